@@ -39,7 +39,7 @@ from loadstone.vta.isa.spec import AluOp, Memory
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, PrimFunc, Var
 
-__all__ = ["Kernel", "kernel_of", "lower"]
+__all__ = ["ALU", "Kernel", "kernel_of", "lower"]
 
 _MEMORIES = {"local.inp": Memory.INP, "local.wgt": Memory.WGT, "local.acc": Memory.ACC}
 _NUMBER = re.compile(r"-?\d+")
@@ -47,19 +47,25 @@ _NUMBER = re.compile(r"-?\d+")
 _NUMBERS = re.compile(r"(?<=, )\((?:\([-\d][-\d, ]*\),? ?)+\)")
 #: What has them where a kernel runs.
 _LOOPS = "LOOPS"
-_ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, "shr": AluOp.SHR}
+#: The device's ALU operation of an intrinsic.
+ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, "shr": AluOp.SHR}
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """One lowered operator. emit(emitter, *places): the DRAM tensors in the order of
     `parameters`. functions: (title, PrimFunc) of every stage, for dumps; lowers again, and writes
-    the calls into the TensorIR."""
+    the calls into the TensorIR. text: Python that emits the same."""
 
     parameters: tuple[str, ...]
     emit: Callable[..., None]
     functions: Callable[[], Sequence[tuple[str, PrimFunc]]]
-    source: str
+    text: Callable[[], str]
+
+    @cached_property
+    def source(self) -> str:
+        """The Python; it is made when somebody asks."""
+        return self.text()
 
     @cached_property
     def stages(self) -> tuple[tuple[str, str], ...]:
@@ -96,7 +102,7 @@ def kernel_of(
     loops = [_loops(text) for text in places]
     namespace: dict[str, Any] = {"Memory": Memory, "AluOp": AluOp, _LOOPS: loops}
     exec(compile(short, "<lowered operator>", "exec"), namespace)
-    return Kernel(parameters, namespace["emit"], functions, source)
+    return Kernel(parameters, namespace["emit"], functions, lambda: source)
 
 
 @lru_cache(maxsize=2048)
@@ -170,9 +176,9 @@ class _Words(Expressions):
                 f"e.requantize({buffers[0]}, {buffers[1]}, "
                 f"({', '.join(map(str, call.immediates))}), {loops})"
             )
-        if call.name not in _ALU:
+        if call.name not in ALU:
             raise LoweringError(f"lower: the device has no ALU operation {call.name}")
-        op = f"AluOp.{_ALU[call.name].name}"
+        op = f"AluOp.{ALU[call.name].name}"
         if call.immediates:
             return f"e.alu_immediate({op}, {buffers[0]}, {call.immediates[0]}, {loops})"
         return f"e.alu({op}, {', '.join(buffers)}, {loops})"

@@ -3,25 +3,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.relax.compat import tirx
 from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
-from loadstone.vta.lower import lower
-from loadstone.vta.schedule.accumulators import Accumulators
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.nest_kernel import kernel_of_nests
+from loadstone.vta.schedule.accumulators import Accumulators, Element
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.loops import Loops, chip_copy, dram_buffer, whole_copy, written
+from loadstone.vta.schedule.nests import (
+    Allocation,
+    Function,
+    Loops,
+    Step,
+    Tensor,
+    chip_copy,
+    whole_copy,
+)
 from loadstone.vta.stream import DramTile
 from loadstone.vta.stream_reference import execute
-
-if TYPE_CHECKING:
-    from loadstone.relax.types import Expr
 
 CONFIG = load_config("vta-pynq")
 TILES = 7
@@ -35,35 +38,30 @@ class Seven(Accumulators):
         self.turns = Loops()
         self.begin = self.turns.loop(3, "turn") * 3
 
-    def tile_loops(self, loops: Loops) -> tuple[Expr, ...]:
+    def tile_loops(self, loops: Loops) -> Element:
         at = loops.loop(3, "t")
-        loops.conditions.append(self.begin + at < TILES)
+        loops.within(self.begin + at, TILES)
         return (at,)
 
 
 def test_products_and_operations_in_place() -> None:
     own = Seven()
     x, w = (
-        dram_buffer(name, (1, *lanes), "int8") for name, lanes in (("x", (1, 16)), ("w", (16, 16)))
+        Tensor(name, (1,), lanes, "int8") for name, lanes in (("x", own.lanes), ("w", own.square))
     )
-    out = dram_buffer("out", (TILES, 1, 16), "int8")
-    x_chip, w_chip = chip_copy(x, "inp"), chip_copy(w, "wgt")
-    loops = Loops()
-    (at,) = own.tile_loops(loops)
-    batch, lane, k = own.product_lanes(loops)
-    product = own.gemm((at, batch, lane), x_chip[0, batch, k], w_chip[0, lane, k])
+    out = Tensor("out", (TILES,), own.lanes, "int8")
+    x_chip, w_chip = chip_copy(x, Memory.INP), chip_copy(w, Memory.WGT)
     turn = [
-        tirx.AllocBuffer(own.acc),
+        Allocation(own.acc),
         own.cleared(own.acc),
-        loops.around(product),
+        own.elements(lambda at: [Step("gemm", (own.acc[at], x_chip[0], w_chip[0]))]),
         own.immediate(Immediate("add", 6)),
         own.shift(1),
         own.clamp(-50, 90),
-        own.stored(lambda place: (out, (own.begin + place[0], *place[1:]))),
+        own.stored(lambda place: out[own.begin + place[0]]),
     ]
-    body = own.turns.around(tirx.stmt_seq(*turn))
-    loads = [*whole_copy(x, x_chip), *whole_copy(w, w_chip)]
-    kernel = lower(written([x, w, out], tirx.stmt_seq(*loads, body)))
+    loads = (*whole_copy(x, x_chip), *whole_copy(w, w_chip))
+    kernel = kernel_of_nests(Function((x, w, out), (*loads, own.turns.around(turn))))
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     rng = np.random.default_rng(1)

@@ -10,7 +10,7 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.lower import lower
+from loadstone.vta.nest_kernel import kernel_of_nests
 from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.chain import ChainSpec, schedule
 from loadstone.vta.schedule.epilogue import Immediate
@@ -30,7 +30,7 @@ STEPS = (
 
 
 def operations(spec: ChainSpec) -> list[Operation]:
-    kernel = lower(schedule(spec, CONFIG))
+    kernel = kernel_of_nests(schedule(spec, CONFIG))
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     return emitter.operations

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.relax.compat import tirx
 from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
-from loadstone.vta.lower import lower
-from loadstone.vta.schedule.loops import written
+from loadstone.vta.nest_kernel import kernel_of_nests
+from loadstone.vta.schedule.nests import Allocation, Function
 from loadstone.vta.schedule.rescaled_spec import Window
 from loadstone.vta.schedule.sum_writer import SumWriter
 from loadstone.vta.schedule.tile_writer import TileWriter
@@ -32,19 +31,20 @@ def run(own_input: bool, chunk: int, x: NDArray[np.int8], w: NDArray[np.int8]) -
     tile = TileWriter(blocks, SIZE, (2, 4), CONFIG)
     own = SumWriter(window, own_input, chunk, tile)
     turn = [
-        tirx.AllocBuffer(own.pixels),
+        Allocation(own.pixels),
         own.load_pixels(own.each),
-        tirx.AllocBuffer(own.weights),
+        Allocation(own.weights),
         own.load_weights(own.each),
         own.products(own.each, (0, 1)),
     ]
     body = [
-        tirx.AllocBuffer(tile.acc),
+        Allocation(tile.acc),
         tile.cleared(tile.acc),
-        own.chunks.around(tirx.stmt_seq(*turn)),
+        own.chunks.around(turn),
         tile.store(tile.out),
     ]
-    kernel = lower(written([own.x, own.w, tile.out], tile.turns.around(tirx.stmt_seq(*body))))
+    function = Function((own.x, own.w, tile.out), (tile.turns.around(body),))
+    kernel = kernel_of_nests(function)
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     out = np.zeros((blocks * SIZE[0] * SIZE[1], 1, 16), np.int8)

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.relax.compat import tirx, tvm
 from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
-from loadstone.vta.lower import lower
-from loadstone.vta.schedule.epilogue import extern
-from loadstone.vta.schedule.loops import chip_copy, dram_buffer, whole_copy
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.nest_kernel import kernel_of_nests
+from loadstone.vta.schedule.epilogue import Immediate
+from loadstone.vta.schedule.nests import Allocation, Function, Tensor, chip_copy, whole_copy
 from loadstone.vta.schedule.tile_writer import TileWriter
 from loadstone.vta.stream import DramTile, TileStore
 from loadstone.vta.stream_reference import execute
@@ -31,21 +31,20 @@ def run(tile: tuple[int, int]) -> tuple[NDArray[np.int8], list[TileStore]]:
     """acc = 5000, then each lane to the right by its operand, less 40, held to -30 .. 99; of two
     blocks of 5 x 6 pixels, with an operand tile for each block."""
     own = TileWriter(BLOCKS, OUTPUT, tile, CONFIG)
-    operands = dram_buffer("p", (BLOCKS, 1, *own.lanes), "int32")
-    copy = chip_copy(operands, "acc")
+    operands = Tensor("p", (BLOCKS, 1), own.lanes, "int32")
+    copy = chip_copy(operands, Memory.ACC)
     statements = [
         *whole_copy(operands, copy),
-        tirx.AllocBuffer(own.acc),
+        Allocation(own.acc),
         own.cleared(own.acc),
-        own.alu(lambda value, _: extern("add", value, 5000)),
+        own.immediate(Immediate("add", 5000)),
         own.by_tile("shr", copy, 0),
-        own.alu(lambda value, _: extern("add", value, -40)),
+        own.immediate(Immediate("add", -40)),
         own.clamp(-30, 99),
         own.store(own.out),
     ]
-    function = tirx.PrimFunc([operands, own.out], own.turns.around(tirx.stmt_seq(*statements)))
-    function = function.with_attr("s_tir", True).with_attr("tirx.noalias", True)
-    kernel = lower(tvm.IRModule({"main": function.with_attr("global_symbol", "main")}))
+    function = Function((operands, own.out), (own.turns.around(statements),))
+    kernel = kernel_of_nests(function)
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     pixels = OUTPUT[0] * OUTPUT[1]

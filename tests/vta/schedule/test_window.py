@@ -13,7 +13,7 @@ from loadstone.errors import LoweringError
 from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.lower import lower
+from loadstone.vta.nest_kernel import kernel_of_nests
 from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.schedule.window import WindowSpec, schedule
@@ -34,7 +34,7 @@ SPEC = WindowSpec(
 
 
 def operations(spec: WindowSpec) -> list[Operation]:
-    kernel = lower(schedule(spec, CONFIG))
+    kernel = kernel_of_nests(schedule(spec, CONFIG))
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     return emitter.operations

@@ -6,6 +6,7 @@ Out:  `LoweredOperator`.
 Next: __init__.py returns it to the back end.
 
     spec -> TensorIR, scheduled -> loops -> dma_copy, intrinsics -> Python -> operations
+       \\-> nests over tiles -----------------------------------------------/
     \\______________________ Kernel, cached by spec ______________/
 
 Layers with the same spec are lowered once (by the same passes), and so are specs whose schedules
@@ -33,6 +34,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.lower import Kernel, lower
+from loadstone.vta.nest_kernel import kernel_of_nests
 from loadstone.vta.schedule import (
     chain,
     conv,
@@ -48,6 +50,8 @@ from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.matmul import MatmulSpec
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
+from loadstone.vta.schedule.nest_tir import module
+from loadstone.vta.schedule.nests import Function
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
 from loadstone.vta.schedule.window import WindowSpec
@@ -69,16 +73,10 @@ __all__ = [
 ]
 
 Constants = Mapping[str, tuple[Memory, Array]]
-Spec = (
-    ChainSpec
-    | ConvSpec
-    | ElementwiseSpec
-    | MatmulSpec
-    | MaxPoolSpec
-    | RescaledSpec
-    | SelectSpec
-    | WindowSpec
-)
+#: Whose schedules are TensorIR, and whose are nests over tiles.
+TirSpec = ConvSpec | ElementwiseSpec | MatmulSpec | MaxPoolSpec | SelectSpec
+NestSpec = ChainSpec | RescaledSpec | WindowSpec
+Spec = TirSpec | NestSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
 #: The input tile whose product with a tile of constants adds a value per channel.
@@ -194,8 +192,22 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
 
 
 def _lowered(spec: Spec, config: HwConfig, passes: Passes) -> Kernel:
-    kind = type(spec).__name__
-    return _same_loops(kind, StructuralKey(_scheduled(spec, config)), passes)
+    match spec:
+        case ChainSpec():
+            return _same_nests(chain.schedule(spec, config), passes)
+        case RescaledSpec():
+            return _same_nests(rescaled.schedule(spec, config), passes)
+        case WindowSpec():
+            return _same_nests(window.schedule(spec, config), passes)
+        case _:
+            kind = type(spec).__name__
+            return _same_loops(kind, StructuralKey(_scheduled(spec, config)), passes)
+
+
+@lru_cache(maxsize=1024)
+def _same_nests(function: Function, passes: Passes) -> Kernel:
+    """One for all specs that are the same nests."""
+    return kernel_of_nests(function) if passes == NO_PASSES else lower(module(function), passes)
 
 
 @lru_cache(maxsize=1024)
@@ -206,10 +218,8 @@ def _same_loops(kind: str, module: StructuralKey, passes: Passes) -> Kernel:
     return lower(module.key, passes)
 
 
-def _scheduled(spec: Spec, config: HwConfig) -> IRModule:
+def _scheduled(spec: TirSpec, config: HwConfig) -> IRModule:
     match spec:
-        case ChainSpec():
-            return chain.schedule(spec, config)
         case ConvSpec():
             return conv.schedule(spec, config)
         case ElementwiseSpec():
@@ -218,12 +228,8 @@ def _scheduled(spec: Spec, config: HwConfig) -> IRModule:
             return matmul.schedule(spec, config)
         case MaxPoolSpec():
             return max_pool.schedule(spec, config)
-        case RescaledSpec():
-            return rescaled.schedule(spec, config)
         case SelectSpec():
             return select.schedule(spec, config)
-        case WindowSpec():
-            return window.schedule(spec, config)
 
 
 def _sizes(op: g.Operator, own: Constants, config: HwConfig) -> dict[str, int]:

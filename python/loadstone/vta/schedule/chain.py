@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chain of products and ALU operations on one accumulator as TensorIR.
+"""A chain of products and ALU operations on one accumulator as nests over tiles.
 
 In:   `ChainSpec`: loop extents in tiles, which loops each input moves along, the steps.
-Out:  an IRModule of loops. Parameters: x0, x1, ..., weights, out.
-Next: lower.py.
+Out:  a Function. Parameters: x0, x1, ..., weights, out.
+Next: nest_kernel.py.
 
     [weights: whole]
     for tiles:
@@ -20,23 +20,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from loadstone.relax.compat import tirx
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Index, Multiply
-from loadstone.vta.schedule.loops import (
+from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
+from loadstone.vta.schedule.affine import Place
+from loadstone.vta.schedule.nests import (
+    Access,
+    Allocation,
+    Function,
     Loops,
-    chip_buffer,
+    Nest,
+    Statement,
+    Step,
+    Tensor,
     chip_copy,
-    dram_buffer,
     whole_copy,
-    written,
 )
-
-if TYPE_CHECKING:
-    from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
 
 __all__ = ["ChainSpec", "schedule"]
 
@@ -71,9 +72,9 @@ class ChainSpec:
         return 1 + max(step.tile for step in self.steps if isinstance(step, Multiply))
 
 
-def schedule(spec: ChainSpec, config: HwConfig) -> IRModule:
-    """The IRModule of one spec."""
-    return _Writer(spec, config).module()
+def schedule(spec: ChainSpec, config: HwConfig) -> Function:
+    """The function of one spec."""
+    return _Writer(spec, config).function()
 
 
 class _Writer(Accumulators):
@@ -88,29 +89,25 @@ class _Writer(Accumulators):
             for loop, (extent, size) in enumerate(zip(spec.extents, self.sizes, strict=True))
         ]
         self.x = [
-            dram_buffer(f"x{number}", self._shape(spec.extents, moves), "int8")
+            Tensor(f"x{number}", _moved(spec.extents, moves), self.lanes, "int8")
             for number, moves in enumerate(spec.moves)
         ]
         self.x_chip = [
-            chip_buffer(f"{x.name}_chip", self._shape(self.sizes, moves), "int8", "inp")
+            Tensor(f"{x.name}_chip", _moved(self.sizes, moves), self.lanes, "int8", Memory.INP)
             for x, moves in zip(self.x, spec.moves, strict=True)
         ]
-        self.weights = dram_buffer("weights", (spec.tiles, *self.square), "int8")
-        self.weights_chip = chip_copy(self.weights, "wgt")
-        self.out = dram_buffer("out", (*spec.extents, *self.lanes), "int8")
+        self.weights = Tensor("weights", (spec.tiles,), self.square, "int8")
+        self.weights_chip = chip_copy(self.weights, Memory.WGT)
+        self.out = Tensor("out", spec.extents, self.lanes, "int8")
 
-    def _shape(self, extents: Sequence[int], moves: Sequence[bool]) -> tuple[int, ...]:
-        """Of an input that moves along some loops."""
-        return (*(_along(extents, moves) or [1]), *self.lanes)
-
-    def module(self) -> IRModule:
+    def function(self) -> Function:
         """The whole function."""
-        body = self.turns.around(tirx.stmt_seq(*self._turn()))
         weights = whole_copy(self.weights, self.weights_chip)
-        return written([*self.x, self.weights, self.out], tirx.stmt_seq(*weights, body))
+        body = (*weights, self.turns.around(self._turn()))
+        return Function((*self.x, self.weights, self.out), body)
 
-    def _turn(self) -> list[Stmt]:
-        statements = [tirx.AllocBuffer(buffer) for buffer in (self.acc, *self.x_chip)]
+    def _turn(self) -> list[Statement]:
+        statements: list[Statement] = [Allocation(tile) for tile in (self.acc, *self.x_chip)]
         loaded: set[int] = set()
         for number, step in enumerate(self.spec.steps):
             if isinstance(step, Multiply) and step.input not in loaded:
@@ -124,52 +121,54 @@ class _Writer(Accumulators):
                 statements.append(self.immediate(step))
         return [*statements, self.stored(self._of_output)]
 
-    def tile_loops(self, loops: Loops) -> tuple[Expr, ...]:
+    def tile_loops(self, loops: Loops) -> Element:
         at = [loops.loop(size, f"t{loop}") for loop, size in enumerate(self.sizes)]
         self._within(loops, at)
         return tuple(at)
 
-    def _within(self, loops: Loops, at: Sequence[Expr | None]) -> None:
+    def _within(self, loops: Loops, at: Sequence[Place | None]) -> None:
         """Conditions where the tile hangs over. None: a loop that is not there."""
         for place, begin, size, extent in zip(
             at, self.begins, self.sizes, self.spec.extents, strict=True
         ):
             if place is not None and extent % size:
-                loops.conditions.append(begin + place < extent)
+                loops.within(begin + place, extent)
 
-    def _load(self, number: int) -> Stmt:
+    def _load(self, number: int) -> Nest:
         loops, moves = Loops(), self.spec.moves[number]
         at = [
             loops.loop(size, f"t{loop}") if moving else None
             for loop, (size, moving) in enumerate(zip(self.sizes, moves, strict=True))
         ]
         self._within(loops, at)
-        batch, lane = loops.loop(self.batch, "lane_b"), loops.loop(self.block, "lane")
-        inside = [place for place in at if place is not None] or [0]
-        source = [
+        inside = tuple(place for place in at if place is not None) or (0,)
+        source = tuple(
             begin + place for begin, place in zip(self.begins, at, strict=True) if place is not None
-        ] or [0]
-        value = self.x[number][(*source, batch, lane)]
-        return loops.around(tirx.BufferStore(self.x_chip[number], value, [*inside, batch, lane]))
+        ) or (0,)
+        return loops.nest(
+            Step("dma_copy", (self.x_chip[number][inside], self.x[number][source]), (0,))
+        )
 
-    def _product(self, step: Multiply) -> Stmt:
-        loops = Loops()
-        at = self.tile_loops(loops)
-        batch, lane, k = self.product_lanes(loops)
-        source = _along(at, self.spec.moves[step.input]) or [0]
-        value = self.x_chip[step.input][(*source, batch, k)]
-        weight = self.weights_chip[step.tile, lane, k]
-        return loops.around(self.gemm((*at, batch, lane), value, weight))
+    def _product(self, step: Multiply) -> Nest:
+        def product(at: Element) -> list[Step]:
+            source = tuple(_along(at, self.spec.moves[step.input])) or (0,)
+            value, weight = self.x_chip[step.input][source], self.weights_chip[step.tile]
+            return [Step("gemm", (self.acc[at], value, weight))]
 
-    def _of_output(self, at: Element) -> tuple[Buffer, Index]:
-        *tile, batch, lane = at
-        places = [begin + place for begin, place in zip(self.begins, tile, strict=True)]
-        return self.out, (*places, batch, lane)
+        return self.elements(product)
+
+    def _of_output(self, at: Element) -> Access:
+        return self.out[tuple(begin + place for begin, place in zip(self.begins, at, strict=True))]
 
 
 def _along(values: Sequence[_Value], moves: Sequence[bool]) -> list[_Value]:
     """Those of the loops that an input moves along."""
     return [value for value, moving in zip(values, moves, strict=True) if moving]
+
+
+def _moved(extents: Sequence[int], moves: Sequence[bool]) -> tuple[int, ...]:
+    """The shape of an input that moves along some loops."""
+    return tuple(_along(extents, moves)) or (1,)
 
 
 def _tile(spec: ChainSpec, config: HwConfig) -> list[int]:

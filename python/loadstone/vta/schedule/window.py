@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums over windows, and a chain of products and ALU operations on them, as TensorIR.
+"""Sums over windows, and a chain of products and ALU operations on them, as nests over tiles.
 
 In:   `WindowSpec`: geometry in tiles, which part of the output, the steps.
-Out:  an IRModule of loops. Parameters: x, weights, out.
-Next: lower.py.
+Out:  a Function. Parameters: x, weights, out.
+Next: nest_kernel.py.
 
 A product of the chain (accumulators.py) is that of every tap of the window with one weight tile, so
 that the window's sum is multiplied. The input stays on the chip from the first product to the last;
@@ -14,24 +14,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
-from loadstone.relax.compat import tirx
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Index, Multiply
-from loadstone.vta.schedule.loops import (
+from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
+from loadstone.vta.schedule.affine import Index, Place
+from loadstone.vta.schedule.nests import (
+    Access,
+    Allocation,
+    Function,
     Loops,
-    chip_buffer,
+    Nest,
+    Statement,
+    Step,
+    Tensor,
     chip_copy,
-    dram_buffer,
     whole_copy,
-    written,
 )
-
-if TYPE_CHECKING:
-    from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
 
 __all__ = ["WindowSpec", "schedule"]
 
@@ -75,9 +75,9 @@ class _Tile:
     taps: int
 
 
-def schedule(spec: WindowSpec, config: HwConfig) -> IRModule:
-    """The IRModule of one spec."""
-    return _Writer(spec, _tile(spec, config), config).module()
+def schedule(spec: WindowSpec, config: HwConfig) -> Function:
+    """The function of one spec."""
+    return _Writer(spec, _tile(spec, config), config).function()
 
 
 class _Writer(Accumulators):
@@ -92,23 +92,23 @@ class _Writer(Accumulators):
             self.turns.turn(-(-extent // size), f"{name}_0") * size
             for name, extent, size in zip("cij", self.extents, self.sizes, strict=True)
         ]
-        self.x = dram_buffer("x", (spec.blocks, *spec.input, *self.lanes), "int8")
+        self.x = Tensor("x", (spec.blocks, *spec.input), self.lanes, "int8")
         rows = (tile.rows - 1) * spec.strides[0] + tile.taps
-        loaded = (tile.blocks, rows, spec.reach(1, tile.columns), *self.lanes)
-        self.x_chip = chip_buffer("x_chip", loaded, "int8", "inp")
-        self.weights = dram_buffer("weights", (spec.tiles, *self.square), "int8")
-        self.weights_chip = chip_copy(self.weights, "wgt")
-        self.out = dram_buffer("out", (spec.blocks, *spec.output, *self.lanes), "int8")
+        loaded = (tile.blocks, rows, spec.reach(1, tile.columns))
+        self.x_chip = Tensor("x_chip", loaded, self.lanes, "int8", Memory.INP)
+        self.weights = Tensor("weights", (spec.tiles,), self.square, "int8")
+        self.weights_chip = chip_copy(self.weights, Memory.WGT)
+        self.out = Tensor("out", (spec.blocks, *spec.output), self.lanes, "int8")
 
-    def module(self) -> IRModule:
+    def function(self) -> Function:
         """The whole function."""
-        body = self.turns.around(tirx.stmt_seq(*self._turn()))
         weights = whole_copy(self.weights, self.weights_chip)
-        return written([self.x, self.weights, self.out], tirx.stmt_seq(*weights, body))
+        body = (*weights, self.turns.around(self._turn()))
+        return Function((self.x, self.weights, self.out), body)
 
-    def _turn(self) -> list[Stmt]:
+    def _turn(self) -> list[Statement]:
         whole = self.taps >= self.spec.kernel[0]
-        statements = [tirx.AllocBuffer(self.acc)]
+        statements: list[Statement] = [Allocation(self.acc)]
         if whole:
             statements += self._loaded(0)
         statements.append(self.cleared(self.acc))
@@ -121,63 +121,59 @@ class _Writer(Accumulators):
                 turns = Loops()
                 first = turns.loop(-(-self.spec.kernel[0] // self.taps), "ky_0") * self.taps
                 parts = [*self._loaded(first), self._product(step, first)]
-                statements.append(turns.around(tirx.stmt_seq(*parts)))
+                statements.append(turns.around(parts))
         return [*statements, self.stored(self._of_output)]
 
-    def tile_loops(self, loops: Loops) -> tuple[Expr, ...]:
+    def tile_loops(self, loops: Loops) -> Element:
         at = [loops.loop(size, name) for name, size in zip("cij", self.sizes, strict=True)]
         for place, begin, size, extent in zip(
             at, self.begins, self.sizes, self.extents, strict=True
         ):
             if extent % size:
-                loops.conditions.append(begin + place < extent)
+                loops.within(begin + place, extent)
         return tuple(at)
 
-    def _loaded(self, first: Expr) -> list[Stmt]:
+    def _loaded(self, first: Place) -> list[Statement]:
         """The rows of the tile's windows from tap `first` on, as many as are in flight, with pads;
         none that the part does not read."""
         spec, loops = self.spec, Loops()
         c, y, x = (
-            loops.loop(int(extent), name)
-            for extent, name in zip(self.x_chip.shape, ("c", "y", "x"), strict=False)
+            loops.loop(extent, name)
+            for extent, name in zip(self.x_chip.shape, ("c", "y", "x"), strict=True)
         )
-        batch, lane = loops.loop(self.batch, "lane_b"), loops.loop(self.block, "lane")
         block = self.begins[0] + c
         if spec.blocks % self.sizes[0]:
-            loops.conditions.append(block < spec.blocks)
-        inside, sources = [], []
+            loops.within(block, spec.blocks)
+        inside: list[Index] = []
+        sources = []
         for axis, at in enumerate((first + y, x)):
             place = self.begins[1 + axis] * spec.strides[axis] + at
             read = spec.reach(axis, spec.part[axis])
             if spec.part[axis] % self.sizes[1 + axis] or (axis == 0 and read % self.taps):
-                loops.conditions.append(place < read)
+                loops.within(place, read)
             begin = spec.first[axis] * spec.strides[axis] - spec.padding[axis]
             if begin < 0:
-                inside.append(place >= -begin)
+                inside.append(place + begin)
             if begin + read > spec.input[axis]:
-                inside.append(place < spec.input[axis] - begin)
+                inside.append(spec.input[axis] - begin - 1 - place)
             sources.append(place + begin)
-        value = self.x[(block, *sources, batch, lane)]
-        if inside:
-            value = tirx.if_then_else(tirx.all(*inside), value, tirx.IntImm("int8", 0))
-        load = tirx.BufferStore(self.x_chip, value, [c, y, x, batch, lane])
-        return [tirx.AllocBuffer(self.x_chip), loops.around(load)]
+        operands = (self.x_chip[c, y, x], self.x[block, sources[0], sources[1]])
+        load = loops.nest(Step("dma_copy", operands, (0,), tuple(inside)))
+        return [Allocation(self.x_chip), load]
 
-    def _product(self, step: Multiply, first: Expr) -> Stmt:
+    def _product(self, step: Multiply, first: Place) -> Nest:
         """Of the taps in flight, from `first` on."""
         spec, loops = self.spec, Loops()
         c, i, j = self.tile_loops(loops)
         y, x = loops.loop(self.taps, "ky"), loops.loop(spec.kernel[1], "kx")
         if spec.kernel[0] % self.taps:
-            loops.conditions.append(first + y < spec.kernel[0])
-        batch, lane, k = self.product_lanes(loops)
-        source = self.x_chip[c, i * spec.strides[0] + y, j * spec.strides[1] + x, batch, k]
-        weight = self.weights_chip[step.tile, lane, k]
-        return loops.around(self.gemm((c, i, j, batch, lane), source, weight))
+            loops.within(first + y, spec.kernel[0])
+        source = self.x_chip[c, i * spec.strides[0] + y, j * spec.strides[1] + x]
+        return loops.nest(Step("gemm", (self.acc[c, i, j], source, self.weights_chip[step.tile])))
 
-    def _of_output(self, at: Element) -> tuple[Buffer, Index]:
-        c, i, j = (begin + place for begin, place in zip(self.begins, at, strict=False))
-        return self.out, (c, i + self.spec.first[0], j + self.spec.first[1], *at[3:])
+    def _of_output(self, at: Element) -> Access:
+        c, i, j = (begin + place for begin, place in zip(self.begins, at, strict=True))
+        return self.out[c, i + self.spec.first[0], j + self.spec.first[1]]
 
 
 def _tile(spec: WindowSpec, config: HwConfig) -> _Tile:

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations of functions that are nests over tiles.
+
+In:   `Function` of schedule/nests.py.
+Out:  `Kernel`, as lower.py makes it of TensorIR.
+Next: operators/kernels.py runs it with names.
+
+A network on a device without RQ has hundreds of such functions. Their nests are read once, however
+many of them share one, and once for each turn that differs; what is left are the lives of the tiles
+and where the tensors begin. To write them as TensorIR, to recognise its nests, and to compile
+Python took eight times as long: that is done where somebody asks for the stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import product
+from math import prod
+from typing import TypeAlias
+
+from loadstone.errors import LoweringError
+from loadstone.ir_pass.pipeline import lower_to_calls
+from loadstone.vta.clipped_loops import clipped_nest
+from loadstone.vta.copy_pieces import CopyLoop
+from loadstone.vta.emitter import Emitter
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.lower import ALU, Kernel, lower
+from loadstone.vta.schedule.affine import Variable
+from loadstone.vta.schedule.nest_tir import module
+from loadstone.vta.schedule.nests import (
+    Allocation,
+    Axis,
+    Function,
+    Nest,
+    NestCall,
+    Statement,
+    Tensor,
+)
+from loadstone.vta.stream import (
+    Access,
+    AluNest,
+    DramTile,
+    FillNest,
+    GemmNest,
+    Operation,
+    VirtualTile,
+)
+
+__all__ = ["kernel_of_nests"]
+
+_Values: TypeAlias = dict[Variable, int]
+
+
+@dataclass(slots=True)
+class _Run:
+    """A kernel at work: where its tensors are in DRAM and on the chip, and its turn."""
+
+    emitter: Emitter
+    dram: dict[Tensor, DramTile]
+    chip: dict[Tensor, VirtualTile] = field(default_factory=dict)
+    values: _Values = field(default_factory=dict)
+
+
+_Action: TypeAlias = Callable[[_Run], None]
+
+
+def kernel_of_nests(function: Function) -> Kernel:
+    """Raises LoweringError where no unit does what a nest holds, or a tensor is used that is
+    nowhere."""
+    actions = _actions(function.body, set(function.parameters))
+
+    def emit(emitter: Emitter, *places: DramTile) -> None:
+        run = _Run(emitter, dict(zip(function.parameters, places, strict=True)))
+        for action in actions:
+            action(run)
+
+    return Kernel(
+        tuple(tensor.name for tensor in function.parameters),
+        emit,
+        lambda: lower_to_calls(module(function)),
+        lambda: lower(module(function)).source,
+    )
+
+
+def _actions(body: Sequence[Statement], known: set[Tensor]) -> list[_Action]:
+    """What statements do. known: tensors that are somewhere; gets those that are allocated."""
+    found: list[_Action] = []
+    for statement in body:
+        if isinstance(statement, Nest):
+            for call, action in _read(statement):
+                for tensor, _ in call.operands:
+                    if tensor not in known:
+                        raise LoweringError(f"nest: {tensor.name} is used where it is nowhere")
+                found.append(action)
+        elif isinstance(statement, Allocation):
+            known.add(statement.tensor)
+            found.append(partial(_allocate, statement.tensor))
+        else:
+            found.append(partial(_repeat, statement.loops, _actions(statement.body, known)))
+    return found
+
+
+def _allocate(tensor: Tensor, run: _Run) -> None:
+    run.chip[tensor] = run.emitter.tile(_memory(tensor), prod(tensor.shape), tensor.name)
+
+
+def _repeat(loops: Sequence[Variable], body: Sequence[_Action], run: _Run) -> None:
+    for turn in product(*(range(loop.extent) for loop in loops)):
+        run.values.update(zip(loops, turn, strict=True))
+        for action in body:
+            action(run)
+
+
+@lru_cache(maxsize=4096)
+def _read(nest: Nest) -> Sequence[tuple[NestCall, _Action]]:
+    """What a nest calls, and what that does."""
+    return [(call, _by_turn(call, _maker(call))) for call in nest.calls]
+
+
+def _by_turn(call: NestCall, made: Callable[[_Values], _Action]) -> _Action:
+    """What is made of a call where the loops around it have some values: once for all turns, and
+    all functions, in which those that it depends on have the same."""
+    bounds = (bound.base for axis in call.axes for bound in (*axis.guards, *axis.pads))
+    numbers = (*(number for _, number in call.operands), *bounds)
+    variables = dict.fromkeys(variable for number in numbers for variable in number.terms)
+    if not variables:
+        return made({})
+    known: dict[tuple[int, ...], _Action] = {}
+
+    def act(run: _Run) -> None:
+        values = run.values
+        turn = tuple([values[variable] for variable in variables])
+        if turn not in known:
+            known[turn] = made(values)
+        known[turn](run)
+
+    return act
+
+
+def _maker(call: NestCall) -> Callable[[_Values], _Action]:
+    """Raises LoweringError for what no unit does."""
+    memories = tuple(tensor.memory for tensor, _ in call.operands)
+    if call.name == "dma_copy" and memories.count(None) == 1:
+        return partial(_store if memories[0] is None else _load, call)
+    if call.name == "gemm" and memories == (Memory.ACC, Memory.INP, Memory.WGT):
+        return partial(_computation, GemmNest, (), call)
+    if set(memories) == {Memory.ACC}:
+        if call.name == "fill":
+            return partial(_computation, FillNest, call.immediates, call)
+        if call.name in ALU:
+            immediate = (None, *call.immediates) if call.immediates else ()
+            return partial(_computation, partial(AluNest, ALU[call.name]), immediate, call)
+    names = [tensor.name for tensor, _ in call.operands]
+    raise LoweringError(f"nest: no unit does {call.name} of {', '.join(names)}")
+
+
+def _computation(
+    operation: Callable[..., Operation],
+    immediate: tuple[int | None, ...],
+    call: NestCall,
+    values: _Values,
+) -> _Action:
+    """operation: made of extents, accesses and the immediate."""
+    loops = tuple((axis.extent, *axis.executed(values), *axis.strides) for axis in call.axes)
+    nest = clipped_nest(loops, len(call.operands))
+    if nest is None:
+        return lambda _: None
+    accesses = []
+    for path, (tensor, number) in zip(nest.paths, call.operands, strict=True):
+        life = VirtualTile(_memory(tensor), prod(tensor.shape), tensor.name)
+        inside = path.access((life, number.at(values)))
+        accesses.append((tensor, inside.base, inside.strides))
+    extents = nest.extents
+
+    def act(run: _Run) -> None:
+        chip = run.chip
+        own = [Access(chip[tensor], base, strides) for tensor, base, strides in accesses]
+        run.emitter.operations.append(operation(extents, *own, *immediate))
+
+    return act
+
+
+def _load(call: NestCall, values: _Values) -> _Action:
+    ((to, first), (source, start)), (pad,) = call.operands, call.immediates
+    extends = to.memory is Memory.ACC and source.dtype == "int8"
+    memory = Memory.ACC_8BIT if extends else _memory(to)
+    offset, tile = first.at(values), start.at(values)
+    loops = tuple(_copied(axis, axis.strides, values) for axis in call.axes)
+
+    def act(run: _Run) -> None:
+        run.emitter.load(memory, (run.chip[to], offset), (run.dram[source], tile), pad, loops)
+
+    return act
+
+
+def _store(call: NestCall, values: _Values) -> _Action:
+    (to, start), (source, first) = call.operands
+    offset, tile = first.at(values), start.at(values)
+    loops = tuple(_copied(axis, axis.strides[::-1], values) for axis in call.axes)
+
+    def act(run: _Run) -> None:
+        run.emitter.store((run.chip[source], offset), (run.dram[to], tile), loops)
+
+    return act
+
+
+def _copied(axis: Axis, strides: Sequence[int], values: _Values) -> CopyLoop:
+    """strides: in the scratchpad and in DRAM."""
+    chip, dram = strides
+    return (axis.extent, *axis.executed(values), *axis.inside(values), chip, dram)
+
+
+def _memory(tensor: Tensor) -> Memory:
+    if tensor.memory is None:
+        raise LoweringError(f"nest: {tensor.name} is in DRAM, and no scratchpad's")
+    return tensor.memory

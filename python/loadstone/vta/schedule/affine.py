@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of multiples of loops: what indices and bounds of a nest are.
+
+In:   names and extents of loops.
+Out:  `Index`, which adds, subtracts and multiplies like a number; `Variable`, one loop.
+Next: nests.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+__all__ = ["Index", "Place", "Variable", "index"]
+
+
+class Variable:
+    """One loop of `extent` turns, from 0 on; equal to itself alone."""
+
+    __slots__ = ("extent", "name")
+
+    def __init__(self, name: str, extent: int) -> None:
+        self.name, self.extent = name, extent
+
+
+class Index:
+    """constant + the sum of multiples of variables; nothing changes one."""
+
+    __slots__ = ("constant", "terms")
+
+    def __init__(self, constant: int, terms: Mapping[Variable, int]) -> None:
+        self.constant, self.terms = constant, terms
+
+    def __add__(self, other: Place) -> Index:
+        if isinstance(other, int):
+            return Index(self.constant + other, self.terms)
+        terms = dict(self.terms)
+        for variable, factor in other.terms.items():
+            terms[variable] = terms.get(variable, 0) + factor
+        return Index(self.constant + other.constant, terms)
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: int) -> Index:
+        if factor == 1:
+            return self
+        return Index(self.constant * factor, {v: n * factor for v, n in self.terms.items()})
+
+    __rmul__ = __mul__
+
+    def __sub__(self, other: Place) -> Index:
+        return self + other * -1
+
+    def __rsub__(self, other: int) -> Index:
+        return self * -1 + other
+
+    def at(self, values: Mapping[Variable, int]) -> int:
+        """Its number where every variable has a value."""
+        number = self.constant
+        for variable, factor in self.terms.items():
+            number += values[variable] * factor
+        return number
+
+
+#: An index that may be a number.
+Place: TypeAlias = Index | int
+
+
+def index(place: Place) -> Index:
+    """As an Index, whatever it is."""
+    return Index(place, {}) if isinstance(place, int) else place

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A function of nests over tiles as TensorIR, lane by lane.
+
+In:   `Function` of nests.py.
+Out:  an IRModule of loops that TVM's passes take, and those of a back end.
+Next: vta/lower.py, where somebody wants to see the stages of a kernel, or has passes of his own.
+
+What nest_kernel.py makes of a function, and what lower.py makes of this, are the same operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from loadstone.relax.compat import tirx
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.schedule import loops
+from loadstone.vta.schedule.affine import Index, Place, Variable, index
+from loadstone.vta.schedule.epilogue import extern
+from loadstone.vta.schedule.nests import Access, Allocation, Function, Nest, Statement, Step, Tensor
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Buffer, Expr, IRModule, Stmt, Var
+
+__all__ = ["module"]
+
+_SCOPES = {Memory.INP: "inp", Memory.WGT: "wgt", Memory.ACC: "acc"}
+
+
+def module(function: Function) -> IRModule:
+    """The function "main"."""
+    writer = _Writer()
+    parameters = [writer.buffer(tensor) for tensor in function.parameters]
+    return loops.written(parameters, writer.sequence(function.body))
+
+
+class _Writer:
+    """Gives every statement loops of its own, though functions share nests."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[Tensor, Buffer] = {}
+        self._variables: dict[Variable, Var] = {}
+
+    def buffer(self, tensor: Tensor) -> Buffer:
+        """What stands for a tensor in this function."""
+        if tensor not in self._buffers:
+            shape = (*tensor.shape, *tensor.lanes)
+            self._buffers[tensor] = (
+                loops.dram_buffer(tensor.name, shape, tensor.dtype)
+                if tensor.memory is None
+                else loops.chip_buffer(tensor.name, shape, tensor.dtype, _SCOPES[tensor.memory])
+            )
+        return self._buffers[tensor]
+
+    def sequence(self, body: Sequence[Statement]) -> Stmt:
+        """Statements one after another."""
+        return tirx.stmt_seq(*map(self._statement, body))
+
+    def _statement(self, statement: Statement) -> Stmt:
+        if isinstance(statement, Allocation):
+            return tirx.AllocBuffer(self.buffer(statement.tensor))
+        around = loops.Loops()
+        for loop in statement.loops:
+            self._variables[loop] = around.loop(loop.extent, loop.name)
+        if isinstance(statement, Nest):
+            return self._nest(statement, around)
+        return around.around(self.sequence(statement.body))
+
+    def _nest(self, nest: Nest, around: loops.Loops) -> Stmt:
+        around.conditions += map(self._condition, nest.conditions)
+        target, first = nest.steps[0].operands[0], nest.steps[0]
+        batch = around.loop(target.tensor.lanes[0], "lane_b")
+        lane = around.loop(target.tensor.lanes[1], "lane")
+        if first.name == "gemm":
+            k = around.loop(target.tensor.lanes[1], "k")
+            source, weight = first.operands[1:]
+            product = self._load(source, (batch, k)).astype("int32") * self._load(
+                weight, (lane, k)
+            ).astype("int32")
+            value = self._load(target, (batch, lane)) + product
+        elif first.name == "fill":
+            value = tirx.IntImm("int32", first.immediates[0])
+        elif first.name == "dma_copy":
+            value = self._copied(first, (batch, lane))
+        else:
+            value = self._load(target, (batch, lane))
+            for step in nest.steps:
+                operands = [self._load(other, (batch, lane)) for other in step.operands[1:]]
+                value = extern(step.name, value, *operands, *step.immediates)
+        at = [*map(self._expr, target.at), batch, lane]
+        return around.around(tirx.BufferStore(self.buffer(target.tensor), value, at))
+
+    def _copied(self, step: Step, lanes: tuple[Expr, Expr]) -> Expr:
+        target, source = step.operands
+        value = self._load(source, lanes)
+        if source.tensor.memory is not None:
+            return value.astype(target.tensor.dtype)
+        if not step.inside:
+            return value
+        pad = tirx.IntImm(source.tensor.dtype, step.immediates[0])
+        return tirx.if_then_else(tirx.all(*map(self._condition, step.inside)), value, pad)
+
+    def _load(self, access: Access, lanes: tuple[Expr, Expr]) -> Expr:
+        return tirx.BufferLoad(self.buffer(access.tensor), [*map(self._expr, access.at), *lanes])
+
+    def _condition(self, condition: Index) -> Expr:
+        """That it is not negative, without a negative factor on either side."""
+        more = Index(0, {v: n for v, n in condition.terms.items() if n > 0})
+        less = Index(0, {v: -n for v, n in condition.terms.items() if n < 0})
+        if not less.terms:
+            return self._expr(more) >= -condition.constant
+        return self._expr(less) < self._expr(more + (condition.constant + 1))
+
+    def _expr(self, place: Place) -> Expr:
+        whole = index(place)
+        terms = [self._variables[v] * n for v, n in whole.terms.items() if n]
+        if not terms:
+            return tirx.IntImm("int32", whole.constant)
+        total = terms[0]
+        for term in terms[1:]:
+            total = total + term
+        return total + whole.constant if whole.constant else total

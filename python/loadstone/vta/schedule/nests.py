@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loop nests over tiles as plain data: the language in which schedules are written out.
+
+In:   tensors in DRAM and in scratchpads, loops, what is done in the middle of them.
+Out:  `Function`: allocations, nests, and loops around them.
+Next: vta/nest_kernel.py makes operations of it; nest_tir.py the TensorIR that says the same, for
+      the passes of others and for people.
+
+    loops = Loops()
+    i, j = loops.loop(4, "i"), loops.loop(9, "j")
+    loops.conditions.append(EXTENT - 1 - (row * 4 + i))               done where it is not negative
+    loops.nest(Step("gemm", (acc[i, j], x[i, j], w[0])))              acc += x * w, tile by tile
+
+Every tensor is one of tiles: lanes are in no index. A step has a name of
+ir_pass/intrinsics.py, and works in place, in its first operand. Nests are compared by identity, and
+functions that have the same ones in the same order are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+from loadstone.errors import LoweringError
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.schedule.affine import Index, Place, Variable, index
+
+__all__ = [
+    "Access",
+    "Allocation",
+    "Axis",
+    "Function",
+    "Loops",
+    "Nest",
+    "NestCall",
+    "Statement",
+    "Step",
+    "Tensor",
+    "Turns",
+    "chip_copy",
+    "whole_copy",
+]
+
+
+class Access(NamedTuple):
+    """A tile of a tensor."""
+
+    tensor: Tensor
+    at: tuple[Place, ...]
+
+    @property
+    def number(self) -> Index:
+        """Of the tile, as they lie one after the other."""
+        number = Index(0, {})
+        for size, place in zip(self.tensor.shape, self.at, strict=True):
+            number = number * size + place
+        return number
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """shape: in tiles. lanes: rows and columns of a tile. memory: None is DRAM."""
+
+    name: str
+    shape: tuple[int, ...]
+    lanes: tuple[int, int]
+    dtype: str
+    memory: Memory | None = None
+
+    def __getitem__(self, at: Place | tuple[Place, ...]) -> Access:
+        return Access(self, at if isinstance(at, tuple) else (at,))
+
+
+class Step(NamedTuple):
+    """operands: as in ir_pass/intrinsics.py. inside: of a copy, where none is negative the source
+    is read, and elsewhere the immediate."""
+
+    name: str
+    operands: tuple[Access, ...]
+    immediates: tuple[int, ...] = ()
+    inside: tuple[Index, ...] = ()
+
+
+class _Bound(NamedTuple):
+    """factor * loop + base is not negative."""
+
+    factor: int
+    base: Index
+
+
+class Axis(NamedTuple):
+    """One loop of a call. strides: in tiles, of each operand. guards: where it is executed. pads:
+    where a copy reads its source."""
+
+    extent: int
+    strides: tuple[int, ...]
+    guards: tuple[_Bound, ...] = ()
+    pads: tuple[_Bound, ...] = ()
+
+    def executed(self, values: Mapping[Variable, int]) -> tuple[int, int]:
+        """The turns [first, last) that are executed, where outer loops have these values."""
+        return _turns(self.extent, self.guards, values)
+
+    def inside(self, values: Mapping[Variable, int]) -> tuple[int, int]:
+        """The turns [first, last) in which a copy reads its source."""
+        return _turns(self.extent, self.pads or self.guards, values)
+
+
+def _turns(
+    extent: int, bounds: Iterable[_Bound], values: Mapping[Variable, int]
+) -> tuple[int, int]:
+    first, last = 0, extent
+    for factor, base in bounds:
+        number = base.at(values)
+        if factor > 0:
+            first = max(first, -(number // factor))
+        else:
+            last = min(last, number // -factor + 1)
+    return first, last
+
+
+class NestCall(NamedTuple):
+    """A step with all its loops: operands with the numbers of the tiles that they begin with."""
+
+    name: str
+    operands: tuple[tuple[Tensor, Index], ...]
+    immediates: tuple[int, ...]
+    axes: tuple[Axis, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """Steps, one after another for all turns of the loops, outermost first, in which no condition
+    is negative."""
+
+    loops: tuple[Variable, ...]
+    conditions: tuple[Index, ...]
+    steps: tuple[Step, ...]
+
+    @cached_property
+    def calls(self) -> tuple[NestCall, ...]:
+        """One of each step. Raises LoweringError for a condition on two loops of the nest."""
+        return tuple(map(self._call, self.steps))
+
+    def _call(self, step: Step) -> NestCall:
+        numbers = [access.number for access in step.operands]
+        strides = [tuple(number.terms.get(loop, 0) for number in numbers) for loop in self.loops]
+        guards, pads = self._bounds(self.conditions), self._bounds(step.inside)
+        still = (0,) * len(numbers)
+        axes = [Axis(1, still, (bound,)) for bound in guards.get(None, ())]
+        axes += [Axis(1, still, (), (bound,)) for bound in pads.get(None, ())]
+        for loop, own in zip(self.loops, strides, strict=True):
+            axis = Axis(loop.extent, own, guards.get(loop, ()), pads.get(loop, ()))
+            if axis.extent > 1 or axis.guards or axis.pads:
+                axes.append(axis)
+        operands = (
+            (access.tensor, self._outer(number))
+            for access, number in zip(step.operands, numbers, strict=True)
+        )
+        return NestCall(step.name, tuple(operands), step.immediates, tuple(axes))
+
+    def _outer(self, number: Index) -> Index:
+        """Without the nest's own loops."""
+        terms = {v: n for v, n in number.terms.items() if n and v not in self.loops}
+        return Index(number.constant, terms)
+
+    def _bounds(self, conditions: Sequence[Index]) -> dict[Variable | None, tuple[_Bound, ...]]:
+        """By the loop that they bound; None: one of the loops around."""
+        found: dict[Variable | None, tuple[_Bound, ...]] = {}
+        for condition in conditions:
+            own = [loop for loop in self.loops if condition.terms.get(loop)]
+            if len(own) > 1:
+                raise LoweringError(
+                    f"nest: a condition bounds the loops {[loop.name for loop in own]}"
+                )
+            loop = own[0] if own else None
+            factor = condition.terms[loop] if loop is not None else -1
+            bound = _Bound(factor, self._outer(condition))
+            found[loop] = (*found.get(loop, ()), bound)
+        return found
+
+
+class Allocation(NamedTuple):
+    """A new life of a tensor in a scratchpad."""
+
+    tensor: Tensor
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Loops around statements, outermost first."""
+
+    loops: tuple[Variable, ...]
+    body: tuple[Statement, ...]
+
+
+Statement: TypeAlias = Allocation | Nest | Turns
+
+
+@dataclass(frozen=True)
+class Function:
+    """parameters: tensors in DRAM."""
+
+    parameters: tuple[Tensor, ...]
+    body: tuple[Statement, ...]
+
+
+@dataclass
+class Loops:
+    """Loops that are open, outermost first, and conditions inside them: what is done where none of
+    them is negative."""
+
+    variables: list[Variable] = field(default_factory=list)
+    conditions: list[Index] = field(default_factory=list)
+
+    def loop(self, extent: int, name: str) -> Index:
+        """One more loop inside."""
+        variable = Variable(name, extent)
+        self.variables.append(variable)
+        return Index(0, {variable: 1})
+
+    def turn(self, extent: int, name: str) -> Place:
+        """As `loop`; 0 where it has but one turn."""
+        return self.loop(extent, name) if extent > 1 else 0
+
+    def within(self, place: Place, extent: int) -> None:
+        """What is done has place < extent."""
+        self.conditions.append(extent - 1 - index(place))
+
+    def nest(self, *steps: Step) -> Nest:
+        """The loops around steps."""
+        return Nest(tuple(self.variables), tuple(self.conditions), steps)
+
+    def around(self, statements: Iterable[Statement]) -> Turns:
+        """The loops around statements."""
+        return Turns(tuple(self.variables), tuple(statements))
+
+
+def chip_copy(source: Tensor, memory: Memory) -> Tensor:
+    """A tensor in a scratchpad as large as one in DRAM."""
+    return Tensor(f"{source.name}_chip", source.shape, source.lanes, source.dtype, memory)
+
+
+def whole_copy(source: Tensor, copy: Tensor) -> tuple[Statement, Statement]:
+    """All of a tensor to a scratchpad: its room there, and the load."""
+    loops = Loops()
+    at = tuple(loops.turn(extent, f"a{axis}") for axis, extent in enumerate(source.shape))
+    return Allocation(copy), loops.nest(Step("dma_copy", (copy[at], source[at]), (0,)))
