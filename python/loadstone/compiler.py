@@ -113,8 +113,8 @@ class _Choices(TypedDict, total=False):
 @dataclass(frozen=True, eq=False, repr=False)
 class Compiled:
     """What compile() returns. seconds: by stage. choice: of strategy "cost". accelerators: what the
-    target calls each back end. remarks: by operator, how its device does it. segments: what each
-    back end lowered together."""
+    target calls each back end. remarks: of each region, by operator, how its device does it.
+    segments: what each back end lowered together."""
 
     artifact: Artifact
     device: Device
@@ -124,7 +124,7 @@ class Compiled:
     seconds: Mapping[str, float] = field(default_factory=dict)
     choice: Choice | None = None
     accelerators: Mapping[str, str] = field(default_factory=dict)
-    remarks: Mapping[str, str] = field(default_factory=dict)
+    remarks: Sequence[Mapping[str, str]] = ()
     segments: Sequence[tuple[Backend, Segment]] = ()
 
     @property
@@ -161,8 +161,9 @@ class Compiled:
             macs = int(getattr(operator, "macs", 0))  # of what multiplies and accumulates
             figures: JsonObject = {"shape": list(operator.output.shape), "macs": macs}
             rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
-            if remark := self.remarks.get(operator.name):
-                rows[-1]["how"] = remark
+            for remarks in self.remarks:
+                if remark := remarks.get(operator.name):
+                    rows[-1]["how"] = remark
         if self.choice is not None:
             for entries in rows:
                 others = self.choice.alternatives.get(entries["operator"], ())
@@ -360,12 +361,7 @@ def _compiled(
         clock.seconds,
         partitioner.choice,
         names,
-        {
-            name: remark
-            for region in lowered.regions
-            if isinstance(region, LoweredRegion)
-            for name, remark in region.remarks.items()
-        },
+        [region.remarks for region in lowered.regions if isinstance(region, LoweredRegion)],
         [
             (backend, segment)
             for segment in lowered.segments

@@ -17,7 +17,7 @@ their work:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import chain
 
@@ -103,7 +103,7 @@ class OffloadedRegion(LoweredRegion):
     def remarks(self) -> Mapping[str, str]:
         """By operator, how it is done where that is no matter of course."""
         lowered = {name: entry for name, entry in self._lowered.items() if entry is not None}
-        return {name: entry.remark for name, entry in lowered.items() if entry.remark}
+        return _Remarks({name: entry.remark for name, entry in lowered.items() if entry.remark})
 
     @property
     def layouts(self) -> Sequence[tuple[DeviceLayout, int, int]]:
@@ -351,3 +351,19 @@ def _parts(operator: g.Concatenate, config: HwConfig) -> list[int] | None:
         offsets.append(block * plane)
         block += -(-tensor.shape[-1] // config.block)
     return offsets if all(offset % DEVICE_ALIGN_BYTES == 0 for offset in offsets) else None
+
+
+class _Remarks(Mapping[str, str]):
+    """Made when somebody reads them: they compare a layer with others that it might be."""
+
+    def __init__(self, made: Mapping[str, Callable[[], str]]) -> None:
+        self._made = made
+
+    def __getitem__(self, name: str) -> str:
+        return self._made[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)

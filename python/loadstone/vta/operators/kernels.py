@@ -15,7 +15,7 @@ are the same loops on other devices; only the emission, which puts in names, run
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -87,8 +87,8 @@ PRODUCT_INPUT = "product.input"
 class LoweredOperator:
     """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM).
     kernels: what it was lowered by. scratch: tensors in DRAM that it alone writes and reads, name
-        -> tiles of INP. remark: what --explain says of it. placed: whether allocate.py has found
-        room for just these operations.
+        -> tiles of INP. remark: makes what --explain says of it. placed: whether allocate.py has
+        found room for just these operations.
 
     Two constants of one name are the same, also between operators (identity and pad tiles).
     """
@@ -97,7 +97,7 @@ class LoweredOperator:
     constants: Constants
     kernels: tuple[Kernel, ...] = ()
     scratch: Mapping[str, int] = field(default_factory=dict)
-    remark: str = ""
+    remark: Callable[[], str] | None = None
     placed: bool = False
     #: Columns of the operations, where somebody has looked at them.
     known: StreamColumns | None = None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +123,7 @@ class _Lowering:
             self.own | self.pieces.constants(self.names, self.config),
             tuple(self.kernels),
             {self.names["digits"]: tiles} if tiles else {},
-            _remark(layer),
+            partial(_remark, layer, is_near()),
             placed,
             known,
         )
@@ -252,7 +253,7 @@ def _operands(layer: RescaledLayer, run: Blocks, kernel: RescaledSpec) -> NDArra
     return np.broadcast_to(rows.reshape(-1, 1, shape[2]), shape).astype(np.int32)
 
 
-def _remark(layer: RescaledLayer) -> str:
+def _remark(layer: RescaledLayer, near: bool) -> str:
     """The forms of a layer, why it has them, and what it would take with other scales or RQ."""
     forms = Counter(name_of(plan) for plan in layer.plans)
     names = ", ".join(f"{name} in {count}" for name, count in sorted(forms.items()))
@@ -268,7 +269,7 @@ def _remark(layer: RescaledLayer) -> str:
     pow2, with_rq = (
         conv.tiling(replace(layer.spec, tail=tail), layer.config).cycles for tail in (shifts, rq)
     )
-    exactly, bound = ("near", _bound(layer)) if is_near() else ("exactly", "")
+    exactly, bound = ("near", _bound(layer)) if near else ("exactly", "")
     return (
         f"requantized by GEMM, {exactly}: {names} of {len(layer.plans)} blocks of channels (scales "
         f"{scales[0]:.3g} to {scales[-1]:.3g} are no powers of two); about {own} cycles, with "
