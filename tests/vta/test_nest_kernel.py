@@ -68,7 +68,7 @@ def described(kernel: Kernel) -> list[Any]:
 
 
 def same(function: Function) -> None:
-    kernel = kernel_of_nests(function)
+    kernel = kernel_of_nests(function, CONFIG)
     other = lower(module(function))
     found = described(kernel)
     assert len(found) > 5
@@ -163,7 +163,7 @@ def test_what_no_unit_does_is_named() -> None:
         (Step("dma_copy", (x[0], acc[0]), (0,)), "acc is used where it is nowhere"),
     ):
         with pytest.raises(LoweringError, match=message):
-            kernel_of_nests(Function((x,), (Loops().nest(step),)))
+            kernel_of_nests(Function((x,), (Loops().nest(step),)), CONFIG)
     room = Allocation(acc)
     with pytest.raises(LoweringError, match=r"tiles \[5, 6\) leave acc of 4 tiles"):
-        kernel_of_nests(Function((x,), (room, Loops().nest(Step("fill", (acc[5],), (0,))))))
+        kernel_of_nests(Function((x,), (room, Loops().nest(Step("fill", (acc[5],), (0,))))), CONFIG)

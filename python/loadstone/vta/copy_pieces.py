@@ -98,12 +98,16 @@ _SINGLE = CopyAxis(0, 1, 0, 0, 0, 0)
 
 @lru_cache(maxsize=1 << 14)
 def load_pieces(to: Loading, loops: tuple[CopyLoop, ...]) -> tuple[Piece, ...]:
-    """The LOADs of a copy. Raises LoweringError for pads that two dimensions do not reach."""
-    return tuple(
+    """The LOADs of a copy. Raises LoweringError for pads that two dimensions do not reach, or of
+    what is loaded without."""
+    pieces = tuple(
         piece
         for sram, dram, y, x in _blocks(loops)
         for piece in _block_pieces(to, sram, dram, y, x)
     )
+    if to.memory in UNPADDED and any(piece.has_pads for piece in pieces):
+        raise LoweringError(f"emitter: a load of {to.memory.name} has pads")
+    return pieces
 
 
 @lru_cache(maxsize=1 << 14)

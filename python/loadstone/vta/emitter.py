@@ -12,13 +12,12 @@ their pads (copy_pieces.py). Here both get their tiles.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
 from loadstone.vta.clipped_loops import ComputeLoop, TileOperand, clipped_nest
 from loadstone.vta.copy_pieces import (
-    UNPADDED,
     CopyLoop,
     Loading,
     Piece,
@@ -134,14 +133,18 @@ class Emitter:
         loops: tuple[CopyLoop, ...],
     ) -> None:
         """DRAM -> scratchpad. src: where the emitted code's tile 0 is, and the tile from there."""
-        (tile, offset), (tensor, dram_tile) = dst, src
-        pieces = load_pieces(Loading(memory, pad_value, self._pads_any_value), loops)
-        if memory in UNPADDED and any(piece.has_pads for piece in pieces):
-            raise LoweringError(f"emitter: a load of {memory.name} tile {tile.name} has pads")
+        to = Loading(memory, pad_value, self._pads_any_value)
+        self.load_pieces(to, dst, src, load_pieces(to, loops))
+
+    def load_pieces(
+        self, to: Loading, dst: TileOperand, src: tuple[DramTile, int], pieces: Sequence[Piece]
+    ) -> None:
+        """As `load`, of loops that were cut into pieces."""
+        (tile, offset), (tensor, dram_tile), memory = dst, src, to.memory
         for piece in pieces:
             if piece.dram is None:
-                self.pad_values.add(pad_value)
-                place = DramTile(PAD_TENSOR.format(pad_value), 0)
+                self.pad_values.add(to.pad_value)
+                place = DramTile(PAD_TENSOR.format(to.pad_value), 0)
             else:
                 place = DramTile(tensor.tensor, tensor.tile + dram_tile + piece.dram)
             first = self._inside(tile, offset, piece, place)
@@ -151,8 +154,14 @@ class Emitter:
         self, src: TileOperand, dst: tuple[DramTile, int], loops: tuple[CopyLoop, ...]
     ) -> None:
         """Scratchpad -> DRAM, low 8 bits."""
+        self.store_pieces(src, dst, store_pieces(loops))
+
+    def store_pieces(
+        self, src: TileOperand, dst: tuple[DramTile, int], pieces: Sequence[Piece]
+    ) -> None:
+        """As `store`, of loops that were cut into pieces."""
         (tile, offset), (tensor, dram_tile) = src, dst
-        for piece in store_pieces(loops):
+        for piece in pieces:
             assert piece.dram is not None
             place = DramTile(tensor.tensor, tensor.tile + dram_tile + piece.dram)
             first = self._inside(tile, offset, piece, place)

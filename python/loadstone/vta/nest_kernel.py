@@ -23,9 +23,10 @@ from typing import TypeAlias
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.pipeline import lower_to_calls
 from loadstone.vta.clipped_loops import clipped_nest
-from loadstone.vta.copy_pieces import CopyLoop
+from loadstone.vta.copy_pieces import CopyLoop, Loading, load_pieces, store_pieces
 from loadstone.vta.emitter import Emitter
-from loadstone.vta.isa.spec import Memory
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.lower import ALU, Kernel, lower
 from loadstone.vta.schedule.affine import Variable
 from loadstone.vta.schedule.nest_tir import module
@@ -66,10 +67,11 @@ class _Run:
 _Action: TypeAlias = Callable[[_Run], None]
 
 
-def kernel_of_nests(function: Function) -> Kernel:
+def kernel_of_nests(function: Function, config: HwConfig) -> Kernel:
     """Raises LoweringError where no unit does what a nest holds, or a tensor is used that is
     nowhere."""
-    actions = _actions(function.body, set(function.parameters))
+    any_pad = config.has(Capability.CONFIG)
+    actions = _actions(function.body, set(function.parameters), any_pad)
 
     def emit(emitter: Emitter, *places: DramTile) -> None:
         run = _Run(emitter, dict(zip(function.parameters, places, strict=True)))
@@ -84,26 +86,33 @@ def kernel_of_nests(function: Function) -> Kernel:
     )
 
 
-def _actions(body: Sequence[Statement], known: set[Tensor]) -> list[_Action]:
-    """What statements do. known: tensors that are somewhere; gets those that are allocated."""
+def _actions(body: Sequence[Statement], known: set[Tensor], any_pad: bool) -> list[_Action]:
+    """What statements do. known: tensors that are somewhere; gets those that are allocated.
+    any_pad: whether a LOAD can make a pad of any value."""
     found: list[_Action] = []
     for statement in body:
         if isinstance(statement, Nest):
-            for call, action in _read(statement):
+            for call, action in _read(statement, any_pad):
                 for tensor, _ in call.operands:
                     if tensor not in known:
                         raise LoweringError(f"nest: {tensor.name} is used where it is nowhere")
                 found.append(action)
         elif isinstance(statement, Allocation):
             known.add(statement.tensor)
-            found.append(partial(_allocate, statement.tensor))
+            found.append(_allocation(statement.tensor))
         else:
-            found.append(partial(_repeat, statement.loops, _actions(statement.body, known)))
+            inside = _actions(statement.body, known, any_pad)
+            found.append(partial(_repeat, statement.loops, inside))
     return found
 
 
-def _allocate(tensor: Tensor, run: _Run) -> None:
-    run.chip[tensor] = run.emitter.tile(_memory(tensor), prod(tensor.shape), tensor.name)
+def _allocation(tensor: Tensor) -> _Action:
+    memory, size = _memory(tensor), prod(tensor.shape)
+
+    def act(run: _Run) -> None:
+        run.chip[tensor] = run.emitter.tile(memory, size, tensor.name)
+
+    return act
 
 
 def _repeat(loops: Sequence[Variable], body: Sequence[_Action], run: _Run) -> None:
@@ -114,9 +123,9 @@ def _repeat(loops: Sequence[Variable], body: Sequence[_Action], run: _Run) -> No
 
 
 @lru_cache(maxsize=4096)
-def _read(nest: Nest) -> Sequence[tuple[NestCall, _Action]]:
+def _read(nest: Nest, any_pad: bool) -> Sequence[tuple[NestCall, _Action]]:
     """What a nest calls, and what that does."""
-    return [(call, _by_turn(call, _maker(call))) for call in nest.calls]
+    return [(call, _by_turn(call, _maker(call, any_pad))) for call in nest.calls]
 
 
 def _by_turn(call: NestCall, made: Callable[[_Values], _Action]) -> _Action:
@@ -139,11 +148,11 @@ def _by_turn(call: NestCall, made: Callable[[_Values], _Action]) -> _Action:
     return act
 
 
-def _maker(call: NestCall) -> Callable[[_Values], _Action]:
+def _maker(call: NestCall, any_pad: bool) -> Callable[[_Values], _Action]:
     """Raises LoweringError for what no unit does."""
     memories = tuple(tensor.memory for tensor, _ in call.operands)
     if call.name == "dma_copy" and memories.count(None) == 1:
-        return partial(_store if memories[0] is None else _load, call)
+        return partial(_store, call) if memories[0] is None else partial(_load, call, any_pad)
     if call.name == "gemm" and memories == (Memory.ACC, Memory.INP, Memory.WGT):
         return partial(_computation, GemmNest, (), call)
     if set(memories) == {Memory.ACC}:
@@ -182,15 +191,15 @@ def _computation(
     return act
 
 
-def _load(call: NestCall, values: _Values) -> _Action:
+def _load(call: NestCall, any_pad: bool, values: _Values) -> _Action:
     ((to, first), (source, start)), (pad,) = call.operands, call.immediates
     extends = to.memory is Memory.ACC and source.dtype == "int8"
-    memory = Memory.ACC_8BIT if extends else _memory(to)
+    loading = Loading(Memory.ACC_8BIT if extends else _memory(to), pad, any_pad)
     offset, tile = first.at(values), start.at(values)
-    loops = tuple(_copied(axis, axis.strides, values) for axis in call.axes)
+    pieces = load_pieces(loading, tuple(_copied(a, a.strides, values) for a in call.axes))
 
     def act(run: _Run) -> None:
-        run.emitter.load(memory, (run.chip[to], offset), (run.dram[source], tile), pad, loops)
+        run.emitter.load_pieces(loading, (run.chip[to], offset), (run.dram[source], tile), pieces)
 
     return act
 
@@ -198,10 +207,10 @@ def _load(call: NestCall, values: _Values) -> _Action:
 def _store(call: NestCall, values: _Values) -> _Action:
     (to, start), (source, first) = call.operands
     offset, tile = first.at(values), start.at(values)
-    loops = tuple(_copied(axis, axis.strides[::-1], values) for axis in call.axes)
+    pieces = store_pieces(tuple(_copied(a, a.strides[::-1], values) for a in call.axes))
 
     def act(run: _Run) -> None:
-        run.emitter.store((run.chip[source], offset), (run.dram[to], tile), loops)
+        run.emitter.store_pieces((run.chip[source], offset), (run.dram[to], tile), pieces)
 
     return act
 

@@ -61,7 +61,7 @@ def test_products_and_operations_in_place() -> None:
         own.stored(lambda place: out[own.begin + place[0]]),
     ]
     loads = (*whole_copy(x, x_chip), *whole_copy(w, w_chip))
-    kernel = kernel_of_nests(Function((x, w, out), (*loads, own.turns.around(turn))))
+    kernel = kernel_of_nests(Function((x, w, out), (*loads, own.turns.around(turn))), CONFIG)
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     rng = np.random.default_rng(1)

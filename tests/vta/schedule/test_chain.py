@@ -30,7 +30,7 @@ STEPS = (
 
 
 def operations(spec: ChainSpec) -> list[Operation]:
-    kernel = kernel_of_nests(schedule(spec, CONFIG))
+    kernel = kernel_of_nests(schedule(spec, CONFIG), CONFIG)
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     return emitter.operations

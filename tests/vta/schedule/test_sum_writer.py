@@ -44,7 +44,7 @@ def run(own_input: bool, chunk: int, x: NDArray[np.int8], w: NDArray[np.int8]) -
         tile.store(tile.out),
     ]
     function = Function((own.x, own.w, tile.out), (tile.turns.around(body),))
-    kernel = kernel_of_nests(function)
+    kernel = kernel_of_nests(function, CONFIG)
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     out = np.zeros((blocks * SIZE[0] * SIZE[1], 1, 16), np.int8)

@@ -44,7 +44,7 @@ def run(tile: tuple[int, int]) -> tuple[NDArray[np.int8], list[TileStore]]:
         own.store(own.out),
     ]
     function = Function((operands, own.out), (own.turns.around(statements),))
-    kernel = kernel_of_nests(function)
+    kernel = kernel_of_nests(function, CONFIG)
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     pixels = OUTPUT[0] * OUTPUT[1]

@@ -34,7 +34,7 @@ SPEC = WindowSpec(
 
 
 def operations(spec: WindowSpec) -> list[Operation]:
-    kernel = kernel_of_nests(schedule(spec, CONFIG))
+    kernel = kernel_of_nests(schedule(spec, CONFIG), CONFIG)
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     return emitter.operations

@@ -194,20 +194,22 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
 def _lowered(spec: Spec, config: HwConfig, passes: Passes) -> Kernel:
     match spec:
         case ChainSpec():
-            return _same_nests(chain.schedule(spec, config), passes)
+            return _same_nests(chain.schedule(spec, config), config, passes)
         case RescaledSpec():
-            return _same_nests(rescaled.schedule(spec, config), passes)
+            return _same_nests(rescaled.schedule(spec, config), config, passes)
         case WindowSpec():
-            return _same_nests(window.schedule(spec, config), passes)
+            return _same_nests(window.schedule(spec, config), config, passes)
         case _:
             kind = type(spec).__name__
             return _same_loops(kind, StructuralKey(_scheduled(spec, config)), passes)
 
 
 @lru_cache(maxsize=1024)
-def _same_nests(function: Function, passes: Passes) -> Kernel:
+def _same_nests(function: Function, config: HwConfig, passes: Passes) -> Kernel:
     """One for all specs that are the same nests."""
-    return kernel_of_nests(function) if passes == NO_PASSES else lower(module(function), passes)
+    if passes != NO_PASSES:
+        return lower(module(function), passes)
+    return kernel_of_nests(function, config)
 
 
 @lru_cache(maxsize=1024)
