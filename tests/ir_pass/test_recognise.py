@@ -10,7 +10,7 @@ import pytest
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import Intrinsic
-from loadstone.ir_pass.recognise import _parts, recognised
+from loadstone.ir_pass.recognise import recognised
 from loadstone.ir_pass.translate import Translator
 from loadstone.relax.compat import te, tirx
 from loadstone.vta.hw_config import load_config
@@ -75,22 +75,6 @@ def test_a_sum_that_is_stored_in_dram_by_itself_is_named_so() -> None:
     )
     with pytest.raises(LoweringError, match="out is in DRAM and accessed without dma_copy"):
         recognised(lowered(x, out, scopes={"tile": "local.acc"}))
-
-
-def test_a_nest_that_two_functions_share_is_recognised_once() -> None:
-    x, tile = copy_in(pad=False)
-    out = te.compute((8, 16), lambda i, k: tile[i, k], name="out")
-    function = lowered(x, out, scopes={"tile": "local.acc"})
-    other = tirx.PrimFunc(function.params, tirx.stmt_seq(tirx.Evaluate(0), function.body))
-    copies = [
-        call
-        for each in (function, other)
-        for part in _parts(each.body)
-        if part.nest is not None
-        for call in recognised(each)[part.stmt]
-    ]
-    assert [call.name for call in copies] == ["dma_copy"] * 4
-    assert copies[:2] == copies[2:]
 
 
 def test_a_nest_whose_buffer_takes_anothers_place_is_recognised_anew() -> None:

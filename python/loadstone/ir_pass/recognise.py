@@ -52,22 +52,15 @@ class Calls:
 
 @dataclass(eq=False)
 class _Part:
-    """A nest of a function, or (nest None) an allocation. calls: of a nest that stays on the chip
-    and concerns no other nest; None where that is not known."""
+    """A nest of a function, or (nest None) an allocation."""
 
     stmt: Stmt
     nest: PerfectNest | None
-    calls: Sequence[Intrinsic] | None = None
 
     @cached_property
     def copy(self) -> Intrinsic | None:
         """Its call where it copies between DRAM and a scratchpad."""
         return None if self.nest is None else dma_copy(self.nest)
-
-
-#: By address; who stands there stays alive. A schedule may give several functions the same nest.
-_known: dict[int, _Part] = {}
-_MOST_KNOWN = 2048
 
 
 def recognised(function: PrimFunc) -> Calls:
@@ -80,7 +73,7 @@ def recognised(function: PrimFunc) -> Calls:
     products, verifier = set(renamed), Verifier(function, "dma_copy")
     for part, nest in nests:
         if part.copy is None:
-            calls[part.stmt] = _computed(verifier, part, nest, renamed, products)
+            calls[part.stmt] = _computed(verifier, nest, renamed, products)
         else:
             calls[part.stmt] = (part.copy,)
     for part, _ in nests if renamed else ():
@@ -99,9 +92,9 @@ def recognised(function: PrimFunc) -> Calls:
 
 def _parts(stmt: Stmt) -> Iterator[_Part]:
     """The perfect nests and the allocations of a statement, in order."""
-    part = _part(stmt)
-    if part is not None:
-        yield part
+    nest = perfect_nest(stmt)
+    if nest is not None or isinstance(stmt, tirx.AllocBuffer):
+        yield _Part(stmt, nest)
     elif isinstance(stmt, tirx.SeqStmt):
         for each in stmt.seq[:]:
             yield from _parts(each)
@@ -113,41 +106,21 @@ def _parts(stmt: Stmt) -> Iterator[_Part]:
             yield from _parts(stmt.else_case)
 
 
-def _part(stmt: Stmt) -> _Part | None:
-    """None for what holds several."""
-    address = stmt.__chandle__()
-    if address not in _known:
-        nest = perfect_nest(stmt)
-        if nest is None and not isinstance(stmt, tirx.AllocBuffer):
-            return None
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[address] = _Part(stmt, nest)
-    return _known[address]
-
-
 def _computed(
     verifier: Verifier,
-    part: _Part,
     nest: PerfectNest,
     renamed: dict[Buffer, Buffer],
     products: set[Buffer],
 ) -> Sequence[Intrinsic]:
     """What is wrong with a nest that touches DRAM is first of all that."""
-    if part.calls is not None and not products:
-        return part.calls
-    taken: dict[Buffer, Buffer] = {}
     try:
-        calls = computed(nest, taken, products)
+        calls = computed(nest, renamed, products)
     except LoweringError:
         verifier.on_chip(nest.store)
         raise
     scopes = {operand.scope for call in calls for operand in call.operands}
     if not calls or DRAM in scopes or str(nest.store.buffer.scope()) == DRAM:
         verifier.on_chip(nest.store)
-    renamed.update(taken)
-    if not taken and not products:
-        part.calls = calls
     return calls
 
 

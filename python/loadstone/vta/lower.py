@@ -33,11 +33,11 @@ from typing import TYPE_CHECKING, Any, cast
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic, extents, is_value
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes, lower_to_calls, translatable
-from loadstone.ir_pass.translate import Expressions, Translator
+from loadstone.ir_pass.translate import Translator
 from loadstone.vta.isa.spec import AluOp, Memory
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Buffer, Expr, IRModule, PrimFunc, Var
+    from loadstone.relax.types import Buffer, Expr, IRModule, PrimFunc
 
 __all__ = ["ALU", "Kernel", "kernel_of", "lower"]
 
@@ -126,35 +126,6 @@ class _Translator(Translator):
         return f"e.tile(Memory.{_memory(buffer).name}, {_size(buffer)[0]}, {self.name(buffer)!r})"
 
     def call(self, call: Intrinsic) -> str:
-        """One method of the emitter."""
-        text, variables = _worded(call)
-        return text.format(*map(self.name, variables))
-
-
-@lru_cache(maxsize=2048)
-def _worded(call: Intrinsic) -> tuple[str, Sequence[Var | Buffer]]:
-    """A call with places for names, and whose they are: functions that share a nest share its text,
-    and may call things otherwise."""
-    words = _Words()
-    return words.text(call), words.variables
-
-
-class _Words(Expressions):
-    """One call. variables: whose name stands in {0}, {1} ..."""
-
-    def __init__(self) -> None:
-        self.variables: list[Var | Buffer] = []
-        self._places: dict[int, str] = {}
-
-    def name(self, variable: Var | Buffer) -> str:
-        """Its place."""
-        address = variable.__chandle__()
-        if address not in self._places:
-            self._places[address] = f"{{{len(self.variables)}}}"
-            self.variables.append(variable)
-        return self._places[address]
-
-    def text(self, call: Intrinsic) -> str:
         """One method of the emitter."""
         axes = _without_lanes(call)
         if call.name == "dma_copy":

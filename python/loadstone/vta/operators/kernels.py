@@ -9,8 +9,8 @@ Next: __init__.py returns it to the back end.
        \\-> nests over tiles -----------------------------------------------/
     \\______________________ Kernel, cached by spec ______________/
 
-Layers with the same spec are lowered once (by the same passes), and so are specs whose schedules
-are the same loops on other devices; only the emission, which puts in names, runs for each.
+Layers with the same spec are lowered once (by the same passes), and so is TensorIR of the same
+loops on other devices; only the emission, which puts in names, runs for each.
 """
 
 from __future__ import annotations
@@ -186,30 +186,29 @@ def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
 def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Kernel:
     """cost: what the schedule is chosen by, so that devices that differ in timing alone differ
     here."""
+    if isinstance(spec, NestSpec):
+        function = _written(spec, config)
+        if passes == NO_PASSES:
+            return kernel_of_nests(function, config)  # sooner than it can be read
+        return lower(module(function), passes)
     if passes != NO_PASSES:  # nobody can say when somebody else's pass has changed
         return _lowered(spec, config, passes)
     return kernel_store.kept(spec, config, cost, lambda: _lowered(spec, config, passes))
 
 
-def _lowered(spec: Spec, config: HwConfig, passes: Passes) -> Kernel:
+def _written(spec: NestSpec, config: HwConfig) -> Function:
     match spec:
         case ChainSpec():
-            return _same_nests(chain.schedule(spec, config), config, passes)
+            return chain.schedule(spec, config)
         case RescaledSpec():
-            return _same_nests(rescaled.schedule(spec, config), config, passes)
+            return rescaled.schedule(spec, config)
         case WindowSpec():
-            return _same_nests(window.schedule(spec, config), config, passes)
-        case _:
-            kind = type(spec).__name__
-            return _same_loops(kind, StructuralKey(_scheduled(spec, config)), passes)
+            return window.schedule(spec, config)
 
 
-@lru_cache(maxsize=1024)
-def _same_nests(function: Function, config: HwConfig, passes: Passes) -> Kernel:
-    """One for all specs that are the same nests."""
-    if passes != NO_PASSES:
-        return lower(module(function), passes)
-    return kernel_of_nests(function, config)
+def _lowered(spec: TirSpec, config: HwConfig, passes: Passes) -> Kernel:
+    kind = type(spec).__name__
+    return _same_loops(kind, StructuralKey(_scheduled(spec, config)), passes)
 
 
 @lru_cache(maxsize=1024)
