@@ -8,7 +8,7 @@ import pytest
 from loadstone.errors import LoweringError
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.affine import Index
-from loadstone.vta.schedule.nests import Function, Loops, Nest, Step, Tensor, Turns, whole_copy
+from loadstone.vta.schedule.nests import Loops, Step, Tensor
 
 X = Tensor("x", (4, 9), (1, 16), "int8")
 ACC = Tensor("acc", (2, 9), (1, 16), "int32", Memory.ACC)
@@ -87,13 +87,3 @@ def test_a_condition_on_two_loops_of_the_nest_is_refused() -> None:
     nest = loops.nest(Step("fill", (ACC[i, j],), (0,)))
     with pytest.raises(LoweringError, match=r"bounds the loops \['i', 'j'\]"):
         assert nest.calls
-
-
-def test_functions_of_the_same_nests_are_equal() -> None:
-    room, load = whole_copy(X, CHIP)
-    assert isinstance(load, Nest)
-    one, same = (Function((X,), (room, Turns((), (load,)))) for _ in range(2))
-    other = Function((X,), (room, Turns((), (whole_copy(X, CHIP)[1],))))
-    assert one == same
-    assert hash(one) == hash(same)
-    assert one != other

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from loadstone.vta.hw_config import HwConfig
@@ -61,9 +62,14 @@ class Accumulators:
 
     def elements(self, steps: Callable[[Element], Sequence[Step]]) -> Nest:
         """Steps for every element of the tile."""
-        loops = Loops()
-        at = self.tile_loops(loops)
+        loops, at = self._tile
         return loops.nest(*steps(at))
+
+    @cached_property
+    def _tile(self) -> tuple[Loops, Element]:
+        """The loops over it, and nothing else in them."""
+        loops = Loops()
+        return loops, self.tile_loops(loops)
 
     def cleared(self, sums: Tensor) -> Nest:
         """All elements of a tile 0."""

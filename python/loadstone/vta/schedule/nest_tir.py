@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from loadstone.relax.compat import tirx
-from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import loops
 from loadstone.vta.schedule.affine import Index, Place, Variable, index
 from loadstone.vta.schedule.epilogue import extern
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt, Var
 
 __all__ = ["module"]
-
-_SCOPES = {Memory.INP: "inp", Memory.WGT: "wgt", Memory.ACC: "acc"}
 
 
 def module(function: Function) -> IRModule:
@@ -49,7 +46,7 @@ class _Writer:
             self._buffers[tensor] = (
                 loops.dram_buffer(tensor.name, shape, tensor.dtype)
                 if tensor.memory is None
-                else loops.chip_buffer(tensor.name, shape, tensor.dtype, _SCOPES[tensor.memory])
+                else loops.chip_buffer(tensor.name, shape, tensor.dtype, tensor.memory.name.lower())
             )
         return self._buffers[tensor]
 

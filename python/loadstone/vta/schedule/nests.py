@@ -12,8 +12,7 @@ Next: vta/nest_kernel.py makes operations of it; nest_tir.py the TensorIR that s
     loops.nest(Step("gemm", (acc[i, j], x[i, j], w[0])))              acc += x * w, tile by tile
 
 Every tensor is one of tiles: lanes are in no index. A step has a name of
-ir_pass/intrinsics.py, and works in place, in its first operand. Nests are compared by identity, and
-functions that have the same ones in the same order are equal.
+ir_pass/intrinsics.py, and works in place, in its first operand.
 """
 
 from __future__ import annotations
@@ -53,10 +52,17 @@ class Access(NamedTuple):
     @property
     def number(self) -> Index:
         """Of the tile, as they lie one after the other."""
-        number = Index(0, {})
-        for size, place in zip(self.tensor.shape, self.at, strict=True):
-            number = number * size + place
-        return number
+        constant, step = 0, 1
+        terms: dict[Variable, int] = {}
+        for size, place in zip(self.tensor.shape[::-1], self.at[::-1], strict=True):
+            if isinstance(place, int):
+                constant += place * step
+            else:
+                constant += place.constant * step
+                for variable, factor in place.terms.items():
+                    terms[variable] = terms.get(variable, 0) + factor * step
+            step *= size
+        return Index(constant, terms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +194,7 @@ class Allocation(NamedTuple):
     tensor: Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Turns:
     """Loops around statements, outermost first."""
 
@@ -199,7 +205,7 @@ class Turns:
 Statement: TypeAlias = Allocation | Nest | Turns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Function:
     """parameters: tensors in DRAM."""
 
