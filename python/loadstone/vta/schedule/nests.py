@@ -18,7 +18,7 @@ ir_pass/intrinsics.py, and works in place, in its first operand.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
@@ -194,8 +194,7 @@ class Allocation(NamedTuple):
     tensor: Tensor
 
 
-@dataclass(frozen=True, eq=False)
-class Turns:
+class Turns(NamedTuple):
     """Loops around statements, outermost first."""
 
     loops: tuple[Variable, ...]
@@ -205,21 +204,20 @@ class Turns:
 Statement: TypeAlias = Allocation | Nest | Turns
 
 
-@dataclass(frozen=True, eq=False)
-class Function:
+class Function(NamedTuple):
     """parameters: tensors in DRAM."""
 
     parameters: tuple[Tensor, ...]
     body: tuple[Statement, ...]
 
 
-@dataclass
 class Loops:
     """Loops that are open, outermost first, and conditions inside them: what is done where none of
     them is negative."""
 
-    variables: list[Variable] = field(default_factory=list)
-    conditions: list[Index] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.variables: list[Variable] = []
+        self.conditions: list[Index] = []
 
     def loop(self, extent: int, name: str) -> Index:
         """One more loop inside."""
