@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every function of loops is written with: loops, buffers, a module.
+"""What every function of TensorIR that is loops is written with: loops, buffers, a module.
 
 In:   extents, names, scratchpads.
 Out:  `Loops`, which stand around one statement; buffers; the IRModule of a body.
-Next: accumulators.py and the writers of each kind of operator.
+Next: conv_writer.py, elementwise.py, nest_tir.py.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from loadstone.ir_pass.intrinsics import extents
 from loadstone.ir_pass.pipeline import SIMPLE_LOOPS
 from loadstone.relax.compat import tirx, tvm
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt, Var
 
-__all__ = ["Loops", "chip_buffer", "chip_copy", "dram_buffer", "whole_copy", "written"]
+__all__ = ["Loops", "chip_buffer", "dram_buffer", "whole_copy", "written"]
 
 
 @dataclass
@@ -75,11 +74,6 @@ def _layout(shape: tuple[int, ...]) -> object:
     """TVM's layout of a packed buffer: what takes longest of making one, and the same for all of a
     shape."""
     return tirx.decl_buffer(shape).layout
-
-
-def chip_copy(source: Buffer, memory: str) -> Buffer:
-    """A buffer of a scratchpad as large as one of DRAM."""
-    return chip_buffer(f"{source.name}_chip", extents(source), source.dtype, memory)
 
 
 def whole_copy(source: Buffer, copy: Buffer) -> list[Stmt]:
