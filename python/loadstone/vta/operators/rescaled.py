@@ -12,8 +12,8 @@ specs of it, and here are the constants. The kernels of all blocks run side by s
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,7 +123,7 @@ class _Lowering:
             self.own | self.pieces.constants(self.names, self.config),
             tuple(self.kernels),
             {self.names["digits"]: tiles} if tiles else {},
-            partial(_remark, layer, is_near()),
+            _remark(layer),
             placed,
             known,
         )
@@ -253,12 +253,12 @@ def _operands(layer: RescaledLayer, run: Blocks, kernel: RescaledSpec) -> NDArra
     return np.broadcast_to(rows.reshape(-1, 1, shape[2]), shape).astype(np.int32)
 
 
-def _remark(layer: RescaledLayer, near: bool) -> str:
-    """The forms of a layer, why it has them, and what it would take with other scales or RQ."""
+def _remark(layer: RescaledLayer) -> Callable[[], str]:
+    """The forms of a layer, why it has them, and what it would take with other scales or RQ: which
+    is worked out when somebody asks. It holds no operator: tried.py waits for that to go."""
     forms = Counter(name_of(plan) for plan in layer.plans)
     names = ", ".join(f"{name} in {count}" for name, count in sorted(forms.items()))
     scales = np.sort(layer.op.real_scales())
-    own = layer.cycles()
     shifts = (
         RowOperand("add", 0),
         RowOperand("shr", 1),
@@ -266,15 +266,18 @@ def _remark(layer: RescaledLayer, near: bool) -> str:
         Immediate("min", layer.op.high),
     )
     rq = (Rq(layer.op.output.zero_point, layer.op.low, layer.op.high, layer.op.rounding),)
-    pow2, with_rq = (
-        conv.tiling(replace(layer.spec, tail=tail), layer.config).cycles for tail in (shifts, rq)
-    )
-    exactly, bound = ("near", _bound(layer)) if near else ("exactly", "")
-    return (
+    specs, config = [replace(layer.spec, tail=tail) for tail in (shifts, rq)], layer.config
+    exactly, bound = ("near", _bound(layer)) if is_near() else ("exactly", "")
+    how = (
         f"requantized by GEMM, {exactly}: {names} of {len(layer.plans)} blocks of channels (scales "
-        f"{scales[0]:.3g} to {scales[-1]:.3g} are no powers of two); about {own} cycles, with "
-        f"powers of two {pow2}, with RQ {with_rq}{bound}"
+        f"{scales[0]:.3g} to {scales[-1]:.3g} are no powers of two); about {layer.cycles()} cycles"
     )
+
+    def remark() -> str:
+        pow2, with_rq = (conv.tiling(spec, config).cycles for spec in specs)
+        return f"{how}, with powers of two {pow2}, with RQ {with_rq}{bound}"
+
+    return remark
 
 
 def _bound(layer: RescaledLayer) -> str:
