@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import product
 from math import prod
+from operator import itemgetter
 from typing import TypeAlias
 
 from loadstone.errors import LoweringError
@@ -26,7 +27,7 @@ from loadstone.vta.clipped_loops import clipped_nest
 from loadstone.vta.copy_pieces import CopyLoop, Loading, load_pieces, store_pieces
 from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.isa.spec import AluOp, Capability, Memory
 from loadstone.vta.lower import ALU, Kernel, lower
 from loadstone.vta.schedule.affine import Variable
 from loadstone.vta.schedule.nest_tir import module
@@ -59,12 +60,16 @@ class _Run:
     """A kernel at work: where its tensors are in DRAM and on the chip, and its turn."""
 
     emitter: Emitter
+    operations: list[Operation]
     dram: dict[Tensor, DramTile]
     chip: dict[Tensor, VirtualTile] = field(default_factory=dict)
     values: _Values = field(default_factory=dict)
 
 
 _Action: TypeAlias = Callable[[_Run], None]
+_Extents: TypeAlias = tuple[int, ...]
+#: A tensor, and the base and the strides of what is accessed of it.
+_Operand: TypeAlias = tuple[Tensor, int, tuple[int, ...]]
 
 
 def kernel_of_nests(function: Function, config: HwConfig) -> Kernel:
@@ -74,7 +79,7 @@ def kernel_of_nests(function: Function, config: HwConfig) -> Kernel:
     actions = _actions(function.body, set(function.parameters), any_pad)
 
     def emit(emitter: Emitter, *places: DramTile) -> None:
-        run = _Run(emitter, dict(zip(function.parameters, places, strict=True)))
+        run = _Run(emitter, emitter.operations, dict(zip(function.parameters, places, strict=True)))
         for action in actions:
             action(run)
 
@@ -136,13 +141,13 @@ def _by_turn(call: NestCall, made: Callable[[_Values], _Action]) -> _Action:
     variables = dict.fromkeys(variable for number in numbers for variable in number.terms)
     if not variables:
         return made({})
-    known: dict[tuple[int, ...], _Action] = {}
+    known: dict[int | tuple[int, ...], _Action] = {}
+    turn_of = itemgetter(*variables)
 
     def act(run: _Run) -> None:
-        values = run.values
-        turn = tuple([values[variable] for variable in variables])
+        turn = turn_of(run.values)
         if turn not in known:
-            known[turn] = made(values)
+            known[turn] = made(run.values)
         known[turn](run)
 
     return act
@@ -154,39 +159,74 @@ def _maker(call: NestCall, any_pad: bool) -> Callable[[_Values], _Action]:
     if call.name == "dma_copy" and memories.count(None) == 1:
         return partial(_store, call) if memories[0] is None else partial(_load, call, any_pad)
     if call.name == "gemm" and memories == (Memory.ACC, Memory.INP, Memory.WGT):
-        return partial(_computation, GemmNest, (), call)
+        return partial(_computation, _product, call)
     if set(memories) == {Memory.ACC}:
         if call.name == "fill":
-            return partial(_computation, FillNest, call.immediates, call)
+            return partial(_computation, partial(_in_place, FillNest, call.immediates), call)
+        if call.name in ALU and call.immediates:
+            alu, immediate = partial(AluNest, ALU[call.name]), (None, *call.immediates)
+            return partial(_computation, partial(_in_place, alu, immediate), call)
         if call.name in ALU:
-            immediate = (None, *call.immediates) if call.immediates else ()
-            return partial(_computation, partial(AluNest, ALU[call.name]), immediate, call)
+            return partial(_computation, partial(_with_tiles, ALU[call.name]), call)
     names = [tensor.name for tensor, _ in call.operands]
     raise LoweringError(f"nest: no unit does {call.name} of {', '.join(names)}")
 
 
 def _computation(
-    operation: Callable[..., Operation],
-    immediate: tuple[int | None, ...],
-    call: NestCall,
-    values: _Values,
+    act: Callable[[_Extents, Sequence[_Operand]], _Action], call: NestCall, values: _Values
 ) -> _Action:
-    """operation: made of extents, accesses and the immediate."""
+    """act: what is done with tiles, where any is."""
     loops = tuple((axis.extent, *axis.executed(values), *axis.strides) for axis in call.axes)
     nest = clipped_nest(loops, len(call.operands))
     if nest is None:
         return lambda _: None
-    accesses = []
+    operands = []
     for path, (tensor, number) in zip(nest.paths, call.operands, strict=True):
         life = VirtualTile(_memory(tensor), prod(tensor.shape), tensor.name)
         inside = path.access((life, number.at(values)))
-        accesses.append((tensor, inside.base, inside.strides))
-    extents = nest.extents
+        operands.append((tensor, inside.base, inside.strides))
+    return act(nest.extents, operands)
+
+
+def _product(extents: _Extents, operands: Sequence[_Operand]) -> _Action:
+    (to, dst, ways), (of, src, ways_of), (by, wgt, ways_by) = operands
 
     def act(run: _Run) -> None:
         chip = run.chip
-        own = [Access(chip[tensor], base, strides) for tensor, base, strides in accesses]
-        run.emitter.operations.append(operation(extents, *own, *immediate))
+        run.operations.append(
+            GemmNest(
+                extents,
+                Access(chip[to], dst, ways),
+                Access(chip[of], src, ways_of),
+                Access(chip[by], wgt, ways_by),
+            )
+        )
+
+    return act
+
+
+def _in_place(
+    operation: Callable[..., Operation],
+    immediate: tuple[int | None, ...],
+    extents: _Extents,
+    operands: Sequence[_Operand],
+) -> _Action:
+    ((to, dst, ways),) = operands
+
+    def act(run: _Run) -> None:
+        run.operations.append(operation(extents, Access(run.chip[to], dst, ways), *immediate))
+
+    return act
+
+
+def _with_tiles(op: AluOp, extents: _Extents, operands: Sequence[_Operand]) -> _Action:
+    (to, dst, ways), (of, src, ways_of) = operands
+
+    def act(run: _Run) -> None:
+        chip = run.chip
+        run.operations.append(
+            AluNest(op, extents, Access(chip[to], dst, ways), Access(chip[of], src, ways_of))
+        )
 
     return act
 
