@@ -136,9 +136,9 @@ def _read(nest: Nest, any_pad: bool) -> Sequence[tuple[NestCall, _Action]]:
 def _by_turn(call: NestCall, made: Callable[[_Values], _Action]) -> _Action:
     """What is made of a call where the loops around it have some values: once for all turns, and
     all functions, in which those that it depends on have the same."""
-    bounds = (bound.base for axis in call.axes for bound in (*axis.guards, *axis.pads))
-    numbers = (*(number for _, number in call.operands), *bounds)
-    variables = dict.fromkeys(variable for number in numbers for variable in number.terms)
+    numbers = [number for _, number in call.operands]
+    numbers += [bound.base for axis in call.axes for bound in axis.guards + axis.pads]
+    variables = dict.fromkeys([variable for number in numbers for variable in number.terms])
     if not variables:
         return made({})
     known: dict[int | tuple[int, ...], _Action] = {}

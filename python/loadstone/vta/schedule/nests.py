@@ -152,7 +152,7 @@ class Nest:
 
     def _call(self, step: Step) -> NestCall:
         numbers = [access.number for access in step.operands]
-        strides = [tuple(number.terms.get(loop, 0) for number in numbers) for loop in self.loops]
+        strides = [tuple([number.terms.get(loop, 0) for number in numbers]) for loop in self.loops]
         guards, pads = self._bounds(self.conditions), self._bounds(step.inside)
         still = (0,) * len(numbers)
         axes = [Axis(1, still, (bound,)) for bound in guards.get(None, ())]
