@@ -8,7 +8,7 @@ Next: operators/kernels.py runs it with names.
 A network on a device without RQ has hundreds of such functions. Their nests are read once, however
 many of them share one, and once for each turn that differs; what is left are the lives of the tiles
 and where the tensors begin. To write them as TensorIR, to recognise its nests, and to compile
-Python took eight times as long: that is done where somebody asks for the stages.
+Python took ten times as long: that is done where somebody asks for the stages.
 """
 
 from __future__ import annotations
