@@ -17,7 +17,6 @@ the tests, the verifier of each runs behind it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from loadstone.vta.allocate import Allocate
@@ -26,6 +25,7 @@ from loadstone.vta.prefetch import Prefetch
 from loadstone.vta.program import ProgramPass, VtaProgram
 from loadstone.vta.skip_pads import SkipPads
 from loadstone.vta.synchronize import Synchronize
+from loadstone.vta.verified import verified
 
 __all__ = ["PASSES", "build_program", "each_pass"]
 
@@ -40,11 +40,10 @@ def build_program(program: VtaProgram) -> VtaProgram:
 
 def each_pass(program: VtaProgram) -> Iterator[tuple[str, VtaProgram]]:
     """(name of the pass, the program behind it), in order."""
-    verified = os.environ.get("LOADSTONE_VERIFY", "0") not in ("", "0")
     for made in PASSES:
         step = made()
         after = step.run(program)
-        if verified:
+        if verified():
             step.verify(program, after)
         yield step.name, after
         program = after

@@ -57,6 +57,8 @@ from loadstone.vta.schedule.select import SelectSpec
 from loadstone.vta.schedule.window import WindowSpec
 from loadstone.vta.stream import DramTile, Operation
 from loadstone.vta.stream_columns import StreamColumns, columns_of
+from loadstone.vta.verified import verified
+from loadstone.vta.verify_kernel import verify_kernel
 
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule
@@ -189,7 +191,7 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
     if isinstance(spec, NestSpec):
         function = _written(spec, config)
         if passes == NO_PASSES:
-            return kernel_of_nests(function, config)  # sooner than it can be read
+            return _of_nests(function, config)
         return lower(module(function), passes)
     if passes != NO_PASSES:  # nobody can say when somebody else's pass has changed
         return _lowered(spec, config, passes)
@@ -204,6 +206,14 @@ def _written(spec: NestSpec, config: HwConfig) -> Function:
             return rescaled.schedule(spec, config)
         case WindowSpec():
             return window.schedule(spec, config)
+
+
+def _of_nests(function: Function, config: HwConfig) -> Kernel:
+    """Sooner than a kernel can be read from a folder; held against TensorIR in all tests."""
+    kernel = kernel_of_nests(function, config)
+    if verified():
+        verify_kernel(kernel, lower(module(function)), config)
+    return kernel
 
 
 def _lowered(spec: TirSpec, config: HwConfig, passes: Passes) -> Kernel:
