@@ -236,7 +236,10 @@ class _Points:
         """(least, most) r of each candidate, at combinations without c, and at those with it."""
         least, most = self._bounds(candidates, at)
         return [
-            (np.where(part, least, -_FAR).max(axis=1), np.where(part, most, _FAR).min(axis=1))
+            (
+                least.max(axis=1, where=part, initial=-_FAR),
+                most.min(axis=1, where=part, initial=_FAR),
+            )
             for part in self._parts(candidates, at)
         ]
 
@@ -253,7 +256,9 @@ class _Points:
 
     def _bounds(self, candidates: _Candidates, at: IntArray) -> tuple[IntArray, IntArray]:
         """Least and most r of each candidate at each combination (candidates, combinations)."""
-        reached = (self.wanted[at] << candidates.shift) - candidates.multipliers @ self.x[:, at]
+        reached = self.wanted[at] << candidates.shift
+        for multipliers, x in zip(candidates.multipliers.T, self.x, strict=True):
+            reached = reached - multipliers[:, None] * x[at]  # faster than a product of integers
         least = np.where(self.below[at], reached, -_FAR)
         most = np.where(self.above[at], reached + (1 << candidates.shift) - 1, _FAR)
         return least, most
