@@ -24,7 +24,7 @@ from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.schedule.nest_tir import module
-from loadstone.vta.schedule.nests import Allocation, Function, Loops, Step, Tensor
+from loadstone.vta.schedule.nests import Function, NestAllocation, NestLoops, NestStep, NestTensor
 from loadstone.vta.schedule.rescaled_spec import (
     ChainShape,
     LevelShape,
@@ -154,16 +154,18 @@ def test_sums_over_windows_are_what_their_tensor_ir_is(own: Window, blocks: int)
 
 
 def test_what_no_unit_does_is_named() -> None:
-    acc = Tensor("acc", (4,), (1, 16), "int32", Memory.ACC)
-    x = Tensor("x", (4,), (1, 16), "int8")
+    acc = NestTensor("acc", (4,), (1, 16), "int32", Memory.ACC)
+    x = NestTensor("x", (4,), (1, 16), "int8")
     for step, message in (
-        (Step("gemm", (acc[0], acc[1], acc[2])), "no unit does gemm of acc, acc, acc"),
-        (Step("divide", (acc[0],), (3,)), "no unit does divide of acc"),
-        (Step("dma_copy", (acc[0], acc[1]), (0,)), "no unit does dma_copy of acc, acc"),
-        (Step("dma_copy", (x[0], acc[0]), (0,)), "acc is used where it is nowhere"),
+        (NestStep("gemm", (acc[0], acc[1], acc[2])), "no unit does gemm of acc, acc, acc"),
+        (NestStep("divide", (acc[0],), (3,)), "no unit does divide of acc"),
+        (NestStep("dma_copy", (acc[0], acc[1]), (0,)), "no unit does dma_copy of acc, acc"),
+        (NestStep("dma_copy", (x[0], acc[0]), (0,)), "acc is used where it is nowhere"),
     ):
         with pytest.raises(LoweringError, match=message):
-            kernel_of_nests(Function((x,), (Loops().nest(step),)), CONFIG)
-    room = Allocation(acc)
+            kernel_of_nests(Function((x,), (NestLoops().nest(step),)), CONFIG)
+    room = NestAllocation(acc)
     with pytest.raises(LoweringError, match=r"tiles \[5, 6\) leave acc of 4 tiles"):
-        kernel_of_nests(Function((x,), (room, Loops().nest(Step("fill", (acc[5],), (0,))))), CONFIG)
+        kernel_of_nests(
+            Function((x,), (room, NestLoops().nest(NestStep("fill", (acc[5],), (0,))))), CONFIG
+        )

@@ -17,24 +17,31 @@ from loadstone.vta.lower import lower
 from loadstone.vta.nest_kernel import kernel_of_nests
 from loadstone.vta.operators import kernels
 from loadstone.vta.schedule.nest_tir import module
-from loadstone.vta.schedule.nests import Allocation, Function, Loops, Statement, Step, Tensor
+from loadstone.vta.schedule.nests import (
+    Function,
+    NestAllocation,
+    NestLoops,
+    NestStep,
+    NestTensor,
+    Statement,
+)
 from loadstone.vta.stream import DramTile, FillNest
 from loadstone.vta.verify_kernel import verify_kernel
 
 CONFIG = load_config("vta-pynq")
-OUT = Tensor("out", (8,), (1, 16), "int8")
-ACC = Tensor("acc", (8,), (1, 16), "int32", Memory.ACC)
+OUT = NestTensor("out", (8,), (1, 16), "int8")
+ACC = NestTensor("acc", (8,), (1, 16), "int32", Memory.ACC)
 
 
 def filled(*values: int) -> Function:
     """Stores an accumulator behind some fills."""
-    body: list[Statement] = [Allocation(ACC)]
+    body: list[Statement] = [NestAllocation(ACC)]
     for value in values:
-        loops = Loops()
-        body.append(loops.nest(Step("fill", (ACC[loops.loop(8, "i")],), (value,))))
-    loops = Loops()
+        loops = NestLoops()
+        body.append(loops.nest(NestStep("fill", (ACC[loops.loop(8, "i")],), (value,))))
+    loops = NestLoops()
     i = loops.loop(8, "i")
-    return Function((OUT,), (*body, loops.nest(Step("dma_copy", (OUT[i], ACC[i]), (0,)))))
+    return Function((OUT,), (*body, loops.nest(NestStep("dma_copy", (OUT[i], ACC[i]), (0,)))))
 
 
 def test_equal_kernels_pass_and_others_are_named() -> None:

@@ -32,13 +32,13 @@ from loadstone.vta.lower import ALU, Kernel, lower
 from loadstone.vta.schedule.affine import Variable
 from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.schedule.nests import (
-    Allocation,
-    Axis,
     Function,
     Nest,
+    NestAllocation,
+    NestAxis,
     NestCall,
+    NestTensor,
     Statement,
-    Tensor,
 )
 from loadstone.vta.stream import (
     Access,
@@ -61,15 +61,15 @@ class _Run:
 
     emitter: Emitter
     operations: list[Operation]
-    dram: dict[Tensor, DramTile]
-    chip: dict[Tensor, VirtualTile] = field(default_factory=dict)
+    dram: dict[NestTensor, DramTile]
+    chip: dict[NestTensor, VirtualTile] = field(default_factory=dict)
     values: _Values = field(default_factory=dict)
 
 
 _Action: TypeAlias = Callable[[_Run], None]
 _Extents: TypeAlias = tuple[int, ...]
 #: A tensor, and the base and the strides of what is accessed of it.
-_Operand: TypeAlias = tuple[Tensor, int, tuple[int, ...]]
+_Operand: TypeAlias = tuple[NestTensor, int, tuple[int, ...]]
 
 
 def kernel_of_nests(function: Function, config: HwConfig) -> Kernel:
@@ -91,7 +91,7 @@ def kernel_of_nests(function: Function, config: HwConfig) -> Kernel:
     )
 
 
-def _actions(body: Sequence[Statement], known: set[Tensor], any_pad: bool) -> list[_Action]:
+def _actions(body: Sequence[Statement], known: set[NestTensor], any_pad: bool) -> list[_Action]:
     """What statements do. known: tensors that are somewhere; gets those that are allocated.
     any_pad: whether a LOAD can make a pad of any value."""
     found: list[_Action] = []
@@ -102,7 +102,7 @@ def _actions(body: Sequence[Statement], known: set[Tensor], any_pad: bool) -> li
                     if tensor not in known:
                         raise LoweringError(f"nest: {tensor.name} is used where it is nowhere")
                 found.append(action)
-        elif isinstance(statement, Allocation):
+        elif isinstance(statement, NestAllocation):
             known.add(statement.tensor)
             found.append(_allocation(statement.tensor))
         else:
@@ -111,7 +111,7 @@ def _actions(body: Sequence[Statement], known: set[Tensor], any_pad: bool) -> li
     return found
 
 
-def _allocation(tensor: Tensor) -> _Action:
+def _allocation(tensor: NestTensor) -> _Action:
     memory, size = _memory(tensor), prod(tensor.shape)
 
     def act(run: _Run) -> None:
@@ -255,13 +255,13 @@ def _store(call: NestCall, values: _Values) -> _Action:
     return act
 
 
-def _copied(axis: Axis, strides: Sequence[int], values: _Values) -> CopyLoop:
+def _copied(axis: NestAxis, strides: Sequence[int], values: _Values) -> CopyLoop:
     """strides: in the scratchpad and in DRAM."""
     chip, dram = strides
     return (axis.extent, *axis.executed(values), *axis.inside(values), chip, dram)
 
 
-def _memory(tensor: Tensor) -> Memory:
+def _memory(tensor: NestTensor) -> Memory:
     if tensor.memory is None:
         raise LoweringError(f"nest: {tensor.name} is in DRAM, and no scratchpad's")
     return tensor.memory

@@ -15,11 +15,11 @@ from loadstone.vta.nest_kernel import kernel_of_nests
 from loadstone.vta.schedule.accumulators import Accumulators, Element
 from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.schedule.nests import (
-    Allocation,
     Function,
-    Loops,
-    Step,
-    Tensor,
+    NestAllocation,
+    NestLoops,
+    NestStep,
+    NestTensor,
     chip_copy,
     whole_copy,
 )
@@ -35,10 +35,10 @@ class Seven(Accumulators):
 
     def __init__(self) -> None:
         super().__init__((3,), CONFIG)
-        self.turns = Loops()
+        self.turns = NestLoops()
         self.begin = self.turns.loop(3, "turn") * 3
 
-    def tile_loops(self, loops: Loops) -> Element:
+    def tile_loops(self, loops: NestLoops) -> Element:
         at = loops.loop(3, "t")
         loops.within(self.begin + at, TILES)
         return (at,)
@@ -47,14 +47,15 @@ class Seven(Accumulators):
 def test_products_and_operations_in_place() -> None:
     own = Seven()
     x, w = (
-        Tensor(name, (1,), lanes, "int8") for name, lanes in (("x", own.lanes), ("w", own.square))
+        NestTensor(name, (1,), lanes, "int8")
+        for name, lanes in (("x", own.lanes), ("w", own.square))
     )
-    out = Tensor("out", (TILES,), own.lanes, "int8")
+    out = NestTensor("out", (TILES,), own.lanes, "int8")
     x_chip, w_chip = chip_copy(x, Memory.INP), chip_copy(w, Memory.WGT)
     turn = [
-        Allocation(own.acc),
+        NestAllocation(own.acc),
         own.cleared(own.acc),
-        own.elements(lambda at: [Step("gemm", (own.acc[at], x_chip[0], w_chip[0]))]),
+        own.elements(lambda at: [NestStep("gemm", (own.acc[at], x_chip[0], w_chip[0]))]),
         own.immediate(Immediate("add", 6)),
         own.shift(1),
         own.clamp(-50, 90),

@@ -8,24 +8,24 @@ import pytest
 from loadstone.errors import LoweringError
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.affine import Index
-from loadstone.vta.schedule.nests import Loops, Step, Tensor
+from loadstone.vta.schedule.nests import NestLoops, NestStep, NestTensor
 
-X = Tensor("x", (4, 9), (1, 16), "int8")
-ACC = Tensor("acc", (2, 9), (1, 16), "int32", Memory.ACC)
-CHIP = Tensor("x_chip", (2, 9), (1, 16), "int8", Memory.INP)
+X = NestTensor("x", (4, 9), (1, 16), "int8")
+ACC = NestTensor("acc", (2, 9), (1, 16), "int32", Memory.ACC)
+CHIP = NestTensor("x_chip", (2, 9), (1, 16), "int8", Memory.INP)
 
 
-def turn() -> tuple[Index, Loops]:
+def turn() -> tuple[Index, NestLoops]:
     """A loop of three turns around a nest."""
-    around = Loops()
+    around = NestLoops()
     return around.loop(3, "turn"), around
 
 
 def test_an_operand_has_a_stride_for_each_loop_and_begins_where_outer_loops_say() -> None:
     outer, around = turn()
-    loops = Loops()
+    loops = NestLoops()
     i, j = loops.loop(2, "i"), loops.loop(3, "j")
-    nest = loops.nest(Step("dma_copy", (CHIP[i, j * 2 + 1], X[outer + i, j * 2 + 1]), (0,)))
+    nest = loops.nest(NestStep("dma_copy", (CHIP[i, j * 2 + 1], X[outer + i, j * 2 + 1]), (0,)))
     (call,) = nest.calls
     assert [axis.strides for axis in call.axes] == [(9, 9), (2, 2)]
     values = {around.variables[0]: 2}
@@ -35,10 +35,10 @@ def test_an_operand_has_a_stride_for_each_loop_and_begins_where_outer_loops_say(
 @pytest.mark.parametrize(("value", "turns"), [(0, (0, 2)), (1, (0, 2)), (2, (0, 1))])
 def test_a_loop_ends_where_its_condition_does(value: int, turns: tuple[int, int]) -> None:
     outer, around = turn()
-    loops = Loops()
+    loops = NestLoops()
     i = loops.loop(2, "i")
     loops.within(outer * 2 + i, 5)
-    (call,) = loops.nest(Step("fill", (ACC[i, 0],), (0,))).calls
+    (call,) = loops.nest(NestStep("fill", (ACC[i, 0],), (0,))).calls
     assert call.axes[0].executed({around.variables[0]: value}) == turns
 
 
@@ -46,11 +46,11 @@ def test_bounds_are_those_of_all_turns_in_which_no_condition_is_negative() -> No
     outer, around = turn()
     for factor in (-3, -2, -1, 1, 2, 3):
         for base in range(-7, 8):
-            loops = Loops()
+            loops = NestLoops()
             i = loops.loop(5, "i")
             condition = i * factor + outer * 2 + base
             loops.conditions.append(condition)
-            (call,) = loops.nest(Step("fill", (ACC[0, i],), (0,))).calls
+            (call,) = loops.nest(NestStep("fill", (ACC[0, i],), (0,))).calls
             for value in range(3):
                 values = {around.variables[0]: value}
                 first, last = call.axes[0].executed(values)
@@ -60,20 +60,20 @@ def test_bounds_are_those_of_all_turns_in_which_no_condition_is_negative() -> No
 
 def test_a_condition_on_outer_loops_alone_is_a_loop_of_one_turn_or_none() -> None:
     outer, around = turn()
-    loops = Loops()
+    loops = NestLoops()
     loops.conditions.append(1 - outer)
     i = loops.loop(2, "i")
-    (call,) = loops.nest(Step("fill", (ACC[i, 0],), (0,))).calls
+    (call,) = loops.nest(NestStep("fill", (ACC[i, 0],), (0,))).calls
     assert call.axes[0].strides == (0,)
     ends = [call.axes[0].executed({around.variables[0]: value}) for value in range(3)]
     assert [last > first for first, last in ends] == [True, True, False]
 
 
 def test_pads_are_outside_what_is_executed_or_inside_it() -> None:
-    loops = Loops()
+    loops = NestLoops()
     j = loops.loop(9, "j")
     loops.within(j, 7)
-    step = Step("dma_copy", (CHIP[0, j], X[0, j - 1]), (-5,), (j - 1, 3 - j))
+    step = NestStep("dma_copy", (CHIP[0, j], X[0, j - 1]), (-5,), (j - 1, 3 - j))
     (call,) = loops.nest(step).calls
     (axis,) = call.axes
     assert (axis.executed({}), axis.inside({})) == ((0, 7), (1, 4))
@@ -81,9 +81,9 @@ def test_pads_are_outside_what_is_executed_or_inside_it() -> None:
 
 
 def test_a_condition_on_two_loops_of_the_nest_is_refused() -> None:
-    loops = Loops()
+    loops = NestLoops()
     i, j = loops.loop(2, "i"), loops.loop(3, "j")
     loops.within(i + j, 3)
-    nest = loops.nest(Step("fill", (ACC[i, j],), (0,)))
+    nest = loops.nest(NestStep("fill", (ACC[i, j],), (0,)))
     with pytest.raises(LoweringError, match=r"bounds the loops \['i', 'j'\]"):
         assert nest.calls

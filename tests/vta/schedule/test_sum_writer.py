@@ -13,7 +13,7 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.nest_kernel import kernel_of_nests
-from loadstone.vta.schedule.nests import Allocation, Function
+from loadstone.vta.schedule.nests import Function, NestAllocation
 from loadstone.vta.schedule.rescaled_spec import Window
 from loadstone.vta.schedule.sum_writer import SumWriter
 from loadstone.vta.schedule.tile_writer import TileWriter
@@ -31,14 +31,14 @@ def run(own_input: bool, chunk: int, x: NDArray[np.int8], w: NDArray[np.int8]) -
     tile = TileWriter(blocks, SIZE, (2, 4), CONFIG)
     own = SumWriter(window, own_input, chunk, tile)
     turn = [
-        Allocation(own.pixels),
+        NestAllocation(own.pixels),
         own.load_pixels(own.each),
-        Allocation(own.weights),
+        NestAllocation(own.weights),
         own.load_weights(own.each),
         own.products(own.each, (0, 1)),
     ]
     body = [
-        Allocation(tile.acc),
+        NestAllocation(tile.acc),
         tile.cleared(tile.acc),
         own.chunks.around(turn),
         tile.store(tile.out),

@@ -17,7 +17,7 @@ from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.nest_kernel import kernel_of_nests
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.nests import Allocation, Function, Tensor, chip_copy, whole_copy
+from loadstone.vta.schedule.nests import Function, NestAllocation, NestTensor, chip_copy, whole_copy
 from loadstone.vta.schedule.tile_writer import TileWriter
 from loadstone.vta.stream import DramTile, TileStore
 from loadstone.vta.stream_reference import execute
@@ -31,11 +31,11 @@ def run(tile: tuple[int, int]) -> tuple[NDArray[np.int8], list[TileStore]]:
     """acc = 5000, then each lane to the right by its operand, less 40, held to -30 .. 99; of two
     blocks of 5 x 6 pixels, with an operand tile for each block."""
     own = TileWriter(BLOCKS, OUTPUT, tile, CONFIG)
-    operands = Tensor("p", (BLOCKS, 1), own.lanes, "int32")
+    operands = NestTensor("p", (BLOCKS, 1), own.lanes, "int32")
     copy = chip_copy(operands, Memory.ACC)
     statements = [
         *whole_copy(operands, copy),
-        Allocation(own.acc),
+        NestAllocation(own.acc),
         own.cleared(own.acc),
         own.immediate(Immediate("add", 5000)),
         own.by_tile("shr", copy, 0),

@@ -80,7 +80,8 @@ def exact_end(
 
 
 def is_exact(chain: Chain, inputs: Sequence[IntArray], wanted: IntArray) -> bool:
-    """Whether the chain gives `wanted`, everywhere: as of exact_end."""
+    """Whether the chain gives `wanted`, everywhere. Inputs are of the shape of `wanted`, or
+    broadcast to it."""
     return exact_end(chain, [()], inputs, wanted) is not None
 
 

@@ -25,7 +25,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.affine import Index
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.nests import Access, Loops, Nest, Step, Tensor
+from loadstone.vta.schedule.nests import Nest, NestAccess, NestLoops, NestStep, NestTensor
 
 __all__ = ["Accumulators", "ChainStep", "Element", "Multiply"]
 
@@ -52,45 +52,45 @@ class Accumulators:
         self.lanes, self.square = (config.batch, config.block), (config.block, config.block)
         self.acc = self.sums("acc")
 
-    def sums(self, name: str) -> Tensor:
+    def sums(self, name: str) -> NestTensor:
         """Accumulators of every element."""
-        return Tensor(name, self.sizes, self.lanes, "int32", Memory.ACC)
+        return NestTensor(name, self.sizes, self.lanes, "int32", Memory.ACC)
 
-    def tile_loops(self, loops: Loops) -> Element:
+    def tile_loops(self, loops: NestLoops) -> Element:
         """Opens the loops over the tile, with a condition where it hangs over the output."""
         raise NotImplementedError
 
-    def elements(self, steps: Callable[[Element], Sequence[Step]]) -> Nest:
+    def elements(self, steps: Callable[[Element], Sequence[NestStep]]) -> Nest:
         """Steps for every element of the tile."""
         loops, at = self._tile
         return loops.nest(*steps(at))
 
     @cached_property
-    def _tile(self) -> tuple[Loops, Element]:
+    def _tile(self) -> tuple[NestLoops, Element]:
         """The loops over it, and nothing else in them."""
-        loops = Loops()
+        loops = NestLoops()
         return loops, self.tile_loops(loops)
 
-    def cleared(self, sums: Tensor) -> Nest:
+    def cleared(self, sums: NestTensor) -> Nest:
         """All elements of a tile 0."""
-        return self.elements(lambda at: [Step("fill", (sums[at],), (0,))])
+        return self.elements(lambda at: [NestStep("fill", (sums[at],), (0,))])
 
-    def alu(self, operations: Sequence[Immediate], into: Tensor | None = None) -> Nest:
+    def alu(self, operations: Sequence[Immediate], into: NestTensor | None = None) -> Nest:
         """into (None: the sum) = what operations make of it."""
         sums = self.acc if into is None else into
         return self.elements(
-            lambda at: [Step(each.op, (sums[at],), (each.value,)) for each in operations]
+            lambda at: [NestStep(each.op, (sums[at],), (each.value,)) for each in operations]
         )
 
     def immediate(self, step: Immediate) -> Nest:
         """The sum = the sum, operation, value."""
         return self.alu([step])
 
-    def plus(self, into: Tensor, other: Tensor) -> Nest:
+    def plus(self, into: NestTensor, other: NestTensor) -> Nest:
         """into += other."""
-        return self.elements(lambda at: [Step("add", (into[at], other[at]))])
+        return self.elements(lambda at: [NestStep("add", (into[at], other[at]))])
 
-    def shift(self, bits: int, into: Tensor | None = None) -> Nest:
+    def shift(self, bits: int, into: NestTensor | None = None) -> Nest:
         """To the right by so many bits; to the left where they are negative."""
         return self.alu([Immediate("shr", bits)], into)
 
@@ -98,6 +98,6 @@ class Accumulators:
         """The sum within bounds."""
         return self.alu([Immediate("max", low), Immediate("min", high)])
 
-    def stored(self, to: Callable[[Element], Access]) -> Nest:
+    def stored(self, to: Callable[[Element], NestAccess]) -> Nest:
         """The low bytes of the sum to DRAM: the place of each element."""
-        return self.elements(lambda at: [Step("dma_copy", (to(at), self.acc[at]), (0,))])
+        return self.elements(lambda at: [NestStep("dma_copy", (to(at), self.acc[at]), (0,))])

@@ -27,14 +27,14 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
 from loadstone.vta.schedule.affine import Place
 from loadstone.vta.schedule.nests import (
-    Access,
-    Allocation,
     Function,
-    Loops,
     Nest,
+    NestAccess,
+    NestAllocation,
+    NestLoops,
+    NestStep,
+    NestTensor,
     Statement,
-    Step,
-    Tensor,
     chip_copy,
     whole_copy,
 )
@@ -83,22 +83,22 @@ class _Writer(Accumulators):
     def __init__(self, spec: ChainSpec, config: HwConfig) -> None:
         super().__init__(_tile(spec, config), config)
         self.spec = spec
-        self.turns = Loops()
+        self.turns = NestLoops()
         self.begins = [
             self.turns.turn(-(-extent // size), f"t{loop}_0") * size
             for loop, (extent, size) in enumerate(zip(spec.extents, self.sizes, strict=True))
         ]
         self.x = [
-            Tensor(f"x{number}", _moved(spec.extents, moves), self.lanes, "int8")
+            NestTensor(f"x{number}", _moved(spec.extents, moves), self.lanes, "int8")
             for number, moves in enumerate(spec.moves)
         ]
         self.x_chip = [
-            Tensor(f"{x.name}_chip", _moved(self.sizes, moves), self.lanes, "int8", Memory.INP)
+            NestTensor(f"{x.name}_chip", _moved(self.sizes, moves), self.lanes, "int8", Memory.INP)
             for x, moves in zip(self.x, spec.moves, strict=True)
         ]
-        self.weights = Tensor("weights", (spec.tiles,), self.square, "int8")
+        self.weights = NestTensor("weights", (spec.tiles,), self.square, "int8")
         self.weights_chip = chip_copy(self.weights, Memory.WGT)
-        self.out = Tensor("out", spec.extents, self.lanes, "int8")
+        self.out = NestTensor("out", spec.extents, self.lanes, "int8")
 
     def function(self) -> Function:
         """The whole function."""
@@ -107,7 +107,7 @@ class _Writer(Accumulators):
         return Function((*self.x, self.weights, self.out), body)
 
     def _turn(self) -> list[Statement]:
-        statements: list[Statement] = [Allocation(tile) for tile in (self.acc, *self.x_chip)]
+        statements: list[Statement] = [NestAllocation(tile) for tile in (self.acc, *self.x_chip)]
         loaded: set[int] = set()
         for number, step in enumerate(self.spec.steps):
             if isinstance(step, Multiply) and step.input not in loaded:
@@ -121,12 +121,12 @@ class _Writer(Accumulators):
                 statements.append(self.immediate(step))
         return [*statements, self.stored(self._of_output)]
 
-    def tile_loops(self, loops: Loops) -> Element:
+    def tile_loops(self, loops: NestLoops) -> Element:
         at = [loops.loop(size, f"t{loop}") for loop, size in enumerate(self.sizes)]
         self._within(loops, at)
         return tuple(at)
 
-    def _within(self, loops: Loops, at: Sequence[Place | None]) -> None:
+    def _within(self, loops: NestLoops, at: Sequence[Place | None]) -> None:
         """Conditions where the tile hangs over. None: a loop that is not there."""
         for place, begin, size, extent in zip(
             at, self.begins, self.sizes, self.spec.extents, strict=True
@@ -135,7 +135,7 @@ class _Writer(Accumulators):
                 loops.within(begin + place, extent)
 
     def _load(self, number: int) -> Nest:
-        loops, moves = Loops(), self.spec.moves[number]
+        loops, moves = NestLoops(), self.spec.moves[number]
         at = [
             loops.loop(size, f"t{loop}") if moving else None
             for loop, (size, moving) in enumerate(zip(self.sizes, moves, strict=True))
@@ -146,18 +146,18 @@ class _Writer(Accumulators):
             begin + place for begin, place in zip(self.begins, at, strict=True) if place is not None
         ) or (0,)
         return loops.nest(
-            Step("dma_copy", (self.x_chip[number][inside], self.x[number][source]), (0,))
+            NestStep("dma_copy", (self.x_chip[number][inside], self.x[number][source]), (0,))
         )
 
     def _product(self, step: Multiply) -> Nest:
-        def product(at: Element) -> list[Step]:
+        def product(at: Element) -> list[NestStep]:
             source = tuple(_along(at, self.spec.moves[step.input])) or (0,)
             value, weight = self.x_chip[step.input][source], self.weights_chip[step.tile]
-            return [Step("gemm", (self.acc[at], value, weight))]
+            return [NestStep("gemm", (self.acc[at], value, weight))]
 
         return self.elements(product)
 
-    def _of_output(self, at: Element) -> Access:
+    def _of_output(self, at: Element) -> NestAccess:
         return self.out[tuple(begin + place for begin, place in zip(self.begins, at, strict=True))]
 
 

@@ -17,7 +17,15 @@ from loadstone.relax.compat import tirx
 from loadstone.vta.schedule import loops
 from loadstone.vta.schedule.affine import Index, Place, Variable, index
 from loadstone.vta.schedule.epilogue import extern
-from loadstone.vta.schedule.nests import Access, Allocation, Function, Nest, Statement, Step, Tensor
+from loadstone.vta.schedule.nests import (
+    Function,
+    Nest,
+    NestAccess,
+    NestAllocation,
+    NestStep,
+    NestTensor,
+    Statement,
+)
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt, Var
@@ -36,10 +44,10 @@ class _Writer:
     """Gives every statement loops of its own, though functions share nests."""
 
     def __init__(self) -> None:
-        self._buffers: dict[Tensor, Buffer] = {}
+        self._buffers: dict[NestTensor, Buffer] = {}
         self._variables: dict[Variable, Var] = {}
 
-    def buffer(self, tensor: Tensor) -> Buffer:
+    def buffer(self, tensor: NestTensor) -> Buffer:
         """What stands for a tensor in this function."""
         if tensor not in self._buffers:
             shape = (*tensor.shape, *tensor.lanes)
@@ -55,7 +63,7 @@ class _Writer:
         return tirx.stmt_seq(*map(self._statement, body))
 
     def _statement(self, statement: Statement) -> Stmt:
-        if isinstance(statement, Allocation):
+        if isinstance(statement, NestAllocation):
             return tirx.AllocBuffer(self.buffer(statement.tensor))
         around = loops.Loops()
         for loop in statement.loops:
@@ -88,7 +96,7 @@ class _Writer:
         at = [*map(self._expr, target.at), batch, lane]
         return around.around(tirx.BufferStore(self.buffer(target.tensor), value, at))
 
-    def _copied(self, step: Step, lanes: tuple[Expr, Expr]) -> Expr:
+    def _copied(self, step: NestStep, lanes: tuple[Expr, Expr]) -> Expr:
         target, source = step.operands
         value = self._load(source, lanes)
         if source.tensor.memory is not None:
@@ -98,7 +106,7 @@ class _Writer:
         pad = tirx.IntImm(source.tensor.dtype, step.immediates[0])
         return tirx.if_then_else(tirx.all(*map(self._condition, step.inside)), value, pad)
 
-    def _load(self, access: Access, lanes: tuple[Expr, Expr]) -> Expr:
+    def _load(self, access: NestAccess, lanes: tuple[Expr, Expr]) -> Expr:
         return tirx.BufferLoad(self.buffer(access.tensor), [*map(self._expr, access.at), *lanes])
 
     def _condition(self, condition: Index) -> Expr:

@@ -6,10 +6,10 @@ Out:  `Function`: allocations, nests, and loops around them.
 Next: vta/nest_kernel.py makes operations of it; nest_tir.py the TensorIR that says the same, for
       the passes of others and for people.
 
-    loops = Loops()
+    loops = NestLoops()
     i, j = loops.loop(4, "i"), loops.loop(9, "j")
     loops.conditions.append(EXTENT - 1 - (row * 4 + i))               done where it is not negative
-    loops.nest(Step("gemm", (acc[i, j], x[i, j], w[0])))              acc += x * w, tile by tile
+    loops.nest(NestStep("gemm", (acc[i, j], x[i, j], w[0])))          acc += x * w, tile by tile
 
 Every tensor is one of tiles: lanes are in no index. A step has a name of
 ir_pass/intrinsics.py, and works in place, in its first operand.
@@ -27,26 +27,26 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.affine import Index, Place, Variable, index
 
 __all__ = [
-    "Access",
-    "Allocation",
-    "Axis",
     "Function",
-    "Loops",
     "Nest",
+    "NestAccess",
+    "NestAllocation",
+    "NestAxis",
     "NestCall",
+    "NestLoops",
+    "NestStep",
+    "NestTensor",
     "Statement",
-    "Step",
-    "Tensor",
     "Turns",
     "chip_copy",
     "whole_copy",
 ]
 
 
-class Access(NamedTuple):
+class NestAccess(NamedTuple):
     """A tile of a tensor."""
 
-    tensor: Tensor
+    tensor: NestTensor
     at: tuple[Place, ...]
 
     @property
@@ -66,7 +66,7 @@ class Access(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Tensor:
+class NestTensor:
     """shape: in tiles. lanes: rows and columns of a tile. memory: None is DRAM."""
 
     name: str
@@ -75,16 +75,16 @@ class Tensor:
     dtype: str
     memory: Memory | None = None
 
-    def __getitem__(self, at: Place | tuple[Place, ...]) -> Access:
-        return Access(self, at if isinstance(at, tuple) else (at,))
+    def __getitem__(self, at: Place | tuple[Place, ...]) -> NestAccess:
+        return NestAccess(self, at if isinstance(at, tuple) else (at,))
 
 
-class Step(NamedTuple):
+class NestStep(NamedTuple):
     """operands: as in ir_pass/intrinsics.py. inside: of a copy, where none is negative the source
     is read, and elsewhere the immediate."""
 
     name: str
-    operands: tuple[Access, ...]
+    operands: tuple[NestAccess, ...]
     immediates: tuple[int, ...] = ()
     inside: tuple[Index, ...] = ()
 
@@ -96,7 +96,7 @@ class _Bound(NamedTuple):
     base: Index
 
 
-class Axis(NamedTuple):
+class NestAxis(NamedTuple):
     """One loop of a call. strides: in tiles, of each operand. guards: where it is executed. pads:
     where a copy reads its source."""
 
@@ -131,9 +131,9 @@ class NestCall(NamedTuple):
     """A step with all its loops: operands with the numbers of the tiles that they begin with."""
 
     name: str
-    operands: tuple[tuple[Tensor, Index], ...]
+    operands: tuple[tuple[NestTensor, Index], ...]
     immediates: tuple[int, ...]
-    axes: tuple[Axis, ...]
+    axes: tuple[NestAxis, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,22 +143,22 @@ class Nest:
 
     loops: tuple[Variable, ...]
     conditions: tuple[Index, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[NestStep, ...]
 
     @cached_property
     def calls(self) -> tuple[NestCall, ...]:
         """One of each step. Raises LoweringError for a condition on two loops of the nest."""
         return tuple(map(self._call, self.steps))
 
-    def _call(self, step: Step) -> NestCall:
+    def _call(self, step: NestStep) -> NestCall:
         numbers = [access.number for access in step.operands]
         strides = [tuple([number.terms.get(loop, 0) for number in numbers]) for loop in self.loops]
         guards, pads = self._bounds(self.conditions), self._bounds(step.inside)
         still = (0,) * len(numbers)
-        axes = [Axis(1, still, (bound,)) for bound in guards.get(None, ())]
-        axes += [Axis(1, still, (), (bound,)) for bound in pads.get(None, ())]
+        axes = [NestAxis(1, still, (bound,)) for bound in guards.get(None, ())]
+        axes += [NestAxis(1, still, (), (bound,)) for bound in pads.get(None, ())]
         for loop, own in zip(self.loops, strides, strict=True):
-            axis = Axis(loop.extent, own, guards.get(loop, ()), pads.get(loop, ()))
+            axis = NestAxis(loop.extent, own, guards.get(loop, ()), pads.get(loop, ()))
             if axis.extent > 1 or axis.guards or axis.pads:
                 axes.append(axis)
         operands = (
@@ -188,10 +188,10 @@ class Nest:
         return found
 
 
-class Allocation(NamedTuple):
+class NestAllocation(NamedTuple):
     """A new life of a tensor in a scratchpad."""
 
-    tensor: Tensor
+    tensor: NestTensor
 
 
 class Turns(NamedTuple):
@@ -201,17 +201,17 @@ class Turns(NamedTuple):
     body: tuple[Statement, ...]
 
 
-Statement: TypeAlias = Allocation | Nest | Turns
+Statement: TypeAlias = NestAllocation | Nest | Turns
 
 
 class Function(NamedTuple):
     """parameters: tensors in DRAM."""
 
-    parameters: tuple[Tensor, ...]
+    parameters: tuple[NestTensor, ...]
     body: tuple[Statement, ...]
 
 
-class Loops:
+class NestLoops:
     """Loops that are open, outermost first, and conditions inside them: what is done where none of
     them is negative."""
 
@@ -233,7 +233,7 @@ class Loops:
         """What is done has place < extent."""
         self.conditions.append(extent - 1 - index(place))
 
-    def nest(self, *steps: Step) -> Nest:
+    def nest(self, *steps: NestStep) -> Nest:
         """The loops around steps."""
         return Nest(tuple(self.variables), tuple(self.conditions), steps)
 
@@ -242,13 +242,13 @@ class Loops:
         return Turns(tuple(self.variables), tuple(statements))
 
 
-def chip_copy(source: Tensor, memory: Memory) -> Tensor:
+def chip_copy(source: NestTensor, memory: Memory) -> NestTensor:
     """A tensor in a scratchpad as large as one in DRAM."""
-    return Tensor(f"{source.name}_chip", source.shape, source.lanes, source.dtype, memory)
+    return NestTensor(f"{source.name}_chip", source.shape, source.lanes, source.dtype, memory)
 
 
-def whole_copy(source: Tensor, copy: Tensor) -> tuple[Statement, Statement]:
+def whole_copy(source: NestTensor, copy: NestTensor) -> tuple[Statement, Statement]:
     """All of a tensor to a scratchpad: its room there, and the load."""
-    loops = Loops()
+    loops = NestLoops()
     at = tuple(loops.turn(extent, f"a{axis}") for axis, extent in enumerate(source.shape))
-    return Allocation(copy), loops.nest(Step("dma_copy", (copy[at], source[at]), (0,)))
+    return NestAllocation(copy), loops.nest(NestStep("dma_copy", (copy[at], source[at]), (0,)))

@@ -25,11 +25,11 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.affine import Place
 from loadstone.vta.schedule.nests import (
-    Allocation,
     Function,
     Nest,
+    NestAllocation,
+    NestTensor,
     Statement,
-    Tensor,
     chip_copy,
     whole_copy,
 )
@@ -90,7 +90,7 @@ class _Writer:
             whole = (*self._loads(self.sum.each), self._sum(self.sum.each, (0, spec.window.parts)))
             statements += [self.sum.chunks.around(whole)] if self.sum.chunks.variables else whole
             statements += self._split()
-            statements += [Allocation(self.d)]
+            statements += [NestAllocation(self.d)]
             statements += [once(tile.fetch, self.digits, self.d, spec.stored)]
         else:
             statements += self._loads(0)
@@ -107,15 +107,15 @@ class _Writer:
         pairs += [(self.p, self.p_chip)] if spec.operand_rows else []
         return [statement for source, copy in pairs for statement in _loaded(source, copy)]
 
-    def _cleared(self, buffer: Tensor) -> list[Statement]:
-        return [Allocation(buffer), once(self.tile.cleared, buffer)]
+    def _cleared(self, buffer: NestTensor) -> list[Statement]:
+        return [NestAllocation(buffer), once(self.tile.cleared, buffer)]
 
     def _loads(self, chunk: Place) -> list[Statement]:
         """The factors of a chunk."""
         return [
-            Allocation(self.sum.pixels),
+            NestAllocation(self.sum.pixels),
             once(self.sum.load_pixels, chunk),
-            Allocation(self.sum.weights),
+            NestAllocation(self.sum.weights),
             once(self.sum.load_weights, chunk),
         ]
 
@@ -123,7 +123,7 @@ class _Writer:
         """acc += the products of a run of parts."""
         return once(self.sum.products, chunk, parts)
 
-    def _shift(self, bits: int, into: Tensor) -> Nest:
+    def _shift(self, bits: int, into: NestTensor) -> Nest:
         return once(self.tile.shift, bits, into)
 
     def _by_tile(self, operation: str, row: int) -> Nest:
@@ -175,7 +175,7 @@ class _Writer:
         statements.append(once(self.tile.clamp, chain.low, chain.high))
         return statements
 
-    def _upper(self, sums: Tensor) -> list[Statement]:
+    def _upper(self, sums: NestTensor) -> list[Statement]:
         """acc += the levels that are summed from the highest down."""
         statements = self._cleared(sums)
         for level in self.spec.chain.upper:
@@ -193,13 +193,13 @@ class _Writer:
         for number, stair in enumerate(copies):
             into = more[min(number, 1)]
             if number == 1 or (number == 0 and not self.spec.chain.upper):
-                statements.append(Allocation(into))
+                statements.append(NestAllocation(into))
             statements += [once(self.tile.cleared, into), *self._stair(stair, into)]
             statements += [self._plus(more[0], into)] if number else []
         statements += self._stair(last, acc)
         return [*statements, *([self._plus(acc, more[0])] if copies else [])]
 
-    def _stair(self, stair: StairShape, into: Tensor) -> list[Statement]:
+    def _stair(self, stair: StairShape, into: NestTensor) -> list[Statement]:
         """What becomes of one copy of acc, or of acc itself."""
         statements = [self._chain_constant(into) for _ in range(stair.constants)]
         if stair.signed:
@@ -208,7 +208,7 @@ class _Writer:
             statements.append(self._plus(into, self.tile.acc))
         return [*statements, once(self.tile.floor, stair, into)]
 
-    def _plus(self, into: Tensor, other: Tensor) -> Nest:
+    def _plus(self, into: NestTensor, other: NestTensor) -> Nest:
         return once(self.tile.plus, into, other)
 
     def _taken(self, count: int) -> int:
@@ -216,11 +216,11 @@ class _Writer:
         self.next_tile += count
         return self.next_tile - count
 
-    def _chain_constant(self, into: Tensor) -> Nest:
+    def _chain_constant(self, into: NestTensor) -> Nest:
         place = (self.m_chip, self._taken(1), self.spec.multipliers == 1)
         return once(self.tile.constant, self.c_chip, *place, into)
 
-    def _level_products(self, run: tuple[int, int], into: Tensor) -> Nest:
+    def _level_products(self, run: tuple[int, int], into: NestTensor) -> Nest:
         place = (self.m_chip, self._taken(run[1]), self.spec.multipliers == 1)
         return once(self.tile.digit_products, self.d, run, *place, into)
 
@@ -229,25 +229,25 @@ class _Writer:
 @lru_cache(maxsize=256)
 def _copied(
     name: str, shape: tuple[int, ...], lanes: tuple[int, int], memory: Memory
-) -> tuple[Tensor, Tensor]:
+) -> tuple[NestTensor, NestTensor]:
     """A tensor in DRAM, and its copy in a scratchpad."""
     dtype = "int32" if memory is Memory.ACC else "int8"
-    source = Tensor(name, shape, lanes, dtype)
+    source = NestTensor(name, shape, lanes, dtype)
     return source, chip_copy(source, memory)
 
 
 @lru_cache(maxsize=256)
 def _digits(
     stored: tuple[int, int], output: tuple[int, int], tile: tuple[int, int], lanes: tuple[int, int]
-) -> tuple[Tensor, Tensor]:
+) -> tuple[NestTensor, NestTensor]:
     """Digits in DRAM, and those of a tile as input tiles. stored: (blocks, digits)."""
     return (
-        Tensor("digits", (*stored, *output), lanes, "int8"),
-        Tensor("d", (*stored, *tile), lanes, "int8", Memory.INP),
+        NestTensor("digits", (*stored, *output), lanes, "int8"),
+        NestTensor("d", (*stored, *tile), lanes, "int8", Memory.INP),
     )
 
 
 @lru_cache(maxsize=256)
-def _loaded(source: Tensor, copy: Tensor) -> tuple[Statement, Statement]:
+def _loaded(source: NestTensor, copy: NestTensor) -> tuple[Statement, Statement]:
     """All of a tensor to a scratchpad; the same for all functions."""
     return whole_copy(source, copy)

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.affine import Index, Place
-from loadstone.vta.schedule.nests import Loops, Nest, Step, Tensor
+from loadstone.vta.schedule.nests import Nest, NestLoops, NestStep, NestTensor
 from loadstone.vta.schedule.rescaled_spec import Window
 from loadstone.vta.schedule.tile_writer import TileWriter
 
@@ -29,16 +29,16 @@ class SumWriter:
         lanes, square = tile.lanes, tile.square
         taps = (window.parts, *window.kernel)
         loaded = (groups, chunk, *window.loaded(tile.rows, tile.columns))
-        self.x = Tensor("x", (groups, window.in_blocks, *window.input), lanes, "int8")
-        self.w = Tensor("w", (tile.blocks, window.in_blocks, *taps), square, "int8")
-        self.pixels = Tensor("x_chip", loaded, lanes, "int8", Memory.INP)
-        self.weights = Tensor("w_chip", (tile.blocks, chunk, *taps), square, "int8", Memory.WGT)
-        self.chunks = Loops()
+        self.x = NestTensor("x", (groups, window.in_blocks, *window.input), lanes, "int8")
+        self.w = NestTensor("w", (tile.blocks, window.in_blocks, *taps), square, "int8")
+        self.pixels = NestTensor("x_chip", loaded, lanes, "int8", Memory.INP)
+        self.weights = NestTensor("w_chip", (tile.blocks, chunk, *taps), square, "int8", Memory.WGT)
+        self.chunks = NestLoops()
         self.each = self.chunks.turn(-(-window.in_blocks // chunk), "chunk")
 
     def load_pixels(self, chunk: Place) -> Nest:
         """Input rows of the tile, with pads, no more than the whole output needs."""
-        window, tile, loops = self.window, self.tile, Loops()
+        window, tile, loops = self.window, self.tile, NestLoops()
         names = ("group", "inner", "y", "x")
         group, inner, y, x = (
             loops.loop(extent, name) for extent, name in zip(self.pixels.shape, names, strict=True)
@@ -69,19 +69,19 @@ class SumWriter:
             self.x[group, chunk * self.chunk + inner, sources[0], sources[1]],
         )
         pad = window.pad_value if inside else 0
-        return loops.nest(Step("dma_copy", operands, (pad,), tuple(inside)))
+        return loops.nest(NestStep("dma_copy", operands, (pad,), tuple(inside)))
 
     def load_weights(self, chunk: Place) -> Nest:
         """All taps of the chunk."""
-        loops, copy = Loops(), self.weights
+        loops, copy = NestLoops(), self.weights
         at = [loops.loop(extent, f"w{axis}") for axis, extent in enumerate(copy.shape)]
         self._within(loops, at[1], chunk)
         source = self.w[at[0], chunk * self.chunk + at[1], at[2], at[3], at[4]]
-        return loops.nest(Step("dma_copy", (copy[tuple(at)], source), (0,)))
+        return loops.nest(NestStep("dma_copy", (copy[tuple(at)], source), (0,)))
 
     def products(self, chunk: Place, run: tuple[int, int]) -> Nest:
         """acc += pixels * weights, of a run (first, count) of parts."""
-        window, loops = self.window, Loops()
+        window, loops = self.window, NestLoops()
         block, i, j = self.tile.tile_loops(loops)
         first, count = run
         inner, part, y, x = (
@@ -100,9 +100,9 @@ class SumWriter:
             j * window.step[1] + x * window.dilation[1],
         ]
         weight = self.weights[block, inner, first + part, y, x]
-        return loops.nest(Step("gemm", (self.tile.acc[block, i, j], pixel, weight)))
+        return loops.nest(NestStep("gemm", (self.tile.acc[block, i, j], pixel, weight)))
 
-    def _within(self, loops: Loops, inner: Index, chunk: Place) -> None:
+    def _within(self, loops: NestLoops, inner: Index, chunk: Place) -> None:
         """Input blocks beyond the last one are in no chunk."""
         if self.window.in_blocks % self.chunk:
             loops.within(chunk * self.chunk + inner, self.window.in_blocks)

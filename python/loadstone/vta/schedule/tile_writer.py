@@ -17,7 +17,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule.accumulators import Accumulators, Element
 from loadstone.vta.schedule.affine import Index
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.nests import Access, Loops, Nest, Step, Tensor
+from loadstone.vta.schedule.nests import Nest, NestAccess, NestLoops, NestStep, NestTensor
 from loadstone.vta.schedule.rescaled_spec import StairShape
 
 __all__ = ["TileWriter", "tile_writer"]
@@ -33,20 +33,20 @@ class TileWriter(Accumulators):
         """output, tile: (rows, columns), of each of the blocks."""
         self.blocks, self.output, (self.rows, self.columns) = blocks, output, tile
         super().__init__((blocks, *tile), config)
-        self.turns = Loops()
+        self.turns = NestLoops()
         self.row = self.turns.loop(-(-output[0] // self.rows), "row")
         self.column = self.turns.loop(-(-output[1] // self.columns), "column")
-        self.out = Tensor("out", (blocks, *output), self.lanes, "int8")
+        self.out = NestTensor("out", (blocks, *output), self.lanes, "int8")
         self.more = [self.sums(name) for name in ("acc1", "acc2")]
 
-    def tile_loops(self, loops: Loops) -> Element:
+    def tile_loops(self, loops: NestLoops) -> Element:
         """Loops over the tile's blocks and pixels, those that the output has."""
         block = loops.loop(self.blocks, "block")
         i, j = loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
         self.place(loops, i, j)
         return block, i, j
 
-    def place(self, loops: Loops, i: Index, j: Index) -> tuple[Index, Index]:
+    def place(self, loops: NestLoops, i: Index, j: Index) -> tuple[Index, Index]:
         """Row and column of the output; a condition where a tile hangs over."""
         row, column = self.row * self.rows + i, self.column * self.columns + j
         for place, size, tile in zip(
@@ -57,15 +57,15 @@ class TileWriter(Accumulators):
         return row, column
 
     # --- ALU operations ---------------------------------------------------------------------------
-    def by_tile(self, operation: str, operands: Tensor, row: int) -> Nest:
+    def by_tile(self, operation: str, operands: NestTensor, row: int) -> Nest:
         """The sum = the sum, operation, a row of the operands of its block."""
-        return self.elements(lambda at: [Step(operation, (self.acc[at], operands[at[0], row]))])
+        return self.elements(lambda at: [NestStep(operation, (self.acc[at], operands[at[0], row]))])
 
     def next_byte(self) -> Nest:
         """The sum without its low byte, as that is read: with a sign."""
         return self.alu([Immediate("add", 128), Immediate("shr", 8)])
 
-    def floor(self, stair: StairShape, into: Tensor) -> Nest:
+    def floor(self, stair: StairShape, into: NestTensor) -> Nest:
         """What a stair makes of an accumulator."""
         first, second = stair.shifts
         operations = [Immediate("shr", first)]
@@ -77,58 +77,58 @@ class TileWriter(Accumulators):
 
     # --- products ---------------------------------------------------------------------------------
     def constant(
-        self, ones: Tensor, tiles: Tensor, tile: int, is_shared: bool, into: Tensor
+        self, ones: NestTensor, tiles: NestTensor, tile: int, is_shared: bool, into: NestTensor
     ) -> Nest:
         """into += a constant: the input tile `ones` times a weight tile, of each block or of
         all."""
 
-        def product(at: Element) -> list[Step]:
+        def product(at: Element) -> list[NestStep]:
             weight = tiles[0 if is_shared else at[0], tile]
-            return [Step("gemm", (into[at], ones[0], weight))]
+            return [NestStep("gemm", (into[at], ones[0], weight))]
 
         return self.elements(product)
 
     def digit_products(
         self,
-        digits: Tensor,
+        digits: NestTensor,
         run: tuple[int, int],
-        tiles: Tensor,
+        tiles: NestTensor,
         tile: int,
         is_shared: bool,
-        into: Tensor,
+        into: NestTensor,
     ) -> Nest:
         """into += a run (first, count) of digits, each times a weight tile, of each block or of
         all; tile: the first one."""
         first, count = run
-        loops = Loops()
+        loops = NestLoops()
         block, i, j = self.tile_loops(loops)
         turn = loops.loop(count, "digit")
         weight = tiles[0 if is_shared else block, tile + turn]
         return loops.nest(
-            Step("gemm", (into[block, i, j], digits[block, first + turn, i, j], weight))
+            NestStep("gemm", (into[block, i, j], digits[block, first + turn, i, j], weight))
         )
 
     # --- copies -----------------------------------------------------------------------------------
-    def store(self, to: Tensor, digit: int | None = None) -> Nest:
+    def store(self, to: NestTensor, digit: int | None = None) -> Nest:
         """The low bytes of the sum to DRAM: to a tensor as large as the output, or a digit of
         such."""
 
-        def of_output(at: Element) -> Access:
+        def of_output(at: Element) -> NestAccess:
             row = self.row * self.rows + at[1]
             column = self.column * self.columns + at[2]
             return to[at[0], row, column] if digit is None else to[at[0], digit, row, column]
 
         return self.stored(of_output)
 
-    def fetch(self, digits: Tensor, copy: Tensor, count: int) -> Nest:
+    def fetch(self, digits: NestTensor, copy: NestTensor, count: int) -> Nest:
         """The digits of this tile from DRAM, as input tiles."""
-        loops = Loops()
+        loops = NestLoops()
         block = loops.loop(self.blocks, "block")
         digit = loops.loop(count, "digit")
         i, j = loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
         row, column = self.place(loops, i, j)
         target, source = copy[block, digit, i, j], digits[block, digit, row, column]
-        return loops.nest(Step("dma_copy", (target, source), (0,)))
+        return loops.nest(NestStep("dma_copy", (target, source), (0,)))
 
 
 @lru_cache(maxsize=256)

@@ -21,14 +21,14 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
 from loadstone.vta.schedule.affine import Index, Place
 from loadstone.vta.schedule.nests import (
-    Access,
-    Allocation,
     Function,
-    Loops,
     Nest,
+    NestAccess,
+    NestAllocation,
+    NestLoops,
+    NestStep,
+    NestTensor,
     Statement,
-    Step,
-    Tensor,
     chip_copy,
     whole_copy,
 )
@@ -87,18 +87,18 @@ class _Writer(Accumulators):
         super().__init__((tile.blocks, tile.rows, tile.columns), config)
         self.spec, self.taps = spec, tile.taps
         self.extents = (spec.blocks, *spec.part)
-        self.turns = Loops()
+        self.turns = NestLoops()
         self.begins = [
             self.turns.turn(-(-extent // size), f"{name}_0") * size
             for name, extent, size in zip("cij", self.extents, self.sizes, strict=True)
         ]
-        self.x = Tensor("x", (spec.blocks, *spec.input), self.lanes, "int8")
+        self.x = NestTensor("x", (spec.blocks, *spec.input), self.lanes, "int8")
         rows = (tile.rows - 1) * spec.strides[0] + tile.taps
         loaded = (tile.blocks, rows, spec.reach(1, tile.columns))
-        self.x_chip = Tensor("x_chip", loaded, self.lanes, "int8", Memory.INP)
-        self.weights = Tensor("weights", (spec.tiles,), self.square, "int8")
+        self.x_chip = NestTensor("x_chip", loaded, self.lanes, "int8", Memory.INP)
+        self.weights = NestTensor("weights", (spec.tiles,), self.square, "int8")
         self.weights_chip = chip_copy(self.weights, Memory.WGT)
-        self.out = Tensor("out", (spec.blocks, *spec.output), self.lanes, "int8")
+        self.out = NestTensor("out", (spec.blocks, *spec.output), self.lanes, "int8")
 
     def function(self) -> Function:
         """The whole function."""
@@ -108,7 +108,7 @@ class _Writer(Accumulators):
 
     def _turn(self) -> list[Statement]:
         whole = self.taps >= self.spec.kernel[0]
-        statements: list[Statement] = [Allocation(self.acc)]
+        statements: list[Statement] = [NestAllocation(self.acc)]
         if whole:
             statements += self._loaded(0)
         statements.append(self.cleared(self.acc))
@@ -118,13 +118,13 @@ class _Writer(Accumulators):
             elif whole:
                 statements.append(self._product(step, 0))
             else:
-                turns = Loops()
+                turns = NestLoops()
                 first = turns.loop(-(-self.spec.kernel[0] // self.taps), "ky_0") * self.taps
                 parts = [*self._loaded(first), self._product(step, first)]
                 statements.append(turns.around(parts))
         return [*statements, self.stored(self._of_output)]
 
-    def tile_loops(self, loops: Loops) -> Element:
+    def tile_loops(self, loops: NestLoops) -> Element:
         at = [loops.loop(size, name) for name, size in zip("cij", self.sizes, strict=True)]
         for place, begin, size, extent in zip(
             at, self.begins, self.sizes, self.extents, strict=True
@@ -136,7 +136,7 @@ class _Writer(Accumulators):
     def _loaded(self, first: Place) -> list[Statement]:
         """The rows of the tile's windows from tap `first` on, as many as are in flight, with pads;
         none that the part does not read."""
-        spec, loops = self.spec, Loops()
+        spec, loops = self.spec, NestLoops()
         c, y, x = (
             loops.loop(extent, name)
             for extent, name in zip(self.x_chip.shape, ("c", "y", "x"), strict=True)
@@ -158,20 +158,22 @@ class _Writer(Accumulators):
                 inside.append(spec.input[axis] - begin - 1 - place)
             sources.append(place + begin)
         operands = (self.x_chip[c, y, x], self.x[block, sources[0], sources[1]])
-        load = loops.nest(Step("dma_copy", operands, (0,), tuple(inside)))
-        return [Allocation(self.x_chip), load]
+        load = loops.nest(NestStep("dma_copy", operands, (0,), tuple(inside)))
+        return [NestAllocation(self.x_chip), load]
 
     def _product(self, step: Multiply, first: Place) -> Nest:
         """Of the taps in flight, from `first` on."""
-        spec, loops = self.spec, Loops()
+        spec, loops = self.spec, NestLoops()
         c, i, j = self.tile_loops(loops)
         y, x = loops.loop(self.taps, "ky"), loops.loop(spec.kernel[1], "kx")
         if spec.kernel[0] % self.taps:
             loops.within(first + y, spec.kernel[0])
         source = self.x_chip[c, i * spec.strides[0] + y, j * spec.strides[1] + x]
-        return loops.nest(Step("gemm", (self.acc[c, i, j], source, self.weights_chip[step.tile])))
+        return loops.nest(
+            NestStep("gemm", (self.acc[c, i, j], source, self.weights_chip[step.tile]))
+        )
 
-    def _of_output(self, at: Element) -> Access:
+    def _of_output(self, at: Element) -> NestAccess:
         c, i, j = (begin + place for begin, place in zip(self.begins, at, strict=True))
         return self.out[c, i + self.spec.first[0], j + self.spec.first[1]]
 
