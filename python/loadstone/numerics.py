@@ -127,10 +127,10 @@ def rounding_shift_right(x: ArrayLike, bits: ArrayLike) -> Int32Array:
 
     Equal to gemmlowp's RoundingDivideByPOT.
     """
-    x = np.asarray(x, np.int64)
-    mask = (np.int64(1) << np.asarray(bits, np.int64)) - 1
-    threshold = (mask >> 1) + (x < 0)
-    return wrap_int32((x >> bits) + ((x & mask) > threshold))
+    x, bits = np.asarray(x, np.int64), np.asarray(bits, np.int64)
+    half = (np.int64(1) << bits) >> 1
+    away = (x >> 63) & (bits > 0)  # a tie below zero goes down
+    return wrap_int32((x + half - away) >> bits)
 
 
 def requantize_single(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64Array:

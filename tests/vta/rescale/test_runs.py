@@ -14,6 +14,7 @@ from loadstone.numerics import (
     quantize_multiplier,
     requantize_double,
     requantize_float32,
+    requantize_single,
 )
 from loadstone.vta.rescale.runs import runs_of
 from tests import lowered as lo
@@ -54,6 +55,35 @@ def test_sums_that_leave_32_bits_have_no_runs() -> None:
     op = lo.small_convolution()
     assert runs_of(op) is not None
     assert runs_of(replace(op, bias=np.full_like(op.bias, 2**31 - 1))) is None
+
+
+@pytest.mark.parametrize("rounding", list(Rounding))
+def test_many_channels_have_the_runs_that_each_has_alone(rounding: Rounding) -> None:
+    """Of a layer that is made in several parts, with channels of few outputs and of many."""
+    op = replace(lo.small_convolution(), rounding=rounding)
+    count, times = 150, -(-150 // len(op.weights))
+    wide = replace(
+        op,
+        outputs=(lo.tensor("y", (1, 6, 5, count), 0.0625, -2),),
+        weights=np.tile(op.weights, (times, 1, 1, 1))[:count],
+        weight_zero_points=np.tile(op.weight_zero_points, times)[:count],
+        bias=np.linspace(-900, 900, count).astype(np.int32),
+        weight_scales=np.geomspace(1e-6, 0.3, count).astype(np.float32),
+    )
+    runs = runs_of(wide)
+    assert runs is not None
+    assert len(np.unique(runs.value.max(axis=1))) > 2
+    multiplier, shift = quantize_multiplier(wide.real_scales())
+    for lane in range(0, count, 7):
+        acc = np.arange(runs.first[lane, 0], runs.last[lane, -1] + 1)
+        if rounding is Rounding.FLOAT32:
+            factor = wide.requantization()[0].view(np.float32)[lane]
+            wanted = requantize_float32(acc, factor).astype(np.int64)
+        else:
+            rule = requantize_double if rounding is Rounding.DOUBLE else requantize_single
+            wanted = rule(acc, multiplier[lane], shift[lane]).astype(np.int64)
+        wanted = np.clip(wanted + op.output.zero_point, op.low, op.high)
+        np.testing.assert_array_equal(outputs(runs, lane, acc), wanted)
 
 
 def test_channels_of_one_scale_are_alike() -> None:
