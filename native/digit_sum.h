@@ -19,21 +19,23 @@ inline int64_t shifted(int64_t x, int64_t left) { return x * (int64_t{1} << left
 
 inline int64_t nearest(double real) { return static_cast<int64_t>(std::nearbyint(real)); }
 
-// Signed base-256 digits; the last one takes the rest, held to a byte as the device does it.
+// Two or three signed base-256 digits; the last one takes the rest, held to a byte as the device does it. How many is known when
+// this is compiled: nearly all of a search's time goes by here.
+template <size_t kDigits>
 struct DigitSum {
+  static constexpr size_t count = kDigits;
   int64_t offset, left;
-  size_t count;
   std::array<int64_t, 3> multipliers;
 
   int64_t split(int64_t acc) const { return shifted(acc + offset, left); }
 
   int64_t operator()(int64_t acc) const {
     int64_t x = split(acc), total = 0;
-    for (size_t digit = 0; digit + 1 < count; ++digit) {
+    for (size_t digit = 0; digit + 1 < kDigits; ++digit) {
       total += multipliers[digit] * (((x + 128) & 255) - 128);
       x = (x + 128) >> 8;
     }
-    return total + multipliers[count - 1] * std::clamp<int64_t>(x, -128, 127);
+    return total + multipliers[kDigits - 1] * std::clamp<int64_t>(x, -128, 127);
   }
 };
 

@@ -23,20 +23,22 @@ struct LineSum {
 };
 
 // Whether digits hold all of these accumulators: with the top digit at its end, whatever the others are.
-bool holds(const DigitSum &sum, int64_t low, int64_t high) {
-  const int64_t one = sum.count == 2 ? 256 : 65536, below = sum.count == 2 ? 1 : 257;  // of the top digit; of all others
+template <size_t kDigits>
+bool holds(const DigitSum<kDigits> &sum, int64_t low, int64_t high) {
+  constexpr int64_t one = kDigits == 2 ? 256 : 65536, below = kDigits == 2 ? 1 : 257;  // of the top digit; of all others
   return sum.split(low) >= -128 * one + 127 * below && sum.split(high) <= 127 * one - 128 * below;
 }
 
 // The multipliers of a candidate near a real scale. False where the sum would fall: a carry takes 255 from each digit below.
-bool choose(const lds_rescale_candidate &candidate, double real, DigitSum *sum) {
+template <size_t kDigits>
+bool choose(const lds_rescale_candidate &candidate, double real, DigitSum<kDigits> *sum) {
   auto &[m0, m1, m2] = sum->multipliers;
   const auto lowest = static_cast<int64_t>(std::floor(real + 0.5));
   const int64_t beside = real >= static_cast<double>(lowest) ? lowest + 1 : lowest - 1;
   m0 = std::clamp<int64_t>(candidate.other != 0 ? beside : lowest, 1, kLargestLowest);
   m1 = nearest(real * 256) + candidate.second;
   if (m1 < 255 * m0) return false;
-  if (sum->count == 2) return true;
+  if (kDigits == 2) return true;
   const int64_t step = candidate.coarse != 0 ? 256 : 1;
   m2 = nearest((real * 65536 - 1) / static_cast<double>(step)) * step + 1 + candidate.third;
   return m2 >= 255 * (m1 + m0);
@@ -56,7 +58,8 @@ struct DigitCandidates {
   bool is_signed;
 
   // The first that is right everywhere. shift: of the sum, before it is made finer.
-  bool search(ChannelRuns *runs, int64_t shift, DigitSum sum, lds_rescale_found *found) const {
+  template <size_t kDigits>
+  bool search(ChannelRuns *runs, int64_t shift, DigitSum<kDigits> sum, lds_rescale_found *found) const {
     for (size_t number = 0; number < count; ++number) {
       const int64_t own = shift - begin[number].finer;
       Windows windows;
@@ -85,6 +88,21 @@ void search_line(ChannelRuns *runs, int64_t shift, int64_t limit, lds_rescale_fo
   }
 }
 
+// All channels that have nothing yet.
+template <size_t kDigits>
+void search_digits(const lds_rescale_runs &runs, const lds_rescale_form &form, const int64_t *offsets, size_t offset_count,
+                   const DigitCandidates &all, lds_rescale_found *found) {
+  for (size_t at = 0; at < runs.count; ++at) {
+    if (found[at].ok != 0) continue;
+    ChannelRuns own(runs, at);
+    if (own.constant()) continue;
+    for (size_t number = 0; number < offset_count; ++number) {
+      const DigitSum<kDigits> sum{form.offset[at] + offsets[number], form.left[at], {}};
+      if (holds(sum, form.low[at], form.high[at]) && all.search(&own, form.shift[at], sum, &found[at])) break;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lds::rescale
 
@@ -93,14 +111,10 @@ using namespace lds::rescale;  // NOLINT: this part only wraps
 void lds_rescale_digits(const lds_rescale_runs *runs, const lds_rescale_form *form, const int64_t *offsets, size_t offset_count,
                         const lds_rescale_candidate *candidates, size_t candidate_count, lds_rescale_found *found) {
   const DigitCandidates all{candidates, candidate_count, form->is_signed != 0};
-  for (size_t at = 0; at < runs->count; ++at) {
-    if (found[at].ok != 0) continue;
-    ChannelRuns own(*runs, at);
-    if (own.constant()) continue;
-    for (size_t number = 0; number < offset_count; ++number) {
-      const DigitSum sum{form->offset[at] + offsets[number], form->left[at], static_cast<size_t>(form->count), {}};
-      if (holds(sum, form->low[at], form->high[at]) && all.search(&own, form->shift[at], sum, &found[at])) break;
-    }
+  if (form->count == 2) {
+    search_digits<2>(*runs, *form, offsets, offset_count, all, found);
+  } else {
+    search_digits<3>(*runs, *form, offsets, offset_count, all, found);
   }
 }
 

@@ -16,7 +16,7 @@ constexpr int64_t kHalf = 128 + 128 * 256;
 
 // The sum as the device makes it: with the sign digit, which still stands in the accumulator, in the lowest level.
 struct StairSum {
-  DigitSum digits;
+  DigitSum<3> digits;
   bool is_signed;
 
   int64_t operator()(int64_t acc) const {
@@ -48,7 +48,7 @@ class StairSearch {
 
   // One offset: the first bend that is right everywhere.
   bool attempt(int64_t offset, lds_rescale_found *found) {
-    StairSum sum{{offset, form_.left[at_], 3, {}}, form_.is_signed != 0};
+    StairSum sum{{offset, form_.left[at_], {}}, form_.is_signed != 0};
     for (size_t number = 0; number < form_.bend_count; ++number) {
       if (!sum.choose(form_.bends[number], form_.real[at_]) || !open(sum)) continue;
       found->ok = 1;
