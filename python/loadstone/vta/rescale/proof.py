@@ -155,31 +155,45 @@ def prove_digits(plan: DigitPlan, runs: Runs) -> Bools:
     if plan.signed:  # the sign digit may change within a run: both sides of that are ends, too
         assert plan.left >= 0
         runs = runs.cut(-plan.offset - (_HALF[plan.digits] >> plan.left))
-    ends = np.concatenate([runs.first, runs.last], axis=1)
-    ends = np.where(plan.dead[:, None], 0, ends)
-    start = (ends + plan.offset[:, None]) << max(0, plan.left)
-    fits = np.all(np.abs(start) <= INT32_MAX - 256, axis=1)
-    fits &= np.abs(plan.offset) <= INT32_MAX // 2
+    # Runs ascend: what fits at the first and the last accumulator fits between them.
+    reach = np.array([runs.first[:, 0], runs.last[:, -1]])
+    reach = np.where(plan.dead, 0, reach)
+    fits = (np.abs(reach) <= INT32_MAX).all(axis=0) & (np.abs(plan.offset) <= INT32_MAX // 2)
+    reach = (reach + plan.offset) << max(0, plan.left)
+    fits &= (np.abs(reach) <= INT32_MAX - 256).all(axis=0)
     # Where all of it fits, 32 bits say the same as 64, in less time.
-    narrow = np.int32 if bool((fits & _held_by_32(plan)).all()) else np.int64
-    start = start.astype(narrow) >> plan.right[:, None].astype(narrow) >> max(0, -plan.left)
-    wanted: Integers = np.concatenate([runs.value, runs.value], axis=1).astype(narrow)
+    held = bool((fits & _held_by_32(plan)).all())
+    start = _start(plan, _side_by_side(runs.first, runs.last, held))
+    wanted = _side_by_side(runs.value, runs.value, held)
     digits, exact = _split(plan, start)
-    clamped = ~exact
-    value, safe = _run(plan.chain, digits)
-    alike = (clamped | (np.abs(value - wanted) <= runs.tolerance)).all(axis=1)
+    value, safe = _run(plan.chain, digits, held)
+    alike = np.abs(value - wanted) <= runs.tolerance if runs.tolerance else value == wanted
+    proven = fits & safe & (plan.dead | _monotone(plan))
+    if not exact.all():
+        alike |= ~exact
+        proven &= _saturated(plan, runs, wanted, (~exact & (start < 0), ~exact & (start >= 0)))
+    proven &= alike.all(axis=1)
     if plan.signed:
         at_first, at_last = np.split(digits[-1], 2, axis=1)
-        alike &= (at_first == at_last).all(axis=1)
-    rises = plan.dead | _monotone(plan)
-    proven = (
-        fits
-        & safe
-        & alike
-        & rises
-        & _saturated(plan, runs, wanted, (clamped & (start < 0), clamped & (start >= 0)))
-    )
+        proven &= (at_first == at_last).all(axis=1)
     return np.asarray(proven, np.bool_)
+
+
+def _side_by_side(one: IntArray, other: IntArray, narrow: bool) -> Integers:
+    """(lanes, n) each, in 32 bits or in 64."""
+    kind = np.int32 if narrow else np.int64
+    return np.concatenate([one, other], axis=1, dtype=kind, casting="same_kind")
+
+
+def _start(plan: DigitPlan, acc: Integers) -> Integers:
+    """What is split into digits, of accumulators (lanes, n)."""
+    acc[plan.dead] = 0
+    acc += plan.offset.astype(acc.dtype)[:, None]
+    if plan.left:
+        acc = acc << plan.left if plan.left > 0 else acc >> -plan.left
+    if plan.right.any():
+        acc = acc >> plan.right.astype(acc.dtype)[:, None]
+    return acc
 
 
 def _held_by_32(plan: DigitPlan) -> Bools:
@@ -197,46 +211,48 @@ def _held_by_32(plan: DigitPlan) -> Bools:
 
 def outputs(plan: DigitPlan | PartPlan, acc: IntArray) -> IntArray:
     """What the device makes of accumulators (lanes, n)."""
-    acc = np.where(plan.dead[:, None], 0, acc)
     if isinstance(plan, PartPlan):
+        acc = np.where(plan.dead[:, None], 0, acc)
         shift = (plan.exponents[-1] + plan.shift)[:, None]
         total = (acc * plan.multiplier[:, None] + plan.constant[:, None]) >> shift
         return np.asarray(_held(total, plan.low, plan.high), np.int64)
-    start = (acc + plan.offset[:, None]) << max(0, plan.left)
-    digits, _ = _split(plan, start >> plan.right[:, None] >> max(0, -plan.left))
-    return _run(plan.chain, digits)[0]
+    digits, _ = _split(plan, _start(plan, acc.copy()))
+    return np.asarray(_run(plan.chain, digits)[0], np.int64)
 
 
-def _split(plan: DigitPlan, x: IntArray) -> tuple[list[IntArray], Bools]:
+def _split(plan: DigitPlan, x: Integers) -> tuple[list[Integers], Bools]:
     """The bytes that the device stores, and where no clamp changed the top one. Where the top digit
     does not fit a byte and nothing clamps it, it is wrapped as the store does it."""
     digits = []
     for _ in range(plan.digits - 1):
         digits.append(_byte(x))
         x = (x + 128) >> 8
-    exact = (x >= -128) & (x <= 127)
-    top = _held(x, -128, 127) if plan.clamped else x
-    digits.append(_byte(top))
+    digits.append(_held(x, -128, 127) if plan.clamped else _byte(x))
+    exact = digits[-1] == x
     if plan.signed:
-        digits.append(top >> 8)
-    return digits, exact if plan.clamped else np.ones_like(exact) & (_byte(top) == top)
+        digits.append((digits[-1] if plan.clamped else x) >> 8)
+    return digits, exact
 
 
-def _held(x: IntArray, low: int, high: int) -> IntArray:
+def _held(x: Integers, low: int, high: int) -> Integers:
     """np.clip, which for a few values takes three times as long."""
     return np.asarray(np.minimum(np.maximum(x, low), high))
 
 
-def _byte(x: IntArray) -> IntArray:
-    return np.asarray(((x + 128) & 255) - 128)
+def _byte(x: Integers) -> Integers:
+    """The low eight bits, as a store keeps them."""
+    return x.astype(np.int8).astype(x.dtype)
 
 
-def _run(chain: Chain, digits: Sequence[IntArray]) -> tuple[IntArray, Bools]:
-    """What the device makes of digits (lanes, n), and the lanes in which no sum leaves 32 bits."""
+def _run(chain: Chain, digits: Sequence[Integers], held: bool = False) -> tuple[Integers, Bools]:
+    """What the device makes of digits (lanes, n), and the lanes in which no sum leaves 32 bits.
+    held: none does, whatever the digits are."""
     total = digits[-1]
     safe = np.ones(len(total), np.bool_)
     for level in chain.levels:
         total = _added(total >> level.shift, level, digits)
+        if held:
+            continue
         # Each partial sum is within the sum of magnitudes.
         reach = np.abs(total).max(axis=1) + 2 * sum(
             128 * np.abs(weights.astype(np.int64)) for _, weights in level.products
@@ -244,15 +260,16 @@ def _run(chain: Chain, digits: Sequence[IntArray]) -> tuple[IntArray, Bools]:
         reach = reach + 2 * sum(np.abs(constant) for constant in level.constants)
         safe &= reach <= INT32_MAX
     if not chain.upper and not chain.stairs:
-        shift = chain.shift[:, None].astype(total.dtype)
-        return _held(total >> shift, chain.low, chain.high), safe
+        if chain.shift.any():
+            total = total >> chain.shift.astype(total.dtype)[:, None]
+        return _held(total, chain.low, chain.high), safe
     upper, most = 0 * total, np.zeros(len(total), np.int64)
     for level in chain.upper:
         upper = _added(upper << level.shift, level, digits)
         most = (most << level.shift) + _reach(level)
     total = total + upper
     most = most + sum(_reach(level) for level in chain.levels) + 128
-    floors: IntArray = 0 * total
+    floors = 0 * total
     for stair in chain.stairs:
         own, step = _stair(stair, total, digits[-1])
         floors = floors + own
@@ -260,12 +277,12 @@ def _run(chain: Chain, digits: Sequence[IntArray]) -> tuple[IntArray, Bools]:
     return _held(floors, chain.low, chain.high), safe
 
 
-def _added(total: IntArray, level: Level, digits: Sequence[IntArray]) -> IntArray:
-    """The sum after a level's products and constants."""
+def _added(total: Integers, level: Level, digits: Sequence[Integers]) -> Integers:
+    """The sum, which is changed, after a level's products and constants."""
     for digit, weights in level.products:
-        total = total + digits[digit] * weights.astype(total.dtype)[:, None]
+        total += digits[digit] * weights.astype(total.dtype)[:, None]
     for constant in level.constants:
-        total = total + constant.astype(total.dtype)[:, None]
+        total += constant.astype(total.dtype)[:, None]
     return total
 
 
@@ -275,7 +292,7 @@ def _reach(level: Level) -> IntArray:
     return np.asarray(products + sum(np.abs(constant) for constant in level.constants), np.int64)
 
 
-def _stair(stair: Stair, total: IntArray, sign: IntArray) -> tuple[IntArray, IntArray]:
+def _stair(stair: Stair, total: Integers, sign: Integers) -> tuple[Integers, IntArray]:
     """What one stair makes of the sum (lanes, n), and by how much it may add to its magnitude."""
     step = np.asarray(sum(np.abs(constant) for constant in stair.constants), np.int64)
     for constant in stair.constants:
@@ -316,8 +333,6 @@ def _saturated(
     """Whether what a clamped top digit stands for is beyond the first or last change of the output:
     then the worst of the lower digits must still give the clamp. clamped: at the low end, and at
     the high one."""
-    if not any(side.any() for side in clamped):
-        return np.ones(len(wanted), np.bool_)
     if not plan.clamped:
         return np.asarray(~(clamped[0] | clamped[1]).any(axis=1))
     lanes = np.zeros((len(wanted), 1), np.int64)
