@@ -12,10 +12,12 @@ from loadstone.vta.rescale.block_plan import (
     Setting,
     digit_plan,
     digit_plans,
-    part_plan,
+    part_plans,
 )
 from loadstone.vta.rescale.digit_search import DigitForm, search_digits
+from loadstone.vta.rescale.lanes import Lanes
 from loadstone.vta.rescale.levels import constant_tile
+from loadstone.vta.rescale.proof import DigitPlan, PartPlan
 from loadstone.vta.rescale.search import search_parts
 from tests.vta.rescale.made import made_runs
 
@@ -65,18 +67,22 @@ def test_blocks_side_by_side_are_what_they_are_alone() -> None:
     runs = made_runs(scales, (-60_000, 90_000), "double", -128)
     left = np.zeros(len(scales), np.int64)
     found = search_digits(runs, DigitForm(3, False, left))
-    spans = [(0, 16), (16, 32), (32, 48), (48, 53)]
-    together = digit_plans(runs, Setting(3, False, None), left, found, spans, 16)
-    plans = []
-    for (first, last), plan in zip(spans, together, strict=True):
-        lanes = np.arange(first, last)
-        own = (runs.take(lanes), Setting(3, False, None), left[lanes], found.take(lanes))
+    lanes = Lanes.of(range(4), 16, len(scales))
+    together = digit_plans(runs, lanes, Setting(3, False, None), left, found, 16)
+    plans = {
+        number: joined.plan_of(place)
+        for joined in together
+        for place, number in enumerate(joined.lanes.numbers)
+    }
+    assert sorted(plans) == [0, 1, 2, 3]
+    for number, plan in plans.items():
+        at = slice(16 * number, 16 * number + 16)
+        own = (runs.take(at), Setting(3, False, None), left[at], found.take(at))
         alone = digit_plan(*own, 16)
-        assert plan is not None
         assert repr(plan) == repr(alone)
-        plans.append(plan)
-    assert len({plan.chain.exponents for plan in plans}) > 1
-    products = {tuple(len(level.products) for level in plan.chain.levels) for plan in plans}
+    digits = [plan for plan in plans.values() if isinstance(plan, DigitPlan)]
+    assert len({plan.chain.exponents for plan in digits}) > 1
+    products = {tuple(len(level.products) for level in plan.chain.levels) for plan in digits}
     assert len(products) > 1
 
 
@@ -84,7 +90,9 @@ def test_multipliers_of_parts_are_doubled_up_to_their_limit() -> None:
     runs = made_runs(SCALES, (-20_000, 20_000), "double", -128)
     limit = np.full(16, 127 * (256**4 - 1) // 255 // 100)
     found = search_parts(runs, limit // 64, 24 + LAST_SHIFT)
-    plan = part_plan(runs, 4, found, limit)
+    (joined,) = part_plans(runs, Lanes.of([0], 16, 16), 4, found, limit, 16)
+    plan = joined.plan_of(0)
+    assert isinstance(plan, PartPlan)
     doubled = plan.multiplier // found.multipliers[0]
     assert (plan.multiplier <= limit).all()
     np.testing.assert_array_equal(plan.constant, found.constant * doubled)

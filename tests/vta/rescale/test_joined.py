@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vta/rescale/joined.py: blocks that are proven together are what they are alone."""
+"""vta/rescale/joined.py: blocks side by side are what they are alone."""
 
 from __future__ import annotations
 
@@ -7,46 +7,77 @@ from dataclasses import replace
 
 import numpy as np
 
-from loadstone.vta.rescale.joined import prove_blocks
-from loadstone.vta.rescale.plan import block_plans
-from loadstone.vta.rescale.proof import DigitPlan, prove_digits
+from loadstone.vta.rescale.block_plan import Setting, digit_plans, part_plans
+from loadstone.vta.rescale.digit_search import DigitForm, search_digits
+from loadstone.vta.rescale.joined import JoinedPlan, prove_blocks
+from loadstone.vta.rescale.lanes import Lanes
+from loadstone.vta.rescale.proof import DigitPlan, prove_digits, prove_parts
 from loadstone.vta.rescale.runs import Runs
+from loadstone.vta.rescale.search import search_parts
+from loadstone.vta.rescale.steps import tail_steps
 from tests.vta.rescale.made import made_runs
 
-SPANS = [(at, min(at + 16, 101)) for at in range(0, 101, 16)]
+LANES = Lanes.of(range(7), 16, 101)
 
 
-def _layer() -> tuple[Runs, list[DigitPlan]]:
+def _layer() -> tuple[Runs, list[JoinedPlan]]:
     """Of several kinds: shifts of lanes and of blocks, lanes with one output, a shorter block."""
     scale = np.random.default_rng(3).uniform(0.001, 0.09, 101)
     scale[:32] = np.linspace(0.0011, 0.0019, 32)
     scale[40] = 1e-9
     runs = made_runs(scale, (-60_000, 90_000), "double", -128)
-    plans = block_plans(runs, 16, 1000, np.full(101, 127))
-    return runs, [plan for plan in plans if isinstance(plan, DigitPlan)]
+    left = np.zeros(101, np.int64)
+    found = search_digits(runs, DigitForm(3, False, left))
+    plans = digit_plans(runs, LANES, Setting(3, False, None), left, found, 16)
+    limit = np.full(101, 127 * (256**4 - 1) // 255 // 127)
+    found = search_parts(runs, limit, 24 + 15)
+    return runs, plans + part_plans(runs, LANES, 4, found, limit, 16)
 
 
 def test_blocks_are_proven_together_as_alone() -> None:
     runs, plans = _layer()
-    assert len(plans) == len(SPANS)
-    assert prove_blocks(plans, runs, SPANS) == [True] * len(plans)
-    for number, plan in enumerate(plans):
-        for lane in (0, 4):
-            for change in (1, 40):
-                offset = plan.offset + change * (np.arange(len(plan.offset)) == lane)
-                spoiled = replace(plan, offset=offset)
-                alone = bool(prove_digits(spoiled, runs.take(np.arange(*SPANS[number]))).all())
-                wrong = [*plans[:number], spoiled, *plans[number + 1 :]]
-                others = [True] * (len(plans) - 1)
-                others.insert(number, alone)
-                assert prove_blocks(wrong, runs, SPANS) == others
+    for joined in plans:
+        places = range(len(joined.lanes.numbers))
+        offers = [(joined, place) for place in places]
+        assert prove_blocks(offers, runs) == [True for _ in places]
+        for place in places:
+            for change in (1, 1 << 30):
+                lane = joined.lanes.starts[place] + 3
+                name = "offset" if isinstance(joined.plan, DigitPlan) else "constant"
+                spoiled = getattr(joined.plan, name) + change * (
+                    np.arange(len(joined.lanes.channels)) == lane
+                )
+                wrong = replace(joined, plan=replace(joined.plan, **{name: spoiled}))
+                own, plan = runs.take(joined.lanes.some([place])[0].channels), wrong.plan_of(place)
+                prove = prove_digits if isinstance(plan, DigitPlan) else prove_parts
+                alone = bool(prove(plan, own).all())  # type: ignore[operator]
                 assert not alone or change == 1
+                # In any order, beside what is right.
+                asked = [(wrong, place), *((joined, other) for other in places if other != place)]
+                assert prove_blocks(asked, runs) == [alone] + [True] * (len(places) - 1)
+                mixed = [(wrong, other) for other in reversed(places)]
+                said = [other != place or alone for other in reversed(places)]
+                assert prove_blocks(mixed, runs) == said
+
+
+def test_what_a_block_costs_beside_others_is_what_it_costs_alone() -> None:
+    _, plans = _layer()
+    for joined in plans:
+        alone = [tail_steps(joined.plan_of(at), 0, 16) for at in range(len(joined.steps))]
+        assert joined.steps == alone
+    assert len({steps for joined in plans for steps in joined.steps}) > 2
 
 
 def test_kinds_are_several() -> None:
     """So that what is joined is not all, and not alone."""
     _, plans = _layer()
-    products = {tuple(len(level.products) for level in plan.chain.levels) for plan in plans}
-    exponents = [plan.chain.exponents for plan in plans]
+    digits = [joined for joined in plans if isinstance(joined.plan, DigitPlan)]
+    assert sorted(number for joined in digits for number in joined.lanes.numbers) == list(range(7))
+    assert 1 < len(digits) < 7
+    products = {
+        tuple(len(level.products) for level in plan.chain.levels)
+        for joined in digits
+        for place in range(len(joined.lanes.numbers))
+        if isinstance(plan := joined.plan_of(place), DigitPlan)
+    }
     assert len(products) > 1
-    assert 1 < len(set(exponents)) < len(plans)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadstone.vta.rescale.joined import prove_blocks
+from loadstone.vta.rescale.joined import JoinedPlan, prove_blocks
 from loadstone.vta.rescale.plan import Planner
 from loadstone.vta.rescale.proof import DigitPlan
 from loadstone.vta.rescale.runs import Runs
@@ -109,9 +109,10 @@ def test_offers_are_proven_from_the_cheapest_on(
     runs = made_runs(np.linspace(0.009, 0.02, 16), (-5, 20_000), "double", -128)
     steps = []
 
-    def prove(plans: list[DigitPlan], *rest: Any) -> list[bool]:
-        steps.append(tail_steps(plans[0], 0, 16))
-        return [len(steps) > refusals and proven for proven in prove_blocks(plans, *rest)]
+    def prove(offers: list[tuple[JoinedPlan, int]], *rest: Any) -> list[bool]:
+        ((joined, place),) = offers
+        steps.append(joined.steps[place])
+        return [len(steps) > refusals and proven for proven in prove_blocks(offers, *rest)]
 
     monkeypatch.setattr("loadstone.vta.rescale.plan.prove_blocks", prove)
     (best,) = Planner(runs, 16, np.full(16, 127)).best

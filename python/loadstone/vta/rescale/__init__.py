@@ -11,7 +11,7 @@ Convolutions and dense layers, whose sums are too wide to try all:
     plan.py       the cheapest form for each block of channels
     near.py       cheaper forms, for outputs that may be one level off
     proof.py      whether the integers of a plan give the rule's output, for every accumulator
-    joined.py     the same for many blocks side by side
+    lanes.py, joined.py   the same for many blocks side by side
 
 Sums of a few values of eight bits, of which all combinations are tried:
 

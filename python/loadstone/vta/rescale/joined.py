@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proofs of many blocks side by side: NumPy's cost of a call is paid once for several.
+"""Plans of many blocks side by side: NumPy's cost of a call is paid once for several.
 
-In:   DigitPlans of blocks (block_plan.py), runs of their channels.
-Out:  which of them are proven, as proof.py proves each of them.
-Next: plan.py takes the cheapest of these.
+In:   what blocks of one form have in common, and the integers of all their lanes (block_plan.py).
+Out:  `JoinedPlan`: what each block costs, and its plan; `prove_blocks`: whether that is proven.
+Next: plan.py takes the cheapest that is proven.
 
 A proof looks at each lane on its own. So plans that differ in their integers alone are one plan of
 more lanes; where one block has a product or a constant more than another, that is zero there.
@@ -12,88 +12,93 @@ more lanes; where one block has a product or a constant more than another, that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.numerics import Array
-from loadstone.vta.rescale.proof import DigitPlan, Level, prove_digits
-from loadstone.vta.rescale.runs import Runs
+from loadstone.vta.rescale.lanes import Lanes
+from loadstone.vta.rescale.proof import DigitPlan, Level, PartPlan, prove_digits, prove_parts
+from loadstone.vta.rescale.runs import IntArray, Runs
+from loadstone.vta.rescale.steps import BlockPlan, block_steps, present
 
-__all__ = ["prove_blocks"]
+__all__ = ["JoinedPlan", "prove_blocks"]
 
 #: So many blocks are proven together: their ends still fit the processor's cache.
 _TOGETHER = 4
 
 
-def prove_blocks(
-    plans: Sequence[DigitPlan], runs: Runs, spans: Sequence[tuple[int, int]]
-) -> list[bool]:
-    """Whether every lane of each plan is proven, as prove_digits says it. spans: of each plan, its
-    first lane in runs, and the one behind its last. Plans that differ in their integers alone are
-    proven side by side."""
-    kinds: dict[tuple[object, ...], list[int]] = {}
-    for number, plan in enumerate(plans):
-        kinds.setdefault(_kind(plan), []).append(number)
-    proven = [False] * len(plans)
-    for numbers in kinds.values():
-        for at in range(0, len(numbers), _TOGETHER):
-            some = numbers[at : at + _TOGETHER]
-            lanes = np.concatenate([np.arange(*spans[number]) for number in some])
-            good = prove_digits(_joined([plans[number] for number in some]), runs.take(lanes))
-            first = 0
-            for number in some:
-                last = first + len(plans[number].dead)
-                proven[number] = bool(good[first:last].all())
-                first = last
-    return proven
+@dataclass(frozen=True, eq=False)
+class JoinedPlan:
+    """lanes: of some blocks whose plans differ in their integers alone. plan: of all of them.
+    block: lanes of the device."""
+
+    lanes: Lanes
+    plan: BlockPlan
+    block: int
+
+    @cached_property
+    def steps(self) -> list[int]:
+        """Of each block, as tail_steps without a sum."""
+        steps: list[int] = block_steps(self.plan, self._present, self.lanes).tolist()
+        return steps
+
+    @cached_property
+    def _present(self) -> NDArray[np.bool_]:
+        return present(self.plan, self.lanes, self.block)
+
+    def some(self, places: Sequence[int]) -> tuple[Lanes, BlockPlan]:
+        """The plan of the blocks in some places."""
+        lanes, own = self.lanes.some(places)
+        return lanes, self._of(own, places)
+
+    def plan_of(self, place: int) -> BlockPlan:
+        """The plan of one block."""
+        return self._of(slice(*self.lanes.ends[place : place + 2]), [place])
+
+    def _of(self, lanes: IntArray | slice, places: Sequence[int]) -> BlockPlan:
+        plan = self.plan
+        if isinstance(plan, PartPlan):
+            return replace(
+                plan,
+                multiplier=plan.multiplier[lanes],
+                constant=plan.constant[lanes],
+                shift=plan.shift[lanes],
+                dead=plan.dead[lanes],
+            )
+        # Of the products and constants, those that one of the blocks has.
+        kept = iter(np.logical_or.reduce(self._present[:, places], axis=1).tolist())
+        levels = tuple(
+            Level(
+                level.shift,
+                tuple((digit, weights[lanes]) for digit, weights in level.products if next(kept)),
+                tuple(constant[lanes] for constant in level.constants if next(kept)),
+            )
+            for level in plan.chain.levels
+        )
+        return replace(
+            plan,
+            offset=plan.offset[lanes],
+            right=plan.right[lanes],
+            dead=plan.dead[lanes],
+            chain=replace(plan.chain, levels=levels, shift=plan.chain.shift[lanes]),
+        )
 
 
-def _kind(plan: DigitPlan) -> tuple[object, ...]:
-    """What plans that are proven together have in common."""
-    chain = plan.chain
-    alone = id(plan) if chain.upper or chain.stairs else None
-    form = (plan.left, plan.digits, plan.clamped, plan.signed)
-    return (*form, *(level.shift for level in chain.levels), chain.low, chain.high, alone)
-
-
-def _joined(plans: Sequence[DigitPlan]) -> DigitPlan:
-    """One plan of the lanes of all, which are of one kind: what another block has more of is zero
-    in a lane."""
-    if len(plans) == 1:
-        return plans[0]
-    none = [np.zeros(len(plan.dead), np.int8) for plan in plans]
-    levels = []
-    for own in zip(*(plan.chain.levels for plan in plans), strict=True):
-        products: list[tuple[int, NDArray[np.int8]]] = []
-        for digit in range(plans[0].stored):
-            steps = [[step for number, step in level.products if number == digit] for level in own]
-            products += [(digit, np.concatenate(row)) for row in _rows(steps, none)]
-        constants = _rows([level.constants for level in own], none)
-        added = tuple(np.concatenate(row).astype(np.int64) for row in constants)
-        levels.append(Level(own[0].shift, tuple(products), added))
-    first = plans[0]
-    return replace(
-        first,
-        offset=np.concatenate([plan.offset for plan in plans]),
-        right=np.concatenate([plan.right for plan in plans]),
-        dead=np.concatenate([plan.dead for plan in plans]),
-        chain=replace(
-            first.chain,
-            levels=tuple(levels),
-            shift=np.concatenate([plan.chain.shift for plan in plans]),
-        ),
-    )
-
-
-def _rows(columns: Sequence[Sequence[Array]], none: Sequence[Array]) -> list[list[Array]]:
-    """The first of every column, the second ..., with `none` where a column has no more."""
-    count = max(map(len, columns))
-    return [
-        [
-            column[row] if row < len(column) else nothing
-            for column, nothing in zip(columns, none, strict=True)
-        ]
-        for row in range(count)
-    ]
+def prove_blocks(offers: Sequence[tuple[JoinedPlan, int]], runs: Runs) -> list[bool]:
+    """Whether every lane of each block is proven, as prove_digits and prove_parts say it. offers:
+    joined plans and places of blocks in them. Those of one plan are proven side by side."""
+    proven: dict[tuple[JoinedPlan, int], bool] = {}
+    for joined in dict.fromkeys(joined for joined, _ in offers):
+        places = sorted(place for own, place in offers if own is joined)
+        for at in range(0, len(places), _TOGETHER):
+            some = places[at : at + _TOGETHER]
+            lanes, plan = joined.some(some)
+            own = runs.take(lanes.channels)
+            good = (
+                prove_digits(plan, own) if isinstance(plan, DigitPlan) else prove_parts(plan, own)
+            )
+            for place, bad in zip(some, lanes.any(~good).tolist(), strict=True):
+                proven[joined, place] = not bad
+    return [proven[offer] for offer in offers]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.vta.rescale.lanes import Lanes
 from loadstone.vta.rescale.runs import IntArray
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "constant_steps",
     "constant_tile",
     "split_constant",
+    "split_constants",
     "split_levels",
 ]
 
@@ -101,27 +103,36 @@ def split_levels(multiplier: IntArray, exponents: tuple[int, ...]) -> list[list[
 def split_constant(
     constant: IntArray, exponents: tuple[int, ...], block: int
 ) -> list[IntArray | None]:
-    """What to add at each level so that `constant` (lanes,) is added in all; None: nothing. At the
-    lowest level where one step reaches, else a digit there, and the rest as high as one digit can
-    bridge."""
+    """What to add at each level so that `constant` (lanes,) is added in all; None: nothing."""
+    lanes = Lanes.of([0], len(constant), len(constant))
+    levels = split_constants(constant, lanes, exponents, block)
+    return [level if level.any() else None for level in levels]
+
+
+def split_constants(
+    constant: IntArray, lanes: Lanes, exponents: tuple[int, ...], block: int
+) -> IntArray:
+    """(levels, lanes): what to add at each level so that `constant` (lanes,) is added in all. A
+    block adds it at the lowest level where one step reaches, else a digit there, and the rest as
+    high as one digit can bridge."""
     rest = np.asarray(constant, np.int64)
-    levels: list[IntArray | None] = [None] * len(exponents)
+    levels = np.zeros((len(exponents), len(rest)), np.int64)
     limit, position = constant_limit(block), 0
     reach = limit.bit_length()
     while rest.any():
-        if position + 1 == len(exponents) or np.abs(rest).max() <= limit:
+        if position + 1 == len(exponents):
             levels[position] = rest
             break
-        following = [
+        within = lanes.each(lanes.most(np.abs(rest)) <= limit)
+        following = max(
             later
             for later in range(position + 1, len(exponents))
             if later == position + 1 or exponents[later] - exponents[position] <= reach
-        ]
-        bits = exponents[following[-1]] - exponents[position]
+        )
+        bits = exponents[following] - exponents[position]
         half = 1 << bits >> 1
         digit = ((rest + half) & ((1 << bits) - 1)) - half
-        rest = (rest - digit) >> bits
-        if digit.any():
-            levels[position] = digit
-        position = following[-1]
+        levels[position] = np.where(within, rest, digit)
+        rest = (rest - levels[position]) >> bits
+        position = following
     return levels

@@ -11,15 +11,17 @@ fewer steps than any other form, no other is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from loadstone.vta.rescale.block_plan import LAST_SHIFT, Setting, digit_plans, part_plan
+from loadstone.vta.rescale.block_plan import LAST_SHIFT, Setting, digit_plans, part_plans
 from loadstone.vta.rescale.digit_search import LARGEST_LOWEST, DigitForm, held, search_digits
-from loadstone.vta.rescale.joined import prove_blocks
-from loadstone.vta.rescale.proof import DigitPlan, PartPlan, prove_digits, prove_parts
+from loadstone.vta.rescale.joined import JoinedPlan, prove_blocks
+from loadstone.vta.rescale.lanes import Lanes
+from loadstone.vta.rescale.proof import prove_digits
 from loadstone.vta.rescale.runs import IntArray, Runs
 from loadstone.vta.rescale.search import Found, needs_sign, search_parts
 from loadstone.vta.rescale.stair_search import divisions
@@ -54,6 +56,10 @@ _DEAD_LEFT = 8
 _NEVER = 1 << 30
 #: A block of a rule with ties to even that lacks more lanes gets them by no shift to the left.
 _LACKING = 3
+#: A scale that wants no shift to the left.
+_NOTHING = 2.0**-80
+#: One block of plans side by side: those, and its place.
+_Offer: TypeAlias = tuple[JoinedPlan, int]
 
 
 def block_plans(runs: Runs, block: int, sum_steps: int, widest: IntArray) -> list[BlockPlan | None]:
@@ -72,14 +78,13 @@ class Planner:
     def __init__(self, runs: Runs, block: int, widest: IntArray) -> None:
         """widest: (C,) the largest magnitude of a channel's weights."""
         self.runs, self.block, self.widest = runs, block, widest
-        count = len(runs.scale)
-        self.blocks = [np.arange(at, min(at + block, count)) for at in range(0, count, block)]
-        self.own = [runs.take(slice(at, at + block)) for at in range(0, count, block)]
+        numbers = range(-(-len(runs.scale) // block))
+        lanes = self._lanes(numbers)
         self.largest = float(runs.scale[~runs.constant].max(initial=0.0))
-        self.best: list[BlockPlan | None] = [None] * len(self.blocks)
-        self.steps = [_NEVER] * len(self.blocks)
-        # Of a round, what is to be proven: each plan with its steps, fewer than those before it.
-        self.offers: list[list[tuple[DigitPlan, int]]] = [[] for _ in self.blocks]
+        self.best: list[BlockPlan | None] = [None for _ in numbers]
+        self.steps = [_NEVER for _ in numbers]
+        # Of a round, what is to be proven: each plan has fewer steps than those before it.
+        self.offers: list[list[_Offer]] = [[] for _ in numbers]
         self.hopeless: set[int] = set()
         self.tried: set[tuple[int, int, bool, bool, bytes]] = set()
         if runs.ties_to_even:
@@ -89,13 +94,16 @@ class Planner:
             signed[signed] = needs_sign(runs, np.flatnonzero(signed))
         else:
             signed = needs_sign(runs)
-        self.lines = [not signed[channels].any() for channels in self.blocks]
-        held_by_two = held(runs, 2) | runs.constant
-        self.short = [bool(held_by_two[channels].all()) for channels in self.blocks]
-        self.parts: dict[tuple[int, int], PartPlan | None] = {}
-        self.open = list(range(len(self.blocks)))
+        self.lines: list[bool] = (~lanes.any(signed)).tolist()
+        self.short: list[bool] = (~lanes.any(~held(runs, 2) & ~runs.constant)).tolist()
+        # By block and count of parts: a plan, and its steps without a sum.
+        self.parts: dict[tuple[int, int], tuple[BlockPlan, int] | None] = {}
+        self.open = list(numbers)
         self._attempt_round(_ROUNDS[0])
         self.unsearched = set(self.open)
+
+    def _lanes(self, numbers: Sequence[int]) -> Lanes:
+        return Lanes.of(numbers, self.block, len(self.runs.scale))
 
     def _search_all(self, numbers: Sequence[int]) -> None:
         """All rounds, for blocks that were not searched yet."""
@@ -117,12 +125,13 @@ class Planner:
         that have a plan want no dearer form."""
         while numbers := [number for number, offers in enumerate(self.offers) if offers]:
             offers = [self.offers[number].pop() for number in numbers]
-            blocks = [self.blocks[number].tolist() for number in numbers]
-            spans = [(lanes[0], lanes[-1] + 1) for lanes in blocks]
-            proven = prove_blocks([plan for plan, _ in offers], self.runs, spans)
-            for number, (plan, steps), good in zip(numbers, offers, proven, strict=True):
+            proven = prove_blocks(offers, self.runs)
+            for number, (joined, place), good in zip(numbers, offers, proven, strict=True):
                 if good:
-                    self.best[number], self.steps[number] = plan, steps
+                    self.best[number], self.steps[number] = (
+                        joined.plan_of(place),
+                        joined.steps[place],
+                    )
                     self.offers[number].clear()
                 else:
                     self.steps[number] = _NEVER
@@ -150,17 +159,14 @@ class Planner:
         for parts in _PARTS:
             numbers = [
                 number
-                for number in range(len(self.blocks))
+                for number in range(len(steps))
                 if self.lines[number] and parts * (sum_steps + 1) + 4 < steps[number] + sum_steps
             ]
             self._search_parts(parts, numbers)
             for number in numbers:
-                plan = self.parts[number, parts]
-                if plan is None:
-                    continue
-                own = tail_steps(plan, sum_steps, self.block) - sum_steps
-                if own < steps[number]:
-                    best[number], steps[number] = plan, own
+                found = self.parts[number, parts]
+                if found is not None and _with_sum(parts, found, sum_steps) < steps[number]:
+                    best[number], steps[number] = found[0], _with_sum(parts, found, sum_steps)
         return best
 
     def _undecided(self, sum_steps: int) -> list[int]:
@@ -175,34 +181,37 @@ class Planner:
             cheap = {
                 number
                 for number in own
-                if (plan := self.parts[number, parts]) is not None
-                and tail_steps(plan, sum_steps, self.block) - sum_steps < _LEAST_STEPS
+                if (found := self.parts[number, parts]) is not None
+                and _with_sum(parts, found, sum_steps) < _LEAST_STEPS
             }
             left = [number for number in left if number not in cheap]
         return left
 
     def _attempt_digits(self, setting: Setting) -> None:
         """One setting, for all blocks that are open."""
-        lefts = {
-            number: self._left(number, setting)
+        numbers = [
+            number
             for number in self.open
             if setting.signed or self.lines[number]
             if setting.digits > 2 or self.short[number]
             if setting.even or self.steps[number] > _EVEN_STEPS
             if not (self.runs.ties_to_even and number in self.hopeless)
-        }
-        numbers = [
-            number
-            for number, left in lefts.items()
-            if left is not None and self._is_new(setting, number, left)
         ]
         if not numbers:
             return
-        channels = np.concatenate([self.blocks[number] for number in numbers])
-        left = np.concatenate([lefts[number] for number in numbers])
-        found = self._search(setting, channels, left)
-        self._offer_digits(setting, numbers, left, found)
-        self._even_out(setting, numbers, left, found)
+        lanes = self._lanes(numbers)
+        left, fits = self._left(lanes, setting)
+        places = [
+            place
+            for place in np.flatnonzero(fits).tolist()
+            if self._is_new(setting, numbers[place], left[slice(*lanes.ends[place : place + 2])])
+        ]
+        if not places:
+            return
+        lanes, own = lanes.some(places)
+        found = self._search(setting, lanes.channels, left[own])
+        self._offer_digits(setting, lanes, left[own], found)
+        self._even_out(setting, lanes, left[own], found)
 
     def _is_new(self, setting: Setting, number: int, left: IntArray) -> bool:
         """Whether no setting before came to the same for a block: its search would, too."""
@@ -211,55 +220,36 @@ class Planner:
         self.tried.add(key)
         return new
 
-    def _even_out(self, setting: Setting, numbers: list[int], left: IntArray, found: Found) -> None:
+    def _even_out(self, setting: Setting, lanes: Lanes, left: IntArray, found: Found) -> None:
         """Blocks with an offer again, with one last shift for all lanes: an immediate is cheaper
         than a tile."""
-        shift = found.shift.copy()
-        at, chosen, positions = 0, [], []
-        for number in numbers:
-            lanes = np.arange(at, at + len(self.blocks[number]))
-            at += len(lanes)
-            live = lanes[~self.runs.constant[self.blocks[number]]]
-            if not self.offers[number] or not live.size or np.ptp(shift[live]) == 0:
-                continue
-            shift[lanes] = shift[live].min()
-            chosen.append(number)
-            positions.append(lanes)
-        if not chosen:
+        dead = self.runs.constant[lanes.channels]
+        least = lanes.least(np.where(dead, _NEVER, found.shift))
+        uneven = lanes.most(np.where(dead, -1, found.shift)) > least
+        offered = [bool(self.offers[number]) for number in lanes.numbers]
+        chosen = np.flatnonzero(uneven & offered)
+        if not chosen.size:
             return
-        lanes = np.concatenate(positions)
-        channels = np.concatenate([self.blocks[number] for number in chosen])
-        form = DigitForm(setting.digits, setting.signed, left[lanes], shift[lanes])
-        self._offer_digits(setting, chosen, left[lanes], search_digits(self.runs, form, channels))
+        some, own = lanes.some(chosen)
+        shift = lanes.each(least)[own]
+        form = DigitForm(setting.digits, setting.signed, left[own], shift)
+        self._offer_digits(setting, some, left[own], search_digits(self.runs, form, some.channels))
 
-    def _offer_digits(
-        self, setting: Setting, numbers: list[int], left: IntArray, found: Found
-    ) -> None:
+    def _offer_digits(self, setting: Setting, lanes: Lanes, left: IntArray, found: Found) -> None:
         """Plans of what was found for some blocks, those that are cheaper than any before."""
-        runs = self.runs.take(np.concatenate([self.blocks[number] for number in numbers]))
-        spans = self._spans(numbers)
-        starts = [first for first, _ in spans]
-        lacking = np.add.reduceat(~found.ok & ~runs.constant, starts, dtype=np.int64)
+        lacks = ~found.ok & ~self.runs.constant[lanes.channels]
+        lacking = np.add.reduceat(lacks, lanes.starts, dtype=np.int64)
         if setting.digits == 3:
-            self.hopeless.update(np.array(numbers)[lacking > _LACKING].tolist())
+            self.hopeless.update(np.array(lanes.numbers)[lacking > _LACKING].tolist())
         chosen = np.flatnonzero(lacking == 0)
         if not chosen.size:
             return
-        if chosen.size < len(numbers):
-            lanes = np.concatenate([np.arange(*spans[at]) for at in chosen])
-            numbers = np.array(numbers)[chosen].tolist()
-            runs, spans = runs.take(lanes), self._spans(numbers)
-            left, found = left[lanes], found.take(lanes)
-        plans = digit_plans(runs, setting, left, found, spans, self.block)
-        for number, plan in zip(numbers, plans, strict=True):
-            if plan is not None and (steps := tail_steps(plan, 0, self.block)) < self.steps[number]:
-                self.offers[number].append((plan, steps))
+        some, own = lanes.some(chosen)
+        plans = digit_plans(self.runs, some, setting, left[own], found.take(own), self.block)
+        for number, offer, steps in _offers(plans):
+            if steps < self.steps[number]:
+                self.offers[number].append(offer)
                 self.steps[number] = steps
-
-    def _spans(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
-        """The lanes of some blocks side by side: of each the first, and the one behind its last."""
-        ends = np.cumsum([0, *(len(self.blocks[number]) for number in numbers)]).tolist()
-        return list(pairwise(ends))
 
     def _search(self, setting: Setting, channels: IntArray, left: IntArray) -> Found:
         """Channels of one scale get the same integers where there are such for all of them."""
@@ -286,10 +276,13 @@ class Planner:
         for division in divisions(self.runs):
             if not self.open:
                 return
-            blocks = [self.blocks[number] for number in self.open]
+            blocks = [self._lanes([number]).channels for number in self.open]
             plans = stair_plans(self.runs, blocks, division, self.block, patient=patient)
             for number, plan in zip(self.open, plans, strict=True):
-                if plan is not None and prove_digits(plan, self.own[number]).all():
+                if plan is None:
+                    continue
+                own = self.runs.take(self._lanes([number]).channels)
+                if prove_digits(plan, own).all():
                     self.best[number] = plan
                     self.steps[number] = tail_steps(plan, 0, self.block)
             self._settle()
@@ -299,60 +292,72 @@ class Planner:
         numbers = [number for number in numbers if (number, parts) not in self.parts]
         if not numbers:
             return
-        channels = np.concatenate([self.blocks[number] for number in numbers])
-        limit = 127 * ((256**parts - 1) // 255) // np.maximum(self.widest[channels], 1)
-        constant = self.runs.constant[channels]
-        found = search_parts(self.runs, limit, 8 * (parts - 1) + LAST_SHIFT, channels)
+        lanes = self._lanes(numbers)
+        limit = 127 * ((256**parts - 1) // 255) // np.maximum(self.widest[lanes.channels], 1)
+        found = search_parts(self.runs, limit, 8 * (parts - 1) + LAST_SHIFT, lanes.channels)
         self.parts.update(((number, parts), None) for number in numbers)
-        self._offer_parts(parts, numbers, found, limit)
+        self._offer_parts(parts, lanes, found, limit)
         # Again with one shift for all lanes of a block.
-        shift, at = found.shift.copy(), 0
-        for number in numbers:
-            lanes = np.arange(at, at + len(self.blocks[number]))
-            at += len(lanes)
-            live = lanes[~constant[lanes]]
-            shift[lanes] = found.shift[live].min() if live.size else 0
-        if (shift != found.shift)[~constant].any():
-            self._offer_parts(
-                parts, numbers, search_parts(self.runs, limit, shift, channels), limit
-            )
+        dead = self.runs.constant[lanes.channels]
+        least = lanes.least(np.where(dead, _NEVER, found.shift))
+        shift = lanes.each(np.where(least < _NEVER, least, 0))
+        if (shift != found.shift)[~dead].any():
+            found = search_parts(self.runs, limit, shift, lanes.channels)
+            self._offer_parts(parts, lanes, found, limit)
 
-    def _offer_parts(self, parts: int, numbers: list[int], found: Found, limit: IntArray) -> None:
+    def _offer_parts(self, parts: int, lanes: Lanes, found: Found, limit: IntArray) -> None:
         """Plans of what was found for some blocks: those that are proven, and cheaper than what
         there is. How long a sum is adds the same to each."""
-        at = 0
-        for number in numbers:
-            lanes = np.arange(at, at + len(self.blocks[number]))
-            at += len(lanes)
-            own, there = self.own[number], self.parts[number, parts]
-            if not (found.ok[lanes] | own.constant).all():
-                continue
-            plan = part_plan(own, parts, found.take(lanes), limit[lanes])
-            least = tail_steps(there, 1, self.block) if there else _NEVER
-            if tail_steps(plan, 1, self.block) < least and prove_parts(plan, own).all():
-                self.parts[number, parts] = plan
+        lacks = lanes.any(~found.ok & ~self.runs.constant[lanes.channels])
+        if lacks.all():
+            return
+        some, own = lanes.some(np.flatnonzero(~lacks))
+        plans = part_plans(self.runs, some, parts, found.take(own), limit[own], self.block)
+        cheaper = []
+        for number, offer, steps in _offers(plans):
+            there = self.parts[number, parts]
+            if there is None or steps < there[1]:
+                cheaper.append((number, offer, steps))
+        proven = prove_blocks([offer for _, offer, _ in cheaper], self.runs)
+        for (number, (joined, place), steps), good in zip(cheaper, proven, strict=True):
+            if good:
+                self.parts[number, parts] = joined.plan_of(place), steps
 
-    def _left(self, number: int, setting: Setting) -> IntArray | None:
-        """By how much each lane of a block is shifted to the left before it is split; None where
-        the setting is none for these lanes."""
-        runs = self.own[number]
-        left = np.zeros(len(runs.scale), np.int64)
-        live = ~runs.constant
-        if setting.even == "block" and self.runs.alike is not None:
-            return None  # blocks of one scale share their multipliers
-        if setting.even and live.any():
-            scale = self.largest if setting.even == "layer" else runs.scale[live].max()
-            widest = scale * 2.0 ** (8 * setting.digits)
-            bits = int(np.ceil(np.log2(widest / LARGEST_LOWEST)))
-            return left + max(0, bits) if bits <= _DEAD_LEFT else None
+    def _left(self, lanes: Lanes, setting: Setting) -> tuple[IntArray, NDArray[np.bool_]]:
+        """By how much each lane is shifted to the left before it is split, (lanes,); and whether
+        the setting is one for these lanes, (blocks,)."""
+        runs, dead = self.runs, self.runs.constant[lanes.channels]
+        left, fits = np.zeros(len(dead), np.int64), np.ones(len(lanes.numbers), np.bool_)
+        live = lanes.any(~dead)
+        scale = runs.scale[lanes.channels]
+        widest = lanes.most(np.where(dead, 0.0, scale))
+        if setting.even == "block" and runs.alike is not None:
+            return left, ~fits  # blocks of one scale share their multipliers
+        if setting.even:
+            largest = np.where(live, self.largest if setting.even == "layer" else widest, _NOTHING)
+            bits = np.ceil(np.log2(largest * 2.0 ** (8 * setting.digits) / LARGEST_LOWEST))
+            return lanes.each(np.maximum(bits, 0).astype(np.int64)), bits <= _DEAD_LEFT
         if setting.extra is None:
-            return left
-        if not live.any():
-            return None
-        scale = np.where(live, runs.scale, runs.scale[live].max())
-        reach = np.maximum(np.abs(runs.first[:, 0]), np.abs(runs.last[:, -1]))
+            return left, fits
+        scale = np.where(dead, lanes.each(np.where(live, widest, 1.0)), scale)
+        first, last = runs.first[lanes.channels, 0], runs.last[lanes.channels, -1]
+        reach = np.maximum(np.abs(first), np.abs(last))
         room = np.floor(np.log2(_ROOM / (reach + 130 / scale + 33000)))
-        own = np.floor(np.log2(scale / scale[live].min()) + 1e-9) + setting.extra
+        own = np.floor(np.log2(scale / lanes.each(lanes.least(scale))) + 1e-9) + setting.extra
         left = np.clip(np.minimum(own, room), 0, LAST_SHIFT).astype(np.int64)
-        left[~live] = left[live].max()
-        return left if left.any() and left.max() <= _DEAD_LEFT else None
+        common = lanes.most(np.where(dead, 0, left))
+        return np.where(dead, lanes.each(common), left), live & (common > 0) & (
+            common <= _DEAD_LEFT
+        )
+
+
+def _with_sum(parts: int, found: tuple[BlockPlan, int], sum_steps: int) -> int:
+    """What a sum in parts takes beyond one sum."""
+    return found[1] + (parts - 1) * sum_steps
+
+
+def _offers(plans: Sequence[JoinedPlan]) -> Iterator[tuple[int, _Offer, int]]:
+    """The number of each block, its place in a plan, and its steps without a sum."""
+    for joined in plans:
+        for place, number in enumerate(joined.lanes.numbers):
+            yield number, (joined, place), joined.steps[place]

@@ -44,7 +44,7 @@ class Found:
         columns = np.ascontiguousarray(rows.T)
         return cls(columns[0] != 0, columns[1 : 1 + count], *columns[4:])
 
-    def take(self, channels: IntArray) -> Found:
+    def take(self, channels: IntArray | slice) -> Found:
         """Some of the channels: their numbers, (n,)."""
         return Found(**{name: side[..., channels] for name, side in vars(self).items()})
 
