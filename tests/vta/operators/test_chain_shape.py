@@ -41,14 +41,14 @@ def test_a_shape_has_at_each_level_what_any_block_needs() -> None:
     assert shape.levels == (LevelShape(0, ((0, 3),), 1), LevelShape(8, ((2, 1), (2, 1)), 0))
     assert shape.shift == 0
     # What a block does not need is zero: first the constant, then digits 0 to 2, then 2 twice.
-    rows = [tile.diagonal() for tile in chain_tiles(first, shape, LANES)]
+    tiles, others = chain_tiles([first, other], shape, LANES)
+    rows = [tile.diagonal() for tile in tiles]
     assert [int(row[5]) for row in rows] == [0, 1, 0, 2, 3, 0]
-    tiles = chain_tiles(other, shape, LANES)
-    assert [int(tile[5, 5]) for tile in tiles[1:]] == [4, 5, 0, 6, 7]
-    constant = tiles[0].astype(np.int64) @ constant_tile(LANES).astype(np.int64)
+    assert [int(tile[5, 5]) for tile in others[1:]] == [4, 5, 0, 6, 7]
+    constant = others[0].astype(np.int64) @ constant_tile(LANES).astype(np.int64)
     np.testing.assert_array_equal(constant, NONE + 7)
     off = ~np.eye(LANES, dtype=np.bool_)
-    assert not tiles[1:][:, off].any()  # lanes do not meet
+    assert not others[1:][:, off].any()  # lanes do not meet
 
 
 def test_tiles_of_stairs_stand_behind_the_levels() -> None:
@@ -56,7 +56,7 @@ def test_tiles_of_stairs_stand_behind_the_levels() -> None:
     own = plan(Level(0, ((0, weights(1)),), ()), stairs=(stair, replace(stair, constants=())))
     shape = digit_shape([own])
     assert [(s.constants, s.signed) for s in shape.stairs] == [(1, True), (0, True)]
-    tiles = chain_tiles(own, shape, LANES)
+    (tiles,) = chain_tiles([own], shape, LANES)
     assert len(tiles) == shape.tiles == 4
     assert [int(tile[3, 3]) for tile in (tiles[0], tiles[2], tiles[3])] == [1, 11, 11]
 

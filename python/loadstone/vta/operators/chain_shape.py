@@ -23,11 +23,13 @@ from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, StairSh
 __all__ = ["chain_tiles", "common_shift", "digit_shape", "kind_of"]
 
 Int8Array = NDArray[np.int8]
+#: No digit.
+_TAKEN = -1
 
 
 def common_shift(shifts: Sequence[IntArray]) -> int | None:
     """What all lanes of all blocks (lanes,) are shifted by; None where they differ."""
-    values = {int(shift) for own in shifts for shift in own}
+    values = {shift for own in shifts for shift in own.tolist()}
     return values.pop() if len(values) == 1 else None
 
 
@@ -90,39 +92,51 @@ def _runs_of_digits(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
             yield run[0], len(run)
 
 
-def chain_tiles(plan: DigitPlan, shape: ChainShape, block: int) -> Int8Array:
-    """(tiles, block, block): the weight tiles of a block's chain, in the order of its shape."""
-    tiles = np.zeros((shape.tiles, block, block), np.int8)
+def chain_tiles(plans: Sequence[DigitPlan], shape: ChainShape, block: int) -> Int8Array:
+    """(plans, tiles, block, block): the weight tiles of each block's chain, in the order of the
+    shape. What a block does not need is zero."""
+    tiles = np.zeros((len(plans), shape.tiles, block, block), np.int8)
     at = 0
-    levels = (*plan.chain.levels, *plan.chain.upper)
+    levels = zip(*((*plan.chain.levels, *plan.chain.upper) for plan in plans), strict=True)
     for level, own in zip((*shape.levels, *shape.upper), levels, strict=True):
-        _place_constants(tiles[at : at + level.constants], own.constants)
+        _place_constants(tiles[:, at : at + level.constants], [x.constants for x in own])
         at += level.constants
-        left: dict[int, list[Int8Array]] = {}
-        for digit, weights in own.products:
-            left.setdefault(digit, []).append(weights)
-        for first, count in level.runs:
-            for digit in range(first, first + count):
-                if left.get(digit):
-                    _place_diagonal(tiles[at], left[digit].pop(0))
-                at += 1
-        assert not any(left.values()), "a product has no place in the shape"
-    for stair, part in zip(shape.stairs, plan.chain.stairs, strict=True):
-        _place_constants(tiles[at : at + stair.constants], part.constants)
+        digits = [digit for first, count in level.runs for digit in range(first, first + count)]
+        _place_products(tiles[:, at : at + len(digits)], digits, [x.products for x in own])
+        at += len(digits)
+    stairs = zip(*(plan.chain.stairs for plan in plans), strict=True)
+    for stair, parts in zip(shape.stairs, stairs, strict=True):
+        _place_constants(tiles[:, at : at + stair.constants], [x.constants for x in parts])
         at += stair.constants
-        if part.sign is not None:
-            _place_diagonal(tiles[at], part.sign)
+        if stair.signed:
+            signs = [() if x.sign is None else ((0, x.sign),) for x in parts]
+            _place_products(tiles[:, at : at + 1], [0], signs)
             at += 1
     return tiles
 
 
-def _place_constants(tiles: Int8Array, values: Sequence[IntArray]) -> None:
-    """The weight tiles (tiles, block, block) of constants (lanes,), one each."""
-    for number, value in enumerate(values):
-        for tile in constant_steps(value, tiles.shape[-1]):
-            tiles[number, : len(value)] = tile
+def _place_constants(tiles: Int8Array, values: Sequence[Sequence[IntArray]]) -> None:
+    """tiles: (plans, constants, block, block). values: of each plan (lanes,) each, which one
+    product makes."""
+    lanes = np.zeros(tiles.shape[:3], np.int64)
+    for own, constants in zip(lanes, values, strict=True):
+        for row, value in zip(own, constants, strict=False):
+            row[: len(value)] = value
+    for steps in constant_steps(lanes.ravel(), tiles.shape[-1]):
+        tiles[:] = steps.reshape(tiles.shape)
 
 
-def _place_diagonal(tile: Int8Array, weights: Int8Array) -> None:
-    diagonal = np.arange(len(weights))
-    tile[diagonal, diagonal] = weights
+def _place_products(
+    tiles: Int8Array, digits: Sequence[int], products: Sequence[Sequence[tuple[int, Int8Array]]]
+) -> None:
+    """tiles: (plans, digits, block, block). digits: which digit each multiplies. products: of each
+    plan, as of a Level."""
+    rows = np.zeros(tiles.shape[:3], np.int8)
+    for own, pairs in zip(rows, products, strict=True):
+        free = list(digits)
+        for digit, weights in pairs:
+            place = free.index(digit)
+            free[place] = _TAKEN
+            own[place, : len(weights)] = weights
+    diagonal = np.arange(tiles.shape[-1])
+    tiles[:, :, diagonal, diagonal] = rows

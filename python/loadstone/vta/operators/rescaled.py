@@ -174,16 +174,14 @@ class _Lowering:
         counts = [sum(count for _, count in level.runs) for level in run.form.shape.levels]
         parts = [np.zeros(self.weights.shape, np.int8) for _ in range(kernel.window.parts)]
         block = self.config.block
-        for number, plan in enumerate(run.plans):
-            first = (run.first + number) * block
-            channels = slice(first, first + len(plan.dead))
-            at = 0
-            for count, steps in zip(
-                counts, part_levels(self.layer, run.first + number, self.weights), strict=True
-            ):
-                for step, part in enumerate(steps):
-                    parts[at + step][channels] = part
-                at += count
+        numbers = range(run.first, run.first + len(run.plans))
+        first, at = run.first * block, 0
+        for count, steps in zip(
+            counts, part_levels(self.layer, numbers, self.weights), strict=True
+        ):
+            for step, part in enumerate(steps):
+                parts[at + step][first : first + len(part)] = part
+            at += count
         return self._tiles(parts)[run.first : run.first + len(run.plans)]
 
     def _slots(self, kernel: RescaledSpec, places: dict[str, int]) -> list[Slot]:

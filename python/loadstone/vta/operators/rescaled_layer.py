@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, groupby, pairwise
+from itertools import groupby
 from math import prod
 
 import numpy as np
@@ -24,10 +24,11 @@ from loadstone.vta.choices import current_layer
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.operators.chain_shape import chain_tiles, common_shift, digit_shape, kind_of
 from loadstone.vta.operators.layer_plans import FEW_PIXELS, MANY_STEPS, layer_plans
+from loadstone.vta.rescale.lanes import Lanes
 from loadstone.vta.rescale.levels import (
-    constant_parts,
+    constant_limit,
     constant_steps,
-    split_constant,
+    split_constants,
     split_levels,
 )
 from loadstone.vta.rescale.proof import DigitPlan, PartPlan
@@ -69,6 +70,16 @@ class Blocks:
     multipliers: int
 
 
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """Blocks of one form, by their numbers, ascending. chains: (blocks, tiles, block, block) the
+    weight tiles of their chains."""
+
+    numbers: list[int]
+    form: Form
+    chains: Int8Array
+
+
 @dataclass(frozen=True)
 class _Kernel:
     """The spec of some blocks; cycles: with the tile that the cost model takes."""
@@ -106,11 +117,8 @@ class RescaledLayer:
         self.choice = current_layer()
         self.plans = [plan for plan in plans if plan is not None]
         assert 0 < len(self.plans) == len(plans), "the predicate refused it"
-        # Lanes that belong to no channel, in whole blocks: the output is padded to them.
-        folded = constants.folded_bias(op)
-        self.biases = [self._bias(number, folded) for number in range(len(self.plans))]
+        self.biases = self._biases()
         self._runs: Sequence[Blocks] | None = None
-        self._chains: dict[int, Int8Array] = {}
         self._kernels: dict[tuple[Form, int, int], _Kernel] = {}
 
     def sum_in(self, parts: int) -> None:
@@ -120,17 +128,22 @@ class RescaledLayer:
             self._runs = None
             self._kernels.clear()
 
-    def _bias(self, number: int, folded: IntArray) -> IntArray:
-        """(block,) what is added to the sum of each lane, or to that times the multiplier."""
-        block, plan = self.config.block, self.plans[number]
-        bias = np.zeros(block, np.int64)
-        lanes = len(plan.dead)
-        own = np.where(plan.dead, 0, folded[number * block : number * block + lanes])
-        if isinstance(plan, PartPlan):
-            bias[:lanes] = own * plan.multiplier + plan.constant
-        else:
-            bias[:lanes] = own + plan.offset
-        return bias
+    def _biases(self) -> IntArray:
+        """(blocks, block) what is added to the sum of each lane, or to that times the multiplier.
+        Lanes that belong to no channel, in whole blocks, are padded."""
+        plans, block = self.plans, self.config.block
+        dead = np.concatenate([plan.dead for plan in plans])
+        own = np.where(dead, 0, constants.folded_bias(self.op))
+        biases = np.zeros(len(plans) * block, np.int64)
+        first = 0
+        for plan in plans:
+            lanes = slice(first, first + len(plan.dead))
+            if isinstance(plan, PartPlan):
+                biases[lanes] = own[lanes] * plan.multiplier + plan.constant
+            else:
+                biases[lanes] = own[lanes] + plan.offset
+            first += block
+        return biases.reshape(-1, block)
 
     def runs_of_blocks(self) -> Sequence[Blocks]:
         """Neighbouring blocks that one kernel can do: as many as the cost model says, where a tile
@@ -152,14 +165,17 @@ class RescaledLayer:
         return constants.centred_weights(self.op)
 
     @cached_property
-    def _forms(self) -> list[Form]:
-        """Of every block; those of one kind have the same."""
+    def _kinds(self) -> list[_Kind]:
+        """Blocks of one kind have one form."""
         kinds: dict[tuple[object, ...], list[int]] = {}
         for number, plan in enumerate(self.plans):
             kinds.setdefault(kind_of(plan), []).append(number)
-        forms: dict[int, Form] = {}
-        for numbers in kinds.values():
-            forms |= dict.fromkeys(numbers, Form(*self._shape(numbers)))
+        return [self._kind(numbers) for numbers in kinds.values()]
+
+    @cached_property
+    def _forms(self) -> list[Form]:
+        """Of every block."""
+        forms = {number: kind.form for kind in self._kinds for number in kind.numbers}
         return [forms[number] for number in range(len(self.plans))]
 
     def _worth(self, count: int, least: int) -> bool:
@@ -191,10 +207,15 @@ class RescaledLayer:
 
     @cached_property
     def _turns(self) -> list[int]:
-        """Of each block, how many blocks up to it have another chain than the one before them."""
-        chains = map(self.chain_tiles, range(self.count))
-        changes = (not np.array_equal(one, other) for one, other in pairwise(chains))
-        return list(accumulate(changes, initial=0))
+        """Of each block, how many blocks up to it have another chain than the one before them, or
+        another form."""
+        changes = np.ones(len(self.plans), np.bool_)
+        for kind in self._kinds:
+            same = (kind.chains[1:] == kind.chains[:-1]).all(axis=(1, 2, 3))
+            numbers = np.array(kind.numbers)
+            changes[numbers[1:][same & (np.diff(numbers) == 1)]] = False
+        turns: list[int] = np.cumsum(changes).tolist()
+        return turns
 
     def _has_room(self, blocks: Blocks) -> bool:
         """Whether their weights, biases and chains fit the scratchpads together."""
@@ -204,57 +225,55 @@ class RescaledLayer:
             return False
         return True
 
-    def _shape(self, numbers: Sequence[int]) -> tuple[ChainShape, int]:
-        """The chain that some blocks share, and how many weight tiles their biases take."""
-        block = self.config.block
-        digits = [plan for n in numbers if isinstance(plan := self.plans[n], DigitPlan)]
+    def _kind(self, numbers: list[int]) -> _Kind:
+        """Of some blocks the chain that they share, and the weight tiles of each."""
+        block, plans = self.config.block, [self.plans[number] for number in numbers]
+        digits = [plan for plan in plans if isinstance(plan, DigitPlan)]
         if digits:
-            steps = (len(constant_parts(self.biases[n], block)) for n in numbers)
-            return digit_shape(digits), max(steps)
-        parts = [part_levels(self, number) for number in numbers]
-        constants_of = [self.part_constants(number) for number in numbers]
-        plan = self.plans[numbers[0]]
+            shape = digit_shape(digits)
+            bias = -(-int(np.abs(self.biases[numbers]).max()) // constant_limit(block))
+            return _Kind(numbers, Form(shape, bias), chain_tiles(digits, shape, block))
+        plan = plans[0]
         assert isinstance(plan, PartPlan)
-        levels, first = [], 0
+        added = self._part_constants(numbers, plan.exponents)
+        levels, first, before = [], 0, 0
+        parts = part_levels(self, numbers)
         for position, exponent in enumerate(plan.exponents):
-            count = max(len(own[position]) for own in parts)
-            count = max(count, int(position == 0))  # of constant channels: a part of zeros
-            levels.append(
-                LevelShape(
-                    exponent - (plan.exponents[position - 1] if position else 0),
-                    ((first, count),) if count else (),
-                    max(len(own[position]) for own in constants_of),
-                )
-            )
-            first += count
-        shift = common_shift([last_shift(self.plans[n]) for n in numbers])
-        return ChainShape(tuple(levels), shift, plan.low, plan.high), 0
+            # Constant channels alone: a part of zeros.
+            count = max(len(parts[position]), int(position == 0))
+            runs = ((first, count),) if count else ()
+            levels.append(LevelShape(exponent - before, runs, len(added[position])))
+            first, before = first + count, exponent
+        shift = common_shift([last_shift(plan) for plan in plans])
+        tiles = [np.zeros((len(numbers), 0, block, block), np.int8)]
+        tiles += [tile[:, None] for own in added for tile in own]
+        shape = ChainShape(tuple(levels), shift, plan.low, plan.high)
+        return _Kind(numbers, Form(shape, 0), np.concatenate(tiles, axis=1))
 
-    def part_constants(self, number: int) -> list[list[Int8Array]]:
-        """Of a block whose weights are multiplied: for each level the weight tiles of what is
-        added, each (block, block)."""
-        plan, block = self.plans[number], self.config.block
-        assert isinstance(plan, PartPlan)
-        split = split_constant(self.biases[number], plan.exponents, block)
-        return [[] if level is None else constant_steps(level, block) for level in split]
+    def _part_constants(
+        self, numbers: Sequence[int], exponents: tuple[int, ...]
+    ) -> list[list[Int8Array]]:
+        """Of blocks whose weights are multiplied: for each level the weight tiles of what is added,
+        each (blocks, block, block)."""
+        block, count = self.config.block, len(numbers)
+        lanes = Lanes.of(range(count), block, count * block)
+        split = split_constants(self.biases[numbers].ravel(), lanes, exponents, block)
+        return [
+            [tiles.reshape(count, block, block) for tiles in constant_steps(level, block)]
+            for level in split
+        ]
 
     def chain_tiles(self, number: int) -> Int8Array:
         """(tiles, block, block): the weight tiles of a block's chain, in the order of its shape."""
-        if number not in self._chains:
-            self._chains[number] = self._made_chain(number, self._forms[number].shape)
         return self._chains[number]
 
-    def _made_chain(self, number: int, shape: ChainShape) -> Int8Array:
-        plan, block = self.plans[number], self.config.block
-        if isinstance(plan, DigitPlan):
-            return chain_tiles(plan, shape, block)
-        tiles = np.zeros((sum(x.constants for x in shape.levels), block, block), np.int8)
-        at = 0
-        for level, own in zip(shape.levels, self.part_constants(number), strict=True):
-            for step, tile in enumerate(own):
-                tiles[at + step] = tile
-            at += level.constants
-        return tiles
+    @cached_property
+    def _chains(self) -> dict[int, Int8Array]:
+        return {
+            number: tiles
+            for kind in self._kinds
+            for number, tiles in zip(kind.numbers, kind.chains, strict=True)
+        }
 
     def kernel(self, blocks: Blocks) -> RescaledSpec:
         """The spec of some blocks, with the cheapest tile or the one that was chosen."""
@@ -326,24 +345,30 @@ def last_shift(plan: BlockPlan) -> IntArray:
 
 
 def part_levels(
-    layer: RescaledLayer, number: int, weights: IntArray | None = None
+    layer: RescaledLayer, numbers: Sequence[int], weights: IntArray | None = None
 ) -> list[list[Int8Array]]:
-    """Of a block whose weights are multiplied: for each level the parts of its weights, each of
-    the shape (lanes, ...) of the weights. weights: of the layer, as they are folded."""
-    plan, block = layer.plans[number], layer.config.block
-    assert isinstance(plan, PartPlan)
-    lanes = len(plan.dead)
+    """Of blocks of one kind whose weights are multiplied: for each level the parts of their
+    weights, each of the shape (lanes, ...) of the weights. weights: of the layer, as they are
+    folded."""
+    block = layer.config.block
     weights = layer.weights if weights is None else weights
-    own = weights[number * block : number * block + lanes]
-    own = np.where(plan.dead.reshape(-1, *[1] * (own.ndim - 1)), 0, own)
-    product = own * plan.multiplier.reshape(-1, *[1] * (own.ndim - 1))
-    levels = split_levels(product.ravel(), plan.exponents)
-    total: IntArray = np.zeros_like(product.ravel())
-    for steps, exponent in zip(levels, plan.exponents, strict=True):
+    plans = [plan for number in numbers if isinstance(plan := layer.plans[number], PartPlan)]
+    # Nothing is left of dead lanes.
+    factor = np.concatenate([np.where(plan.dead, 0, plan.multiplier) for plan in plans])
+    lanes = [
+        number * block + np.arange(len(plan.dead))
+        for number, plan in zip(numbers, plans, strict=True)
+    ]
+    channels = np.concatenate(lanes)
+    product = weights[channels] * factor.reshape(-1, *[1] * (weights.ndim - 1))
+    exponents = plans[0].exponents
+    levels = split_levels(product, exponents)
+    total: IntArray = np.zeros_like(product)
+    for steps, exponent in zip(levels, exponents, strict=True):
         for step in steps:
-            total = total + (step.astype(np.int64) << exponent)
-    assert np.array_equal(total, product.ravel()), "the parts add up to the product"
-    return [[step.reshape(own.shape) for step in steps] for steps in levels]
+            total += step.astype(np.int64) << exponent
+    assert np.array_equal(total, product), "the parts add up to the product"
+    return levels
 
 
 def cheapest_layer(op: g.Weighted, spec: ConvSpec, config: HwConfig) -> RescaledLayer:
