@@ -129,7 +129,7 @@ def rounding_shift_right(x: ArrayLike, bits: ArrayLike) -> Int32Array:
     """
     x, bits = np.asarray(x, np.int64), np.asarray(bits, np.int64)
     half = (np.int64(1) << bits) >> 1
-    away = (x >> 63) & (bits > 0)  # a tie below zero goes down
+    away = (x >> 63) & np.minimum(bits, 1)  # a tie below zero goes down
     return wrap_int32((x + half - away) >> bits)
 
 

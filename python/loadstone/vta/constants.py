@@ -165,12 +165,9 @@ def weighted_operands(op: g.Weighted) -> tuple[Int32Array, Int32Array, Int32Arra
 def folded_bias(op: g.Weighted) -> NDArray[np.int64]:
     """The bias without the input's zero point z: sum (x - z) * w + bias = sum x * w + (bias - z *
     sum w). (O,), in units of the accumulator."""
-    weights = centred_weights(op)
-    return np.asarray(
-        op.bias.astype(np.int64)
-        - op.input.zero_point * weights.reshape(len(weights), -1).sum(axis=1),
-        np.int64,
-    )
+    weights = op.weights.reshape(len(op.bias), -1)
+    total = weights.sum(axis=1, dtype=np.int64) - weights.shape[1] * op.weight_zero_points
+    return np.asarray(op.bias - op.input.zero_point * total, np.int64)
 
 
 def centred_weights(op: g.Weighted) -> NDArray[np.int64]:

@@ -19,7 +19,6 @@ import numpy as np
 from loadstone import graph as g
 from loadstone.backend.accuracy import is_near
 from loadstone.backend.interface import Refusal
-from loadstone.vta import constants
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.rescale.near import NearPlanner
 from loadstone.vta.rescale.plan import Planner
@@ -35,7 +34,7 @@ _RQ = "a device with the capability requantize"
 
 def refusal(op: g.Weighted, config: HwConfig) -> Refusal | None:
     """Why no form is proven; None where every block has one."""
-    if (planner := _planner(_key(op, config))) is None:
+    if (planner := _planner(_key(op, config.block, is_near()))) is None:
         return Refusal("sums of its output channels can leave 32 bits", _RQ)
     for number in planner.lacking(_about_steps(op, config)):
         return Refusal(
@@ -57,7 +56,7 @@ def layer_plans(
     op: g.Weighted, config: HwConfig, sum_steps: int
 ) -> Sequence[BlockPlan | None] | None:
     """A plan of every block; None where sums leave 32 bits. sum_steps: GEMM steps of a tile's."""
-    return _plans(_key(op, config), sum_steps)
+    return _plans(_key(op, config.block, is_near()), sum_steps)
 
 
 @dataclass(frozen=True)
@@ -70,14 +69,16 @@ class _Key:
     op: g.Weighted = field(compare=False)
 
 
-def _key(op: g.Weighted, config: HwConfig) -> _Key:
+@lru_cache(maxsize=64)
+def _key(op: g.Weighted, block: int, near: bool) -> _Key:
+    """Of an operator that is asked about several times, its weights are read once."""
     parts = (op.weights, op.weight_zero_points, op.bias, op.real_scales())
     rule = (op.low, op.high, op.rounding.name, op.kind, op.input.scale, op.output.scale)
     zero_points = (op.input.zero_point, op.output.zero_point)
     state = hashlib.blake2b(repr((rule, zero_points, op.weights.shape)).encode(), digest_size=16)
     for part in parts:
         state.update(np.ascontiguousarray(part).tobytes())
-    return _Key(state.digest(), config.block, is_near(), op)
+    return _Key(state.digest(), block, near, op)
 
 
 @lru_cache(maxsize=1024)
@@ -92,5 +93,7 @@ def _planner(key: _Key) -> Planner | NearPlanner | None:
     runs = runs_of(key.op)
     if runs is None:
         return None
-    widest = np.abs(constants.centred_weights(key.op).reshape(len(key.op.weights), -1)).max(axis=1)
+    weights = key.op.weights.reshape(len(key.op.weights), -1)
+    zero = key.op.weight_zero_points.astype(np.int64)
+    widest = np.maximum(weights.max(axis=1) - zero, zero - weights.min(axis=1))
     return (NearPlanner if key.near else Planner)(runs, key.block, widest)

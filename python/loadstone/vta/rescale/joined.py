@@ -26,7 +26,7 @@ from loadstone.vta.rescale.steps import BlockPlan, block_steps, present
 __all__ = ["JoinedPlan", "prove_blocks"]
 
 #: So many blocks are proven together: their ends still fit the processor's cache.
-_TOGETHER = 4
+_TOGETHER = 8
 
 
 @dataclass(frozen=True, eq=False)

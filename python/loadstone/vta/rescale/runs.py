@@ -33,7 +33,6 @@ from loadstone.numerics import (
     requantize_float64,
     requantize_single,
 )
-from loadstone.vta import constants
 
 __all__ = ["IntArray", "Runs", "runs_of", "runs_of_rule"]
 
@@ -125,10 +124,12 @@ class Runs:
 
 def runs_of(op: g.Weighted) -> Runs | None:
     """The runs of every output channel; None where a sum can leave 32 bits."""
-    weights = constants.centred_weights(op).reshape(len(op.weights), -1)
+    weights = op.weights.reshape(len(op.bias), -1).astype(np.int32)
+    weights -= op.weight_zero_points[:, None]
     zero_point = op.input.zero_point
     upper, lower = 127 - zero_point, -128 - zero_point
-    positive, negative = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
+    total, magnitude = (side.sum(axis=1, dtype=np.int64) for side in (weights, np.abs(weights)))
+    positive, negative = (total + magnitude) >> 1, (total - magnitude) >> 1
     bias = op.bias.astype(np.int64)
     least = bias + positive * lower + negative * upper
     most = bias + positive * upper + negative * lower
@@ -144,7 +145,7 @@ def runs_of(op: g.Weighted) -> Runs | None:
     runs = _with_alike(op, _runs(op, (least, most), scale))
     runs = replace(runs, ties_to_even=op.rounding is Rounding.FLOAT32)
     # The weights of a channel with one output are left out, and its bias, which is often huge.
-    partial = np.abs(weights).sum(axis=1) * 128 + np.abs(constants.folded_bias(op))
+    partial = magnitude * 128 + np.abs(bias - zero_point * total)
     return None if np.any(partial[~runs.constant] > INT32_MAX // 2) else runs
 
 
@@ -206,7 +207,7 @@ def _rule(op: g.Weighted, scale: NDArray[np.float64]) -> tuple[_Rule, NDArray[np
         return lambda acc: requantize_single(acc, multiplier, shift), half
     # The first rounding is half of the second's unit.
     sooner = np.where(shift < 0, 0.5 * 2.0**shift, 0.0)
-    return lambda acc: requantize_double(acc, multiplier, shift), half - np.copysign(sooner, half)
+    return lambda acc: requantize_double(acc, multiplier, shift), half - np.sign(half) * sooner
 
 
 def runs_of_rule(
@@ -222,18 +223,20 @@ def runs_of_rule(
     zero_point, low, high = op.output.zero_point, op.low, op.high
     least, most = (bound[:, None] for bound in reach)
     # Between the clamps, the output is what the rule says.
-    levels = np.arange(low + 1, high + 1, dtype=np.int64)[None, :] - zero_point
-    near = np.ceil((levels - 0.5 if edges is None else edges) / np.maximum(scale, _NONE)[:, None])
+    levels = np.arange(low + 1 - zero_point, high + 1 - zero_point, dtype=np.int32)[None, :]
+    one = 1 / np.maximum(scale, _NONE)[:, None]
+    near = np.ceil((levels - 0.5 if edges is None else edges) * one)
     bounds = least.astype(np.float64), (most + 1).astype(np.float64)
     near = np.minimum(np.maximum(near, bounds[0]), bounds[1])
     start = _least_with(rule, levels, near.astype(np.int64), (least, most))
     # Zero, put where it belongs among what ascends.
     zero = np.clip(0 * least, least, most + 1)
-    below, above = np.hstack([least, start]), np.hstack([start, most + 1])
-    first = np.hstack([least, np.maximum(below, np.minimum(above, zero))])
+    ends = np.hstack([least, least, start, most + 1])
+    first = np.maximum(ends[:, :-1], np.minimum(ends[:, 1:], zero))
     # Where several levels begin at one accumulator, or behind the last one, there is no run.
     inside = np.minimum(first, most)
-    last = np.hstack([inside[:, 1:] - 1, most])
+    last = np.empty_like(inside)
+    last[:, :-1], last[:, -1:] = inside[:, 1:] - 1, most
     # The output is the level that began last: of what stands up to here, all but two are levels.
     reached = (first <= most).sum(axis=1, keepdims=True)
     value = low + np.minimum(np.arange(first.shape[1]), reached - 1) - (zero <= inside)
@@ -241,15 +244,15 @@ def runs_of_rule(
 
 
 def _least_with(
-    rule: _Rule, levels: IntArray, start: IntArray, reach: tuple[IntArray, IntArray]
+    rule: _Rule, levels: Array, start: IntArray, reach: tuple[IntArray, IntArray]
 ) -> IntArray:
     """The least accumulator at which the rule is at least the level, one past the greatest where
     none is."""
     least, most = reach
     levels = np.broadcast_to(levels, start.shape)
     for _ in range(_WALK):
-        down = (start > least) & (rule(np.maximum(start - 1, least)) >= levels)
-        up = (start <= most) & (rule(np.minimum(start, most)) < levels)
+        down = (start > least) & (rule(start - 1) >= levels)
+        up = (start <= most) & (rule(start) < levels)
         moved = down | up
         if not moved.any():
             return start
