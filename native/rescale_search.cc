@@ -29,20 +29,29 @@ bool holds(const DigitSum<kDigits> &sum, int64_t low, int64_t high) {
   return sum.split(low) >= -128 * one + 127 * below && sum.split(high) <= 127 * one - 128 * below;
 }
 
-// The multipliers of a candidate near a real scale. False where the sum would fall: a carry takes 255 from each digit below.
+// The multipliers that are nearest to a real scale.
 template <size_t kDigits>
-bool choose(const lds_rescale_candidate &candidate, double real, DigitSum<kDigits> *sum) {
-  auto &[m0, m1, m2] = sum->multipliers;
-  const auto lowest = static_cast<int64_t>(std::floor(real + 0.5));
-  const int64_t beside = real >= static_cast<double>(lowest) ? lowest + 1 : lowest - 1;
-  m0 = std::clamp<int64_t>(candidate.other != 0 ? beside : lowest, 1, kLargestLowest);
-  m1 = nearest(real * 256) + candidate.second;
-  if (m1 < 255 * m0) return false;
-  if (kDigits == 2) return true;
-  const int64_t step = candidate.coarse != 0 ? 256 : 1;
-  m2 = nearest((real * 65536 - 1) / static_cast<double>(step)) * step + 1 + candidate.third;
-  return m2 >= 255 * (m1 + m0);
-}
+struct NearReal {
+  int64_t lowest, beside, second, third, coarse;
+
+  explicit NearReal(double real)
+      : lowest(static_cast<int64_t>(std::floor(real + 0.5))),
+        beside(real >= static_cast<double>(lowest) ? lowest + 1 : lowest - 1),
+        second(nearest(real * 256)),
+        third(kDigits == 2 ? 0 : nearest(real * 65536 - 1) + 1),
+        coarse(kDigits == 2 ? 0 : nearest((real * 65536 - 1) / 256) * 256 + 1) {}
+
+  // Those of a candidate. False where the sum would fall: a carry takes 255 from each digit below.
+  bool choose(const lds_rescale_candidate &candidate, DigitSum<kDigits> *sum) const {
+    auto &[m0, m1, m2] = sum->multipliers;
+    m0 = std::clamp<int64_t>(candidate.other != 0 ? beside : lowest, 1, kLargestLowest);
+    m1 = second + candidate.second;
+    if (m1 < 255 * m0) return false;
+    if (kDigits == 2) return true;
+    m2 = (candidate.coarse != 0 ? coarse : third) + candidate.third;
+    return m2 >= 255 * (m1 + m0);
+  }
+};
 
 void settle(const Windows &windows, int64_t shift, lds_rescale_found *found) {
   const auto &[below, above] = windows;
@@ -60,10 +69,14 @@ struct DigitCandidates {
   // The first that is right everywhere. shift: of the sum, before it is made finer.
   template <size_t kDigits>
   bool search(ChannelRuns *runs, int64_t shift, DigitSum<kDigits> sum, lds_rescale_found *found) const {
+    // Neighbours are equally fine, and what is nearest takes longer to find than most candidates to refuse.
+    int64_t own = shift;
+    NearReal<kDigits> near(scaled(runs->scale(), own - sum.left));
     for (size_t number = 0; number < count; ++number) {
-      const int64_t own = shift - begin[number].finer;
+      if (const int64_t next = shift - begin[number].finer; next != own)
+        near = NearReal<kDigits>(scaled(runs->scale(), next - sum.left)), own = next;
       Windows windows;
-      if (own < 0 || !choose(begin[number], scaled(runs->scale(), own - sum.left), &sum)) continue;
+      if (own < 0 || !near.choose(begin[number], &sum)) continue;
       if (!runs->open(sum, own, is_signed, &windows)) continue;
       settle(windows, own, found);
       std::copy(sum.multipliers.begin(), sum.multipliers.end(), found->multipliers);
