@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import ItemsView
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -113,7 +114,7 @@ def _levels(
     parts: IntArray, constant: IntArray, lanes: Lanes, exponents: tuple[int, ...], block: int
 ) -> tuple[Level, ...]:
     """Of blocks of one spacing. parts: (digits, lanes). constant: (lanes,)."""
-    shifts = np.diff(exponents, prepend=0).tolist()
+    shifts = [level - below for below, level in pairwise((0, *exponents))]
     products = split_levels(parts, exponents)
     constants = split_constants(constant, lanes, exponents, block)
     return tuple(

@@ -12,14 +12,14 @@ more lanes; where one block has a product or a constant more than another, that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.vta.rescale.lanes import Lanes
-from loadstone.vta.rescale.proof import DigitPlan, Level, PartPlan, prove_digits, prove_parts
+from loadstone.vta.rescale.proof import Chain, DigitPlan, Level, PartPlan, prove_digits, prove_parts
 from loadstone.vta.rescale.runs import IntArray, Runs
 from loadstone.vta.rescale.steps import BlockPlan, block_steps, present
 
@@ -60,13 +60,9 @@ class JoinedPlan:
     def _of(self, lanes: IntArray | slice, places: Sequence[int]) -> BlockPlan:
         plan = self.plan
         if isinstance(plan, PartPlan):
-            return replace(
-                plan,
-                multiplier=plan.multiplier[lanes],
-                constant=plan.constant[lanes],
-                shift=plan.shift[lanes],
-                dead=plan.dead[lanes],
-            )
+            multiplier, constant = plan.multiplier[lanes], plan.constant[lanes]
+            last = (plan.shift[lanes], plan.low, plan.high, plan.dead[lanes])
+            return PartPlan(multiplier, constant, plan.exponents, *last)
         # Of the products and constants, those that one of the blocks has.
         kept = iter(np.logical_or.reduce(self._present[:, places], axis=1).tolist())
         levels = tuple(
@@ -77,12 +73,15 @@ class JoinedPlan:
             )
             for level in plan.chain.levels
         )
-        return replace(
-            plan,
-            offset=plan.offset[lanes],
-            right=plan.right[lanes],
-            dead=plan.dead[lanes],
-            chain=replace(plan.chain, levels=levels, shift=plan.chain.shift[lanes]),
+        return DigitPlan(
+            plan.offset[lanes],
+            plan.left,
+            plan.right[lanes],
+            plan.digits,
+            plan.clamped,
+            plan.signed,
+            plan.dead[lanes],
+            Chain(levels, plan.chain.shift[lanes], plan.chain.low, plan.chain.high),
         )
 
 

@@ -41,12 +41,17 @@ class Lanes:
         """(blocks,)."""
         return self.ends[:-1]
 
+    @cached_property
+    def lengths(self) -> IntArray:
+        """(blocks,): how many lanes each has."""
+        return self.ends[1:] - self.starts
+
     def some(self, places: Sequence[int] | IntArray) -> tuple[Lanes, IntArray | slice]:
         """The blocks in some places, ascending, and which lanes here are theirs."""
         if len(places) == len(self.numbers):
             return self, slice(None)
         numbers = [self.numbers[place] for place in places]
-        own, ends = _ranges(self.starts[places], np.diff(self.ends)[places])
+        own, ends = _ranges(self.starts[places], self.lengths[places])
         return Lanes(numbers, self.channels[own], ends), own
 
     def any(self, flags: Array) -> NDArray[np.bool_]:
@@ -63,10 +68,11 @@ class Lanes:
 
     def each(self, values: Array) -> Array:
         """(lanes,): that of its block. values: (blocks,)."""
-        return np.repeat(values, np.diff(self.ends))
+        return np.repeat(values, self.lengths)
 
 
 def _ranges(first: IntArray, lengths: IntArray) -> tuple[IntArray, IntArray]:
     """(n,) the numbers of all ranges; (ranges + 1,) where each begins among them, and the end."""
-    ends = np.append(0, np.cumsum(lengths))
+    ends = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=ends[1:])
     return np.repeat(first - ends[:-1], lengths) + np.arange(ends[-1]), ends

@@ -12,6 +12,7 @@ fewer steps than any other form, no other is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -276,13 +277,14 @@ class Planner:
         for division in divisions(self.runs):
             if not self.open:
                 return
-            blocks = [self._lanes([number]).channels for number in self.open]
-            plans = stair_plans(self.runs, blocks, division, self.block, patient=patient)
-            for number, plan in zip(self.open, plans, strict=True):
-                if plan is None:
-                    continue
-                own = self.runs.take(self._lanes([number]).channels)
-                if prove_digits(plan, own).all():
+            lanes = self._lanes(self.open)
+            runs = self.runs.take(lanes.channels)
+            blocks = [np.arange(*ends) for ends in pairwise(lanes.ends)]
+            plans = stair_plans(
+                runs, blocks, division, self.block, patient=patient, largest=self.largest
+            )
+            for number, own, plan in zip(self.open, blocks, plans, strict=True):
+                if plan is not None and prove_digits(plan, runs.take(own)).all():
                     self.best[number] = plan
                     self.steps[number] = tail_steps(plan, 0, self.block)
             self._settle()

@@ -99,7 +99,14 @@ class StairSearch:
     constants: (stairs, C), where the sign digit is 0; sign: (stairs, C), what it multiplies.
     """
 
-    def __init__(self, runs: Runs, blocks: Sequence[IntArray], division: Division) -> None:
+    def __init__(
+        self,
+        runs: Runs,
+        blocks: Sequence[IntArray],
+        division: Division,
+        largest: float | None = None,
+    ) -> None:
+        """largest: scale of the layer; None: that of the runs."""
         self.runs, self.blocks, self.division = runs, blocks, division
         self.steps = _steps(runs, division)
         count, live = len(runs.scale), ~runs.constant
@@ -116,6 +123,8 @@ class StairSearch:
         # (C,): the accumulators of the first and the last change.
         self.least = np.where(self.rises, self.before, _FAR).min(axis=1, initial=_FAR)
         self.most = np.where(self.rises, self.behind, -_FAR).max(axis=1, initial=-_FAR)
+        if largest is None:
+            largest = float(runs.scale[live].max(initial=0.0))
         low, high = self._ends()
         for channels in blocks:
             if not live[channels].any():
@@ -124,8 +133,8 @@ class StairSearch:
                 span = int((high - low)[channels].max()) + 2
                 self.left[channels] = max(0, (2 * _ROOM // span).bit_length() - 1)
             own, layer = (
-                int(np.floor(np.log2((_TOP - 1) / runs.scale[some].max())))
-                for some in (channels[live[channels]], live)
+                int(np.floor(np.log2((_TOP - 1) / scale)))
+                for scale in (runs.scale[channels[live[channels]]].max(), largest)
             )
             # One spacing for blocks whose scales are near, so that one kernel does them.
             self.bits[channels] = self.left[channels] + (layer if own - layer <= _NEAR else own)

@@ -47,13 +47,19 @@ _LARGEST_IMMEDIATE = (1 << 15) - 1
 
 
 def stair_plans(
-    runs: Runs, blocks: Sequence[IntArray], division: Division, block: int, *, patient: bool = False
+    runs: Runs,
+    blocks: Sequence[IntArray],
+    division: Division,
+    block: int,
+    *,
+    patient: bool = False,
+    largest: float | None = None,
 ) -> list[DigitPlan | None]:
     """A plan for each block of channels, of their numbers (lanes,); None where none was found.
 
-    block: lanes of the device. patient: no block is given up early.
+    block: lanes of the device. patient: no block is given up early. largest: as StairSearch has it.
     """
-    search = StairSearch(runs, blocks, division)
+    search = StairSearch(runs, blocks, division, largest)
     search.run(patient)
     return [
         _plan(search, channels, block) if (search.ok | runs.constant)[channels].all() else None
