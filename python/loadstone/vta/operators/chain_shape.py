@@ -75,10 +75,8 @@ def digit_shape(plans: Sequence[DigitPlan]) -> ChainShape:
 
 def _level_shape(own: Sequence[Level], stored: int) -> LevelShape:
     """What any of the blocks needs at one level."""
-    counts = [
-        max(sum(number == digit for number, _ in level.products) for level in own)
-        for digit in range(stored)
-    ]
+    orders = {tuple(number for number, _ in level.products) for level in own}
+    counts = [max(order.count(digit) for order in orders) for digit in range(stored)]
     runs = tuple(_runs_of_digits(counts))
     return LevelShape(own[0].shift, runs, max(len(level.constants) for level in own))
 
@@ -118,6 +116,8 @@ def chain_tiles(plans: Sequence[DigitPlan], shape: ChainShape, block: int) -> In
 def _place_constants(tiles: Int8Array, values: Sequence[Sequence[IntArray]]) -> None:
     """tiles: (plans, constants, block, block). values: of each plan (lanes,) each, which one
     product makes."""
+    if not tiles.size:
+        return
     lanes = np.zeros(tiles.shape[:3], np.int64)
     for own, constants in zip(lanes, values, strict=True):
         for row, value in zip(own, constants, strict=False):

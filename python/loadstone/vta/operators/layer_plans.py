@@ -34,7 +34,7 @@ _RQ = "a device with the capability requantize"
 
 def refusal(op: g.Weighted, config: HwConfig) -> Refusal | None:
     """Why no form is proven; None where every block has one."""
-    if (planner := _planner(_key(op, config.block, is_near()))) is None:
+    if (planner := _planner(_key(op, config))) is None:
         return Refusal("sums of its output channels can leave 32 bits", _RQ)
     for number in planner.lacking(_about_steps(op, config)):
         return Refusal(
@@ -56,7 +56,7 @@ def layer_plans(
     op: g.Weighted, config: HwConfig, sum_steps: int
 ) -> Sequence[BlockPlan | None] | None:
     """A plan of every block; None where sums leave 32 bits. sum_steps: GEMM steps of a tile's."""
-    return _plans(_key(op, config.block, is_near()), sum_steps)
+    return _plans(_key(op, config), sum_steps)
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,14 @@ class _Key:
     op: g.Weighted = field(compare=False)
 
 
-@lru_cache(maxsize=64)
-def _key(op: g.Weighted, block: int, near: bool) -> _Key:
-    """Of an operator that is asked about several times, its weights are read once."""
+def _key(op: g.Weighted, config: HwConfig) -> _Key:
     parts = (op.weights, op.weight_zero_points, op.bias, op.real_scales())
     rule = (op.low, op.high, op.rounding.name, op.kind, op.input.scale, op.output.scale)
     zero_points = (op.input.zero_point, op.output.zero_point)
-    state = hashlib.blake2b(repr((rule, zero_points, op.weights.shape)).encode(), digest_size=16)
+    state = hashlib.sha256(repr((rule, zero_points, op.weights.shape)).encode())
     for part in parts:
-        state.update(np.ascontiguousarray(part).tobytes())
-    return _Key(state.digest(), block, near, op)
+        state.update(np.ascontiguousarray(part).data)
+    return _Key(state.digest(), config.block, is_near(), op)
 
 
 @lru_cache(maxsize=1024)

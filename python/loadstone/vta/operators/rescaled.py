@@ -36,7 +36,7 @@ from loadstone.vta.operators.rescaled_layer import (
     part_levels,
 )
 from loadstone.vta.operators.slots import Slot, interleaved, slots_of
-from loadstone.vta.rescale.levels import constant_steps, constant_tile
+from loadstone.vta.rescale.levels import constant_tile
 from loadstone.vta.rescale.near import differing
 from loadstone.vta.rescale.proof import DigitPlan
 from loadstone.vta.rescale.runs import IntArray, runs_of
@@ -201,19 +201,14 @@ class _Pieces:
 
     def add(self, layer: RescaledLayer, run: Blocks, kernel: RescaledSpec) -> dict[str, int]:
         """The constants of some blocks besides their weights; the first tile of each."""
-        block = layer.config.block
         places = {}
         if kernel.chain_tiles:
             sets = range(len(run.plans) if kernel.multipliers > 1 else 1)
             tiles = [layer.chain_tiles(run.first + number) for number in sets]
             places["m"] = self.place("m", np.concatenate(tiles))
         if kernel.bias:
-            bias = np.zeros((len(run.plans), kernel.bias, block, block), np.int8)
-            for number in range(len(run.plans)):
-                own = constant_steps(layer.biases[run.first + number], block)
-                for step, tile in enumerate(own):
-                    bias[number, step] = tile
-            places["b"] = self.place("b", bias.reshape(-1, block, block))
+            tiles = [layer.bias_tiles(run.first + number) for number in range(len(run.plans))]
+            places["b"] = self.place("b", np.concatenate(tiles))
         if kernel.operand_rows:
             places["p"] = self.place("p", _operands(layer, run, kernel))
         return places

@@ -72,12 +72,13 @@ class Blocks:
 
 @dataclass(frozen=True, eq=False)
 class _Kind:
-    """Blocks of one form, by their numbers, ascending. chains: (blocks, tiles, block, block) the
-    weight tiles of their chains."""
+    """Blocks of one form, by their numbers, ascending. chains, biases: (blocks, tiles, block,
+    block) the weight tiles of their chains, and of their biases where these are products."""
 
     numbers: list[int]
     form: Form
     chains: Int8Array
+    biases: Int8Array
 
 
 @dataclass(frozen=True)
@@ -175,8 +176,7 @@ class RescaledLayer:
     @cached_property
     def _forms(self) -> list[Form]:
         """Of every block."""
-        forms = {number: kind.form for kind in self._kinds for number in kind.numbers}
-        return [forms[number] for number in range(len(self.plans))]
+        return [self._places[number][0].form for number in range(len(self.plans))]
 
     def _worth(self, count: int, least: int) -> bool:
         """Whether so many blocks may be cheapest together: few pixels, or all blocks of a window of
@@ -231,8 +231,11 @@ class RescaledLayer:
         digits = [plan for plan in plans if isinstance(plan, DigitPlan)]
         if digits:
             shape = digit_shape(digits)
-            bias = -(-int(np.abs(self.biases[numbers]).max()) // constant_limit(block))
-            return _Kind(numbers, Form(shape, bias), chain_tiles(digits, shape, block))
+            own = self.biases[numbers]
+            bias = -(-int(np.abs(own).max()) // constant_limit(block))
+            steps = constant_steps(own.ravel(), block) if bias <= _BIAS_STEPS else []
+            chains = chain_tiles(digits, shape, block)
+            return _Kind(numbers, Form(shape, bias), chains, self._stacked(len(numbers), steps))
         plan = plans[0]
         assert isinstance(plan, PartPlan)
         added = self._part_constants(numbers, plan.exponents)
@@ -245,34 +248,48 @@ class RescaledLayer:
             levels.append(LevelShape(exponent - before, runs, len(added[position])))
             first, before = first + count, exponent
         shift = common_shift([last_shift(plan) for plan in plans])
-        tiles = [np.zeros((len(numbers), 0, block, block), np.int8)]
-        tiles += [tile[:, None] for own in added for tile in own]
         shape = ChainShape(tuple(levels), shift, plan.low, plan.high)
-        return _Kind(numbers, Form(shape, 0), np.concatenate(tiles, axis=1))
+        chains = self._stacked(len(numbers), [tile for own in added for tile in own])
+        return _Kind(numbers, Form(shape, 0), chains, self._stacked(len(numbers), []))
 
     def _part_constants(
         self, numbers: Sequence[int], exponents: tuple[int, ...]
     ) -> list[list[Int8Array]]:
         """Of blocks whose weights are multiplied: for each level the weight tiles of what is added,
-        each (blocks, block, block)."""
+        each (lanes, block)."""
         block, count = self.config.block, len(numbers)
         lanes = Lanes.of(range(count), block, count * block)
         split = split_constants(self.biases[numbers].ravel(), lanes, exponents, block)
-        return [
-            [tiles.reshape(count, block, block) for tiles in constant_steps(level, block)]
-            for level in split
-        ]
+        return [constant_steps(level, block) for level in split]
+
+    def _stacked(self, blocks: int, steps: Sequence[Int8Array]) -> Int8Array:
+        """(blocks, steps, block, block) of steps (lanes, block)."""
+        block = self.config.block
+        tiles = np.zeros((blocks, len(steps), block, block), np.int8)
+        for number, step in enumerate(steps):
+            tiles[:, number] = step.reshape(blocks, block, block)
+        return tiles
 
     def chain_tiles(self, number: int) -> Int8Array:
         """(tiles, block, block): the weight tiles of a block's chain, in the order of its shape."""
-        return self._chains[number]
+        kind, place = self._places[number]
+        tiles: Int8Array = kind.chains[place]
+        return tiles
+
+    def bias_tiles(self, number: int) -> Int8Array:
+        """(tiles, block, block): the weight tiles of a block's biases, as many as its form says;
+        none where they are added."""
+        kind, place = self._places[number]
+        tiles: Int8Array = kind.biases[place]
+        return tiles
 
     @cached_property
-    def _chains(self) -> dict[int, Int8Array]:
+    def _places(self) -> dict[int, tuple[_Kind, int]]:
+        """Of every block, its kind, and where it stands there."""
         return {
-            number: tiles
+            number: (kind, place)
             for kind in self._kinds
-            for number, tiles in zip(kind.numbers, kind.chains, strict=True)
+            for place, number in enumerate(kind.numbers)
         }
 
     def kernel(self, blocks: Blocks) -> RescaledSpec:
