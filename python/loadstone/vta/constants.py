@@ -103,11 +103,11 @@ def split_weights(weights: NDArray[np.int64]) -> list[Int8Array]:
     less its zero point. Each has the shape of `weights`."""
     parts: list[Int8Array] = []
     rest = weights
-    while not parts or rest.any():
+    while rest.min(initial=0) < -128 or rest.max(initial=0) > 127:
         part = np.clip(rest, -128, 127)
         parts.append(part.astype(np.int8))
         rest = rest - part
-    return parts
+    return [*parts, rest.astype(np.int8)]
 
 
 def weight_tiles(parts: Sequence[Weights], groups: int, layout: Grouping, block: int) -> Weights:
@@ -172,8 +172,10 @@ def folded_bias(op: g.Weighted) -> NDArray[np.int64]:
 
 def centred_weights(op: g.Weighted) -> NDArray[np.int64]:
     """Weights less their zero points, in the shape of the weights: [-255, 255]."""
-    zero_points = op.weight_zero_points.astype(np.int64).reshape(-1, *[1] * (op.weights.ndim - 1))
-    return op.weights.astype(np.int64) - zero_points
+    weights = op.weights.astype(np.int64)
+    if op.weight_zero_points.any():
+        weights -= op.weight_zero_points.reshape(-1, *[1] * (weights.ndim - 1))
+    return weights
 
 
 def requantization(op: g.Weighted) -> tuple[Int32Array, Int32Array]:

@@ -91,7 +91,7 @@ class _Lowering:
         self.kernels: list[Kernel] = []
 
     def _live(self, weights: IntArray) -> IntArray:
-        return np.where(self.dead[:, None, None, None], 0, weights)
+        return np.where(self.dead[:, None, None, None], 0, weights) if self.dead.any() else weights
 
     def _tiles(self, parts: list[Int8Array]) -> Int8Array:
         """All weight tiles of some parts: (blocks, tiles of a block, block, block)."""

@@ -156,8 +156,7 @@ def prove_digits(plan: DigitPlan, runs: Runs) -> Bools:
         assert plan.left >= 0
         runs = runs.cut(-plan.offset - (_HALF[plan.digits] >> plan.left))
     # Runs ascend: what fits at the first and the last accumulator fits between them.
-    reach = np.array([runs.first[:, 0], runs.last[:, -1]])
-    reach = np.where(plan.dead, 0, reach)
+    reach = np.where(plan.dead, 0, np.array([runs.first[:, 0], runs.last[:, -1]]))
     fits = (np.abs(reach) <= INT32_MAX).all(axis=0) & (np.abs(plan.offset) <= INT32_MAX // 2)
     reach = (reach + plan.offset) << max(0, plan.left)
     fits &= (np.abs(reach) <= INT32_MAX - 256).all(axis=0)
@@ -351,16 +350,15 @@ def _saturated(
 def prove_parts(plan: PartPlan, runs: Runs) -> Bools:
     """(lanes,): as prove_digits, for the sum times a multiplier. That the parts of the weights add
     up to the multiplied weights is checked where they are made."""
-    ends = np.concatenate([runs.first, runs.last], axis=1)
-    wanted = np.concatenate([runs.value, runs.value], axis=1)
-    ends = np.where(plan.dead[:, None], 0, ends)
-    total = ends * plan.multiplier[:, None] + plan.constant[:, None]
+    total = _side_by_side(runs.first, runs.last, False)
+    total[plan.dead] = 0
+    total *= plan.multiplier[:, None]
+    total += plan.constant[:, None]
+    # Runs ascend, and so do their products: what fits at both ends fits between them.
+    ends = total[:, [0, -1]] >> plan.exponents[-1]
+    fits = ((ends >= INT32_MIN) & (ends <= INT32_MAX)).all(axis=1)
     # Floors compose: the levels' shifts, and then the lane's, are one shift.
-    shift = plan.exponents[-1] + plan.shift
-    value = total >> shift[:, None]
-    fits = np.all(
-        (total >> plan.exponents[-1] >= INT32_MIN) & (total >> plan.exponents[-1] <= INT32_MAX),
-        axis=1,
-    )
-    alike = (_held(value, plan.low, plan.high) == wanted).all(axis=1)
+    total >>= (plan.exponents[-1] + plan.shift)[:, None]
+    value = _held(total, plan.low, plan.high)
+    alike = (value == _side_by_side(runs.value, runs.value, False)).all(axis=1)
     return np.asarray(fits & alike & (plan.multiplier >= 0) & (plan.shift >= 0))
