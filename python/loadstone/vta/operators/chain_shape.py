@@ -3,7 +3,7 @@
 
 In:   DigitPlans of one kind (rescale/plan.py).
 Out:  a ChainShape that has room for each of them; a block's tiles in the order of the shape.
-Next: rescaled_layer.py.
+Next: block_kinds.py.
 """
 
 from __future__ import annotations

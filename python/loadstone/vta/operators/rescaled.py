@@ -27,14 +27,9 @@ from loadstone.vta.allocate import allocate
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.lower import Kernel
+from loadstone.vta.operators.block_kinds import last_shift, part_levels
 from loadstone.vta.operators.kernels import LoweredOperator, emit
-from loadstone.vta.operators.rescaled_layer import (
-    Blocks,
-    RescaledLayer,
-    cheapest_layer,
-    last_shift,
-    part_levels,
-)
+from loadstone.vta.operators.rescaled_layer import Blocks, RescaledLayer, cheapest_layer
 from loadstone.vta.operators.slots import Slot, interleaved, slots_of
 from loadstone.vta.rescale.levels import constant_tile
 from loadstone.vta.rescale.near import differing
@@ -176,9 +171,8 @@ class _Lowering:
         block = self.config.block
         numbers = range(run.first, run.first + len(run.plans))
         first, at = run.first * block, 0
-        for count, steps in zip(
-            counts, part_levels(self.layer, numbers, self.weights), strict=True
-        ):
+        levels = part_levels(self.layer.plans, numbers, self.weights, block)
+        for count, steps in zip(counts, levels, strict=True):
             for step, part in enumerate(steps):
                 parts[at + step][first : first + len(part)] = part
             at += count

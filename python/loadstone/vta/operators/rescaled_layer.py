@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A layer of any scale in kernels: which blocks of channels go together, and what each kernel is.
 
-In:   a convolution or dense layer, its shape in tiles; the plans of its blocks (layer_plans.py).
+In:   a convolution or dense layer, its shape in tiles; the plans of its blocks (layer_plans.py),
+      and which of these are of one kind (block_kinds.py).
 Out:  `RescaledLayer`: groups of blocks with their specs, weight tiles of chains.
 Next: operators/rescaled.py makes constants and operations of it.
 """
@@ -19,45 +20,19 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.errors import LoweringError
-from loadstone.vta import constants
 from loadstone.vta.choices import current_layer
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.operators.chain_shape import chain_tiles, common_shift, digit_shape, kind_of
+from loadstone.vta.operators.block_kinds import MOST_BIAS, Form, Kind, biases_of, kinds_of
 from loadstone.vta.operators.layer_plans import FEW_PIXELS, MANY_STEPS, layer_plans
-from loadstone.vta.rescale.lanes import Lanes
-from loadstone.vta.rescale.levels import (
-    constant_limit,
-    constant_steps,
-    split_constants,
-    split_levels,
-)
-from loadstone.vta.rescale.proof import DigitPlan, PartPlan
-from loadstone.vta.rescale.runs import IntArray
+from loadstone.vta.rescale.proof import PartPlan
 from loadstone.vta.rescale.steps import BlockPlan
 from loadstone.vta.schedule import rescaled_tile
 from loadstone.vta.schedule.conv import ConvSpec
-from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, RescaledSpec, Window
+from loadstone.vta.schedule.rescaled_spec import RescaledSpec, Window
 
-__all__ = [
-    "Blocks",
-    "Form",
-    "RescaledLayer",
-    "cheapest_layer",
-    "cycles",
-    "last_shift",
-    "part_levels",
-]
+__all__ = ["Blocks", "RescaledLayer", "cheapest_layer", "cycles"]
 
 Int8Array = NDArray[np.int8]
-
-
-@dataclass(frozen=True, eq=False)
-class Form:
-    """What blocks of one kind have in common: their chain, and how many weight tiles their biases
-    take."""
-
-    shape: ChainShape
-    bias: int
 
 
 @dataclass(frozen=True)
@@ -68,17 +43,6 @@ class Blocks:
     plans: tuple[BlockPlan, ...]
     form: Form
     multipliers: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Kind:
-    """Blocks of one form, by their numbers, ascending. chains, biases: (blocks, tiles, block,
-    block) the weight tiles of their chains, and of their biases where these are products."""
-
-    numbers: list[int]
-    form: Form
-    chains: Int8Array
-    biases: Int8Array
 
 
 @dataclass(frozen=True)
@@ -118,7 +82,7 @@ class RescaledLayer:
         self.choice = current_layer()
         self.plans = [plan for plan in plans if plan is not None]
         assert 0 < len(self.plans) == len(plans), "the predicate refused it"
-        self.biases = self._biases()
+        self.biases = biases_of(self.plans, op, config.block)
         self._runs: Sequence[Blocks] | None = None
         self._kernels: dict[tuple[Form, int, int], _Kernel] = {}
 
@@ -128,23 +92,6 @@ class RescaledLayer:
             self.window = replace(self.window, parts=parts)
             self._runs = None
             self._kernels.clear()
-
-    def _biases(self) -> IntArray:
-        """(blocks, block) what is added to the sum of each lane, or to that times the multiplier.
-        Lanes that belong to no channel, in whole blocks, are padded."""
-        plans, block = self.plans, self.config.block
-        dead = np.concatenate([plan.dead for plan in plans])
-        own = np.where(dead, 0, constants.folded_bias(self.op))
-        biases = np.zeros(len(plans) * block, np.int64)
-        first = 0
-        for plan in plans:
-            lanes = slice(first, first + len(plan.dead))
-            if isinstance(plan, PartPlan):
-                biases[lanes] = own[lanes] * plan.multiplier + plan.constant
-            else:
-                biases[lanes] = own[lanes] + plan.offset
-            first += block
-        return biases.reshape(-1, block)
 
     def runs_of_blocks(self) -> Sequence[Blocks]:
         """Neighbouring blocks that one kernel can do: as many as the cost model says, where a tile
@@ -161,17 +108,8 @@ class RescaledLayer:
         return self._runs
 
     @cached_property
-    def weights(self) -> IntArray:
-        """(O, ..., I): of the operator, less their zero points; every block takes some."""
-        return constants.centred_weights(self.op)
-
-    @cached_property
-    def _kinds(self) -> list[_Kind]:
-        """Blocks of one kind have one form."""
-        kinds: dict[tuple[object, ...], list[int]] = {}
-        for number, plan in enumerate(self.plans):
-            kinds.setdefault(kind_of(plan), []).append(number)
-        return [self._kind(numbers) for numbers in kinds.values()]
+    def _kinds(self) -> list[Kind]:
+        return kinds_of(self.plans, self.biases, self.op)
 
     @cached_property
     def _forms(self) -> list[Form]:
@@ -225,51 +163,6 @@ class RescaledLayer:
             return False
         return True
 
-    def _kind(self, numbers: list[int]) -> _Kind:
-        """Of some blocks the chain that they share, and the weight tiles of each."""
-        block, plans = self.config.block, [self.plans[number] for number in numbers]
-        digits = [plan for plan in plans if isinstance(plan, DigitPlan)]
-        if digits:
-            shape = digit_shape(digits)
-            own = self.biases[numbers]
-            bias = -(-int(np.abs(own).max()) // constant_limit(block))
-            steps = constant_steps(own.ravel(), block) if bias <= _BIAS_STEPS else []
-            chains = chain_tiles(digits, shape, block)
-            return _Kind(numbers, Form(shape, bias), chains, self._stacked(len(numbers), steps))
-        plan = plans[0]
-        assert isinstance(plan, PartPlan)
-        added = self._part_constants(numbers, plan.exponents)
-        levels, first, before = [], 0, 0
-        parts = part_levels(self, numbers)
-        for position, exponent in enumerate(plan.exponents):
-            # Constant channels alone: a part of zeros.
-            count = max(len(parts[position]), int(position == 0))
-            runs = ((first, count),) if count else ()
-            levels.append(LevelShape(exponent - before, runs, len(added[position])))
-            first, before = first + count, exponent
-        shift = common_shift([last_shift(plan) for plan in plans])
-        shape = ChainShape(tuple(levels), shift, plan.low, plan.high)
-        chains = self._stacked(len(numbers), [tile for own in added for tile in own])
-        return _Kind(numbers, Form(shape, 0), chains, self._stacked(len(numbers), []))
-
-    def _part_constants(
-        self, numbers: Sequence[int], exponents: tuple[int, ...]
-    ) -> list[list[Int8Array]]:
-        """Of blocks whose weights are multiplied: for each level the weight tiles of what is added,
-        each (lanes, block)."""
-        block, count = self.config.block, len(numbers)
-        lanes = Lanes.of(range(count), block, count * block)
-        split = split_constants(self.biases[numbers].ravel(), lanes, exponents, block)
-        return [constant_steps(level, block) for level in split]
-
-    def _stacked(self, blocks: int, steps: Sequence[Int8Array]) -> Int8Array:
-        """(blocks, steps, block, block) of steps (lanes, block)."""
-        block = self.config.block
-        tiles = np.zeros((blocks, len(steps), block, block), np.int8)
-        for number, step in enumerate(steps):
-            tiles[:, number] = step.reshape(blocks, block, block)
-        return tiles
-
     def chain_tiles(self, number: int) -> Int8Array:
         """(tiles, block, block): the weight tiles of a block's chain, in the order of its shape."""
         kind, place = self._places[number]
@@ -284,7 +177,7 @@ class RescaledLayer:
         return tiles
 
     @cached_property
-    def _places(self) -> dict[int, tuple[_Kind, int]]:
+    def _places(self) -> dict[int, tuple[Kind, int]]:
         """Of every block, its kind, and where it stands there."""
         return {
             number: (kind, place)
@@ -336,56 +229,22 @@ class RescaledLayer:
             return replace(spec, window=replace(self.window, parts=parts))
         return replace(
             spec,
-            bias=0 if form.bias > _BIAS_STEPS else form.bias,
+            bias=0 if form.bias > MOST_BIAS else form.bias,
             left=plan.left,
             right=bool(plan.right.any()),
             digits=plan.digits,
             clamped=plan.clamped,
             signed=plan.signed,
-            added=form.bias > _BIAS_STEPS,
+            added=form.bias > MOST_BIAS,
         )
 
 
 #: Sums of more steps are never made in parts.
 _MOST_TAPS = 8
-#: A tile that is added takes as long as so many products of constants.
-_BIAS_STEPS = 2
 #: Output pixels of one tile, at least, where blocks of channels can be joined.
 _PIXELS = 64
 #: And at most, where the kernel does not do all blocks of a window.
 _MOST = 512
-
-
-def last_shift(plan: BlockPlan) -> IntArray:
-    """(lanes,) what each lane is shifted by at the end."""
-    return plan.shift if isinstance(plan, PartPlan) else plan.chain.shift
-
-
-def part_levels(
-    layer: RescaledLayer, numbers: Sequence[int], weights: IntArray | None = None
-) -> list[list[Int8Array]]:
-    """Of blocks of one kind whose weights are multiplied: for each level the parts of their
-    weights, each of the shape (lanes, ...) of the weights. weights: of the layer, as they are
-    folded."""
-    block = layer.config.block
-    weights = layer.weights if weights is None else weights
-    plans = [plan for number in numbers if isinstance(plan := layer.plans[number], PartPlan)]
-    # Nothing is left of dead lanes.
-    factor = np.concatenate([np.where(plan.dead, 0, plan.multiplier) for plan in plans])
-    lanes = [
-        number * block + np.arange(len(plan.dead))
-        for number, plan in zip(numbers, plans, strict=True)
-    ]
-    channels = np.concatenate(lanes)
-    product = weights[channels] * factor.reshape(-1, *[1] * (weights.ndim - 1))
-    exponents = plans[0].exponents
-    levels = split_levels(product, exponents)
-    total: IntArray = np.zeros_like(product)
-    for steps, exponent in zip(levels, exponents, strict=True):
-        for step in steps:
-            total += step.astype(np.int64) << exponent
-    assert np.array_equal(total, product), "the parts add up to the product"
-    return levels
 
 
 def cheapest_layer(op: g.Weighted, spec: ConvSpec, config: HwConfig) -> RescaledLayer:

@@ -49,7 +49,7 @@ def digit_plan(
     runs: Runs, setting: Setting, left: IntArray, found: Found, block: int
 ) -> DigitPlan | None:
     """As digit_plans, of one block that has all channels of the runs; None where shifts are too far
-    apart."""
+    apart. left: (lanes,)."""
     lanes = Lanes.of([0], len(left), len(left))
     for joined in digit_plans(runs, lanes, setting, left, found, block):
         plan = joined.plan_of(0)

@@ -47,7 +47,7 @@ class Lanes:
         return self.ends[1:] - self.starts
 
     def some(self, places: Sequence[int] | IntArray) -> tuple[Lanes, IntArray | slice]:
-        """The blocks in some places, ascending, and which lanes here are theirs."""
+        """The blocks in some places, ascending; and (lanes,) which of the lanes are theirs."""
         if len(places) == len(self.numbers):
             return self, slice(None)
         numbers = [self.numbers[place] for place in places]
