@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeAlias
 
 import numpy as np
@@ -145,8 +145,8 @@ def runs_of(op: g.Weighted) -> Runs | None:
     runs = _with_alike(op, _runs(op, (least, most), scale))
     runs = replace(runs, ties_to_even=op.rounding is Rounding.FLOAT32)
     # The weights of a channel with one output are left out, and its bias, which is often huge.
-    partial = magnitude * 128 + np.abs(bias - zero_point * total)
-    return None if np.any(partial[~runs.constant] > INT32_MAX // 2) else runs
+    sums = magnitude * 128 + np.abs(bias - zero_point * total)
+    return None if np.any(sums[~runs.constant] > INT32_MAX // 2) else runs
 
 
 def _with_alike(op: g.Weighted, runs: Runs) -> Runs:
@@ -167,10 +167,10 @@ def _with_alike(op: g.Weighted, runs: Runs) -> Runs:
 def _runs(op: g.Weighted, reach: tuple[IntArray, IntArray], scale: NDArray[np.float64]) -> Runs:
     """By the operator's rule."""
     least, most = reach
-    parts = []
+    parts, rule_of = [], _rule(op, scale)
     for at in range(0, len(scale), _TOGETHER):
         some = slice(at, at + _TOGETHER)
-        rule, edges = _rule(op, scale[some])
+        rule, edges = rule_of(some)
         parts.append(runs_of_rule(rule, (least[some], most[some]), scale[some], op, edges))
     return _stacked(parts, scale)
 
@@ -188,10 +188,12 @@ def _stacked(parts: Sequence[Runs], scale: NDArray[np.float64]) -> Runs:
     return replace(parts[0], first=sides[0], last=sides[1], value=sides[2], scale=scale)
 
 
-def _rule(op: g.Weighted, scale: NDArray[np.float64]) -> tuple[_Rule, NDArray[np.float64]]:
-    """accumulators (C, n) -> outputs before zero point and clamp; and (C or 1, levels) acc * scale
-    at which about each of these but the lowest begins: half below it, or where the first of two
-    roundings takes it from there."""
+def _rule(
+    op: g.Weighted, scale: NDArray[np.float64]
+) -> Callable[[slice], tuple[_Rule, NDArray[np.float64]]]:
+    """Of some channels: accumulators (C, n) -> outputs before zero point and clamp; and (C or 1,
+    levels) acc * scale at which about each of these but the lowest begins: half below it, or where
+    the first of two roundings takes it from there."""
     column = scale[:, None]
     levels = np.arange(op.low + 1, op.high + 1) - op.output.zero_point
     half = np.asarray((levels - 0.5)[None, :], np.float64)
@@ -199,15 +201,21 @@ def _rule(op: g.Weighted, scale: NDArray[np.float64]) -> tuple[_Rule, NDArray[np
         factor = column.astype(np.float32)
         place = np.abs(np.spacing(half.astype(np.float32))).astype(np.float64)
         edges = half + np.where(levels & 1, 0.5, -0.5) * place
-        return lambda acc: requantize_float32(acc, factor), edges
+        return lambda some: (partial(requantize_float32, scale=factor[some]), edges)
     if op.rounding is Rounding.SINGLE and isinstance(op, g.Dense):  # TFLite's FULLY_CONNECTED
-        return lambda acc: requantize_float64(acc, column), half
+        return lambda some: (partial(requantize_float64, scale=column[some]), half)
     multiplier, shift = (lane[:, None] for lane in quantize_multiplier(scale))
     if op.rounding is Rounding.SINGLE:
-        return lambda acc: requantize_single(acc, multiplier, shift), half
+        return lambda some: (
+            partial(requantize_single, multiplier=multiplier[some], shift=shift[some]),
+            half,
+        )
     # The first rounding is half of the second's unit.
     sooner = np.where(shift < 0, 0.5 * 2.0**shift, 0.0)
-    return lambda acc: requantize_double(acc, multiplier, shift), half - np.sign(half) * sooner
+    return lambda some: (
+        partial(requantize_double, multiplier=multiplier[some], shift=shift[some]),
+        half - np.sign(half) * sooner[some],
+    )
 
 
 def runs_of_rule(
