@@ -35,7 +35,7 @@ class Computed(Values):
         scales = draw.weight_scales(channels if draw.chance(2) and channels > 1 else 1)
         product = np.float32(x.q.scale) * scales
         q = q or self.spread(float(np.median(product)) * 75 * 37 * sqrt(weights[0].size) / 60)
-        limit = np.minimum(np.float64(q.scale) / product * 60, 2**30)
+        limit = np.clip(np.float64(q.scale) / product * 60, 1, 2**30)
         return (
             weights,
             scales if scales.size > 1 else scales[0],

@@ -157,6 +157,20 @@ def test_random_networks_are_exact_without_a_multiplier(
     assert places
 
 
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        ("onnx", 800076),  # the network was not drawn: its biases are less than one
+        (
+            "onnx",
+            800576,
+        ),  # with columns folded, no form is proven for one convolution
+    ],
+)
+def test_networks_that_stopped_a_campaign_are_exact(kind: str, seed: int, tmp_path: Path) -> None:
+    check(kind, seed, "vta-pynq", tmp_path)
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_random_partitions_are_exact(
     kind: str, tmp_path: Path, figure: Callable[[str], None], monkeypatch: pytest.MonkeyPatch

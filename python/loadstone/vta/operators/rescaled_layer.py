@@ -250,13 +250,16 @@ _MOST = 512
 def cheapest_layer(op: g.Weighted, spec: ConvSpec, config: HwConfig) -> RescaledLayer:
     """With the plans of the form that was chosen; else of each block the cheapest, or parts of
     weights in all where that is cheaper: kernels of several forms wait for each other, and digits
-    for their way through memory."""
+    for their way through memory. Raises LoweringError where a block has no form: of layers that the
+    predicate (layer_plans.py) takes, with other columns in their channels."""
     choice = current_layer()
     taps = spec.in_blocks * spec.kernel[0] * spec.kernel[1]
     # Loading the parts of weights costs more than it saves where there are few pixels.
     few = spec.output[0] * spec.output[1] < FEW_PIXELS
     steps = {"digits": MANY_STEPS, "parts": 1, None: MANY_STEPS if few else taps}
-    plans = layer_plans(op, config, steps[choice.form]) or ()
+    plans = layer_plans(op, config, steps[choice.form])
+    if plans is None or None in plans:
+        raise LoweringError(f"requantize: no form is proven for {op.name}")
     layer = RescaledLayer(op, spec, config, plans)
     if choice.form is not None or few or taps > _MOST_TAPS:
         return layer
@@ -270,5 +273,5 @@ def cheapest_layer(op: g.Weighted, spec: ConvSpec, config: HwConfig) -> Rescaled
 
 
 def cycles(op: g.Weighted, spec: ConvSpec, config: HwConfig) -> int:
-    """What the cost model says of a layer."""
+    """What the cost model says of a layer. Raises LoweringError as cheapest_layer."""
     return cheapest_layer(op, spec, config).cycles()
