@@ -114,7 +114,7 @@ def test_a_kind_says_all_that_parts_depend_on() -> None:
 
 def test_parts_of_a_copy_count_from_where_it_begins() -> None:
     load = TileLoad(Memory.INP, INP, 7, DramTile("x", 3), 100, 30, 40, x_pad_0=1)
-    first, *more = Expander(DEVICES["vta-pynq"]).load(load, 2)  # more tiles than VTA counts
+    first, *more = Expander(DEVICES["vta-pynq"]).copy(load, 2)  # more tiles than VTA counts
     assert (first.at, first.dram) == (0, 0)
     rows, size = 0, DEVICES["vta-pynq"].tile_bytes(Memory.INP)
     for part in (first, *more):

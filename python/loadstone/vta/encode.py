@@ -135,7 +135,7 @@ class _Encoder:
         if type(operation) is TileLoad:
             self.load(operation)
         elif type(operation) is TileStore:
-            self.store(operation)
+            self.copy(operation, Memory.OUT)
         elif type(operation) is FillNest:
             self.fill(operation, following)
         else:
@@ -168,21 +168,15 @@ class _Encoder:
         """One LOAD, or several."""
         if o.y_pad_0 or o.y_pad_1 or o.x_pad_0 or o.x_pad_1:
             self.set_register(LOAD_STAGE[o.memory], ConfigRegister.PAD_VALUE, o.pad_value)
-        region, first = self.begin(o.dram.tensor, o.memory)
-        key = (region, *kind_of_copy(o))
-        kind = self.kinds.get(key)
-        if kind is None:
-            kind = self.known(key, self.expander.load(o, region))
-        at = self.address[o.tile] + o.offset
-        self.rows.append((kind, self.number, first + o.dram.tile, at, 0, 0, 0))
+        self.copy(o, o.memory)
 
-    def store(self, o: TileStore) -> None:
-        """One STORE, or one for each row."""
-        region, first = self.begin(o.dram.tensor, Memory.OUT)
+    def copy(self, o: TileLoad | TileStore, memory: Memory) -> None:
+        """LOADs or STOREs."""
+        region, first = self.begin(o.dram.tensor, memory)
         key = (region, *kind_of_copy(o))
         kind = self.kinds.get(key)
         if kind is None:
-            kind = self.known(key, self.expander.store(o, region))
+            kind = self.known(key, self.expander.copy(o, region))
         at = self.address[o.tile] + o.offset
         self.rows.append((kind, self.number, first + o.dram.tile, at, 0, 0, 0))
 

@@ -25,7 +25,7 @@ from loadstone.vta.folding import Step, nest_of, products, steps
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.instruction_columns import DramRows, InsnForm, ScratchRange
 from loadstone.vta.isa.codec import bit_fields
-from loadstone.vta.isa.insn import Alu, Gemm, Load, Store
+from loadstone.vta.isa.insn import Alu, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import MICRO_OPS, SCRATCHPAD_OF, AluOp, Capability, Memory, Opcode
 from loadstone.vta.loop_nest import FoldingLimits, LoopNest
 from loadstone.vta.split_transfer import CopyLimits, split_load, split_store
@@ -44,6 +44,8 @@ __all__ = ["ExpandedPart", "Expander", "accesses_of", "kind_of_copy", "kind_of_n
 
 #: Accumulator tiles that RQ reads: bias, multiplier, shift.
 _RQ_TILES = 3
+#: What a LOAD has around its rows.
+_PADS = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
 #: A step of VTA's ALU sees what its instruction wrote so many steps before.
 _ALU_DEPTH = 3
 
@@ -106,49 +108,37 @@ class Expander:
         self._copy_limits = CopyLimits(config)
 
     # --- memory instructions ----------------------------------------------------------------------
-    def load(self, o: TileLoad, region: int) -> Iterator[ExpandedPart]:
-        """One LOAD, or several. Raises LoweringError for pads that no field holds."""
-        for part in split_load(o, self._copy_limits):
-            width = part.x_pad_0 + part.x_size + part.x_pad_1
-            count = (part.y_pad_0 + part.y_size + part.y_pad_1) * width
-            insn = Load(
-                memory_id=o.memory,
-                region=region,
-                y_size=part.y_size,
-                x_size=part.x_size,
-                x_stride=part.x_stride if part.y_size > 1 else part.x_size,
-                y_pad_0=part.y_pad_0,
-                y_pad_1=part.y_pad_1,
-                x_pad_0=part.x_pad_0,
-                x_pad_1=part.x_pad_1,
-            )
-            written = ScratchRange(SCRATCHPAD_OF[o.memory], 0, count, True)
-            yield self._copy(o, part, InsnForm(insn, (written,), *self._rows(part, region)))
+    def copy(self, o: TileLoad | TileStore, region: int) -> Iterator[ExpandedPart]:
+        """One LOAD, or several; one STORE, or one for each row. Raises LoweringError for pads that
+        no field holds."""
+        parts = (
+            split_load(o, self._copy_limits)
+            if isinstance(o, TileLoad)
+            else split_store(o, self._copy_limits)
+        )
+        for part in parts:
+            at, dram = part.offset - o.offset, part.dram.tile - o.dram.tile
+            yield ExpandedPart(self._copy_form(part, region), at, dram)
 
-    def store(self, o: TileStore, region: int) -> Iterator[ExpandedPart]:
-        """One STORE, or one for each row."""
-        for part in split_store(o, self._copy_limits):
-            insn = Store(
-                memory_id=Memory.OUT,
-                region=region,
-                y_size=part.y_size,
-                x_size=part.x_size,
-                x_stride=part.x_stride if part.y_size > 1 else part.x_size,
-            )
-            read = ScratchRange(SCRATCHPAD_OF[Memory.OUT], 0, part.x_size * part.y_size, False)
-            yield self._copy(o, part, InsnForm(insn, (read,), *self._rows(part, region)))
-
-    def _copy(
-        self, o: TileLoad | TileStore, part: TileLoad | TileStore, form: InsnForm
-    ) -> ExpandedPart:
-        return ExpandedPart(form, part.offset - o.offset, part.dram.tile - o.dram.tile)
-
-    def _rows(self, o: TileLoad | TileStore, region: int) -> tuple[DramRows, int]:
-        """The bytes that a copy touches in DRAM, from its start, and those of one of its tiles."""
-        memory = Memory.OUT if isinstance(o, TileStore) else o.memory
-        size = self.config.tile_bytes(memory)
-        stride, width = o.x_stride * size, o.x_size * size
-        return DramRows(region, 0, o.y_size, width, stride, type(o) is TileStore), size
+    def _copy_form(self, o: TileLoad | TileStore, region: int) -> InsnForm:
+        """Of a copy that fits the fields."""
+        sizes = {
+            "region": region,
+            "y_size": o.y_size,
+            "x_size": o.x_size,
+            "x_stride": o.x_stride if o.y_size > 1 else o.x_size,
+        }
+        if isinstance(o, TileStore):
+            memory, tiles = Memory.OUT, o.y_size * o.x_size
+            insn: Insn = Store(memory_id=memory, **sizes)
+        else:
+            memory, width = o.memory, o.x_pad_0 + o.x_size + o.x_pad_1
+            tiles = (o.y_pad_0 + o.y_size + o.y_pad_1) * width
+            pads = {name: getattr(o, name) for name in _PADS}
+            insn = Load(memory_id=memory, **sizes, **pads)
+        is_load, size = isinstance(o, TileLoad), self.config.tile_bytes(memory)
+        rows = DramRows(region, 0, o.y_size, o.x_size * size, o.x_stride * size, not is_load)
+        return InsnForm(insn, (ScratchRange(SCRATCHPAD_OF[memory], 0, tiles, is_load),), rows, size)
 
     # --- compute instructions ---------------------------------------------------------------------
     def nest(self, o: Nest, *, fresh: bool) -> Iterator[ExpandedPart]:
@@ -161,7 +151,6 @@ class Expander:
             case FillNest():
                 return self._fill(o)
             case RequantizeNest():
-                self.need(Capability.REQUANTIZE, "RQ")
                 nest = nest_of(o.extents, accesses_of(o))
                 return self._alu_steps(Alu(alu_op=int(AluOp.RQ)), nest)
             case AluNest():
