@@ -17,9 +17,9 @@ ir_pass/intrinsics.py, and works in place, in its first operand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeAlias
 
 from loadstone.errors import LoweringError
@@ -39,6 +39,7 @@ __all__ = [
     "Statement",
     "Turns",
     "chip_copy",
+    "once",
     "whole_copy",
 ]
 
@@ -252,3 +253,12 @@ def whole_copy(source: NestTensor, copy: NestTensor) -> tuple[Statement, Stateme
     loops = NestLoops()
     at = tuple(loops.turn(extent, f"a{axis}") for axis, extent in enumerate(source.shape))
     return NestAllocation(copy), loops.nest(NestStep("dma_copy", (copy[at], source[at]), (0,)))
+
+
+@lru_cache(maxsize=4096)
+def once(write: Callable[..., Nest], *arguments: Hashable) -> Nest:
+    """What `write` makes of the arguments, which decide all that is in it; or the nest that another
+    function has of the same. A network's rescaled convolutions differ in a few of their nests: a
+    tile is loaded and summed in one way, and what then becomes of the sum is one of some thirty
+    chains."""
+    return write(*arguments)

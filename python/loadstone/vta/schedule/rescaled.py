@@ -31,10 +31,10 @@ from loadstone.vta.schedule.nests import (
     NestTensor,
     Statement,
     chip_copy,
+    once,
     whole_copy,
 )
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec, StairShape
-from loadstone.vta.schedule.statements import once
 from loadstone.vta.schedule.sum_writer import sum_writer
 from loadstone.vta.schedule.tile_writer import tile_writer
 

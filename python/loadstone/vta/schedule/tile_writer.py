@@ -6,7 +6,7 @@ Out:  `TileWriter`, whose methods give nests; `tile_writer` has the one of each 
 Next: sum_writer.py adds what the sum reads; rescaled.py writes a convolution with both.
 
 A writer knows the tile alone, and a nest depends on nothing but the writer and what its method is
-told. So one of two functions may have the other's: statements.py.
+told. So one of two functions may have the other's: `once` in nests.py.
 """
 
 from __future__ import annotations
