@@ -143,8 +143,8 @@ def _addresses(
     addresses = {}
     aliases = aliases_of(segments)
     for region in programs_of(segments):
-        for name, (value, align_bytes) in region.constants.items():
-            offset = content.add(value.tobytes(), align_bytes)
+        for name, (value, own_bytes) in region.constants.items():
+            offset = content.add(value.tobytes(), own_bytes)
             addresses[name] = Address(RegionIndex.CONSTANTS, offset)
         for layout, _, _ in region.layouts:
             if is_packed_now(layout, graph, aliases):
