@@ -192,11 +192,10 @@ def scale_and_zero(tensor: g.Tensor | None) -> tuple[float, int]:
 
 
 def row_view(tensor: g.Tensor, region: RegionIndex, offset_bytes: int) -> BufferView:
-    """A row-major tensor."""
-    dtype = DataType.of(tensor.dtype)
-    return BufferView(
-        tensor.name, tensor.shape, dtype, int(region), offset_bytes, *scale_and_zero(tensor)
-    )
+    """A row-major tensor; a single number is one of one element, as inputs and outputs have an
+    axis of samples."""
+    dtype, shape = DataType.of(tensor.dtype), tensor.shape or (1,)
+    return BufferView(tensor.name, shape, dtype, int(region), offset_bytes, *scale_and_zero(tensor))
 
 
 def constant_view(
