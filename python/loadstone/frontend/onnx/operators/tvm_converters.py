@@ -30,17 +30,10 @@ _PLAIN = (
     "Identity IsNaN Log Mish Neg Not Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus "
     "Softsign Sqrt Tan Tanh"
 )
-_REDUCTIONS = (
-    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
-    "ReduceSum ReduceSumSquare"
-)
 
 
 @converter(*_PLAIN.split())
 @converter("MatMul", inputs=2)
-@converter(
-    *_REDUCTIONS.split(), attributes="axes keepdims noop_with_empty_axes", inputs=2, constants=(1,)
-)
 @converter("BitwiseNot")
 @converter("ArgMax", "ArgMin", attributes="axis keepdims select_last_index")
 @converter(
@@ -53,23 +46,19 @@ _REDUCTIONS = (
 @converter("Cast", attributes="to saturate")
 @converter("Concat", attributes="axis", inputs=ALL)
 @converter("Constant", attributes="value", inputs=0)
-@converter("ConstantOfShape", attributes="value", constants=(0,))
 @converter(
     "ConvTranspose",
     attributes="auto_pad dilations group kernel_shape output_padding pads strides",
     inputs=3,
 )
-@converter("CumSum", attributes="exclusive reverse", inputs=2, constants=(1,))
-@converter("DepthToSpace", attributes="blocksize mode")
 @converter("DequantizeLinear", attributes="axis", inputs=3)
 @converter("Einsum", attributes="equation", inputs=ALL)
-@converter("Elu", "LeakyRelu", "ThresholdedRelu", attributes="alpha")
 @converter("Expand", inputs=2, constants=(1,))
 @converter("Flatten", attributes="axis")
 @converter("Gather", "GatherElements", attributes="axis", inputs=2)
 @converter("GatherND", attributes="batch_dims", inputs=2)
 @converter("Gelu", attributes="approximate")
-@converter("Gemm", attributes="alpha beta transA transB", inputs=3)
+@converter("Gemm", attributes="alpha beta broadcast transA transB", inputs=3)
 @converter("GlobalLpPool", attributes="p")
 @converter("GridSample", attributes="align_corners mode padding_mode", inputs=2)
 @converter("GroupNormalization", attributes="epsilon num_groups stash_type", inputs=3)
@@ -91,15 +80,13 @@ _REDUCTIONS = (
 )
 @converter("ScatterElements", attributes="axis reduction", inputs=3)
 @converter("ScatterND", attributes="reduction", inputs=3)
-@converter("Selu", attributes="alpha gamma")
 @converter("Shrink", attributes="bias lambd")
 @converter("Slice", inputs=5, constants=(1, 2, 3, 4), opsets=(10, ALL))
-@converter("SpaceToDepth", attributes="blocksize")
 @converter("Squeeze", "Unsqueeze", attributes="axes", inputs=2, constants=(1,))
 @converter("Tile", inputs=2, constants=(1,))
 @converter("Transpose", attributes="perm")
 @converter("Trilu", attributes="upper", inputs=2, constants=(1,))
-@converter("Upsample", attributes="mode scales", inputs=2, constants=(1,))
+@converter("Upsample", attributes="mode scales", inputs=2, constants=(1,), opsets=(9, ALL))
 @converter("Where", inputs=3)
 def by_tvm(node: OnnxNode) -> Expr | list[Expr]:
     """Raises UnsupportedError where TVM's converter gives up."""
