@@ -26,7 +26,7 @@ __all__: list[str] = []
 
 #: One input, no attributes.
 _PLAIN = (
-    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor GlobalAveragePool HardSwish "
+    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor HardSwish "
     "Identity IsNaN Log Mish Neg Not Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus "
     "Softsign Sqrt Tan Tanh"
 )
@@ -47,10 +47,6 @@ _REDUCTIONS = (
 )
 @converter("BitwiseNot")
 @converter("ArgMax", "ArgMin", attributes="axis keepdims select_last_index")
-@converter(
-    "AveragePool",
-    attributes="auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides",
-)
 @converter(
     "BatchNormalization", attributes="epsilon momentum spatial", inputs=5, constants=(1, 2, 3, 4)
 )
@@ -75,7 +71,6 @@ _REDUCTIONS = (
 @converter("GatherND", attributes="batch_dims", inputs=2)
 @converter("Gelu", attributes="approximate")
 @converter("Gemm", attributes="alpha beta transA transB", inputs=3)
-@converter("GlobalLpPool", attributes="p")
 @converter("GridSample", attributes="align_corners mode padding_mode", inputs=2)
 @converter("GroupNormalization", attributes="epsilon num_groups stash_type", inputs=3)
 @converter("HardSigmoid", attributes="alpha beta")
@@ -84,7 +79,6 @@ _REDUCTIONS = (
 @converter("LayerNormalization", attributes="axis epsilon stash_type", inputs=3)
 @converter("Softmax", "LogSoftmax", "Hardmax", attributes="axis")
 @converter("Max", "Min", "Mean", "Sum", inputs=ALL)
-@converter("MaxPool", attributes="auto_pad ceil_mode dilations kernel_shape pads strides")
 @converter("MeanVarianceNormalization", attributes="axes")
 @converter("Mod", attributes="fmod", inputs=2)
 @converter("OneHot", attributes="axis", inputs=3, constants=(1,))
