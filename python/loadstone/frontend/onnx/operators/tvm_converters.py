@@ -55,11 +55,6 @@ _REDUCTIONS = (
 @converter("Concat", attributes="axis", inputs=ALL)
 @converter("Constant", attributes="value", inputs=0)
 @converter("ConstantOfShape", attributes="value", constants=(0,))
-@converter(
-    "ConvTranspose",
-    attributes="auto_pad dilations group kernel_shape output_padding pads strides",
-    inputs=3,
-)
 @converter("CumSum", attributes="exclusive reverse", inputs=2, constants=(1,))
 @converter("DepthToSpace", attributes="blocksize mode")
 @converter("DequantizeLinear", attributes="axis", inputs=3)
