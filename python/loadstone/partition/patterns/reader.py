@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.errors import Refusal
 from loadstone.graph import Quantization, Tensor
 from loadstone.numerics import Array, Rounding
 from loadstone.relax.compat import (
@@ -37,8 +38,16 @@ __all__ = ["Constant", "Mismatch", "Reader"]
 
 
 class Mismatch(Exception):
-    """What a pattern matched is not, after all, the operator that it stands for; the text says
-    why."""
+    """What a pattern matched is not, after all, the operator that it stands for; a text or a
+    Refusal says why."""
+
+    @property
+    def refusal(self) -> Refusal:
+        """Why, and what would change it."""
+        (said,) = self.args
+        if isinstance(said, Refusal):
+            return said
+        return Refusal(str(said), "another form of the operator in the model")
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.errors import Refusal
 from loadstone.graph import Conv2D, Dense, Tensor
 from loadstone.graph.base import Fields
 from loadstone.numerics import Array, Rounding
@@ -61,6 +62,8 @@ def conv2d(reader: Reader, root: Call) -> Conv2D:
         fields["bias"], rounding = halves, Rounding.SINGLE
     elif reader.real_biases:
         _check_bias(bias, fields, source, output)
+    if not reader.tflite:  # LiteRT's sums wrap
+        _check_sums(fields, source)
     return Conv2D(
         **fields,
         name=output.name,
@@ -98,6 +101,8 @@ def dense(reader: Reader, root: Call) -> Dense:
     fields, output = _weights(source, by_output, 0, bias), reader.output(root)
     if reader.real_biases:
         _check_bias(bias, fields, source, output)
+    if not reader.tflite:
+        _check_sums(fields, source)
     return Dense(
         **fields,
         name=output.name,
@@ -198,6 +203,26 @@ def _check_bias(
             "its bias, rounded to a step of the accumulator, moves its results by up to "
             f"{moved:.3g} steps of the output"
         )
+
+
+def _check_sums(fields: Fields, source: Tensor) -> None:
+    """Raises Mismatch where a sum of some input does not fit int32, as beside a bias that a
+    quantizer has saturated: the file adds real numbers there, which do not wrap."""
+    weights = fields["weights"].reshape(len(fields["bias"]), -1).astype(np.int64)
+    weights -= fields["weight_zero_points"].astype(np.int64)[:, None]
+    ends = [weights * (end - source.zero_point) for end in (-128, 127)]
+    biases = fields["bias"].astype(np.int64)
+    least = np.minimum(*ends).sum(axis=1) + biases
+    most = np.maximum(*ends).sum(axis=1) + biases
+    for reach, channel in ((least.min(), least.argmin()), (most.max(), most.argmax())):
+        if not -(2**31) <= reach < 2**31:
+            raise Mismatch(
+                Refusal(
+                    f"its sum of channel {channel} can reach {reach} (its bias is "
+                    f"{biases[channel]}), and int32 holds [-2147483648, 2147483647]",
+                    "a larger scale of its input or weights, which makes the bias smaller",
+                )
+            )
 
 
 def _half_steps(
