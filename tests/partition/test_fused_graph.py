@@ -100,6 +100,7 @@ def compiled_and_right(
         for out, want in zip(got, wanted, strict=True):
             np.testing.assert_allclose(out[k].reshape(want.shape), want, rtol=0, atol=atol)
     assert unwritten(made.artifact, made.device) == {}
+    assert [made.artifact.tensors[index].name for index in made.artifact.outputs] == outputs
     return made
 
 
