@@ -123,6 +123,7 @@ def partition(
     fused = apply_passes(backends, Phase.COMPOSITE, fused)
     builder = FusedGraph(fused, chooser.reader, chooser.taken, name)
     graph = builder.build()
+    chooser.calls = builder.calls
     ranks = {
         entry: rank for rank, entry in enumerate([*(backend.name for backend in backends), HOST])
     }
@@ -182,6 +183,7 @@ class _Chooser:
         self.refused: dict[
             tuple[str, str], list[tuple[str, Refusal]]
         ] = {}  # (root's name, kind) -> back end, refusal
+        self.calls: Mapping[str, Sequence[str]] = {}  # in each Host operator
         self.problem: LoadstoneError | None = (
             None  # of a predicate; TVM would make another exception of it
         )
@@ -305,9 +307,8 @@ class _Chooser:
             for (name, _), why in self.read.items()
             if name == operator.name and isinstance(why, Refusal)
         ]
-        if isinstance(operator, Host):  # what a pattern covers besides its root
-            outputs = [tensor.name for tensor in operator.outputs]
-            mismatches += [self.mismatches[name] for name in outputs if name in self.mismatches]
+        calls = self.calls.get(operator.name, ())
+        mismatches += [self.mismatches[name] for name in calls if name in self.mismatches]
         if mismatches:
             return mismatches[0]
         if isinstance(operator, Host):

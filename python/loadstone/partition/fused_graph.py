@@ -44,7 +44,7 @@ __all__ = ["FusedGraph"]
 
 
 class FusedGraph:
-    """tensors: of the variables that `build` has met."""
+    """tensors: of the variables that `build` has met. calls: in each Host operator, by its name."""
 
     def __init__(
         self, fused: IRModule, reader: Reader, taken: Mapping[str, tuple[str, Operator]], name: str
@@ -56,6 +56,7 @@ class FusedGraph:
         self.file_names = dict(zip(result(self.function), self.output_names, strict=True))
         self.tensors: dict[Var, Tensor] = {}  # variable of the fused main -> tensor
         self.names: set[str] = set()  # of these tensors
+        self.calls: dict[str, list[str]] = {}
         self.readers: dict[Var, set[Var]] = {}  # variable -> those that are computed of it
         for variable, value in bindings(self.function):
             for read in variables(value):
@@ -217,6 +218,7 @@ class FusedGraph:
         names = tuple(
             dict.fromkeys(codegen_of(self.fused, value) or op_name(value) for value in calls)
         )
+        self.calls[outputs[0].name] = [name_of(value) or "" for value in calls]
         self._add(
             Host(
                 name=outputs[0].name,

@@ -126,6 +126,7 @@ class Reader:
         named after `operator`."""
         call = self.call(expr)
         stored, quantization = call.args[0], _quantization(call)
+        _check_bits(name_of(call) or "", dtype(stored))
         if quantization is None:
             raise Mismatch("its input is quantized per channel")
         if is_constant(stored):
@@ -139,7 +140,8 @@ class Reader:
         return self.tensor(stored)
 
     def output(self, root: Call) -> Tensor:
-        """The tensor that a quantize writes."""
+        """The tensor that a quantize writes. Raises Mismatch where that is not of eight bits."""
+        _check_bits(name_of(root) or "", str(root.attrs.out_dtype))
         quantization = _quantization(root)
         extents = shape(root)
         if quantization is None or extents is None:
@@ -191,6 +193,18 @@ class Reader:
             return min(max(int(nearest) + zero_point, int(limits.min)), int(limits.max))
 
         return integer(low, int(limits.min)), integer(high, int(limits.max))
+
+
+def _check_bits(name: str, kind: str) -> None:
+    """Operators of the graph are of int8, of uint8 at its edges, and dequantize int32."""
+    if kind in ("int16", "uint16"):
+        raise Mismatch(
+            Refusal(
+                f"{name} has 16-bit activations ({kind}), and operators of integers here are of 8 "
+                "bits: it is computed in real numbers",
+                "8-bit activations",
+            )
+        )
 
 
 def _end(value: float, limits: np.iinfo[Any]) -> int:
