@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""partition/patterns/weighted.py: a sum that some input lets wrap is no sum of the device."""
+"""partition/patterns/weighted.py: a sum that some input lets wrap is no sum of the device, a
+channel of scale 0 is one."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,17 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
+import onnx
+
 from loadstone.compiler import compile
+from loadstone.frontend import import_model
+from loadstone.relax.compat import constant, is_constant, tvm, value
+from loadstone.relax.rewriter import Rewriter
 from tests import onnx_builder, tflite_builder
 from tests.onnx_builder import Graph
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr
 
 CHANNELS, ZERO_POINT = 4, 3
 LAYERS = ("Conv", "depthwise", "ConvTranspose", "Gemm")
@@ -106,3 +115,58 @@ def test_a_sum_of_tflite_wraps_as_litert_lets_it(target: str, tmp_path: Path) ->
     wanted = [next(iter(tflite_builder.run(data, {0: sample}))) for sample in x_all]
     assert {-11, 11} <= set(np.stack(wanted)[..., 0].ravel())  # some of them wrap
     np.testing.assert_array_equal(got, np.stack(wanted))
+
+
+#: A scale that no other constant has, until it is 0: importers refuse that of a damaged file.
+MARKER = 2.0**-20
+
+
+class Marked(Rewriter):
+    """The scales that are marked, 0."""
+
+    def mapped(self, expr: Expr) -> Expr:
+        if is_constant(expr) and value(expr).dtype == np.float32:
+            return constant(np.where(value(expr) == np.float32(MARKER), 0, value(expr)))
+        return super().mapped(expr)
+
+
+def with_dead_channels(kind: str, bias: str, dead: list[int], mark: float) -> tuple[bytes, Any]:
+    """Scales are powers of two, so that no sum depends on its order."""
+    graph, random = Graph(), np.random.default_rng(5)
+    scales = 2.0 ** random.integers(-9, -6, 8)
+    scales[dead] = mark
+    shape = (1, 4) if kind == "Gemm" else (1, 4, 6, 6)
+    x = graph.dequantize(graph.input(shape, np.int8), 2**-5, 3)
+    weights = graph.constant(
+        random.integers(-99, 99, {"Gemm": (8, 4)}.get(kind, (8, 4, 3, 3))), np.int8
+    )
+    none = np.zeros(8, np.int8)
+    inputs = [x, graph.dequantize(weights, scales.astype(np.float32), none, axis=0)]
+    if bias == "real":
+        inputs.append(graph.constant(2.0 ** random.integers(-3, 3, 8), np.float32))
+    elif bias == "int32":
+        integers = graph.constant(random.integers(-999, 999, 8), np.int32)
+        own = np.where(scales == mark, mark, scales * 2**-5).astype(np.float32)
+        inputs.append(graph.dequantize(integers, own, none.astype(np.int32), np.int32, axis=0))
+    given = {"transB": 1} if kind == "Gemm" else {}
+    y = graph.quantize(graph.node(kind, *inputs, **given), 2**-4, 5)
+    return graph.save([(y, np.int8)]), shape
+
+
+@pytest.mark.parametrize("target", ["vtaq-1x16x16", "vta-pynq"])
+@pytest.mark.parametrize("bias", ["none", "real", "int32"])
+@pytest.mark.parametrize("kind", ["Conv", "Gemm"])
+@pytest.mark.parametrize("dead", [[2, 5], list(range(8))])
+def test_a_channel_of_scale_0_is_its_bias(
+    dead: list[int], kind: str, bias: str, target: str
+) -> None:
+    """On the device."""
+    wanted, shape = with_dead_channels(kind, bias, dead, 0.0)
+    marked, _ = with_dead_channels(kind, bias, dead, MARKER)
+    module = import_model(onnx.load_from_string(marked))
+    main = Marked(module["main"]).run()
+    made = compile(tvm.IRModule({"main": main}), target)
+    assert {row["where"] for row in made.explain() if row["kind"] in ("conv2d", "dense")} == {"vta"}
+    x = np.random.default_rng(6).integers(-128, 128, (4, *shape)).astype(np.int8)
+    for sample, out in zip(x, made.run(x)[0], strict=True):
+        np.testing.assert_array_equal(out, onnx_builder.run(wanted, [sample])[0])

@@ -129,6 +129,8 @@ class Reader:
         _check_bits(name_of(call) or "", dtype(stored))
         if quantization is None:
             raise Mismatch("its input is quantized per channel")
+        if not quantization.scale:
+            raise Mismatch("its input has the scale 0")
         if is_constant(stored):
             array = value(stored)
             before = sum(key.startswith(operator + "/") for key in self.constants)

@@ -56,7 +56,8 @@ def conv2d(reader: Reader, root: Call) -> Conv2D:
     source, output = reader.source(core.args[0]), reader.output(root)
     top, left, bottom, right = integers(attrs.padding)
     strides, dilation = integers(attrs.strides), integers(attrs.dilation)
-    fields, rounding = _weights(source, reader.constant(core.args[1]), 0, bias), reader.rounding
+    weights, bias = _alive(source, reader.constant(core.args[1]), bias, reader.output(root))
+    fields, rounding = _weights(source, weights, 0, bias), reader.rounding
     halves = _half_steps(bias, fields["weight_scales"], source, output)
     if reader.real_biases and halves is not None:
         fields["bias"], rounding = halves, Rounding.SINGLE
@@ -98,7 +99,9 @@ def dense(reader: Reader, root: Call) -> Dense:
         weights.zero_points,
         1 - weights.axis if weights.scales.size > 1 else -1,
     )
-    fields, output = _weights(source, by_output, 0, bias), reader.output(root)
+    output = reader.output(root)
+    by_output, bias = _alive(source, by_output, bias, output)
+    fields = _weights(source, by_output, 0, bias)
     if reader.real_biases:
         _check_bias(bias, fields, source, output)
     if not reader.tflite:
@@ -123,6 +126,32 @@ def _parts(reader: Reader, root: Call) -> tuple[Expr, Constant | Array | None, i
     term = core.args[1]
     bias = value(term) if is_constant(term) else reader.constant(term)
     return reader.call(core.args[0]), bias, low, high
+
+
+def _alive(
+    source: Tensor, weights: Constant, bias: Constant | Array | None, output: Tensor
+) -> tuple[Constant, Constant | Array | None]:
+    """Channels whose scale is 0, which are 0 whatever their weights and the integers of their bias,
+    as weights of 0 at a scale that others have. weights: the output channel along axis 0."""
+    dead = weights.scales == 0
+    if not dead.any():
+        return weights, bias
+    scale = weights.scales.max() or np.float32(output.scale / source.scale / 256)
+    channels = len(weights.integers)
+    scales = np.where(dead, scale, weights.scales)
+    dead, every = (np.broadcast_to(array, (channels,)) for array in (dead, scales))
+    along = (channels,) + (1,) * (weights.integers.ndim - 1)
+    zeros = np.broadcast_to(weights.zero_points, (channels,)).reshape(along)
+    integers_ = np.where(dead.reshape(along), zeros, weights.integers)
+    if isinstance(bias, Constant) and bias.integers.size == channels:
+        none = dead.reshape(bias.integers.shape)
+        own = np.where(dead, np.float32(source.scale) * every, bias.scales).astype(np.float32)
+        axis = bias.axis if bias.axis >= 0 else int(np.argmax(bias.integers.shape))
+        points = np.broadcast_to(bias.zero_points, (channels,))
+        kept = np.where(none, 0, bias.integers).astype(bias.integers.dtype)
+        bias = Constant(kept, own, np.where(dead, 0, points).astype(np.int32), axis)
+    axis = weights.axis if weights.scales.size > 1 else -1
+    return Constant(integers_.astype(np.int8), scales, weights.zero_points, axis), bias
 
 
 def _weights(source: Tensor, weights: Constant, axis: int, bias: Constant | Array | None) -> Fields:
