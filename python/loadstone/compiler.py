@@ -45,6 +45,7 @@ from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import Choice, EagerPartitioner, Partitioner
 from loadstone.quantization.pipeline import Options, Quantized, quantize_module
 from loadstone.relax.dump import Dump
+from loadstone.runtime.acceptance import check_accepted
 from loadstone.runtime.step_source import python_steps
 
 if TYPE_CHECKING:
@@ -317,6 +318,8 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
         lowered = partitioner.run(clock)
         _dump(lowered, writer)
         artifact = with_states(lowered.deployment.artifact, options.states, own)
+        with clock("accept"):
+            check_accepted(artifact)
         return _compiled(lowered, target, partitioner, clock, artifact)
 
 
