@@ -216,6 +216,7 @@ class _TwoDimensional(Rewriter):
             data,
             kernel,
             padding=phases.padding,
+            groups=phases.groups,
             data_layout="NCHW",
             kernel_layout="OIHW",
         )
@@ -232,23 +233,23 @@ class _TwoDimensional(Rewriter):
         array = array if array.ndim == 4 else array[:, :, None]
         if not quantized:
             return constant(phases.kernel(array, np.zeros(1)))
-        scales, zeros = (value(item).reshape(-1) for item in made.args[1:])
         axis = int(made.attrs.axis) % len(shape(weights) or (1,))
-        if scales.size > 1 and axis != 1:
+        many = value(made.args[1]).size > 1
+        scales, zeros = (phases.of_outputs(value(item).reshape(-1), axis) for item in made.args[1:])
+        if scales is None or zeros is None:
             return None
         zeros = np.broadcast_to(zeros, scales.shape)
         stored = constant(phases.kernel(array, zeros))
-        many = scales.size > 1
         grid = [constant(phases.tiled(a) if many else a[0]) for a in (scales, zeros)]
         return self.emit(relax.op.dequantize(stored, *grid, axis=0), f"{self.name}/kernel")
 
     def together(self, expr: Expr, phases: Phases) -> Expr:
         """Phases where they belong."""
-        apart, order, whole = phases.split
-        name = f"{self.name}/phases"
-        split = self.emit(relax.op.reshape(expr, apart), name)
-        moved = self.emit(relax.op.permute_dims(split, order), name)
-        data = self.emit(relax.op.reshape(moved, whole), name)
+        name, data = f"{self.name}/phases", expr
+        for apart, order in phases.moves:
+            split = self.emit(relax.op.reshape(data, apart), name)
+            data = self.emit(relax.op.permute_dims(split, order), name)
+        data = self.emit(relax.op.reshape(data, phases.whole), name)
         if not phases.is_cut:
             return data
         ends = [begin + size for begin, size in zip(phases.first, phases.size, strict=True)]
