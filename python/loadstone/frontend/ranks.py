@@ -9,7 +9,7 @@ Next: layout.py, channels last.
 
     matmul  (N, ..., I) x (I, O)    ->  reshape (M, I), matmul, reshape back
     conv1d  (N, C, W)               ->  reshape (N, C, 1, W), conv2d, reshape back
-    matmul  (M, K) x computed (K, N) -> reshape (1, M, K) and (1, K, N), matmul, reshape back
+    matmul  (..., K) x computed (K, N) -> reshape (1, M, K) and (1, K, N), matmul, reshape back
 
 What follows element by element (a bias, an activation, quantize and dequantize) is done in the new
 shape, and the reshape back waits until somebody needs the old one: a pattern finds the layer with
@@ -67,7 +67,7 @@ def two_dimensional(function: RelaxFunction) -> RelaxFunction:
 
 
 def _is_dense(call: Expr) -> bool:
-    """A product with a matrix of weights, of more than rows."""
+    """A product with one matrix, of more than rows."""
     if not is_call(call, "matmul"):
         return False
     data, weights = (shape(entry) or () for entry in call.args)
@@ -189,9 +189,13 @@ class _TwoDimensional(Rewriter):
     def dense(self, call: Call) -> tuple[Expr, tuple[int, ...]]:
         full = shape(call.args[0]) or ()
         rows = prod(full[:-1])
+        columns, weights = (shape(call) or ())[-1], call.args[1]
+        if not is_constant(weights) and weights not in self.constants:
+            data = self.as_form(call.args[0], (1, rows, full[-1]))
+            matrix = self.as_form(weights, (1, full[-1], columns))
+            return relax.op.matmul(data, matrix), (1, rows, columns)
         data = self.as_form(call.args[0], (rows, full[-1]))
-        made = relax.op.matmul(data, self.mapped(call.args[1]))
-        return made, (rows, (shape(call) or ())[-1])
+        return relax.op.matmul(data, self.mapped(weights)), (rows, columns)
 
     def product(self, call: Call) -> tuple[Expr, tuple[int, ...]]:
         sides = [self.as_form(side, (1, *(shape(side) or ()))) for side in call.args]
