@@ -120,11 +120,13 @@ class _Operator:
 
 @dataclass
 class Graph:
-    """One subgraph under construction."""
+    """One subgraph under construction. new_codes: operators are named by the newer field alone, as
+    some tools write them."""
 
     tensors: list[Tensor] = field(default_factory=list)
     operators: list[_Operator] = field(default_factory=list)
     inputs: list[Tensor] = field(default_factory=list)
+    new_codes: bool = False
 
     def tensor(
         self,
@@ -351,7 +353,7 @@ class _Writer:
         return self.table(
             "OperatorCode",
             **named,
-            DeprecatedBuiltinCode=min(code, 127),
+            DeprecatedBuiltinCode=0 if self.graphs[0][0].new_codes else min(code, 127),
             Version=1 if custom else _VERSIONS.get(kind, 2),
             BuiltinCode=code,
         )

@@ -13,17 +13,18 @@ here once, under one `try`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 import tflite
+from flatbuffers import number_types
 from numpy.typing import ArrayLike, NDArray
 
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import MAX_SCALE, one_line, short
+from loadstone.frontend.tflite_options import wrong_option
 from loadstone.numerics import Array
 
 __all__ = ["RESOURCE", "OperatorRecord", "TensorRecord", "TfliteFile", "TfliteTable", "read"]
@@ -47,7 +48,6 @@ TYPES = {
 #: Operators that write a variable.
 WITHOUT_OUTPUT = ("ASSIGN_VARIABLE", "CALL_ONCE")
 MAX_TENSOR_BYTES = 2**31 - 1
-MAX_WINDOW = 2**16
 
 
 #: A table of the FlatBuffers file, as the package tflite reads it: Model, SubGraph, Tensor ...
@@ -178,7 +178,9 @@ class _Reader:
         file = TfliteFile(self.model, self.subgraph, self.tensors, operators, inputs, outputs)
         self.check_order(file)
         for operator in operators:
-            _check_options(self, file, operator)
+            wrong = wrong_option(operator.code, operator.table)
+            if wrong:
+                raise self.fail(f"{file.describe(operator)} {wrong}")
         return file
 
     # -- tensors -----------------------------------------------------------------------------------
@@ -307,7 +309,7 @@ class _Reader:
                 f"operator {index} names operator code {table.OpcodeIndex()} of {codes}"
             )
         code = self.model.OperatorCodes(table.OpcodeIndex())
-        number = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
+        number = max(code.DeprecatedBuiltinCode(), _builtin_code(code))
         if number not in _CODES:
             raise UnsupportedError(f"{self.name}: operator {index} has the unknown code {number}")
         label = _CODES[number]
@@ -346,56 +348,16 @@ class _Reader:
                 raise self.fail(f"graph output {file.tensors[index].name!r} is never written")
 
 
+def _builtin_code(code: TfliteTable) -> int:
+    """The field as the file has it: the package tflite gives the deprecated one instead of what is
+    below 127."""
+    table = code._tab  # noqa: SLF001 (the package has no other way to it)
+    place = table.Offset(_BUILTIN_CODE)
+    return int(table.Get(number_types.Int32Flags, place + table.Pos)) if place else 0
+
+
+#: Where the field builtin_code lies in the table OperatorCode's list of fields, in bytes.
+_BUILTIN_CODE = 10
 _CODES = {
     number: name for name, number in vars(tflite.BuiltinOperator).items() if isinstance(number, int)
 }
-
-_Options = Callable[[TfliteTable], Iterator[tuple[str, int]]]
-
-
-def _window(options: TfliteTable) -> Iterator[tuple[str, int]]:
-    """The numbers that TVM would divide by."""
-    for name in (
-        "StrideH",
-        "StrideW",
-        "StrideD",
-        "DilationHFactor",
-        "DilationWFactor",
-        "DilationDFactor",
-    ):
-        if hasattr(options, name):
-            yield name, getattr(options, name)()
-    for name in ("FilterHeight", "FilterWidth", "DepthMultiplier"):
-        if hasattr(options, name):
-            yield name, getattr(options, name)()
-
-
-_OPTIONS = {
-    "CONV_2D": "Conv2DOptions",
-    "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
-    "TRANSPOSE_CONV": "TransposeConvOptions",
-    "CONV_3D": "Conv3DOptions",
-    "CONV_3D_TRANSPOSE": "Conv3DOptions",
-    "AVERAGE_POOL_2D": "Pool2DOptions",
-    "MAX_POOL_2D": "Pool2DOptions",
-    "L2_POOL_2D": "Pool2DOptions",
-}
-
-
-def _check_options(reader: _Reader, file: TfliteFile, operator: OperatorRecord) -> None:
-    if operator.code not in _OPTIONS:
-        return
-    kind = _OPTIONS[operator.code]
-    if operator.table.BuiltinOptionsType() != getattr(tflite.BuiltinOptions, kind):
-        raise reader.fail(f"{file.describe(operator)} does not carry {kind}")
-    options = getattr(tflite, kind)()
-    options.Init(operator.table.BuiltinOptions().Bytes, operator.table.BuiltinOptions().Pos)
-    for name, number in _window(options):
-        if (
-            name == "DepthMultiplier" and number == 0
-        ):  # unused by the kernels, which divide the channel counts
-            continue
-        if not 1 <= number <= MAX_WINDOW:
-            raise reader.fail(
-                f"{file.describe(operator)} has {name} = {number}, outside [1, {MAX_WINDOW}]"
-            )
