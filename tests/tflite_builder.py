@@ -49,8 +49,12 @@ _TYPES = {
     np.dtype(np.int16): tflite.TensorType.INT16,
     np.dtype(np.int64): tflite.TensorType.INT64,
     np.dtype(np.bool_): tflite.TensorType.BOOL,
+    np.dtype(np.float16): tflite.TensorType.FLOAT16,
     HANDLE: tflite.TensorType.RESOURCE,
 }
+
+#: Bits of an integer -> the type; the package tflite does not know that of 2 bits.
+_PACKED = {4: tflite.TensorType.INT4, 2: 19}
 
 #: Operators whose options table is not named like the operator (ADD -> AddOptions).
 _OPTIONS = {
@@ -107,6 +111,7 @@ class Tensor:
     axis: int
     data: NDArray[Any] | None
     variable: bool = False
+    packed_bits: int = 0
 
 
 @dataclass(frozen=True)
@@ -181,11 +186,20 @@ class Graph:
         return made
 
     def constant(
-        self, data: ArrayLike, scale: ArrayLike = (), zero_point: ArrayLike = 0, *, axis: int = 0
+        self,
+        data: ArrayLike,
+        scale: ArrayLike = (),
+        zero_point: ArrayLike = 0,
+        *,
+        axis: int = 0,
+        packed_bits: int = 0,
     ) -> Tensor:
-        """Adds a tensor with its values: weights, a bias, a list of axes."""
-        array = np.ascontiguousarray(data)
-        return self.tensor(array.shape, array.dtype, scale, zero_point, axis=axis, data=array)
+        """Adds a tensor with its values: weights, a bias, a list of axes. packed_bits: 4 or 2, of
+        integers that lie several in a byte."""
+        array = np.array(data, order="C", ndmin=0)
+        made = self.tensor(array.shape, array.dtype, scale, zero_point, axis=axis, data=array)
+        self.tensors[made.index] = replace(made, packed_bits=packed_bits)
+        return self.tensors[made.index]
 
     def operator(
         self,
@@ -279,7 +293,8 @@ class _Writer:
             buffer = 0
             if tensor.data is not None:
                 buffer = len(buffers)
-                buffers.append(self.table("Buffer", Data=self.bytes_vector(tensor.data)))
+                data = _packed(tensor.data, tensor.packed_bits)
+                buffers.append(self.table("Buffer", Data=self.bytes_vector(data)))
             tensors.append(self.tensor(tensor, buffer))
         return self.table(
             "SubGraph",
@@ -307,7 +322,7 @@ class _Writer:
         return self.table(
             "Tensor",
             Shape=self.vector(tensor.shape, np.int32),
-            Type=_TYPES[tensor.dtype],
+            Type=_PACKED.get(tensor.packed_bits, _TYPES[tensor.dtype]),
             Buffer=buffer,
             Name=self.builder.CreateString(tensor.name),
             IsVariable=tensor.variable,
@@ -387,3 +402,13 @@ class _Writer:
 def _camel(name: str) -> str:
     """stride_h -> StrideH, conv_2d -> Conv2D."""
     return re.sub(r"(?:^|_|(?<=\d))([a-z0-9])", lambda match: match.group(1).upper(), name)
+
+
+def _packed(data: NDArray[Any], bits: int) -> NDArray[Any]:
+    """Integers of `bits` bits, the first one in a byte's lowest; 0: as they are."""
+    if not bits:
+        return data
+    parts = 8 // bits
+    low = data.reshape(-1).view(np.uint8) & ((1 << bits) - 1)
+    rows = np.pad(low, (0, -low.size % parts)).reshape(-1, parts)
+    return np.bitwise_or.reduce(rows << np.arange(0, 8, bits, dtype=np.uint8), axis=1)

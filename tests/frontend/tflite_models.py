@@ -36,6 +36,8 @@ def activation(
 
 
 def values(draw: Random, tensor: Tensor) -> NDArray[Any]:
+    if np.issubdtype(tensor.dtype, np.floating):
+        return draw.rng.normal(0, 3, tensor.shape).astype(tensor.dtype)
     limits = np.iinfo(tensor.dtype)
     return draw.rng.integers(limits.min, limits.max, tensor.shape, tensor.dtype, endpoint=True)
 

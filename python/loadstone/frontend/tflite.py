@@ -41,6 +41,7 @@ from loadstone.frontend.tflite_prelu import prelu
 from loadstone.frontend.tflite_rules import check_kernel, check_types, relabels
 from loadstone.frontend.tflite_state import STATEFUL
 from loadstone.frontend.tflite_variables import described, resolved, states_of
+from loadstone.frontend.tflite_weights import with_positive_scales
 from loadstone.numerics import Array
 from loadstone.relax.compat import abandoning, constant, dtype, relax, shape, tflite_importer
 from loadstone.relax.convolutions import with_types
@@ -69,6 +70,7 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     """
     file = resolved(read(data, name), data, name)
     file = file if reading.is_whole else cut(file, name, reading)
+    file = with_positive_scales(file, name)
     check_types(file, name)
     builder = relax.BlockBuilder()
     kept = states_of(file)

@@ -31,7 +31,7 @@ __all__ = ["RESOURCE", "OperatorRecord", "TensorRecord", "TfliteFile", "TfliteTa
 
 #: The type of a handle of a variable; tflite_variables.py gives it the variable's.
 RESOURCE = "resource"
-#: TensorType -> NumPy type; other types (strings, 4-bit) are refused.
+#: TensorType -> NumPy type; other types (strings, complex numbers) are refused.
 TYPES = {
     0: "float32",
     1: "float16",
@@ -45,6 +45,9 @@ TYPES = {
     13: RESOURCE,
     15: "uint32",
 }
+#: TensorType of integers that lie several in a byte, the first one in its lowest bits -> their
+#: bits. LiteRT's kernels widen such constants to int8, which is what Loadstone reads.
+PACKED = {17: 4, 19: 2}
 #: Operators that write a variable.
 WITHOUT_OUTPUT = ("ASSIGN_VARIABLE", "CALL_ONCE")
 MAX_TENSOR_BYTES = 2**31 - 1
@@ -191,16 +194,16 @@ class _Reader:
         where = f'tensor {index} "{short(name)}"'
         if "\0" in name:
             raise self.fail(f"tensor {index} has a zero byte in its name")
-        if table.Type() not in TYPES:
+        if table.Type() not in (*TYPES, *PACKED):
             raise UnsupportedError(
                 f"{self.name}: {where} has element type {table.Type()}: Loadstone reads "
-                f"{', '.join(TYPES.values())}"
+                f"{', '.join(TYPES.values())}, and int4 and int2 constants"
             )
         if table.Sparsity() is not None:
             raise UnsupportedError(
                 f"{self.name}: {where} is stored sparse: convert the model without sparsity"
             )
-        dtype = TYPES[table.Type()]
+        dtype = TYPES.get(table.Type(), "int8")
         if dtype == RESOURCE:
             return TensorRecord(index, name, (), dtype, None, None, 0, None)
         shape = tuple(
@@ -215,6 +218,11 @@ class _Reader:
         data = self.constant(table, shape, dtype, where)
         if data is None and size_bytes == 0:
             raise self.dynamic(where, shape)
+        if data is None and table.Type() in PACKED:
+            raise UnsupportedError(
+                f"{self.name}: {where} is int{PACKED[table.Type()]} and no constant: only weights "
+                "can be, convert the model with int8 activations"
+            )
         scales, zero_points, axis = self.quantization(table, shape, dtype, where)
         state = bool(table.IsVariable())
         return TensorRecord(index, name, shape, dtype, scales, zero_points, axis, data, state)
@@ -232,16 +240,18 @@ class _Reader:
             raise self.fail(
                 f"buffer {table.Buffer()} has {length} bytes, the file {len(self.data)}"
             )
-        expected = prod(shape) * np.dtype(dtype).itemsize
+        bits = PACKED.get(table.Type(), 8 * np.dtype(dtype).itemsize)
+        expected = -(-prod(shape) * bits // 8)
         if length != expected:
             raise self.fail(
-                f"{where} has {length} bytes, its shape {list(shape)} of {dtype} needs {expected}"
+                f"{where} has {length} bytes, its shape {list(shape)} of {bits} bits needs "
+                f"{expected}"
             )
-        return (
-            np.frombuffer(buffer.DataAsNumpy().tobytes(), np.dtype(dtype).newbyteorder("<"))
-            .reshape(shape)
-            .astype(dtype)
-        )
+        raw = buffer.DataAsNumpy()
+        if table.Type() in PACKED:
+            return _widened(raw, bits, prod(shape)).reshape(shape)
+        stored = np.frombuffer(raw.tobytes(), np.dtype(dtype).newbyteorder("<"))
+        return stored.reshape(shape).astype(dtype)
 
     def quantization(
         self, table: TfliteTable, shape: tuple[int, ...], dtype: str, where: str
@@ -254,13 +264,15 @@ class _Reader:
         )
         if count == 0:
             return None, None, 0
+        if parameters.DetailsType() != 0:
+            raise UnsupportedError(
+                f"{self.name}: {where} has quantization details of type "
+                f"{parameters.DetailsType()} (blocks of scales, or a tool's own): convert the "
+                "model with one scale for each tensor or channel"
+            )
         scales = np.array(parameters.ScaleAsNumpy(), np.float32)
         stated = self.count(parameters.ZeroPointLength(), f"zero points of {where}")
         zeros = np.array(parameters.ZeroPointAsNumpy() if stated else [0], np.int64)
-        if (
-            count == 1 and scales[0] == 0
-        ):  # written by old converters for tensors that are not quantized
-            return None, None, 0
         self.check_scales(scales, where)
         zero_points = self.zero_points(zeros, (len(stated), count), dtype, where)
         axis = (
@@ -271,7 +283,7 @@ class _Reader:
         return scales, zero_points, axis if count > 1 else 0
 
     def check_scales(self, scales: NDArray[np.float32], where: str) -> None:
-        if not (np.all(np.isfinite(scales)) and np.all(scales > 0)):
+        if not (np.all(np.isfinite(scales)) and np.all(scales >= 0)):
             raise self.fail(f"{where} has a scale that is not positive and finite")
         if np.any(scales > MAX_SCALE):
             raise self.fail(f"{where} has the scale {scales.max():g}, above {MAX_SCALE:g}")
@@ -346,6 +358,13 @@ class _Reader:
         for index in file.outputs:
             if index not in known:
                 raise self.fail(f"graph output {file.tensors[index].name!r} is never written")
+
+
+def _widened(raw: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.int8]:
+    """(count,) integers of `bits` bits each, in two's complement."""
+    places = np.arange(0, 8, bits, dtype=np.uint8)
+    levels = (raw[:, None] >> places).reshape(-1)[:count] << np.uint8(8 - bits)
+    return levels.astype(np.uint8).view(np.int8) >> np.int8(8 - bits)
 
 
 def _builtin_code(code: TfliteTable) -> int:
