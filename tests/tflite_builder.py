@@ -74,6 +74,7 @@ _OPTIONS = {
     "PADV2": "PadV2Options",
     "L2_NORMALIZATION": "L2NormOptions",
     "SVDF": "SVDFOptions",
+    "STABLEHLO_COMPOSITE": "StableHLOCompositeOptions",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
     "RELU": None,
     "RELU6": None,
@@ -93,6 +94,7 @@ _VERSIONS = {
     "RELU_N1_TO_1": 1,
     "RESHAPE": 1,
     **dict.fromkeys(("ELU", "HARD_SWISH", "NEG", "PRELU", "SIN"), 1),
+    "STABLEHLO_COMPOSITE": 1,
     **dict.fromkeys(("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"), 1),
 }
 
@@ -222,9 +224,15 @@ class Graph:
         self.operator("VAR_HANDLE", [], [made], container="", shared_name=name)
         return made
 
-    def save(self, outputs: Sequence[Tensor], called: Graph | None = None) -> bytes:
-        """The .tflite file. called: subgraph 1, which has no outputs."""
-        return _Writer(self, outputs, called).model()
+    def save(
+        self,
+        outputs: Sequence[Tensor],
+        called: Graph | None = None,
+        called_outputs: Sequence[Tensor] = (),
+    ) -> bytes:
+        """The .tflite file. called: subgraph 1, with its outputs."""
+        graphs = [(self, outputs), *([(called, called_outputs)] if called is not None else [])]
+        return _Writer(graphs).model()
 
 
 def interpreter(model: bytes, *, reference: bool = True) -> Any:
@@ -263,11 +271,9 @@ class _Writer:
     """Writes a Graph bottom-up, as flatbuffers demand: children before parents, vectors from their
     end."""
 
-    def __init__(
-        self, graph: Graph, outputs: Sequence[Tensor], called: Graph | None = None
-    ) -> None:
+    def __init__(self, graphs: Sequence[tuple[Graph, Sequence[Tensor]]]) -> None:
         self.builder = flatbuffers.Builder(1 << 16)
-        self.graphs = [(graph, outputs), *([(called, ())] if called is not None else [])]
+        self.graphs = graphs
         operators = [op for some, _ in self.graphs for op in some.operators]
         self.kinds = sorted({op.kind for op in operators})
         self.buffers = [self.table("Buffer")]  # buffer 0 is empty, by convention
@@ -343,9 +349,10 @@ class _Writer:
         name = _OPTIONS.get(operator.kind, f"{_camel(operator.kind.lower())}Options")
         if name is not None:
             fields = {_camel(key): self.option(value) for key, value in operator.options.items()}
+            union = "BuiltinOptions" if hasattr(tflite.BuiltinOptions, name) else "BuiltinOptions2"
             options = {
-                "BuiltinOptionsType": getattr(tflite.BuiltinOptions, name),
-                "BuiltinOptions": self.table(name, **fields),
+                f"{union}Type": getattr(getattr(tflite, union), name),
+                union: self.table(name, **fields),
             }
         return self.table(
             "Operator",
@@ -359,6 +366,8 @@ class _Writer:
     def option(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.builder.CreateString(value)
+        if isinstance(value, bytes | bytearray):
+            return self.vector(np.frombuffer(value, np.uint8), np.uint8)
         return self.vector(value, np.int32) if isinstance(value, list | tuple) else value
 
     def operator_code(self, kind: str) -> int:

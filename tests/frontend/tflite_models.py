@@ -42,9 +42,9 @@ def values(draw: Random, tensor: Tensor) -> NDArray[Any]:
     return draw.rng.integers(limits.min, limits.max, tensor.shape, tensor.dtype, endpoint=True)
 
 
-def check(graph: Graph, outputs: list[Tensor], draw: Random) -> g.Graph:
-    """LiteRT's integers and ours."""
-    model = graph.save(outputs)
+def check(graph: Graph, outputs: list[Tensor], draw: Random, model: bytes | None = None) -> g.Graph:
+    """LiteRT's integers and ours. model: the graph's, where it has more than one."""
+    model = graph.save(outputs) if model is None else model
     inputs = [values(draw, tensor) for tensor in graph.inputs]
     made = tflite_graph(model)
     check_same(made, inputs, run(model, inputs))

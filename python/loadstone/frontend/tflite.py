@@ -16,16 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import tflite
 from numpy.typing import NDArray
 
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.canonical import FLOAT
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.reading import STATES, WHOLE, Reading
+from loadstone.frontend.tflite_composite import decomposed
 from loadstone.frontend.tflite_converters import OWN
 from loadstone.frontend.tflite_cut import cut, cut_hint
 from loadstone.frontend.tflite_detection import DETECTION
@@ -41,6 +41,7 @@ from loadstone.frontend.tflite_prelu import prelu
 from loadstone.frontend.tflite_rules import check_kernel, check_types, relabels
 from loadstone.frontend.tflite_state import STATEFUL
 from loadstone.frontend.tflite_variables import described, resolved, states_of
+from loadstone.frontend.tflite_view import TensorView
 from loadstone.frontend.tflite_weights import with_positive_scales
 from loadstone.numerics import Array
 from loadstone.relax.compat import abandoning, constant, dtype, relax, shape, tflite_importer
@@ -68,7 +69,7 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
     begins the message.
     """
-    file = resolved(read(data, name), data, name)
+    file = resolved(decomposed(read(data, name), data, name), data, name)
     file = file if reading.is_whole else cut(file, name, reading)
     file = with_positive_scales(file, name)
     check_types(file, name)
@@ -110,22 +111,6 @@ def _numerics(file: TfliteFile) -> str:
     return "tflite_uint8" if unsigned else "tflite"
 
 
-class _RealTensor:
-    """A quantized tensor of the file, as TVM's importer sees it: float32, not quantized."""
-
-    def __init__(self, table: TfliteTable) -> None:
-        self._table = table
-
-    def Type(self) -> int:  # noqa: N802
-        return int(tflite.TensorType.FLOAT32)
-
-    def Quantization(self) -> None:  # noqa: N802
-        return None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._table, name)
-
-
 class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defined]
     def __init__(
         self, file: TfliteFile, builder: BlockBuilder, values: dict[int, Expr], name: str
@@ -165,12 +150,19 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         wrappers = []
         for index in map(int, tensors_idx_list):
             if index >= 0:
-                table = self.subgraph.Tensors(index)
-                view = _RealTensor(table) if self.is_real(index) else table
-                wrappers.append(
-                    _importer.TensorWrapper(index, view, self.model.Buffers(table.Buffer()))
-                )
+                view = TensorView(self.file.tensors[index], real=self.is_real(index))
+                wrappers.append(_importer.TensorWrapper(index, view, view.buffer))
         return wrappers  # an absent optional input is always the last
+
+    def get_input_tensors(self, op: TfliteTable) -> list[TensorWrapper]:
+        return self.get_tensors(self.record.inputs)
+
+    def get_output_tensors(self, op: TfliteTable) -> list[TensorWrapper]:
+        return self.get_tensors(self.record.outputs)
+
+    def is_prefetched(self, input_tensor_idx: int) -> bool:
+        """Sparse tensors, of which there are none, are made dense beforehand."""
+        return False
 
     def has_expr(self, input_tensor_idx: int) -> bool:
         return input_tensor_idx in self.values or self.is_real(input_tensor_idx)

@@ -40,7 +40,7 @@ from loadstone.frontend.tflite_kernels import (
     TYPE_CHANGING,
 )
 
-__all__ = ["check_kernel", "check_types", "relabels"]
+__all__ = ["check_kernel", "check_types", "relabels", "same_quantization"]
 
 #: As partition/patterns/ has forms for: what is longer becomes an operator of float32.
 MAX_CONCATENATED = 8
@@ -191,7 +191,9 @@ def relabels(file: TfliteFile, record: OperatorRecord) -> bool:
     """Whether it copies integers into a tensor where they mean other real numbers."""
     inputs, outputs = _eight_bits(file, record.inputs), _eight_bits(file, record.outputs)
     return (
-        record.code in COPIES and _one_to_one(inputs, outputs) and not _same(inputs[0], outputs[0])
+        record.code in COPIES
+        and _one_to_one(inputs, outputs)
+        and not same_quantization(inputs[0], outputs[0])
     )
 
 
@@ -213,13 +215,14 @@ def _only_int8(*sides: list[TensorRecord]) -> bool:
     return all(tensor.dtype == "int8" for side in sides for tensor in side)
 
 
-def _same(first: TensorRecord, second: TensorRecord) -> bool:
+def same_quantization(first: TensorRecord, second: TensorRecord) -> bool:
+    """Whether equal integers of both mean the same numbers, or both have no scale."""
     pairs = ((first.scales, second.scales), (first.zero_points, second.zero_points))
     return all(a is b if a is None or b is None else bool(np.array_equal(a, b)) for a, b in pairs)
 
 
 def _check_same(first: TensorRecord, second: TensorRecord, where: str) -> None:
-    if not _same(first, second):
+    if not same_quantization(first, second):
         raise UnsupportedError(
             f"{where}: its kernel copies integers as they are, but {_grid(first)} and "
             f"{_grid(second)} differ: "
@@ -330,7 +333,7 @@ def _check_concatenation(
     inputs: list[TensorRecord], outputs: list[TensorRecord], where: str
 ) -> None:
     for tensor in inputs:
-        if not _same(tensor, outputs[0]):
+        if not same_quantization(tensor, outputs[0]):
             raise UnsupportedError(
                 f"{where}: it joins {len(inputs)} tensors of several scales, above "
                 f"{MAX_CONCATENATED}: {_grid(tensor)} and {_grid(outputs[0])} differ"
