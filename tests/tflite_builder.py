@@ -58,29 +58,30 @@ _PACKED = {4: tflite.TensorType.INT4, 2: 19}
 
 #: Operators whose options table is not named like the operator (ADD -> AddOptions).
 _OPTIONS = {
-    "AVERAGE_POOL_2D": "Pool2DOptions",
-    "MAX_POOL_2D": "Pool2DOptions",
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), "Pool2DOptions"),
     "CONV_2D": "Conv2DOptions",
+    "CONV_3D": "Conv3DOptions",
+    "CONV_3D_TRANSPOSE": "Conv3DOptions",
     "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
-    "MEAN": "ReducerOptions",
-    "SUM": "ReducerOptions",
-    "REDUCE_PROD": "ReducerOptions",
-    "REDUCE_MAX": "ReducerOptions",
+    **dict.fromkeys(
+        ("MEAN", "SUM", *(f"REDUCE_{which}" for which in ("PROD", "MAX", "MIN", "ANY", "ALL"))),
+        "ReducerOptions",
+    ),
     "SPACE_TO_BATCH_ND": "SpaceToBatchNDOptions",
     "BATCH_TO_SPACE_ND": "BatchToSpaceNDOptions",
     "MINIMUM": "MaximumMinimumOptions",
     "MAXIMUM": "MaximumMinimumOptions",
     "BATCH_MATMUL": "BatchMatMulOptions",
     "PADV2": "PadV2Options",
+    "TOPK_V2": "TopKV2Options",
+    "ATAN2": "ATan2Options",
     "L2_NORMALIZATION": "L2NormOptions",
     "SVDF": "SVDFOptions",
     "STABLEHLO_COMPOSITE": "StableHLOCompositeOptions",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
-    "RELU": None,
-    "RELU6": None,
-    "RELU_N1_TO_1": None,
-    "LOGISTIC": None,
+    **dict.fromkeys(("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "LOGISTIC")),
     **dict.fromkeys(("ELU", "LOG", "PRELU", "RSQRT", "SIN", "SQRT", "TANH")),
+    **dict.fromkeys(("CEIL", "FLOOR", "ROUND", "EMBEDDING_LOOKUP", "BROADCAST_ARGS")),
 }
 
 #: Kernel versions: LiteRT refuses int8 below a certain one; these are what the converter writes for
@@ -368,7 +369,10 @@ class _Writer:
             return self.builder.CreateString(value)
         if isinstance(value, bytes | bytearray):
             return self.vector(np.frombuffer(value, np.uint8), np.uint8)
-        return self.vector(value, np.int32) if isinstance(value, list | tuple) else value
+        if not isinstance(value, list | tuple):
+            return value
+        real = any(isinstance(number, float) for number in value)
+        return self.vector(value, np.float32 if real else np.int32)
 
     def operator_code(self, kind: str) -> int:
         builtin, _, custom = kind.partition(" ")

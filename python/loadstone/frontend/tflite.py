@@ -37,6 +37,7 @@ from loadstone.frontend.tflite_file import (
     read,
 )
 from loadstone.frontend.tflite_kernels import OPERANDS
+from loadstone.frontend.tflite_operators import OPERATORS, wrong_operator
 from loadstone.frontend.tflite_prelu import prelu
 from loadstone.frontend.tflite_rules import check_kernel, check_types, relabels
 from loadstone.frontend.tflite_state import STATEFUL
@@ -216,6 +217,8 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         for record in self.file.operators:
             self.record = record
             self.check(record)
+        for record in self.file.operators:
+            self.record = record
             try:
                 converted = self.convert_map[record.code](op=record.table)
                 self.store(record, converted)
@@ -231,11 +234,19 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
 
     def check(self, record: OperatorRecord) -> None:
         where = f"{self.model_name}: {self.file.describe(record)}"
-        if record.code in WHOLE_OPERATORS:
+        if record.code in DETECTION:
             return
-        if record.code not in self.convert_map or record.code.startswith("CUSTOM"):
+        if record.code not in OPERATORS:
             hint = cut_hint(self.file, record)
             raise UnsupportedError(f"{where}: no importer for this operator; {hint}")
+        self.check_sixteen_bits(record, where)
+        types = [self.file.tensors[k].dtype if k >= 0 else None for k in record.inputs]
+        made = [self.file.tensors[k].dtype for k in record.outputs]
+        wrong = wrong_operator(record.code, record.options, types, made)
+        if wrong:
+            raise UnsupportedError(f"{where}: it {wrong}; {cut_hint(self.file, record)}")
+        if record.code in STATEFUL:
+            return
         if any(index < 0 for index in record.inputs[:-1]):
             raise UnsupportedError(f"{where}: it leaves out an input that is not the last one")
         tensors = [
@@ -246,14 +257,19 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             self.check_weights(record, where)
         check_kernel(self.file, record, where)
         for tensor in tensors:
-            if tensor.is_quantized and tensor.dtype == "int16":
-                raise UnsupportedError(
-                    f'{where}: tensor "{tensor.name}" is int16: 16x8 quantization is not done, '
-                    "Loadstone runs 8-bit activations: convert with int8 activations"
-                )
             if tensor.data is None and tensor.scales is not None and tensor.scales.size > 1:
                 raise UnsupportedError(
                     f'{where}: activation "{tensor.name}" has a scale per channel'
+                )
+
+    def check_sixteen_bits(self, record: OperatorRecord, where: str) -> None:
+        """Operators with a state have int16 inside."""
+        for index in (*record.inputs, *record.outputs) if record.code not in STATEFUL else ():
+            tensor = self.file.tensors[index]
+            if index >= 0 and tensor.is_quantized and tensor.dtype == "int16":
+                raise UnsupportedError(
+                    f'{where}: tensor "{short(tensor.name)}" is int16: 16x8 quantization is not '
+                    "done, Loadstone runs 8-bit activations: convert with int8 activations"
                 )
 
     def check_dynamic_range(

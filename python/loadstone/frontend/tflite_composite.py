@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import tflite
-
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import short
 from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile, read
@@ -58,12 +56,7 @@ class _Decomposer:
 
     def body(self, record: OperatorRecord, depth: int) -> tuple[OperatorRecord, ...]:
         """The operators of a composite's subgraph, on tensors of the network."""
-        if record.table.BuiltinOptions2Type() != tflite.BuiltinOptions2.StableHLOCompositeOptions:
-            raise ModelError(f"{self.where(record)}: it does not say which subgraph it stands for")
-        options = tflite.StableHLOCompositeOptions()
-        table = record.table.BuiltinOptions2()
-        options.Init(table.Bytes, table.Pos)
-        number = options.DecompositionSubgraphIndex()
+        number = record.options["decomposition_subgraph_index"]
         if depth == 0 or number < 1:
             raise ModelError(
                 f"{self.where(record)}: its decomposition, subgraph {number}, contains itself"

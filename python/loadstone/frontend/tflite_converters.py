@@ -54,26 +54,20 @@ def _to_shape(converter: Converter, op: TfliteTable) -> Expr:
 
 def _softmax(converter: Converter, op: TfliteTable) -> Expr:
     """SOFTMAX with its beta, which TVM's importer drops."""
-    options = tflite.SoftmaxOptions()
-    options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
-    if not options.Beta() > 0:
+    options = converter.record.options
+    if not options["beta"] > 0:
         raise UnsupportedError(
-            f"its beta is {options.Beta():g}, and LiteRT's kernel needs one above 0"
+            f"its beta is {options['beta']:g}, and LiteRT's kernel needs one above 0"
         )
     source = converter.real(0)
-    if options.Beta() != 1:
-        source = relax.op.multiply(source, constant(np.float32(options.Beta())))
+    if options["beta"] != 1:
+        source = relax.op.multiply(source, constant(np.float32(options["beta"])))
     return relax.op.nn.softmax(source, axis=-1)
 
 
 def _dense(converter: Converter, op: TfliteTable) -> Expr:
     """FULLY_CONNECTED: weights (O, I); the input is flattened to (M, I)."""
-    options = tflite.FullyConnectedOptions()
-    options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
-    if options.WeightsFormat() != 0:
-        raise UnsupportedError(
-            "its weights are shuffled (a format of the uint8 kernels of old phones)"
-        )
+    options = converter.record.options
     source, weights = converter.real(0), converter.real(1)
     _, inputs = shape(weights) or (0, 0)
     flat = (
@@ -84,19 +78,14 @@ def _dense(converter: Converter, op: TfliteTable) -> Expr:
     out = relax.op.matmul(flat, relax.op.permute_dims(weights, [1, 0]))
     if len(converter.record.inputs) > 2 and converter.record.inputs[2] >= 0:
         out = relax.op.add(out, converter.real(2))
-    out = converter.activated(out, options.FusedActivationFunction())
+    out = converter.activated(out, options["fused_activation_function"])
     target = _target(converter).shape
     return out if len(target) == 2 else relax.op.reshape(out, target)
 
 
 def _batch_matmul(converter: Converter, op: TfliteTable) -> Expr:
     """BATCH_MATMUL of three axes or more, so that it is no dense layer: that has another rule."""
-    options = tflite.BatchMatMulOptions()
-    if op.BuiltinOptions() is not None:
-        options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
-        adjoint = options.AdjX(), options.AdjY()
-    else:
-        adjoint = False, False
+    adjoint = converter.record.options["adj_x"], converter.record.options["adj_y"]
     sides = []
     for position, turned in enumerate(adjoint):
         side = converter.real(position)
@@ -154,9 +143,8 @@ def _batch_to_space(converter: Converter, op: TfliteTable) -> Expr:
 
 def _transpose_conv(converter: Converter, op: TfliteTable) -> Expr:
     """TRANSPOSE_CONV: inputs are the output's shape, weights (O, KH, KW, I), x and a bias."""
-    options = tflite.TransposeConvOptions()
-    options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
-    strides = options.StrideH(), options.StrideW()
+    options = converter.record.options
+    strides = options["stride_h"], options["stride_w"]
     file, inputs = converter.file, converter.record.inputs
     weights, target = file.tensors[inputs[1]], _target(converter)
     if weights.data is None or min(strides) < 1:
@@ -167,7 +155,7 @@ def _transpose_conv(converter: Converter, op: TfliteTable) -> Expr:
     first, phases = [], []
     for axis, (extent, stride) in enumerate(zip((height, width), strides, strict=True)):
         total = (extent - 1) * stride + weights.shape[1 + axis] - target.shape[1 + axis]
-        same = options.Padding() == tflite.Padding.SAME
+        same = options["padding"] == tflite.Padding.SAME
         first.append(max(total, 0) // 2 if same else 0)
         phases.append(max(extent, -(-(first[axis] + target.shape[1 + axis]) // stride)))
     many = _by_phase(weights, strides, taps)
@@ -181,7 +169,7 @@ def _transpose_conv(converter: Converter, op: TfliteTable) -> Expr:
     )
     if len(inputs) > 3 and inputs[3] >= 0:
         core = relax.op.add(core, converter.bb.emit(_bias(file, inputs, strides)))
-    core = converter.activated(core, options.FusedActivationFunction())
+    core = converter.activated(core, options["fused_activation_function"])
     blocks = relax.op.reshape(core, (1, *phases, *strides, weights.shape[0]))
     moved = relax.op.permute_dims(blocks, [0, 1, 3, 2, 4, 5])
     sizes = [count * stride for count, stride in zip(phases, strides, strict=True)]
@@ -289,15 +277,14 @@ def _axis(converter: Converter, position: int) -> int:
 def _gather(converter: Converter, op: TfliteTable) -> Expr:
     """GATHER along an axis. TVM's importer looks at every element of the output, and overlooks
     batch_dims."""
-    options = tflite.GatherOptions()
-    options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
-    if options.BatchDims() != 0:
-        raise UnsupportedError(f"its batch_dims is {options.BatchDims()}: only 0 is done")
+    options = converter.record.options
+    if options["batch_dims"] != 0:
+        raise UnsupportedError(f"its batch_dims is {options['batch_dims']}: only 0 is done")
     source, places = (converter.file.tensors[index] for index in converter.record.inputs)
     rank = len(source.shape)
-    if not -rank <= options.Axis() < rank:
-        raise UnsupportedError(f"its axis is {options.Axis()}: its input has {rank} axes")
-    axis = options.Axis() % rank
+    if not -rank <= options["axis"] < rank:
+        raise UnsupportedError(f"its axis is {options['axis']}: its input has {rank} axes")
+    axis = options["axis"] % rank
     if places.data is None:
         indices = relax.op.astype(converter.real(1), "int32")
         return relax.op.take(converter.real(0), indices, axis=axis, mode="fast")

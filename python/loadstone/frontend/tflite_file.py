@@ -24,7 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import MAX_SCALE, one_line, short
-from loadstone.frontend.tflite_options import wrong_option
+from loadstone.frontend.tflite_operators import OPERATORS
+from loadstone.frontend.tflite_options import Options, options_of
 from loadstone.numerics import Array
 
 __all__ = ["RESOURCE", "OperatorRecord", "TensorRecord", "TfliteFile", "TfliteTable", "read"]
@@ -84,14 +85,15 @@ class TensorRecord:
 
 @dataclass(frozen=True, eq=False)
 class OperatorRecord:
-    """One operator; `table` is its flatbuffer table, for the options. An absent optional input is
-    -1."""
+    """One operator; `table` is its flatbuffer table. An absent optional input is -1. options: every
+    field of its options, by the schema's name."""
 
     index: int
     code: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     table: TfliteTable
+    options: Options
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,10 +182,6 @@ class _Reader:
             raise self.fail("the graph has no output")
         file = TfliteFile(self.model, self.subgraph, self.tensors, operators, inputs, outputs)
         self.check_order(file)
-        for operator in operators:
-            wrong = wrong_option(operator.code, operator.table)
-            if wrong:
-                raise self.fail(f"{file.describe(operator)} {wrong}")
         return file
 
     # -- tensors -----------------------------------------------------------------------------------
@@ -331,7 +329,19 @@ class _Reader:
         outputs = self.indices(table.OutputsAsNumpy(), f"outputs of operator {index}")
         if not outputs and label not in WITHOUT_OUTPUT:
             raise self.fail(f"operator {index} {label} has no output")
-        return OperatorRecord(index, label, inputs, outputs, table)
+        return OperatorRecord(
+            index, label, inputs, outputs, table, self.options(index, label, table)
+        )
+
+    def options(self, index: int, label: str, table: TfliteTable) -> Options:
+        """All fields of an operator that is taken; none of another one."""
+        taken = OPERATORS.get(label)
+        if taken is None:
+            return {}
+        try:
+            return options_of(table, taken.options, needed=taken.needs_options)
+        except ModelError as error:
+            raise self.fail(f"operator {index} {label} {error}") from None
 
     def check_order(self, file: TfliteFile) -> None:
         """Every tensor is an input, a constant, or written once before it is read."""

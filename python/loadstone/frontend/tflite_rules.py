@@ -51,22 +51,6 @@ _BOUNDS = {
     tflite.ActivationFunctionType.RELU_N1_TO_1: 1,
 }
 _MOST_STEPS = 1 << 30
-#: Kernels that have a fused activation in the file and no clamp.
-UNCLAMPED = ("L2_NORMALIZATION",)
-_CLAMPS = (
-    tflite.ActivationFunctionType.NONE,
-    tflite.ActivationFunctionType.RELU,
-    tflite.ActivationFunctionType.RELU6,
-    tflite.ActivationFunctionType.RELU_N1_TO_1,
-)
-_ACTIVATIONS = {
-    number: name
-    for name, number in vars(tflite.ActivationFunctionType).items()
-    if isinstance(number, int)
-}
-_OPTIONS_KINDS = {
-    number: name for name, number in vars(tflite.BuiltinOptions).items() if isinstance(number, int)
-}
 
 
 def check_types(file: TfliteFile, name: str) -> None:
@@ -156,11 +140,8 @@ def _check_known(
 
 def _check_resize(record: OperatorRecord, where: str) -> None:
     """LiteRT adds half a pixel and stretches to the corners; the importer has one or the other."""
-    if record.code != "RESIZE_NEAREST_NEIGHBOR" or record.table.BuiltinOptions() is None:
-        return
-    options = tflite.ResizeNearestNeighborOptions()
-    options.Init(record.table.BuiltinOptions().Bytes, record.table.BuiltinOptions().Pos)
-    if options.AlignCorners() and options.HalfPixelCenters():
+    both = ("align_corners", "half_pixel_centers")
+    if record.code == "RESIZE_NEAREST_NEIGHBOR" and all(record.options[name] for name in both):
         raise UnsupportedError(
             f"{where}: align_corners and half_pixel_centers are both set: convert the model with "
             "one of them"
@@ -240,15 +221,8 @@ def _grid(tensor: TensorRecord) -> str:
 
 def _activation(record: OperatorRecord) -> int:
     """The fused activation, of operators that can have one."""
-    kind = _OPTIONS_KINDS.get(record.table.BuiltinOptionsType(), "")
-    if record.table.BuiltinOptions() is None:  # kind: no name of a class
-        return int(tflite.ActivationFunctionType.NONE)
-    options: Any = getattr(tflite, kind, None)
-    if not hasattr(options, "FusedActivationFunction"):
-        return int(tflite.ActivationFunctionType.NONE)
-    table = options()
-    table.Init(record.table.BuiltinOptions().Bytes, record.table.BuiltinOptions().Pos)
-    return int(table.FusedActivationFunction())
+    none = int(tflite.ActivationFunctionType.NONE)
+    return int(record.options.get("fused_activation_function", none))
 
 
 def _check_one_type(file: TfliteFile, record: OperatorRecord, where: str) -> None:
@@ -268,16 +242,8 @@ def _check_one_type(file: TfliteFile, record: OperatorRecord, where: str) -> Non
 
 
 def _check_activation(record: OperatorRecord, outputs: list[TensorRecord], where: str) -> None:
-    """LiteRT's integer kernels clamp, or do nothing at all."""
+    """LiteRT takes the bound of a clamp as an int32."""
     activation = _activation(record)
-    known = _CLAMPS if record.code not in UNCLAMPED else _CLAMPS[:1]
-    if activation not in known:
-        label = _ACTIVATIONS.get(activation, str(activation))
-        tensor = f' of "{short(outputs[0].name)}"' if outputs else ""
-        raise UnsupportedError(
-            f"{where}: the fused activation {label}{tensor} has no 8-bit kernel (LiteRT "
-            "leaves it out)"
-        )
     bound = _BOUNDS.get(activation)
     if bound and outputs and outputs[0].scales is not None:
         steps = bound / float(outputs[0].scales[0])
