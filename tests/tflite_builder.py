@@ -94,6 +94,17 @@ _VERSIONS = {
     "FULLY_CONNECTED": 4,
     "RELU_N1_TO_1": 1,
     "RESHAPE": 1,
+    **dict.fromkeys(
+        ("DEPTH_TO_SPACE", "EXPAND_DIMS", "SQUARE", "ZEROS_LIKE", "ADD_N", "UNPACK"), 1
+    ),
+    **dict.fromkeys(("FLOOR", "CEIL", "ROUND", "COS", "POW", "ATAN2", "CUMSUM", "RELU_0_TO_1"), 1),
+    **dict.fromkeys(("L2_POOL_2D", "LOCAL_RESPONSE_NORMALIZATION", "CONV_3D", "DILATE"), 1),
+    **dict.fromkeys(("SHAPE", "RANK", "RANGE", "UNIQUE", "BUCKETIZE", "FAKE_QUANT", "BITCAST"), 1),
+    **dict.fromkeys(("REDUCE_ANY", "REDUCE_ALL", "BITWISE_XOR", "RIGHT_SHIFT", "ONE_HOT"), 1),
+    **dict.fromkeys((f"LOGICAL_{which}" for which in ("OR", "AND", "NOT")), 1),
+    **dict.fromkeys(("MATRIX_DIAG", "MATRIX_SET_DIAG", "SCATTER_ND", "REVERSE_SEQUENCE"), 1),
+    **dict.fromkeys((f"UNSORTED_SEGMENT_{how}" for how in ("SUM", "PROD", "MAX", "MIN")), 1),
+    **dict.fromkeys(("BROADCAST_ARGS", "SEGMENT_SUM"), 1),
     **dict.fromkeys(("ELU", "HARD_SWISH", "NEG", "PRELU", "SIN"), 1),
     "STABLEHLO_COMPOSITE": 1,
     **dict.fromkeys(("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"), 1),

@@ -36,6 +36,7 @@ from loadstone.frontend.tflite_file import (
     TfliteTable,
     read,
 )
+from loadstone.frontend.tflite_fold import folded
 from loadstone.frontend.tflite_kernels import OPERANDS
 from loadstone.frontend.tflite_operators import OPERATORS, wrong_operator
 from loadstone.frontend.tflite_prelu import prelu
@@ -72,7 +73,7 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     """
     file = resolved(decomposed(read(data, name), data, name), data, name)
     file = file if reading.is_whole else cut(file, name, reading)
-    file = with_positive_scales(file, name)
+    file = folded(with_positive_scales(file, name))
     check_types(file, name)
     builder = relax.BlockBuilder()
     kept = states_of(file)

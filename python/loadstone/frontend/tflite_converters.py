@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile, TfliteTable
 from loadstone.numerics import Array
-from loadstone.relax.compat import constant, relax, shape
+from loadstone.relax.compat import constant, is_constant, relax, shape
 
 if TYPE_CHECKING:
     from loadstone.relax.types import BlockBuilder, Expr
@@ -162,13 +162,13 @@ def _transpose_conv(converter: Converter, op: TfliteTable) -> Expr:
     after = [count - extent for count, extent in zip(phases, (height, width), strict=True)]
     core = relax.op.nn.conv2d(
         source,
-        converter.bb.emit(many),
+        _bound(converter, many),
         padding=(taps[0] - 1, taps[1] - 1, after[0], after[1]),
         data_layout="NHWC",
         kernel_layout="OHWI",
     )
     if len(inputs) > 3 and inputs[3] >= 0:
-        core = relax.op.add(core, converter.bb.emit(_bias(file, inputs, strides)))
+        core = relax.op.add(core, _bound(converter, _bias(file, inputs, strides)))
     core = converter.activated(core, options["fused_activation_function"])
     blocks = relax.op.reshape(core, (1, *phases, *strides, weights.shape[0]))
     moved = relax.op.permute_dims(blocks, [0, 1, 3, 2, 4, 5])
@@ -176,6 +176,11 @@ def _transpose_conv(converter: Converter, op: TfliteTable) -> Expr:
     whole = relax.op.reshape(moved, (1, *sizes, weights.shape[0]))
     end = [start + n for start, n in zip(first, target.shape[1:3], strict=True)]
     return relax.op.strided_slice(whole, [1, 2], first, end)
+
+
+def _bound(converter: Converter, expr: Expr) -> Expr:
+    """A dequantize as a binding; a constant stays where it is read, as everywhere."""
+    return expr if is_constant(expr) else converter.bb.emit(expr)
 
 
 def _by_phase(record: TensorRecord, strides: Sequence[int], taps: Sequence[int]) -> Expr:
