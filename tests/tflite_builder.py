@@ -133,7 +133,7 @@ class _Operator:
     kind: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    options: Mapping[str, Any]
+    options: Mapping[str, Any] | None
     intermediates: tuple[int, ...] = ()
 
 
@@ -350,7 +350,7 @@ class _Writer:
     def operator(self, operator: _Operator, opcode_index: int) -> int:
         options: dict[str, Any] = {}
         if operator.kind.startswith("CUSTOM "):
-            raw = np.frombuffer(flexbuffers.Dumps(dict(operator.options)), np.uint8)
+            raw = np.frombuffer(flexbuffers.Dumps(dict(operator.options or {})), np.uint8)
             return self.table(
                 "Operator",
                 OpcodeIndex=opcode_index,
@@ -359,7 +359,7 @@ class _Writer:
                 CustomOptions=self.vector(raw, np.uint8),
             )
         name = _OPTIONS.get(operator.kind, f"{_camel(operator.kind.lower())}Options")
-        if name is not None:
+        if name is not None and operator.options is not None:
             fields = {_camel(key): self.option(value) for key, value in operator.options.items()}
             union = "BuiltinOptions" if hasattr(tflite.BuiltinOptions, name) else "BuiltinOptions2"
             options = {

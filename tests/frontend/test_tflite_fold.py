@@ -36,7 +36,7 @@ def constants(kind: str, one: Case, letter: str) -> tuple[Graph, list[Tensor]] |
             continue
         named = given if given[:1] and isinstance(given[0], str) else (letter, given)
         values: NDArray[Any] = rng.integers(1, 9, named[1])
-        if DTYPES[named[0]] is np.bool_:
+        if named[0] == "b":
             values = values % 2
         grid = (0.05, 3 + 128 * (named[0] == "u")) if named[0] in "qu" else ((), 0)
         sources.append(graph.constant(np.array(values, DTYPES[named[0]]), *grid))

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""frontend/tflite_operators.py: what is not read of an operator's options is refused by name."""
+"""frontend/tflite_operators.py: every operator that is taken equals LiteRT with every option; what
+is not read of its options, and what is not taken, is refused by name."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +14,56 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
+import tflite as schema
+
+from loadstone.errors import UnsupportedError
 from loadstone.frontend.tflite_operators import OPERATORS, UNREAD, wrong_operator
 from loadstone.frontend.tflite_options import defaults
+from loadstone.graph.reference import run as computed
+from tests.frontend.tflite_cases import CASES, Case, drawn, model
 from tests.frontend.tflite_models import refusal
-from tests.tflite_builder import Graph
+from tests.imported import tflite_graph
+from tests.repeat import more
+from tests.tflite_builder import Graph, run
+
+#: Operators that LiteRT's reference kernels lack: compared with its optimised ones.
+OPTIMISED = ("CEIL", "ELU", "ROUND")
+#: Operators whose tests have files of their own: states, variables, composites.
+ELSEWHERE = {
+    "ASSIGN_VARIABLE",
+    "CALL_ONCE",
+    "READ_VARIABLE",
+    "STABLEHLO_COMPOSITE",
+    "SVDF",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM",
+    "VAR_HANDLE",
+}
+#: Operators that are not taken, where there is a kernel and a case of it: why.
+NOT_TAKEN = {
+    "BROADCAST_ARGS": "shapes that are computed: of constants it is folded by no rule",
+    "BUCKETIZE": "no network of the tests has it",
+    "CONV_3D_TRANSPOSE": "no network of the tests has it",
+    "LOCAL_RESPONSE_NORMALIZATION": "LiteRT's reference kernel leaves out a channel of the window",
+    "MATRIX_DIAG": "TVM's converter raises",
+    "MATRIX_SET_DIAG": "TVM's converter raises",
+    "RANGE": "its size is computed: of constants it is folded",
+    "RFFT2D": "complex numbers",
+    "SCATTER_ND": "TVM's converter raises",
+    "SEGMENT_SUM": "TVM's converter and LiteRT count segments otherwise",
+    "SPARSE_TO_DENSE": "TVM's converter raises",
+    "UNIQUE": "its size depends on its values",
+    "WHERE": "its size depends on its values",
+}
+#: Cases of operators that are taken which are not: (operator, option or types of tensors).
+REFUSED = {
+    ("STRIDED_SLICE", "offset"): "has offset = True, and only False is taken",
+    ("FAKE_QUANT", "narrow_range"): "has narrow_range = True, and only False is taken",
+}
+
+
+def is_refused(kind: str, one: Case) -> bool:
+    """By an option of REFUSED."""
+    return any((kind, name) in REFUSED and value for name, value in one.options.items())
 
 
 def typical(code: str) -> tuple[dict[str, Any], list[str | None], list[str]]:
@@ -78,3 +127,55 @@ def test_everything_is_looked_at_before_anything_is_converted() -> None:
     graph.operator("ADD", [y, x], [z], fused_activation_function=5)
     text = refusal(graph.save([z]))
     assert 'ADD (operator 1, output "t2"): it has fused_activation_function = SIGN_BIT' in text
+
+
+def pairs(kinds: Iterable[str]) -> list[Any]:
+    """Operator and type; `make test-all` alone tries types behind the first."""
+    found = []
+    for kind in kinds:
+        letters = list(dict.fromkeys("".join(one.types for one in CASES[kind])))
+        found += [
+            pytest.param(kind, letter, marks=() if letter == letters[0] else more)
+            for letter in letters
+        ]
+    return found
+
+
+@pytest.mark.parametrize(("kind", "letter"), pairs(set(CASES) & set(OPERATORS)))
+def test_an_operator_equals_litert(kind: str, letter: str) -> None:
+    """Integers are equal, and real numbers but for the last bits; every option that is taken."""
+    cases = [one for one in CASES[kind] if letter in one.types and not is_refused(kind, one)]
+    graph, outputs = model(kind, cases, letter)
+    model_ = graph.save(outputs)
+    values = drawn(graph, cases)
+    wanted = run(model_, values, reference=kind not in OPTIMISED)
+    for got, want, end in zip(computed(tflite_graph(model_), values), wanted, outputs, strict=True):
+        assert (got.dtype, got.shape) == (want.dtype, want.shape), end
+        if got.dtype == np.float32:
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(("kind", "option"), REFUSED)
+def test_an_option_that_is_not_taken_is_refused_by_name(kind: str, option: str) -> None:
+    cases = [one for one in CASES[kind] if one.options.get(option)]
+    graph, outputs = model(kind, cases, "f")
+    assert REFUSED[kind, option] in refusal(graph.save(outputs), UnsupportedError)
+
+
+def test_every_operator_of_the_schema_is_taken_or_refused() -> None:
+    """Each by its name; a new operator of the schema needs a line here or there."""
+    every = {name for name, number in vars(schema.BuiltinOperator).items() if name[0] != "_"}
+    assert set(OPERATORS) - set(CASES) == ELSEWHERE
+    assert set(CASES) - set(OPERATORS) == set(NOT_TAKEN)
+    for kind in sorted(every - set(OPERATORS) - {"CUSTOM", "PLACEHOLDER_FOR_GREATER_OP_CODES"}):
+        graph = Graph()
+        x, y = (make((2, 3), np.float32) for make in (graph.input, graph.tensor))
+        graph.operator(kind, [x], [y])
+        graph.operators[0] = replace(graph.operators[0], options=None)
+        text = refusal(graph.save([y]), UnsupportedError)
+        assert text == (
+            f'm.tflite: {kind} (operator 0, output "t1"): no importer for this operator; end the '
+            "model before it (--outputs in0) and compute it yourself"
+        )

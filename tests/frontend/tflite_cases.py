@@ -19,7 +19,7 @@ from tests.tflite_builder import Graph, Padding, Tensor
 
 __all__ = ["CASES", "DTYPES", "Case", "drawn", "model"]
 
-#: The letters that `types` of a case are written in.
+#: The letters that `types` of a case are written in; capitals are integers without a scale.
 DTYPES: dict[str, type[np.generic]] = {
     "f": np.float32,
     "q": np.int8,
@@ -28,6 +28,8 @@ DTYPES: dict[str, type[np.generic]] = {
     "l": np.int64,
     "h": np.int16,
     "b": np.bool_,
+    "Q": np.int8,
+    "U": np.uint8,
 }
 #: A tensor that the operator reads: a shape, of the case's type; a letter and a shape; a constant.
 Input = tuple[int, ...] | tuple[str, tuple[int, ...]] | NDArray[Any] | None
@@ -250,16 +252,10 @@ CASES: dict[str, list[Case]] = {
     ],
     "LOG_SOFTMAX": [case(M, to=M), case(X, to=X)],
     "CAST": [
-        case(X, to=[(letter, X)], types=types)
-        for letter, types in (
-            ("f", "ilqub"),
-            ("i", "flqub"),
-            ("l", "fiqu"),
-            ("b", "fi"),
-            ("q", "fi"),
-            ("u", "fi"),
-            ("h", "fi"),
-        )
+        case(X, to=[("f", X)], types="ilQUb"),
+        case(X, to=[("i", X)], types="flQUb"),
+        case(X, to=[("l", X)], types="fiQU"),
+        *[case(X, to=[(letter, X)], types="fi") for letter in "bQUh"],
     ],
     "PRELU": [
         case(X, weights(1, 1, 3), to=X),

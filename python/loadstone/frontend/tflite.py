@@ -25,6 +25,7 @@ from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.canonical import FLOAT
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.reading import STATES, WHOLE, Reading
+from loadstone.frontend.tflite_arrays import ARRAYS
 from loadstone.frontend.tflite_composite import decomposed
 from loadstone.frontend.tflite_converters import OWN
 from loadstone.frontend.tflite_cut import cut, cut_hint
@@ -37,6 +38,7 @@ from loadstone.frontend.tflite_file import (
     read,
 )
 from loadstone.frontend.tflite_fold import folded
+from loadstone.frontend.tflite_functions import FUNCTIONS
 from loadstone.frontend.tflite_kernels import OPERANDS
 from loadstone.frontend.tflite_operators import OPERATORS, wrong_operator
 from loadstone.frontend.tflite_prelu import prelu
@@ -60,6 +62,8 @@ _importer = tflite_importer()
 COPIED = "/copied"
 #: Operators that say themselves what they know, and give each tensor as the file has it.
 WHOLE_OPERATORS = {**STATEFUL, **DETECTION}
+#: Operators whose conversion is ours; TVM's converters do the others.
+CONVERTERS = {**OWN, **ARRAYS, **FUNCTIONS}
 #: Operators of any type to any type: a float input with an integer constant is no sign of dynamic
 #: range quantization.
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
@@ -124,7 +128,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             "QUANTIZE": self.convert_same,
             "DEQUANTIZE": self.convert_same,
             "PRELU": self.convert_slopes,
-            **{kind: partial(convert, self) for kind, convert in OWN.items()},
+            **{kind: partial(convert, self) for kind, convert in CONVERTERS.items()},
             **{kind: partial(convert, self) for kind, convert in WHOLE_OPERATORS.items()},
         }
         self.convert_map.update(own)

@@ -28,7 +28,7 @@ from loadstone.relax.compat import constant, is_constant, relax, shape
 if TYPE_CHECKING:
     from loadstone.relax.types import BlockBuilder, Expr
 
-__all__ = ["OWN", "Converter"]
+__all__ = ["OWN", "Converter", "axis_of", "constant_of", "target_of"]
 
 
 class Converter(Protocol):
@@ -49,7 +49,7 @@ class Converter(Protocol):
 
 def _to_shape(converter: Converter, op: TfliteTable) -> Expr:
     """RESHAPE, SQUEEZE, EXPAND_DIMS: the shape that the file gives the output."""
-    return relax.op.reshape(converter.real(0), _target(converter).shape)
+    return relax.op.reshape(converter.real(0), target_of(converter).shape)
 
 
 def _softmax(converter: Converter, op: TfliteTable) -> Expr:
@@ -79,7 +79,7 @@ def _dense(converter: Converter, op: TfliteTable) -> Expr:
     if len(converter.record.inputs) > 2 and converter.record.inputs[2] >= 0:
         out = relax.op.add(out, converter.real(2))
     out = converter.activated(out, options["fused_activation_function"])
-    target = _target(converter).shape
+    target = target_of(converter).shape
     return out if len(target) == 2 else relax.op.reshape(out, target)
 
 
@@ -99,7 +99,7 @@ def _batch_matmul(converter: Converter, op: TfliteTable) -> Expr:
             side = converter.bb.normalize(relax.op.permute_dims(side, axes))
             extents = shape(side) or ()
         sides.append(side if len(extents) > 2 else relax.op.reshape(side, (1, *extents)))
-    return relax.op.reshape(relax.op.matmul(*sides), _target(converter).shape)
+    return relax.op.reshape(relax.op.matmul(*sides), target_of(converter).shape)
 
 
 def _space_to_batch(converter: Converter, op: TfliteTable) -> Expr:
@@ -117,7 +117,7 @@ def _space_to_batch(converter: Converter, op: TfliteTable) -> Expr:
     rest = space[count:]
     order += range(1 + 2 * count, 1 + 2 * count + len(rest))
     blocks = relax.op.permute_dims(relax.op.reshape(padded, [*split, *rest]), order)
-    return relax.op.reshape(blocks, _target(converter).shape)
+    return relax.op.reshape(blocks, target_of(converter).shape)
 
 
 def _batch_to_space(converter: Converter, op: TfliteTable) -> Expr:
@@ -146,7 +146,7 @@ def _transpose_conv(converter: Converter, op: TfliteTable) -> Expr:
     options = converter.record.options
     strides = options["stride_h"], options["stride_w"]
     file, inputs = converter.file, converter.record.inputs
-    weights, target = file.tensors[inputs[1]], _target(converter)
+    weights, target = file.tensors[inputs[1]], target_of(converter)
     if weights.data is None or min(strides) < 1:
         raise UnsupportedError("its weights are no constant, or its stride is 0")
     source = converter.real(2)
@@ -231,75 +231,35 @@ def _of_channels(record: TensorRecord, count: int) -> tuple[NDArray[np.float32],
 
 def _two_constants(converter: Converter) -> list[Array]:
     """Inputs 1 and 2, which must be known: sizes of blocks, and a pair for each."""
-    records = [converter.file.tensors[index] for index in converter.record.inputs[1:3]]
-    for record in records:
-        if record.data is None:
-            raise UnsupportedError(
-                f'its argument "{record.name}" is computed by the model: only constants are '
-                "supported there"
-            )
-    block, pairs = (record.data.astype(np.int64) for record in records if record.data is not None)
+    block, pairs = (constant_of(converter, place).astype(np.int64) for place in (1, 2))
     if block.size < 1 or block.min() < 1 or pairs.shape != (block.size, 2) or pairs.min() < 0:
         raise UnsupportedError(f"its blocks {block.tolist()} and {pairs.tolist()} do not fit")
     return [block.reshape(-1), pairs]
 
 
-def _target(converter: Converter) -> TensorRecord:
+def constant_of(converter: Converter, position: int) -> Array:
+    """An input whose values are known. Raises UnsupportedError for one that is computed."""
+    record = converter.file.tensors[converter.record.inputs[position]]
+    if record.data is None:
+        raise UnsupportedError(
+            f'its argument "{record.name}" is computed by the model: only constants are '
+            "supported there"
+        )
+    return record.data
+
+
+def target_of(converter: Converter) -> TensorRecord:
+    """The tensor that the operator writes first."""
     return converter.file.tensors[converter.record.outputs[0]]
 
 
-def _split_v(converter: Converter, op: TfliteTable) -> Expr:
-    """SPLIT_V, also with a size of -1, what the others leave: the outputs say it."""
-    source, axis = converter.real(0), _axis(converter, 2)
-    tensors = converter.file.tensors
-    sizes = [tensors[index].shape[axis] for index in converter.record.outputs]
-    ends = np.cumsum(sizes).tolist()
-    parts = [
-        relax.op.strided_slice(source, [axis], [end - size], [end])
-        for end, size in zip(ends, sizes, strict=True)
-    ]
-    return relax.Tuple([converter.bb.emit(part) for part in parts])
-
-
-def _argmax(converter: Converter, op: TfliteTable) -> Expr:
-    """ARG_MAX, whose index is int64 or int32, as the file says."""
-    source, target = converter.real(0), _target(converter)
-    found = relax.op.argmax(source, axis=_axis(converter, 1), keepdims=False)
-    if target.dtype == "int64":
-        return found
-    return relax.op.astype(converter.bb.emit(found), target.dtype)
-
-
-def _axis(converter: Converter, position: int) -> int:
-    """An input that is one number, of the first input's axes."""
-    given = converter.file.tensors[converter.record.inputs[position]].data
-    if given is None:
-        raise UnsupportedError(f"input {position}, its axis, is computed: only a constant is known")
-    rank = len(converter.file.tensors[converter.record.inputs[0]].shape)
-    return int(np.asarray(given).reshape(-1)[0]) % rank
-
-
-def _gather(converter: Converter, op: TfliteTable) -> Expr:
-    """GATHER along an axis. TVM's importer looks at every element of the output, and overlooks
-    batch_dims."""
-    options = converter.record.options
-    if options["batch_dims"] != 0:
-        raise UnsupportedError(f"its batch_dims is {options['batch_dims']}: only 0 is done")
-    source, places = (converter.file.tensors[index] for index in converter.record.inputs)
-    rank = len(source.shape)
-    if not -rank <= options["axis"] < rank:
-        raise UnsupportedError(f"its axis is {options['axis']}: its input has {rank} axes")
-    axis = options["axis"] % rank
-    if places.data is None:
-        indices = relax.op.astype(converter.real(1), "int32")
-        return relax.op.take(converter.real(0), indices, axis=axis, mode="fast")
-    outside = places.data[(places.data < 0) | (places.data >= source.shape[axis])]
-    if outside.size:
-        raise UnsupportedError(
-            f"its index {outside.reshape(-1)[0]} is outside of axis {axis}, "
-            f"which has {source.shape[axis]} elements"
-        )
-    return relax.op.take(converter.real(0), constant(places.data), axis=axis, mode="fast")
+def axis_of(converter: Converter, position: int, data: int = 0) -> int:
+    """An input that is one number, of the axes of input `data`."""
+    given = int(constant_of(converter, position).reshape(-1)[0])
+    rank = len(converter.file.tensors[converter.record.inputs[data]].shape)
+    if not -rank <= given < rank:
+        raise UnsupportedError(f"its axis is {given}: its input has {rank} axes")
+    return given % rank
 
 
 #: Operator -> its conversion.
@@ -313,7 +273,4 @@ OWN: Mapping[str, Callable[[Converter, TfliteTable], Expr]] = {
     "SPACE_TO_BATCH_ND": _space_to_batch,
     "BATCH_TO_SPACE_ND": _batch_to_space,
     "TRANSPOSE_CONV": _transpose_conv,
-    "SPLIT_V": _split_v,
-    "ARG_MAX": _argmax,
-    "GATHER": _gather,
 }

@@ -57,7 +57,7 @@ def _binary(options: str, types: str, reads: str = "") -> Taken:
 
 
 def _compared(options: str) -> Taken:
-    return Taken(options, "", (2, 2), "fil", other=("bool",))
+    return Taken(options, "", (2, 2), "filb", other=("bool",))
 
 
 _WINDOW = "padding stride_w stride_h fused_activation_function"
@@ -173,7 +173,7 @@ OPERATORS: Mapping[str, Taken] = {
     "RSQRT": _unary(""),
     "SHAPE": _unary("ShapeOptions", types="filhb"),
     "POW": _binary("PowOptions", "f"),
-    "REDUCE_PROD": _REDUCER._replace(types="f"),
+    "REDUCE_PROD": _REDUCER,
     "REDUCE_MAX": _REDUCER,
     "REDUCE_MIN": _REDUCER,
     "REDUCE_ANY": _REDUCER._replace(types="b"),
@@ -195,6 +195,13 @@ OPERATORS: Mapping[str, Taken] = {
     "GATHER_ND": _binary("GatherNdOptions", "fil"),
     "RANK": _unary("RankOptions", types="filhb"),
     "REVERSE_SEQUENCE": Taken("ReverseSequenceOptions", "seq_dim batch_dim", (2, 2), "f"),
+    "RELU_0_TO_1": _unary(""),
+    "BITCAST": _unary("BitcastOptions", types="fi"),
+    "DILATE": Taken("DilateOptions", "", (3, 3), "f"),
+    "FAKE_QUANT": Taken("FakeQuantOptions", "min max num_bits", (1, 1), "f", True),
+    "DYNAMIC_UPDATE_SLICE": Taken("DynamicUpdateSliceOptions", "", (3, 3), "fil"),
+    "EMBEDDING_LOOKUP": Taken("", "", (2, 2), "f", data=1),
+    "L2_POOL_2D": Taken("Pool2DOptions", _POOL, (1, 1), "f", True),
     "HARD_SWISH": _unary("HardSwishOptions"),
     "BATCH_MATMUL": Taken("BatchMatMulOptions", "adj_x adj_y", (2, 2), "f"),
     "CUMSUM": Taken("CumsumOptions", "exclusive reverse", (2, 2), "fil"),
@@ -210,8 +217,8 @@ OPERATORS: Mapping[str, Taken] = {
     "RIGHT_SHIFT": _binary("RightShiftOptions", "i"),
     "ELU": _unary(""),
     "LEAKY_RELU": _unary("LeakyReluOptions", "alpha"),
-    "SQUARED_DIFFERENCE": _binary("SquaredDifferenceOptions", "f"),
-    "MIRROR_PAD": Taken("MirrorPadOptions", "mode", (2, 2), "fi"),
+    "SQUARED_DIFFERENCE": _binary("SquaredDifferenceOptions", "fi"),
+    "MIRROR_PAD": Taken("MirrorPadOptions", "mode", (2, 2), "fi", True),
     "ABS": _unary("AbsOptions", types="fi"),
     "CEIL": _unary(""),
     "ROUND": _unary(""),
@@ -247,7 +254,7 @@ _VALUES: Mapping[str, Sequence[Any]] = {
     "padding": (0, 1),
     "fused_activation_function": _CLAMPS,
     "weights_format": (0,),
-    "mode": (0,),
+    "mode": (0, 1),
     "diagonal_recurrent_tensors": (False,),
 }
 _ENUMERATIONS: Mapping[str, type] = {
