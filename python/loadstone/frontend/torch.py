@@ -32,7 +32,7 @@ from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.aten import OPERATORS, Build
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.reading import WHOLE, Reading
-from loadstone.frontend.torch_file import check_archive, pytorch, quietly
+from loadstone.frontend.torch_file import checked_archive, pytorch, quietly
 from loadstone.numerics import Array
 from loadstone.relax.compat import abandoning, constant, dtype, relax, shape
 
@@ -52,9 +52,8 @@ CHECKS = ("aten._assert", "aten.sym_constrain", "aten._check")
 
 
 def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
-    """The program in a .pt2 file as an IRModule. Pickled objects in it are refused, because they
-    could run code;
-    PyTorch still evaluates the text of symbolic shapes: read files of people you trust.
+    """The program in a .pt2 file as an IRModule. Nothing in it runs as code: pickled objects are
+    refused, and so is every text that PyTorch would evaluate and the exporter does not write.
 
     Raises ModelError for a damaged file, for weights without a program, and where PyTorch is
     missing.
@@ -64,14 +63,14 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
             f"{name}: a program of PyTorch has fixed sizes and is read whole: export it with the "
             "sizes and outputs that are wanted"
         )
-    check_archive(data, name)
+    checked = checked_archive(data, name)
     torch = pytorch(name)
     with quietly():
         try:
             importlib.import_module(
                 "torch.ao.quantization.fx._decomposed"
             )  # registers the operators of PT2E
-            program = torch.export.load(io.BytesIO(data))
+            program = torch.export.load(io.BytesIO(checked))
         except Exception as error:
             if "weights_only" in str(error):
                 raise ModelError(
