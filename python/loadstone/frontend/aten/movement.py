@@ -15,8 +15,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from loadstone.errors import UnsupportedError
-from loadstone.frontend.aten.build import Build, cast, extents, importer, literal, stored, taken
-from loadstone.relax.compat import dtype, relax
+from loadstone.frontend.aten.build import (
+    Build,
+    cast,
+    extents,
+    importer,
+    like,
+    literal,
+    stored,
+    taken,
+)
+from loadstone.relax.compat import dtype, is_constant, relax
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr
@@ -146,15 +155,27 @@ def _repeat(build: Build, x: Expr, repeats: Sequence[int]) -> Expr:
 
 @importer("aten.index_select")
 def _index_select(build: Build, x: Expr, dim: int, index: Expr) -> Expr:
-    """By stored indices: computed ones could lie outside."""
-    chosen = stored(index, "which elements it takes").reshape(-1)
-    return taken(build, x, chosen, dim % len(extents(x))) if extents(x) else x
+    """Computed places that lie outside, which PyTorch refuses when it runs, take the nearest."""
+    if not extents(x):
+        return x
+    return relax.op.take(x, index, axis=dim % len(extents(x)), mode="clip")
+
+
+@importer("aten.embedding", free=("padding_idx", "scale_grad_by_freq", "sparse"))
+def _embedding(build: Build, weight: Expr, indices: Expr) -> Expr:
+    return relax.op.take(weight, indices, axis=0, mode="clip")
 
 
 @importer("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def _index(build: Build, x: Expr, indices: Sequence[Expr | None]) -> Expr:
     """By stored indices of axes that follow each other: these become one axis."""
     places = [axis for axis, entry in enumerate(indices) if entry is not None]
+    if (
+        len(places) == 1
+        and not is_constant(indices[places[0]])
+        and dtype(indices[places[0]]) in ("int32", "int64")
+    ):
+        return _computed_index(build, x, indices[places[0]], places[0])
     arrays = [stored(indices[axis], "which elements it takes") for axis in places]
     if any(array.dtype == bool for array in arrays):
         raise UnsupportedError("it takes elements by a mask: use torch.where")
@@ -173,6 +194,14 @@ def _index(build: Build, x: Expr, indices: Sequence[Expr | None]) -> Expr:
         joined = (*extents(x)[:first], int(np.prod(sizes)), *extents(x)[last:])
         x = build.emit(relax.op.reshape(x, joined))
     return taken(build, x, flat, first)
+
+
+def _computed_index(build: Build, x: Expr, index: Expr, axis: int) -> Expr:
+    """Along one axis; negative ones count from its end."""
+    negative = build.emit(relax.op.less(index, like(index, 0)))
+    turned = build.emit(relax.op.add(index, like(index, extents(x)[axis])))
+    places = build.emit(relax.op.where(negative, turned, index))
+    return relax.op.take(x, places, axis=axis, mode="clip")
 
 
 @importer("aten.unfold")
