@@ -11,34 +11,39 @@ import pytest
 from loadstone.errors import DeviceError
 from loadstone.runtime import device
 from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import load_config
-from tests.sample_model import copy_model, dense_model
+from loadstone.vta.hw_config import HwConfig, load_config
+from tests.sample_model import copy_model
 
 pytestmark = pytest.mark.rung("3")
 
 
+def answer(page: mmap.mmap, config: HwConfig) -> None:
+    """A native page that says DONE whatever it is asked."""
+    for at, value in {0x00: 0x3153444C, 0x04: 1, 0x08: config.config_hash, 0x14: 3}.items():
+        page[at : at + 4] = value.to_bytes(4, "little")
+
+
 def test_a_board_through_devmem(tmp_path: Path) -> None:
     """A file stands for physical memory: registers at 0, DMA memory at 64 KiB."""
-    config = load_config("vta-pynq")
+    config = load_config("vtaq-1x16x16")
     path = tmp_path / "mem"
     path.write_bytes(bytes(1 << 20))
     board = ffi.new("lds_linux *")
     status = lib().lds_linux_open_devmem(
-        board, str(path).encode(), 0, 0x4000, 1 << 16, (1 << 20) - (1 << 16), 0x2000_0000
+        board, str(path).encode(), 0, 0x1000, 1 << 16, (1 << 20) - (1 << 16), 0x2000_0000
     )
     assert status == 0, ffi.string(board.message)
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
-        memory[0x2018] = 1  # COMPUTE_DONE
+        answer(memory, config)
         dev = device.OpenedDevice("null", "", config)
         dev._handle = device.Handle(ffi.new("lds_device *"), None)
-        block = lib().lds_registers_named(b"vta-hls")
+        block = lib().lds_registers_named(b"native")
         assert lib().lds_device_open(dev._handle.device, ffi.addressof(board, "hal"), block, 0) == 0
-        with dev.load(dense_model(config).artifact) as session:
+        with dev.load(copy_model(config)) as session:
             session.execute()
-            stream = int.from_bytes(memory[0x18:0x1C], "little") - 0x2000_0000
-            assert memory[0x0000] == 1
-            assert memory[0x1000] == 0x81
-            assert memory[stream : stream + 16] != bytes(16)
+            stream = int.from_bytes(memory[0x30:0x34], "little") - 0x2000_0000
+            assert memory[0x10] == 1  # CTRL: START
+            assert memory[stream : stream + 16] == copy_model(config).programs[0].instructions[:16]
     lib().lds_linux_close(board)
 
 
@@ -61,8 +66,7 @@ def test_a_board_through_uio(tmp_path: Path) -> None:
     status = lib().lds_linux_open_uio(board, names[0], 0x1000, ffi.NULL, 0, names[1])
     assert status == 0, ffi.string(board.message)
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
-        for at, value in {0x00: 0x3153444C, 0x04: 1, 0x08: config.config_hash, 0x14: 3}.items():
-            memory[at : at + 4] = value.to_bytes(4, "little")
+        answer(memory, config)
         dev = device.OpenedDevice("null", "", config)
         dev._handle = device.Handle(ffi.new("lds_device *"), None)
         block = lib().lds_registers_named(b"native")
@@ -100,8 +104,7 @@ def test_a_board_with_u_dma_buf(tmp_path: Path) -> None:
     (sysfs / "u-dma-buf/udmabuf0/phys_addr").write_text("0x0000000030000000\n")
     assert lib().lds_linux_open_uio(board, *arguments) == 0, ffi.string(board.message)
     with uio.open("r+b") as file, mmap.mmap(file.fileno(), 0) as registers:
-        for at, value in {0x00: 0x3153444C, 0x04: 1, 0x08: config.config_hash, 0x14: 3}.items():
-            registers[at : at + 4] = value.to_bytes(4, "little")
+        answer(registers, config)
         dev = device.OpenedDevice("null", "", config)
         dev._handle = device.Handle(ffi.new("lds_device *"), None)
         assert (
