@@ -62,6 +62,7 @@ void lds_baremetal_hal(lds_baremetal *board, lds_hal *out) {
   out->irq_ack = interrupts ? irq_ack : NULL;
   out->now_ns = now_ns;
   out->hw_reset = board->reset != NULL ? hw_reset : NULL;
+  out->rest = NULL;
   board->interrupted = 0;
   if (interrupts) board->irq_enable(1);
 }

@@ -10,7 +10,7 @@
 #include "lds_isa.h"
 #include "session.h"
 
-enum { SETTLE_NS = 10 * 1000 * 1000, REST_NS = 2000 * 1000 * 1000, SLICES = 8 };
+enum { SETTLE_NS = 10 * 1000 * 1000, REST_NS = 2000 * 1000 * 1000, LONGEST_REST_NS = 10 * 1000 * 1000, SLICES = 8 };
 
 static uint64_t now(const lds_session *s) { return s->device->hal->now_ns(s->device->hal->ctx); }
 
@@ -23,15 +23,25 @@ static uint32_t look(lds_device *device, lds_device_state *state) {
   return state->state;
 }
 
+/* Between two looks at a device: a program that took so long already is looked at an eighth of that later, which is little to lose. */
+static void rest(const lds_hal *hal, uint64_t passed_ns, uint64_t left_ns) {
+  uint64_t ns = passed_ns / SLICES;
+  if (ns > LONGEST_REST_NS) ns = LONGEST_REST_NS;
+  if (ns > left_ns) ns = left_ns;
+  if (hal->rest != NULL) hal->rest(hal->ctx, ns);
+}
+
 /* Waits for the device to stop running. */
 static int settles(lds_device *device, uint64_t within_ns) {
   const lds_hal *hal = device->hal;
   const uint64_t begin = hal->now_ns(hal->ctx);
   lds_device_state state;
-  do {
-    if (look(device, &state) != LDS_STATE_RUNNING) return 1;
-  } while (hal->now_ns(hal->ctx) - begin < within_ns);
-  return 0;
+  while (look(device, &state) == LDS_STATE_RUNNING) {
+    const uint64_t passed = hal->now_ns(hal->ctx) - begin;
+    if (passed >= within_ns) return 0;
+    rest(hal, passed, within_ns - passed);
+  }
+  return 1;
 }
 
 static int stopped(lds_device *device, int how) {
@@ -107,7 +117,7 @@ static void fault_at(lds_session *s, uint32_t instruction) {
 static void watch(lds_session *s, lds_device *device) {
   s->running = device;
   s->progress = 0;
-  s->progress_ns = now(s);
+  s->progress_ns = s->started_ns = now(s);
 }
 
 void lds_submit(lds_session *s, uint32_t index) {
@@ -199,7 +209,11 @@ static int poll(lds_session *s, uint64_t until_ns) {
     s->progress_ns = time;
   }
   if (time - s->progress_ns >= s->config.hang_ns) return hung(s, &state);
-  if (time >= until_ns || hal->irq_wait == NULL || (s->running->registers->flags & LDS_BLOCK_NO_IRQ) != 0) return LDS_BUSY;
+  if (time >= until_ns) return LDS_BUSY;
+  if (hal->irq_wait == NULL || (s->running->registers->flags & LDS_BLOCK_NO_IRQ) != 0) {
+    rest(hal, time - s->started_ns, until_ns - time);
+    return LDS_BUSY;
+  }
   slice = s->config.hang_ns / SLICES; /* an interrupt may be lost: look again before long */
   if (slice > until_ns - time) slice = until_ns - time;
   return hal->irq_wait(hal->ctx, slice) < LDS_HAL_TIMEOUT ? LDS_ERR_HAL : LDS_BUSY;

@@ -31,6 +31,7 @@ struct lds_session {
   uint32_t next; /* behind those that are in flight, `step` the first of them */
   uint32_t progress;
   uint64_t progress_ns; /* when the device last moved */
+  uint64_t started_ns;  /* when it was first waited for */
   lds_counters counters;
   lds_fault fault;
 };

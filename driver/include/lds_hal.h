@@ -81,6 +81,8 @@ typedef struct lds_hal {
 
   uint64_t (*now_ns)(void *ctx); /* a clock that never goes back */
   int (*hw_reset)(void *ctx);    /* resets the device from outside; NULL: the board cannot */
+  /* Between two looks at a device that is polled: gives the processor away, for at most `ns`. NULL: the runtime spins. */
+  void (*rest)(void *ctx, uint64_t ns);
 } lds_hal;
 
 /* One program for the device. Regions that are not used have size 0. */
