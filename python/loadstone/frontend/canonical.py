@@ -388,6 +388,8 @@ class _Canonical(Rewriter):
 
     def finish(self, output: Expr) -> Expr:
         """The results keep the names of the model file."""
+        if is_constant(output):
+            return output
         self.name = output.name
         real = self.closed(self.env[output])
         return (

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Segment
 from loadstone.backend.scope import apply_passes, patterns_of, refusal
 from loadstone.errors import LoadstoneError, UnsupportedError
-from loadstone.graph import Graph, Host, Operator
+from loadstone.graph import Graph, Host, Operator, Reshape
 from loadstone.numerics import Array
 from loadstone.partition.composites import with_composites
 from loadstone.partition.dataflow import Dataflow
@@ -314,6 +314,11 @@ class _Chooser:
             return Refusal(
                 f"no int8 form of {', '.join(operator.operators)}",
                 "a form in loadstone.partition.patterns",
+            )
+        if isinstance(operator, Reshape) and operator.input.shape == operator.output.shape:
+            return Refusal(
+                "it copies what is an input, an output or a constant already",
+                "a model without this output",
             )
         return Refusal(
             f"the device has no {operator.kind}", "a pattern and a schedule for it in the back end"

@@ -4,7 +4,8 @@ Host operators.
 
 In:   an IRModule with composite functions; the operators that these stand for, by the names of
       their roots.
-Out:  Graph, in the order of the module; the tensor of each of its variables.
+Out:  Graph, in the order of the module; the tensor of each of its variables. What depends on no
+      input is computed now: it is a constant of the graph.
 Next: partition/eager.py, which alone imports it, says who runs each operator; how a module reads as
       a graph is another idea than who takes what.
 """
@@ -12,16 +13,19 @@ Next: partition/eager.py, which alone imports it, says who runs each operator; h
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError, UnsupportedError
-from loadstone.graph import Graph, Host, Operator, Tensor
+from loadstone.graph import Graph, Host, Operator, Reshape, Tensor
+from loadstone.graph.reference import run_operator
 from loadstone.partition.patterns import Reader
 from loadstone.partition.relax_parts import extracted, variables
 from loadstone.relax.compat import (
     bindings,
     codegen_of,
     dtype,
+    is_constant,
     name_of,
     op_name,
     relax,
@@ -29,6 +33,8 @@ from loadstone.relax.compat import (
     shape,
     tvm,
 )
+from loadstone.relax.compat import value as value_of
+from loadstone.relax.rewriter import fresh_name
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, IRModule, Var
@@ -74,10 +80,10 @@ class FusedGraph:
             )  # first: these name the tensors that the composite reads
             operator = self._composite(value)
             self._keep(variable, operator.output)
-            self.operators.append(operator)
             self.built.add(operator)
+            self._add(operator)
         self._flush(pending, {variable for variable, _ in pending})
-        outputs = tuple(self._tensor(variable) for variable in result(self.function))
+        outputs = self._outputs({tensor.name for tensor in inputs})
         used = {tensor.name for operator in self.operators for tensor in operator.inputs}
         constants = {name: array for name, array in self.reader.constants.items() if name in used}
         return Graph(
@@ -99,6 +105,40 @@ class FusedGraph:
         quantization = next((entry for old, entry in known if old.name == variable.name), None)
         self._keep(variable, Tensor(variable.name, extents, dtype(variable), quantization))
         return self.tensors[variable]
+
+    def _add(self, operator: Operator) -> None:
+        """Behind the others; one that reads no more than constants is computed now."""
+        known = self.reader.constants
+        if operator.inputs and not all(tensor.name in known for tensor in operator.inputs):
+            self.operators.append(operator)
+            return
+        made = run_operator(operator, [known[tensor.name] for tensor in operator.inputs])
+        known.update(
+            (tensor.name, array) for tensor, array in zip(operator.outputs, made, strict=True)
+        )
+
+    def _outputs(self, fixed: Set[str]) -> tuple[Tensor, ...]:
+        """Of the network, each with memory of its own: what is an input, a constant or an output
+        already is copied. fixed: names of inputs."""
+        taken, outputs = set(fixed), list[Tensor]()
+        for variable in result(self.function):
+            tensor = self._stored(variable) if is_constant(variable) else self._tensor(variable)
+            if tensor.name in taken or tensor.name in self.reader.constants:
+                copied = replace(tensor, name=fresh_name(f"{tensor.name}/copy", self.names))
+                self.operators.append(
+                    Reshape(name=copied.name, inputs=(tensor,), outputs=(copied,))
+                )
+                tensor = copied
+            taken.add(tensor.name)
+            outputs.append(tensor)
+        return tuple(outputs)
+
+    def _stored(self, constant: Expr) -> Tensor:
+        """A result that stands in the module as a constant."""
+        array = value_of(constant)
+        name = fresh_name(f"{self.name}/constant", self.names)
+        self.reader.constants[name] = array
+        return Tensor(name, array.shape, array.dtype.name)
 
     def _is_composite(self, value: Expr) -> bool:
         return (
@@ -161,7 +201,7 @@ class FusedGraph:
         names = tuple(
             dict.fromkeys(codegen_of(self.fused, value) or op_name(value) for value in calls)
         )
-        self.operators.append(
+        self._add(
             Host(
                 name=outputs[0].name,
                 inputs=tuple(self._tensor(variable) for variable in sources),

@@ -262,7 +262,8 @@ def bindings(function: RelaxFunction) -> Iterator[tuple[relax.Var, Expr]]:
 
 
 def result(function: RelaxFunction) -> tuple[relax.Var, ...]:
-    """The variables that the function returns, under the names that they were first bound to."""
+    """The variables that the function returns, under the names that they were first bound to; a
+    result that is a constant is one."""
     bound = dict(bindings(function))
 
     def first(variable: relax.Var) -> relax.Var:

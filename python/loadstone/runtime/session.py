@@ -295,7 +295,10 @@ class Session:
                 f"{len(inputs)} inputs were given, the model has {len(tensors)}: "
                 f"{', '.join(t.name for t in tensors)}"
             )
-        arrays = [np.asarray(a) for a in inputs]
+        arrays = [
+            array[:, None] if array.ndim == 1 == tensor.elements else array  # a number each
+            for tensor, array in zip(tensors, map(np.asarray, inputs), strict=True)
+        ]
         for tensor, array in zip(tensors, arrays, strict=True):
             shape = _sample_shape(tensor, self.artifact.samples)
             if array.shape[1:] != shape or array.dtype != tensor.dtype.numpy:

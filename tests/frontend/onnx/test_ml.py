@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""frontend/onnx_ml.py: scikit-learn's networks, as skl2onnx exports them, give ONNX Runtime's
+"""frontend/onnx/ml.py: scikit-learn's networks, as skl2onnx exports them, give ONNX Runtime's
 labels and chances in C; what has no number is refused with the remedy."""
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's LSTM, GRU and RNN.
 
-In:   a node's inputs as Relax expressions, and its attributes.
+In:   a OnnxNode.
 Out:  its outputs: Y (T, directions, B, H), Y_h and, of an LSTM, Y_c (directions, B, H).
-Next: onnx.py, in place of TVM's importer, which has none of them.
+Next: importer.py binds them.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loadstone.errors import UnsupportedError
-from loadstone.frontend.recurrent import Emit, Gates, States, gates_of, unrolled
+from loadstone.frontend.onnx.node import OnnxNode
+from loadstone.frontend.onnx.table import converter
+from loadstone.frontend.recurrent import Gates, States, gates_of, unrolled
 from loadstone.numerics import Array
 from loadstone.relax.compat import is_constant, relax, shape, value
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr
 
-__all__ = ["RECURRENT", "recurrent"]
+__all__: list[str] = []
 
 #: Kind, and where the gates of recurrent.py stand among ONNX's: i o f c; z r h.
-RECURRENT: Mapping[str, tuple[str, tuple[int, ...]]] = {
+_KINDS: Mapping[str, tuple[str, tuple[int, ...]]] = {
     "LSTM": ("lstm", (0, 2, 3, 1)),
     "GRU": ("gru", (1, 0, 2)),
     "RNN": ("rnn", (0,)),
@@ -33,25 +34,42 @@ RECURRENT: Mapping[str, tuple[str, tuple[int, ...]]] = {
 _ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 
 
-def recurrent(
-    op_name: str, inputs: Sequence[Expr | None], attributes: Mapping[str, Any], emit: Emit
-) -> Expr:
-    """A tuple. Raises UnsupportedError for what is not unrolled."""
-    return _Layer(op_name, inputs, attributes, emit).outputs()
+_SHARED = "activations activation_alpha activation_beta clip direction hidden_size layout "
+
+
+@converter("RNN", attributes=_SHARED, inputs=6, outputs=2, constants=(1, 2, 3))
+@converter(
+    "GRU",
+    attributes=_SHARED + "linear_before_reset",
+    inputs=6,
+    outputs=2,
+    constants=(1, 2, 3),
+)
+@converter("LSTM", attributes=_SHARED + "input_forget", inputs=8, outputs=3, constants=(1, 2, 3))
+def _recurrent(node: OnnxNode) -> list[Expr]:
+    return _Layer(node).outputs()
 
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    op_name: str
-    inputs: Sequence[Expr | None]
-    attributes: Mapping[str, Any]
-    emit: Emit
+    node: OnnxNode
+
+    @property
+    def op_name(self) -> str:
+        return self.node.op_type
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        return self.node.attributes
+
+    def emit(self, expr: Expr) -> Expr:
+        return self.node.emit(expr)
 
     def input(self, index: int) -> Expr | None:
-        return self.inputs[index] if index < len(self.inputs) else None
+        return self.node.input(index)
 
-    def outputs(self) -> Expr:
-        direction = self.attributes.get("direction", b"forward").decode()
+    def outputs(self) -> list[Expr]:
+        direction = self.attributes["direction"]
         reverse = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
         self.check(len(reverse))
         x = self.input(0)
@@ -72,11 +90,11 @@ class _Layer:
                 self.emit(relax.op.permute_dims(r, order))
                 for r, order in zip(results, orders, strict=False)
             ]
-        return relax.Tuple(results)
+        return results
 
     def check(self, directions: int) -> None:
         wrong = ""
-        activations = [entry.decode() for entry in self.attributes.get("activations", ())]
+        activations = list(self.attributes.get("activations", ()))
         plain = _ACTIVATIONS[self.op_name] * directions
         relus = ["Relu"] * directions if self.op_name == "RNN" else plain
         if activations not in ([], plain, relus):
@@ -89,10 +107,10 @@ class _Layer:
             wrong = "peepholes"
         elif self.input(4) is not None and not self.whole_sequences():
             wrong = "sequences that end before the others (sequence_lens)"
-        elif any(not is_constant(self.input(index)) for index in (1, 2)):
-            wrong = "weights that are computed"
+        elif self.attributes.get("activation_alpha") or self.attributes.get("activation_beta"):
+            wrong = "numbers for its activations"
         if wrong:
-            raise UnsupportedError(f"{self.op_name} with {wrong}")
+            raise self.node.refusal(f"it has {wrong}", "export it with the usual cell")
 
     def whole_sequences(self) -> bool:
         lengths, extents = self.input(4), shape(self.input(0))
@@ -101,12 +119,12 @@ class _Layer:
         return bool(np.all(value(lengths) == extents[1 if self.attributes.get("layout", 0) else 0]))
 
     def gates(self, direction: int) -> Gates:
-        kind, order = RECURRENT[self.op_name]
+        kind, order = _KINDS[self.op_name]
         weights, state = (value(self.input(index))[direction] for index in (1, 2))
         bias = np.zeros(2 * len(weights), np.float32)
         given: Array = value(self.input(3))[direction] if is_constant(self.input(3)) else bias
         halves = np.split(given, 2)
-        relu = b"Relu" in self.attributes.get("activations", ())
+        relu = "Relu" in self.attributes.get("activations", ())
         return gates_of(
             kind,
             (weights, state, *halves),

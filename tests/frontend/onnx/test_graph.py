@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""frontend/onnx_graph.py: external tensors, open sizes, cuts, shapes that are computed."""
+"""frontend/onnx/graph.py, folding.py: external tensors, open sizes, cuts, computed shapes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from loadstone.errors import LoadstoneError
 from loadstone.frontend import import_model
-from loadstone.frontend.onnx_graph import fold_shapes
+from loadstone.frontend.onnx.folding import fold
 from loadstone.frontend.reading import Reading
 from loadstone.relax.compat import shape
 from loadstone.relax.saved import run_module
@@ -117,7 +117,7 @@ def halves() -> tuple[bytes, str]:
 
 def test_shapes_that_are_computed_become_constants(tmp_path: Path) -> None:
     data, _ = halves()
-    folded = fold_shapes(onnx.load_model_from_string(data))
+    folded = fold(onnx.load_model_from_string(data), lambda _: True)
     assert [node.op_type for node in folded.graph.node] == ["Relu", "Slice"]
     (tmp_path / "m.onnx").write_bytes(data)
     x = np.random.default_rng(0).normal(0, 1, (1, 8, 4)).astype(np.float32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""frontend/onnx.py: operators between QuantizeLinear and DequantizeLinear equal ONNX Runtime."""
+"""frontend/onnx/: operators between QuantizeLinear and DequantizeLinear equal ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 
 
 from loadstone import graph as g
-from loadstone.frontend.onnx import from_bytes
 from loadstone.graph.reference import run as run_graph
 from tests.draw import Random
-from tests.frontend.onnx_models import kinds
+from tests.frontend.onnx.models import kinds
 from tests.imported import check_same, onnx_graph
 from tests.onnx_builder import Graph, run
 
@@ -147,19 +146,6 @@ def test_weights_that_a_tool_left_in_float_are_quantized(dtype: Any, *, many: bo
     assert kinds(made) == ["dense"]
     data = draw.int8(1, 6)
     check_same(made, [data], run(model, [data]))
-
-
-def test_an_operator_that_the_importer_writes_in_tensor_ir_comes_along() -> None:
-    graph = Graph()
-    x = graph.input((1, 2, 4, 5), np.int8)
-    padded = graph.node(
-        "Pad",
-        graph.dequantize(x, 0.1, 2),
-        graph.constant(np.array([0, 0, 1, 0, 0, 0, 0, 2])),
-        mode="reflect",
-    )
-    module = from_bytes(graph.save([(graph.quantize(padded, 0.1, 2), np.int8)]), "m.onnx")
-    assert sorted(variable.name_hint for variable in module.functions) == ["main", "mirror_pad"]
 
 
 @pytest.mark.parametrize("scale", [0.3, 0.45], ids=["the same scale", "another scale"])

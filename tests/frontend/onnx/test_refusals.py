@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""frontend/onnx.py: what cannot be read is refused in one line that names it."""
+"""frontend/onnx/importer.py: what cannot be read is refused in one line that names it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import onnx
 
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.onnx import from_bytes
-from tests.frontend.onnx_models import operands, refusal
+from tests.frontend.onnx.models import operands, refusal
 from tests.onnx_builder import Graph
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""frontend/onnx_recurrent.py: what is not unrolled is named. (What is: test_recurrent.py.)"""
+"""frontend/onnx/operators/recurrent.py: what is not unrolled is named (see test_recurrent.py)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def refused(kind: str, **attributes: Any) -> str:
 @pytest.mark.parametrize(
     ("kind", "attributes", "message"),
     [
-        ("LSTM", {"clip": 3.0}, "LSTM with clip"),
-        ("LSTM", {"input_forget": 1}, "LSTM with input_forget"),
-        ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, "GRU with activations HardSigmoid, Tanh"),
+        ("LSTM", {"clip": 3.0}, "it has clip"),
+        ("LSTM", {"input_forget": 1}, "it has input_forget"),
+        ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, "it has activations HardSigmoid, Tanh"),
     ],
 )
 def test_what_is_not_unrolled_is_named(kind: str, attributes: Any, message: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""frontend/qoperator.py: ONNX's operators on integers, and com.microsoft's, equal ONNX Runtime."""
+"""frontend/onnx/qoperator.py: operators on integers, also com.microsoft's, equal ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from loadstone import graph as g
 from loadstone.errors import UnsupportedError
 from loadstone.numerics import Rounding
 from tests.draw import Random
-from tests.frontend.onnx_models import kinds, operands
+from tests.frontend.onnx.models import kinds, operands
 from tests.imported import check_same, onnx_graph
 from tests.onnx_builder import Graph, run
 

@@ -5,7 +5,7 @@ float operator, QuantizeLinear.
 In:   an ONNX graph with QLinear* operators, of the standard or of com.microsoft; others pass
       unchanged.
 Out:  the same graph without them (changed in place).
-Next: onnx.py imports it.
+Next: table.py checks and importer.py converts it.
 
 Both forms mean the same numbers (docs/numerics.md, float32), and one form is enough for everything
 that follows.

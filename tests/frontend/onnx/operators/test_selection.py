@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""frontend/onnx_selection.py: TopK gives ONNX Runtime's values and places, in C."""
+"""frontend/onnx/operators/selection.py: TopK gives ONNX Runtime's values and places, in C."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_values_and_places_of_every_kind(tmp_path: Path) -> None:
 def test_none_of_an_axis_is_one_line() -> None:
     graph = Graph()
     found = top_k(graph, graph.input(SHAPE, np.float32), 0)
-    with pytest.raises(UnsupportedError, match="its k is 0: 1 to 9 of axis 2"):
+    with pytest.raises(UnsupportedError, match="its k is 0, and 1 to 9 of axis 2"):
         from_bytes(graph.save([(found[1], np.int64)], [(1, 6, 0)]), "m.onnx")
 
 

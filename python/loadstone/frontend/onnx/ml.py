@@ -4,7 +4,7 @@ matrix.
 
 In:   a model that may hold ArrayFeatureExtractor and ZipMap of the domain ai.onnx.ml.
 Out:  the same with Gather, and with the matrix that a ZipMap reads in place of its dictionaries.
-Next: onnx.py fixes sizes, checks and imports it.
+Next: folding.py, with sizes fixed by graph.py.
 """
 
 from __future__ import annotations

@@ -1,40 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """An ONNX model before it is imported: tensors from other files, sizes, the part that is wanted,
-and what can be computed now.
+functions that the file defines.
 
 In:   the bytes of an .onnx file, a Reading.
-Out:  a model in one piece, its inputs' sizes fixed, shapes that were computed from fixed ones as
-      constants.
-Next: onnx.py checks and imports it.
+Out:  a model in one piece, its inputs' sizes fixed.
+Next: folding.py computes what can be computed now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 import onnx
-import onnx.reference
+import onnx.inliner
 import onnx.utils
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import one_line
 from loadstone.frontend.reading import Reading
-from loadstone.numerics import Array
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto
+    from onnx import ModelProto
 
-__all__ = ["fold_shapes", "input_shapes", "read"]
-
-#: What makes a number of a shape, or of nothing: a model without them has nothing to be folded.
-_MAKES_NUMBERS = ("Shape", "Size", "Range", "ConstantOfShape", "NonZero")
-#: These keep their meaning: weights stay integers with a scale.
-_KEPT = ("QuantizeLinear", "DequantizeLinear", "If", "Loop", "Scan")
-_MOST_ELEMENTS = 1 << 20
-_ROUNDS = 32
+__all__ = ["input_shapes", "read"]
 
 
 def read(data: bytes, name: str, reading: Reading) -> ModelProto:
@@ -46,6 +36,8 @@ def read(data: bytes, name: str, reading: Reading) -> ModelProto:
     outside = [t for t in _tensors(model) if t.data_location == onnx.TensorProto.EXTERNAL]
     if outside:
         _load_external(model, outside[0], name, reading)
+    if model.functions:
+        model = onnx.inliner.inline_local_functions(model)
     return _part(model, name, reading) if reading.inputs or reading.outputs else model
 
 
@@ -146,108 +138,3 @@ def _open_size(
         f'{name}: input "{entry.name}" is ({", ".join(texts)}), and dimension {axis} is '
         f"open: say its size, --shape {entry.name}={example}"
     )
-
-
-def fold_shapes(model: ModelProto) -> ModelProto:
-    """Numbers that are computed from shapes and constants become constants; what cannot be computed
-    stays as it is."""
-    if not any(node.op_type in _MAKES_NUMBERS for node in model.graph.node):
-        return model
-    for entry in (*model.graph.value_info, *model.graph.output):
-        entry.type.tensor_type.ClearField("shape")  # of open sizes; inferred anew
-    del model.graph.value_info[:]
-    for _ in range(_ROUNDS):
-        try:
-            model = onnx.shape_inference.infer_shapes(model, data_prop=True)
-        except Exception:
-            return model
-        if not _fold_once(model):
-            break
-    return model
-
-
-def _fold_once(model: ModelProto) -> bool:
-    """Whether a node became a constant."""
-    graph = model.graph
-    constants = {t.name: t for t in graph.initializer}
-    shapes = _static_shapes(graph)
-    left, folded = [], False
-    for node in graph.node:
-        made = _computed(node, constants, shapes, model)
-        if made is None:
-            left.append(node)
-            continue
-        for output, value in zip(node.output, made, strict=True):
-            constants[output] = onnx.numpy_helper.from_array(np.asarray(value), output)
-            graph.initializer.append(constants[output])
-        folded = folded or node.op_type != "Constant"
-    kept = _read(left, {entry.name for entry in graph.output})
-    del graph.node[:]
-    graph.node.extend(kept)
-    return folded
-
-
-def _static_shapes(graph: GraphProto) -> dict[str, list[int]]:
-    known = {}
-    for entry in (*graph.input, *graph.value_info, *graph.output):
-        tensor = entry.type.tensor_type
-        if tensor.HasField("shape") and all(d.dim_value > 0 for d in tensor.shape.dim):
-            known[entry.name] = [int(d.dim_value) for d in tensor.shape.dim]
-    known |= {t.name: list(t.dims) for t in graph.initializer}
-    return known
-
-
-def _computed(
-    node: NodeProto,
-    constants: Mapping[str, onnx.TensorProto],
-    shapes: Mapping[str, list[int]],
-    model: ModelProto,
-) -> Sequence[Array] | None:
-    """What a node of constants gives; None for one that cannot be computed now."""
-    if node.op_type in _KEPT or node.domain not in ("", "ai.onnx"):
-        return None
-    if node.op_type == "Shape" and node.input[0] in shapes:
-        return [_sliced(node, np.array(shapes[node.input[0]], np.int64))]
-    read = [entry for entry in node.input if entry]
-    if any(entry not in constants for entry in read):
-        return None
-    given = {entry: onnx.numpy_helper.to_array(constants[entry]) for entry in read}
-    if any(value.size > _MOST_ELEMENTS for value in given.values()):
-        return None
-    try:
-        made = _evaluated(node, given, model)
-    except Exception:
-        return None
-    return made if all(np.asarray(v).size <= _MOST_ELEMENTS for v in made) else None
-
-
-def _evaluated(node: NodeProto, given: Mapping[str, Array], model: ModelProto) -> list[Array]:
-    """One node alone, by ONNX's own definition. given: of any shape."""
-    inputs = [
-        onnx.helper.make_tensor_value_info(
-            entry, onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
-        )
-        for entry, value in given.items()
-    ]
-    outputs = [onnx.helper.make_empty_tensor_value_info(entry) for entry in node.output]
-    graph = onnx.helper.make_graph([node], "one", inputs, outputs)
-    alone = onnx.helper.make_model(graph, opset_imports=model.opset_import)
-    return list(onnx.reference.ReferenceEvaluator(alone).run(None, dict(given)))
-
-
-def _sliced(node: NodeProto, sizes: Array) -> Array:
-    """Shape's own start and end."""
-    bounds = {a.name: a.i for a in node.attribute}
-    return sizes[slice(bounds.get("start", 0), bounds.get("end", len(sizes)))]
-
-
-def _read(nodes: Sequence[NodeProto], outputs: set[str]) -> list[NodeProto]:
-    """Without those that nothing reads any more."""
-    wanted, kept = set(outputs), []
-    for node in reversed(nodes):
-        if wanted.intersection(node.output):
-            wanted |= set(node.input)
-            for attribute in node.attribute:
-                wanted |= {e for n in attribute.g.node for e in n.input}
-            kept.append(node)
-    return kept[::-1]
