@@ -172,6 +172,7 @@ typedef struct lds_device {
   const lds_hal *hal;
   const lds_register_block *registers;
   uint32_t config_hash;
+  uint32_t seen;    /* of the program that runs: lds_device_state.seen */
   int32_t dead;     /* it hung and did not come back so far */
   uint32_t claimed; /* 1: a session runs */
 } lds_device;
