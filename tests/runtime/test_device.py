@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ from loadstone.runtime import device
 from loadstone.vta.device_file import read_builtin
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.spec import Capability
-from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model
+from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model, endless_model
 
 X = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
 
@@ -225,3 +227,83 @@ def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
     custom = dataclasses.replace(load_config("vtaq-tiny"), uop_depth=100)
     with device.open() as dev, pytest.raises(ConfigError, match="which is not built in"):
         dev.load(copy_model(custom))
+
+
+def test_a_session_in_two_threads_is_refused_not_wrong() -> None:
+    """Both would write the one input, and each read what the other's run left."""
+    model = dense_model(load_config("vtaq-1x16x16")).artifact
+    shape = model.tensors[model.inputs[0]].shape
+    drawn = np.random.default_rng(4).integers(-128, 128, (2, 200, *shape)).astype(np.int8)
+    with device.open() as dev, dev.load(model) as session:
+        wanted = [session.run([x])[0] for x in drawn]
+        right, refused, wrong = [0, 0], [0, 0], [0, 0]
+
+        def work(k: int) -> None:
+            for _ in range(20):
+                try:
+                    (y,) = session.run([drawn[k]])
+                except DeviceError as error:
+                    refused[k] += "is used by another thread" in str(error)
+                else:
+                    right[k] += np.array_equal(y, wanted[k])
+                    wrong[k] += not np.array_equal(y, wanted[k])
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sum(wrong) == 0
+        assert sum(right) + sum(refused) == 40
+        assert sum(refused) > 0
+        assert np.array_equal(session.run([drawn[0]])[0], wanted[0])
+
+
+def test_closing_ends_a_run_of_another_thread() -> None:
+    said: list[str] = []
+    dev = device.open()
+    session = dev.load(endless_model())
+    begun = threading.Event()
+
+    def work() -> None:
+        begun.set()
+        try:
+            session.run([X])
+        except DeviceError as error:
+            said.append(str(error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait()
+    dev.close()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert len(said) == 1
+    assert "cancelled" in said[0] or "is closed" in said[0]
+
+
+def test_a_forked_process_is_told_that_it_has_no_device() -> None:
+    """It has no thread that would run the device: it waited for ever."""
+    with device.open() as dev, dev.load(copy_model()) as session:
+        assert np.array_equal(session.run([X])[0], X)
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                session.run([X])
+                text = "ran"
+            except DeviceError as error:
+                text = str(error)
+            session.close()
+            dev.close()
+            with device.open() as own, own.load(copy_model()) as again:
+                text += f"; its own: {np.array_equal(again.run([X])[0], X)}"
+            os.write(write, text.encode())
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            text = pipe.read()
+        assert os.waitpid(child, 0)[1] == 0
+        assert f"belongs to process {os.getpid()}, of which this one is a copy" in text
+        assert text.endswith("; its own: True")
+        assert np.array_equal(session.run([X])[0], X)
