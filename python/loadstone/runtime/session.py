@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from loadstone.backend.device import Device
 from loadstone.backend.external import External, register_external
 from loadstone.errors import DeviceError
 from loadstone.numerics import Array
+from loadstone.runtime.counters import Counters, Totals
 from loadstone.runtime.external_steps import CallTimes, call_external, check_externals, place_of
 from loadstone.runtime.handle import Handle
 from loadstone.runtime.long_steps import LongSteps
@@ -46,41 +46,6 @@ __all__ = [
 
 #: Python looks that often, while a device works, whether the run is to end: Ctrl-C, cancel().
 _LOOK_SECONDS = 0.04
-
-
-@dataclass(frozen=True)
-class Counters:
-    """What the device counted over the last run; 0 for what it does not count."""
-
-    cycles: int
-    load_busy_cycles: int
-    compute_busy_cycles: int
-    store_busy_cycles: int
-    read_bytes: int
-    write_bytes: int
-
-    def __add__(self, other: Counters) -> Counters:
-        """Both together."""
-        return Counters(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-
-@dataclass(frozen=True)
-class Totals:
-    """All finished runs of a session, or of several together. external_seconds: by accelerator or
-    host, what calls of functions took; the time of this machine."""
-
-    runs: int = 0
-    counters: Counters = Counters(0, 0, 0, 0, 0, 0)
-    external_seconds: Mapping[str, float] = field(default_factory=dict)
-
-    def __add__(self, other: Totals) -> Totals:
-        """Both together."""
-        places = {**self.external_seconds, **other.external_seconds}
-        seconds = {
-            name: self.external_seconds.get(name, 0.0) + other.external_seconds.get(name, 0.0)
-            for name in places
-        }
-        return Totals(self.runs + other.runs, self.counters + other.counters, seconds)
 
 
 class Session:
