@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -34,7 +34,7 @@ from loadstone.backend.region import LoweredRegion
 from loadstone.backend.scope import apply_passes, register_tag
 from loadstone.backend.target import Target, resolve
 from loadstone.backend.tuned_file import tuned_schedules
-from loadstone.errors import ConfigError, naming
+from loadstone.errors import ConfigError, ModelError, naming
 from loadstone.files import JsonObject
 from loadstone.frontend import Canonical, import_model, load
 from loadstone.frontend.reading import STATES, WHOLE, Reading
@@ -44,6 +44,7 @@ from loadstone.partition.eager import HOST, Partition, explain
 from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import Choice, EagerPartitioner, Partitioner
 from loadstone.quantization.pipeline import Options, Quantized, quantize_module
+from loadstone.quantization.progress import phase
 from loadstone.relax.dump import Dump
 from loadstone.runtime.step_source import python_steps
 
@@ -72,6 +73,7 @@ class CompileOptions:
     plugins: back ends besides the built-in ones (plugins.load_plugins); None: the installed ones.
     samples: of a float model, to quantize it with first, as `quantize` takes them; options: its
         other arguments. Without a scheme, powers of two where a back end can only shift.
+    as_float: a float model without samples is compiled as it is, for the host alone.
     strategy: "eager", to the first back end that takes an operator; "cost", to where the network
         takes least (partition/cost/choice.py).
     costs: a JSON file, read if it is there, written with what was new: same file, same artifact.
@@ -90,6 +92,7 @@ class CompileOptions:
     reading: Reading = WHOLE
     states: Mapping[str, str] = field(default_factory=dict)
     tuned: str | Path | None = None
+    as_float: bool = False
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
@@ -102,6 +105,7 @@ class _Choices(TypedDict, total=False):
     """Fields of CompileOptions that compile() takes by name alone."""
 
     samples: Any
+    as_float: bool
     options: Mapping[str, Any] | None
     strategy: str
     costs: str | Path | None
@@ -246,7 +250,7 @@ class Compiled:
 
 def quantize(
     model: Model,
-    samples: Arrays,
+    samples: Arrays | None = None,
     *,
     labels: Array | None = None,
     show: bool = False,
@@ -254,26 +258,52 @@ def quantize(
     reading: Reading = WHOLE,
     **options: Any,
 ) -> Quantized:
-    """Quantizes a float model: a file, or a Relax module. The result has `module` (for compile),
+    """Quantizes a float model: a file, or a Relax module. The result is what compile takes, and has
     `save` (QDQ ONNX), `report`.
 
     samples: an array (samples, ...) of real numbers, several of them in the order of the inputs, or
-        a mapping in0, in1 ...; behind the first axis each is shaped as the model's input is.
+        a mapping by the inputs' names, or in0, in1 ...; behind the first axis each is shaped as the
+        model's input is. Lists of numbers are arrays, a list of samples is one of the only input,
+        a path is an .npz file. ImageFolder(path, pixels): images. data: another name of samples.
     labels: (samples,), a class per sample: accuracy before and after.
     reading: sizes that the model's file leaves open, and which part of it is wanted.
     options: fields of quantization.pipeline.Options.
     Raises ModelError for a model or samples that cannot be used.
     """
-    with _ONE_THREAD:
-        imported = import_model(model, reading)
-        return quantize_module(
-            load(model if isinstance(model, Canonical) else imported),
-            samples,
-            Options(**options, show=show),
-            labels=labels,
-            outputs=_output_names(imported),
-            where=where,
+    given = _samples(samples, options.pop("data", None))
+    if given is None:
+        raise ModelError(
+            f"{_name(model)}: quantize needs a hundred samples or so of what the network will "
+            "see: quantize(model, samples), an array (samples, ...) for each input"
         )
+    with _ONE_THREAD:
+        with phase(f"reading {_name(model)}", show):
+            imported = import_model(model, reading)
+            canonical = load(model if isinstance(model, Canonical) else imported)
+        return replace(
+            quantize_module(
+                canonical,
+                given,
+                Options(**options, show=show),
+                labels=labels,
+                outputs=_output_names(imported),
+                where=where,
+            ),
+            name=_name(model),
+        )
+
+
+def _samples(samples: Any, data: Any) -> Any:
+    """The one that was given. Raises ConfigError for both."""
+    if samples is not None and data is not None:
+        raise ConfigError("samples and data are two names of one argument: give one of them")
+    return data if samples is None else samples
+
+
+def _name(model: Model | Quantized) -> str:
+    if isinstance(model, Quantized):
+        return model.name
+    return Path(model).stem if isinstance(model, str | Path) else "model"
 
 
 def _output_names(imported: IRModule) -> list[str]:
@@ -287,19 +317,31 @@ def _output_names(imported: IRModule) -> list[str]:
 
 
 def compile(  # noqa: A001
-    model: Model,
+    model: Model | Quantized,
     target: TargetSource,
     dump: str | Path | Dump | None = None,
     plugins: Registry | None = None,
+    data: Any = None,
     **choices: Unpack[_Choices],
 ) -> Compiled:
-    """Compiles `model` for `target`; the arguments are the fields of CompileOptions. Raises
-    ModelError for a model that cannot be read, ConfigError for device, costs or schedules."""
+    """Compiles `model`, or what `quantize` returned, for `target`; the arguments are the fields of
+    CompileOptions, and `data` is another name of `samples`. Raises ModelError for a model that
+    cannot be read, ConfigError for device, costs or schedules, and for a float model without
+    samples of which nothing runs on a device."""
+    choices["samples"] = _samples(choices.get("samples"), data)
+    options = CompileOptions(target, dump, plugins, **choices)
     with _ONE_THREAD:
-        return compile_model(model, CompileOptions(target, dump, plugins, **choices))
+        compiled = compile_model(model, options)
+    if compiled.is_float and not options.as_float:
+        raise ConfigError(
+            f"{_name(model)}: a float model, of which nothing runs on {compiled.device.name}: "
+            "quantize it with a hundred samples or so (--data SAMPLES.npz with inputs in0, in1 "
+            "...; in Python samples=...), or compile it for the host alone (--float; as_float=True)"
+        )
+    return compiled
 
 
-def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
+def compile_model(model: Model | Quantized, options: CompileOptions) -> Compiled:
     """The stages, in order."""
     clock = Clock()
     writer = options.dump if isinstance(options.dump, Dump) else Dump(options.dump)
@@ -309,7 +351,8 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
     with clock("import TVM"):
         import loadstone.relax.compat  # noqa: F401
     with clock("frontend"):
-        module = load(model, options.reading)
+        source = model.module if isinstance(model, Quantized) else model
+        module = load(source, options.reading)
         writer.write("relax", module)
         own = [str(text) for text in module["main"].attrs.get(STATES, ())]
     if options.samples is not None:
@@ -320,7 +363,7 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
             writer.write("qdq", module)
     with clock("partition"):
         module = apply_passes(target.backends, Phase.RELAX, module)
-    name = Path(model).stem if isinstance(model, str | Path) else "model"
+    name = _name(model)
     partitioner = _partitioner(module, name, target, options)
     with tuned_schedules(options.tuned, target.backends, name), naming(name):
         lowered = partitioner.run(clock)

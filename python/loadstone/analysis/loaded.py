@@ -8,12 +8,10 @@ Next: html.py shows it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from loadstone.analysis.html import facts_table
 from loadstone.analysis.report import ProfileReport, profile_report
@@ -24,7 +22,7 @@ from loadstone.errors import ModelError
 from loadstone.numerics import Array
 from loadstone.runtime import device as devices
 
-__all__ = ["LoadedModel", "arrays_of", "load"]
+__all__ = ["LoadedModel", "load"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,7 +38,7 @@ class LoadedModel:
         """Runs samples through the C runtime; one array (samples, ...) per output.
 
         inputs: one per input of the model, (samples, ...) each: NumPy arrays, tensors of PyTorch,
-            lists, or generators of samples; or one mapping by tensor name. device: as of
+            lists, or generators of samples; or one mapping by name. device: as of
             `loadstone run`.
         Raises DeviceError for arrays that do not fit, naming shape and type wanted.
         """
@@ -50,7 +48,8 @@ class LoadedModel:
             else devices.open(device)
         )
         with opened, opened.load(self.artifact, trust=self.trust) as session:
-            return session.run(arrays_of(inputs))
+            by_name = len(inputs) == 1 and isinstance(inputs[0], Mapping)
+            return session.run(inputs[0] if by_name else inputs)
 
     def profile(self) -> ProfileReport:
         """What every layer takes, on one time axis; in a notebook, a table."""
@@ -99,27 +98,3 @@ def load(path: str | Path, *, device: str | None = None, trust: bool = False) ->
             f"{found.name!r}"
         )
     return LoadedModel(artifact, found, trust)
-
-
-def arrays_of(inputs: Sequence[Any]) -> Sequence[Array] | Mapping[str, Array]:
-    """What a caller gives, as arrays (samples, ...). Raises ModelError for what is none."""
-    if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-        return {str(name): _array(value, str(name)) for name, value in inputs[0].items()}
-    return [_array(value, f"input {number}") for number, value in enumerate(inputs)]
-
-
-def _array(value: Any, name: str) -> Array:
-    if hasattr(value, "detach"):  # a tensor of PyTorch, wherever it is
-        value = value.detach().cpu().numpy()
-    elif hasattr(value, "__next__"):
-        value = list(value)
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError) as error:
-        raise ModelError(f"{name}: {error}") from None
-    if array.dtype == object:
-        raise ModelError(
-            f"{name} is {type(value).__name__}, which is no array of numbers: give an array "
-            "(samples, ...)"
-        )
-    return array

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from loadstone.commands.plugin_options import target_of
 from loadstone.commands.terminal import print_table
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, write_whole
+from loadstone.quantization.progress import phase
 from loadstone.relax.dump import Dump
 from loadstone.vta.hw_config import HwConfig
 
@@ -161,7 +163,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    from loadstone.compiler import compile as compile_model
+    with phase("importing TVM", bool(args.data) and sys.stderr.isatty()):
+        from loadstone.compiler import compile as compile_model
 
     if args.format != ARTIFACT:
         compile_for_host(args)
@@ -183,15 +186,10 @@ def _run(args: argparse.Namespace) -> None:
         reading=quantize.reading(args),
         states=_states(args.state),
         tuned=args.tuned,
+        as_float=args.float,
         **options,
     )
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name
-    if not args.float and compiled.is_float:
-        raise ConfigError(
-            f"{args.model}: a float model, of which nothing runs on {compiled.device.name}: "
-            "quantize it with --data SAMPLES.npz (inputs in0, in1 ... of a hundred samples or so), "
-            "or compile it for the host alone with --float"
-        )
     if args.require_c and compiled.python_steps:
         raise ConfigError(f"{args.model}: --require-c: {_in_c(compiled.report())}")
     compiled.save(output)

@@ -121,7 +121,9 @@ def _subject(args: argparse.Namespace) -> tuple[Artifact, Device, Known | None]:
             )
         from loadstone.compiler import compile as compile_model
 
-        compiled = compile_model(args.model, target_of(args, args.target), plugins=args.plugins)
+        compiled = compile_model(
+            args.model, target_of(args, args.target), plugins=args.plugins, as_float=True
+        )
         return compiled.artifact, compiled.device, compiled.known()
     artifact, device = _artifact(args)
     return artifact, device, None if args.network is None else _known(args, artifact, device)

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from loadstone.graph import Quantization
 from loadstone.numerics import Array, Float32Array
-from loadstone.quantization.calibrate import ahead, progress
+from loadstone.quantization.calibrate import ahead
+from loadstone.quantization.progress import progress
 from loadstone.quantization.samples import Samples
 from loadstone.quantization.scales import INT8_MAX, INT8_MIN
 from loadstone.quantization.simulate import FLOAT, FakeQuantizedRunner, Settings

@@ -77,12 +77,13 @@ class Options:
 @dataclass(frozen=True, eq=False, repr=False)
 class Quantized:
     """module: QDQ in canonical form. float_module: folded. report: see report.py. outputs: names
-    for the exported file."""
+    for the exported file. name: of the model."""
 
     module: IRModule
     float_module: IRModule
     report: JsonObject
     outputs: tuple[str, ...]
+    name: str = "model"
 
     def __repr__(self) -> str:
         outputs = ", ".join(self.outputs)
@@ -156,6 +157,7 @@ def quantize_prepared(
     from loadstone.quantization.compare import compare
     from loadstone.quantization.mixed import host_cycles, measure_sensitivities, with_host_layers
     from loadstone.quantization.plan import real_settings, settings
+    from loadstone.quantization.progress import phase
     from loadstone.quantization.report import report
     from loadstone.quantization.rewrite import rewrite
     from loadstone.quantization.samples import samples_from
@@ -168,6 +170,8 @@ def quantize_prepared(
     few = samples.first(COMPARED_SAMPLES)
 
     steps = [f"calibrated on {len(samples)} samples"]
+    with phase("compiling the float network", options.show):
+        runner.compile()
     # NumPy's own threads wait by spinning, on the processor that runs the network meanwhile.
     with threadpool_limits(1, "blas"):
         chosen, comparison, repairs = _repaired(runner, samples, few, options)

@@ -2,15 +2,15 @@
 """Arrays of a model's inputs and outputs in .npz files: in0, in1 ... and out0, out1 ..., each with
 a leading axis of samples.
 
-In:   a .npz file, an artifact's tensors.
+In:   a .npz file, or what a program has at hand; an artifact's tensors.
 Out:  lists of arrays in the model's order; the difference of two lists, in numbers.
-Next: commands/run.py.
+Next: commands/run.py, session.py.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from loadstone.artifact.format import BufferView
-from loadstone.errors import ModelError
+from loadstone.errors import DeviceError, ModelError, suggestion
 from loadstone.files import unpacked_arrays, write_whole
 from loadstone.numerics import Array
 
-__all__ = ["Difference", "compare", "read_arrays", "write_arrays"]
+__all__ = ["Difference", "as_inputs", "compare", "read_arrays", "write_arrays"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,75 @@ class Difference:
             f"{self.name}: {self.elements} elements compared, {self.different} different, "
             f"largest difference {self.largest:g}"
         )
+
+
+def as_inputs(inputs: Any, tensors: Sequence[BufferView]) -> list[Array]:
+    """What a caller gives, as an array for each of `tensors`, of any shape (a session checks it).
+
+    inputs: a sequence in the order of `tensors`, a mapping by name or by in0, in1 ..., or the one
+        array of the only input. Each is a NumPy array, a tensor of PyTorch, a list or a generator.
+        Numbers of lists become the tensor's type where it has them all.
+    Raises DeviceError for other numbers of inputs, ModelError for what is no array of numbers.
+    """
+    names = ", ".join(tensor.name for tensor in tensors)
+    if hasattr(inputs, "__array__"):
+        inputs = [inputs]
+    if isinstance(inputs, Mapping):
+        found = []
+        for number, tensor in enumerate(tensors):
+            key = tensor.name if tensor.name in inputs else f"in{number}"
+            if key not in inputs:
+                near = suggestion(tensor.name, map(str, inputs))
+                raise DeviceError(
+                    f"input {tensor.name!r} is missing; the model's are {names}; given: "
+                    f"{', '.join(map(str, inputs)) or 'none'}{near}"
+                )
+            found.append(inputs[key])
+        inputs = found
+    if len(inputs) != len(tensors):
+        raise DeviceError(f"{len(inputs)} inputs were given, the model has {len(tensors)}: {names}")
+    return [
+        _as_array(value, tensor, f"input {number}")
+        for number, (value, tensor) in enumerate(zip(inputs, tensors, strict=True))
+    ]
+
+
+def _as_array(value: Any, tensor: BufferView, name: str) -> Array:
+    if hasattr(value, "detach"):  # a tensor of PyTorch, wherever it is
+        value = value.detach().cpu().numpy()
+    elif hasattr(value, "__next__"):
+        value = list(value)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise ModelError(f"{name}: {error}") from None
+    if array.dtype == object:
+        raise ModelError(
+            f"{name} is {type(value).__name__}, which is no array of numbers: give an array "
+            "(samples, ...)"
+        )
+    return _of_type(array, tensor, name) if _is_plain(value) else array
+
+
+def _is_plain(value: Any) -> bool:
+    """A list, down to Python's own numbers."""
+    while isinstance(value, list | tuple) and value:
+        value = value[0]
+    return type(value) in (bool, int, float)
+
+
+def _of_type(array: Array, tensor: BufferView, name: str) -> Array:
+    """Numbers without a type of their own. Raises ModelError where the tensor has them not."""
+    kind = tensor.dtype.numpy
+    if array.size and kind.kind in "iu":
+        low, high = np.iinfo(kind).min, np.iinfo(kind).max
+        wrong = array[(array < low) | (array > high) | (array != np.trunc(array))]
+        if wrong.size:
+            raise ModelError(
+                f"{name} holds {wrong.flat[0]:g}, and {tensor.name!r} takes whole numbers of "
+                f"{kind}, {low} to {high}"
+            )
+    return array.astype(kind)
 
 
 def read_arrays(path: str | Path, tensors: Sequence[BufferView], prefix: str) -> list[Array]:
