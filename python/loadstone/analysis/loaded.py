@@ -8,11 +8,13 @@ Next: html.py shows it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from loadstone.analysis.compare import Comparison, Expected, differences, one_run
+from loadstone.analysis.expected import Against, expected_from
 from loadstone.analysis.html import facts_table
 from loadstone.analysis.report import ProfileReport, profile_report
 from loadstone.artifact.format import Artifact
@@ -21,6 +23,7 @@ from loadstone.backend.device import Device
 from loadstone.errors import ModelError
 from loadstone.numerics import Array
 from loadstone.runtime import device as devices
+from loadstone.runtime.arrays import Port, as_inputs, ports
 
 __all__ = ["LoadedModel", "load"]
 
@@ -42,14 +45,64 @@ class LoadedModel:
             `loadstone run`.
         Raises DeviceError for arrays that do not fit, naming shape and type wanted.
         """
-        opened = (
-            devices.OpenedDevice("sim", "", self.device)
-            if device == "sim"
-            else devices.open(device)
+        with (
+            self._opened(device) as opened,
+            opened.load(self.artifact, trust=self.trust) as session,
+        ):
+            return session.run(_by_name(inputs))
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """What a sample is: name, shape, type and quantization of each."""
+        return ports(self.artifact, self.artifact.inputs)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """What a sample gives."""
+        return ports(self.artifact, self.artifact.outputs)
+
+    def compare(
+        self,
+        *inputs: Any,
+        against: Against = "reference",
+        device: str = "sim",
+        sample: int = 0,
+    ) -> Comparison:
+        """Every layer of one sample with what it should be.
+
+        inputs: as of `run`. against: a model's file or a model in memory, quantized or float, an
+            .lds file, a device, or `reference`, the meaning of the instructions (expected.py).
+        Raises ModelError for a model that is not this one.
+        """
+        return self.compare_with(
+            lambda run: expected_from(against, self.artifact, run, trust=self.trust),
+            inputs,
+            device,
+            sample,
         )
-        with opened, opened.load(self.artifact, trust=self.trust) as session:
-            by_name = len(inputs) == 1 and isinstance(inputs[0], Mapping)
-            return session.run(inputs[0] if by_name else inputs)
+
+    def compare_with(
+        self,
+        right: Callable[[Sequence[Array]], Expected],
+        inputs: Sequence[Any],
+        device: str,
+        sample: int,
+    ) -> Comparison:
+        """The same with what `right` says of the inputs of one run, which it is given in the shapes
+        of the artifact's inputs."""
+        arrays = as_inputs(
+            _by_name(inputs), [self.artifact.tensors[i] for i in self.artifact.inputs]
+        )
+        run = one_run(self.artifact, arrays, sample)
+        expected = right(run)
+        with self._opened(device) as opened:
+            found = differences(self.artifact, opened, run, expected, trust=self.trust)
+            return Comparison(tuple(found))
+
+    def _opened(self, device: str) -> devices.OpenedDevice:
+        if device == "sim":
+            return devices.OpenedDevice("sim", "", self.device)
+        return devices.open(device)
 
     def profile(self) -> ProfileReport:
         """What every layer takes, on one time axis; in a notebook, a table."""
@@ -98,3 +151,8 @@ def load(path: str | Path, *, device: str | None = None, trust: bool = False) ->
             f"{found.name!r}"
         )
     return LoadedModel(artifact, found, trust)
+
+
+def _by_name(inputs: Sequence[Any]) -> Any:
+    """The one mapping that was given, or the inputs in their order."""
+    return inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs

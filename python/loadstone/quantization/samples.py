@@ -101,8 +101,8 @@ def samples_from(
 
 
 def read_samples(path: str | Path) -> dict[str, Array]:
-    """Every array of an .npz file, or the one of an .npy file. Raises ModelError for another
-    file, and for a folder."""
+    """Every array of an .npz file, or the one of an .npy file as in0, in its own shape. Raises
+    ModelError for another file, and for a folder."""
     if Path(path).is_dir():
         raise ModelError(
             f"{path} is a folder: one of images is read when it is said how pixels become numbers: "

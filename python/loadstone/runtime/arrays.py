@@ -17,12 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from loadstone.artifact.format import BufferView
+from loadstone.artifact.format import Artifact, BufferView
 from loadstone.errors import DeviceError, ModelError, suggestion
 from loadstone.files import unpacked_arrays, write_whole
 from loadstone.numerics import Array
 
-__all__ = ["Difference", "as_inputs", "compare", "read_arrays", "write_arrays"]
+__all__ = [
+    "Difference",
+    "Port",
+    "as_inputs",
+    "compare",
+    "ports",
+    "read_arrays",
+    "write_arrays",
+]
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,32 @@ class Difference:
             f"{self.name}: {self.elements} elements compared, {self.different} different, "
             f"largest difference {self.largest:g}"
         )
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or an output of a model. shape: of one sample. scale, zero_point: what its integers
+    stand for, (integer - zero_point) * scale; scale 0: real numbers, or integers as such."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    scale: float = 0.0
+    zero_point: int = 0
+
+
+def ports(artifact: Artifact, indices: Sequence[int]) -> tuple[Port, ...]:
+    """Of the tensors with these indices."""
+    return tuple(
+        Port(
+            tensor.name,
+            (tensor.shape[0] // artifact.samples, *tensor.shape[1:]),
+            np.dtype(tensor.dtype.numpy),
+            tensor.scale,
+            tensor.zero_point,
+        )
+        for tensor in (artifact.tensors[index] for index in indices)
+    )
 
 
 def as_inputs(inputs: Any, tensors: Sequence[BufferView]) -> list[Array]:
