@@ -46,7 +46,7 @@ _MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dens
 class Compiled:
     """What compile() returns. seconds: by stage. choice: of strategy "cost". accelerators: what the
     target calls each back end. remarks: of each region, by operator, how its device does it.
-    segments: what each back end lowered together."""
+    segments: what each back end lowered together. quantized: of a float model with samples."""
 
     artifact: Artifact
     device: Device
@@ -58,6 +58,7 @@ class Compiled:
     accelerators: Mapping[str, str] = field(default_factory=dict)
     remarks: Sequence[Mapping[str, str]] = ()
     segments: Sequence[tuple[Backend, Segment]] = ()
+    quantized: Quantized | None = None
 
     @property
     def python_steps(self) -> list[HostStep]:
@@ -122,10 +123,10 @@ class Compiled:
         """As `loadstone.load` gives it back from a file."""
         return LoadedModel(self.artifact, self.device, trust=True)
 
-    def run(self, *inputs: Any, device: str = "sim") -> list[Array]:
-        """Runs samples (arrays with a leading axis of samples, one per input) through the C
-        runtime; one array per output."""
-        return self.loaded.run(*inputs, device=device)
+    def run(self, *inputs: Any, device: str = "sim", allow_nan: bool = False) -> list[Array]:
+        """Runs samples (arrays with a leading axis of samples, one per input, or by name) through
+        the C runtime; one array per output. allow_nan: NaN goes in as it is."""
+        return self.loaded.run(*inputs, device=device, allow_nan=allow_nan)
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -198,5 +199,12 @@ class Compiled:
             "arena_sum_bytes": arena.sum_bytes,
             "arena_bound_bytes": arena.bound_bytes,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+            **({"quantization": self._quantization()} if self.quantized is not None else {}),
             **({"by_cost": self.choice.to_json()} if self.choice is not None else {}),
         }
+
+    def _quantization(self) -> JsonObject:
+        """What it cost, without its layers."""
+        assert self.quantized is not None
+        report = self.quantized.report
+        return {name: report[name] for name in report if name != "layers"}

@@ -209,6 +209,7 @@ def compile_model(model: Model | Quantized, options: CompileOptions) -> Compiled
         module = load(source, options.reading)
         writer.write("relax", module)
         own = [str(text) for text in module["main"].attrs.get(STATES, ())]
+    quantized = None
     if options.samples is not None:
         with clock("quantize"):
             given = _quantize_options(options, target)
@@ -223,7 +224,9 @@ def compile_model(model: Model | Quantized, options: CompileOptions) -> Compiled
         lowered = partitioner.run(clock)
         _dump(lowered, writer)
         artifact = with_states(lowered.deployment.artifact, options.states, own)
-        return _compiled(lowered, target, partitioner, clock, artifact)
+        return replace(
+            _compiled(lowered, target, partitioner, clock, artifact), quantized=quantized
+        )
 
 
 def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:

@@ -37,19 +37,20 @@ class LoadedModel:
     device: Device
     trust: bool = False
 
-    def run(self, *inputs: Any, device: str = "sim") -> list[Array]:
+    def run(self, *inputs: Any, device: str = "sim", allow_nan: bool = False) -> list[Array]:
         """Runs samples through the C runtime; one array (samples, ...) per output.
 
         inputs: one per input of the model, (samples, ...) each: NumPy arrays, tensors of PyTorch,
             lists, or generators of samples; or one mapping by name. device: as of
-            `loadstone run`.
-        Raises DeviceError for arrays that do not fit, naming shape and type wanted.
+            `loadstone run`. allow_nan: NaN goes in as it is.
+        Raises DeviceError for arrays that do not fit, naming shape and type wanted, ModelError for
+            NaN.
         """
         with (
             self._opened(device) as opened,
             opened.load(self.artifact, trust=self.trust) as session,
         ):
-            return session.run(_by_name(inputs))
+            return session.run(_by_name(inputs), allow_nan=allow_nan)
 
     @property
     def inputs(self) -> tuple[Port, ...]:

@@ -19,6 +19,7 @@ from loadstone.errors import ModelError
 from loadstone.files import JsonObject, check_places, unpacked_arrays, write_whole
 from loadstone.frontend.reading import Reading, parse_shapes
 from loadstone.numerics import Array
+from loadstone.quantization.accuracy import outputs_text, warnings_of
 from loadstone.quantization.images import PIXELS, ImageFolder
 from loadstone.quantization.progress import phase
 
@@ -228,12 +229,9 @@ def summary(report: JsonObject, output: Path) -> str:
         (entry for entry in report["layers"] if entry["sqnr_db"] is not None),
         key=lambda entry: entry["sqnr_db"],
     )[:5]
-    ratios = ", ".join(
-        "exact" if value is None else f"{value:.1f} dB" for value in report["output_sqnr_db"]
-    )
     lines = [
         f"{output}: {report['scheme']}, ranges by {report['method']}; {'; '.join(report['steps'])}",
-        f"  signal to noise of the outputs   {ratios}",
+        f"  signal to noise of the outputs   {outputs_text(report)}",
     ]
     if report["top1"] is not None:
         lines.append(
@@ -246,4 +244,5 @@ def summary(report: JsonObject, output: Path) -> str:
         "  noisiest tensors                 "
         + "; ".join(f"{entry['name'][-40:]} {entry['sqnr_db']:.1f} dB" for entry in worst)
     )
+    lines += [f"  warning                          {text}" for text in warnings_of(report)]
     return "\n".join(lines)

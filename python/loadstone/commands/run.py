@@ -25,7 +25,7 @@ from loadstone.files import JsonObject, check_places
 from loadstone.numerics import Array
 from loadstone.printable import one_line
 from loadstone.runtime import device
-from loadstone.runtime.arrays import Difference, compare, read_arrays, write_arrays
+from loadstone.runtime.arrays import Difference, check_numbers, compare, read_arrays, write_arrays
 from loadstone.runtime.device import Totals
 from loadstone.runtime.parallel import run_in_threads
 from loadstone.runtime.step_time import measured_ns
@@ -73,6 +73,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         help="largest difference that passes (default: %(default)g)",
     )
+    data.add_argument(
+        "--allow-nan",
+        action="store_true",
+        help="let NaN in the inputs go in as it is; without it, it is refused",
+    )
     where.add_argument(
         "--device", metavar="D", default="sim", help="what runs it (default: %(default)s)"
     )
@@ -110,6 +115,8 @@ def run(args: argparse.Namespace) -> int:
         if args.expect is not None
         else []
     )
+    if not args.allow_nan:
+        check_numbers(inputs, [artifact.tensors[i] for i in artifact.inputs])
     if args.threads > 1 and not device.is_private(args.device):
         raise DeviceError(
             f"--threads {args.threads} needs a device for each thread; {args.device} is only "

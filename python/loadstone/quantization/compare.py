@@ -122,7 +122,9 @@ def accuracy(outputs: Sequence[Array], labels: NDArray[np.int64]) -> float:
 
 
 def decibels(signal: float, noise: float) -> float:
-    """10 log10(signal / noise); infinite without noise."""
+    """10 log10(signal / noise); infinite without noise, NaN without either."""
+    if signal == noise == 0:
+        return math.nan
     if noise == 0:
         return math.inf
     return 10 * math.log10(signal / noise) if signal > 0 else -math.inf

@@ -22,6 +22,7 @@ Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -154,6 +155,7 @@ def quantize_prepared(
     """
     from threadpoolctl import threadpool_limits
 
+    from loadstone.quantization.accuracy import faults_of_samples
     from loadstone.quantization.compare import compare
     from loadstone.quantization.mixed import host_cycles, measure_sensitivities, with_host_layers
     from loadstone.quantization.plan import real_settings, settings
@@ -200,6 +202,9 @@ def quantize_prepared(
             show=options.show,
         )
     contents = report(network, plan, chosen.calibration, comparison, sensitivities, steps)
+    contents["sample_faults"] = faults_of_samples(
+        samples, [str(parameter.name) for parameter in network.parameters]
+    )
     names = tuple(outputs) or tuple(network.name(variable) for variable in network.outputs)
     float_module = tvm.IRModule({"main": runner.network.function})
     return Quantized(rewrite(network, plan), float_module, contents, names)
@@ -292,10 +297,15 @@ def _compared(
     pairs = [Pair(real, first, every), Pair(real, second, results), Pair(wide, second, every)]
     found = compare_all(runner, pairs, samples, show=show)
     before, after = (
-        float(np.mean([min(comparison.tensors[result], 200.0) for result in results]))
+        float(np.mean([_bounded(comparison.tensors[result]) for result in results]))
         for comparison in found[:2]
     )
     return after - before, [found[0], found[2]]
+
+
+def _bounded(ratio: float) -> float:
+    """Decibels of which a mean can be made: exact, and zero throughout, are 200."""
+    return 200.0 if math.isnan(ratio) else min(ratio, 200.0)
 
 
 def checked(options: Options) -> Options:

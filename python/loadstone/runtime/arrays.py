@@ -26,6 +26,7 @@ __all__ = [
     "Difference",
     "Port",
     "as_inputs",
+    "check_numbers",
     "compare",
     "ports",
     "read_arrays",
@@ -106,6 +107,20 @@ def as_inputs(inputs: Any, tensors: Sequence[BufferView]) -> list[Array]:
         _as_array(value, tensor, f"input {number}")
         for number, (value, tensor) in enumerate(zip(inputs, tensors, strict=True))
     ]
+
+
+def check_numbers(arrays: Sequence[Array], tensors: Sequence[BufferView]) -> None:
+    """Raises ModelError for an array, of any shape (samples, ...), that holds NaN: no integer
+    stands for it, so a quantized network would compute with another number in silence."""
+    for array, tensor in zip(arrays, tensors, strict=True):
+        wrong = np.isnan(array) if array.dtype.kind == "f" else np.zeros(0, bool)
+        if wrong.any():
+            sample = int(np.argmax(wrong.reshape(len(array), -1).any(axis=1)))
+            raise ModelError(
+                f"input {tensor.name!r} holds NaN in sample {sample}, {int(wrong.sum())} of "
+                f"{array.size} elements: remove it, or run it as it is with --allow-nan (in Python "
+                "allow_nan=True), where a quantized network takes its least number for it"
+            )
 
 
 def _as_array(value: Any, tensor: BufferView, name: str) -> Array:

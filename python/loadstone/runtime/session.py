@@ -24,7 +24,7 @@ from loadstone.backend.device import Device
 from loadstone.backend.external import External, register_external
 from loadstone.errors import DeviceError
 from loadstone.numerics import Array
-from loadstone.runtime.arrays import as_inputs
+from loadstone.runtime.arrays import as_inputs, check_numbers
 from loadstone.runtime.external_steps import CallTimes, call_external, check_externals, place_of
 from loadstone.runtime.handle import Handle
 from loadstone.runtime.long_steps import LongSteps
@@ -161,16 +161,21 @@ class Session:
         self,
         inputs: Inputs,
         progress: Callable[[int], None] | None = None,
+        *,
+        allow_nan: bool = False,
     ) -> list[Array]:
         """All samples through the model: arrays with a leading axis of samples, then the model's
         own shape.
 
         inputs: as arrays.as_inputs takes them: in the model's order, or by name. progress: called
-            with the number of samples done.
-        Raises DeviceError for arrays that do not fit, naming name, shape and type wanted.
+            with the number of samples done. allow_nan: NaN goes in as it is.
+        Raises DeviceError for arrays that do not fit, naming name, shape and type wanted,
+            ModelError for NaN.
         """
         self._open()
         arrays = self._checked(inputs)
+        if not allow_nan:
+            check_numbers(arrays, self._tensors(self.artifact.inputs))
         count = len(arrays[0]) if arrays else 1
         outputs = [
             np.empty((count, *_sample_shape(t, self.artifact.samples)), t.dtype.numpy)
