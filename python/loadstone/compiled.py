@@ -30,6 +30,8 @@ from loadstone.numerics import Array
 from loadstone.partition.eager import HOST, Partition, explain
 from loadstone.partition.partitioner import Choice
 from loadstone.quantization.pipeline import Quantized
+from loadstone.runtime.external_steps import code_steps
+from loadstone.runtime.own_files import remember
 from loadstone.runtime.step_source import python_steps
 
 if TYPE_CHECKING:
@@ -66,8 +68,11 @@ class Compiled:
         return python_steps(self.artifact)
 
     def save(self, path: str | Path) -> None:
-        """Writes the artifact."""
+        """Writes the artifact. One with steps that are programs is remembered as this user's own:
+        it runs here without --trust (runtime/own_files.py)."""
         self.artifact.save(path)
+        if code_steps(self.artifact):
+            remember(self.artifact)
 
     @property
     def is_float(self) -> bool:

@@ -24,6 +24,7 @@ from loadstone.errors import ModelError
 from loadstone.numerics import Array
 from loadstone.runtime import device as devices
 from loadstone.runtime.arrays import Port, as_inputs, ports
+from loadstone.runtime.external_steps import trusts
 
 __all__ = ["LoadedModel", "load"]
 
@@ -139,7 +140,8 @@ def load(path: str | Path, *, device: str | None = None, trust: bool = False) ->
     """A compiled model (.lds) to run and to profile.
 
     device: a built-in device or its JSON file; None: the one that the model was compiled for.
-    trust: whether steps that are code may run (SECURITY.md).
+    trust: whether steps that are code may run (SECURITY.md); those of a file that this user has
+        compiled here may.
     Raises ArtifactError for a file that is none, ConfigError for a device that is not built in.
     """
     if Path(path).suffix in (".tflite", ".onnx", ".pt2"):
@@ -151,7 +153,7 @@ def load(path: str | Path, *, device: str | None = None, trust: bool = False) ->
             f"{path} was compiled for device {artifact.device or 'unknown'!r}, not for "
             f"{found.name!r}"
         )
-    return LoadedModel(artifact, found, trust)
+    return LoadedModel(artifact, found, trusts(artifact, trust))
 
 
 def _by_name(inputs: Sequence[Any]) -> Any:

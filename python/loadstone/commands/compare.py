@@ -38,6 +38,7 @@ from loadstone.printable import one_line
 from loadstone.quantization.accuracy import NOISY_DB
 from loadstone.runtime import device as devices
 from loadstone.runtime.arrays import read_arrays
+from loadstone.runtime.external_steps import trusts
 
 __all__ = ["configure", "extend", "run"]
 
@@ -106,7 +107,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--trust",
         action="store_true",
-        help="run steps that are code: only for files of people whom you trust",
+        help="run steps that are programs in the file, as you: for files of people whom you trust; "
+        "what you compiled here needs no such word",
     )
 
 
@@ -122,6 +124,7 @@ def run(args: argparse.Namespace) -> int:
     if not math.isfinite(args.min_db):
         raise ModelError(f"--min-db {args.min_db:g} is no ratio: it is not finite")
     artifact = Artifact.load(args.model)
+    args.trust = trusts(artifact, args.trust)
     given = read_arrays(args.inputs, [artifact.tensors[i] for i in artifact.inputs], "in")
     inputs = one_run(artifact, given, args.sample)
     expected = _expected(args, artifact, inputs)
