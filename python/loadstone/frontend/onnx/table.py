@@ -184,9 +184,27 @@ _TEXTS = (
     "it computes on texts, and nothing here does: cut the model behind it with --inputs, and do "
     "this in the program around it"
 )
+_LISTS = (
+    "a sequence or an optional is taken apart only where its length is known and it is neither an "
+    "input nor an output of the model: make its tensors inputs and outputs"
+)
 #: Why an operator has no converter, where there is more to say than that.
 _REASONS = (
-    dict.fromkeys(("Compress", "NonZero", "Unique"), _BY_NUMBERS)
+    dict.fromkeys(("NonZero", "Unique"), _BY_NUMBERS)
+    | dict.fromkeys(
+        (
+            *(
+                "SequenceConstruct",
+                "SequenceEmpty",
+                "SequenceInsert",
+                "SequenceErase",
+                "SequenceAt",
+            ),
+            *("SplitToSequence", "ConcatFromSequence", "SequenceLength", "SequenceMap"),
+            *("Optional", "OptionalGetElement", "OptionalHasElement"),
+        ),
+        _LISTS,
+    )
     | dict.fromkeys(
         (
             *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"),
