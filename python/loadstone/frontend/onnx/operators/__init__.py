@@ -12,6 +12,7 @@ from loadstone.frontend.onnx.operators import (
     movement,
     pooling,
     recurrent,
+    resize,
     selection,
     tvm_converters,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "movement",
     "pooling",
     "recurrent",
+    "resize",
     "selection",
     "tvm_converters",
 ]

@@ -79,13 +79,6 @@ _REDUCTIONS = (
 @converter("OneHot", attributes="axis", inputs=3, constants=(1,))
 @converter("QuantizeLinear", attributes="axis saturate", inputs=3)
 @converter("Reshape", attributes="allowzero shape", inputs=2, constants=(1,))
-@converter(
-    "Resize",
-    attributes="coordinate_transformation_mode cubic_coeff_a exclude_outside "
-    "extrapolation_value mode nearest_mode",
-    inputs=4,
-    constants=(1, 2, 3),
-)
 @converter("ScatterElements", attributes="axis reduction", inputs=3)
 @converter("ScatterND", attributes="reduction", inputs=3)
 @converter("Selu", attributes="alpha gamma")
@@ -98,7 +91,6 @@ _REDUCTIONS = (
 @converter("Tile", inputs=2, constants=(1,))
 @converter("Transpose", attributes="perm")
 @converter("Trilu", attributes="upper", inputs=2, constants=(1,))
-@converter("Upsample", attributes="mode scales", inputs=2, constants=(1,))
 @converter("Where", inputs=3)
 def by_tvm(node: OnnxNode) -> Expr | list[Expr]:
     """Raises UnsupportedError where TVM's converter gives up."""
