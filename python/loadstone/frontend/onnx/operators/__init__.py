@@ -7,6 +7,7 @@ Next: importer.py looks them up.
 """
 
 from loadstone.frontend.onnx.operators import (
+    arithmetic,
     convolution,
     elementwise,
     movement,
@@ -14,10 +15,12 @@ from loadstone.frontend.onnx.operators import (
     recurrent,
     resize,
     selection,
+    shapes,
     tvm_converters,
 )
 
 __all__ = [
+    "arithmetic",
     "convolution",
     "elementwise",
     "movement",
@@ -25,5 +28,6 @@ __all__ = [
     "recurrent",
     "resize",
     "selection",
+    "shapes",
     "tvm_converters",
 ]

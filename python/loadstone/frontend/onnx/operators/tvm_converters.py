@@ -30,10 +30,6 @@ _PLAIN = (
     "Identity IsNaN Log Mish Neg Not Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus "
     "Softsign Sqrt Tan Tanh"
 )
-_TWO = (
-    "Add And Equal Greater GreaterOrEqual Less LessOrEqual MatMul Mul Or PRelu Pow Sub Xor "
-    "BitwiseAnd BitwiseOr BitwiseXor Div"
-)
 _REDUCTIONS = (
     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
     "ReduceSum ReduceSumSquare"
@@ -41,7 +37,7 @@ _REDUCTIONS = (
 
 
 @converter(*_PLAIN.split())
-@converter(*_TWO.split(), inputs=2)
+@converter("MatMul", inputs=2)
 @converter(
     *_REDUCTIONS.split(), attributes="axes keepdims noop_with_empty_axes", inputs=2, constants=(1,)
 )
@@ -50,8 +46,7 @@ _REDUCTIONS = (
 @converter(
     "BatchNormalization", attributes="epsilon momentum spatial", inputs=5, constants=(1, 2, 3, 4)
 )
-@converter("Cast", attributes="to")
-@converter("CastLike", inputs=2)
+@converter("Cast", attributes="to saturate")
 @converter("Concat", attributes="axis", inputs=ALL)
 @converter("Constant", attributes="value", inputs=0)
 @converter("ConstantOfShape", attributes="value", constants=(0,))
@@ -73,18 +68,13 @@ _REDUCTIONS = (
 @converter("LRN", attributes="alpha beta bias size")
 @converter("LayerNormalization", attributes="axis epsilon stash_type", inputs=3)
 @converter("Softmax", "LogSoftmax", "Hardmax", attributes="axis")
-@converter("Max", "Min", "Mean", "Sum", inputs=ALL)
 @converter("MeanVarianceNormalization", attributes="axes")
-@converter("Mod", attributes="fmod", inputs=2)
-@converter("OneHot", attributes="axis", inputs=3, constants=(1,))
 @converter("QuantizeLinear", attributes="axis saturate", inputs=3)
 @converter("Reshape", attributes="allowzero shape", inputs=2, constants=(1,))
 @converter("ScatterElements", attributes="axis reduction", inputs=3)
 @converter("ScatterND", attributes="reduction", inputs=3)
 @converter("Selu", attributes="alpha gamma")
-@converter("Shape", attributes="start end")
 @converter("Shrink", attributes="bias lambd")
-@converter("Size")
 @converter("Slice", inputs=5, constants=(1, 2, 3, 4), opsets=(10, ALL))
 @converter("SpaceToDepth", attributes="blocksize")
 @converter("Squeeze", "Unsqueeze", attributes="axes", inputs=2, constants=(1,))
