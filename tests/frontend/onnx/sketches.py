@@ -199,8 +199,11 @@ def _cast(s: Sketch) -> None:
 
 ELEMENTWISE: Mapping[str, Fill] = {
     **dict.fromkeys(
-        "Atan Ceil Cos Erf Exp Floor Identity Neg Reciprocal Relu Round Sigmoid Sign Sin Sinh Cosh "
-        "Asinh Softplus Softsign Tan Tanh HardSwish IsNaN".split(),
+        (
+            *("Asinh", "Atan", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "HardSwish"),
+            *("Identity", "IsNaN", "Neg", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign"),
+            *("Sin", "Sinh", "Softplus", "Softsign", "Tan", "Tanh"),
+        ),
         _one("float32"),
     ),
     **dict.fromkeys(("Acos", "Asin", "Atanh"), _near_one),

@@ -60,13 +60,6 @@ _PLAIN = (
 @converter("MeanVarianceNormalization", attributes="axes")
 @converter("QuantizeLinear", attributes="axis saturate", inputs=3)
 @converter("Reshape", attributes="allowzero shape", inputs=2, constants=(1,))
-@converter(
-    "Resize",
-    attributes="coordinate_transformation_mode cubic_coeff_a exclude_outside "
-    "extrapolation_value mode nearest_mode",
-    inputs=4,
-    constants=(1, 2, 3),
-)
 @converter("ScatterElements", attributes="axis reduction", inputs=3)
 @converter("ScatterND", attributes="reduction", inputs=3)
 @converter("Shrink", attributes="bias lambd")
@@ -75,7 +68,6 @@ _PLAIN = (
 @converter("Tile", inputs=2, constants=(1,))
 @converter("Transpose", attributes="perm")
 @converter("Trilu", attributes="upper", inputs=2, constants=(1,))
-@converter("Upsample", attributes="mode scales", inputs=2, constants=(1,), opsets=(9, ALL))
 @converter("Where", inputs=3)
 def by_tvm(node: OnnxNode) -> Expr | list[Expr]:
     """Raises UnsupportedError where TVM's converter gives up."""
