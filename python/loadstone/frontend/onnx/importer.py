@@ -279,7 +279,7 @@ def _converted(node: OnnxNode) -> dict[str, Expr]:
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(f"{node.where} cannot be imported: {one_line(error)}") from error
+        raise node.given_up() from error
     results = _each(made, node)
     found: dict[str, Expr] = {}
     for output, result in zip(node.proto.output, results, strict=False):

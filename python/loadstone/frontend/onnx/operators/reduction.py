@@ -8,11 +8,14 @@ Next: importer.py binds it.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from loadstone.frontend.onnx.node import OnnxNode
 from loadstone.frontend.onnx.table import converter
-from loadstone.relax.compat import relax
+from loadstone.relax.compat import exact_constant, relax
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr
@@ -51,10 +54,19 @@ def _reduce(node: OnnxNode) -> Expr:
         x = node.emit(relax.op.abs(x))
     elif node.op_type in ("ReduceL2", "ReduceSumSquare"):
         x = node.emit(relax.op.multiply(x, x))
+    if node.op_type == "ReduceMean" and "int" in node.dtype(0):
+        return _integer_mean(node, axes, keeps=keeps)
     made = _REDUCTIONS[node.op_type](x, axes, keepdims=keeps) if axes else x
     if node.op_type == "ReduceL2":
         return relax.op.sqrt(node.emit(made))
     return relax.op.log(node.emit(made)) if node.op_type == "ReduceLogSum" else made
+
+
+def _integer_mean(node: OnnxNode, axes: list[int], *, keeps: bool) -> Expr:
+    """The sum, divided towards zero."""
+    total = node.emit(relax.op.sum(node.tensor(0), axes, keepdims=keeps))
+    count = prod(node.extents(0)[axis] for axis in axes)
+    return relax.op.divide(total, exact_constant(np.array(count, node.dtype(0))))
 
 
 def _flags(node: OnnxNode, axes: list[int], *, keeps: bool) -> Expr:

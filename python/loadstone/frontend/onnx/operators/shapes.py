@@ -63,8 +63,6 @@ def _one_hot(node: OnnxNode) -> Expr:
     assert given is not None
     depth = int(given.reshape(-1)[0])
     axis = int(node.attributes["axis"]) % (len(extents) + 1)
-    if depth < 1:
-        raise node.refusal(f"its depth is {depth}, and one is at least 1", "export it anew")
     wrapped = places
     if not kind.startswith("uint"):
         behind = node.emit(relax.op.add(places, exact_constant(np.array(depth, kind))))

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loadstone.errors import LoadstoneError, UnsupportedError
-from loadstone.frontend.message import one_line
+from loadstone.errors import LoadstoneError
 from loadstone.frontend.onnx.node import OnnxNode
 from loadstone.frontend.onnx.table import ALL, converter
 from loadstone.relax.compat import onnx_importer
@@ -85,4 +84,4 @@ def by_tvm(node: OnnxNode) -> Expr | list[Expr]:
     except LoadstoneError:
         raise
     except Exception as error:
-        raise UnsupportedError(f"{node.where} cannot be imported: {one_line(error)}") from error
+        raise node.given_up() from error
