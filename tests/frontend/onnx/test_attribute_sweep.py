@@ -16,23 +16,11 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
-from loadstone.frontend.onnx.table import CONVERTERS
 from tests.frontend.onnx.sketches import ALL
 from tests.frontend.onnx.sweep import check
 from tests.repeat import times
 
 SEEDS = times(1, 20)
-#: Attributes that no sketch says: what they mean is tested elsewhere.
-UNSAID = {
-    "BatchNormalization",
-    "Constant",
-    "DequantizeLinear",
-    "Einsum",
-    "GRU",
-    "LSTM",
-    "QuantizeLinear",
-    "RNN",
-}
 
 
 def test_what_is_drawn_equals_onnx_runtime(figure: Callable[[str], None]) -> None:
@@ -53,4 +41,3 @@ def main(first: int, count: int) -> None:
 
 if __name__ == "__main__":
     main(int(sys.argv[1]), int(sys.argv[2]))
-assert CONVERTERS
