@@ -82,6 +82,7 @@ __all__ = [
     "constant_int64",
     "dpl",
     "dtype",
+    "exact_constant",
     "external_names",
     "external_patterns",
     "extracted_match",
@@ -219,6 +220,11 @@ def constant(array: ArrayLike) -> Expr:
 def constant_int64(array: ArrayLike) -> Expr:
     """A tensor constant of the same shape, of int64."""
     return relax.const(np.array(array, np.int64), "int64")
+
+
+def exact_constant(array: Array) -> Expr:
+    """A tensor constant of the same shape and type, whatever type that is."""
+    return relax.const(np.array(array, order="C"), array.dtype.name)
 
 
 def value(expr: Expr) -> Array:
