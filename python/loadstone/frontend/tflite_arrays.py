@@ -81,7 +81,7 @@ def _gather(converter: Converter, op: TfliteTable) -> Expr:
         return _gather_of_batches(converter, axis)
     if places.data is None:
         indices = relax.op.astype(converter.real(1), "int32")
-        return relax.op.take(converter.real(0), indices, axis=axis, mode="fast")
+        return relax.op.take(converter.real(0), indices, axis=axis, mode="clip")
     _check_inside(places.data.astype(np.int64), source.shape[axis], axis)
     return relax.op.take(converter.real(0), constant(places.data), axis=axis, mode="fast")
 
