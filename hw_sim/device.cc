@@ -28,16 +28,20 @@ lds_simdev::lds_simdev(lds_sim *sim, const lds_hw_config &config, int page) : si
   worker_ = std::thread([this] { work(); });
 }
 
-lds_simdev::~lds_simdev() {
+lds_simdev::~lds_simdev() { quit(); }
+
+void lds_simdev::quit() {
   {
     Lock lock(mutex_);
+    quits_ = true;
     stop(lock, kQuit);
   }
-  worker_.join();
+  if (worker_.joinable()) worker_.join();
 }
 
 uint32_t lds_simdev::read(uint32_t offset) {
   Lock lock(mutex_);
+  if (const std::optional<uint32_t> other = instead(offset)) return *other;
   if (page_ == LDS_SIMDEV_CHISEL) return read_chisel(offset);
   if (page_ == LDS_SIMDEV_HLS) return read_hls(offset);
   return read_native(offset);
@@ -45,6 +49,7 @@ uint32_t lds_simdev::read(uint32_t offset) {
 
 void lds_simdev::write(uint32_t offset, uint32_t value) {
   Lock lock(mutex_);
+  if (all_read_) return;
   if (page_ == LDS_SIMDEV_CHISEL) return write_chisel(offset, value);
   if (page_ == LDS_SIMDEV_HLS) return write_hls(offset, value);
   write_native(lock, offset, value);
@@ -75,7 +80,7 @@ void lds_simdev::hw_reset() {
 
 int lds_simdev::order(const Fault &fault) {
   Lock lock(mutex_);
-  if (fault.kind < LDS_FAULT_NONE || fault.kind > LDS_FAULT_BIT_FLIP) return LDS_SIM_BAD_ARGUMENT;
+  if (fault.kind < LDS_FAULT_NONE || fault.kind > LDS_FAULT_LIES) return LDS_SIM_BAD_ARGUMENT;
   if (fault.kind == LDS_FAULT_BIT_FLIP ? segment_of_bit(fault.argument) == nullptr : fault.argument > ~uint32_t{0})
     return LDS_SIM_BAD_ARGUMENT;
   fault_ = fault;
@@ -125,8 +130,10 @@ void lds_simdev::update_line() {
 // --- jobs --------------------------------------------------------------------------------------------------------------------
 void lds_simdev::start() {
   if (regs_.state == LDS_STATE_RUNNING) return;
+  if (quits_) return end(LDS_ERROR_ABORTED, 0);
   regs_.state = LDS_STATE_RUNNING;
   regs_.error = regs_.error_pc = regs_.error_addr = regs_.pc = 0;
+  done_reads_.reset();
   stop_ = kNone;
   job_ = busy_ = true;
   wake_.notify_all();
@@ -142,6 +149,7 @@ void lds_simdev::stop(Lock &lock, Stop how) {
   }
   if (how < kSoftReset || how == kQuit || busy_) return;
   regs_ = Regs{};
+  end_faults(how);
   if (how == kHwReset) lds_sim_reset(sim_.get());
   update_line();
 }
@@ -163,8 +171,8 @@ bool lds_simdev::stubborn(Stop how) const {
 void lds_simdev::work() {
   Lock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [this] { return job_ || stop_ == kQuit; });
-    if (stop_ == kQuit) {  // perhaps with a job that was not begun, which the destructor waits for
+    wake_.wait(lock, [this] { return job_ || quits_; });
+    if (quits_) {  // perhaps with a job that was not begun, which the destructor waits for
       busy_ = false;
       idle_.notify_all();
       return;
@@ -184,6 +192,8 @@ void lds_simdev::work() {
 }
 
 void lds_simdev::execute(Lock &lock) {
+  begin_faults();
+  write_done(0);
   if (active_.kind >= LDS_FAULT_HANG && active_.kind <= LDS_FAULT_DEAD) return hang(lock);
   if (active_.kind == LDS_FAULT_BUS_ERROR) {
     regs_.error_addr = static_cast<uint32_t>(regs_.insn_base + LDS_INSN_BYTES * active_.argument);
@@ -214,7 +224,7 @@ void lds_simdev::execute(Lock &lock) {
 
 void lds_simdev::hang(Lock &lock) {
   regs_.pc = static_cast<uint32_t>(active_.argument);
-  wake_.wait(lock, [this] { return stop_ == kQuit || (stop_ != kNone && !stubborn(stop_)); });
+  wake_.wait(lock, [this] { return quits_ || (stop_ != kNone && !stubborn(stop_)); });
   end(LDS_ERROR_ABORTED, regs_.pc);
 }
 
@@ -236,6 +246,7 @@ void lds_simdev::end(uint32_t error, uint32_t pc) {
   regs_.error = error;
   regs_.error_pc = error == LDS_ERROR_NONE ? 0 : pc;
   regs_.state = error == LDS_ERROR_NONE ? LDS_STATE_DONE : LDS_STATE_ERROR;
+  if (error == LDS_ERROR_NONE) write_done(1);
   if (active_.kind == LDS_FAULT_LOST_IRQ) return;
   regs_.irq_status |= error == LDS_ERROR_NONE ? LDS_IRQ_DONE : LDS_IRQ_ERROR;
   update_line();
@@ -254,6 +265,8 @@ lds_simdev *lds_simdev_create(const lds_hw_config *config, uint32_t bus_bits, in
 }
 
 void lds_simdev_destroy(lds_simdev *device) { delete device; }
+
+void lds_simdev_quit(lds_simdev *device) { device->quit(); }
 
 lds_sim *lds_simdev_sim(lds_simdev *device) { return device->sim(); }
 

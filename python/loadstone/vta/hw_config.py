@@ -26,6 +26,7 @@ from pathlib import Path
 from loadstone.backend.device import RegisterBlock, TimingConstant
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, JsonValue, is_file, parsed_json, read_whole
+from loadstone.printable import is_plain_name
 from loadstone.vta.device_file import (
     ELEMENT_WIDTHS,
     FLOAT_WIDTH,
@@ -86,6 +87,7 @@ class HwConfig:
     bus_offset: int = 0  # bus address = the CPU's physical address + this
     products_per_multiplier: int = 1  # of the hardware: 2 shares one of 25 x 18 bits
     timing: Mapping[str, TimingConstant] = field(default_factory=dict, compare=False)
+    measured: str = field(default="", compare=False)  # on which hardware `timing` was; "": on none
 
     def __post_init__(self) -> None:
         if not self.uop_depth:
@@ -260,6 +262,7 @@ class HwConfig:
             "timing": {
                 name: {"value": c.value, "source": c.source} for name, c in self.timing.items()
             },
+            **({"measured": self.measured} if self.measured else {}),
         }
 
 
@@ -290,6 +293,7 @@ def load_config(source: str | Path | Mapping[str, JsonValue]) -> HwConfig:
 def config_of(fingerprint: bytes, name: str = "") -> HwConfig:
     """The device of an artifact's fingerprint: the built-in one of that name, else the first one,
     under the artifact's name for it, else one that has no name. Raises ConfigError."""
+    name = name if is_plain_name(name) else ""  # it is for people, and the file is from anywhere
     for entry in sorted(device_names(), key=lambda known: known != name):
         config = load_config(entry)
         if config.fingerprint() == fingerprint:
@@ -355,4 +359,5 @@ def _from_dict(data: JsonObject, name: str) -> HwConfig:
         bus_offset=integer(data, "bus_offset", name, 0),
         products_per_multiplier=integer(data, "products_per_multiplier", name, 1),
         timing=timing_table(data.get("timing", "vta-rtl"), name),
+        measured=str(data.get("measured", "")),
     )
