@@ -192,7 +192,9 @@ def _rows(extent: int, size: int, *, corners: bool, half: bool) -> NDArray[np.in
 
 def _fill(converter: Converter, op: TfliteTable) -> Expr:
     """FILL: one value everywhere."""
-    size = target_of(converter).shape
+    size = tuple(int(n) for n in constant_of(converter, 0).reshape(-1))
+    if min(size, default=1) < 1:
+        raise UnsupportedError(f"it writes the shape {list(size)}, which has no elements")
     return relax.op.broadcast_to(converter.real(1), size)
 
 
