@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from loadstone.errors import ModelError, UnsupportedError
+from loadstone.errors import ModelError, UnsupportedError, naming
 from loadstone.frontend.aten import OPERATORS, READS_COMPLEX, Build, literal
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.reading import WHOLE, Reading
@@ -105,7 +105,7 @@ def from_program(program: ExportedProgram, name: str) -> IRModule:
 
 
 def _array(tensor: TorchTensor) -> Array:
-    return np.ascontiguousarray(tensor.detach().cpu().numpy())
+    return np.array(tensor.detach().cpu().numpy(), order="C")  # of no dimension, too
 
 
 #: What a node computes: see _Walk.
@@ -194,12 +194,13 @@ class _Walk:
                     f'{self.name}: the program writes its buffer "{spec.target}": call '
                     "model.eval() before torch.export.export"
                 )
-            value = self.values.get(item) if hasattr(item, "meta") else None
-            if value is None or _is_complex(item):
+            if not hasattr(item, "meta") or _is_complex(item):
                 raise UnsupportedError(
                     f'{self.name}: output "{item}" is no tensor of real numbers: leave it out of '
                     "what forward() returns, or make it one (torch.view_as_real, torch.tensor)"
                 )
+            with naming(self.name):
+                self.check_computed(item)
             values.append(self.expressions(item))
         return values
 
@@ -231,6 +232,8 @@ class _Walk:
                 raise UnsupportedError(
                     "it reads complex numbers: take their real parts first (torch.view_as_real)"
                 )
+            for source in node.all_input_nodes:
+                self.check_computed(source)
             check_read(node, convert, arguments(node, node.args, node.kwargs))
             given = arguments(node, self.expressions(node.args), self.expressions(node.kwargs))
             build = Build(
@@ -241,6 +244,14 @@ class _Walk:
             raise type(error)(f"{where}: {error}") from None
         except Exception as error:
             raise ModelError(f"{where} cannot be imported: {one_line(error)}") from error
+
+    def check_computed(self, node: Node) -> None:
+        """Of some operators only the first result is."""
+        if self.values.get(node) is None:
+            raise UnsupportedError(
+                f'"{short(node.name)}" is not computed: only the values of pools and of '
+                "normalizations are, no indices and no statistics"
+            )
 
     def computed(self, node: Node) -> TorchTensor:
         """What depends on constants alone, by PyTorch."""
