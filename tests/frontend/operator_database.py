@@ -33,7 +33,7 @@ from torch.utils import _pytree
 
 from loadstone.compiler import compile
 from loadstone.errors import LoadstoneError
-from loadstone.frontend.torch import from_program
+from loadstone.frontend.torch import NO_FORM, from_program
 
 __all__ = ["Verdict", "database", "judged"]
 
@@ -155,7 +155,7 @@ def _imported(sample: _Sample) -> tuple[str, str] | None:
     try:
         from_program(program, "sample")
     except LoadstoneError as error:
-        return ("raised" if "cannot be imported" in str(error) else "refused"), str(error)
+        return ("raised" if NO_FORM in str(error) else "refused"), str(error)
     except Exception as error:
         return "raised", repr(error)
     return None
@@ -167,7 +167,7 @@ def _compared(samples: Sequence[_Sample]) -> list[tuple[str, str]]:
     wanted = [[tensor.detach().numpy() for tensor in sample(*sample.inputs)] for sample in samples]
     try:
         program = torch.export.export(_Several(samples), tuple(inputs))
-        results = iter(compile(program, "vtaq-tiny").run(*map(_one_sample, inputs)))
+        results = iter(compile(program, "vtaq-tiny", as_float=True).run(*map(_one_sample, inputs)))
     except Exception as error:
         if len(samples) > 1:
             return [_compared([sample])[0] for sample in samples]

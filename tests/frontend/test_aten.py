@@ -20,7 +20,7 @@ from torch.nn import functional as F  # noqa: N812
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.aten import OPERATORS
 from loadstone.frontend.canonical import canonical
-from loadstone.frontend.torch import from_program
+from loadstone.frontend.torch import NO_FORM, from_program
 from loadstone.relax.compat import relax, tvm
 
 Function = Callable[[Any], Any]
@@ -390,7 +390,7 @@ def test_no_operator_of_the_table_is_left_out(exported: Any, core: Any) -> None:
         (
             nn.BatchNorm2d(6),
             "aten._native_batch_norm_legit_functional.default (node "
-            '"_native_batch_norm_legit_functional", module "kept.0"',
+            '"kept.0/_native_batch_norm_legit_functional"): it is in training mode',
         ),
         (nn.Dropout(), "it is in training mode: call model.eval()"),
         (nn.LocalResponseNorm(2), "no importer for this operator: replace it in the model"),
@@ -421,4 +421,5 @@ def test_what_cannot_be_imported_is_one_line(function: Function, message: str) -
         from_program(program, "m")
     assert message in str(caught.value)
     assert str(caught.value).startswith("m: ")
+    assert NO_FORM not in str(caught.value)
     assert "\n" not in str(caught.value)

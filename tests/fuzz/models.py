@@ -105,7 +105,8 @@ def _compile_and_run(case: Mutant, folder: Path) -> tuple[str, Any]:
     path = folder / f"mutant{case.number}.{case.kind}"
     path.write_bytes(case.model)
     try:
-        outputs = compile(path, DEVICE).run(*(x[None] for x in case.inputs))
+        made = compile(path, DEVICE, as_float=case.kind == "pt2")
+        outputs = made.run(*(x[None] for x in case.inputs))
     except LoadstoneError as error:
         text = str(error)
         if "\n" in text or len(text) > MAX_MESSAGE or path.stem not in text:
