@@ -151,10 +151,13 @@ static int acknowledge(const lds_device *device) {
   return hal->irq_ack == NULL || hal->irq_ack(hal->ctx) == LDS_HAL_OK ? LDS_OK : LDS_ERR_HAL;
 }
 
-static void add_counters(lds_session *s) {
+static void add_counters(lds_session *s, uint64_t time) {
+  const lds_hal *hal = s->running->hal;
   lds_counters c;
   memset(&c, 0, sizeof c);
-  s->running->registers->counters(s->running->hal, &c);
+  s->running->registers->counters(hal, &c);
+  if (c.write_bytes == 0 && hal->counters != NULL) hal->counters(hal->ctx, &c); /* VTA's pages count cycles at most */
+  s->counters.device_ns += time - s->started_ns;
   s->counters.cycles += c.cycles;
   s->counters.load_busy_cycles += c.load_busy_cycles;
   s->counters.compute_busy_cycles += c.compute_busy_cycles;
@@ -195,7 +198,7 @@ static int poll(lds_session *s, uint64_t until_ns) {
   lds_device_state state;
   switch (look(s->running, &state)) {
     case LDS_STATE_DONE:
-      add_counters(s);
+      add_counters(s, time);
       return acknowledge(s->running);
     case LDS_STATE_RUNNING:
       break;
