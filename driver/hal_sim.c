@@ -64,10 +64,10 @@ static uint64_t now_ns(void *ctx) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void counters(void *ctx, lds_counters *out) {
+static void counters(void *counters_ctx, lds_counters *out) {
   lds_sim_result last;
   uint32_t k;
-  (void)lds_simdev_result(((lds_hal_sim *)ctx)->device, &last);
+  (void)lds_simdev_result(((lds_hal_sim *)counters_ctx)->device, &last);
   out->cycles = last.cycles;
   out->load_busy_cycles = last.busy_cycles[LDS_STAGE_LOAD];
   out->compute_busy_cycles = last.busy_cycles[LDS_STAGE_COMPUTE];
@@ -122,6 +122,7 @@ static lds_hal_sim *create(const lds_hw_config *config, uint32_t bus_bits, int r
   sim->hal.now_ns = now_ns;
   sim->hal.hw_reset = hw_reset;
   sim->hal.counters = counters;
+  sim->hal.counters_ctx = sim;
   sim->device = lds_simdev_create(config, bus_bits, registers);
   if (sim->device == NULL) {
     free(sim);
@@ -155,6 +156,8 @@ void lds_hal_sim_destroy(lds_hal_sim *sim) {
   free(sim->heap);
   free(sim);
 }
+
+void lds_hal_sim_quit(lds_hal_sim *sim) { lds_simdev_quit(sim->device); }
 
 const lds_hal *lds_hal_sim_hal(lds_hal_sim *sim) { return &sim->hal; }
 

@@ -156,7 +156,7 @@ static void add_counters(lds_session *s, uint64_t time) {
   lds_counters c;
   memset(&c, 0, sizeof c);
   s->running->registers->counters(hal, &c);
-  if (c.write_bytes == 0 && hal->counters != NULL) hal->counters(hal->ctx, &c); /* VTA's pages count cycles at most */
+  if (c.write_bytes == 0 && hal->counters != NULL) hal->counters(hal->counters_ctx, &c); /* VTA's pages count cycles at most */
   s->counters.device_ns += time - s->started_ns;
   s->counters.cycles += c.cycles;
   s->counters.load_busy_cycles += c.load_busy_cycles;

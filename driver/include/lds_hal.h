@@ -85,8 +85,10 @@ typedef struct lds_hal {
   int (*hw_reset)(void *ctx);    /* resets the device from outside; NULL: the board cannot */
   /* Between two looks at a device that is polled: gives the processor away, for at most `ns`. NULL: the runtime spins. */
   void (*rest)(void *ctx, uint64_t ns);
-  /* Of the last program, where the register page counts nothing: a simulator knows. NULL: nobody does. */
-  void (*counters)(void *ctx, struct lds_counters *out);
+  /* Of the last program, where the register page counts nothing: a simulator knows. NULL: nobody does. Its own context stays right in a
+   * copy of this struct that stands before the callbacks above with another one. */
+  void (*counters)(void *counters_ctx, struct lds_counters *out);
+  void *counters_ctx;
 } lds_hal;
 
 /* One program for the device. Regions that are not used have size 0. */

@@ -116,7 +116,21 @@ typedef struct lds_tensor {
   uint32_t batch_block, channel_block;
 } lds_tensor;
 
-enum { LDS_INT8, LDS_UINT8, LDS_INT16, LDS_INT32, LDS_INT64, LDS_FLOAT32, LDS_FLOAT16, LDS_BOOL, LDS_BFLOAT16 };
+enum {
+  LDS_INT8,
+  LDS_UINT8,
+  LDS_INT16,
+  LDS_INT32,
+  LDS_INT64,
+  LDS_FLOAT32,
+  LDS_FLOAT16,
+  LDS_BOOL,
+  LDS_BFLOAT16,
+  LDS_UINT16,
+  LDS_UINT32,
+  LDS_UINT64,
+  LDS_FLOAT64
+};
 
 /* Checks all rules of FORMAT.md but those of host steps (R19 to R21) and of programs of other devices (R23), which lds_session_open
  * checks. */
@@ -149,7 +163,7 @@ LDS_EXPORT int lds_validate(const lds_model *model, const uint8_t *instructions,
 LDS_EXPORT int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_bytes, lds_fault *fault);
 
 /* The program of a step of another device, as it stands in `code`, against that device's table; fault: the instruction, its layer. */
-LDS_EXPORT int lds_program_check(const lds_model *model, uint32_t step); /* rule R23, which lds_session_open checks */
+LDS_EXPORT int lds_programs_check(const lds_model *model); /* rule R23, which lds_session_open checks */
 LDS_EXPORT int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code,
                                     lds_fault *fault);
 
