@@ -229,6 +229,7 @@ extern "C" {{
 #define MODEL_REGISTER_BASE {device.register_block.base_address or 0x40010000:#x}u
 #define MODEL_REGISTER_BYTES {device.register_block.size_bytes:#x}u
 #define MODEL_BUS_OFFSET {device.bus_offset:#x}u
+#define MODEL_CLOCK_HZ {device.clock_mhz * 1_000_000}u
 #define MODEL_CONFIG_HASH {device.config_hash:#x}u
 #define MODEL_SESSION_BYTES {_session_bytes(data, bool(artifact.other_programs))}u
 #define MODEL_DMA_BYTES {_dma_bytes(artifact)}u
