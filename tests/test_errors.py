@@ -3,14 +3,24 @@
 
 from __future__ import annotations
 
+import doctest
+import pickle
+
 import pytest
 
 from loadstone import errors
-from loadstone.errors import MAX_MESSAGE_CHARACTERS, LoadstoneError, cause_of, shortened
+from loadstone.errors import (
+    MAX_MESSAGE_CHARACTERS,
+    LoadstoneError,
+    Refusal,
+    UnsupportedError,
+    cause_of,
+    shortened,
+)
 
 
 def test_every_error_is_a_users() -> None:
-    for name in set(errors.__all__) - {"naming"}:
+    for name in set(errors.__all__) - {"naming", "Refusal"}:
         kind = getattr(errors, name)
         assert not isinstance(kind, type) or issubclass(kind, LoadstoneError)
 
@@ -51,3 +61,26 @@ def test_a_message_begins_with_the_model_once() -> None:
             errors.naming("model"),
         ):
             raise errors.LoweringError(said)
+
+
+def test_a_refusal_is_one_line_of_what_is_known() -> None:
+    whole = Refusal("axis 5\nof 4", "an axis below 4", "Concat", "join", "net.onnx")
+    assert str(whole) == 'net.onnx: Concat (node "join"): axis 5 of 4: an axis below 4'
+    assert str(Refusal("axis 5 of 4", "an axis below 4")) == "axis 5 of 4: an axis below 4"
+    assert str(Refusal("it is a secret", "", "If")) == "If: it is a secret"
+
+
+def test_an_error_keeps_the_refusal_that_it_was_raised_with() -> None:
+    refusal = Refusal("axis 5 of 4", "an axis below 4", "Concat", "join")
+    with pytest.raises(UnsupportedError) as caught, errors.naming("net.onnx"):
+        raise UnsupportedError(refusal)
+    assert str(caught.value) == 'net.onnx: Concat (node "join"): axis 5 of 4: an axis below 4'
+    assert caught.value.refusal == Refusal(
+        "axis 5 of 4", "an axis below 4", "Concat", "join", "net.onnx"
+    )
+    assert pickle.loads(pickle.dumps(caught.value)).refusal == caught.value.refusal
+    assert UnsupportedError("a text").refusal is None
+
+
+def test_the_examples_of_the_module_are_true() -> None:
+    assert doctest.testmod(errors).failed == 0

@@ -29,7 +29,11 @@ TFLITE = (
 )
 
 
-ONNX = ("frontend.qoperator._TABLE", "frontend.qoperator._INTEGER_MOVES", "frontend.onnx.DYNAMIC")
+ONNX = (
+    "frontend.onnx.qoperator._TABLE",
+    "frontend.onnx.qoperator._INTEGER_MOVES",
+    "frontend.onnx.importer.DYNAMIC",
+)
 
 
 #: What onnxruntime alone defines, in its domain com.microsoft.

@@ -9,8 +9,12 @@ Next: cli.py, imported inside the block that knows what Ctrl-C means.
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
 
 __all__ = ["start"]
 
@@ -22,16 +26,42 @@ _NEW_OBJECTS, _YOUNG, _OLD = 1_000_000, 20, 100
 
 
 def start(words: Sequence[str] | None = None) -> None:
-    """Runs one command and exits. Ctrl-C ends it without a traceback, from the start."""
-    gc.set_threshold(_NEW_OBJECTS, _YOUNG, _OLD)
+    """Runs one command and exits. Ctrl-C ends it without a traceback, from the start to the end."""
     try:
+        interrupts = _Interrupts()
+        gc.set_threshold(_NEW_OBJECTS, _YOUNG, _OLD)
         from loadstone.cli import main
 
-        sys.exit(main(words))
+        status = main(words)
     except KeyboardInterrupt:
-        sys.exit(_EXIT_INTERRUPTED)
+        status = _EXIT_INTERRUPTED
+    except Exception:
+        if not interrupts.seen:  # an import in C that was interrupted may say so otherwise
+            raise
+        status = _EXIT_INTERRUPTED
     finally:
         gc.freeze()  # the process ends: no cycle needs to be looked for among all that it made
+    interrupts.end_at_once()
+    sys.exit(status)
+
+
+class _Interrupts:
+    """Ctrl-C, unless who started the process has it ignored. seen: whether there was one."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        self._here = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self._here:
+            signal.signal(signal.SIGINT, self._interrupt)
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> NoReturn:
+        self.seen = True
+        raise KeyboardInterrupt
+
+    def end_at_once(self) -> None:
+        """From now on: what is left is Python's own end, which a traceback would only disturb."""
+        if self._here:
+            signal.signal(signal.SIGINT, lambda *_: os._exit(_EXIT_INTERRUPTED))
 
 
 if __name__ == "__main__":

@@ -45,13 +45,13 @@ from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import Choice, EagerPartitioner, Partitioner
 from loadstone.quantization.pipeline import Options, Quantized, quantize_module
 from loadstone.relax.dump import Dump
+from loadstone.runtime.acceptance import check_accepted
 from loadstone.runtime.step_source import python_steps
 
 if TYPE_CHECKING:
     from loadstone.backend.target import TargetSource
     from loadstone.frontend import Model
     from loadstone.quantization.samples import Arrays
-    from loadstone.relax.types import IRModule
 
 __all__ = ["STRATEGIES", "CompileOptions", "Compiled", "compile", "quantize"]
 
@@ -265,25 +265,17 @@ def quantize(
     Raises ModelError for a model or samples that cannot be used.
     """
     with _ONE_THREAD:
+        from loadstone.frontend.names import output_names
+
         imported = import_model(model, reading)
         return quantize_module(
             load(model if isinstance(model, Canonical) else imported),
             samples,
             Options(**options, show=show),
             labels=labels,
-            outputs=_output_names(imported),
+            outputs=output_names(imported["main"]),
             where=where,
         )
-
-
-def _output_names(imported: IRModule) -> list[str]:
-    """As the file has them, where its format names them."""
-    from loadstone.relax.compat import result
-
-    main = imported["main"]
-    if "loadstone.outputs" in main.attrs:
-        return [str(name) for name in main.attrs["loadstone.outputs"]]
-    return [str(variable.name) for variable in result(main)]
 
 
 def compile(  # noqa: A001
@@ -326,6 +318,8 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
         lowered = partitioner.run(clock)
         _dump(lowered, writer)
         artifact = with_states(lowered.deployment.artifact, options.states, own)
+        with clock("accept"):
+            check_accepted(artifact)
         return _compiled(lowered, target, partitioner, clock, artifact)
 
 

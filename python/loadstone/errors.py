@@ -2,7 +2,7 @@
 """What can go wrong, as one tree of exceptions.
 
 In:   nothing.
-Out:  the exception classes every stage raises.
+Out:  the exception classes every stage raises; Refusal, what one of them says of an operator.
 Next: cli.py turns a LoadstoneError into one line on stderr and exit status 2.
 
     LoadstoneError                 a user's mistake or a limit: one clear line, no traceback
@@ -23,12 +23,16 @@ Next: cli.py turns a LoadstoneError into one line on stderr and exit status 2.
 Our own mistakes are `assert`s and never LoadstoneErrors.
 A message names the thing, its value, the limit, and what to do:
 `LOAD.y_pad_0=16 does not fit 4 bits [0, 15]`.
+
+What is refused of a model is a Refusal, raised as `UnsupportedError(refusal)`; where the network
+goes on without it, the same Refusal is the reason why an operator stays on the host.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 __all__ = [
     "ArtifactError",
@@ -41,6 +45,7 @@ __all__ = [
     "LoadstoneError",
     "LoweringError",
     "ModelError",
+    "Refusal",
     "SimulationError",
     "TargetError",
     "UnsupportedError",
@@ -52,6 +57,33 @@ __all__ = [
 
 #: A refusal is read by a person: what is longer is cut in the middle.
 MAX_MESSAGE_CHARACTERS = 400
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What is not done, as one line: `model: operator (node "node"): why: remedy`.
+
+    why: names the thing, its value and the limit. remedy: what would change it, and is true; empty
+    where nothing does. operator, node, model: as the model's file calls them; empty where whoever
+    shows the refusal says them, as `--explain` does.
+
+    >>> Refusal("a kernel of 9 rows, the buffer holds 7", "a larger max_kernel").why
+    'a kernel of 9 rows, the buffer holds 7'
+    >>> print(Refusal("antialias=1, only 0 is done", "resize before the model", "Resize", "up"))
+    Resize (node "up"): antialias=1, only 0 is done: resize before the model
+    """
+
+    why: str
+    remedy: str
+    operator: str = ""
+    node: str = ""
+    model: str = ""
+
+    def __str__(self) -> str:
+        node = f'(node "{self.node}")' if self.node else ""
+        about = " ".join(part for part in (self.operator, node) if part)
+        parts = (self.model, about, self.why, self.remedy)
+        return " ".join(": ".join(part for part in parts if part).split())
 
 
 class LoadstoneError(Exception):
@@ -82,7 +114,20 @@ class ModelError(LoadstoneError):
 
 
 class UnsupportedError(ModelError):
-    """A model that can be read but holds an operator or form that Loadstone does not do."""
+    """A model that can be read but holds an operator or form that Loadstone does not do.
+
+    >>> try:
+    ...     raise UnsupportedError(Refusal("dilated", "dilation 1", "MaxPool", "pool_1"))
+    ... except UnsupportedError as error:
+    ...     print(error.refusal.node, "|", error)
+    pool_1 | MaxPool (node "pool_1"): dilated: dilation 1
+    """
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """What it was raised with; None where that was a text."""
+        said = self.args[0] if self.args else None
+        return said if isinstance(said, Refusal) else None
 
 
 class TargetError(LoadstoneError):
@@ -146,4 +191,6 @@ def naming(name: str) -> Iterator[None]:
     except LoadstoneError as error:
         if name in str(error):
             raise
+        if isinstance(error, UnsupportedError) and error.refusal is not None:
+            raise type(error)(replace(error.refusal, model=name)) from error
         raise type(error)(f"{name}: {error}") from error

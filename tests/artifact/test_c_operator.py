@@ -8,7 +8,7 @@ import pytest
 
 from loadstone.artifact.c_operator import c_operator, parameter_bytes
 from loadstone.errors import UnsupportedError
-from loadstone.relax.compat import constant, relax
+from loadstone.relax.compat import constant, parsed_tir, relax
 from loadstone.relax.saved import run_module
 from tests.relax.c_steps import call
 from tests.relax.test_c_printer import module
@@ -55,6 +55,40 @@ def test_a_tuple_that_one_operator_makes_is_all_its_tensors() -> None:
     made, wanted = module(lambda x: op.split(x, 3, 1), (SHAPE, "float32")), np.split(x, 3, 1)
     for got, want in zip(call(c_operator(made), [x], wanted), wanted, strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def test_results_that_are_constants_are_stored() -> None:
+    """TVM folds what reads no input: no call is left that would write it."""
+    table = constant(RNG.normal(0, 1, (3, 4)).astype(np.float32))
+    both = module(lambda x: relax.Tuple([op.negative(table), op.exp(x), table]), (SHAPE, "float32"))
+    x = RNG.normal(0, 1, SHAPE).astype(np.float32)
+    wanted = run_module(both, [x])
+    for got, want in zip(call(c_operator(both), [x], wanted), wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    doubled = [np.concatenate([array] * 2) for array in wanted]
+    for got, want in zip(
+        call(c_operator(both, 2), [np.stack([x, x])], doubled), doubled, strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_what_stores_nothing_is_refused() -> None:
+    """Whoever made such a function: the result would be what lay in memory."""
+    idle = parsed_tir(
+        "@T.prim_func(private=True, s_tir=True)\n"
+        'def idle(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32")):\n'
+        '    with T.sblock("nothing"):\n'
+        "        T.evaluate(0)\n"
+    )
+    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((4,), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            name = builder.add_func(idle, "idle")
+            made = relax.call_tir(name, [x], relax.TensorType((4,), "float32"))
+            output = builder.emit_output(builder.emit(made))
+        builder.emit_func_output(output)
+    with pytest.raises(UnsupportedError, match="^idle stores nothing in one of its results$"):
+        c_operator(builder.get())
 
 
 def test_equal_texts_have_one_symbol() -> None:

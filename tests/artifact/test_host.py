@@ -20,6 +20,7 @@ from loadstone.graph.reference import run
 from loadstone.numerics import Rounding
 from loadstone.runtime.device import OpenedDevice
 from loadstone.vta.hw_config import load_config
+from tests.poisoned import unwritten
 
 CONFIG = load_config("vtaq-1x16x16")
 Q = g.Quantization(0.0625, -7)
@@ -48,7 +49,7 @@ def values(t: g.Tensor) -> NDArray[Any]:
 
 
 def check(graph: g.Graph) -> list[HostStep]:
-    """Runs three samples; returns the steps."""
+    """Runs three samples; every byte of every step's outputs is written. Returns the steps."""
     artifact = deploy(graph, graph.operators, CONFIG).artifact
     samples = [[values(t) for t in graph.inputs] for _ in range(3)]
     with OpenedDevice("sim", "", CONFIG) as device, device.load(artifact, trust=True) as session:
@@ -56,6 +57,7 @@ def check(graph: g.Graph) -> list[HostStep]:
     for k, sample in enumerate(samples):
         for out, want in zip(got, run(graph, sample), strict=True):
             np.testing.assert_array_equal(out[k], want)
+    assert unwritten(artifact, CONFIG) == {}
     return [step for step in artifact.steps if isinstance(step, HostStep)]
 
 

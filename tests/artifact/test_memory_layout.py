@@ -62,6 +62,56 @@ def test_constants_of_programs_stand_one_behind_the_other() -> None:
     assert places[-1] < len(memory.constants)
 
 
+def product_with_a_constant(second: bool) -> bytes:
+    """A product whose second factor is a constant of the graph, and a sum with another one."""
+    graph, random = onnx_builder.Graph(), np.random.default_rng(3)
+    shape = (1, 2, 32, 32)
+
+    def constant(scale: float) -> str:
+        return graph.dequantize(graph.constant(random.integers(-127, 128, shape), "int8"), scale, 0)
+
+    x = graph.dequantize(graph.input(shape, np.int8), 0.02, 3)
+    y = graph.quantize(graph.node("MatMul", x, constant(0.0117)), 0.05, 0)
+    if second:
+        y = graph.node("Add", graph.dequantize(y, 0.05, 0), constant(0.01))
+        y = graph.quantize(y, 0.05, 0)
+    return graph.save([(y, np.int8)], [shape])
+
+
+@pytest.mark.parametrize("target", ["vtaq-1x16x16", "vtaq-1x32x32", "vta-pynq"])
+@pytest.mark.parametrize("second", [False, True])
+def test_packed_constants_are_aligned_as_the_device_wants(
+    tmp_path: Path, target: str, second: bool
+) -> None:
+    """And not as the constant that stands before them."""
+    data = product_with_a_constant(second)
+    (tmp_path / "m.onnx").write_bytes(data)
+    x = np.random.default_rng(4).integers(-128, 128, (1, 2, 32, 32)).astype(np.int8)
+    compiled = compile(tmp_path / "m.onnx", target)
+    np.testing.assert_array_equal(
+        compiled.run(x[None])[0][0], onnx_builder.run(data, [x], optimize=True)[0]
+    )
+
+
+def test_nothing_is_packed_at_the_alignment_of_another_constant() -> None:
+    x, c, y = (tensor(name, 1, 4, 4, 16) for name in "xcy")
+    two = join("y2", x, c)
+    graph = g.Graph(
+        name="n",
+        inputs=(x,),
+        outputs=(y,),
+        operators=(two, conv(two.output, y)),
+        constants={"c": np.zeros(c.shape, np.int8)},
+    )
+    made = region("p", graph, 0, 2)
+    made.constants = {**made.constants, "last": (np.zeros(1, np.int8), 1)}
+    made.aliases = {}
+    segments = [made]
+    memory = plan_memory(graph, segments, find_lifetimes(graph, segments), 1024)
+    assert memory.addresses["c"].region == RegionIndex.CONSTANTS
+    assert memory.addresses["c"].offset_bytes % 1024 == 0
+
+
 def test_rows_are_views_and_one_tensor_is_one_view() -> None:
     memory = planned()
     assert [(view.name, view.region) for view in memory.views] == [

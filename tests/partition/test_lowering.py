@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from loadstone.backend.interface import Backend, Pattern, Segment
 from loadstone.backend.region import ExternalRegion
 from loadstone.backend.target import Target
 from loadstone.backend.target_spec import Entry, TargetSpec
-from loadstone.errors import BackendError, UnsupportedError
+from loadstone.errors import BackendError
 from loadstone.partition.eager import HOST, Partition
 from loadstone.partition.lowering import Clock, lower_partition
 from loadstone.partition.segments import divide
@@ -52,14 +51,6 @@ def divided(*places: str) -> Partition:
 
 def target(backend: Backend) -> Target:
     return Target((backend,), NO_DEVICE, TargetSpec((Entry("npu"),)))
-
-
-def test_a_single_number_is_no_output() -> None:
-    whole = divided(HOST)
-    number = replace(whole.graph.outputs[0], shape=())
-    graph = replace(whole.graph, inputs=(number,), outputs=(number,), operators=())
-    with pytest.raises(UnsupportedError, match=r"^n: 't1' is a single number, and .* \(1,\)"):
-        lower_partition(replace(whole, graph=graph, segments=()), target(Npu()))
 
 
 def test_a_segment_is_one_region_and_the_order_stays() -> None:

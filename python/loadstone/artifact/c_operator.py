@@ -44,6 +44,7 @@ from loadstone.relax.compat import (
     tvm,
     value,
 )
+from loadstone.relax.extremes import EXTREMES
 from loadstone.relax.sorting import SORTING
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _legal(module: IRModule) -> IRModule:
     passes = [
         relax.transform.DecomposeOpsForInference(),
         relax.transform.CanonicalizeBindings(),
-        relax.transform.LegalizeOps(dict(SORTING)),
+        relax.transform.LegalizeOps({**SORTING, **EXTREMES}),
         relax.backend.DispatchSortScan(),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
@@ -163,7 +164,7 @@ class _Writer:
             if is_call(entry, "call_tir"):
                 made[variable] = _made(variable, parts.get(variable, {}))
                 self.calls.append((made[variable], entry))
-            elif isinstance(entry, relax.Var | relax.TupleGetItem):
+            elif isinstance(entry, relax.Var | relax.TupleGetItem) or is_constant(entry):
                 self.other[variable] = entry
             elif not isinstance(entry, relax.Tuple):
                 raise UnsupportedError(f"{_name(entry)} has no form in C")
@@ -174,7 +175,7 @@ class _Writer:
         self.results = [part for entry in self.results for part in made.get(entry, [entry])]
 
     def _first(self, entry: Expr) -> Expr:
-        """The variable that a value was first bound to."""
+        """The variable that a value was first bound to, or the constant that it is."""
         while entry in self.other and self.other[entry] is not entry:
             entry = self.other[entry]
         return entry
@@ -188,13 +189,13 @@ class _Writer:
             self.place.setdefault(self._first(entry), self._operand(self.at + k, entry))
 
     def _constants(self) -> list[Array]:
-        """Those of all calls, each once."""
+        """Those of all calls, each once, and results that are constants."""
         known: dict[Expr, int] = {}
-        for _, call in self.calls:
-            for entry in _arguments(call):
-                if is_constant(entry) and entry not in known:
-                    known[entry] = len(self.constants)
-                    self.constants.append(value(entry))
+        read = [entry for _, call in self.calls for entry in _arguments(call)]
+        for entry in map(self._first, (*read, *self.results)):
+            if is_constant(entry) and entry not in known:
+                known[entry] = len(self.constants)
+                self.constants.append(value(entry))
         offset = len(self.main.params)
         self.place |= {entry: f"operands[{offset + k}]" for entry, k in known.items()}
         return self.constants
@@ -231,6 +232,8 @@ class _Writer:
         if name not in self.functions:
             function = _inlined(self.module[call.args[0]])
             self.functions[name] = print_function(function, _symbol(name))
+            if not all(self.functions[name].stores[-len(targets) :]):
+                raise UnsupportedError(f"{name} stores nothing in one of its results")
         places = [self.place[self._first(entry)] for entry in (*_arguments(call), *targets)]
         pointers = ", ".join(f"(void *){place}" for place in places)
         return f"{_symbol(name)}({pointers}, scratch);"

@@ -74,7 +74,6 @@ def deploy(
     scope: Scope = lambda _: nullcontext(),
 ) -> Deployment:
     """`segments` cover the graph's operators in order. scope: for a region's build."""
-    _refuse_outputs_that_nothing_computes(graph)
     _refuse_tensors_without_elements(graph)
     lifetimes = find_lifetimes(graph, segments)
     align_bytes = max([device.align_bytes, *(r.align_bytes for r in programs_of(segments))])
@@ -95,17 +94,6 @@ def deploy(
         device.name,
     )
     return Deployment(artifact, memory.arena, memory.host)
-
-
-def _refuse_outputs_that_nothing_computes(graph: g.Graph) -> None:
-    """An output that is an input or a constant."""
-    computed = {t.name for o in graph.operators for t in o.outputs}
-    for tensor in graph.outputs:
-        if tensor.name not in computed:
-            raise UnsupportedError(
-                f"{graph.name}: output {tensor.name} is computed by no operator: it is an "
-                "input or a constant of the model"
-            )
 
 
 def _refuse_tensors_without_elements(graph: g.Graph) -> None:

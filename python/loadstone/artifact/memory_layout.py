@@ -143,8 +143,8 @@ def _addresses(
     addresses = {}
     aliases = aliases_of(segments)
     for region in programs_of(segments):
-        for name, (value, align_bytes) in region.constants.items():
-            offset = content.add(value.tobytes(), align_bytes)
+        for name, (value, own_bytes) in region.constants.items():
+            offset = content.add(value.tobytes(), own_bytes)
             addresses[name] = Address(RegionIndex.CONSTANTS, offset)
         for layout, _, _ in region.layouts:
             if is_packed_now(layout, graph, aliases):
@@ -192,11 +192,10 @@ def scale_and_zero(tensor: g.Tensor | None) -> tuple[float, int]:
 
 
 def row_view(tensor: g.Tensor, region: RegionIndex, offset_bytes: int) -> BufferView:
-    """A row-major tensor."""
-    dtype = DataType.of(tensor.dtype)
-    return BufferView(
-        tensor.name, tensor.shape, dtype, int(region), offset_bytes, *scale_and_zero(tensor)
-    )
+    """A row-major tensor; a single number is one of one element, as inputs and outputs have an
+    axis of samples."""
+    dtype, shape = DataType.of(tensor.dtype), tensor.shape or (1,)
+    return BufferView(tensor.name, shape, dtype, int(region), offset_bytes, *scale_and_zero(tensor))
 
 
 def constant_view(

@@ -2,7 +2,7 @@
 """What a back end is: the one interface, for VTA and for a plug-in out of tree.
 
 In:   nothing; no TVM until a back end's patterns are asked for.
-Out:  Backend, Attribute, Pattern, Refusal, Phase.
+Out:  Backend, Attribute, Pattern, Phase; Refusal is errors.py's.
 Next: partition/eager.py applies the patterns of every back end in the target's order;
       artifact/deploy.py asks for programs.
 
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from loadstone.backend.device import Device
 from loadstone.backend.external import External
-from loadstone.errors import LoweringError, TargetError
+from loadstone.errors import LoweringError, Refusal, TargetError
 
 if TYPE_CHECKING:
     from loadstone.backend.region import ExternalRegion, LoweredRegion
@@ -102,19 +102,6 @@ class Attribute:
                     f"target: {accelerator} -{self.name}={text} is not an integer"
                 ) from None
         return text
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a back end leaves an operator: `why` names the thing and the limit, `remedy` what would
-    change it. `--explain` shows both.
-
-    >>> Refusal("a kernel of 9 rows, the buffer holds 7", "a larger max_kernel").why
-    'a kernel of 9 rows, the buffer holds 7'
-    """
-
-    why: str
-    remedy: str
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,8 @@ def _session_bytes(data: bytes, further: bool) -> int:
         ffi.new("lds_session_config *"),
         ffi.from_buffer(data),
     )
-    assert open_model(model, buffer, len(data)) == 0
+    if status := open_model(model, buffer, len(data)):
+        raise AssertionError(f"lds_model_open: status {status}")
     lib().lds_session_config_default(config)
     if further:
         lib().lds_session_config_accelerators(config, ffi.NULL, 0)

@@ -7,8 +7,8 @@ Out:  an IRModule in canonical form (canonical.py), or, for the quantizer, as th
 Next: quantization/ for float models, partition/eager.py for quantized ones.
 
     .tflite   tflite_file.py reads and checks the bytes, tflite.py converts
-    .onnx     onnx_graph.py makes it whole, qoperator.py rewrites integer operators to QDQ, onnx.py
-              imports
+    .onnx     onnx/: folds what is constant, rewrites integer operators to QDQ, holds the model
+              against a table of what is read, converts
     .pt2      torch.py reads and walks the program, aten/ converts; a program in memory, too
     then      layout.py channels last; canonical.py the one form
 """

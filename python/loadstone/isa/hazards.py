@@ -74,7 +74,8 @@ def conflicts_between(columns: TouchColumns, units: int) -> NDArray[np.int32]:
     status = lib().lds_order_conflicts(touching, ffi.from_buffer("int32_t[]", found))
     if status == lib().LDS_ORDER_NO_MEMORY:
         raise MemoryError("conflicts")
-    assert status == lib().LDS_ORDER_OK, status
+    if status != lib().LDS_ORDER_OK:
+        raise AssertionError(f"lds_order: status {status}")
     return found
 
 

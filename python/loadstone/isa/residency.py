@@ -148,5 +148,6 @@ def _found(
             f"{no_room.live} of {pad.depth} are in use; smaller tiles are needed",
             int(columns[no_room.tile, 3]),
         )
-    assert status == lib().LDS_RESIDE_OK, status
+    if status != lib().LDS_RESIDE_OK:
+        raise AssertionError(f"lds_reside: status {status}")
     return address, resident

@@ -131,7 +131,8 @@ def _raise_for(status: int, units: Sequence[str], who: CData) -> None:
             f"{unit} must wait for {far} by way of {by}, and {by} has no instruction that does "
             "nothing: name one, or a queue between the two"
         )
-    assert status == lib().LDS_ORDER_OK, status
+    if status != lib().LDS_ORDER_OK:
+        raise AssertionError(f"lds_order: status {status}")
 
 
 def _renumbered(

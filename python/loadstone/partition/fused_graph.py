@@ -4,7 +4,8 @@ Host operators.
 
 In:   an IRModule with composite functions; the operators that these stand for, by the names of
       their roots.
-Out:  Graph, in the order of the module; the tensor of each of its variables.
+Out:  Graph, in the order of the module; the tensor of each of its variables. What depends on no
+      input is computed now: it is a constant of the graph.
 Next: partition/eager.py, which alone imports it, says who runs each operator; how a module reads as
       a graph is another idea than who takes what.
 """
@@ -12,16 +13,20 @@ Next: partition/eager.py, which alone imports it, says who runs each operator; h
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError, UnsupportedError
-from loadstone.graph import Graph, Host, Operator, Tensor
+from loadstone.frontend.names import output_names
+from loadstone.graph import Graph, Host, Operator, Reshape, Tensor
+from loadstone.graph.reference import run_operator
 from loadstone.partition.patterns import Reader
 from loadstone.partition.relax_parts import extracted, variables
 from loadstone.relax.compat import (
     bindings,
     codegen_of,
     dtype,
+    is_constant,
     name_of,
     op_name,
     relax,
@@ -29,6 +34,8 @@ from loadstone.relax.compat import (
     shape,
     tvm,
 )
+from loadstone.relax.compat import value as value_of
+from loadstone.relax.rewriter import fresh_name
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, IRModule, Var
@@ -37,7 +44,7 @@ __all__ = ["FusedGraph"]
 
 
 class FusedGraph:
-    """tensors: of the variables that `build` has met."""
+    """tensors: of the variables that `build` has met. calls: in each Host operator, by its name."""
 
     def __init__(
         self, fused: IRModule, reader: Reader, taken: Mapping[str, tuple[str, Operator]], name: str
@@ -45,8 +52,11 @@ class FusedGraph:
         self.fused, self.reader, self.taken, self.name = fused, reader, taken, name
         self.function = fused["main"]
         self.results = frozenset(result(self.function))
+        self.output_names = output_names(self.function)
+        self.file_names = dict(zip(result(self.function), self.output_names, strict=True))
         self.tensors: dict[Var, Tensor] = {}  # variable of the fused main -> tensor
         self.names: set[str] = set()  # of these tensors
+        self.calls: dict[str, list[str]] = {}
         self.readers: dict[Var, set[Var]] = {}  # variable -> those that are computed of it
         for variable, value in bindings(self.function):
             for read in variables(value):
@@ -74,10 +84,10 @@ class FusedGraph:
             )  # first: these name the tensors that the composite reads
             operator = self._composite(value)
             self._keep(variable, operator.output)
-            self.operators.append(operator)
             self.built.add(operator)
+            self._add(operator)
         self._flush(pending, {variable for variable, _ in pending})
-        outputs = tuple(self._tensor(variable) for variable in result(self.function))
+        outputs = self._outputs({tensor.name for tensor in inputs})
         used = {tensor.name for operator in self.operators for tensor in operator.inputs}
         constants = {name: array for name, array in self.reader.constants.items() if name in used}
         return Graph(
@@ -99,6 +109,53 @@ class FusedGraph:
         quantization = next((entry for old, entry in known if old.name == variable.name), None)
         self._keep(variable, Tensor(variable.name, extents, dtype(variable), quantization))
         return self.tensors[variable]
+
+    def _add(self, operator: Operator) -> None:
+        """Behind the others; one that reads no more than constants is computed now."""
+        known = self.reader.constants
+        if operator.inputs and not all(tensor.name in known for tensor in operator.inputs):
+            self.operators.append(operator)
+            return
+        made = run_operator(operator, [known[tensor.name] for tensor in operator.inputs])
+        known.update(
+            (tensor.name, array) for tensor, array in zip(operator.outputs, made, strict=True)
+        )
+
+    def _outputs(self, fixed: Set[str]) -> tuple[Tensor, ...]:
+        """Of the network, each with memory of its own: what is an input, a constant or an output
+        already is copied. fixed: names of inputs."""
+        taken, outputs = set(fixed), list[Tensor]()
+        for variable, name in zip(result(self.function), self.output_names, strict=True):
+            tensor = self._stored(variable) if is_constant(variable) else self._tensor(variable)
+            if tensor.name in self.reader.constants:
+                tensor = self._copied(self._renamed(tensor), name or tensor.name, 0)
+            elif tensor.name in taken:
+                tensor = self._copied(tensor, name, len(self.operators))
+            taken.add(tensor.name)
+            outputs.append(tensor)
+        return tuple(outputs)
+
+    def _copied(self, tensor: Tensor, name: str, place: int) -> Tensor:
+        """What a copy among the operators makes, called as the file calls it where that is free."""
+        base = name if name and name not in self.names else f"{tensor.name}/copy"
+        copied = replace(tensor, name=fresh_name(base, self.names))
+        copy = Reshape(name=copied.name, inputs=(tensor,), outputs=(copied,))
+        self.operators.insert(place, copy)
+        return copied
+
+    def _renamed(self, tensor: Tensor) -> Tensor:
+        """A constant whose name is the output's: who reads it reads the output."""
+        renamed = replace(tensor, name=fresh_name(f"{tensor.name}/constant", self.names))
+        self.reader.constants[renamed.name] = self.reader.constants.pop(tensor.name)
+        self.names.discard(tensor.name)
+        return renamed
+
+    def _stored(self, constant: Expr) -> Tensor:
+        """A result that stands in the module as a constant."""
+        array = value_of(constant)
+        name = fresh_name(f"{self.name}/constant", self.names)
+        self.reader.constants[name] = array
+        return Tensor(name, array.shape, array.dtype.name)
 
     def _is_composite(self, value: Expr) -> bool:
         return (
@@ -161,7 +218,8 @@ class FusedGraph:
         names = tuple(
             dict.fromkeys(codegen_of(self.fused, value) or op_name(value) for value in calls)
         )
-        self.operators.append(
+        self.calls[outputs[0].name] = [name_of(value) or "" for value in calls]
+        self._add(
             Host(
                 name=outputs[0].name,
                 inputs=tuple(self._tensor(variable) for variable in sources),
@@ -180,7 +238,7 @@ class FusedGraph:
                     f'{self.name}: "{variable.name}" has a dynamic shape: Loadstone needs '
                     "shapes known at compile time"
                 )
-            name = base = name_of(value) or variable.name
+            name = base = name_of(value) or self.file_names.get(variable) or variable.name
             while name in self.names:
                 name = f"{base}#{len(self.names)}"
             self._keep(variable, Tensor(name, extents, dtype(variable)))

@@ -21,7 +21,6 @@ from loadstone.backend.interface import Backend, Segment
 from loadstone.backend.region import ExternalRegion, LoweredRegion
 from loadstone.backend.scope import within
 from loadstone.backend.target import Target
-from loadstone.errors import UnsupportedError
 from loadstone.graph import Graph, Operator
 from loadstone.graph.batching import batched
 from loadstone.partition.eager import Partition
@@ -61,12 +60,6 @@ def lower_partition(
 ) -> LoweredPartition:
     """clock: counts stages lower and deploy. Raises LoweringError, UnsupportedError."""
     clock = clock or Clock()
-    for tensor in (*divided.graph.inputs, *divided.graph.outputs):
-        if not tensor.shape:
-            raise UnsupportedError(
-                f"{divided.graph.name}: {tensor.name!r} is a single number, and inputs and outputs "
-                "have a dimension of samples: reshape it to (1,) in the model"
-            )
     network, renewed = batched(divided.graph, target.device.batch)
     segments = tuple(_renewed(divided, segment, network, renewed) for segment in divided.segments)
     with clock("lower"):

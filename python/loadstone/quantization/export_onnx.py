@@ -3,7 +3,7 @@
 
 In:   a module in canonical form (NHWC, OHWI, QDQ or float), names for its outputs.
 Out:  an onnx.ModelProto: NCHW as ONNX has it, tensors named as in the module, outputs as given.
-Next: the file that `loadstone quantize` writes; frontend/onnx.py reads it back.
+Next: the file that `loadstone quantize` writes; frontend/onnx/importer.py reads it back.
 """
 
 from __future__ import annotations

@@ -77,12 +77,14 @@ _HELPERS = {
 
 @dataclass(frozen=True)
 class CFunction:
-    """text: the whole definition. helpers: "lds_min int32", or a name of c_math.py."""
+    """text: the whole definition. helpers: "lds_min int32", or a name of c_math.py. stores: of each
+    parameter, whether the text stores to it."""
 
     name: str
     text: str
     workspace_bytes: int
     helpers: frozenset[str]
+    stores: tuple[bool, ...]
 
 
 def helper_texts(helpers: set[str]) -> list[str]:
@@ -138,7 +140,11 @@ class _Printer:
         unused = "" if "workspace +" in body else "  (void)workspace;\n"
         head = f"static void {self.name}({', '.join([*parameters, scratch])}) {{\n"
         return CFunction(
-            self.name, f"{head}{unused}{body}}}", self.workspace_bytes, frozenset(self.helpers)
+            self.name,
+            f"{head}{unused}{body}}}",
+            self.workspace_bytes,
+            frozenset(self.helpers),
+            tuple(parameter.name in stored for parameter in self.function.params),
         )
 
     # --- names and types --------------------------------------------------------------------------

@@ -52,10 +52,10 @@ class Session:
     """A model on a device. A context manager; close it before the device (OpenedDevice.close does
     both).
 
-    A session belongs to one thread at a time, and to the process that opened it: a call from a
-    second thread while it runs, or from a forked process, is refused with DeviceError. Sessions of
-    one device may run in several threads: what would run beside another is refused so, too. Load
-    models of a device while no other thread runs one of it; closing ends a run of another thread.
+    A session belongs to one thread at a time, and to the process that opened it: what another
+    thread calls meanwhile, and what a fork calls, is refused with DeviceError (but for `cancel`).
+    Sessions of one device may run in several threads: what would run beside another is refused
+    likewise. Load and close models of a device while no other thread runs one of it.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class Session:
         self._error: BaseException | None = None
         self._cancelled = False
         self._started = False
+        self._thread = threading.RLock()  # whose thread is in a call
         self._process = os.getpid()
-        self._turn = threading.RLock()
         self.totals = Totals()
         self._calls = CallTimes()
         if not hang_seconds > 0:
@@ -113,6 +113,8 @@ class Session:
         )
         if fault.layer != ffi.NULL:  # an instruction was refused
             self._raise(status, fault)
+        if status == lib().LDS_ERR_MEMORY and opened.message():
+            raise DeviceError(f"model {artifact.name!r}: {opened.message()}")
         if status == lib().LDS_ERR_CONFIG and self.accelerators is not None:
             self.accelerators.find_stranger()
         raise_for(status, artifact.name)
@@ -138,9 +140,18 @@ class Session:
         Raises DeviceError for arrays that do not fit, naming name, shape and type wanted.
         """
         with self._alone():
-            return self._run(self._checked(inputs), progress)
+            if self._started:
+                raise DeviceError(
+                    f"model {self.artifact.name!r}: a run was started and not waited for"
+                )
+            return self._run(inputs, progress)
 
-    def _run(self, arrays: Sequence[Array], progress: Callable[[int], None] | None) -> list[Array]:
+    def _run(
+        self,
+        inputs: Sequence[Array] | Mapping[str, Array],
+        progress: Callable[[int], None] | None,
+    ) -> list[Array]:
+        arrays = self._checked(inputs)
         count = len(arrays[0]) if arrays else 1
         outputs = [
             np.empty((count, *_sample_shape(t, self.artifact.samples)), t.dtype.numpy)
@@ -170,7 +181,7 @@ class Session:
                 while not self.wait(_LOOK_SECONDS):
                     self._go_on()
             except BaseException:
-                lib().lds_session_stop(self._session)  # of a run that failed nothing is left
+                lib().lds_session_stop(self._session)  # where a run failed nothing is left to stop
                 self._started = False
                 raise
 
@@ -214,16 +225,12 @@ class Session:
     def close(self) -> None:
         """Stops the device if it runs, and frees its memory. The views of inputs and outputs must
         not be used any more."""
-        if self._process != os.getpid():  # a copy: device and lock are the other process's
-            self._session = ffi.NULL
-            return
-        self._cancelled = True  # for a thread that runs it
-        with self._turn:
-            if self._session != ffi.NULL:
+        if self._session != ffi.NULL and self._process == os.getpid():
+            with self._alone():
                 self.inputs = self.outputs = ()
                 lib().lds_session_close(self._session)
-            self._session = ffi.NULL
-            self._callback = self._keep = self._long_steps = None
+        self._session = ffi.NULL
+        self._callback = self._keep = self._long_steps = None
 
     def __enter__(self) -> Session:
         return self
@@ -242,29 +249,28 @@ class Session:
             raise DeviceError(f"the run of model {self.artifact.name!r} was cancelled")
 
     def _open(self) -> CData:
-        if self._process != os.getpid():
-            raise DeviceError(
-                f"the session of model {self.artifact.name!r} belongs to process {self._process}, "
-                "of which this one is a copy without its devices: open the device here"
-            )
         if self._session == ffi.NULL:
             raise DeviceError(f"the session of model {self.artifact.name!r} is closed")
+        if self._process != os.getpid():
+            raise DeviceError(
+                f"the session of model {self.artifact.name!r} was opened by process "
+                f"{self._process}, of which this one is a fork: open the device here"
+            )
         return self._session
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Open, and used by no other thread meanwhile."""
+        """For the length of a call this thread has the session. Raises DeviceError."""
         self._open()
-        if not self._turn.acquire(blocking=False):
+        if not self._thread.acquire(blocking=False):
             raise DeviceError(
-                f"the session of model {self.artifact.name!r} is used by another thread: load the "
-                "model once for each, on a device of its own"
+                f"the session of model {self.artifact.name!r} is in a call of another thread: "
+                "wait for it, or load the model once for each thread"
             )
         try:
-            self._open()
             yield
         finally:
-            self._turn.release()
+            self._thread.release()
 
     def _not_beside_another(self, status: int) -> int:
         """The status of a start. Raises DeviceError when it was refused for another session's
@@ -297,7 +303,10 @@ class Session:
                 f"{len(inputs)} inputs were given, the model has {len(tensors)}: "
                 f"{', '.join(t.name for t in tensors)}"
             )
-        arrays = [np.asarray(a) for a in inputs]
+        arrays = [
+            array[:, None] if array.ndim == 1 == tensor.elements else array  # a number each
+            for tensor, array in zip(tensors, map(np.asarray, inputs), strict=True)
+        ]
         for tensor, array in zip(tensors, arrays, strict=True):
             shape = _sample_shape(tensor, self.artifact.samples)
             if array.shape[1:] != shape or array.dtype != tensor.dtype.numpy:

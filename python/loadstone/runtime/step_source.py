@@ -20,7 +20,7 @@ from loadstone.errors import ArtifactError
 from loadstone.numerics import Array
 from loadstone.runtime.externals import run_operator_step, step_operator
 
-__all__ = ["check_computable", "python_steps", "step_source"]
+__all__ = ["check_computable", "content", "python_steps", "step_source"]
 
 
 def python_steps(artifact: Artifact) -> list[HostStep]:
@@ -39,7 +39,7 @@ def step_source(step: HostStep, artifact: Artifact) -> tuple[str, str] | None:
         return symbol, source
     if step.function != EXTERNAL_OPERATOR:
         return None
-    operator = step_operator(step.attributes, [_content(artifact, i) for i in step.inputs])
+    operator = step_operator(step.attributes, [content(artifact, i) for i in step.inputs])
     _check(operator, step, artifact)
     made = c_kernel(operator)
     return None if made is None else (made.symbol, made.source)
@@ -48,10 +48,10 @@ def step_source(step: HostStep, artifact: Artifact) -> tuple[str, str] | None:
 def check_computable(step: HostStep, artifact: Artifact) -> None:
     """Computes an operator once, so that what becomes C stays inside its tensors: windows and
     slices of a hostile description need not. Raises ArtifactError."""
-    run_operator_step([_content(artifact, i) for i in step.inputs], step.attributes)
+    run_operator_step([content(artifact, i) for i in step.inputs], step.attributes)
 
 
-def _content(artifact: Artifact, index: int) -> Array:
+def content(artifact: Artifact, index: int) -> Array:
     """A constant's; of any other tensor zeros."""
     tensor = artifact.tensors[index]
     data = artifact.regions[tensor.region].data

@@ -240,7 +240,8 @@ def product_tiles(rows: Sequence[ArrayLike], channels: int, block: int) -> Int8A
     values = np.zeros((len(rows), blocks * block), np.int64)
     for row, given in zip(values, rows, strict=True):
         row[:channels] = given
-    assert abs(values).max(initial=0) <= product_limit(block)
+    if abs(values).max(initial=0) > product_limit(block):
+        raise AssertionError(f"a value is beyond {product_limit(block)}")
     tens = (values + _PRODUCT_INPUT // 2) // _PRODUCT_INPUT
     least, most = np.divmod(tens, block - 1)
     lanes = np.empty((*values.shape, block), np.int8)

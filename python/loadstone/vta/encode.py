@@ -186,7 +186,10 @@ class _Encoder:
         if found is None:
             place, size = self.places[tensor], self.config.tile_bytes(memory)
             first, rest = divmod(place.offset_bytes, size)
-            assert rest == 0, f"{tensor} at {place.offset_bytes} is not on a {memory.name} tile"
+            if rest:
+                raise AssertionError(
+                    f"{tensor} at {place.offset_bytes} is not on a {memory.name} tile"
+                )
             found = self.begins[tensor, memory] = (place.region, first)
         return found
 

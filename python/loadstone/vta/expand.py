@@ -184,7 +184,8 @@ class Expander:
 
     def _fill(self, o: FillNest) -> Iterator[ExpandedPart]:
         """GEMMs that reset."""
-        assert o.value == 0, o
+        if o.value:
+            raise AssertionError(f"{o} fills with another value than 0")
         nest = nest_of(o.extents, (o.dst,))
         for step in steps(nest, self._fill_limits):
             (n0, s0), (n1, s1) = step.outer, step.inner

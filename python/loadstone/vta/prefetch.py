@@ -171,5 +171,6 @@ def _order(
     status = lib().lds_prefetch(stream, ffi.from_buffer("int64_t[]", order))
     if status == lib().LDS_PREFETCH_NO_MEMORY:
         raise MemoryError("prefetch")
-    assert status == lib().LDS_PREFETCH_OK, status
+    if status != lib().LDS_PREFETCH_OK:
+        raise AssertionError(f"lds_prefetch: status {status}")
     return order

@@ -337,8 +337,8 @@ def _steps(gemm: GemmNest) -> NDArray[np.int64]:
     strides = list(zip(*(access.strides for access in accesses), strict=True))
     table = offsets(list(zip(gemm.extents, strides, strict=True)), 3)
     table += np.array([access.base for access in accesses], np.int64)
-    assert table.min() >= 0
-    assert table.max() < 1 << _BITS
+    if table.min() < 0 or table.max() >= 1 << _BITS:
+        raise AssertionError(f"a tile is outside [0, {(1 << _BITS) - 1}]")
     return np.asarray(table @ np.array([1 << 2 * _BITS, 1 << _BITS, 1], np.int64))
 
 

@@ -159,5 +159,6 @@ def part_levels(
     for steps, exponent in zip(levels, exponents, strict=True):
         for step in steps:
             total += step.astype(np.int64) << exponent
-    assert np.array_equal(total, product), "the parts add up to the product"
+    if not np.array_equal(total, product):
+        raise AssertionError("the parts do not add up to the product")
     return levels

@@ -81,7 +81,8 @@ class RescaledLayer:
         self.pixels = spec.output[0] * spec.output[1]
         self.choice = current_layer()
         self.plans = [plan for plan in plans if plan is not None]
-        assert 0 < len(self.plans) == len(plans), "the predicate refused it"
+        if not 0 < len(self.plans) == len(plans):
+            raise AssertionError("the predicate refused it")
         self.biases = biases_of(self.plans, op, config.block)
         self._runs: Sequence[Blocks] | None = None
         self._kernels: dict[tuple[Form, int, int], _Kernel] = {}

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ONNX model to Relax: whole, folded, checked against the table, converted node by node.
+
+In:   the bytes of an .onnx file, whose open sizes are known (a symbolic batch becomes 1).
+Out:  an IRModule whose `main` carries the file's tensor names and the attributes
+      "loadstone.numerics" = "onnx" and "loadstone.outputs".
+Next: canonical.py brings it into the one QDQ form (NHWC, int8).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import onnx.version_converter
+
+from loadstone.errors import ModelError, UnsupportedError
+from loadstone.frontend.message import MAX_SCALE, one_line, short
+from loadstone.frontend.onnx import operators
+from loadstone.frontend.onnx.folding import fold
+from loadstone.frontend.onnx.graph import input_shapes, read
+from loadstone.frontend.onnx.ml import without_ml
+from loadstone.frontend.onnx.node import OnnxNode, described
+from loadstone.frontend.onnx.qoperator import rewrite_to_qdq
+from loadstone.frontend.onnx.table import CONVERTERS, check, element_types, row_of
+from loadstone.frontend.reading import WHOLE, Reading
+from loadstone.relax.compat import abandoning, dtype, exact_constant, is_constant, relax, shape
+from loadstone.relax.convolutions import with_types
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto
+
+    from loadstone.relax.types import Expr, IRModule
+
+__all__ = ["DYNAMIC", "from_bytes"]
+assert operators  # its import fills the table
+
+#: Dynamic quantization computes scales at run time: another kind of network.
+DYNAMIC = (
+    "DynamicQuantizeLinear",
+    "ConvInteger",
+    "MatMulInteger",
+    "DynamicQuantizeMatMul",
+    "MatMulIntegerToFloat",
+    "DynamicQuantizeLSTM",
+)
+#: Nodes that hold graphs of their own.
+CONTROL = ("If", "Loop", "Scan")
+#: From here on an initializer need not be an input too. Quantizers add such initializers to older
+#: models and leave the number as it is.
+LEAST_IR_VERSION = 4
+#: From here on DequantizeLinear has one scale per channel; QLinearConv has always had.
+QDQ_OPSET = 13
+
+
+def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
+    """The model as an IRModule, NCHW as ONNX has it.
+
+    Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
+    begins the message.
+    """
+    model = without_ml(read(data, name, reading), name)
+    input_shapes(model, name, reading)
+    try:
+        model = fold(model, lambda node: row_of(node, _opsets(model)) is not None)
+        _refuse(model, name)
+        return _import(_checked(_qdq(model, name), name), name)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{name}: cannot be imported: {one_line(error)}") from error
+
+
+def _opsets(model: ModelProto) -> Mapping[str, int]:
+    """The version of each domain; the standard's own is ""."""
+    return {
+        "" if entry.domain == "ai.onnx" else entry.domain: int(entry.version)
+        for entry in model.opset_import
+    }
+
+
+def _refuse(model: ModelProto, name: str) -> None:
+    for node in model.graph.node:
+        if node.op_type in DYNAMIC:
+            raise UnsupportedError(
+                f"{name}: {described(node)}: dynamic quantization, whose scales are computed "
+                "at run time: "
+                "quantize statically (`loadstone quantize`, or onnxruntime's quantize_static)"
+            )
+        if node.op_type == "NonMaxSuppression":
+            raise UnsupportedError(
+                f"{name}: {described(node)}: how many boxes it gives is known when the model runs: "
+                f"cut the model before it, --outputs {' --outputs '.join(node.input[:2])}, and "
+                "choose among those boxes behind the artifact"
+            )
+        if (
+            node.op_type in ("QuantizeLinear", "DequantizeLinear")
+            and node.attribute
+            and _opset(model) < QDQ_OPSET
+        ):
+            raise UnsupportedError(
+                f"{name}: {described(node)}: scales per channel need opset {QDQ_OPSET}, the "
+                f"model has {_opset(model)}: "
+                "convert the float model (onnx.version_converter) before it is quantized"
+            )
+
+
+def _opset(model: ModelProto) -> int:
+    return _opsets(model).get("", 1)
+
+
+def _qdq(model: ModelProto, name: str) -> ModelProto:
+    """The model with QDQ in the place of operators on integers, in an opset that can say so."""
+    model.ir_version = max(model.ir_version, LEAST_IR_VERSION)
+    rewritten = rewrite_to_qdq(model.graph, lambda node: f"{name}: {described(node)}")
+    _check_scales(model.graph, name)
+    if not rewritten or _opset(model) >= QDQ_OPSET:
+        return model
+    return onnx.version_converter.convert_version(model, QDQ_OPSET)
+
+
+def _check_scales(graph: Any, name: str) -> None:
+    """A scale of 0, infinity, beyond all numbers or no number at all has no meaning that a
+    framework would not make up."""
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
+            constants[node.output[0]] = node.attribute[0].t
+        if (
+            node.op_type not in ("QuantizeLinear", "DequantizeLinear")
+            or len(node.input) < 2
+            or node.input[1] not in constants
+        ):
+            continue
+        zero_point = constants.get(node.input[2]) if len(node.input) > 2 else None
+        if (
+            zero_point is not None
+            and zero_point.data_type == onnx.TensorProto.INT32
+            and np.any(onnx.numpy_helper.to_array(zero_point))
+        ):
+            raise ModelError(
+                f'{name}: {described(node)}: tensor "{short(node.input[0])}" is int32 with a '
+                "zero point, which must be 0 there"
+            )
+        scales = np.asarray(
+            onnx.numpy_helper.to_array(constants[node.input[1]]), np.float32
+        ).reshape(-1)
+        wrong = scales[~((scales > 0) & (scales <= MAX_SCALE))]
+        if wrong.size:
+            raise ModelError(
+                f'{name}: {described(node)}: tensor "{short(node.input[0])}" has the scale '
+                f"{wrong[0]:g} "
+                f'("{short(node.input[1])}"): a scale is above 0 and at most {MAX_SCALE:g}'
+            )
+
+
+def _checked(model: ModelProto, name: str) -> ModelProto:
+    """The model with every shape inferred, after ONNX's own checker and the table: before anything
+    is believed."""
+    for node in model.graph.node:
+        if node.op_type in CONTROL:
+            raise UnsupportedError(
+                f"{name}: {described(node)}: which nodes run is decided when the model runs: "
+                "export the model with the condition fixed, or cut it with --inputs and --outputs"
+            )
+        if (node.domain if node.domain != "ai.onnx" else "", node.op_type) not in CONVERTERS:
+            check(model, name, _opsets(model))
+    try:
+        inferred = onnx.shape_inference.infer_shapes(
+            model, check_type=True, strict_mode=True, data_prop=True
+        )
+        onnx.checker.check_model(inferred)
+    except (
+        onnx.checker.ValidationError,
+        onnx.shape_inference.InferenceError,
+        ValueError,
+        TypeError,
+    ) as error:
+        raise ModelError(f"{name}: damaged ONNX file: {one_line(error)}") from error
+    check(inferred, name, _opsets(inferred))
+    return inferred
+
+
+def _import(model: ModelProto, name: str) -> IRModule:
+    graph, builder = model.graph, relax.BlockBuilder()
+    known: dict[str, Expr] = {
+        tensor.name: exact_constant(onnx.numpy_helper.to_array(tensor))
+        for tensor in graph.initializer
+    }
+    parameters = []
+    types = _types(graph)
+    for entry in graph.input:
+        if entry.name not in known:
+            dtype, extents = types[entry.name]
+            parameters.append(relax.Var(entry.name, relax.TensorType(extents, dtype)))
+            known[entry.name] = parameters[-1]
+    with warnings.catch_warnings(), abandoning(builder), builder.function("main", parameters):
+        warnings.simplefilter("ignore")
+        with builder.dataflow():
+            for proto in graph.node:
+                inputs = tuple(known[entry] if entry else None for entry in proto.input)
+                where = f"{name}: {described(proto)}"
+                node = OnnxNode(proto, where, inputs, _opsets(model), builder, types)
+                known |= _converted(node)
+            made = [known[entry.name] for entry in graph.output]
+            result = builder.emit_output(made[0] if len(made) == 1 else relax.Tuple(made))
+        builder.emit_func_output(result)
+    module = builder.get()
+    module["main"] = module["main"].with_attrs(
+        {
+            "loadstone.numerics": "onnx",
+            "loadstone.outputs": [
+                entry.name for entry in graph.output
+            ],  # a Relax variable has no dot
+        }
+    )
+    return module
+
+
+def _types(graph: GraphProto) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Element type and extents by tensor, of those whose sizes are all known."""
+    extents = {
+        entry.name: tuple(int(d.dim_value) for d in entry.type.tensor_type.shape.dim)
+        for entry in (*graph.input, *graph.value_info, *graph.output)
+        if entry.type.tensor_type.HasField("shape")
+        and all(d.HasField("dim_value") for d in entry.type.tensor_type.shape.dim)
+    }
+    return {
+        tensor: (dtype, extents[tensor])
+        for tensor, dtype in element_types(graph).items()
+        if tensor in extents
+    }
+
+
+def _converted(node: OnnxNode) -> dict[str, Expr]:
+    """What became of a node's outputs, each as ONNX's shape inference says that it is."""
+    row = row_of(node.proto, node.opsets)
+    assert row is not None  # check
+    try:
+        made = row.convert(node)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{node.where} cannot be imported: {one_line(error)}") from error
+    results = _each(made, node)
+    found: dict[str, Expr] = {}
+    for output, result in zip(node.proto.output, results, strict=False):
+        if not output or result is None:
+            continue
+        bound = result if _is_bound(result) else node.emit(result, output)
+        _as_inferred(node, output, bound)
+        found[output] = bound
+    return found
+
+
+def _is_bound(expr: Expr) -> bool:
+    """A variable or a constant: nothing that would be computed where it is read."""
+    return isinstance(expr, relax.Var) or is_constant(expr)
+
+
+def _each(made: Expr | Sequence[Expr | None], node: OnnxNode) -> Sequence[Expr | None]:
+    """The results one by one, also of a call that gives a tuple."""
+    if not isinstance(made, relax.Expr):
+        return list(made)
+    if isinstance(made, relax.Tuple):
+        return list(made.fields)
+    normal = node.builder.normalize(with_types(made))
+    if not isinstance(normal.ty, relax.TupleType):
+        return [normal]
+    bound = node.builder.emit(normal)
+    return [node.emit(relax.TupleGetItem(bound, i)) for i in range(len(normal.ty.fields))]
+
+
+def _as_inferred(node: OnnxNode, output: str, result: Expr) -> None:
+    expected = node.types.get(output)
+    found = (dtype(result), shape(result))
+    if expected is not None and found != expected:
+        raise node.refusal(
+            f'its output "{short(output)}" would be {_type_text(*found)}, and ONNX says '
+            f"{_type_text(*expected)}",
+            "cut the model around it with --inputs and --outputs",
+        )
+
+
+def _type_text(dtype: str, extents: Sequence[int] | None) -> str:
+    return f"{dtype} ({', '.join(map(str, extents or ()))})"

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converters of ONNX's operators, one file a family; importing this fills the table.
+
+In:   OnnxNode.
+Out:  table.py's CONVERTERS.
+Next: importer.py looks them up.
+"""
+
+from loadstone.frontend.onnx.operators import (
+    arithmetic,
+    convolution,
+    elementwise,
+    movement,
+    pooling,
+    recurrent,
+    selection,
+    shapes,
+    tvm_converters,
+)
+
+__all__ = [
+    "arithmetic",
+    "convolution",
+    "elementwise",
+    "movement",
+    "pooling",
+    "recurrent",
+    "selection",
+    "shapes",
+    "tvm_converters",
+]

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each ONNX operator's converter reads: the table, and the check of a model against it.
+
+In:   converters, which operators/ enter here; a model whose constants are folded and whose types
+      are inferred.
+Out:  the converter of a node; UnsupportedError, before anything is converted, for whatever a node
+      has that its converter does not read: an attribute that is not at its default, an input or
+      output too many, an element type, an input that has to be a constant.
+Next: importer.py converts node by node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import onnx
+
+from loadstone.errors import UnsupportedError
+from loadstone.frontend.message import short
+from loadstone.frontend.onnx.node import OnnxNode, attribute_value, described, schema_of
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto
+
+    from loadstone.relax.types import Expr
+
+__all__ = [
+    "ALL",
+    "CONVERTERS",
+    "NUMBERS",
+    "Convert",
+    "Row",
+    "check",
+    "converter",
+    "element_types",
+    "row_of",
+]
+
+#: An expression, or one for each output: None where nobody may read it.
+Convert: TypeAlias = "Callable[[OnnxNode], Expr | Sequence[Expr | None]]"
+
+#: Any number of inputs or outputs.
+ALL = 1 << 30
+#: Element types that Relax, the artifact and C all have.
+NUMBERS = frozenset(
+    [
+        "float32",
+        "float16",
+        "bfloat16",
+        "float64",
+        "bool",
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+    ]
+)
+#: Where ONNX and Relax call a type differently.
+_WORDS = {"float": "float32", "double": "float64"}
+#: Attributes of early opsets that never meant anything to inference.
+_WITHOUT_MEANING = frozenset({"consumed_inputs", "is_test"})
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one converter reads.
+
+    attributes: names. inputs, outputs: how many, from the first. constants: positions of inputs
+    that have to be constants. types: element types of inputs and outputs. opsets: least and most
+    version of the operator's domain.
+    """
+
+    convert: Convert
+    attributes: frozenset[str]
+    inputs: int
+    outputs: int
+    constants: frozenset[int]
+    types: frozenset[str]
+    opsets: tuple[int, int]
+
+
+CONVERTERS: dict[tuple[str, str], list[Row]] = {}
+
+
+def converter(  # noqa: PLR0913 (a row of the table has as many columns)
+    *op_types: str,
+    domain: str = "",
+    attributes: str = "",
+    inputs: int = 1,
+    outputs: int = 1,
+    constants: Collection[int] = (),
+    types: Collection[str] = NUMBERS,
+    opsets: tuple[int, int] = (1, ALL),
+) -> Callable[[Convert], Convert]:
+    """Enters a converter into the table under these names. attributes: names with spaces
+    between."""
+
+    def register(convert: Convert) -> Convert:
+        row = Row(
+            convert,
+            frozenset(attributes.split()),
+            inputs,
+            outputs,
+            frozenset(constants),
+            frozenset(types),
+            opsets,
+        )
+        for op_type in op_types:
+            CONVERTERS.setdefault((domain, op_type), []).append(row)
+        return convert
+
+    return register
+
+
+def row_of(node: NodeProto, opsets: Mapping[str, int]) -> Row | None:
+    """The one for the version that the model asks for."""
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    version = opsets.get(domain, 1)
+    for row in CONVERTERS.get((domain, node.op_type), ()):
+        if row.opsets[0] <= version <= row.opsets[1]:
+            return row
+    return None
+
+
+def check(model: ModelProto, name: str, opsets: Mapping[str, int]) -> None:
+    """Raises UnsupportedError for the first node with something that its converter does not read;
+    `name` begins the message."""
+    constants = _constants(model)
+    types = element_types(model.graph)
+    read = {e for node in model.graph.node for e in node.input}
+    read |= {entry.name for entry in model.graph.output}
+    for node in model.graph.node:
+        where = f"{name}: {described(node)}"
+        row = row_of(node, opsets)
+        if row is None:
+            raise UnsupportedError(f"{where}: {_unknown(node, opsets)}")
+        wrong = (
+            _attribute(node, row, opsets)
+            or _count(node.input, row.inputs, "input")
+            or _count([e if e in read else "" for e in node.output], row.outputs, "output")
+            or _type(node, row, types)
+            or _computed(node, row, constants)
+        )
+        if wrong:
+            raise UnsupportedError(f"{where}: {wrong}")
+
+
+def _unknown(node: NodeProto, opsets: Mapping[str, int]) -> str:
+    domain = "" if node.domain in ("", "ai.onnx") else f" of {node.domain}"
+    known = CONVERTERS.get((node.domain, node.op_type), ())
+    if known:
+        ranges = " and ".join(
+            f"{low} to {high}" if high < ALL else f"{low} and later"
+            for low, high in (row.opsets for row in known)
+        )
+        return (
+            f"imported from opset {ranges}, the model has {opsets.get(node.domain, 1)}: convert it "
+            "(onnx.version_converter)"
+        )
+    return (
+        f"no importer for this operator{domain}: cut the model around it with --inputs and "
+        "--outputs, or export it with operators that `docs/onnx.md` lists"
+    )
+
+
+def _attribute(node: NodeProto, row: Row, opsets: Mapping[str, int]) -> str:
+    schema = schema_of(node, opsets)
+    for attribute in node.attribute:
+        if attribute.name in row.attributes or attribute.name in _WITHOUT_MEANING:
+            continue
+        known = schema.attributes.get(attribute.name) if schema else None
+        default = None
+        if known is not None and known.default_value.type != onnx.AttributeProto.UNDEFINED:
+            default = attribute_value(known.default_value)
+        given = attribute_value(attribute)
+        if default is not None and _same(given, default):
+            continue
+        limit = f"only {_text(default)}" if default is not None else "only its absence"
+        return (
+            f"its attribute {attribute.name} is {_text(given)}, and {limit} is imported: "
+            "export the model without it"
+        )
+    return ""
+
+
+def _same(given: Any, default: Any) -> bool:
+    return bool(np.array_equal(np.asarray(given), np.asarray(default)))
+
+
+def _text(given: Any) -> str:
+    return short(" ".join(str(given).split())) if not isinstance(given, onnx.GraphProto) else "..."
+
+
+def _count(names: Sequence[str], most: int, kind: str) -> str:
+    for index, entry in enumerate(names):
+        if entry and index >= most:
+            return (
+                f'its {kind} {index} ("{short(entry)}") is not imported, only the first {most}: '
+                "export the model without it"
+            )
+    return ""
+
+
+def _type(node: NodeProto, row: Row, types: Mapping[str, str]) -> str:
+    for tensor in (*node.input, *node.output):
+        found = types.get(tensor)
+        if found is not None and found not in row.types:
+            return (
+                f'tensor "{short(tensor)}" is {found}, and only '
+                f"{', '.join(sorted(row.types))} are imported there: convert the model to one "
+                "of them"
+            )
+    return ""
+
+
+def _computed(node: NodeProto, row: Row, constants: Collection[str]) -> str:
+    for index in sorted(row.constants):
+        given = node.input[index] if index < len(node.input) else ""
+        if given and given not in constants:
+            return (
+                f'its input {index} ("{short(given)}") is computed when the model runs: export it '
+                "as a constant"
+            )
+    return ""
+
+
+def _constants(model: ModelProto) -> set[str]:
+    """Tensors whose numbers are known: initializers, and what is dequantized from them."""
+    known = {tensor.name for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Constant" or (
+            node.op_type == "DequantizeLinear" and all(not e or e in known for e in node.input)
+        ):
+            known.update(node.output)
+    return known
+
+
+def element_types(graph: GraphProto) -> dict[str, str]:
+    """Element types by tensor, in Relax's words; "sequence", "optional" for what is no tensor."""
+    known = {
+        entry.name: entry.type.tensor_type.elem_type
+        for entry in (*graph.input, *graph.value_info, *graph.output)
+        if entry.type.HasField("tensor_type")
+    }
+    known |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    texts = {
+        name: _WORDS.get(word := onnx.TensorProto.DataType.Name(number).lower(), word)
+        for name, number in known.items()
+        if number
+    }
+    others = (*graph.input, *graph.value_info, *graph.output)
+    texts |= {
+        entry.name: str(entry.type.WhichOneof("value")).removesuffix("_type")
+        for entry in others
+        if entry.type.WhichOneof("value") not in (None, "tensor_type")
+    }
+    return texts
