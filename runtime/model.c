@@ -85,6 +85,8 @@ void lds_model_tensor(const lds_model *model, uint32_t index, lds_tensor *out) {
 
 uint32_t lds_element_bytes(uint32_t dtype) {
   static const uint8_t bytes[] = {1, 1, 2, 4, 8, 4, 2, 1, 2, 2, 4, 8, 8};
+  typedef char every_type_has_one[sizeof bytes == LDS_ELEMENT_TYPES ? 1 : -1];
+  (void)sizeof(every_type_has_one);
   return bytes[dtype];
 }
 
