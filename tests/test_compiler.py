@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from loadstone.artifact.format import Artifact
 from loadstone.compiler import compile, quantize
-from loadstone.errors import ModelError, TargetError, UnsupportedError
+from loadstone.errors import ConfigError, ModelError, TargetError, UnsupportedError
 from tests.compiled import network
 from tests.float_models import images, small_onnx
 
@@ -73,3 +75,35 @@ def test_what_is_no_model_and_no_device_is_named(tmp_path: Path) -> None:
         compile(path, DEVICE)
     with pytest.raises(TargetError, match="no-such-device"):
         compile(path, "no-such-device")
+
+
+def test_what_quantize_returned_is_a_model(tmp_path: Path) -> None:
+    path = tmp_path / "small.onnx"
+    path.write_bytes(small_onnx())
+    quantized = quantize(path, images(4))
+    compiled = compile(quantized, DEVICE)
+    assert compiled.artifact.name == "small"
+    assert not compiled.is_float
+    for name in ("samples", "data"):
+        choices: dict[str, Any] = {name: images(4)}
+        again = compile(path, DEVICE, **choices)
+        assert again.artifact.to_bytes() == compiled.artifact.to_bytes()
+    (want,) = compiled.run(images(2))
+    (got,) = compile(quantized.module, DEVICE).run(images(2))
+    np.testing.assert_array_equal(got, want)
+
+
+def test_a_float_model_asks_for_samples(tmp_path: Path) -> None:
+    path = tmp_path / "small.onnx"
+    path.write_bytes(small_onnx())
+    with pytest.raises(
+        ConfigError, match=r"small: a float model, of which nothing .* samples=\.\.\."
+    ):
+        compile(path, DEVICE)
+    assert compile(path, DEVICE, as_float=True).is_float
+    with pytest.raises(ModelError, match="small: quantize needs a hundred samples or so"):
+        quantize(path)
+    with pytest.raises(ConfigError, match="two names of one argument"):
+        compile(path, DEVICE, samples=images(2), data=images(2))
+    with pytest.raises(ConfigError, match="two names of one argument"):
+        quantize(path, images(2), data=images(2))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -135,3 +136,33 @@ def test_integers_for_a_device_of_real_numbers_are_refused_or_explained(
     assert "none of them goes there" in capsys.readouterr().out.splitlines()[-1]
     assert main(["compile", str(tmp_path / "net.onnx"), *words]) == 0
     assert "goes there" not in capsys.readouterr().out
+
+
+def test_what_quantizing_cost_is_said_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.onnx").write_bytes(small_onnx())
+    np.savez("x.npz", in0=images(8))
+    words = ["compile", "small.onnx", "-t", "vtaq-1x16x16", "--data"]
+    assert main([*words, "x.npz", "--save-quantized", "int8.onnx"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(
+        r"  quantized      affine, with 8 samples; signal to noise of the outputs \d+\.\d dB\n",
+        said,
+    )
+    assert "warning" not in said
+    compare = ["compare", "small.lds", "--inputs", "x.npz", "--against"]
+    assert main([*compare, "int8.onnx"]) == 0
+    assert "all equal" in capsys.readouterr().out
+    np.savez("one.npz", in0=images(1))
+    assert main([*words, "one.npz"]) == 0
+    assert "  warning        1 sample: every range is that of this one" in capsys.readouterr().out
+    assert main([*words, "one.npz", "--json"]) == 0
+    quantization = json.loads(capsys.readouterr().out)["quantization"]
+    assert quantization["samples"] == 1
+    assert len(quantization["sample_faults"]) == 1
+    assert main(["compile", "int8.onnx", "-t", "vtaq-1x16x16", "--save-quantized", "a.onnx"]) == 2
+    assert "needs samples: --data SAMPLES.npz" in capsys.readouterr().err
+    assert main([*words, "x.npz", "--save-quantized", "absent/a.onnx"]) == 2
+    assert "absent is no folder" in capsys.readouterr().err

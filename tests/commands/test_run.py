@@ -16,10 +16,12 @@ import numpy as np
 import pytest
 
 from loadstone.cli import main
+from loadstone.compiler import compile as compile_model
 from loadstone.errors import ModelError
 from loadstone.runtime.arrays import compare, read_arrays
 from loadstone.vta.hw_config import load_config
 from tests.conftest import ROOT
+from tests.float_models import images, module
 from tests.sample_model import copy_model, dense_model, endless_model
 
 X = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
@@ -290,3 +292,25 @@ def test_each_device_s_cycles_are_at_its_own_clock(
     assert main(["profile", model, *inputs, *plugin]) == 0
     profile = json.loads(capsys.readouterr().out)
     assert profile["cycles"] == profile["counted_cycles_per_run"] == report["cycles_per_run"]
+
+
+def test_nan_is_refused_unless_it_is_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compiled = compile_model(module(), "vtaq-1x16x16", samples=images(4))
+    compiled.save(tmp_path / "m.lds")
+    x = images(3)
+    x[1, 0, 0, 0, 2] = np.nan
+    np.savez(tmp_path / "x.npz", in0=x)
+    words = ["run", f"{tmp_path}/m.lds", "--inputs", f"{tmp_path}/x.npz"]
+    for more in ([], ["--threads", "2"]):
+        assert main([*words, *more]) == 2
+        assert "'in0' holds NaN in sample 1, 1 of 1296 elements" in capsys.readouterr().err
+        assert main([*words, *more, "--allow-nan"]) == 0
+        capsys.readouterr()
+    with pytest.raises(ModelError, match="holds NaN in sample 1"):
+        compiled.run(x)
+    (y,) = compiled.run(x, allow_nan=True)
+    assert np.isfinite(y).all()
+    x[1, 0, 0, 0, 2] = -np.inf
+    np.testing.assert_array_equal(compiled.run(x)[0], y)  # what "its least number" says

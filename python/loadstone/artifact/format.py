@@ -52,6 +52,9 @@ __all__ = [
     "ViewLayout",
 ]
 
+#: How files end that are compiled to an artifact.
+_MODELS = (".tflite", ".onnx", ".pt2")
+
 
 @dataclass(frozen=True)
 class Artifact(ArtifactContent):
@@ -84,4 +87,9 @@ class Artifact(ArtifactContent):
         except OSError as error:
             raise ArtifactError(f"{path}: {error.strerror}") from None
         except ArtifactError as error:
+            if Path(path).suffix.lower() in _MODELS:
+                raise ArtifactError(
+                    f"{path} is a model that is not compiled yet: "
+                    f"loadstone compile {path} --target DEVICE comes first, and makes an .lds file"
+                ) from None
             raise ArtifactError(f"{path}: {error}") from None

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from loadstone.quantization.calibrate import progress
 from loadstone.quantization.network import Layer, Network, Role
 from loadstone.quantization.plan import Plan, float_groups, real_settings, settings
+from loadstone.quantization.progress import progress
 from loadstone.quantization.samples import Samples
 from loadstone.quantization.simulate import FakeQuantizedRunner, Settings
 

@@ -22,6 +22,7 @@ Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,12 +78,13 @@ class Options:
 @dataclass(frozen=True, eq=False, repr=False)
 class Quantized:
     """module: QDQ in canonical form. float_module: folded. report: see report.py. outputs: names
-    for the exported file."""
+    for the exported file. name: of the model."""
 
     module: IRModule
     float_module: IRModule
     report: JsonObject
     outputs: tuple[str, ...]
+    name: str = "model"
 
     def __repr__(self) -> str:
         outputs = ", ".join(self.outputs)
@@ -153,9 +155,11 @@ def quantize_prepared(
     """
     from threadpoolctl import threadpool_limits
 
+    from loadstone.quantization.accuracy import faults_of_samples
     from loadstone.quantization.compare import compare
     from loadstone.quantization.mixed import host_cycles, measure_sensitivities, with_host_layers
     from loadstone.quantization.plan import real_settings, settings
+    from loadstone.quantization.progress import phase
     from loadstone.quantization.report import report
     from loadstone.quantization.rewrite import rewrite
     from loadstone.quantization.samples import samples_from
@@ -168,6 +172,8 @@ def quantize_prepared(
     few = samples.first(COMPARED_SAMPLES)
 
     steps = [f"calibrated on {len(samples)} samples"]
+    with phase("compiling the float network", options.show):
+        runner.compile()
     # NumPy's own threads wait by spinning, on the processor that runs the network meanwhile.
     with threadpool_limits(1, "blas"):
         chosen, comparison, repairs = _repaired(runner, samples, few, options)
@@ -196,6 +202,9 @@ def quantize_prepared(
             show=options.show,
         )
     contents = report(network, plan, chosen.calibration, comparison, sensitivities, steps)
+    contents["sample_faults"] = faults_of_samples(
+        samples, [str(parameter.name) for parameter in network.parameters]
+    )
     names = tuple(outputs) or tuple(network.name(variable) for variable in network.outputs)
     float_module = tvm.IRModule({"main": runner.network.function})
     return Quantized(rewrite(network, plan), float_module, contents, names)
@@ -288,10 +297,15 @@ def _compared(
     pairs = [Pair(real, first, every), Pair(real, second, results), Pair(wide, second, every)]
     found = compare_all(runner, pairs, samples, show=show)
     before, after = (
-        float(np.mean([min(comparison.tensors[result], 200.0) for result in results]))
+        float(np.mean([_bounded(comparison.tensors[result]) for result in results]))
         for comparison in found[:2]
     )
     return after - before, [found[0], found[2]]
+
+
+def _bounded(ratio: float) -> float:
+    """Decibels of which a mean can be made: exact, and zero throughout, are 200."""
+    return 200.0 if math.isnan(ratio) else min(ratio, 200.0)
 
 
 def checked(options: Options) -> Options:

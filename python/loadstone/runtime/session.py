@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from loadstone.backend.device import Device
 from loadstone.backend.external import External, register_external
 from loadstone.errors import DeviceError
 from loadstone.numerics import Array
+from loadstone.runtime.arrays import as_inputs, check_numbers
 from loadstone.runtime.counters import Counters, Totals
 from loadstone.runtime.external_steps import CallTimes, call_external, check_externals, place_of
 from loadstone.runtime.handle import Handle
@@ -44,6 +45,8 @@ __all__ = [
     "register_external",
 ]
 
+#: What a caller gives a run: for each input an array, in order or by name.
+Inputs: TypeAlias = Array | Sequence[Any] | Mapping[str, Any]
 #: Python looks that often, while a device works, whether the run is to end: Ctrl-C, cancel().
 _LOOK_SECONDS = 0.04
 
@@ -52,10 +55,10 @@ class Session:
     """A model on a device. A context manager; close it before the device (OpenedDevice.close does
     both).
 
-    A session belongs to one thread at a time, and to the process that opened it: what another
-    thread calls meanwhile, and what a fork calls, is refused with DeviceError (but for `cancel`).
-    Sessions of one device may run in several threads: what would run beside another is refused
-    likewise. Load and close models of a device while no other thread runs one of it.
+    A session belongs to one thread at a time, and to the process that opened it: a call from a
+    second thread while it runs, or from a forked process, is refused with DeviceError. Sessions of
+    one device may run in several threads: what would run beside another is refused so, too. Load
+    models of a device while no other thread runs one of it; closing ends a run of another thread.
     """
 
     def __init__(
@@ -74,8 +77,8 @@ class Session:
         self._error: BaseException | None = None
         self._cancelled = False
         self._started = False
-        self._thread = threading.RLock()  # whose thread is in a call
         self._process = os.getpid()
+        self._turn = threading.RLock()
         self.totals = Totals()
         self._calls = CallTimes()
         if not hang_seconds > 0:
@@ -129,29 +132,30 @@ class Session:
     # --- running ----------------------------------------------------------------------------------
     def run(
         self,
-        inputs: Sequence[Array] | Mapping[str, Array],
+        inputs: Inputs,
         progress: Callable[[int], None] | None = None,
+        *,
+        allow_nan: bool = False,
     ) -> list[Array]:
         """All samples through the model: arrays with a leading axis of samples, then the model's
         own shape.
 
-        inputs: in the model's order, or by tensor name. progress: called with the number of samples
-            done.
-        Raises DeviceError for arrays that do not fit, naming name, shape and type wanted.
+        inputs: as arrays.as_inputs takes them: in the model's order, or by name. progress: called
+            with the number of samples done. allow_nan: NaN goes in as it is.
+        Raises DeviceError for arrays that do not fit, naming name, shape and type wanted,
+            ModelError for NaN.
         """
         with self._alone():
             if self._started:
                 raise DeviceError(
                     f"model {self.artifact.name!r}: a run was started and not waited for"
                 )
-            return self._run(inputs, progress)
+            arrays = self._checked(inputs)
+            if not allow_nan:
+                check_numbers(arrays, self._tensors(self.artifact.inputs))
+            return self._run(arrays, progress)
 
-    def _run(
-        self,
-        inputs: Sequence[Array] | Mapping[str, Array],
-        progress: Callable[[int], None] | None,
-    ) -> list[Array]:
-        arrays = self._checked(inputs)
+    def _run(self, arrays: Sequence[Array], progress: Callable[[int], None] | None) -> list[Array]:
         count = len(arrays[0]) if arrays else 1
         outputs = [
             np.empty((count, *_sample_shape(t, self.artifact.samples)), t.dtype.numpy)
@@ -181,7 +185,7 @@ class Session:
                 while not self.wait(_LOOK_SECONDS):
                     self._go_on()
             except BaseException:
-                lib().lds_session_stop(self._session)  # where a run failed nothing is left to stop
+                lib().lds_session_stop(self._session)  # of a run that failed nothing is left
                 self._started = False
                 raise
 
@@ -225,12 +229,16 @@ class Session:
     def close(self) -> None:
         """Stops the device if it runs, and frees its memory. The views of inputs and outputs must
         not be used any more."""
-        if self._session != ffi.NULL and self._process == os.getpid():
-            with self._alone():
+        if self._process != os.getpid():  # a copy: device and lock are the other process's
+            self._session = ffi.NULL
+            return
+        self._cancelled = True  # for a thread that runs it
+        with self._turn:
+            if self._session != ffi.NULL:
                 self.inputs = self.outputs = ()
                 lib().lds_session_close(self._session)
-        self._session = ffi.NULL
-        self._callback = self._keep = self._long_steps = None
+            self._session = ffi.NULL
+            self._callback = self._keep = self._long_steps = None
 
     def __enter__(self) -> Session:
         return self
@@ -249,28 +257,29 @@ class Session:
             raise DeviceError(f"the run of model {self.artifact.name!r} was cancelled")
 
     def _open(self) -> CData:
-        if self._session == ffi.NULL:
-            raise DeviceError(f"the session of model {self.artifact.name!r} is closed")
         if self._process != os.getpid():
             raise DeviceError(
                 f"the session of model {self.artifact.name!r} was opened by process "
                 f"{self._process}, of which this one is a fork: open the device here"
             )
+        if self._session == ffi.NULL:
+            raise DeviceError(f"the session of model {self.artifact.name!r} is closed")
         return self._session
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """For the length of a call this thread has the session. Raises DeviceError."""
+        """Open, and used by no other thread meanwhile."""
         self._open()
-        if not self._thread.acquire(blocking=False):
+        if not self._turn.acquire(blocking=False):
             raise DeviceError(
                 f"the session of model {self.artifact.name!r} is in a call of another thread: "
                 "wait for it, or load the model once for each thread"
             )
         try:
+            self._open()
             yield
         finally:
-            self._thread.release()
+            self._turn.release()
 
     def _not_beside_another(self, status: int) -> int:
         """The status of a start. Raises DeviceError when it was refused for another session's
@@ -288,24 +297,11 @@ class Session:
     def _view(self, get: Callable[..., CData], port: int, index: int) -> Array:
         return _array(get(self._session, port), self.artifact.tensors[index], self._keep)
 
-    def _checked(self, inputs: Sequence[Array] | Mapping[str, Array]) -> list[Array]:
+    def _checked(self, inputs: Inputs) -> list[Array]:
         tensors = self._tensors(self.artifact.inputs)
-        if isinstance(inputs, Mapping):
-            missing = [t.name for t in tensors if t.name not in inputs]
-            if missing:
-                raise DeviceError(
-                    f"input {missing[0]!r} is missing; the model's are "
-                    f"{', '.join(t.name for t in tensors)}"
-                )
-            inputs = [inputs[t.name] for t in tensors]
-        if len(inputs) != len(tensors):
-            raise DeviceError(
-                f"{len(inputs)} inputs were given, the model has {len(tensors)}: "
-                f"{', '.join(t.name for t in tensors)}"
-            )
         arrays = [
             array[:, None] if array.ndim == 1 == tensor.elements else array  # a number each
-            for tensor, array in zip(tensors, map(np.asarray, inputs), strict=True)
+            for tensor, array in zip(tensors, as_inputs(inputs, tensors), strict=True)
         ]
         for tensor, array in zip(tensors, arrays, strict=True):
             shape = _sample_shape(tensor, self.artifact.samples)

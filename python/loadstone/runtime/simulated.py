@@ -17,7 +17,7 @@ import os
 
 from loadstone.backend.device import Device
 from loadstone.errors import DeviceError
-from loadstone.runtime.native import CData, ffi, lib, owned
+from loadstone.runtime.native import CData, ffi, lib
 
 __all__ = ["open_simulated", "open_simulated_beside", "quit_simulated"]
 
@@ -75,7 +75,7 @@ def _timed(sim: CData, first: CData | None, device: Device, timing: bool) -> CDa
     if sim == ffi.NULL:
         raise DeviceError(f"device {device.name} cannot be simulated: out of memory")
     _there[_address(sim)] = sim, _address(sim if first is None else first)
-    simulated = owned(sim, _destroy)
+    owned = ffi.gc(sim, _destroy)
     core = lib().lds_simdev_sim(lib().lds_hal_sim_device(sim))
     for name, constant in device.timing.items():
         if lib().lds_sim_set_timing(core, name.encode(), constant.value):
@@ -83,4 +83,4 @@ def _timed(sim: CData, first: CData | None, device: Device, timing: bool) -> CDa
                 f"device {device.name}: {ffi.string(lib().lds_sim_message(core)).decode()}"
             )
     lib().lds_sim_set_option(core, lib().LDS_SIM_TIMING, int(timing))
-    return simulated
+    return owned
