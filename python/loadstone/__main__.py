@@ -18,7 +18,12 @@ from typing import NoReturn
 
 __all__ = ["start"]
 
+_EXIT_MISTAKE = 2
 _EXIT_INTERRUPTED = 130  # 128 + SIGINT
+_NO_MEMORY = (
+    b"loadstone: no memory is left: raise what this process may have (ulimit -v), or give it less "
+    b"to do\n"
+)
 #: New objects after which Python looks for cycles among them, and so many times as rarely among
 #: older ones. A compiler makes millions of objects and few cycles: at 700, Python's own figure, a
 #: tenth of a command is spent on looking, at 50,000 still a twentieth of MobileNetV2's compile.
@@ -35,6 +40,9 @@ def start(words: Sequence[str] | None = None) -> None:
         status = main(words)
     except KeyboardInterrupt:
         status = _EXIT_INTERRUPTED
+    except MemoryError:
+        os.write(2, _NO_MEMORY)  # nothing is made: there may be no room for it
+        status = _EXIT_MISTAKE
     except Exception:
         if not interrupts.seen:  # an import in C that was interrupted may say so otherwise
             raise
