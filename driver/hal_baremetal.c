@@ -18,13 +18,11 @@ static int dma_alloc(void *ctx, size_t size_bytes, size_t align_bytes, uint32_t 
 
 static void dma_free(void *ctx, lds_dma_buffer *buffer) { lds_pool_free(&((lds_baremetal *)ctx)->pool, buffer); }
 
+/* A cache that writes through needs no cleaning, one that is not read has nothing to invalidate: a port may have one hook of the two. */
 static int dma_sync(void *ctx, const lds_dma_buffer *buffer, size_t offset, size_t size_bytes, int direction) {
   const lds_baremetal *board = ctx;
-  if (direction == LDS_DMA_TO_DEVICE) {
-    board->cache_clean((uint8_t *)buffer->cpu + offset, size_bytes);
-  } else {
-    board->cache_invalidate((uint8_t *)buffer->cpu + offset, size_bytes);
-  }
+  void (*const hook)(void *, size_t) = direction == LDS_DMA_TO_DEVICE ? board->cache_clean : board->cache_invalidate;
+  if (hook != NULL) hook((uint8_t *)buffer->cpu + offset, size_bytes);
   return LDS_HAL_OK;
 }
 
@@ -57,11 +55,12 @@ void lds_baremetal_hal(lds_baremetal *board, lds_hal *out) {
   out->write32 = write32;
   out->dma_alloc = dma_alloc;
   out->dma_free = dma_free;
-  out->dma_sync = board->cache_clean != NULL && board->cache_invalidate != NULL ? dma_sync : NULL;
+  out->dma_sync = board->cache_clean != NULL || board->cache_invalidate != NULL ? dma_sync : NULL;
   out->irq_wait = interrupts ? irq_wait : NULL;
   out->irq_ack = interrupts ? irq_ack : NULL;
   out->now_ns = now_ns;
   out->hw_reset = board->reset != NULL ? hw_reset : NULL;
+  out->rest = NULL;
   board->interrupted = 0;
   if (interrupts) board->irq_enable(1);
 }

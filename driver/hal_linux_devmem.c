@@ -16,8 +16,10 @@ int lds_linux_open_devmem(lds_linux *board, const char *path, uint64_t registers
                           size_t memory_bytes, uint64_t bus_offset) {
   lds_linux_begin(board);
   errno = 0;
-  board->fd = open(path, O_RDWR | O_SYNC);
+  board->fd = open(path, O_RDWR | O_SYNC | O_CLOEXEC);
   if (board->fd < 0) return lds_linux_fail(board, "cannot open", path);
+  if (!lds_linux_lock(board, board->fd, path)) return lds_linux_fail(board, "cannot be locked", path);
+  if (!lds_linux_is_reserved(board, "/proc/iomem", board->fd, memory, memory_bytes)) return lds_linux_fail(board, "", path);
   board->registers_bytes = registers_bytes;
   board->registers = lds_linux_map(board, board->fd, registers, registers_bytes, 0, "registers");
   board->pool.bus = memory + bus_offset;

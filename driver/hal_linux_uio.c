@@ -1,34 +1,38 @@
-/* The HAL over Linux UIO: map 0 is the register page, map 1 reserved memory, and the file descriptor is the interrupt.
+/* The HAL over Linux UIO: map 0 is the register page, map 1 reserved memory, and the file descriptor is the interrupt, where there is one.
  *
- * In:   /dev/uioN and its sysfs folder.
+ * In:   /dev/uioN, perhaps /dev/udmabufN, and their sysfs folders.
  * Out:  an lds_hal.
  * Next: runtime/session.c.
  *
- * uio_pdrv_genirq masks the interrupt when it comes; writing 1 lets the next one through, reading waits and counts.
+ * uio_pdrv_genirq masks the interrupt when it comes; writing 1 lets the next one through, reading waits and counts. A device whose node
+ * has no interrupt refuses the write with EIO: it is polled.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* ppoll */
 #define _FILE_OFFSET_BITS 64
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "linux_board.h"
 
-/* A number in a sysfs file, decimal or 0x...; 0 when there is none. */
-static uint64_t number_in(const char *sysfs, const char *folder, const char *device, const char *file) {
-  char path[256];
+/* Whether a sysfs file holds a number, decimal or 0x...; a message when not. */
+static int number_in(lds_linux *board, const char *folder, const char *file, uint64_t *out) {
+  char path[320];
   unsigned long long value = 0;
   FILE *f;
-  (void)snprintf(path, sizeof path, "%s/%s/%s/%s", sysfs, folder, device, file);
+  int found;
+  (void)snprintf(path, sizeof path, "%s/%s", folder, file);
   f = fopen(path, "r");
-  if (f == NULL) return 0;
-  if (fscanf(f, "%lli", (long long *)&value) != 1) value = 0;
-  (void)fclose(f);
-  return value;
+  found = f != NULL && fscanf(f, "%lli", (long long *)&value) == 1;
+  if (f != NULL) (void)fclose(f);
+  if (!found) (void)snprintf(board->message, sizeof board->message, "%.220s: no such file, or no number in it", path);
+  *out = value;
+  return found;
 }
 
 static const char *name_in(const char *path) {
@@ -43,61 +47,114 @@ static int irq_ack(void *ctx) {
 
 static int irq_wait(void *ctx, uint64_t timeout_ns) {
   struct pollfd waiting;
+  struct timespec limit;
   uint32_t count;
-  const uint64_t ms = timeout_ns / 1000000u + 1u;
   int found;
   waiting.fd = ((lds_linux *)ctx)->fd;
   waiting.events = POLLIN;
-  found = poll(&waiting, 1, ms < 3600000u ? (int)ms : 3600000);
+  limit.tv_sec = (time_t)(timeout_ns / 1000000000u % 1000000u);
+  limit.tv_nsec = (long)(timeout_ns % 1000000000u);
+  found = ppoll(&waiting, 1, &limit, NULL);
   if (found == 0 || (found < 0 && errno == EINTR)) return LDS_HAL_TIMEOUT;
   return found == 1 && read(waiting.fd, &count, sizeof count) == (ssize_t)sizeof count ? LDS_HAL_OK : LDS_HAL_FAILED;
 }
 
+/* --- memory of u-dma-buf ----------------------------------------------------------------------------------------------------- */
+static int write_number(const lds_linux *board, const char *file, unsigned long long value) {
+  char path[320], text[24];
+  const int length = snprintf(text, sizeof text, "%llu", value);
+  int fd, done;
+  (void)snprintf(path, sizeof path, "%s/%s", board->udmabuf, file);
+  fd = open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  done = write(fd, text, (size_t)length) == (ssize_t)length;
+  (void)close(fd);
+  return done;
+}
+
+/* The kernel's names of directions are ours: 1 to the device, 2 from it. */
+static int dma_sync(void *ctx, const lds_dma_buffer *buffer, size_t offset, size_t size_bytes, int direction) {
+  const lds_linux *board = ctx;
+  const size_t begin = (size_t)((const uint8_t *)buffer->cpu - board->pool.cpu) + offset;
+  return write_number(board, "sync_offset", begin) && write_number(board, "sync_size", size_bytes) &&
+                 write_number(board, "sync_direction", (unsigned long long)direction) &&
+                 write_number(board, direction == LDS_DMA_TO_DEVICE ? "sync_for_device" : "sync_for_cpu", 1)
+             ? LDS_HAL_OK
+             : LDS_HAL_FAILED;
+}
+
+/* Modes 0 and 4 are cached though it was opened with O_SYNC: in step by hardware, or by these callbacks. */
+static int map_udmabuf(lds_linux *board, const char *udmabuf, uint64_t bus_offset, const char *sysfs) {
+  lds_pool *pool = &board->pool;
+  char folder[sizeof board->udmabuf];
+  uint64_t size_bytes, physical, mode, coherent;
+  (void)snprintf(folder, sizeof folder, "%.160s/u-dma-buf/%.50s", sysfs, name_in(udmabuf));
+  if (access(folder, F_OK) != 0) (void)snprintf(folder, sizeof folder, "%.160s/udmabuf/%.50s", sysfs, name_in(udmabuf)); /* before 2.0 */
+  if (access(folder, F_OK) != 0) (void)snprintf(folder, sizeof folder, "%.160s/u-dma-buf/%.50s", sysfs, name_in(udmabuf));
+  if (!number_in(board, folder, "size", &size_bytes) || !number_in(board, folder, "phys_addr", &physical)) return 0;
+  if (!number_in(board, folder, "sync_mode", &mode) || !number_in(board, folder, "dma_coherent", &coherent)) return 0;
+  errno = 0;
+  board->memory_fd = open(udmabuf, O_RDWR | O_SYNC | O_CLOEXEC);
+  if (board->memory_fd < 0 || !lds_linux_lock(board, board->memory_fd, udmabuf)) return 0;
+  if ((mode & 3u) == 0 && coherent == 0) {
+    memcpy(board->udmabuf, folder, sizeof folder);
+    board->hal.dma_sync = dma_sync;
+  }
+  pool->size_bytes = (size_t)size_bytes;
+  pool->bus = physical + bus_offset;
+  pool->cpu = lds_linux_map(board, board->memory_fd, 0, pool->size_bytes, pool->bus, udmabuf);
+  return pool->cpu != NULL;
+}
+
+/* --- the maps of the UIO device ---------------------------------------------------------------------------------------------- */
 /* What lies behind map 0 in its last page is not the device's. */
-static int map_registers(lds_linux *board, const char *uio, size_t needed_bytes, const char *sysfs) {
-  board->registers_bytes = (size_t)number_in(sysfs, "uio", name_in(uio), "maps/map0/size");
-  if (board->registers_bytes == 0) return 0;
-  if (board->registers_bytes < needed_bytes) {
-    (void)snprintf(board->message, sizeof board->message, "%s: map 0 has %#lx bytes, the register block %#lx: widen reg in the device tree",
-                   uio, (unsigned long)board->registers_bytes, (unsigned long)needed_bytes);
+static int map_registers(lds_linux *board, const char *uio, size_t needed_bytes, const char *folder) {
+  uint64_t size_bytes;
+  if (!number_in(board, folder, "maps/map0/size", &size_bytes)) return 0;
+  board->registers_bytes = (size_t)size_bytes;
+  if (size_bytes < needed_bytes) {
+    (void)snprintf(board->message, sizeof board->message,
+                   "%.100s: map 0 has %#lx bytes, the register block %#lx: widen reg in the device tree", uio,
+                   (unsigned long)board->registers_bytes, (unsigned long)needed_bytes);
     return 0;
   }
   board->registers = lds_linux_map(board, board->fd, 0, board->registers_bytes, 0, uio);
   return board->registers != NULL;
 }
 
-static int map_memory(lds_linux *board, const char *uio, const char *udmabuf, uint64_t bus_offset, const char *sysfs) {
+static int map_memory(lds_linux *board, const char *uio, uint64_t bus_offset, const char *folder) {
   lds_pool *pool = &board->pool;
-  if (udmabuf != NULL) {
-    pool->size_bytes = (size_t)number_in(sysfs, "u-dma-buf", name_in(udmabuf), "size");
-    pool->bus = number_in(sysfs, "u-dma-buf", name_in(udmabuf), "phys_addr") + bus_offset;
-    board->memory_fd = open(udmabuf, O_RDWR | O_SYNC); /* O_SYNC: uncached */
-  } else {
-    pool->size_bytes = (size_t)number_in(sysfs, "uio", name_in(uio), "maps/map1/size");
-    pool->bus = number_in(sysfs, "uio", name_in(uio), "maps/map1/addr") + bus_offset;
-    board->memory_fd = board->fd;
-  }
-  if (pool->size_bytes == 0 || board->memory_fd < 0) return 0;
+  uint64_t size_bytes, physical;
+  if (!number_in(board, folder, "maps/map1/size", &size_bytes) || !number_in(board, folder, "maps/map1/addr", &physical)) return 0;
+  if (!lds_linux_is_reserved(board, "/proc/iomem", board->fd, physical, size_bytes)) return 0;
+  pool->size_bytes = (size_t)size_bytes;
+  pool->bus = physical + bus_offset;
+  board->memory_fd = board->fd;
   /* UIO: map n begins at n pages. */
-  pool->cpu =
-      lds_linux_map(board, board->memory_fd, udmabuf != NULL ? 0 : (uint64_t)sysconf(_SC_PAGESIZE), pool->size_bytes, pool->bus, uio);
+  pool->cpu = lds_linux_map(board, board->fd, (uint64_t)sysconf(_SC_PAGESIZE), pool->size_bytes, pool->bus, uio);
   return pool->cpu != NULL;
 }
 
 int lds_linux_open_uio(lds_linux *board, const char *uio, size_t registers_bytes, const char *udmabuf, uint64_t bus_offset,
                        const char *sysfs) {
+  char folder[256];
+  int mapped;
   if (sysfs == NULL) sysfs = "/sys/class";
+  (void)snprintf(folder, sizeof folder, "%.160s/uio/%.50s", sysfs, name_in(uio));
   lds_linux_begin(board);
   errno = 0;
-  board->fd = open(uio, O_RDWR | O_SYNC);
+  board->fd = open(uio, O_RDWR | O_SYNC | O_CLOEXEC);
   if (board->fd < 0) return lds_linux_fail(board, "cannot open", uio);
+  if (!lds_linux_lock(board, board->fd, uio)) return lds_linux_fail(board, "cannot be locked", uio);
   errno = 0;
-  if (!map_registers(board, uio, registers_bytes, sysfs)) return lds_linux_fail(board, "sysfs shows no maps/map0 (registers)", uio);
-  if (!map_memory(board, uio, udmabuf, bus_offset, sysfs)) {
-    return udmabuf != NULL ? lds_linux_fail(board, "sysfs shows no size and phys_addr of u-dma-buf", udmabuf)
-                           : lds_linux_fail(board, "sysfs shows no maps/map1 (DMA memory)", uio);
+  if (!map_registers(board, uio, registers_bytes, folder)) return lds_linux_fail(board, "no registers", uio);
+  mapped = udmabuf != NULL ? map_udmabuf(board, udmabuf, bus_offset, sysfs) : map_memory(board, uio, bus_offset, folder);
+  if (!mapped) return lds_linux_fail(board, "cannot open", udmabuf != NULL ? udmabuf : uio);
+  if (irq_ack(board) == LDS_HAL_OK) {
+    board->hal.irq_wait = irq_wait;
+    board->hal.irq_ack = irq_ack;
+  } else if (errno != EIO) {
+    return lds_linux_fail(board, "cannot enable the interrupt", uio);
   }
-  board->hal.irq_wait = irq_wait;
-  board->hal.irq_ack = irq_ack;
-  return irq_ack(board) == LDS_HAL_OK ? LDS_HAL_OK : lds_linux_fail(board, "cannot enable the interrupt", uio);
+  return LDS_HAL_OK;
 }

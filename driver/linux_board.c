@@ -1,7 +1,7 @@
 /* What linux_board.h says.
  *
- * In:   mappings of registers and of reserved memory.
- * Out:  lds_hal callbacks.
+ * In:   file descriptors of registers and of reserved memory; /proc/locks, /proc/iomem.
+ * Out:  mappings, lds_hal callbacks; one line when the board is another's, or its memory Linux's.
  * Next: -
  */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -10,20 +10,35 @@
 #include "linux_board.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "map_shared.h"
 #include "mmio.h"
 
+enum { SHORTEST_SLEEP_NS = 50 * 1000 };
+
 static uint32_t read32(void *ctx, uint32_t offset) { return lds_mmio_read(((lds_linux *)ctx)->registers, offset); }
 
 static void write32(void *ctx, uint32_t offset, uint32_t value) { lds_mmio_write(((lds_linux *)ctx)->registers, offset, value); }
 
 static int dma_alloc(void *ctx, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out) {
-  return lds_pool_alloc(&((lds_linux *)ctx)->pool, size_bytes, align_bytes, flags, out);
+  lds_linux *board = ctx;
+  const lds_pool *pool = &board->pool;
+  unsigned long used = 0;
+  uint32_t k;
+  const int status = lds_pool_alloc(&board->pool, size_bytes, align_bytes, flags, out);
+  if (status == LDS_HAL_OK) return status;
+  for (k = 0; k < pool->used; ++k) used += (unsigned long)pool->blocks[k].size_bytes;
+  (void)snprintf(board->message, sizeof board->message, "DMA memory: %lu bytes more are needed, but of %lu bytes %lu are in use",
+                 (unsigned long)size_bytes, (unsigned long)pool->size_bytes, used);
+  return status;
 }
 
 static void dma_free(void *ctx, lds_dma_buffer *buffer) { lds_pool_free(&((lds_linux *)ctx)->pool, buffer); }
@@ -33,6 +48,19 @@ static uint64_t now_ns(void *ctx) {
   (void)ctx;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* A short wait is over before a sleep of Linux's would be. */
+static void rest(void *ctx, uint64_t ns) {
+  struct timespec t;
+  (void)ctx;
+  t.tv_sec = (time_t)(ns / 1000000000u);
+  t.tv_nsec = (long)(ns % 1000000000u);
+  if (ns < SHORTEST_SLEEP_NS) {
+    (void)sched_yield();
+  } else {
+    (void)nanosleep(&t, NULL);
+  }
 }
 
 void lds_linux_begin(lds_linux *board) {
@@ -47,6 +75,73 @@ void lds_linux_begin(lds_linux *board) {
   board->hal.dma_alloc = dma_alloc;
   board->hal.dma_free = dma_free;
   board->hal.now_ns = now_ns;
+  board->hal.rest = rest;
+}
+
+/* The process that has the lock of a file, by its device and inode; 0: it cannot be seen. */
+static long holder_of(const struct stat *file) {
+  char line[256];
+  long found = 0;
+  FILE *locks = fopen("/proc/locks", "r");
+  if (locks == NULL) return 0;
+  while (found == 0 && fgets(line, sizeof line, locks) != NULL) {
+    long process;
+    unsigned major_number, minor_number;
+    unsigned long inode;
+    if (sscanf(line, "%*d: FLOCK %*s %*s %ld %x:%x:%lu", &process, &major_number, &minor_number, &inode) != 4) continue;
+    if (inode == (unsigned long)file->st_ino && major_number == major(file->st_dev) && minor_number == minor(file->st_dev)) found = process;
+  }
+  (void)fclose(locks);
+  return found;
+}
+
+int lds_linux_lock(lds_linux *board, int fd, const char *path) {
+  char name[64] = "", comm[64];
+  struct stat file;
+  FILE *f;
+  long process;
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return 1;
+  if (errno != EWOULDBLOCK) return 0;
+  process = fstat(fd, &file) == 0 ? holder_of(&file) : 0;
+  (void)snprintf(comm, sizeof comm, "/proc/%ld/comm", process);
+  f = fopen(comm, "r");
+  if (f != NULL) {
+    if (fgets(name, sizeof name, f) != NULL) name[strcspn(name, "\n")] = 0;
+    (void)fclose(f);
+  }
+  if (process > 0) {
+    (void)snprintf(board->message, sizeof board->message, "%s: in use by process %ld%s%s%s", path, process, name[0] != 0 ? " (" : "", name,
+                   name[0] != 0 ? ")" : "");
+  } else {
+    (void)snprintf(board->message, sizeof board->message, "%s: in use by another process", path);
+  }
+  return 0;
+}
+
+int lds_linux_is_reserved(lds_linux *board, const char *iomem, int fd, uint64_t begin, uint64_t size_bytes) {
+  char line[256];
+  struct stat file;
+  int seen = 0, clear = 1;
+  FILE *f;
+  if (fstat(fd, &file) != 0 || !S_ISCHR(file.st_mode) || size_bytes == 0) return 1;
+  f = fopen(iomem, "r");
+  while (f != NULL && clear && fgets(line, sizeof line, f) != NULL) {
+    unsigned long long first, last;
+    char name[64];
+    if (sscanf(line, "%llx-%llx : %63[^\n]", &first, &last, name) != 3 || line[0] == ' ' || last == 0) continue;
+    seen = 1;
+    if (strcmp(name, "System RAM") != 0 || begin > last || (begin < first && size_bytes <= first - begin)) continue;
+    clear = 0;
+    (void)snprintf(board->message, sizeof board->message,
+                   "DMA memory at %#llx: Linux uses %#llx to %#llx (System RAM); reserve it with no-map in the device tree that boots",
+                   (unsigned long long)begin, first, last);
+  }
+  if (f != NULL) (void)fclose(f);
+  if (!seen)
+    (void)snprintf(board->message, sizeof board->message,
+                   "DMA memory at %#llx: %s does not show whether Linux uses it; run as root, or take a u-dma-buf",
+                   (unsigned long long)begin, iomem);
+  return seen && clear;
 }
 
 void *lds_linux_map(lds_linux *board, int fd, uint64_t offset, size_t size_bytes, uint64_t bus, const char *what) {

@@ -11,9 +11,16 @@
 #include "lds_hal.h"
 #include "lds_isa.h"
 
+/* The number of instructions reads as it was written; an empty bus keeps nothing. */
 static int identify(const lds_hal *hal, uint32_t config_hash) {
-  (void)hal;
+  static const uint32_t patterns[] = {0x5A5A5A5Au, 0xA5A5A5A5u};
+  unsigned k;
   (void)config_hash;
+  if (hal->read32(hal->ctx, LDS_CHISEL_CONTROL) == LDS_CHISEL_START) return LDS_HAL_OK; /* it works */
+  for (k = 0; k < sizeof patterns / sizeof patterns[0]; ++k) {
+    hal->write32(hal->ctx, LDS_CHISEL_INSN_COUNT, patterns[k]);
+    if (hal->read32(hal->ctx, LDS_CHISEL_INSN_COUNT) != patterns[k]) return LDS_HAL_UNSUPPORTED;
+  }
   return LDS_HAL_OK;
 }
 
@@ -25,9 +32,22 @@ static void start(const lds_hal *hal, const lds_job *job) {
   hal->write32(hal->ctx, LDS_CHISEL_CONTROL, LDS_CHISEL_START);
 }
 
+/* CONTROL is what was written until FINISH makes it DONE: START means that the device works. */
 static void state(const lds_hal *hal, lds_device_state *out) {
-  const uint32_t done = hal->read32(hal->ctx, LDS_CHISEL_CONTROL) & LDS_CHISEL_DONE;
-  out->state = done != 0 ? LDS_STATE_DONE : LDS_STATE_RUNNING;
+  const uint32_t control = hal->read32(hal->ctx, LDS_CHISEL_CONTROL);
+  switch (control) {
+    case 0:
+      out->state = LDS_STATE_IDLE;
+      break;
+    case LDS_CHISEL_START:
+      out->state = LDS_STATE_RUNNING;
+      break;
+    case LDS_CHISEL_DONE:
+      out->state = LDS_STATE_DONE;
+      break;
+    default:
+      out->state = control == LDS_ABSENT ? LDS_ABSENT : LDS_STATE_ERROR;
+  }
   out->error = LDS_ERROR_NONE;
   out->error_pc = out->error_addr = out->insn_pc = 0;
 }
@@ -43,5 +63,5 @@ static int stop(const lds_hal *hal, int how) {
 static void counters(const lds_hal *hal, lds_counters *out) { out->cycles = hal->read32(hal->ctx, LDS_CHISEL_CYCLES); }
 
 const lds_register_block lds_registers_chisel = {
-    "vta-chisel", LDS_BLOCK_BUS_32 | LDS_BLOCK_NO_IRQ, identify, start, state, irq_clear, stop, counters,
+    "vta-chisel", LDS_BLOCK_BUS_32 | LDS_BLOCK_NO_IRQ | LDS_BLOCK_IDLE, identify, start, state, irq_clear, stop, counters,
 };

@@ -6,35 +6,63 @@
  *
  * It has no identity, no interrupt and no way to stop: a hang needs the board's hw_reset (a new bitstream). Addresses have
  * 32 bits; the base registers are added to them: always 0. Fetch runs once, the other blocks restart by themselves.
+ *
+ * COMPUTE_DONE keeps the 1 of the last program until compute has taken its first instruction, which may wait for a load; the bit beside
+ * it says that it was written since. docs/runtime.md (When a program is done) has the whole rule.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lds_hal.h"
 #include "lds_isa.h"
 
+static uint32_t get(const lds_hal *hal, uint32_t offset) { return hal->read32(hal->ctx, offset); }
+
+static void put(const lds_hal *hal, uint32_t offset, uint32_t value) { hal->write32(hal->ctx, offset, value); }
+
+/* The number of instructions reads as it was written; an empty bus keeps nothing. */
 static int identify(const lds_hal *hal, uint32_t config_hash) {
-  (void)hal;
+  static const uint32_t patterns[] = {0x5A5A5A5Au, 0xA5A5A5A5u};
+  unsigned k;
   (void)config_hash;
+  if ((get(hal, LDS_HLS_FETCH_CONTROL) & (LDS_HLS_START | LDS_HLS_IDLE)) == LDS_HLS_START) return LDS_HAL_OK; /* it works */
+  for (k = 0; k < sizeof patterns / sizeof patterns[0]; ++k) {
+    put(hal, LDS_HLS_FETCH_INSN_COUNT, patterns[k]);
+    if (get(hal, LDS_HLS_FETCH_INSN_COUNT) != patterns[k]) return LDS_HAL_UNSUPPORTED;
+  }
   return LDS_HAL_OK;
 }
 
+/* Fetch last: a process that ends in between leaves nothing in a queue. */
 static void start(const lds_hal *hal, const lds_job *job) {
   static const uint16_t bases[] = {LDS_HLS_LOAD_INP_BASE, LDS_HLS_LOAD_WGT_BASE, LDS_HLS_COMPUTE_UOP_BASE, LDS_HLS_COMPUTE_BIAS_BASE,
                                    LDS_HLS_STORE_OUT_BASE};
   unsigned k;
-  hal->write32(hal->ctx, LDS_HLS_FETCH_INSN_COUNT, job->insn_count);
-  hal->write32(hal->ctx, LDS_HLS_FETCH_INSN_BASE, (uint32_t)job->insn_bus);
-  for (k = 0; k < sizeof bases / sizeof bases[0]; ++k) hal->write32(hal->ctx, bases[k], 0);
-  hal->write32(hal->ctx, LDS_HLS_FETCH_CONTROL, LDS_HLS_START);
-  hal->write32(hal->ctx, LDS_HLS_LOAD_CONTROL, LDS_HLS_AUTO_RESTART);
-  hal->write32(hal->ctx, LDS_HLS_COMPUTE_CONTROL, LDS_HLS_AUTO_RESTART);
-  hal->write32(hal->ctx, LDS_HLS_STORE_CONTROL, LDS_HLS_AUTO_RESTART);
+  put(hal, LDS_HLS_FETCH_INSN_COUNT, job->insn_count);
+  put(hal, LDS_HLS_FETCH_INSN_BASE, (uint32_t)job->insn_bus);
+  for (k = 0; k < sizeof bases / sizeof bases[0]; ++k) put(hal, bases[k], 0);
+  put(hal, LDS_HLS_LOAD_CONTROL, LDS_HLS_AUTO_RESTART);
+  put(hal, LDS_HLS_COMPUTE_CONTROL, LDS_HLS_AUTO_RESTART);
+  put(hal, LDS_HLS_STORE_CONTROL, LDS_HLS_AUTO_RESTART);
+  (void)get(hal, LDS_HLS_COMPUTE_DONE_VALID); /* cleared by being read */
+  put(hal, LDS_HLS_FETCH_CONTROL, LDS_HLS_START);
 }
 
+/* The valid bit before DONE: what DONE reads then was written by this program. */
 static void state(const lds_hal *hal, lds_device_state *out) {
-  const uint32_t done = hal->read32(hal->ctx, LDS_HLS_COMPUTE_DONE);
-  out->state = done == 1u ? LDS_STATE_DONE : LDS_STATE_RUNNING;
+  const uint32_t fetch = get(hal, LDS_HLS_FETCH_CONTROL), compute = get(hal, LDS_HLS_COMPUTE_CONTROL);
+  uint32_t done;
+  out->seen |= get(hal, LDS_HLS_COMPUTE_DONE_VALID) & LDS_HLS_VALID;
+  done = get(hal, LDS_HLS_COMPUTE_DONE);
   out->error = LDS_ERROR_NONE;
   out->error_pc = out->error_addr = out->insn_pc = 0;
+  if (fetch == LDS_ABSENT || compute == LDS_ABSENT || done == LDS_ABSENT) {
+    out->state = LDS_ABSENT;
+  } else if (done > 1u) { /* compute writes 0 and 1 */
+    out->state = LDS_STATE_ERROR;
+  } else if ((compute & LDS_HLS_START) == 0) {
+    out->state = LDS_STATE_IDLE; /* it was never started, or the design was loaded again */
+  } else {
+    out->state = out->seen != 0 && (fetch & LDS_HLS_IDLE) != 0 && done != 0 ? LDS_STATE_DONE : LDS_STATE_RUNNING;
+  }
 }
 
 static void irq_clear(const lds_hal *hal) { (void)hal; }
@@ -51,5 +79,5 @@ static void counters(const lds_hal *hal, lds_counters *out) {
 }
 
 const lds_register_block lds_registers_hls = {
-    "vta-hls", LDS_BLOCK_BUS_32 | LDS_BLOCK_NO_IRQ, identify, start, state, irq_clear, stop, counters,
+    "vta-hls", LDS_BLOCK_BUS_32 | LDS_BLOCK_NO_IRQ | LDS_BLOCK_IDLE, identify, start, state, irq_clear, stop, counters,
 };

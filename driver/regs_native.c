@@ -23,7 +23,7 @@ static uint64_t get64(const lds_hal *hal, uint32_t offset) {
 }
 
 static int identify(const lds_hal *hal, uint32_t config_hash) {
-  if (get(hal, LDS_NATIVE_ID) != LDS_NATIVE_ID_VALUE) return LDS_HAL_FAILED;
+  if (get(hal, LDS_NATIVE_ID) != LDS_NATIVE_ID_VALUE) return LDS_HAL_UNSUPPORTED;
   if (get(hal, LDS_NATIVE_VERSION) != LDS_NATIVE_VERSION_VALUE) return LDS_HAL_FAILED;
   return get(hal, LDS_NATIVE_CONFIG_HASH) == config_hash ? LDS_HAL_OK : LDS_HAL_FAILED;
 }
@@ -67,5 +67,5 @@ static void counters(const lds_hal *hal, lds_counters *out) {
 }
 
 const lds_register_block lds_registers_native = {
-    "native", LDS_BLOCK_REGIONS | LDS_BLOCK_PROGRESS, identify, start, state, irq_clear, stop, counters,
+    "native", LDS_BLOCK_REGIONS | LDS_BLOCK_PROGRESS | LDS_BLOCK_IDLE, identify, start, state, irq_clear, stop, counters,
 };

@@ -38,6 +38,7 @@ lds_simdev::~lds_simdev() {
 
 uint32_t lds_simdev::read(uint32_t offset) {
   Lock lock(mutex_);
+  if (const std::optional<uint32_t> other = instead(offset)) return *other;
   if (page_ == LDS_SIMDEV_CHISEL) return read_chisel(offset);
   if (page_ == LDS_SIMDEV_HLS) return read_hls(offset);
   return read_native(offset);
@@ -45,6 +46,7 @@ uint32_t lds_simdev::read(uint32_t offset) {
 
 void lds_simdev::write(uint32_t offset, uint32_t value) {
   Lock lock(mutex_);
+  if (all_read_) return;
   if (page_ == LDS_SIMDEV_CHISEL) return write_chisel(offset, value);
   if (page_ == LDS_SIMDEV_HLS) return write_hls(offset, value);
   write_native(lock, offset, value);
@@ -75,7 +77,7 @@ void lds_simdev::hw_reset() {
 
 int lds_simdev::order(const Fault &fault) {
   Lock lock(mutex_);
-  if (fault.kind < LDS_FAULT_NONE || fault.kind > LDS_FAULT_BIT_FLIP) return LDS_SIM_BAD_ARGUMENT;
+  if (fault.kind < LDS_FAULT_NONE || fault.kind > LDS_FAULT_LIES) return LDS_SIM_BAD_ARGUMENT;
   if (fault.kind == LDS_FAULT_BIT_FLIP ? segment_of_bit(fault.argument) == nullptr : fault.argument > ~uint32_t{0})
     return LDS_SIM_BAD_ARGUMENT;
   fault_ = fault;
@@ -127,6 +129,7 @@ void lds_simdev::start() {
   if (regs_.state == LDS_STATE_RUNNING) return;
   regs_.state = LDS_STATE_RUNNING;
   regs_.error = regs_.error_pc = regs_.error_addr = regs_.pc = 0;
+  done_reads_.reset();
   stop_ = kNone;
   job_ = busy_ = true;
   wake_.notify_all();
@@ -142,6 +145,7 @@ void lds_simdev::stop(Lock &lock, Stop how) {
   }
   if (how < kSoftReset || how == kQuit || busy_) return;
   regs_ = Regs{};
+  end_faults(how);
   if (how == kHwReset) lds_sim_reset(sim_.get());
   update_line();
 }
@@ -184,6 +188,8 @@ void lds_simdev::work() {
 }
 
 void lds_simdev::execute(Lock &lock) {
+  begin_faults();
+  write_done(0);
   if (active_.kind >= LDS_FAULT_HANG && active_.kind <= LDS_FAULT_DEAD) return hang(lock);
   if (active_.kind == LDS_FAULT_BUS_ERROR) {
     regs_.error_addr = static_cast<uint32_t>(regs_.insn_base + LDS_INSN_BYTES * active_.argument);
@@ -236,6 +242,7 @@ void lds_simdev::end(uint32_t error, uint32_t pc) {
   regs_.error = error;
   regs_.error_pc = error == LDS_ERROR_NONE ? 0 : pc;
   regs_.state = error == LDS_ERROR_NONE ? LDS_STATE_DONE : LDS_STATE_ERROR;
+  if (error == LDS_ERROR_NONE) write_done(1);
   if (active_.kind == LDS_FAULT_LOST_IRQ) return;
   regs_.irq_status |= error == LDS_ERROR_NONE ? LDS_IRQ_DONE : LDS_IRQ_ERROR;
   update_line();

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct lds_simdev {
     uint32_t irq_status = 0, irq_mask = 0;
     bool hls_running[3] = {};  // load, compute and store restart by themselves
     bool hls_fetch = false;
+    uint32_t hls_done = 0;   // COMPUTE_DONE, as its last writer left it
+    bool hls_valid = false;  // it was written since COMPUTE_DONE_VALID was read
   };
 
   struct Fault {
@@ -66,7 +69,12 @@ struct lds_simdev {
   void write_native(Lock &lock, uint32_t offset, uint32_t value);
   uint32_t read_chisel(uint32_t offset) const;
   void write_chisel(uint32_t offset, uint32_t value);
-  uint32_t read_hls(uint32_t offset) const;
+  uint32_t read_hls(uint32_t offset);
+  uint32_t read_done(uint32_t offset);
+  void write_done(uint32_t value);
+  void begin_faults();
+  void end_faults(Stop how);
+  std::optional<uint32_t> instead(uint32_t offset) const;
   void write_hls(uint32_t offset, uint32_t value);
 
   // --- device.cc
@@ -89,6 +97,10 @@ struct lds_simdev {
   std::condition_variable wake_, idle_, line_changed_;
   Regs regs_;
   Fault fault_, active_;
+  uint64_t lingers_ = 0;              // reads for which COMPUTE_DONE and its valid bit are as before the job
+  uint32_t lingering_ = 0;            // what COMPUTE_DONE reads meanwhile
+  std::optional<uint32_t> all_read_;  // what every register reads: nobody is there
+  std::optional<uint32_t> done_reads_;
   Stop stop_ = kNone;
   bool job_ = false;      // to be begun
   bool busy_ = false;     // from START until the worker is through

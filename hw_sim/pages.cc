@@ -4,6 +4,8 @@
 // Out:  device.h's registers, read or changed; jobs started and stopped.
 // Next: device.cc.
 // SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
 #include "device.h"
 
 namespace {
@@ -133,16 +135,50 @@ void lds_simdev::write_chisel(uint32_t offset, uint32_t value) {
   }
 }
 
-uint32_t lds_simdev::read_hls(uint32_t offset) const {
-  if (offset == LDS_HLS_COMPUTE_DONE) return regs_.state == LDS_STATE_DONE ? 1u : 0u;
-  if (offset == LDS_HLS_FETCH_INSN_COUNT) return regs_.insn_count;
-  return offset == LDS_HLS_FETCH_INSN_BASE ? static_cast<uint32_t>(regs_.insn_base) : 0u;
+namespace {
+
+constexpr uint32_t hls_controls[3] = {LDS_HLS_LOAD_CONTROL, LDS_HLS_COMPUTE_CONTROL, LDS_HLS_STORE_CONTROL};
+
+}  // namespace
+
+// Fetch is idle again when the program is through: it may be earlier, as far as its queues go, but not later.
+uint32_t lds_simdev::read_hls(uint32_t offset) {
+  for (int k = 0; k < 3; ++k)
+    if (offset == hls_controls[k]) return regs_.hls_running[k] ? LDS_HLS_AUTO_RESTART : LDS_HLS_IDLE;
+  switch (offset) {
+    case LDS_HLS_FETCH_CONTROL:
+      return regs_.hls_fetch || regs_.state == LDS_STATE_RUNNING ? LDS_HLS_START : LDS_HLS_IDLE;
+    case LDS_HLS_COMPUTE_DONE:
+    case LDS_HLS_COMPUTE_DONE_VALID:
+      return read_done(offset);
+    case LDS_HLS_FETCH_INSN_COUNT:
+      return regs_.insn_count;
+    case LDS_HLS_FETCH_INSN_BASE:
+      return static_cast<uint32_t>(regs_.insn_base);
+    default:
+      return 0;
+  }
+}
+
+// An output of compute: a register that keeps its value, and a bit that says it was written and is cleared by being read.
+uint32_t lds_simdev::read_done(uint32_t offset) {
+  if (lingers_ > 0) {
+    --lingers_;
+    return offset == LDS_HLS_COMPUTE_DONE ? lingering_ : 0u;
+  }
+  if (offset == LDS_HLS_COMPUTE_DONE) return regs_.hls_done;
+  return std::exchange(regs_.hls_valid, false) ? LDS_HLS_VALID : 0u;
+}
+
+// Compute writes 0 with its first instruction, long behind START perhaps, and 1 with FINISH.
+void lds_simdev::write_done(uint32_t value) {
+  regs_.hls_done = value;
+  regs_.hls_valid = true;
 }
 
 void lds_simdev::write_hls(uint32_t offset, uint32_t value) {
-  const uint32_t controls[3] = {LDS_HLS_LOAD_CONTROL, LDS_HLS_COMPUTE_CONTROL, LDS_HLS_STORE_CONTROL};
   for (int k = 0; k < 3; ++k)
-    if (offset == controls[k]) regs_.hls_running[k] = value == LDS_HLS_AUTO_RESTART;
+    if (offset == hls_controls[k]) regs_.hls_running[k] = value == LDS_HLS_AUTO_RESTART;
   if (offset == LDS_HLS_FETCH_INSN_COUNT) regs_.insn_count = value;
   if (offset == LDS_HLS_FETCH_INSN_BASE) regs_.insn_base = value;
   if (offset == LDS_HLS_FETCH_CONTROL) regs_.hls_fetch = (value & LDS_HLS_START) != 0;
@@ -150,4 +186,25 @@ void lds_simdev::write_hls(uint32_t offset, uint32_t value) {
     regs_.hls_fetch = false;
     start();
   }
+}
+
+// --- faults of the page itself ---------------------------------------------------------------------------------------------------
+void lds_simdev::begin_faults() {
+  if (active_.kind == LDS_FAULT_LIES) done_reads_ = static_cast<uint32_t>(active_.argument);
+  if (active_.kind == LDS_FAULT_ABSENT) all_read_ = static_cast<uint32_t>(active_.argument);
+  if (active_.kind != LDS_FAULT_DONE_LINGERS) return;
+  lingers_ = active_.argument;
+  lingering_ = regs_.hls_done;
+}
+
+void lds_simdev::end_faults(Stop how) {
+  lingers_ = 0;
+  done_reads_.reset();
+  if (how == kHwReset) all_read_.reset();
+}
+
+// What a register reads in place of what it holds.
+std::optional<uint32_t> lds_simdev::instead(uint32_t offset) const {
+  const uint32_t says_done[3] = {LDS_NATIVE_STATUS, LDS_CHISEL_CONTROL, LDS_HLS_COMPUTE_DONE};
+  return !all_read_ && offset == says_done[page_] ? done_reads_ : all_read_;
 }

@@ -99,14 +99,16 @@ void Strict::count_tokens(int stage, const lds_insn_flags &f) {
   tokens_[q.push_next] += f.push_next;
 }
 
-// The RTL's memory wrapper is overrun by a burst of a single beat that has another read behind it.
+// The memory of VTA's simulation, not its hardware, is overrun by a burst of a single beat that has another read behind it.
 void Strict::bursts(uint32_t index, const lds_insn_memory &i) const {
   const uint64_t tile_bytes = m_.g.dram_tile_bytes[i.memory_id];
   Bursts left(bus_, m_.regions[i.region].base + i.dram_base * tile_bytes, i.x_size * tile_bytes, i.y_size, i.x_stride * tile_bytes);
   while (!left.done()) {
     m_.poll->spend(Poll::kBurst);
     if (left.next() == 1 && (!left.done() || index < last_read_))
-      unsafe(format("LOAD %s has a burst of a single beat with another read behind it", memory_name(i.memory_id)));
+      throw Stop{LDS_ERROR_UNSAFE, 0,
+                 format("VTA's simulation memory loses what it reads: LOAD %s has a burst of a single beat with another read behind it",
+                        memory_name(i.memory_id))};
   }
 }
 

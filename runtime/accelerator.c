@@ -46,14 +46,7 @@ static int check_one(const lds_session *s, const lds_program *p) {
   if (a == NULL) return LDS_ERR_ACCELERATOR;
   if (a->table == NULL) return lds_vta_check(s->model, p, a->device);
   if (!same_fingerprint(s->model, p, a->table)) return LDS_ERR_CONFIG;
-  switch (a->device->registers->identify(a->device->hal, lds_crc32(a->table->fingerprint, LDS_FINGERPRINT_BYTES))) {
-    case LDS_HAL_OK:
-      return LDS_OK;
-    case LDS_HAL_UNSUPPORTED:
-      return LDS_ERR_ABSENT;
-    default:
-      return LDS_ERR_CONFIG;
-  }
+  return lds_device_answers(a->device, lds_crc32(a->table->fingerprint, LDS_FINGERPRINT_BYTES));
 }
 
 static int check(const lds_session *s) {

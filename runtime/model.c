@@ -81,7 +81,7 @@ void lds_model_tensor(const lds_model *model, uint32_t index, lds_tensor *out) {
 }
 
 uint32_t lds_element_bytes(uint32_t dtype) {
-  static const uint8_t bytes[] = {1, 1, 2, 4, 8, 4, 2, 1, 2};
+  static const uint8_t bytes[] = {1, 1, 2, 4, 8, 4, 2, 1, 2, 2, 4, 8, 8};
   return bytes[dtype];
 }
 
@@ -137,7 +137,7 @@ static int tensor_is_sound(const lds_model *model, uint32_t index) {
   lds_region r;
   if (!is_string(model, lds_u32(p)) || (lds_u32(p + 52) | lds_u32(p + 56) | lds_u32(p + 60)) != 0) return 0;
   lds_model_tensor(model, index, &t);
-  if (t.dtype > LDS_BFLOAT16 || t.layout > LDS_BLOCKED || t.rank > LDS_RANK || t.region >= model->section[LDS_REGION_TABLE].count) return 0;
+  if (t.dtype > LDS_FLOAT64 || t.layout > LDS_BLOCKED || t.rank > LDS_RANK || t.region >= model->section[LDS_REGION_TABLE].count) return 0;
   if (!dims_are_sound(&t) || memory_bytes(&t) != t.size_bytes) return 0;
   r = lds_model_region(model, t.region);
   if (t.offset_bytes % (r.flags != 0 ? (uint32_t)LDS_DEVICE_ALIGN : lds_element_bytes(t.dtype)) != 0) return 0;

@@ -10,42 +10,67 @@
 #include "lds_isa.h"
 #include "session.h"
 
-enum { SETTLE_NS = 10 * 1000 * 1000, SLICES = 8 };
+enum { SETTLE_NS = 10 * 1000 * 1000, REST_NS = 2000 * 1000 * 1000, LONGEST_REST_NS = 10 * 1000 * 1000, SLICES = 8 };
 
 static uint64_t now(const lds_session *s) { return s->device->hal->now_ns(s->device->hal->ctx); }
 
-/* --- a device that hangs ----------------------------------------------------------------------------------------------------- */
-static uint32_t state_of(const lds_device *device, lds_device_state *state) {
+/* --- a device that hangs, or works for nobody -------------------------------------------------------------------------------- */
+static uint32_t look(lds_device *device, lds_device_state *state) {
   memset(state, 0, sizeof *state);
+  state->seen = device->seen;
   device->registers->state(device->hal, state);
+  device->seen = state->seen;
   return state->state;
 }
 
-/* Waits a little for the device to stop running. */
-static int settles(const lds_device *device) {
+/* Between two looks at a device: a program that took so long already is looked at an eighth of that later, which is little to lose. */
+static void rest(const lds_hal *hal, uint64_t passed_ns, uint64_t left_ns) {
+  uint64_t ns = passed_ns / SLICES;
+  if (ns > LONGEST_REST_NS) ns = LONGEST_REST_NS;
+  if (ns > left_ns) ns = left_ns;
+  if (hal->rest != NULL) hal->rest(hal->ctx, ns);
+}
+
+/* Waits for the device to stop running. */
+static int settles(lds_device *device, uint64_t within_ns) {
   const lds_hal *hal = device->hal;
   const uint64_t begin = hal->now_ns(hal->ctx);
   lds_device_state state;
-  do {
-    if (state_of(device, &state) != LDS_STATE_RUNNING) return 1;
-  } while (hal->now_ns(hal->ctx) - begin < SETTLE_NS);
-  return 0;
+  while (look(device, &state) == LDS_STATE_RUNNING) {
+    const uint64_t passed = hal->now_ns(hal->ctx) - begin;
+    if (passed >= within_ns) return 0;
+    rest(hal, passed, within_ns - passed);
+  }
+  return 1;
 }
 
-static int stopped(const lds_device *device, int how) { return device->registers->stop(device->hal, how) == LDS_HAL_OK && settles(device); }
+static int stopped(lds_device *device, int how) {
+  return device->registers->stop(device->hal, how) == LDS_HAL_OK && settles(device, SETTLE_NS);
+}
 
 int lds_device_recover(lds_device *device) {
   const lds_hal *hal = device->hal;
   (void)stopped(device, LDS_STOP_ABORT); /* gently, so that the bus is left clean */
   device->dead = 0;
   if (!stopped(device, LDS_STOP_SOFT_RESET)) {
-    const int shows_state = (device->registers->flags & LDS_BLOCK_PROGRESS) != 0;
+    const int shows_state = (device->registers->flags & (LDS_BLOCK_PROGRESS | LDS_BLOCK_IDLE)) != 0;
     const int reset = hal->hw_reset != NULL && hal->hw_reset(hal->ctx) == LDS_HAL_OK;
-    device->dead = !reset || (shows_state && !settles(device));
+    device->dead = shows_state ? !settles(device, SETTLE_NS) : !reset;
   }
   device->registers->irq_clear(hal);
   if (hal->irq_ack != NULL) (void)hal->irq_ack(hal->ctx);
   return device->dead != 0 ? LDS_ERR_DEAD : LDS_ERR_HUNG;
+}
+
+/* A process that was killed in a run leaves a device that works, reads its instructions, and writes to memory that is now another's. */
+int lds_device_rest(lds_device *device) {
+  lds_device_state state;
+  if ((device->registers->flags & LDS_BLOCK_IDLE) == 0) return LDS_OK;
+  device->seen = 1; /* whosever program it was */
+  if (look(device, &state) == LDS_ABSENT) return LDS_ERR_ABSENT;
+  if (state.state != LDS_STATE_RUNNING || stopped(device, LDS_STOP_ABORT)) return LDS_OK;
+  if (settles(device, REST_NS)) return LDS_OK; /* a page without a way to stop ends by itself */
+  return lds_device_recover(device) == LDS_ERR_DEAD ? LDS_ERR_DEAD : LDS_OK;
 }
 
 /* --- all devices of a session ------------------------------------------------------------------------------------------------ */
@@ -92,7 +117,7 @@ static void fault_at(lds_session *s, uint32_t instruction) {
 static void watch(lds_session *s, lds_device *device) {
   s->running = device;
   s->progress = 0;
-  s->progress_ns = now(s);
+  s->progress_ns = s->started_ns = now(s);
 }
 
 void lds_submit(lds_session *s, uint32_t index) {
@@ -116,6 +141,7 @@ void lds_submit(lds_session *s, uint32_t index) {
     if ((s->region[r].flags & LDS_DMA_DEVICE_WRITES) != 0) job.writable |= 1u << r;
   }
   watch(s, device);
+  device->seen = 0;
   device->registers->start(device->hal, &job);
 }
 
@@ -137,7 +163,17 @@ static void add_counters(lds_session *s) {
   s->counters.write_bytes += c.write_bytes;
 }
 
+/* An empty bus reads as ones or zeros: the device was there, and is gone. */
+static int gone(lds_session *s) {
+  fault_at(s, s->progress);
+  return LDS_ERR_ABSENT;
+}
+
+/* A state that no run has: of a device that found an error, or of none. */
 static int device_error(lds_session *s, const lds_device_state *state) {
+  const lds_device *device = s->running;
+  if (state->state != LDS_STATE_ERROR && device->registers->identify(device->hal, device->config_hash) == LDS_HAL_UNSUPPORTED)
+    return gone(s);
   fault_at(s, state->error_pc);
   s->fault.error = state->error;
   s->fault.error_addr = state->error_addr;
@@ -157,16 +193,15 @@ static int poll(lds_session *s, uint64_t until_ns) {
   const uint64_t time = now(s);
   uint64_t slice;
   lds_device_state state;
-  switch (state_of(s->running, &state)) {
+  switch (look(s->running, &state)) {
     case LDS_STATE_DONE:
       add_counters(s);
       return acknowledge(s->running);
     case LDS_STATE_RUNNING:
       break;
-    case UINT32_MAX: /* what an empty bus reads as: the device was there, and is gone */
-      fault_at(s, s->progress);
-      return LDS_ERR_ABSENT;
-    default: /* ERROR; or a device that lost its state */
+    case LDS_ABSENT:
+      return gone(s);
+    default:
       return device_error(s, &state);
   }
   if (state.insn_pc != s->progress) {
@@ -174,7 +209,11 @@ static int poll(lds_session *s, uint64_t until_ns) {
     s->progress_ns = time;
   }
   if (time - s->progress_ns >= s->config.hang_ns) return hung(s, &state);
-  if (time >= until_ns || hal->irq_wait == NULL || (s->running->registers->flags & LDS_BLOCK_NO_IRQ) != 0) return LDS_BUSY;
+  if (time >= until_ns) return LDS_BUSY;
+  if (hal->irq_wait == NULL || (s->running->registers->flags & LDS_BLOCK_NO_IRQ) != 0) {
+    rest(hal, time - s->started_ns, until_ns - time);
+    return LDS_BUSY;
+  }
   slice = s->config.hang_ns / SLICES; /* an interrupt may be lost: look again before long */
   if (slice > until_ns - time) slice = until_ns - time;
   return hal->irq_wait(hal->ctx, slice) < LDS_HAL_TIMEOUT ? LDS_ERR_HAL : LDS_BUSY;
@@ -262,6 +301,8 @@ int lds_session_start(lds_session *s) {
   s->step = s->next = 0;
   for (k = 0; (device = device_of(s, k)) != NULL; ++k) {
     if (device->dead != 0 && lds_device_recover(device) == LDS_ERR_DEAD) return finish(s, LDS_ERR_DEAD);
+    status = lds_device_rest(device);
+    if (status != LDS_OK) return finish(s, status);
   }
   status = sync_ports(s, LDS_INPUTS, LDS_DMA_TO_DEVICE);
   status = finish(s, status == LDS_OK ? advance(s) : status);

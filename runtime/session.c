@@ -238,18 +238,16 @@ int lds_device_open(lds_device *device, const lds_hal *hal, const lds_register_b
   device->hal = hal;
   device->registers = registers;
   device->config_hash = config_hash;
+  device->seen = 0;
   device->dead = 0;
   device->claimed = 0;
   return LDS_OK;
 }
 
-int lds_device_fits(const lds_device *device, const lds_model *model) {
-  const int regions = (lds_config_of(model).capabilities & LDS_CAP_REGIONS) != 0;
-  if (device->config_hash != 0 && device->config_hash != model->config_hash) return LDS_ERR_CONFIG;
-  if (regions && (device->registers->flags & LDS_BLOCK_REGIONS) == 0) return LDS_ERR_CONFIG;
-  switch (device->registers->identify(device->hal, model->config_hash)) {
+int lds_device_answers(lds_device *device, uint32_t config_hash) {
+  switch (device->registers->identify(device->hal, config_hash)) {
     case LDS_HAL_OK:
-      return LDS_OK;
+      return device->claimed == 0 ? lds_device_rest(device) : LDS_OK;
     case LDS_HAL_UNSUPPORTED:
       return LDS_ERR_ABSENT;
     default:
@@ -257,8 +255,15 @@ int lds_device_fits(const lds_device *device, const lds_model *model) {
   }
 }
 
+int lds_device_fits(lds_device *device, const lds_model *model) {
+  const int regions = (lds_config_of(model).capabilities & LDS_CAP_REGIONS) != 0;
+  if (device->config_hash != 0 && device->config_hash != model->config_hash) return LDS_ERR_CONFIG;
+  if (regions && (device->registers->flags & LDS_BLOCK_REGIONS) == 0) return LDS_ERR_CONFIG;
+  return lds_device_answers(device, model->config_hash);
+}
+
 /* Where other devices have all the programs, the session's own gives its memory alone. */
-static int check_device(const lds_model *model, const lds_device *device) {
+static int check_device(const lds_model *model, lds_device *device) {
   return has_step(model, LDS_STEP_PROGRAM) && !has_program(model) ? LDS_OK : lds_device_fits(device, model);
 }
 

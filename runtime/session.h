@@ -31,6 +31,7 @@ struct lds_session {
   uint32_t next; /* behind those that are in flight, `step` the first of them */
   uint32_t progress;
   uint64_t progress_ns; /* when the device last moved */
+  uint64_t started_ns;  /* when it was first waited for */
   lds_counters counters;
   lds_fault fault;
 };
@@ -38,7 +39,9 @@ struct lds_session {
 /* Moves what one side wrote to the other, for one tensor. */
 int lds_session_sync(lds_session *session, const lds_tensor *tensor, int direction);
 /* Whether a model is for this device, and the device is there. */
-int lds_device_fits(const lds_device *device, const lds_model *model);
+int lds_device_fits(lds_device *device, const lds_model *model);
+/* Whether the device is there, has this CONFIG_HASH, and works for nobody but a session of this program. */
+int lds_device_answers(lds_device *device, uint32_t config_hash);
 /* Whether a device can address all of a buffer, and finds it at a multiple of align_bytes. */
 int lds_device_reaches(const lds_device *device, const lds_dma_buffer *buffer, uint32_t align_bytes);
 /* For devices without regions: absolute tile numbers instead of those within a region. model: with the device's fingerprint. */
@@ -47,6 +50,8 @@ int lds_stream_resolve(const lds_session *session, const lds_model *model, uint8
 uint32_t lds_session_operands(lds_session *session, const lds_step *step, lds_operand *operands, int32_t *parameters);
 /* Stops the device whatever it does: LDS_ERR_HUNG when it is usable again, else LDS_ERR_DEAD. */
 int lds_device_recover(lds_device *device);
+/* Sees to it that the device works for nobody: LDS_OK, LDS_ERR_ABSENT, or LDS_ERR_DEAD when what it does does not end. */
+int lds_device_rest(lds_device *device);
 /* Starts the program of a step; its device is s->running from now on. */
 void lds_submit(lds_session *session, uint32_t step);
 /* All devices of a session are anyone's again; those that work beside the one that was waited for are stopped. */

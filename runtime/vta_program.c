@@ -35,7 +35,7 @@ size_t lds_vta_scratch_bytes(const lds_model *model) {
   return most;
 }
 
-int lds_vta_check(const lds_model *model, const lds_program *p, const lds_device *device) {
+int lds_vta_check(const lds_model *model, const lds_program *p, lds_device *device) {
   const lds_model m = model_for(model, p);
   return lds_program_is_vta(model, p) ? lds_device_fits(device, &m) : LDS_ERR_CONFIG;
 }

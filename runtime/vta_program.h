@@ -14,7 +14,7 @@
 /* Of the scratch memory that validating the programs of all further VTAs takes; 0 where there are none. */
 size_t lds_vta_scratch_bytes(const lds_model *model);
 /* Whether the program is for this device, and the device is there. */
-int lds_vta_check(const lds_model *model, const lds_program *program, const lds_device *device);
+int lds_vta_check(const lds_model *model, const lds_program *program, lds_device *device);
 /* Validates the program as it stands in `code`, and resolves its regions. */
 int lds_vta_open(const lds_session *session, const lds_program *program, const lds_device *device, uint8_t *code, lds_memory memory,
                  lds_fault *fault);

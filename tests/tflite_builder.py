@@ -49,33 +49,39 @@ _TYPES = {
     np.dtype(np.int16): tflite.TensorType.INT16,
     np.dtype(np.int64): tflite.TensorType.INT64,
     np.dtype(np.bool_): tflite.TensorType.BOOL,
+    np.dtype(np.float16): tflite.TensorType.FLOAT16,
     HANDLE: tflite.TensorType.RESOURCE,
 }
 
+#: Bits of an integer -> the type; the package tflite does not know that of 2 bits.
+_PACKED = {4: tflite.TensorType.INT4, 2: 19}
+
 #: Operators whose options table is not named like the operator (ADD -> AddOptions).
 _OPTIONS = {
-    "AVERAGE_POOL_2D": "Pool2DOptions",
-    "MAX_POOL_2D": "Pool2DOptions",
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), "Pool2DOptions"),
     "CONV_2D": "Conv2DOptions",
+    "CONV_3D": "Conv3DOptions",
+    "CONV_3D_TRANSPOSE": "Conv3DOptions",
     "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
-    "MEAN": "ReducerOptions",
-    "SUM": "ReducerOptions",
-    "REDUCE_PROD": "ReducerOptions",
-    "REDUCE_MAX": "ReducerOptions",
+    **dict.fromkeys(
+        ("MEAN", "SUM", *(f"REDUCE_{which}" for which in ("PROD", "MAX", "MIN", "ANY", "ALL"))),
+        "ReducerOptions",
+    ),
     "SPACE_TO_BATCH_ND": "SpaceToBatchNDOptions",
     "BATCH_TO_SPACE_ND": "BatchToSpaceNDOptions",
     "MINIMUM": "MaximumMinimumOptions",
     "MAXIMUM": "MaximumMinimumOptions",
     "BATCH_MATMUL": "BatchMatMulOptions",
     "PADV2": "PadV2Options",
+    "TOPK_V2": "TopKV2Options",
+    "ATAN2": "ATan2Options",
     "L2_NORMALIZATION": "L2NormOptions",
     "SVDF": "SVDFOptions",
+    "STABLEHLO_COMPOSITE": "StableHLOCompositeOptions",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
-    "RELU": None,
-    "RELU6": None,
-    "RELU_N1_TO_1": None,
-    "LOGISTIC": None,
+    **dict.fromkeys(("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "LOGISTIC")),
     **dict.fromkeys(("ELU", "LOG", "PRELU", "RSQRT", "SIN", "SQRT", "TANH")),
+    **dict.fromkeys(("CEIL", "FLOOR", "ROUND", "EMBEDDING_LOOKUP", "BROADCAST_ARGS")),
 }
 
 #: Kernel versions: LiteRT refuses int8 below a certain one; these are what the converter writes for
@@ -88,7 +94,19 @@ _VERSIONS = {
     "FULLY_CONNECTED": 4,
     "RELU_N1_TO_1": 1,
     "RESHAPE": 1,
+    **dict.fromkeys(
+        ("DEPTH_TO_SPACE", "EXPAND_DIMS", "SQUARE", "ZEROS_LIKE", "ADD_N", "UNPACK"), 1
+    ),
+    **dict.fromkeys(("FLOOR", "CEIL", "ROUND", "COS", "POW", "ATAN2", "CUMSUM", "RELU_0_TO_1"), 1),
+    **dict.fromkeys(("L2_POOL_2D", "LOCAL_RESPONSE_NORMALIZATION", "CONV_3D", "DILATE"), 1),
+    **dict.fromkeys(("SHAPE", "RANK", "RANGE", "UNIQUE", "BUCKETIZE", "FAKE_QUANT", "BITCAST"), 1),
+    **dict.fromkeys(("REDUCE_ANY", "REDUCE_ALL", "BITWISE_XOR", "RIGHT_SHIFT", "ONE_HOT"), 1),
+    **dict.fromkeys((f"LOGICAL_{which}" for which in ("OR", "AND", "NOT")), 1),
+    **dict.fromkeys(("MATRIX_DIAG", "MATRIX_SET_DIAG", "SCATTER_ND", "REVERSE_SEQUENCE"), 1),
+    **dict.fromkeys((f"UNSORTED_SEGMENT_{how}" for how in ("SUM", "PROD", "MAX", "MIN")), 1),
+    **dict.fromkeys(("BROADCAST_ARGS", "SEGMENT_SUM"), 1),
     **dict.fromkeys(("ELU", "HARD_SWISH", "NEG", "PRELU", "SIN"), 1),
+    "STABLEHLO_COMPOSITE": 1,
     **dict.fromkeys(("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"), 1),
 }
 
@@ -107,6 +125,7 @@ class Tensor:
     axis: int
     data: NDArray[Any] | None
     variable: bool = False
+    packed_bits: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,17 +133,19 @@ class _Operator:
     kind: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    options: Mapping[str, Any]
+    options: Mapping[str, Any] | None
     intermediates: tuple[int, ...] = ()
 
 
 @dataclass
 class Graph:
-    """One subgraph under construction."""
+    """One subgraph under construction. new_codes: operators are named by the newer field alone, as
+    some tools write them."""
 
     tensors: list[Tensor] = field(default_factory=list)
     operators: list[_Operator] = field(default_factory=list)
     inputs: list[Tensor] = field(default_factory=list)
+    new_codes: bool = False
 
     def tensor(
         self,
@@ -179,11 +200,20 @@ class Graph:
         return made
 
     def constant(
-        self, data: ArrayLike, scale: ArrayLike = (), zero_point: ArrayLike = 0, *, axis: int = 0
+        self,
+        data: ArrayLike,
+        scale: ArrayLike = (),
+        zero_point: ArrayLike = 0,
+        *,
+        axis: int = 0,
+        packed_bits: int = 0,
     ) -> Tensor:
-        """Adds a tensor with its values: weights, a bias, a list of axes."""
-        array = np.ascontiguousarray(data)
-        return self.tensor(array.shape, array.dtype, scale, zero_point, axis=axis, data=array)
+        """Adds a tensor with its values: weights, a bias, a list of axes. packed_bits: 4 or 2, of
+        integers that lie several in a byte."""
+        array = np.array(data, order="C", ndmin=0)
+        made = self.tensor(array.shape, array.dtype, scale, zero_point, axis=axis, data=array)
+        self.tensors[made.index] = replace(made, packed_bits=packed_bits)
+        return self.tensors[made.index]
 
     def operator(
         self,
@@ -206,9 +236,15 @@ class Graph:
         self.operator("VAR_HANDLE", [], [made], container="", shared_name=name)
         return made
 
-    def save(self, outputs: Sequence[Tensor], called: Graph | None = None) -> bytes:
-        """The .tflite file. called: subgraph 1, which has no outputs."""
-        return _Writer(self, outputs, called).model()
+    def save(
+        self,
+        outputs: Sequence[Tensor],
+        called: Graph | None = None,
+        called_outputs: Sequence[Tensor] = (),
+    ) -> bytes:
+        """The .tflite file. called: subgraph 1, with its outputs."""
+        graphs = [(self, outputs), *([(called, called_outputs)] if called is not None else [])]
+        return _Writer(graphs).model()
 
 
 def interpreter(model: bytes, *, reference: bool = True) -> Any:
@@ -247,11 +283,9 @@ class _Writer:
     """Writes a Graph bottom-up, as flatbuffers demand: children before parents, vectors from their
     end."""
 
-    def __init__(
-        self, graph: Graph, outputs: Sequence[Tensor], called: Graph | None = None
-    ) -> None:
+    def __init__(self, graphs: Sequence[tuple[Graph, Sequence[Tensor]]]) -> None:
         self.builder = flatbuffers.Builder(1 << 16)
-        self.graphs = [(graph, outputs), *([(called, ())] if called is not None else [])]
+        self.graphs = graphs
         operators = [op for some, _ in self.graphs for op in some.operators]
         self.kinds = sorted({op.kind for op in operators})
         self.buffers = [self.table("Buffer")]  # buffer 0 is empty, by convention
@@ -277,7 +311,8 @@ class _Writer:
             buffer = 0
             if tensor.data is not None:
                 buffer = len(buffers)
-                buffers.append(self.table("Buffer", Data=self.bytes_vector(tensor.data)))
+                data = _packed(tensor.data, tensor.packed_bits)
+                buffers.append(self.table("Buffer", Data=self.bytes_vector(data)))
             tensors.append(self.tensor(tensor, buffer))
         return self.table(
             "SubGraph",
@@ -305,7 +340,7 @@ class _Writer:
         return self.table(
             "Tensor",
             Shape=self.vector(tensor.shape, np.int32),
-            Type=_TYPES[tensor.dtype],
+            Type=_PACKED.get(tensor.packed_bits, _TYPES[tensor.dtype]),
             Buffer=buffer,
             Name=self.builder.CreateString(tensor.name),
             IsVariable=tensor.variable,
@@ -315,7 +350,7 @@ class _Writer:
     def operator(self, operator: _Operator, opcode_index: int) -> int:
         options: dict[str, Any] = {}
         if operator.kind.startswith("CUSTOM "):
-            raw = np.frombuffer(flexbuffers.Dumps(dict(operator.options)), np.uint8)
+            raw = np.frombuffer(flexbuffers.Dumps(dict(operator.options or {})), np.uint8)
             return self.table(
                 "Operator",
                 OpcodeIndex=opcode_index,
@@ -324,11 +359,12 @@ class _Writer:
                 CustomOptions=self.vector(raw, np.uint8),
             )
         name = _OPTIONS.get(operator.kind, f"{_camel(operator.kind.lower())}Options")
-        if name is not None:
+        if name is not None and operator.options is not None:
             fields = {_camel(key): self.option(value) for key, value in operator.options.items()}
+            union = "BuiltinOptions" if hasattr(tflite.BuiltinOptions, name) else "BuiltinOptions2"
             options = {
-                "BuiltinOptionsType": getattr(tflite.BuiltinOptions, name),
-                "BuiltinOptions": self.table(name, **fields),
+                f"{union}Type": getattr(getattr(tflite, union), name),
+                union: self.table(name, **fields),
             }
         return self.table(
             "Operator",
@@ -342,7 +378,12 @@ class _Writer:
     def option(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.builder.CreateString(value)
-        return self.vector(value, np.int32) if isinstance(value, list | tuple) else value
+        if isinstance(value, bytes | bytearray):
+            return self.vector(np.frombuffer(value, np.uint8), np.uint8)
+        if not isinstance(value, list | tuple):
+            return value
+        real = any(isinstance(number, float) for number in value)
+        return self.vector(value, np.float32 if real else np.int32)
 
     def operator_code(self, kind: str) -> int:
         builtin, _, custom = kind.partition(" ")
@@ -351,7 +392,7 @@ class _Writer:
         return self.table(
             "OperatorCode",
             **named,
-            DeprecatedBuiltinCode=min(code, 127),
+            DeprecatedBuiltinCode=0 if self.graphs[0][0].new_codes else min(code, 127),
             Version=1 if custom else _VERSIONS.get(kind, 2),
             BuiltinCode=code,
         )
@@ -385,3 +426,13 @@ class _Writer:
 def _camel(name: str) -> str:
     """stride_h -> StrideH, conv_2d -> Conv2D."""
     return re.sub(r"(?:^|_|(?<=\d))([a-z0-9])", lambda match: match.group(1).upper(), name)
+
+
+def _packed(data: NDArray[Any], bits: int) -> NDArray[Any]:
+    """Integers of `bits` bits, the first one in a byte's lowest; 0: as they are."""
+    if not bits:
+        return data
+    parts = 8 // bits
+    low = data.reshape(-1).view(np.uint8) & ((1 << bits) - 1)
+    rows = np.pad(low, (0, -low.size % parts)).reshape(-1, parts)
+    return np.bitwise_or.reduce(rows << np.arange(0, 8, bits, dtype=np.uint8), axis=1)

@@ -81,6 +81,8 @@ typedef struct lds_hal {
 
   uint64_t (*now_ns)(void *ctx); /* a clock that never goes back */
   int (*hw_reset)(void *ctx);    /* resets the device from outside; NULL: the board cannot */
+  /* Between two looks at a device that is polled: gives the processor away, for at most `ns`. NULL: the runtime spins. */
+  void (*rest)(void *ctx, uint64_t ns);
 } lds_hal;
 
 /* One program for the device. Regions that are not used have size 0. */
@@ -101,7 +103,11 @@ typedef struct lds_device_state {
   uint32_t error_pc;   /* instruction */
   uint32_t error_addr; /* low 32 bits of a bus address */
   uint32_t insn_pc;    /* instructions completed */
+  uint32_t seen;       /* the block's own memory of one program: 0 before the first look at it, then as it left it */
 } lds_device_state;
+
+/* What an empty bus reads as, and the state of a device whose registers do. */
+#define LDS_ABSENT UINT32_MAX
 
 /* Of the last program; what a device does not count is 0. */
 typedef struct lds_counters {
@@ -115,7 +121,8 @@ enum {
   LDS_BLOCK_REGIONS = 1,  /* has REGION_BASE and REGION_LIMIT */
   LDS_BLOCK_PROGRESS = 2, /* insn_pc moves while a program runs */
   LDS_BLOCK_BUS_32 = 4,   /* addresses have 32 bits */
-  LDS_BLOCK_NO_IRQ = 8    /* must be polled */
+  LDS_BLOCK_NO_IRQ = 8,   /* must be polled */
+  LDS_BLOCK_IDLE = 16     /* state says also before a start whether the device works, with `seen` 1: on whatever program */
 };
 
 /* Ways to stop a device, gentle first. */
@@ -125,7 +132,8 @@ enum { LDS_STOP_ABORT = 0, LDS_STOP_SOFT_RESET = 1 };
 typedef struct lds_register_block {
   const char *name;
   uint32_t flags;
-  /* LDS_HAL_OK when the device is there and is the one with this CONFIG_HASH; LDS_HAL_FAILED when not. Blocks without identity agree. */
+  /* LDS_HAL_OK when the device is there and is the one with this CONFIG_HASH; LDS_HAL_UNSUPPORTED when no such page answers,
+   * LDS_HAL_FAILED when another device's does. Blocks without identity write a register of an idle device and read it. */
   int (*identify)(const lds_hal *hal, uint32_t config_hash);
   void (*start)(const lds_hal *hal, const lds_job *job);
   void (*state)(const lds_hal *hal, lds_device_state *out);

@@ -26,8 +26,8 @@ typedef struct lds_baremetal {
   lds_pool pool;            /* static memory for DMA: both addresses, size, table of blocks */
   uint64_t (*now_ns)(void);
   /* The rest may be NULL. */
-  void (*cache_clean)(void *address, size_t size_bytes);      /* coherent or uncached memory: NULL */
-  void (*cache_invalidate)(void *address, size_t size_bytes); /* likewise */
+  void (*cache_clean)(void *address, size_t size_bytes);      /* coherent, uncached or write-through memory: NULL */
+  void (*cache_invalidate)(void *address, size_t size_bytes); /* coherent or uncached memory: NULL */
   void (*irq_enable)(int enable);                             /* the device's line at the interrupt controller; NULL: the runtime polls */
   void (*sleep)(void);           /* until an interrupt, or shorter (WFE rather than WFI: no race); NULL: spins */
   int (*reset)(void);            /* resets the device from outside: LDS_HAL_OK */

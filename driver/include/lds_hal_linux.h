@@ -1,10 +1,11 @@
-/* HALs for a board under Linux, in user space: UIO (with interrupts), and /dev/mem (polling).
+/* HALs for a board under Linux, in user space: UIO (with interrupts where the device has one), and /dev/mem (polling).
  *
  * In:   paths, or physical addresses.
  * Out:  an lds_hal inside a struct of the caller's.
  * Next: runtime/session.c; driver/devicetree/ has the nodes that make the UIO device.
  *
- * DMA memory is reserved in the device tree, so that Linux does not use it, and mapped uncached: no dma_sync is needed.
+ * DMA memory is reserved in the device tree that boots, so that Linux does not use it, and mapped uncached; or it is u-dma-buf's. Memory
+ * that Linux uses is refused. What was opened is locked (flock) until it is closed: a second process is told whose it is.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_HAL_LINUX_H
@@ -27,12 +28,13 @@ typedef struct lds_linux {
   size_t registers_bytes;
   lds_pool pool;
   lds_pool_block blocks[LDS_LINUX_BLOCKS];
-  char message[256]; /* why opening failed */
+  char udmabuf[256]; /* the sysfs folder of a u-dma-buf that is cached; "": nothing is to be synchronised */
+  char message[256]; /* why opening failed, or why there was no memory */
 } lds_linux;
 
 /* Registers and interrupt of a UIO device (/dev/uio0), whose first map has at least registers_bytes; DMA memory from its second map,
- * or from u-dma-buf's device (/dev/udmabuf0) where `udmabuf` is not NULL: driver/README.md says when that is needed. bus_offset is
- * added to physical addresses. sysfs: "/sys/class", or NULL.
+ * or from u-dma-buf's device (/dev/udmabuf0) where `udmabuf` is not NULL: driver/README.md says when that is needed. Without an
+ * interrupt the runtime polls. bus_offset is added to physical addresses. sysfs: "/sys/class", or NULL.
  * LDS_HAL_OK, or LDS_HAL_FAILED with a line in out->message. */
 LDS_HAL_EXPORT int lds_linux_open_uio(lds_linux *out, const char *uio, size_t registers_bytes, const char *udmabuf, uint64_t bus_offset,
                                       const char *sysfs);

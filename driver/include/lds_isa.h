@@ -562,14 +562,15 @@ static inline int lds_uop_encode(lds_isa_widths w, const lds_uop *in, uint32_t *
 #define LDS_CHISEL_OUT_BASE 0x0020u /* rw: ORed into OUT addresses: 0 */
 
 /* Register block `hls`: byte offsets. */
-#define LDS_HLS_FETCH_CONTROL 0x0000u /* rw: 1: start once */
+#define LDS_HLS_FETCH_CONTROL 0x0000u /* rw: 1: start once; bit 2: idle */
 #define LDS_HLS_FETCH_INSN_COUNT 0x0010u /* rw: number of instructions */
 #define LDS_HLS_FETCH_INSN_BASE 0x0018u /* rw: bus address of the first instruction */
 #define LDS_HLS_LOAD_CONTROL 0x1000u /* rw: 0x81: start and restart by itself */
 #define LDS_HLS_LOAD_INP_BASE 0x1010u /* rw: added to INP addresses: 0 */
 #define LDS_HLS_LOAD_WGT_BASE 0x1018u /* rw: added to WGT addresses: 0 */
 #define LDS_HLS_COMPUTE_CONTROL 0x2000u /* rw: 0x81: start and restart by itself */
-#define LDS_HLS_COMPUTE_DONE 0x2018u /* ro: 1 after FINISH */
+#define LDS_HLS_COMPUTE_DONE 0x2018u /* ro: 1 after FINISH, until the next program's first instruction */
+#define LDS_HLS_COMPUTE_DONE_VALID 0x201Cu /* ro: bit 0: COMPUTE_DONE was written since this was read last; reading clears it */
 #define LDS_HLS_COMPUTE_UOP_BASE 0x2020u /* rw: added to micro-op addresses: 0 */
 #define LDS_HLS_COMPUTE_BIAS_BASE 0x2028u /* rw: added to ACC addresses: 0 */
 #define LDS_HLS_STORE_CONTROL 0x3000u /* rw: 0x81: start and restart by itself */
@@ -580,7 +581,9 @@ static inline int lds_uop_encode(lds_isa_widths w, const lds_uop *in, uint32_t *
 #define LDS_CHISEL_START 0x1u
 #define LDS_CHISEL_DONE 0x2u
 #define LDS_HLS_START 0x1u
+#define LDS_HLS_IDLE 0x4u
 #define LDS_HLS_AUTO_RESTART 0x81u
+#define LDS_HLS_VALID 0x1u
 #define LDS_CTRL_START 0x1u
 #define LDS_CTRL_SOFT_RESET 0x2u
 #define LDS_CTRL_ABORT 0x4u

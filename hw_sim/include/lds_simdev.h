@@ -25,7 +25,7 @@ typedef struct lds_simdev lds_simdev;
 
 enum { LDS_SIMDEV_NATIVE = 0, LDS_SIMDEV_CHISEL = 1, LDS_SIMDEV_HLS = 2 };
 
-/* Faults, ordered for one job (0: the next to be started). All but BIT_FLIP: `argument` is the instruction. */
+/* Faults, ordered for one job (0: the next to be started). Where nothing else is said `argument` is the instruction. */
 enum {
   LDS_FAULT_NONE = 0,
   LDS_FAULT_HANG = 1,          /* stays RUNNING at that instruction until ABORT */
@@ -34,7 +34,10 @@ enum {
   LDS_FAULT_DEAD = 4,          /* for ever */
   LDS_FAULT_LOST_IRQ = 5,      /* the job ends as it should, but the line stays low */
   LDS_FAULT_BUS_ERROR = 6,     /* ERROR, LDS_ERROR_BUS at that instruction */
-  LDS_FAULT_BIT_FLIP = 7       /* before the job, bit `argument` of the memory (bit 0 of bus address 0 first) changes */
+  LDS_FAULT_BIT_FLIP = 7,      /* before the job, bit `argument` of the memory (bit 0 of bus address 0 first) changes */
+  LDS_FAULT_DONE_LINGERS = 8,  /* HLS page: DONE of the job before stays for so many more reads, as if its first instruction waited */
+  LDS_FAULT_ABSENT = 9,        /* from this job on every register reads `argument`, as an empty bus; until lds_simdev_hw_reset */
+  LDS_FAULT_LIES = 10          /* until the next job or a reset, the register that says DONE reads `argument` */
 };
 
 /* NULL when the configuration cannot be, or memory is out. */

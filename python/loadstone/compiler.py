@@ -38,12 +38,12 @@ from loadstone.partition.partitioner import EagerPartitioner, Partitioner
 from loadstone.quantization.pipeline import Options, Quantized, quantize_module
 from loadstone.quantization.progress import phase
 from loadstone.relax.dump import Dump
+from loadstone.runtime.acceptance import check_accepted
 
 if TYPE_CHECKING:
     from loadstone.backend.target import TargetSource
     from loadstone.frontend import Model
     from loadstone.quantization.samples import Arrays
-    from loadstone.relax.types import IRModule
 
 __all__ = ["STRATEGIES", "CompileOptions", "Compiled", "compile", "quantize"]
 
@@ -131,6 +131,8 @@ def quantize(
             "see: quantize(model, samples), an array (samples, ...) for each input"
         )
     with _ONE_THREAD:
+        from loadstone.frontend.names import output_names
+
         with phase(f"reading {_name(model)}", show):
             imported = import_model(model, reading)
             canonical = load(model if isinstance(model, Canonical) else imported)
@@ -140,7 +142,7 @@ def quantize(
                 given,
                 Options(**options, show=show),
                 labels=labels,
-                outputs=_output_names(imported),
+                outputs=output_names(imported["main"]),
                 where=where,
             ),
             name=_name(model),
@@ -158,16 +160,6 @@ def _name(model: Model | Quantized) -> str:
     if isinstance(model, Quantized):
         return model.name
     return Path(model).stem if isinstance(model, str | Path) else "model"
-
-
-def _output_names(imported: IRModule) -> list[str]:
-    """As the file has them, where its format names them."""
-    from loadstone.relax.compat import result
-
-    main = imported["main"]
-    if "loadstone.outputs" in main.attrs:
-        return [str(name) for name in main.attrs["loadstone.outputs"]]
-    return [str(variable.name) for variable in result(main)]
 
 
 def compile(  # noqa: A001
@@ -224,6 +216,8 @@ def compile_model(model: Model | Quantized, options: CompileOptions) -> Compiled
         lowered = partitioner.run(clock)
         _dump(lowered, writer)
         artifact = with_states(lowered.deployment.artifact, options.states, own)
+        with clock("accept"):
+            check_accepted(artifact)
         return replace(
             _compiled(lowered, target, partitioner, clock, artifact), quantized=quantized
         )

@@ -116,7 +116,21 @@ typedef struct lds_tensor {
   uint32_t batch_block, channel_block;
 } lds_tensor;
 
-enum { LDS_INT8, LDS_UINT8, LDS_INT16, LDS_INT32, LDS_INT64, LDS_FLOAT32, LDS_FLOAT16, LDS_BOOL, LDS_BFLOAT16 };
+enum {
+  LDS_INT8,
+  LDS_UINT8,
+  LDS_INT16,
+  LDS_INT32,
+  LDS_INT64,
+  LDS_FLOAT32,
+  LDS_FLOAT16,
+  LDS_BOOL,
+  LDS_BFLOAT16,
+  LDS_UINT16,
+  LDS_UINT32,
+  LDS_UINT64,
+  LDS_FLOAT64
+};
 
 /* Checks all rules of FORMAT.md but those of host steps (R19 to R21) and of programs of other devices (R23), which lds_session_open
  * checks. */
@@ -158,6 +172,7 @@ typedef struct lds_device {
   const lds_hal *hal;
   const lds_register_block *registers;
   uint32_t config_hash;
+  uint32_t seen;    /* of the program that runs: lds_device_state.seen */
   int32_t dead;     /* it hung and did not come back so far */
   uint32_t claimed; /* 1: a session runs */
 } lds_device;

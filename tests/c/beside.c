@@ -52,7 +52,7 @@ static size_t read_file(const char *path, void *bytes) {
 }
 
 static void note(char what, char who) {
-  if (noted + 3 > LOG) return;
+  if (noted + 3 > LOG || (what == 'L' && noted == 0)) return; /* a look before any start: nobody works */
   order[noted++] = what;
   order[noted++] = who;
 }

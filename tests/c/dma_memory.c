@@ -1,4 +1,4 @@
-/* A bare-metal board's DMA memory: both addresses aligned, and no size or alignment that makes an offset wrap.
+/* A bare-metal board's DMA memory: both addresses aligned, no size or alignment that makes an offset wrap, and its caches' hooks.
  *
  * In:   -
  * Out:  exit status 0; else the line that failed. Sizes are those of this size_t: driver/test_dma_memory.py builds it for 64 and 32 bits.
@@ -60,7 +60,39 @@ static void check(size_t cpu_shift, uint64_t bus_shift, size_t bytes) {
   }
 }
 
+static size_t cleaned, invalidated;
+
+static void clean(void *address, size_t size_bytes) {
+  CHECK(address == memory + 64);
+  cleaned += size_bytes;
+}
+
+static void invalidate(void *address, size_t size_bytes) {
+  CHECK(address == memory + 64);
+  invalidated += size_bytes;
+}
+
+/* A port may have one hook alone, as with a cache that writes through: it gets what is its own. */
+static void check_hooks(int cleans, int invalidates) {
+  lds_baremetal board = {0};
+  lds_dma_buffer buffer = {memory, 0, 4096, 3};
+  lds_hal hal;
+  cleaned = invalidated = 0;
+  board.now_ns = now_ns;
+  board.cache_clean = cleans ? clean : NULL;
+  board.cache_invalidate = invalidates ? invalidate : NULL;
+  lds_baremetal_hal(&board, &hal);
+  CHECK((hal.dma_sync != NULL) == (cleans || invalidates));
+  if (hal.dma_sync == NULL) return;
+  CHECK(hal.dma_sync(hal.ctx, &buffer, 64, 128, LDS_DMA_TO_DEVICE) == LDS_HAL_OK);
+  CHECK(cleaned == (cleans ? 128u : 0u) && invalidated == 0);
+  CHECK(hal.dma_sync(hal.ctx, &buffer, 64, 256, LDS_DMA_FROM_DEVICE) == LDS_HAL_OK);
+  CHECK(cleaned == (cleans ? 128u : 0u) && invalidated == (invalidates ? 256u : 0u));
+}
+
 int main(void) {
+  int k;
+  for (k = 0; k < 4; ++k) check_hooks(k & 1, k >> 1);
   check(0, 0, BYTES - 4096u);
   check(64, 64, BYTES - 4096u);
   check(4096, 4096, BYTES - 4096u);

@@ -9,8 +9,9 @@ import pytest
 from loadstone.errors import DeviceError, DeviceHungError
 from loadstone.runtime import device
 from loadstone.runtime.native import ffi, lib
+from loadstone.vta.hw_config import load_config
 from tests.driver.test_registers import POOL_BUS
-from tests.sample_model import copy_model
+from tests.sample_model import copy_model, dense_model
 
 pytestmark = pytest.mark.rung("3")
 
@@ -123,3 +124,82 @@ def test_closing_while_the_device_runs_stops_it_first() -> None:
         session.close()
         with dev.load(copy_model()) as again:
             assert np.array_equal(again.run([X])[0], X)
+
+
+#: A device of each register page.
+PAGES = ["vta-pynq", "vta-de10nano", "vtaq-1x16x16"]
+
+
+@pytest.mark.parametrize("reads", [0, 1, 2, 3, 100, 10_000])
+def test_done_of_the_last_program_is_not_taken_for_this_ones(reads: int) -> None:
+    """VTA's HLS design: DONE stays until compute has taken its first instruction."""
+    dense = dense_model(load_config("vta-pynq"))
+    x = np.random.default_rng(reads).integers(-128, 128, (4, 1, dense.weights.shape[1]), np.int8)
+    with device.open("sim") as dev, dev.load(dense.artifact) as session:
+        for sample in x:
+            order(dev, "LDS_FAULT_DONE_LINGERS", argument=reads)
+            (y,) = session.run([sample[None]])
+            assert np.array_equal(y, dense.expected(sample[None]))
+
+
+@pytest.mark.parametrize("value", [0xFFFFFFFF, 0])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_device_that_vanishes_is_absent_until_it_is_back(name: str, value: int) -> None:
+    dense = dense_model(load_config(name))
+    x = np.ones((1, 1, dense.weights.shape[1]), np.int8)
+    with device.open("sim") as dev, dev.load(dense.artifact) as session:
+        session.run([x])
+        order(dev, "LDS_FAULT_ABSENT", argument=value)
+        for _ in range(2):
+            with pytest.raises(DeviceError, match="no device answers"):
+                session.run([x])
+        lib().lds_simdev_hw_reset(lib().lds_hal_sim_device(dev.sim))
+        assert np.array_equal(session.run([x])[0], dense.expected(x))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_state_that_no_device_has_is_an_error(name: str) -> None:
+    dense = dense_model(load_config(name))
+    x = np.ones((1, 1, dense.weights.shape[1]), np.int8)
+    with device.open("sim") as dev, dev.load(dense.artifact) as session:
+        session.run([x])
+        order(dev, "LDS_FAULT_LIES", argument=77)
+        with pytest.raises(DeviceError, match="the device stopped with an error"):
+            session.run([x])
+        assert np.array_equal(session.run([x])[0], dense.expected(x))
+
+
+def beside(dev: device.OpenedDevice) -> device.OpenedDevice:
+    """The same device as another process has it: what it does is nobody's that this one knows."""
+    other = device.OpenedDevice("sim", "", dev.device)
+    handle = ffi.new("lds_device *")
+    hal, block = lib().lds_hal_sim_hal(dev.sim), dev.device.register_block.name.encode()
+    assert lib().lds_device_open(handle, hal, lib().lds_registers_named(block), 0) == 0
+    other._handle = device.Handle(handle, dev.sim)
+    return other
+
+
+@pytest.mark.parametrize("fault", ["LDS_FAULT_HANG", "LDS_FAULT_NONE"])
+@pytest.mark.parametrize("name", PAGES)
+def test_what_a_killed_process_began_is_over_before_a_session_begins(name: str, fault: str) -> None:
+    """It ends by itself, or is stopped, or the device is reset; the new session is right."""
+    dense = dense_model(load_config(name))
+    x = np.ones((1, 1, dense.weights.shape[1]), np.int8)
+    with device.open("sim") as dev, dev.load(dense.artifact) as killed:
+        order(dev, fault, argument=1)
+        killed.start()
+        with beside(dev) as other, other.load(dense.artifact) as session:
+            assert np.array_equal(session.run([x])[0], dense.expected(x))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_device_that_works_for_nobody_and_cannot_be_stopped_is_dead(name: str) -> None:
+    dense = dense_model(load_config(name))
+    with device.open("sim") as dev, dev.load(dense.artifact) as killed:
+        order(dev, "LDS_FAULT_DEAD", argument=1)
+        killed.start()
+        with (
+            beside(dev) as other,
+            pytest.raises(DeviceHungError, match="does not answer a reset"),
+        ):
+            other.load(dense.artifact)

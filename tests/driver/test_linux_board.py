@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import mmap
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,34 +13,39 @@ import pytest
 from loadstone.errors import DeviceError
 from loadstone.runtime import device
 from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import load_config
-from tests.sample_model import copy_model, dense_model
+from loadstone.vta.hw_config import HwConfig, load_config
+from tests.sample_model import copy_model
 
 pytestmark = pytest.mark.rung("3")
 
 
+def answer(page: mmap.mmap, config: HwConfig) -> None:
+    """A native page that says DONE whatever it is asked."""
+    for at, value in {0x00: 0x3153444C, 0x04: 1, 0x08: config.config_hash, 0x14: 3}.items():
+        page[at : at + 4] = value.to_bytes(4, "little")
+
+
 def test_a_board_through_devmem(tmp_path: Path) -> None:
     """A file stands for physical memory: registers at 0, DMA memory at 64 KiB."""
-    config = load_config("vta-pynq")
+    config = load_config("vtaq-1x16x16")
     path = tmp_path / "mem"
     path.write_bytes(bytes(1 << 20))
     board = ffi.new("lds_linux *")
     status = lib().lds_linux_open_devmem(
-        board, str(path).encode(), 0, 0x4000, 1 << 16, (1 << 20) - (1 << 16), 0x2000_0000
+        board, str(path).encode(), 0, 0x1000, 1 << 16, (1 << 20) - (1 << 16), 0x2000_0000
     )
     assert status == 0, ffi.string(board.message)
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
-        memory[0x2018] = 1  # COMPUTE_DONE
+        answer(memory, config)
         dev = device.OpenedDevice("null", "", config)
         dev._handle = device.Handle(ffi.new("lds_device *"), None)
-        block = lib().lds_registers_named(b"vta-hls")
+        block = lib().lds_registers_named(b"native")
         assert lib().lds_device_open(dev._handle.device, ffi.addressof(board, "hal"), block, 0) == 0
-        with dev.load(dense_model(config).artifact) as session:
+        with dev.load(copy_model(config)) as session:
             session.execute()
-            stream = int.from_bytes(memory[0x18:0x1C], "little") - 0x2000_0000
-            assert memory[0x0000] == 1
-            assert memory[0x1000] == 0x81
-            assert memory[stream : stream + 16] != bytes(16)
+            stream = int.from_bytes(memory[0x30:0x34], "little") - 0x2000_0000
+            assert memory[0x10] == 1  # CTRL: START
+            assert memory[stream : stream + 16] == copy_model(config).programs[0].instructions[:16]
     lib().lds_linux_close(board)
 
 
@@ -61,8 +68,7 @@ def test_a_board_through_uio(tmp_path: Path) -> None:
     status = lib().lds_linux_open_uio(board, names[0], 0x1000, ffi.NULL, 0, names[1])
     assert status == 0, ffi.string(board.message)
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
-        for at, value in {0x00: 0x3153444C, 0x04: 1, 0x08: config.config_hash, 0x14: 3}.items():
-            memory[at : at + 4] = value.to_bytes(4, "little")
+        answer(memory, config)
         dev = device.OpenedDevice("null", "", config)
         dev._handle = device.Handle(ffi.new("lds_device *"), None)
         block = lib().lds_registers_named(b"native")
@@ -93,15 +99,12 @@ def test_a_board_with_u_dma_buf(tmp_path: Path) -> None:
     assert (
         ffi.string(board.message)
         .decode()
-        .startswith(f"{buffer}: sysfs shows no size and phys_addr")
+        .startswith(f"{sysfs}/u-dma-buf/udmabuf0/size: no such file")
     )
-    (sysfs / "u-dma-buf/udmabuf0").mkdir(parents=True)
-    (sysfs / "u-dma-buf/udmabuf0/size").write_text(f"{1 << 20}\n")
-    (sysfs / "u-dma-buf/udmabuf0/phys_addr").write_text("0x0000000030000000\n")
+    describe_buffer(sysfs)
     assert lib().lds_linux_open_uio(board, *arguments) == 0, ffi.string(board.message)
     with uio.open("r+b") as file, mmap.mmap(file.fileno(), 0) as registers:
-        for at, value in {0x00: 0x3153444C, 0x04: 1, 0x08: config.config_hash, 0x14: 3}.items():
-            registers[at : at + 4] = value.to_bytes(4, "little")
+        answer(registers, config)
         dev = device.OpenedDevice("null", "", config)
         dev._handle = device.Handle(ffi.new("lds_device *"), None)
         assert (
@@ -120,6 +123,113 @@ def test_a_board_with_u_dma_buf(tmp_path: Path) -> None:
     lib().lds_linux_close(board)
 
 
+def describe_buffer(sysfs: Path, **numbers: str) -> Path:
+    """The folder of a u-dma-buf that is not cached, or as `numbers` say."""
+    folder = sysfs / "u-dma-buf/udmabuf0"
+    folder.mkdir(parents=True, exist_ok=True)
+    known = {"phys_addr": "0x0000000030000000", "sync_mode": "2", "dma_coherent": "0"}
+    for name, text in ({"size": f"{1 << 20}"} | known | numbers).items():
+        (folder / name).write_text(f"{text}\n")
+    return folder
+
+
+def files_of_a_board(tmp_path: Path) -> tuple[bytes, int, bytes, int, bytes]:
+    """Arguments of lds_linux_open_uio with a u-dma-buf."""
+    sysfs = tmp_path / "class"
+    (tmp_path / "uio0").write_bytes(bytes(4096))
+    (tmp_path / "udmabuf0").write_bytes(bytes(1 << 20))
+    (sysfs / "uio/uio0/maps/map0").mkdir(parents=True)
+    (sysfs / "uio/uio0/maps/map0/size").write_text("0x1000\n")
+    paths = [str(path).encode() for path in (tmp_path / "uio0", tmp_path / "udmabuf0", sysfs)]
+    return paths[0], 0x1000, paths[1], 0, paths[2]
+
+
+@pytest.mark.parametrize("name", ["size", "phys_addr", "sync_mode", "dma_coherent"])
+def test_a_number_that_u_dma_buf_does_not_say_is_an_error(tmp_path: Path, name: str) -> None:
+    board, arguments = ffi.new("lds_linux *"), files_of_a_board(tmp_path)
+    folder = describe_buffer(tmp_path / "class")
+    for spoil in (lambda: (folder / name).write_text("none\n"), (folder / name).unlink):
+        spoil()
+        assert lib().lds_linux_open_uio(board, *arguments) != 0
+        line = ffi.string(board.message).decode()
+        assert line == f"{folder / name}: no such file, or no number in it"
+
+
+@pytest.mark.parametrize(
+    ("mode", "coherent", "synced"),
+    [(m, c, m in (0, 4) and c == 0) for m in range(8) for c in (0, 1)],
+)
+def test_cached_memory_is_synchronised(
+    tmp_path: Path, mode: int, coherent: int, synced: bool
+) -> None:
+    """u-dma-buf's modes: 0 and 4 are cached although it is opened with O_SYNC."""
+    board, arguments = ffi.new("lds_linux *"), files_of_a_board(tmp_path)
+    folder = describe_buffer(tmp_path / "class", sync_mode=str(mode), dma_coherent=str(coherent))
+    files = ("sync_offset", "sync_size", "sync_direction", "sync_for_device", "sync_for_cpu")
+    for name in files:
+        (folder / name).write_text("")
+    assert lib().lds_linux_open_uio(board, *arguments) == 0, ffi.string(board.message)
+    hal, buffer = board.hal, ffi.new("lds_dma_buffer *")
+    assert (hal.dma_sync != ffi.NULL) == synced
+    if synced:
+        for _ in range(2):  # the second does not begin at 0
+            assert hal.dma_alloc(hal.ctx, 4096, 64, 3, buffer) == 0
+        for direction, owner in ((1, "sync_for_device"), (2, "sync_for_cpu")):
+            assert hal.dma_sync(hal.ctx, buffer, 128, 64, direction) == 0
+            assert [(folder / name).read_text() for name in files[:3]] == [
+                str(4096 + 128),
+                "64",
+                str(direction),
+            ]
+            assert (folder / owner).read_text() == "1"
+            (folder / owner).write_text("")
+        (folder / "sync_for_cpu").unlink()
+        assert hal.dma_sync(hal.ctx, buffer, 0, 64, 2) != 0
+    lib().lds_linux_close(board)
+
+
+def test_a_pool_that_is_too_small_says_both_numbers(tmp_path: Path) -> None:
+    board, arguments = ffi.new("lds_linux *"), files_of_a_board(tmp_path)
+    describe_buffer(tmp_path / "class")
+    assert lib().lds_linux_open_uio(board, *arguments) == 0, ffi.string(board.message)
+    hal, buffer = board.hal, ffi.new("lds_dma_buffer *")
+    assert hal.dma_alloc(hal.ctx, 4096, 64, 3, buffer) == 0
+    assert hal.dma_alloc(hal.ctx, 1 << 20, 64, 3, buffer) != 0
+    assert ffi.string(board.message).decode() == (
+        "DMA memory: 1048576 bytes more are needed, but of 1048576 bytes 4096 are in use"
+    )
+    lib().lds_linux_close(board)
+
+
+def test_what_is_open_is_locked_until_it_is_closed(tmp_path: Path) -> None:
+    """A second process hears whose the board is; a killed one leaves no lock."""
+    arguments = files_of_a_board(tmp_path)
+    describe_buffer(tmp_path / "class")
+    holder = (
+        "import sys; from loadstone.runtime.native import ffi, lib\n"
+        "board = ffi.new('lds_linux *')\n"
+        f"assert lib().lds_linux_open_uio(board, *{arguments!r}) == 0\n"
+        "print('open', flush=True); sys.stdin.read()\n"
+    )
+    board = ffi.new("lds_linux *")
+    with subprocess.Popen(
+        [sys.executable, "-c", holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"open\n"
+        assert lib().lds_linux_open_uio(board, *arguments) != 0
+        line = ffi.string(board.message).decode()
+        assert line.startswith(f"{tmp_path}/uio0: in use by process {other.pid} ("), line
+        mem = (arguments[2], 0, 4096, 4096, 4096, 0)  # u-dma-buf's file, opened as /dev/mem
+        assert lib().lds_linux_open_devmem(board, *mem) != 0
+        assert f"in use by process {other.pid}" in ffi.string(board.message).decode()
+        other.kill()
+        other.wait()
+    for _ in range(2):
+        assert lib().lds_linux_open_uio(board, *arguments) == 0, ffi.string(board.message)
+        lib().lds_linux_close(board)
+
+
 def test_a_board_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with (
         device.open("uio:/dev/uio99") as dev,
@@ -129,7 +239,7 @@ def test_a_board_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "uio0").write_bytes(bytes(4096))
     with (
         device.open(f"uio:{tmp_path}/uio0") as dev,
-        pytest.raises(DeviceError, match="sysfs shows no maps/map0"),
+        pytest.raises(DeviceError, match=r"uio0/maps/map0/size: no such file, or no number in it"),
     ):
         dev.load(copy_model())
     with (

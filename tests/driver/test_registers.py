@@ -5,7 +5,7 @@ our own."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ pytestmark = pytest.mark.rung("3")
 
 
 POOL_BUS = 0x1000_0000
+#: VTA's HLS blocks when a program is done: fetch idle, compute restarting, DONE written, and 1.
+HLS_DONE = {0x0000: 4, 0x2000: 0x81, 0x201C: 1, 0x2018: 1}
 
 
 def offset(block: str, name: str) -> int:
@@ -32,13 +34,13 @@ def offset(block: str, name: str) -> int:
 
 
 class Recorder:
-    """A HAL that writes down every register access; `answers` gives what is read."""
+    """A HAL that writes down every register access. `answers`: what registers read; the others read
+    as they were written."""
 
-    def __init__(
-        self, config: HwConfig, answers: Callable[[int], int], bus: int = POOL_BUS
-    ) -> None:
+    def __init__(self, config: HwConfig, answers: Mapping[int, int], bus: int = POOL_BUS) -> None:
         lib()
         self.log: list[tuple[str, int, int]] = []
+        self.written: dict[int, int] = {}
         self.answers = answers
         spare = np.zeros((1 << 20) + MAX_ALIGN_BYTES, np.uint8)
         self.memory = spare[(bus - spare.ctypes.data) % MAX_ALIGN_BYTES :][
@@ -71,11 +73,12 @@ class Recorder:
         self.config = config
 
     def read32(self, _ctx: Any, at: int) -> int:
-        value = self.answers(at)
+        value = self.answers.get(at, self.written.get(at, 0))
         self.log.append(("read", at, value))
         return value
 
     def write32(self, _ctx: Any, at: int, value: int) -> None:
+        self.written[at] = value
         self.log.append(("write", at, value))
 
     def run(self, model: Artifact) -> None:
@@ -98,7 +101,7 @@ class Recorder:
 
 def test_the_chisel_shell_is_started_as_its_isa_says() -> None:
     config = load_config("vta-de10nano")
-    recorder = Recorder(config, lambda at: 2 if at == offset("chisel", "CONTROL") else 0)
+    recorder = Recorder(config, {offset("chisel", "CONTROL"): 2})
     model = dense_model(config).artifact
     recorder.run(model)
     (program,) = model.programs
@@ -113,27 +116,32 @@ def test_the_chisel_shell_is_started_as_its_isa_says() -> None:
         (0x20, 0),
         (0x00, 1),
     ]
-    assert recorder.log[8:] == [("read", 0x00, 2), ("read", 0x04, 0)]  # done; cycles
+    assert recorder.log[0] == ("read", 0x00, 2)  # it works for nobody
+    assert recorder.log[9:] == [("read", 0x00, 2), ("read", 0x04, 0)]  # done; cycles
     assert stream % 16 == 0
     assert POOL_BUS <= stream < POOL_BUS + (1 << 20)
 
 
 def test_the_hls_blocks_are_started_as_their_isa_says() -> None:
     config = load_config("vta-pynq")
-    recorder = Recorder(config, lambda at: int(at == 0x2018))
+    recorder = Recorder(config, HLS_DONE)
     model = dense_model(config).artifact
     recorder.run(model)
     stream = next(value for at, value in recorder.writes() if at == 0x18)
     bases = [(at, 0) for at in (0x1010, 0x1018, 0x2020, 0x2028, 0x3010)]
-    start = [(0x0000, 1), (0x1000, 0x81), (0x2000, 0x81), (0x3000, 0x81)]
+    start = [(0x1000, 0x81), (0x2000, 0x81), (0x3000, 0x81), (0x0000, 1)]
     assert recorder.writes() == [(0x10, len(model.programs[0])), (0x18, stream), *bases, *start]
-    assert recorder.log[len(recorder.writes()) :] == [("read", 0x2018, 1)]
+    looks = [("read", at, HLS_DONE[at]) for at in (0x0000, 0x2000, 0x201C, 0x2018)]
+    assert recorder.log[:4] == looks  # it works for nobody
+    cleared, started = recorder.log[-6:-4]
+    assert (cleared, started) == (("read", 0x201C, 1), ("write", 0x0000, 1))
+    assert recorder.log[-4:] == looks  # the valid bit before DONE
 
 
 def test_the_native_page_is_started_with_every_region() -> None:
     config = load_config("vtaq-1x16x16")
     answers = {0x00: 0x3153444C, 0x04: 1, 0x08: config.config_hash, 0x14: 3}
-    recorder = Recorder(config, lambda at: answers.get(at, 0))
+    recorder = Recorder(config, answers)
     model = dense_model(config).artifact
     recorder.run(model)
     writes = recorder.writes()
@@ -168,7 +176,7 @@ def test_addresses_in_the_stream_are_the_devices(bus_offset: int) -> None:
     """DE10-Nano: the bus address is the CPU's physical address + 0x80000000, in the stream and in
     the register."""
     config = load_config("vta-de10nano")
-    recorder = Recorder(config, lambda at: 2 if at == 0 else 0, bus=POOL_BUS + bus_offset)
+    recorder = Recorder(config, {0: 2}, bus=POOL_BUS + bus_offset)
     model = dense_model(config).artifact
     recorder.run(model)
     stream = next(value for at, value in recorder.writes() if at == 0x0C)
@@ -190,7 +198,7 @@ def test_addresses_in_the_stream_are_the_devices(bus_offset: int) -> None:
 
 
 def test_memory_beyond_32_bits_is_refused_by_vtas_register_pages() -> None:
-    recorder = Recorder(load_config("vta-pynq"), lambda _: 1, bus=1 << 32)
+    recorder = Recorder(load_config("vta-pynq"), HLS_DONE, bus=1 << 32)
     with pytest.raises(DeviceError, match="beyond what the device can address"):
         recorder.run(dense_model(load_config("vta-pynq")).artifact)
 
@@ -206,18 +214,15 @@ def test_a_stream_beyond_32_bits_is_refused_by_vtas_register_pages() -> None:
     ]
     model = dataclasses.replace(model, regions=tuple(filled))
     regions = sum(r.size_bytes for r in filled if r.on_device)
-    recorder = Recorder(config, lambda _: 1, bus=(1 << 32) - regions)
+    recorder = Recorder(config, HLS_DONE, bus=(1 << 32) - regions)
     with pytest.raises(DeviceError, match="beyond what the device can address"):
         recorder.run(model)
-    Recorder(config, lambda _: 1, bus=(1 << 32) - regions - 65536).run(model)
+    Recorder(config, HLS_DONE, bus=(1 << 32) - regions - 65536).run(model)
 
 
 def test_an_error_of_a_later_device_is_said_by_its_number() -> None:
     """A register page that reports ERROR 77, which this version does not know."""
     config = load_config("vtaq-1x16x16")
-    answers = {
-        name: offset("native", name) for name in ("ID", "VERSION", "CONFIG_HASH", "STATUS", "ERROR")
-    }
     values = {
         "ID": 0x3153444C,
         "VERSION": 1,
@@ -225,6 +230,42 @@ def test_an_error_of_a_later_device_is_said_by_its_number() -> None:
         "STATUS": 4,
         "ERROR": 77,
     }
-    board = Recorder(config, lambda at: next((values[n] for n, o in answers.items() if o == at), 0))
+    board = Recorder(config, {offset("native", name): value for name, value in values.items()})
     with pytest.raises(DeviceError, match="error 77, which this version does not know"):
         board.run(copy_model(config))
+
+
+@pytest.mark.parametrize("value", [0xFFFFFFFF, 0, 0xDEADBEEF])
+@pytest.mark.parametrize("name", ["vta-pynq", "vta-de10nano", "vtaq-1x16x16"])
+def test_an_empty_bus_is_absent_on_every_page(name: str, value: int) -> None:
+    """No register keeps what is written, all read the same."""
+
+    class Empty(Recorder):
+        def read32(self, _ctx: Any, at: int) -> int:
+            return value
+
+    config = load_config(name)
+    with pytest.raises(DeviceError, match="no device answers"):
+        Empty(config, {}).run(dense_model(config).artifact)
+
+
+@pytest.mark.parametrize("value", [0xFFFFFFFF, 0])
+@pytest.mark.parametrize("name", ["vta-pynq", "vta-de10nano", "vtaq-1x16x16"])
+def test_a_device_that_vanishes_in_a_run_is_absent(name: str, value: int) -> None:
+    class Vanishes(Recorder):
+        def read32(self, _ctx: Any, at: int) -> int:
+            if any(kind == "start" for kind, _, _ in self.log):
+                return value
+            return super().read32(_ctx, at)
+
+        def write32(self, _ctx: Any, at: int, written: int) -> None:
+            super().write32(_ctx, at, written)
+            if (at, written) == start:
+                self.log.append(("start", at, written))
+
+    config = load_config(name)
+    start = (0x10, 1) if config.registers == "native" else (0x00, 1)
+    native = {0x00: 0x3153444C, 0x04: 1, 0x08: config.config_hash, 0x14: 3}
+    answers = {"native": native, "vta-hls": HLS_DONE, "vta-chisel": {}}[config.registers]
+    with pytest.raises(DeviceError, match="no device answers"):
+        Vanishes(config, answers).run(dense_model(config).artifact)

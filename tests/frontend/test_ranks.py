@@ -123,6 +123,30 @@ def test_a_product_of_two_matrices_is_a_batch_of_one(tail: str, tmp_path: Path) 
     np.testing.assert_array_equal(y[0], wanted)
 
 
+@pytest.mark.parametrize("target", ["vtaq-1x16x16", "vta-pynq"])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("shape", [(1, 32), (7, 32), (1, 7, 32), (2, 3, 5, 32)])
+def test_rows_times_a_computed_matrix(
+    shape: tuple[int, ...], transposed: bool, target: str, tmp_path: Path
+) -> None:
+    """As a dense layer has it whose weights are an activation: on a device that requantizes."""
+    graph = Graph()
+    a = graph.dequantize(graph.input(shape, np.int8), 2**-4, 3)
+    own = (24, 32) if transposed else (32, 24)
+    b = graph.dequantize(graph.input(own, np.int8), 2**-5, -1)
+    turned = graph.node("Transpose", b, perm=[1, 0]) if transposed else b
+    y = graph.node("Relu", graph.node("MatMul", a, turned))
+    model = graph.save([(graph.quantize(y, 2**-2, -3), np.int8)])
+    (tmp_path / "m.onnx").write_bytes(model)
+    found = compile(tmp_path / "m.onnx", target)
+    assert on_device(found, "batch_matmul") == (target == "vtaq-1x16x16")
+    assert not found.python_steps
+    x = [RNG.integers(-128, 128, extents).astype(np.int8) for extents in (shape, own)]
+    (wanted,) = run(model, x)
+    (y,) = found.run(*(array[None] for array in x))
+    np.testing.assert_array_equal(y[0], wanted)
+
+
 def test_a_product_with_a_computed_constant_stays_a_layer() -> None:
     """Weights behind a transpose are no activation."""
     graph = Graph()

@@ -13,22 +13,14 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
 from loadstone.frontend import tflite_file
-from tests.frontend.tflite_models import dense_model, refusal
+from tests.draw import Random
+from tests.frontend.tflite_models import activation, check, dense_model, refusal
 from tests.tflite_builder import Graph
 
 
 def test_a_shape_that_the_operator_does_not_give_is_named() -> None:
     text = refusal(dense_model(y=lambda graph: graph.tensor((1, 3), np.int8, 0.3, 0)))
     assert "would have shape (1, 2), the file says (1, 3)" in text
-
-
-def test_a_stride_of_zero_never_reaches_tvm() -> None:
-    graph = Graph()
-    x = graph.input((1, 4, 4, 2), np.int8, 0.1, 0)
-    weights = graph.constant(np.ones((3, 1, 1, 2), np.int8), 0.1)
-    y = graph.tensor((1, 4, 4, 3), np.int8, 0.3, 0)
-    graph.operator("CONV_2D", [x, weights], [y], stride_h=0, stride_w=1)
-    assert "StrideH = 0, outside [1, 65536]" in refusal(graph.save([y]))
 
 
 def test_cycles_and_missing_tensors_are_named() -> None:
@@ -69,3 +61,17 @@ def test_every_record_of_a_real_file_is_read(shared: Path) -> None:
     assert file.tensors[file.inputs[0]].shape == (1, 32, 32, 3)
     assert all(tensor.data is None or tensor.data.shape == tensor.shape for tensor in file.tensors)
     assert sum(tensor.scales is not None and tensor.scales.size > 1 for tensor in file.tensors) >= 9
+
+
+def test_an_operator_code_is_the_larger_of_both_fields() -> None:
+    """Tools write 0 into the old field, which is the code of ADD."""
+    draw, graph = Random(0), Graph(new_codes=True)
+    x = activation(graph, draw, (1, 4, 4, 3), unsigned=False)
+    y = graph.tensor(x.shape, np.int8, x.scale * 2, 3)
+    graph.operator("MUL", [x, x], [y])
+    real = graph.tensor(x.shape, np.float32)
+    graph.operator("DEQUANTIZE", [y], [real])
+    back = graph.tensor(x.shape, np.int8, 0.07, 4)
+    graph.operator("QUANTIZE", [real], [back])
+    made = check(graph, [back], draw)
+    assert "add" not in {operator.kind for operator in made.operators}

@@ -5,6 +5,7 @@ never read."""
 from __future__ import annotations
 
 import io
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ from torch import nn
 
 from loadstone.errors import ModelError
 from loadstone.frontend.torch import from_bytes
-from tests.frontend.torch_programs import saved
+from tests.frontend.torch_programs import changed, saved
 from tests.torch_network import (
     float_program,
     network,
@@ -38,6 +39,28 @@ def torchscript_file() -> bytes:
     file = io.BytesIO()
     torch.jit.save(torch.jit.trace(nn.ReLU(), torch.zeros(1)), file)
     return file.getvalue()
+
+
+MODEL = "models/model.json"
+
+
+def with_member(file: bytes, member: str, content: bytes) -> bytes:
+    """With one file more in the archive."""
+    out = io.BytesIO(file)
+    with zipfile.ZipFile(out, "a") as archive, warnings.catch_warnings(action="ignore"):
+        archive.writestr(f"{archive.namelist()[0].partition('/')[0]}/{member}", content)
+    return out.getvalue()
+
+
+def compressed(file: bytes) -> bytes:
+    out = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(file)) as source,
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as target,
+    ):
+        for entry in source.namelist():
+            target.writestr(entry, source.read(entry) + b" " * 100000)
+    return out.getvalue()
 
 
 FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
@@ -58,7 +81,27 @@ FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "changed inside": (
         "net.pt2",
         lambda: saved(float_program()).replace(b'"graph_module"', b'"graph_mobule"'),
+        "a damaged file",
+    ),
+    "of another schema": (
+        "net.pt2",
+        lambda: changed(saved(float_program()), MODEL, lambda tree: tree.pop("graph_module")),
         "cannot load this program",
+    ),
+    "two of a name": (
+        "net.pt2",
+        lambda: with_member(saved(float_program()), MODEL, b"{}"),
+        "a damaged file",
+    ),
+    "compiled code beside it": (
+        "net.pt2",
+        lambda: with_member(saved(float_program()), "data/aotinductor/model/a.so", b"ELF"),
+        'a.so" besides its program, which could be code',
+    ),
+    "compressed": (
+        "net.pt2",
+        lambda: compressed(saved(float_program())),
+        "a compressed archive: write it with",
     ),
 }
 

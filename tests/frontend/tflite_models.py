@@ -36,13 +36,15 @@ def activation(
 
 
 def values(draw: Random, tensor: Tensor) -> NDArray[Any]:
+    if np.issubdtype(tensor.dtype, np.floating):
+        return draw.rng.normal(0, 3, tensor.shape).astype(tensor.dtype)
     limits = np.iinfo(tensor.dtype)
     return draw.rng.integers(limits.min, limits.max, tensor.shape, tensor.dtype, endpoint=True)
 
 
-def check(graph: Graph, outputs: list[Tensor], draw: Random) -> g.Graph:
-    """LiteRT's integers and ours."""
-    model = graph.save(outputs)
+def check(graph: Graph, outputs: list[Tensor], draw: Random, model: bytes | None = None) -> g.Graph:
+    """LiteRT's integers and ours. model: the graph's, where it has more than one."""
+    model = graph.save(outputs) if model is None else model
     inputs = [values(draw, tensor) for tensor in graph.inputs]
     made = tflite_graph(model)
     check_same(made, inputs, run(model, inputs))

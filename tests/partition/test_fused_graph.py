@@ -12,6 +12,9 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
+from onnx import load_from_string
+from onnx.shape_inference import infer_shapes
+
 from loadstone import graph as g
 from loadstone.backend.interface import offered
 from loadstone.compiler import Compiled, compile
@@ -88,7 +91,8 @@ def compiled_and_right(
     model: Graph, outputs: list[str], target: str, tmp_path: Path, atol: float = 0
 ) -> Compiled:
     """What ONNX Runtime gives, on a device, and every byte of it written by some step."""
-    data = model.save([(name, np.float32) for name in outputs])
+    whole = load_from_string(model.save([(name, np.float32) for name in outputs]))
+    data = infer_shapes(whole).SerializeToString()
     (tmp_path / "m.onnx").write_bytes(data)
     made = compile(tmp_path / "m.onnx", target)
     random, samples = np.random.default_rng(5), 4
@@ -100,6 +104,7 @@ def compiled_and_right(
         for out, want in zip(got, wanted, strict=True):
             np.testing.assert_allclose(out[k].reshape(want.shape), want, rtol=0, atol=atol)
     assert unwritten(made.artifact, made.device) == {}
+    assert [made.artifact.tensors[index].name for index in made.artifact.outputs] == outputs
     return made
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +19,11 @@ from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegi
 from loadstone.backend.external import _FUNCTIONS
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.runtime import device
+from loadstone.runtime.native import lib
 from loadstone.vta.device_file import read_builtin
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.spec import Capability
-from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model
+from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model, endless_model
 
 X = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
 
@@ -225,3 +230,107 @@ def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
     custom = dataclasses.replace(load_config("vtaq-tiny"), uop_depth=100)
     with device.open() as dev, pytest.raises(ConfigError, match="which is not built in"):
         dev.load(copy_model(custom))
+
+
+def test_two_threads_in_one_session_is_an_error_not_numbers() -> None:
+    with device.open("sim") as dev, dev.load(endless_model(), hang_seconds=60) as session:
+
+        def until_cancelled() -> None:
+            with pytest.raises(DeviceError, match="was cancelled"):
+                session.execute()
+
+        running = threading.Thread(target=until_cancelled)
+        session.start()
+        with pytest.raises(DeviceError, match="started and not waited for"):
+            session.run([np.zeros((1, 1, 16), np.int8)])
+        lib().lds_session_stop(session._session)
+        session._started = False
+        running.start()
+        while session._thread.acquire(blocking=False):  # until the other thread is in its call
+            session._thread.release()
+            time.sleep(0.001)
+        refused = (
+            lambda: session.run([np.zeros((1, 1, 16), np.int8)]),
+            session.execute,
+            session.start,
+            session.wait,
+            session.reset,
+            session.close,
+        )
+        for call in refused:
+            with pytest.raises(DeviceError, match="is in a call of another thread"):
+                call()
+        session.cancel()
+        running.join(10)
+        assert not running.is_alive()
+
+
+def test_sessions_of_threads_that_take_turns_are_right() -> None:
+    x = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
+    wrong: list[object] = []
+    refused: list[str] = []
+    with device.open("sim") as dev, dev.load(copy_model()) as session:
+
+        def work(seed: int) -> None:
+            mine, done = np.roll(x, seed), 0
+            while done < 20:
+                try:
+                    (y,) = session.run([mine])
+                except DeviceError as error:
+                    refused.append(str(error))
+                    continue
+                done += 1
+                if not np.array_equal(y, mine):
+                    wrong.append(y)
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in threads)
+    assert not wrong
+    assert all("another thread" in line for line in refused)
+
+
+def test_behind_fork_is_an_error_not_a_hang() -> None:
+    """The child says so in one line, whatever it calls, and ends, collecting what it has."""
+    program = """
+import gc, os, sys
+import numpy as np
+from loadstone.errors import DeviceError
+from loadstone.runtime import device
+from tests.sample_model import copy_model
+x = np.zeros((1, 1, 16), np.int8)
+dev = device.open("sim")
+session = dev.load(copy_model())
+child = os.fork()
+if child == 0:
+    for call in (lambda: session.run([x]), session.execute, session.start, session.wait,
+                 session.reset, lambda: session.counters, lambda: dev.load(copy_model())):
+        try:
+            call()
+            sys.exit(9)
+        except DeviceError as error:
+            print(error)
+    dev.close()
+    del session, dev
+    gc.collect()
+    with device.open("sim") as own, own.load(copy_model()) as mine:
+        assert np.array_equal(mine.run([x + 3])[0], x + 3)
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert np.array_equal(session.run([x + 5])[0], x + 5)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=Path(__file__).parents[2],
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 7
+    assert all("of which this one is a fork" in line for line in lines)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -283,3 +284,17 @@ def test_rq_counts_the_steps_whose_operands_are_others() -> None:
         simulator.run(encode_stream([load, loops, Finish()], TINY))
         event = next(e for e in simulator.events() if e.insn == 1)
         assert event.end - event.start == moves, (sources, outs, ins, src_out, src_in)
+
+
+@pytest.mark.parametrize(("extra", "cycles"), [(0, 220_100), (64, 484_382)])
+def test_resnet8_takes_what_the_rtl_for_de10_nano_took(root: Path, extra: int, cycles: int) -> None:
+    """ResNet8 as it was compiled when it was measured on VTA's Chisel RTL in that configuration, at
+    both latencies of its memory. Weights and samples change no cycle: they are zeros."""
+    recorded = np.load(root / "tests/golden/resnet8_de10nano.npz")
+    simulator = Simulator(load_config("vta-de10nano"), strict=False)
+    simulator.set_timing("read_burst_extra_cycles", extra)
+    base, at = int(recorded["base"]), int(recorded["micro_ops_at"])
+    memory = np.zeros(int(recorded["size"]), np.uint8)
+    memory[at - base :][: recorded["micro_ops"].size] = recorded["micro_ops"]
+    simulator.map(base, memory)
+    assert simulator.run(recorded["insns"]).cycles == cycles

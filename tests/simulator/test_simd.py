@@ -242,7 +242,7 @@ def test_a_device_ends_right_after_a_start() -> None:
             "the bit is not in the memory, bytes 0x10000000 to 0x14000000",
         ),
         (["--fault", f"bit-flip@0:{8 * 0x14000000}"], "the bit is not in the memory"),
-        (["--fault", "hang@0:0x100000000"], "instruction 4294967296 is not below 2^32"),
+        (["--fault", "hang@0:0x100000000"], "argument 4294967296 is not below 2^32"),
         (["--fault", "hang@4294967296"], "job 4294967296 is not below 2^32"),
         (["--fault", "hang@1", "--fault", "bus-error@1"], "both of job 1"),
         (["--fault", "x" * 5000], "is not KIND@JOB"),
@@ -262,7 +262,7 @@ def test_what_cannot_be_is_one_line_before_anything_is_served(
 def test_the_library_refuses_faults_that_cannot_be() -> None:
     made = SimulatedDevice(CONFIG, SharedMemory.anonymous(0x10000000, 0x1000))
     order, first = lib().lds_simdev_fault, 8 * 0x10000000
-    refused = [(-1, 0), (8, 0), (1, 1 << 32), (7, first - 1), (7, first + 8 * 0x1000)]
+    refused = [(-1, 0), (11, 0), (1, 1 << 32), (7, first - 1), (7, first + 8 * 0x1000)]
     for kind, argument in refused:
         assert order(made._device, kind, 0, argument) == lib().LDS_SIM_BAD_ARGUMENT
     for kind, argument in [(0, 0), (1, (1 << 32) - 1), (7, first), (7, first + 8 * 0x1000 - 1)]:

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from loadstone.backend.device import TimingConstant
 from loadstone.backend.region import Address
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.instruction_columns import InstructionColumns, PendingInstruction
@@ -66,30 +68,36 @@ def placed(
     return list(instructions), table
 
 
-def beats_of_bursts(insn: Load, config: HwConfig, boundary_bytes: int) -> list[int]:
+def beats_of_bursts(insn: Load, config: HwConfig, boundary_bytes: int, longest: int) -> list[int]:
     """Of one LOAD, as docs/timing.md says it."""
     beat = config.bus_bits // 8
     at = insn.dram_base * UOP_BYTES // beat * beat
     end = -(-(insn.dram_base + insn.x_size) * UOP_BYTES // beat) * beat
     found = []
     while at < end:
-        last = min(end, (at // boundary_bytes + 1) * boundary_bytes)
+        last = min(end, (at // boundary_bytes + 1) * boundary_bytes, at + longest * beat)
         found.append((last - at) // beat)
         at = last
     return found
 
 
 @pytest.mark.parametrize("sizes", [(1, 4), (1, 200)])
-@pytest.mark.parametrize("device", ["vta-pynq", "vta-zcu104"])
+@pytest.mark.parametrize("device", ["vta-pynq", "vta-de10nano", "vta-zcu104", "of 16 beats"])
 def test_no_load_for_vta_leaves_a_burst_of_one_beat(device: str, sizes: tuple[int, int]) -> None:
     """Wherever the region begins: at a multiple of 256 bytes."""
-    config = load_config(device)
+    config = load_config(device if device != "of 16 beats" else "vta-pynq")
+    if device == "of 16 beats":  # which end wherever they began, not at multiples of their length
+        sixteen = {"burst_max_beats": TimingConstant(16, "a test")}
+        config = replace(config, timing={**config.timing, **sixteen})
+    longest = config.timing["burst_max_beats"].value
+    own = config.timing["burst_boundary_bytes"].value
     for seed in range(times(10, 200)):
         rng = np.random.default_rng(seed)
         items, offset = drawn(rng, sizes), 64 * int(rng.integers(0, 40))
         loads = [p.insn for p in placed(items, config, offset)[0] if isinstance(p.insn, Load)]
-        for boundary in (256, 2048):
-            assert min(min(beats_of_bursts(load, config, boundary)) for load in loads) > 1
+        for boundary in {min(256, own), own}:
+            bursts = [beats_of_bursts(load, config, boundary, longest) for load in loads]
+            assert min(map(min, bursts)) > 1
 
 
 def test_a_device_of_ones_own_loads_what_it_needs_and_no_more() -> None:

@@ -44,6 +44,7 @@ from loadstone.relax.compat import (
     tvm,
     value,
 )
+from loadstone.relax.extremes import EXTREMES
 from loadstone.relax.sorting import SORTING
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _legal(module: IRModule) -> IRModule:
     passes = [
         relax.transform.DecomposeOpsForInference(),
         relax.transform.CanonicalizeBindings(),
-        relax.transform.LegalizeOps(dict(SORTING)),
+        relax.transform.LegalizeOps({**SORTING, **EXTREMES}),
         relax.backend.DispatchSortScan(),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),

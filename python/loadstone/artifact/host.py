@@ -352,19 +352,12 @@ def _as_c(o: g.Host) -> COperator | None:
 def _c_step(o: g.Host, made: COperator, space: Workspace) -> HostStep:
     inputs = [space.tensor(t) for t in o.inputs]
     for k, value in enumerate(made.constants):
-        inputs.append(space.constant(f"{o.name}.constant{k}", _storable(value)))
+        inputs.append(space.constant(f"{o.name}.constant{k}", value))
     outputs = [space.tensor(t) for t in o.outputs]
     if made.workspace_bytes:
         outputs.append(space.scratch(made.workspace_bytes))
     attributes = f"{made.symbol}\n{made.source}"
     return steps.external(o.name, inputs, outputs, EXTERNAL_C, attributes)
-
-
-def _storable(value: Array) -> Array:
-    """The same bytes in a type that an artifact has: C reads them as what they are."""
-    if value.dtype.name in ("float64", "uint16", "uint32", "uint64"):
-        return value.view(f"int{value.dtype.itemsize * 8}")
-    return value
 
 
 #: Fields that came late: the step of an operator that has their default is what it was.

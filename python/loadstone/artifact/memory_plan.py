@@ -62,6 +62,10 @@ class DataType(IntEnum):
     FLOAT16 = 6
     BOOL = 7
     BFLOAT16 = 8
+    UINT16 = 9
+    UINT32 = 10
+    UINT64 = 11
+    FLOAT64 = 12
 
     @property
     def numpy(self) -> np.dtype[Any]:

@@ -71,7 +71,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     results = parser.add_argument_group("results")
     stages = parser.add_argument_group("stages of the compiler")
     model = parser.add_argument_group("the model")
-    parser.add_argument("model", metavar="MODEL", help="a .tflite, .onnx or .pt2 file")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="a .tflite, .onnx or .pt2 file; a .pt2 file that could run code is refused",
+    )
     target.add_argument(
         "--target",
         "-t",

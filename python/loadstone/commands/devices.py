@@ -101,7 +101,8 @@ def details(c: HwConfig) -> str:
     for memory in _PADS:
         depth, size = c.depth(memory), c.tile_bytes(memory)
         lines.append(f"    {memory.name.lower():<9} {depth:>5}  {size:>10}  {depth * size:>8}")
-    lines.append("  timing constants")
+    on = f"measured on {c.measured}" if c.measured else "not measured on this design"
+    lines.append(f"  timing constants: {on}")
     width = max(map(len, c.timing), default=0)
     lines += [
         f"    {name:<{width}}  {entry.value:>5}  {entry.source}" for name, entry in c.timing.items()

@@ -46,7 +46,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     data = parser.add_argument_group("samples")
     results = parser.add_argument_group("results")
-    parser.add_argument("model", metavar="MODEL", help="a float .onnx, .tflite or .pt2 file")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="a float .onnx, .tflite or .pt2 file; a .pt2 file that could run code is refused",
+    )
     data.add_argument(
         "--data",
         metavar="SAMPLES.npz",

@@ -48,7 +48,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
     parser.add_argument(
-        "model", metavar="MODEL", help="an int8 or uint8 model: a .tflite, .onnx or .pt2 file"
+        "model",
+        metavar="MODEL",
+        help="an int8 or uint8 model: a .tflite, .onnx or .pt2 file; a .pt2 file that could run code is refused",
     )
     parser.add_argument(
         "--target",

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from loadstone.frontend.half import in_single
 from loadstone.frontend.layout import channels_last, transposed
+from loadstone.frontend.names import output_names, with_output_names
 from loadstone.frontend.products import with_turned_products
 from loadstone.frontend.ranks import two_dimensional
 from loadstone.frontend.real import (
@@ -86,7 +87,8 @@ def canonical(module: IRModule) -> IRModule:
     """The module in the form above; float parts of it stay as they are."""
     functions = {v: f for v, f in module.functions.items() if v.name_hint != "main"}
     plain = _Canonical(channels_last(two_dimensional(in_single(module["main"])))).run()
-    functions["main"] = with_turned_products(with_tables(plain))
+    whole = with_turned_products(with_tables(plain))
+    functions["main"] = with_output_names(whole, output_names(module["main"]))
     return DeadCodeElimination(["main"])(tvm.IRModule(functions))
 
 

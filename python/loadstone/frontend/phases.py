@@ -8,7 +8,8 @@ Next: ranks.py does so for every format; what follows element by element is done
 
 Output f = q * stride + r (before padding is cut off) is the sum over taps k = r + stride * j of
 input q - j: for each of `stride` phases r a convolution of its own, and all of one size. Each sum
-has the same terms as in the transposed convolution, so that integers are the same.
+has the same terms as in the transposed convolution, so that integers are the same. Of several
+groups each has its phases together, as the convolution of groups wants its channels.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _LAYOUTS = {"nn.conv2d_transpose": ("NCHW", "IOHW"), "nn.conv1d_transpose": ("NC
 
 @dataclass(frozen=True)
 class Phases:
-    """All are (along H, along W). first: of the padding that is cut off. size: of the output;
-    counts: places q that are computed."""
+    """Pairs are (along H, along W). first: of the padding that is cut off. size: of the output;
+    counts: places q that are computed. channels: of the output, all groups together."""
 
     strides: tuple[int, int]
     taps: tuple[int, int]
@@ -42,6 +43,7 @@ class Phases:
     counts: tuple[int, int]
     inputs: tuple[int, int]
     channels: int
+    groups: int
 
     @property
     def copies(self) -> int:
@@ -55,8 +57,16 @@ class Phases:
         return (self.taps[0] - 1, self.taps[1] - 1, after[0], after[1])
 
     def kernel(self, weights: Array, fill: Array) -> Array:
-        """(I, O, KH, KW) as (phases * O, I, taps, taps), last tap first. fill: (O,) or (1,), what
-        stands where a phase has fewer taps: the zero point."""
+        """(I, O / groups, KH, KW) as (groups * phases * O / groups, I / groups, taps, taps), last
+        tap first. fill: (O,) or (1,), what stands where a phase has fewer taps: the zero point."""
+        fills = np.broadcast_to(fill.reshape(-1), (self.channels,)).reshape(self.groups, -1)
+        parts = np.split(weights, self.groups)
+        return np.concatenate(
+            [self._kernel(part, own) for part, own in zip(parts, fills, strict=True)]
+        )
+
+    def _kernel(self, weights: Array, fill: Array) -> Array:
+        """Of one group."""
         inputs, outputs, height, width = weights.shape
         (step_y, step_x), (rows, columns) = self.strides, self.taps
         padded = np.empty((inputs, outputs, rows * step_y, columns * step_x), weights.dtype)
@@ -67,34 +77,56 @@ class Phases:
         return np.ascontiguousarray(moved).reshape(-1, inputs, rows, columns)
 
     def tiled(self, values: Array) -> Array:
-        """(O,) of a channel each as (phases * O,)."""
-        return np.tile(values.reshape(-1), self.copies)
+        """(O,) of a channel each as (groups * phases * O / groups,)."""
+        return np.tile(values.reshape(self.groups, -1), (1, self.copies)).reshape(-1)
+
+    def of_outputs(self, values: Array, axis: int) -> Array | None:
+        """Numbers of the weights' indices along an axis, or one for all, as (O,) or (1,); None
+        where an output has several."""
+        if values.size == 1:
+            return values
+        if axis == 1:
+            return np.tile(values, self.groups)
+        if axis == 0 and values.size == self.groups:
+            return np.repeat(values, self.channels // self.groups)
+        return None
 
     @property
-    def split(self) -> tuple[tuple[int, ...], list[int], tuple[int, ...]]:
-        """The result (1, phases * O, H, W): its shape by phases, the order of axes, the shape of
-        what is put together."""
+    def moves(self) -> list[tuple[tuple[int, ...], list[int]]]:
+        """How the result (1, groups * phases * O / groups, H, W) is put together: shapes, and the
+        order of their axes that comes next. Of several groups with several channels the channels
+        of one stand together first: a move has six axes at most."""
         (step_y, step_x), (rows, columns) = self.strides, self.counts
-        apart = (1, step_y, step_x, self.channels, rows, columns)
-        whole = (1, self.channels, rows * step_y, columns * step_x)
-        return apart, [0, 3, 4, 1, 5, 2], whole
+        each = self.channels // self.groups
+        if self.groups == 1:
+            return [((1, step_y, step_x, each, rows, columns), [0, 3, 4, 1, 5, 2])]
+        last = ((1, self.channels, step_y, step_x, rows, columns), [0, 1, 4, 2, 5, 3])
+        if each == 1:
+            return [last]
+        return [((1, self.groups, self.copies, each, rows, columns), [0, 1, 3, 2, 4, 5]), last]
+
+    @property
+    def whole(self) -> tuple[int, ...]:
+        """The shape of what is put together."""
+        (step_y, step_x), (rows, columns) = self.strides, self.counts
+        return (1, self.channels, rows * step_y, columns * step_x)
 
     @property
     def is_cut(self) -> bool:
         """Whether the whole is larger than the output."""
-        return self.split[2][2:] != self.size
+        return self.whole[2:] != self.size
 
 
 def is_transposed(call: Expr) -> bool:
-    """Whether it is a transposed convolution that can be phases: one sample, one group, no
-    dilation."""
+    """Whether it is a transposed convolution that can be phases: one sample, no dilation."""
     if not is_call(call, *_LAYOUTS):
         return False
     attrs = call.attrs
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout))
-    one = set(integers(attrs.dilation)) == {1} and int(attrs.groups) == 1
     data = shape(call.args[0]) or (0,)
-    return one and layouts == _LAYOUTS[op_name(call)] and data[0] == 1
+    return (
+        set(integers(attrs.dilation)) == {1} and layouts == _LAYOUTS[op_name(call)] and data[0] == 1
+    )
 
 
 def phases_of(call: Expr) -> Phases:
@@ -114,6 +146,7 @@ def phases_of(call: Expr) -> Phases:
         (counts[0], counts[1]),
         (height, width),
         full[1],
+        int(call.attrs.groups),
     )
 
 

@@ -9,7 +9,7 @@ Next: layout.py, channels last.
 
     matmul  (N, ..., I) x (I, O)    ->  reshape (M, I), matmul, reshape back
     conv1d  (N, C, W)               ->  reshape (N, C, 1, W), conv2d, reshape back
-    matmul  (M, K) x computed (K, N) -> reshape (1, M, K) and (1, K, N), matmul, reshape back
+    matmul  (..., K) x computed (K, N) -> reshape (1, M, K) and (1, K, N), matmul, reshape back
 
 What follows element by element (a bias, an activation, quantize and dequantize) is done in the new
 shape, and the reshape back waits until somebody needs the old one: a pattern finds the layer with
@@ -67,7 +67,7 @@ def two_dimensional(function: RelaxFunction) -> RelaxFunction:
 
 
 def _is_dense(call: Expr) -> bool:
-    """A product with a matrix of weights, of more than rows."""
+    """A product with one matrix, of more than rows."""
     if not is_call(call, "matmul"):
         return False
     data, weights = (shape(entry) or () for entry in call.args)
@@ -189,9 +189,13 @@ class _TwoDimensional(Rewriter):
     def dense(self, call: Call) -> tuple[Expr, tuple[int, ...]]:
         full = shape(call.args[0]) or ()
         rows = prod(full[:-1])
+        columns, weights = (shape(call) or ())[-1], call.args[1]
+        if not is_constant(weights) and weights not in self.constants:
+            data = self.as_form(call.args[0], (1, rows, full[-1]))
+            matrix = self.as_form(weights, (1, full[-1], columns))
+            return relax.op.matmul(data, matrix), (1, rows, columns)
         data = self.as_form(call.args[0], (rows, full[-1]))
-        made = relax.op.matmul(data, self.mapped(call.args[1]))
-        return made, (rows, (shape(call) or ())[-1])
+        return relax.op.matmul(data, self.mapped(weights)), (rows, columns)
 
     def product(self, call: Call) -> tuple[Expr, tuple[int, ...]]:
         sides = [self.as_form(side, (1, *(shape(side) or ()))) for side in call.args]
@@ -216,6 +220,7 @@ class _TwoDimensional(Rewriter):
             data,
             kernel,
             padding=phases.padding,
+            groups=phases.groups,
             data_layout="NCHW",
             kernel_layout="OIHW",
         )
@@ -232,23 +237,23 @@ class _TwoDimensional(Rewriter):
         array = array if array.ndim == 4 else array[:, :, None]
         if not quantized:
             return constant(phases.kernel(array, np.zeros(1)))
-        scales, zeros = (value(item).reshape(-1) for item in made.args[1:])
         axis = int(made.attrs.axis) % len(shape(weights) or (1,))
-        if scales.size > 1 and axis != 1:
+        many = value(made.args[1]).size > 1
+        scales, zeros = (phases.of_outputs(value(item).reshape(-1), axis) for item in made.args[1:])
+        if scales is None or zeros is None:
             return None
         zeros = np.broadcast_to(zeros, scales.shape)
         stored = constant(phases.kernel(array, zeros))
-        many = scales.size > 1
         grid = [constant(phases.tiled(a) if many else a[0]) for a in (scales, zeros)]
         return self.emit(relax.op.dequantize(stored, *grid, axis=0), f"{self.name}/kernel")
 
     def together(self, expr: Expr, phases: Phases) -> Expr:
         """Phases where they belong."""
-        apart, order, whole = phases.split
-        name = f"{self.name}/phases"
-        split = self.emit(relax.op.reshape(expr, apart), name)
-        moved = self.emit(relax.op.permute_dims(split, order), name)
-        data = self.emit(relax.op.reshape(moved, whole), name)
+        name, data = f"{self.name}/phases", expr
+        for apart, order in phases.moves:
+            split = self.emit(relax.op.reshape(data, apart), name)
+            data = self.emit(relax.op.permute_dims(split, order), name)
+        data = self.emit(relax.op.reshape(data, phases.whole), name)
         if not phases.is_cut:
             return data
         ends = [begin + size for begin, size in zip(phases.first, phases.size, strict=True)]

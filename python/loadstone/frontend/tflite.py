@@ -16,16 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import tflite
 from numpy.typing import NDArray
 
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.canonical import FLOAT
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.reading import STATES, WHOLE, Reading
+from loadstone.frontend.tflite_arrays import ARRAYS
+from loadstone.frontend.tflite_composite import decomposed
 from loadstone.frontend.tflite_converters import OWN
 from loadstone.frontend.tflite_cut import cut, cut_hint
 from loadstone.frontend.tflite_detection import DETECTION
@@ -36,11 +37,16 @@ from loadstone.frontend.tflite_file import (
     TfliteTable,
     read,
 )
+from loadstone.frontend.tflite_fold import folded
+from loadstone.frontend.tflite_functions import FUNCTIONS
 from loadstone.frontend.tflite_kernels import OPERANDS
+from loadstone.frontend.tflite_operators import OPERATORS, wrong_operator
 from loadstone.frontend.tflite_prelu import prelu
 from loadstone.frontend.tflite_rules import check_kernel, check_types, relabels
 from loadstone.frontend.tflite_state import STATEFUL
 from loadstone.frontend.tflite_variables import described, resolved, states_of
+from loadstone.frontend.tflite_view import TensorView
+from loadstone.frontend.tflite_weights import with_positive_scales
 from loadstone.numerics import Array
 from loadstone.relax.compat import abandoning, constant, dtype, relax, shape, tflite_importer
 from loadstone.relax.convolutions import with_types
@@ -56,6 +62,8 @@ _importer = tflite_importer()
 COPIED = "/copied"
 #: Operators that say themselves what they know, and give each tensor as the file has it.
 WHOLE_OPERATORS = {**STATEFUL, **DETECTION}
+#: Operators whose conversion is ours; TVM's converters do the others.
+CONVERTERS = {**OWN, **ARRAYS, **FUNCTIONS}
 #: Operators of any type to any type: a float input with an integer constant is no sign of dynamic
 #: range quantization.
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
@@ -67,8 +75,9 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
     begins the message.
     """
-    file = resolved(read(data, name), data, name)
+    file = resolved(decomposed(read(data, name), data, name), data, name)
     file = file if reading.is_whole else cut(file, name, reading)
+    file = folded(with_positive_scales(file, name))
     check_types(file, name)
     builder = relax.BlockBuilder()
     kept = states_of(file)
@@ -108,22 +117,6 @@ def _numerics(file: TfliteFile) -> str:
     return "tflite_uint8" if unsigned else "tflite"
 
 
-class _RealTensor:
-    """A quantized tensor of the file, as TVM's importer sees it: float32, not quantized."""
-
-    def __init__(self, table: TfliteTable) -> None:
-        self._table = table
-
-    def Type(self) -> int:  # noqa: N802
-        return int(tflite.TensorType.FLOAT32)
-
-    def Quantization(self) -> None:  # noqa: N802
-        return None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._table, name)
-
-
 class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defined]
     def __init__(
         self, file: TfliteFile, builder: BlockBuilder, values: dict[int, Expr], name: str
@@ -135,7 +128,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             "QUANTIZE": self.convert_same,
             "DEQUANTIZE": self.convert_same,
             "PRELU": self.convert_slopes,
-            **{kind: partial(convert, self) for kind, convert in OWN.items()},
+            **{kind: partial(convert, self) for kind, convert in CONVERTERS.items()},
             **{kind: partial(convert, self) for kind, convert in WHOLE_OPERATORS.items()},
         }
         self.convert_map.update(own)
@@ -163,12 +156,19 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         wrappers = []
         for index in map(int, tensors_idx_list):
             if index >= 0:
-                table = self.subgraph.Tensors(index)
-                view = _RealTensor(table) if self.is_real(index) else table
-                wrappers.append(
-                    _importer.TensorWrapper(index, view, self.model.Buffers(table.Buffer()))
-                )
+                view = TensorView(self.file.tensors[index], real=self.is_real(index))
+                wrappers.append(_importer.TensorWrapper(index, view, view.buffer))
         return wrappers  # an absent optional input is always the last
+
+    def get_input_tensors(self, op: TfliteTable) -> list[TensorWrapper]:
+        return self.get_tensors(self.record.inputs)
+
+    def get_output_tensors(self, op: TfliteTable) -> list[TensorWrapper]:
+        return self.get_tensors(self.record.outputs)
+
+    def is_prefetched(self, input_tensor_idx: int) -> bool:
+        """Sparse tensors, of which there are none, are made dense beforehand."""
+        return False
 
     def has_expr(self, input_tensor_idx: int) -> bool:
         return input_tensor_idx in self.values or self.is_real(input_tensor_idx)
@@ -222,6 +222,8 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         for record in self.file.operators:
             self.record = record
             self.check(record)
+        for record in self.file.operators:
+            self.record = record
             try:
                 converted = self.convert_map[record.code](op=record.table)
                 self.store(record, converted)
@@ -237,11 +239,19 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
 
     def check(self, record: OperatorRecord) -> None:
         where = f"{self.model_name}: {self.file.describe(record)}"
-        if record.code in WHOLE_OPERATORS:
+        if record.code in DETECTION:
             return
-        if record.code not in self.convert_map or record.code.startswith("CUSTOM"):
+        if record.code not in OPERATORS:
             hint = cut_hint(self.file, record)
             raise UnsupportedError(f"{where}: no importer for this operator; {hint}")
+        self.check_sixteen_bits(record, where)
+        types = [self.file.tensors[k].dtype if k >= 0 else None for k in record.inputs]
+        made = [self.file.tensors[k].dtype for k in record.outputs]
+        wrong = wrong_operator(record.code, record.options, types, made)
+        if wrong:
+            raise UnsupportedError(f"{where}: it {wrong}; {cut_hint(self.file, record)}")
+        if record.code in STATEFUL:
+            return
         if any(index < 0 for index in record.inputs[:-1]):
             raise UnsupportedError(f"{where}: it leaves out an input that is not the last one")
         tensors = [
@@ -252,14 +262,19 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             self.check_weights(record, where)
         check_kernel(self.file, record, where)
         for tensor in tensors:
-            if tensor.is_quantized and tensor.dtype == "int16":
-                raise UnsupportedError(
-                    f'{where}: tensor "{tensor.name}" is int16: 16x8 quantization is not done, '
-                    "Loadstone runs 8-bit activations: convert with int8 activations"
-                )
             if tensor.data is None and tensor.scales is not None and tensor.scales.size > 1:
                 raise UnsupportedError(
                     f'{where}: activation "{tensor.name}" has a scale per channel'
+                )
+
+    def check_sixteen_bits(self, record: OperatorRecord, where: str) -> None:
+        """Operators with a state have int16 inside."""
+        for index in (*record.inputs, *record.outputs) if record.code not in STATEFUL else ():
+            tensor = self.file.tensors[index]
+            if index >= 0 and tensor.is_quantized and tensor.dtype == "int16":
+                raise UnsupportedError(
+                    f'{where}: tensor "{short(tensor.name)}" is int16: 16x8 quantization is not '
+                    "done, Loadstone runs 8-bit activations: convert with int8 activations"
                 )
 
     def check_dynamic_range(

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile, TfliteTable
 from loadstone.numerics import Array
-from loadstone.relax.compat import constant, relax, shape
+from loadstone.relax.compat import constant, is_constant, relax, shape
 
 if TYPE_CHECKING:
     from loadstone.relax.types import BlockBuilder, Expr
 
-__all__ = ["OWN", "Converter"]
+__all__ = ["OWN", "Converter", "axis_of", "constant_of", "target_of"]
 
 
 class Converter(Protocol):
@@ -49,31 +49,25 @@ class Converter(Protocol):
 
 def _to_shape(converter: Converter, op: TfliteTable) -> Expr:
     """RESHAPE, SQUEEZE, EXPAND_DIMS: the shape that the file gives the output."""
-    return relax.op.reshape(converter.real(0), _target(converter).shape)
+    return relax.op.reshape(converter.real(0), target_of(converter).shape)
 
 
 def _softmax(converter: Converter, op: TfliteTable) -> Expr:
     """SOFTMAX with its beta, which TVM's importer drops."""
-    options = tflite.SoftmaxOptions()
-    options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
-    if not options.Beta() > 0:
+    options = converter.record.options
+    if not options["beta"] > 0:
         raise UnsupportedError(
-            f"its beta is {options.Beta():g}, and LiteRT's kernel needs one above 0"
+            f"its beta is {options['beta']:g}, and LiteRT's kernel needs one above 0"
         )
     source = converter.real(0)
-    if options.Beta() != 1:
-        source = relax.op.multiply(source, constant(np.float32(options.Beta())))
+    if options["beta"] != 1:
+        source = relax.op.multiply(source, constant(np.float32(options["beta"])))
     return relax.op.nn.softmax(source, axis=-1)
 
 
 def _dense(converter: Converter, op: TfliteTable) -> Expr:
     """FULLY_CONNECTED: weights (O, I); the input is flattened to (M, I)."""
-    options = tflite.FullyConnectedOptions()
-    options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
-    if options.WeightsFormat() != 0:
-        raise UnsupportedError(
-            "its weights are shuffled (a format of the uint8 kernels of old phones)"
-        )
+    options = converter.record.options
     source, weights = converter.real(0), converter.real(1)
     _, inputs = shape(weights) or (0, 0)
     flat = (
@@ -84,19 +78,14 @@ def _dense(converter: Converter, op: TfliteTable) -> Expr:
     out = relax.op.matmul(flat, relax.op.permute_dims(weights, [1, 0]))
     if len(converter.record.inputs) > 2 and converter.record.inputs[2] >= 0:
         out = relax.op.add(out, converter.real(2))
-    out = converter.activated(out, options.FusedActivationFunction())
-    target = _target(converter).shape
+    out = converter.activated(out, options["fused_activation_function"])
+    target = target_of(converter).shape
     return out if len(target) == 2 else relax.op.reshape(out, target)
 
 
 def _batch_matmul(converter: Converter, op: TfliteTable) -> Expr:
     """BATCH_MATMUL of three axes or more, so that it is no dense layer: that has another rule."""
-    options = tflite.BatchMatMulOptions()
-    if op.BuiltinOptions() is not None:
-        options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
-        adjoint = options.AdjX(), options.AdjY()
-    else:
-        adjoint = False, False
+    adjoint = converter.record.options["adj_x"], converter.record.options["adj_y"]
     sides = []
     for position, turned in enumerate(adjoint):
         side = converter.real(position)
@@ -110,7 +99,7 @@ def _batch_matmul(converter: Converter, op: TfliteTable) -> Expr:
             side = converter.bb.normalize(relax.op.permute_dims(side, axes))
             extents = shape(side) or ()
         sides.append(side if len(extents) > 2 else relax.op.reshape(side, (1, *extents)))
-    return relax.op.reshape(relax.op.matmul(*sides), _target(converter).shape)
+    return relax.op.reshape(relax.op.matmul(*sides), target_of(converter).shape)
 
 
 def _space_to_batch(converter: Converter, op: TfliteTable) -> Expr:
@@ -128,7 +117,7 @@ def _space_to_batch(converter: Converter, op: TfliteTable) -> Expr:
     rest = space[count:]
     order += range(1 + 2 * count, 1 + 2 * count + len(rest))
     blocks = relax.op.permute_dims(relax.op.reshape(padded, [*split, *rest]), order)
-    return relax.op.reshape(blocks, _target(converter).shape)
+    return relax.op.reshape(blocks, target_of(converter).shape)
 
 
 def _batch_to_space(converter: Converter, op: TfliteTable) -> Expr:
@@ -154,11 +143,10 @@ def _batch_to_space(converter: Converter, op: TfliteTable) -> Expr:
 
 def _transpose_conv(converter: Converter, op: TfliteTable) -> Expr:
     """TRANSPOSE_CONV: inputs are the output's shape, weights (O, KH, KW, I), x and a bias."""
-    options = tflite.TransposeConvOptions()
-    options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
-    strides = options.StrideH(), options.StrideW()
+    options = converter.record.options
+    strides = options["stride_h"], options["stride_w"]
     file, inputs = converter.file, converter.record.inputs
-    weights, target = file.tensors[inputs[1]], _target(converter)
+    weights, target = file.tensors[inputs[1]], target_of(converter)
     if weights.data is None or min(strides) < 1:
         raise UnsupportedError("its weights are no constant, or its stride is 0")
     source = converter.real(2)
@@ -167,27 +155,32 @@ def _transpose_conv(converter: Converter, op: TfliteTable) -> Expr:
     first, phases = [], []
     for axis, (extent, stride) in enumerate(zip((height, width), strides, strict=True)):
         total = (extent - 1) * stride + weights.shape[1 + axis] - target.shape[1 + axis]
-        same = options.Padding() == tflite.Padding.SAME
+        same = options["padding"] == tflite.Padding.SAME
         first.append(max(total, 0) // 2 if same else 0)
         phases.append(max(extent, -(-(first[axis] + target.shape[1 + axis]) // stride)))
     many = _by_phase(weights, strides, taps)
     after = [count - extent for count, extent in zip(phases, (height, width), strict=True)]
     core = relax.op.nn.conv2d(
         source,
-        converter.bb.emit(many),
+        _bound(converter, many),
         padding=(taps[0] - 1, taps[1] - 1, after[0], after[1]),
         data_layout="NHWC",
         kernel_layout="OHWI",
     )
     if len(inputs) > 3 and inputs[3] >= 0:
-        core = relax.op.add(core, converter.bb.emit(_bias(file, inputs, strides)))
-    core = converter.activated(core, options.FusedActivationFunction())
+        core = relax.op.add(core, _bound(converter, _bias(file, inputs, strides)))
+    core = converter.activated(core, options["fused_activation_function"])
     blocks = relax.op.reshape(core, (1, *phases, *strides, weights.shape[0]))
     moved = relax.op.permute_dims(blocks, [0, 1, 3, 2, 4, 5])
     sizes = [count * stride for count, stride in zip(phases, strides, strict=True)]
     whole = relax.op.reshape(moved, (1, *sizes, weights.shape[0]))
     end = [start + n for start, n in zip(first, target.shape[1:3], strict=True)]
     return relax.op.strided_slice(whole, [1, 2], first, end)
+
+
+def _bound(converter: Converter, expr: Expr) -> Expr:
+    """A dequantize as a binding; a constant stays where it is read, as everywhere."""
+    return expr if is_constant(expr) else converter.bb.emit(expr)
 
 
 def _by_phase(record: TensorRecord, strides: Sequence[int], taps: Sequence[int]) -> Expr:
@@ -238,76 +231,35 @@ def _of_channels(record: TensorRecord, count: int) -> tuple[NDArray[np.float32],
 
 def _two_constants(converter: Converter) -> list[Array]:
     """Inputs 1 and 2, which must be known: sizes of blocks, and a pair for each."""
-    records = [converter.file.tensors[index] for index in converter.record.inputs[1:3]]
-    for record in records:
-        if record.data is None:
-            raise UnsupportedError(
-                f'its argument "{record.name}" is computed by the model: only constants are '
-                "supported there"
-            )
-    block, pairs = (record.data.astype(np.int64) for record in records if record.data is not None)
+    block, pairs = (constant_of(converter, place).astype(np.int64) for place in (1, 2))
     if block.size < 1 or block.min() < 1 or pairs.shape != (block.size, 2) or pairs.min() < 0:
         raise UnsupportedError(f"its blocks {block.tolist()} and {pairs.tolist()} do not fit")
     return [block.reshape(-1), pairs]
 
 
-def _target(converter: Converter) -> TensorRecord:
+def constant_of(converter: Converter, position: int) -> Array:
+    """An input whose values are known. Raises UnsupportedError for one that is computed."""
+    record = converter.file.tensors[converter.record.inputs[position]]
+    if record.data is None:
+        raise UnsupportedError(
+            f'its argument "{record.name}" is computed by the model: only constants are '
+            "supported there"
+        )
+    return record.data
+
+
+def target_of(converter: Converter) -> TensorRecord:
+    """The tensor that the operator writes first."""
     return converter.file.tensors[converter.record.outputs[0]]
 
 
-def _split_v(converter: Converter, op: TfliteTable) -> Expr:
-    """SPLIT_V, also with a size of -1, what the others leave: the outputs say it."""
-    source, axis = converter.real(0), _axis(converter, 2)
-    tensors = converter.file.tensors
-    sizes = [tensors[index].shape[axis] for index in converter.record.outputs]
-    ends = np.cumsum(sizes).tolist()
-    parts = [
-        relax.op.strided_slice(source, [axis], [end - size], [end])
-        for end, size in zip(ends, sizes, strict=True)
-    ]
-    return relax.Tuple([converter.bb.emit(part) for part in parts])
-
-
-def _argmax(converter: Converter, op: TfliteTable) -> Expr:
-    """ARG_MAX, whose index is int64 or int32, as the file says."""
-    source, target = converter.real(0), _target(converter)
-    found = relax.op.argmax(source, axis=_axis(converter, 1), keepdims=False)
-    if target.dtype == "int64":
-        return found
-    return relax.op.astype(converter.bb.emit(found), target.dtype)
-
-
-def _axis(converter: Converter, position: int) -> int:
-    """An input that is one number, of the first input's axes."""
-    given = converter.file.tensors[converter.record.inputs[position]].data
-    if given is None:
-        raise UnsupportedError(f"input {position}, its axis, is computed: only a constant is known")
-    rank = len(converter.file.tensors[converter.record.inputs[0]].shape)
-    return int(np.asarray(given).reshape(-1)[0]) % rank
-
-
-def _gather(converter: Converter, op: TfliteTable) -> Expr:
-    """GATHER along an axis. TVM's importer looks at every element of the output, and overlooks
-    batch_dims."""
-    options = tflite.GatherOptions()
-    options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
-    if options.BatchDims() != 0:
-        raise UnsupportedError(f"its batch_dims is {options.BatchDims()}: only 0 is done")
-    source, places = (converter.file.tensors[index] for index in converter.record.inputs)
-    rank = len(source.shape)
-    if not -rank <= options.Axis() < rank:
-        raise UnsupportedError(f"its axis is {options.Axis()}: its input has {rank} axes")
-    axis = options.Axis() % rank
-    if places.data is None:
-        indices = relax.op.astype(converter.real(1), "int32")
-        return relax.op.take(converter.real(0), indices, axis=axis, mode="fast")
-    outside = places.data[(places.data < 0) | (places.data >= source.shape[axis])]
-    if outside.size:
-        raise UnsupportedError(
-            f"its index {outside.reshape(-1)[0]} is outside of axis {axis}, "
-            f"which has {source.shape[axis]} elements"
-        )
-    return relax.op.take(converter.real(0), constant(places.data), axis=axis, mode="fast")
+def axis_of(converter: Converter, position: int, data: int = 0) -> int:
+    """An input that is one number, of the axes of input `data`."""
+    given = int(constant_of(converter, position).reshape(-1)[0])
+    rank = len(converter.file.tensors[converter.record.inputs[data]].shape)
+    if not -rank <= given < rank:
+        raise UnsupportedError(f"its axis is {given}: its input has {rank} axes")
+    return given % rank
 
 
 #: Operator -> its conversion.
@@ -321,7 +273,4 @@ OWN: Mapping[str, Callable[[Converter, TfliteTable], Expr]] = {
     "SPACE_TO_BATCH_ND": _space_to_batch,
     "BATCH_TO_SPACE_ND": _batch_to_space,
     "TRANSPOSE_CONV": _transpose_conv,
-    "SPLIT_V": _split_v,
-    "ARG_MAX": _argmax,
-    "GATHER": _gather,
 }

@@ -53,6 +53,8 @@ def _indices(file: TfliteFile, name: str, names: Sequence[str]) -> tuple[int, ..
 def cut_hint(file: TfliteFile, operator: OperatorRecord) -> str:
     """How to do without an operator that nobody knows: what it reads becomes the result."""
     read = [file.tensors[index] for index in operator.inputs if index >= 0]
-    names = [record.name for record in read if record.data is None]
+    names = dict.fromkeys(record.name for record in read if record.data is None)
+    if not names:
+        return "replace it in the model"
     where = " ".join(f"--outputs {name}" for name in names)
     return f"end the model before it ({where}) and compute it yourself"

@@ -13,24 +13,26 @@ here once, under one `try`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 import tflite
+from flatbuffers import number_types
 from numpy.typing import ArrayLike, NDArray
 
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import MAX_SCALE, one_line, short
+from loadstone.frontend.tflite_operators import OPERATORS
+from loadstone.frontend.tflite_options import Options, options_of
 from loadstone.numerics import Array
 
 __all__ = ["RESOURCE", "OperatorRecord", "TensorRecord", "TfliteFile", "TfliteTable", "read"]
 
 #: The type of a handle of a variable; tflite_variables.py gives it the variable's.
 RESOURCE = "resource"
-#: TensorType -> NumPy type; other types (strings, 4-bit) are refused.
+#: TensorType -> NumPy type; other types (strings, complex numbers) are refused.
 TYPES = {
     0: "float32",
     1: "float16",
@@ -44,10 +46,12 @@ TYPES = {
     13: RESOURCE,
     15: "uint32",
 }
+#: TensorType of integers that lie several in a byte, the first one in its lowest bits -> their
+#: bits. LiteRT's kernels widen such constants to int8, which is what Loadstone reads.
+PACKED = {17: 4, 19: 2}
 #: Operators that write a variable.
 WITHOUT_OUTPUT = ("ASSIGN_VARIABLE", "CALL_ONCE")
 MAX_TENSOR_BYTES = 2**31 - 1
-MAX_WINDOW = 2**16
 
 
 #: A table of the FlatBuffers file, as the package tflite reads it: Model, SubGraph, Tensor ...
@@ -81,14 +85,15 @@ class TensorRecord:
 
 @dataclass(frozen=True, eq=False)
 class OperatorRecord:
-    """One operator; `table` is its flatbuffer table, for the options. An absent optional input is
-    -1."""
+    """One operator; `table` is its flatbuffer table. An absent optional input is -1. options: every
+    field of its options, by the schema's name."""
 
     index: int
     code: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     table: TfliteTable
+    options: Options
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +182,6 @@ class _Reader:
             raise self.fail("the graph has no output")
         file = TfliteFile(self.model, self.subgraph, self.tensors, operators, inputs, outputs)
         self.check_order(file)
-        for operator in operators:
-            _check_options(self, file, operator)
         return file
 
     # -- tensors -----------------------------------------------------------------------------------
@@ -189,16 +192,16 @@ class _Reader:
         where = f'tensor {index} "{short(name)}"'
         if "\0" in name:
             raise self.fail(f"tensor {index} has a zero byte in its name")
-        if table.Type() not in TYPES:
+        if table.Type() not in (*TYPES, *PACKED):
             raise UnsupportedError(
                 f"{self.name}: {where} has element type {table.Type()}: Loadstone reads "
-                f"{', '.join(TYPES.values())}"
+                f"{', '.join(TYPES.values())}, and int4 and int2 constants"
             )
         if table.Sparsity() is not None:
             raise UnsupportedError(
                 f"{self.name}: {where} is stored sparse: convert the model without sparsity"
             )
-        dtype = TYPES[table.Type()]
+        dtype = TYPES.get(table.Type(), "int8")
         if dtype == RESOURCE:
             return TensorRecord(index, name, (), dtype, None, None, 0, None)
         shape = tuple(
@@ -213,6 +216,11 @@ class _Reader:
         data = self.constant(table, shape, dtype, where)
         if data is None and size_bytes == 0:
             raise self.dynamic(where, shape)
+        if data is None and table.Type() in PACKED:
+            raise UnsupportedError(
+                f"{self.name}: {where} is int{PACKED[table.Type()]} and no constant: only weights "
+                "can be, convert the model with int8 activations"
+            )
         scales, zero_points, axis = self.quantization(table, shape, dtype, where)
         state = bool(table.IsVariable())
         return TensorRecord(index, name, shape, dtype, scales, zero_points, axis, data, state)
@@ -230,16 +238,18 @@ class _Reader:
             raise self.fail(
                 f"buffer {table.Buffer()} has {length} bytes, the file {len(self.data)}"
             )
-        expected = prod(shape) * np.dtype(dtype).itemsize
+        bits = PACKED.get(table.Type(), 8 * np.dtype(dtype).itemsize)
+        expected = -(-prod(shape) * bits // 8)
         if length != expected:
             raise self.fail(
-                f"{where} has {length} bytes, its shape {list(shape)} of {dtype} needs {expected}"
+                f"{where} has {length} bytes, its shape {list(shape)} of {bits} bits needs "
+                f"{expected}"
             )
-        return (
-            np.frombuffer(buffer.DataAsNumpy().tobytes(), np.dtype(dtype).newbyteorder("<"))
-            .reshape(shape)
-            .astype(dtype)
-        )
+        raw = buffer.DataAsNumpy()
+        if table.Type() in PACKED:
+            return _widened(raw, bits, prod(shape)).reshape(shape)
+        stored = np.frombuffer(raw.tobytes(), np.dtype(dtype).newbyteorder("<"))
+        return stored.reshape(shape).astype(dtype)
 
     def quantization(
         self, table: TfliteTable, shape: tuple[int, ...], dtype: str, where: str
@@ -252,13 +262,15 @@ class _Reader:
         )
         if count == 0:
             return None, None, 0
+        if parameters.DetailsType() != 0:
+            raise UnsupportedError(
+                f"{self.name}: {where} has quantization details of type "
+                f"{parameters.DetailsType()} (blocks of scales, or a tool's own): convert the "
+                "model with one scale for each tensor or channel"
+            )
         scales = np.array(parameters.ScaleAsNumpy(), np.float32)
         stated = self.count(parameters.ZeroPointLength(), f"zero points of {where}")
         zeros = np.array(parameters.ZeroPointAsNumpy() if stated else [0], np.int64)
-        if (
-            count == 1 and scales[0] == 0
-        ):  # written by old converters for tensors that are not quantized
-            return None, None, 0
         self.check_scales(scales, where)
         zero_points = self.zero_points(zeros, (len(stated), count), dtype, where)
         axis = (
@@ -269,7 +281,7 @@ class _Reader:
         return scales, zero_points, axis if count > 1 else 0
 
     def check_scales(self, scales: NDArray[np.float32], where: str) -> None:
-        if not (np.all(np.isfinite(scales)) and np.all(scales > 0)):
+        if not (np.all(np.isfinite(scales)) and np.all(scales >= 0)):
             raise self.fail(f"{where} has a scale that is not positive and finite")
         if np.any(scales > MAX_SCALE):
             raise self.fail(f"{where} has the scale {scales.max():g}, above {MAX_SCALE:g}")
@@ -307,7 +319,7 @@ class _Reader:
                 f"operator {index} names operator code {table.OpcodeIndex()} of {codes}"
             )
         code = self.model.OperatorCodes(table.OpcodeIndex())
-        number = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
+        number = max(code.DeprecatedBuiltinCode(), _builtin_code(code))
         if number not in _CODES:
             raise UnsupportedError(f"{self.name}: operator {index} has the unknown code {number}")
         label = _CODES[number]
@@ -317,7 +329,19 @@ class _Reader:
         outputs = self.indices(table.OutputsAsNumpy(), f"outputs of operator {index}")
         if not outputs and label not in WITHOUT_OUTPUT:
             raise self.fail(f"operator {index} {label} has no output")
-        return OperatorRecord(index, label, inputs, outputs, table)
+        return OperatorRecord(
+            index, label, inputs, outputs, table, self.options(index, label, table)
+        )
+
+    def options(self, index: int, label: str, table: TfliteTable) -> Options:
+        """All fields of an operator that is taken; none of another one."""
+        taken = OPERATORS.get(label)
+        if taken is None:
+            return {}
+        try:
+            return options_of(table, taken.options, needed=taken.needs_options)
+        except ModelError as error:
+            raise self.fail(f"operator {index} {label} {error}") from None
 
     def check_order(self, file: TfliteFile) -> None:
         """Every tensor is an input, a constant, or written once before it is read."""
@@ -346,56 +370,23 @@ class _Reader:
                 raise self.fail(f"graph output {file.tensors[index].name!r} is never written")
 
 
+def _widened(raw: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.int8]:
+    """(count,) integers of `bits` bits each, in two's complement."""
+    places = np.arange(0, 8, bits, dtype=np.uint8)
+    levels = (raw[:, None] >> places).reshape(-1)[:count] << np.uint8(8 - bits)
+    return levels.astype(np.uint8).view(np.int8) >> np.int8(8 - bits)
+
+
+def _builtin_code(code: TfliteTable) -> int:
+    """The field as the file has it: the package tflite gives the deprecated one instead of what is
+    below 127."""
+    table = code._tab  # noqa: SLF001 (the package has no other way to it)
+    place = table.Offset(_BUILTIN_CODE)
+    return int(table.Get(number_types.Int32Flags, place + table.Pos)) if place else 0
+
+
+#: Where the field builtin_code lies in the table OperatorCode's list of fields, in bytes.
+_BUILTIN_CODE = 10
 _CODES = {
     number: name for name, number in vars(tflite.BuiltinOperator).items() if isinstance(number, int)
 }
-
-_Options = Callable[[TfliteTable], Iterator[tuple[str, int]]]
-
-
-def _window(options: TfliteTable) -> Iterator[tuple[str, int]]:
-    """The numbers that TVM would divide by."""
-    for name in (
-        "StrideH",
-        "StrideW",
-        "StrideD",
-        "DilationHFactor",
-        "DilationWFactor",
-        "DilationDFactor",
-    ):
-        if hasattr(options, name):
-            yield name, getattr(options, name)()
-    for name in ("FilterHeight", "FilterWidth", "DepthMultiplier"):
-        if hasattr(options, name):
-            yield name, getattr(options, name)()
-
-
-_OPTIONS = {
-    "CONV_2D": "Conv2DOptions",
-    "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
-    "TRANSPOSE_CONV": "TransposeConvOptions",
-    "CONV_3D": "Conv3DOptions",
-    "CONV_3D_TRANSPOSE": "Conv3DOptions",
-    "AVERAGE_POOL_2D": "Pool2DOptions",
-    "MAX_POOL_2D": "Pool2DOptions",
-    "L2_POOL_2D": "Pool2DOptions",
-}
-
-
-def _check_options(reader: _Reader, file: TfliteFile, operator: OperatorRecord) -> None:
-    if operator.code not in _OPTIONS:
-        return
-    kind = _OPTIONS[operator.code]
-    if operator.table.BuiltinOptionsType() != getattr(tflite.BuiltinOptions, kind):
-        raise reader.fail(f"{file.describe(operator)} does not carry {kind}")
-    options = getattr(tflite, kind)()
-    options.Init(operator.table.BuiltinOptions().Bytes, operator.table.BuiltinOptions().Pos)
-    for name, number in _window(options):
-        if (
-            name == "DepthMultiplier" and number == 0
-        ):  # unused by the kernels, which divide the channel counts
-            continue
-        if not 1 <= number <= MAX_WINDOW:
-            raise reader.fail(
-                f"{file.describe(operator)} has {name} = {number}, outside [1, {MAX_WINDOW}]"
-            )

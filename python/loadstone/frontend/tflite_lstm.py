@@ -28,6 +28,7 @@ from loadstone.frontend.gemmlowp16 import (
 from loadstone.frontend.recurrent import Gates, unrolled
 from loadstone.frontend.tflite_file import TensorRecord, TfliteTable
 from loadstone.frontend.tflite_integers import Integers, Stateful
+from loadstone.frontend.tflite_options import Options
 from loadstone.numerics import Array
 from loadstone.relax.compat import constant, relax, shape
 
@@ -52,8 +53,7 @@ _GATE_SCALE = np.float32(2.0**-12)
 
 def unidirectional_lstm(converter: Stateful, op: TfliteTable) -> None:
     """Raises UnsupportedError for what is not known of it."""
-    options = tflite.UnidirectionalSequenceLSTMOptions()
-    options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
+    options = converter.record.options
     layer = _Layer(converter, options)
     layer.check()
     convert = _on_integers if layer.tensor(0).dtype == "int8" else _on_reals
@@ -61,14 +61,14 @@ def unidirectional_lstm(converter: Stateful, op: TfliteTable) -> None:
     inputs, bb = converter.record.inputs, converter.bb
     converter.keep(inputs[_HIDDEN], hidden)
     converter.keep(inputs[_CELL], cell)
-    together = bb.emit(relax.op.stack(steps, axis=0 if options.TimeMajor() else 1))
+    together = bb.emit(relax.op.stack(steps, axis=0 if options["time_major"] else 1))
     converter.give(converter.record.outputs[0], together)
 
 
 class _Layer:
     """What the operator has, by its places."""
 
-    def __init__(self, converter: Stateful, options: TfliteTable) -> None:
+    def __init__(self, converter: Stateful, options: Options) -> None:
         self.converter, self.options = converter, options
         self.emit = converter.bb.emit
 
@@ -93,7 +93,7 @@ class _Layer:
     def sequence(self) -> Expr:
         """x by time: (T, B, I)."""
         x = self.stored(0)
-        return x if self.options.TimeMajor() else self.emit(relax.op.permute_dims(x, [1, 0, 2]))
+        return x if self.options["time_major"] else self.emit(relax.op.permute_dims(x, [1, 0, 2]))
 
     def check(self) -> None:
         inputs, options = self.converter.record.inputs, self.options
@@ -109,9 +109,10 @@ class _Layer:
                 f"it leaves out input {missing[0]}: its four gates need weights and a bias each"
             )
         self._check_types()
-        if options.FusedActivationFunction() != tflite.ActivationFunctionType.TANH:
+        if options["fused_activation_function"] != tflite.ActivationFunctionType.TANH:
             raise UnsupportedError(
-                f"its activation has the number {options.FusedActivationFunction()}: TANH is known"
+                f"its activation has the number {options['fused_activation_function']}: TANH is "
+                "known"
             )
 
     def _check_types(self) -> None:
@@ -135,9 +136,9 @@ _Found = tuple[list["Expr"], "Expr", "Expr"]
 # --- real numbers ---------------------------------------------------------------------------------
 def _on_reals(layer: _Layer) -> _Found:
     """The states of every step (B, C), the last one, and the last cell."""
-    if layer.options.CellClip() > 0:
+    if layer.options["cell_clip"] > 0:
         raise UnsupportedError(
-            f"its cell is clipped at {layer.options.CellClip()}: of float32 it is not known"
+            f"its cell is clipped at {layer.options['cell_clip']}: of float32 it is not known"
         )
     bias = layer.joined(_BIASES)
     weights = layer.joined(_X_WEIGHTS), layer.joined(_H_WEIGHTS)
@@ -250,7 +251,7 @@ class _Cell:
         return self.integers.shifted(self.emit(relax.op.multiply(a, b)), shift)
 
     def _clipped(self, cell: Expr) -> Expr:
-        clip = self.layer.options.CellClip()
+        clip = self.layer.options["cell_clip"]
         if clip <= 0:
             return cell
         limit = int(np.minimum(np.float32(clip) / _scale(self.layer.tensor(_CELL)), 32767))

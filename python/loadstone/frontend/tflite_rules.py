@@ -40,7 +40,7 @@ from loadstone.frontend.tflite_kernels import (
     TYPE_CHANGING,
 )
 
-__all__ = ["check_kernel", "check_types", "relabels"]
+__all__ = ["check_kernel", "check_types", "relabels", "same_quantization"]
 
 #: As partition/patterns/ has forms for: what is longer becomes an operator of float32.
 MAX_CONCATENATED = 8
@@ -51,22 +51,6 @@ _BOUNDS = {
     tflite.ActivationFunctionType.RELU_N1_TO_1: 1,
 }
 _MOST_STEPS = 1 << 30
-#: Kernels that have a fused activation in the file and no clamp.
-UNCLAMPED = ("L2_NORMALIZATION",)
-_CLAMPS = (
-    tflite.ActivationFunctionType.NONE,
-    tflite.ActivationFunctionType.RELU,
-    tflite.ActivationFunctionType.RELU6,
-    tflite.ActivationFunctionType.RELU_N1_TO_1,
-)
-_ACTIVATIONS = {
-    number: name
-    for name, number in vars(tflite.ActivationFunctionType).items()
-    if isinstance(number, int)
-}
-_OPTIONS_KINDS = {
-    number: name for name, number in vars(tflite.BuiltinOptions).items() if isinstance(number, int)
-}
 
 
 def check_types(file: TfliteFile, name: str) -> None:
@@ -156,11 +140,8 @@ def _check_known(
 
 def _check_resize(record: OperatorRecord, where: str) -> None:
     """LiteRT adds half a pixel and stretches to the corners; the importer has one or the other."""
-    if record.code != "RESIZE_NEAREST_NEIGHBOR" or record.table.BuiltinOptions() is None:
-        return
-    options = tflite.ResizeNearestNeighborOptions()
-    options.Init(record.table.BuiltinOptions().Bytes, record.table.BuiltinOptions().Pos)
-    if options.AlignCorners() and options.HalfPixelCenters():
+    both = ("align_corners", "half_pixel_centers")
+    if record.code == "RESIZE_NEAREST_NEIGHBOR" and all(record.options[name] for name in both):
         raise UnsupportedError(
             f"{where}: align_corners and half_pixel_centers are both set: convert the model with "
             "one of them"
@@ -191,7 +172,9 @@ def relabels(file: TfliteFile, record: OperatorRecord) -> bool:
     """Whether it copies integers into a tensor where they mean other real numbers."""
     inputs, outputs = _eight_bits(file, record.inputs), _eight_bits(file, record.outputs)
     return (
-        record.code in COPIES and _one_to_one(inputs, outputs) and not _same(inputs[0], outputs[0])
+        record.code in COPIES
+        and _one_to_one(inputs, outputs)
+        and not same_quantization(inputs[0], outputs[0])
     )
 
 
@@ -213,13 +196,14 @@ def _only_int8(*sides: list[TensorRecord]) -> bool:
     return all(tensor.dtype == "int8" for side in sides for tensor in side)
 
 
-def _same(first: TensorRecord, second: TensorRecord) -> bool:
+def same_quantization(first: TensorRecord, second: TensorRecord) -> bool:
+    """Whether equal integers of both mean the same numbers, or both have no scale."""
     pairs = ((first.scales, second.scales), (first.zero_points, second.zero_points))
     return all(a is b if a is None or b is None else bool(np.array_equal(a, b)) for a, b in pairs)
 
 
 def _check_same(first: TensorRecord, second: TensorRecord, where: str) -> None:
-    if not _same(first, second):
+    if not same_quantization(first, second):
         raise UnsupportedError(
             f"{where}: its kernel copies integers as they are, but {_grid(first)} and "
             f"{_grid(second)} differ: "
@@ -237,15 +221,8 @@ def _grid(tensor: TensorRecord) -> str:
 
 def _activation(record: OperatorRecord) -> int:
     """The fused activation, of operators that can have one."""
-    kind = _OPTIONS_KINDS.get(record.table.BuiltinOptionsType(), "")
-    if record.table.BuiltinOptions() is None:  # kind: no name of a class
-        return int(tflite.ActivationFunctionType.NONE)
-    options: Any = getattr(tflite, kind, None)
-    if not hasattr(options, "FusedActivationFunction"):
-        return int(tflite.ActivationFunctionType.NONE)
-    table = options()
-    table.Init(record.table.BuiltinOptions().Bytes, record.table.BuiltinOptions().Pos)
-    return int(table.FusedActivationFunction())
+    none = int(tflite.ActivationFunctionType.NONE)
+    return int(record.options.get("fused_activation_function", none))
 
 
 def _check_one_type(file: TfliteFile, record: OperatorRecord, where: str) -> None:
@@ -265,16 +242,8 @@ def _check_one_type(file: TfliteFile, record: OperatorRecord, where: str) -> Non
 
 
 def _check_activation(record: OperatorRecord, outputs: list[TensorRecord], where: str) -> None:
-    """LiteRT's integer kernels clamp, or do nothing at all."""
+    """LiteRT takes the bound of a clamp as an int32."""
     activation = _activation(record)
-    known = _CLAMPS if record.code not in UNCLAMPED else _CLAMPS[:1]
-    if activation not in known:
-        label = _ACTIVATIONS.get(activation, str(activation))
-        tensor = f' of "{short(outputs[0].name)}"' if outputs else ""
-        raise UnsupportedError(
-            f"{where}: the fused activation {label}{tensor} has no 8-bit kernel (LiteRT "
-            "leaves it out)"
-        )
     bound = _BOUNDS.get(activation)
     if bound and outputs and outputs[0].scales is not None:
         steps = bound / float(outputs[0].scales[0])
@@ -330,7 +299,7 @@ def _check_concatenation(
     inputs: list[TensorRecord], outputs: list[TensorRecord], where: str
 ) -> None:
     for tensor in inputs:
-        if not _same(tensor, outputs[0]):
+        if not same_quantization(tensor, outputs[0]):
             raise UnsupportedError(
                 f"{where}: it joins {len(inputs)} tensors of several scales, above "
                 f"{MAX_CONCATENATED}: {_grid(tensor)} and {_grid(outputs[0])} differ"

@@ -63,12 +63,11 @@ def _svdf(converter: Stateful, op: TfliteTable) -> None:
     Each of U units is the sum of `rank` filters: features of this run join the state of the last
     M - 1, and are weighed over time.
     """
-    options = tflite.SVDFOptions()
-    options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
+    options = converter.record.options
     file, inputs = converter.file, (*converter.record.inputs, -1)[:5]
     x, features, times, _, state = (file.tensors[index] for index in inputs)
     filters, memory = times.shape
-    rank = options.Rank()
+    rank = options["rank"]
     if rank < 1 or filters % rank or not state.is_variable or x.shape[1:] != features.shape[1:]:
         raise UnsupportedError("its shapes, its rank and its state do not fit together")
     kinds = (x.dtype, features.dtype, times.dtype, state.dtype)
@@ -94,7 +93,7 @@ def _svdf(converter: Stateful, op: TfliteTable) -> None:
     split = converter.bb.emit(relax.op.reshape(product, (batch, filters // rank, rank * memory)))
     sums = converter.bb.emit(relax.op.sum(split, axis=[2]))
     finish = _svdf_units if x.is_quantized else _real_units
-    finish(converter, inputs, sums, options.FusedActivationFunction())
+    finish(converter, inputs, sums, options["fused_activation_function"])
 
 
 def _svdf_features(converter: Stateful, inputs: tuple[int, ...]) -> Expr:

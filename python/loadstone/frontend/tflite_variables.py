@@ -16,7 +16,6 @@ import json
 from dataclasses import replace
 
 import numpy as np
-import tflite
 
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import short
@@ -116,10 +115,8 @@ def _handles(file: TfliteFile) -> dict[int, str]:
     found = {}
     for record in file.operators:
         if record.code == "VAR_HANDLE":
-            options = tflite.VarHandleOptions()
-            options.Init(record.table.BuiltinOptions().Bytes, record.table.BuiltinOptions().Pos)
-            texts = (options.Container() or b"", options.SharedName() or b"")
-            found[record.outputs[0]] = "/".join(t.decode("utf-8", "replace") for t in texts if t)
+            texts = (record.options["container"], record.options["shared_name"])
+            found[record.outputs[0]] = "/".join(text for text in texts if text)
     return found
 
 
@@ -140,9 +137,7 @@ def _begins(file: TfliteFile, data: bytes, name: str) -> dict[str, Array]:
     for record in file.operators:
         if record.code != "CALL_ONCE":
             continue
-        options = tflite.CallOnceOptions()
-        options.Init(record.table.BuiltinOptions().Bytes, record.table.BuiltinOptions().Pos)
-        called = read(data, name, options.InitSubgraphIndex())
+        called = read(data, name, record.options["init_subgraph_index"])
         handles = _handles(called)
         for inner in called.operators:
             if inner.code == "ASSIGN_VARIABLE":

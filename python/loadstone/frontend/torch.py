@@ -29,12 +29,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from loadstone.errors import ModelError, UnsupportedError
-from loadstone.frontend.aten import OPERATORS, Build
+from loadstone.frontend.aten import OPERATORS, READS_COMPLEX, Build, literal
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.reading import WHOLE, Reading
-from loadstone.frontend.torch_file import check_archive, pytorch, quietly
+from loadstone.frontend.torch_arguments import arguments, check_read, promoted
+from loadstone.frontend.torch_file import checked_archive, pytorch, quietly
+from loadstone.frontend.torch_static import check_inputs, dtype_of, functional_program
 from loadstone.numerics import Array
-from loadstone.relax.compat import abandoning, constant, dtype, relax, shape
+from loadstone.relax.compat import abandoning, dtype, relax, shape
 
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
@@ -45,16 +47,17 @@ if TYPE_CHECKING:
 
 __all__ = ["FunctionalProgram", "from_bytes", "from_functional", "from_program", "label"]
 
-DTYPES = ("float32", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
 DYNAMIC = ("choose_qparams", "per_token", "per_channel_group")
+#: Operators that fill a tensor of the shape that another has; the others of their kind PyTorch
+#: breaks down to these.
+LIKE = tuple(f"aten.{kind}_like." for kind in ("zeros", "ones", "full"))
 #: Checks of the exporter about shapes and types; they compute nothing.
 CHECKS = ("aten._assert", "aten.sym_constrain", "aten._check")
 
 
 def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
-    """The program in a .pt2 file as an IRModule. Pickled objects in it are refused, because they
-    could run code;
-    PyTorch still evaluates the text of symbolic shapes: read files of people you trust.
+    """The program in a .pt2 file as an IRModule. Nothing in it runs as code: pickled objects are
+    refused, and so is every text that PyTorch would evaluate and the exporter does not write.
 
     Raises ModelError for a damaged file, for weights without a program, and where PyTorch is
     missing.
@@ -64,14 +67,14 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
             f"{name}: a program of PyTorch has fixed sizes and is read whole: export it with the "
             "sizes and outputs that are wanted"
         )
-    check_archive(data, name)
+    checked = checked_archive(data, name)
     torch = pytorch(name)
     with quietly():
         try:
             importlib.import_module(
                 "torch.ao.quantization.fx._decomposed"
             )  # registers the operators of PT2E
-            program = torch.export.load(io.BytesIO(data))
+            program = torch.export.load(io.BytesIO(checked))
         except Exception as error:
             if "weights_only" in str(error):
                 raise ModelError(
@@ -96,77 +99,9 @@ def from_program(program: ExportedProgram, name: str) -> IRModule:
             f"{name}: a {type(program).__name__} is no program yet: "
             "torch.export.export(model.eval(), (example,)) makes one"
         )
-    batches = _check_inputs(program, name)
+    functional = functional_program(program, name)
     with quietly():
-        try:
-            static = _with_batch_1(program) if batches else program
-            functional = static.run_decompositions(
-                {}
-            )  # operators that write in place become ones that do not
-        except Exception as error:
-            raise ModelError(
-                f"{name}: PyTorch cannot make the program static and functional: {one_line(error)}"
-            ) from error
         return _Walk(functional, name).module()
-
-
-# --------------------------------------------------------------------------------------------------
-# Programs
-# --------------------------------------------------------------------------------------------------
-
-
-def _check_inputs(program: ExportedProgram | FunctionalProgram, name: str) -> bool:
-    """Tensors of known shapes and types. Returns whether the batch of one is symbolic."""
-    wanted, symbolic = set(program.graph_signature.user_inputs), False
-    for node in program.graph.nodes:
-        if node.op != "placeholder" or node.name not in wanted:
-            continue
-        tensor = node.meta.get("val")
-        if not hasattr(tensor, "shape"):
-            raise UnsupportedError(
-                f'{name}: input "{node.name}" is no tensor: make it a constant of the model'
-            )
-        for axis, extent in enumerate(tensor.shape):
-            symbolic = symbolic or not isinstance(extent, int)
-            if axis and not isinstance(extent, int):
-                raise UnsupportedError(
-                    f'{name}: input "{node.name}" has the dynamic dimension {axis} '
-                    f"({extent}): export it with a fixed size"
-                )
-        if _dtype(tensor) not in DTYPES:
-            raise UnsupportedError(
-                f'{name}: input "{node.name}" is {_dtype(tensor)}: export the model in '
-                "float32 (model.float())"
-            )
-    if not wanted or not program.graph_signature.user_outputs:
-        raise ModelError(f"{name}: the program has no inputs or no outputs")
-    return symbolic
-
-
-def _with_batch_1(program: ExportedProgram) -> ExportedProgram:
-    """Exported again, with 1 for the symbolic first extent of its inputs."""
-    torch = importlib.import_module("torch")
-    tensors = {
-        node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"
-    }
-    leaves = []
-    for spec in program.graph_signature.input_specs:
-        if spec.kind.name == "USER_INPUT":
-            tensor: TorchTensor = tensors.get(getattr(spec.arg, "name", None))
-            shape = [
-                extent if isinstance(extent, int) else 1 for extent in getattr(tensor, "shape", ())
-            ]
-            leaves.append(
-                torch.zeros(shape, dtype=tensor.dtype)
-                if hasattr(tensor, "dtype")
-                else spec.arg.value
-            )
-    args, kwargs = torch.utils._pytree.tree_unflatten(leaves, program.call_spec.in_spec)  # noqa: SLF001 (PyTorch has no public one)
-    return torch.export.export(program.module(check_guards=False), args, kwargs)
-
-
-def _dtype(tensor: TorchTensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 def _array(tensor: TorchTensor) -> Array:
@@ -193,7 +128,7 @@ class FunctionalProgram:
 def from_functional(program: FunctionalProgram, name: str) -> IRModule:
     """As from_program, for a program that is static and functional already, such as a part of one:
     operators keep their nodes' names."""
-    if _check_inputs(program, name):
+    if check_inputs(program, name):
         raise UnsupportedError(f"{name}: a dimension of an input is symbolic")
     return _Walk(program, name).module()
 
@@ -210,7 +145,11 @@ class _Walk:
     def module(self) -> IRModule:
         """All of it."""
         parameters = self.placeholders()
-        attributes = {"num_input": len(parameters), "loadstone.numerics": "torch"}
+        attributes = {
+            "num_input": len(parameters),
+            "loadstone.numerics": "torch",
+            "loadstone.outputs": list(self.program.graph_signature.user_outputs),
+        }
         nodes = [node for node in self.program.graph.nodes if node.op != "placeholder"]
         with abandoning(self.builder), self.builder.function("main", parameters, attrs=attributes):
             with self.builder.dataflow():
@@ -240,7 +179,7 @@ class _Walk:
             elif node.name in signature.user_inputs:
                 tensor = node.meta["val"]
                 variable = relax.Var(
-                    node.name, relax.TensorType(tuple(tensor.shape), _dtype(tensor))
+                    node.name, relax.TensorType(tuple(tensor.shape), dtype_of(tensor))
                 )
                 parameters.append(variable)
                 self.values[node] = variable
@@ -255,13 +194,13 @@ class _Walk:
                     f'{self.name}: the program writes its buffer "{spec.target}": call '
                     "model.eval() before torch.export.export"
                 )
-            value = self.values.get(item)
-            if not isinstance(value, relax.Expr):
+            value = self.values.get(item) if hasattr(item, "meta") else None
+            if value is None or _is_complex(item):
                 raise UnsupportedError(
-                    f'{self.name}: output "{item}" does not depend on the inputs: leave it '
-                    "out of what forward() returns"
+                    f'{self.name}: output "{item}" is no tensor of real numbers: leave it out of '
+                    "what forward() returns, or make it one (torch.view_as_real, torch.tensor)"
                 )
-            values.append(value)
+            values.append(self.expressions(item))
         return values
 
     # -- one node ----------------------------------------------------------------------------------
@@ -288,10 +227,16 @@ class _Walk:
                     "no importer for this operator: replace it in the model, or export the "
                     "part without it"
                 )
-            build = Build(self.builder, label(node), _extents(node))
-            return self.checked(
-                node, convert(build, *self.expressions(node.args), **self.expressions(node.kwargs))
+            if target not in READS_COMPLEX and any(map(_is_complex, node.all_input_nodes)):
+                raise UnsupportedError(
+                    "it reads complex numbers: take their real parts first (torch.view_as_real)"
+                )
+            check_read(node, convert, arguments(node, node.args, node.kwargs))
+            given = arguments(node, self.expressions(node.args), self.expressions(node.kwargs))
+            build = Build(
+                self.builder, label(node), _extents(node), _result_dtype(node), promoted(node)
             )
+            return self.checked(node, convert(build, given))
         except ModelError as error:
             raise type(error)(f"{where}: {error}") from None
         except Exception as error:
@@ -310,17 +255,26 @@ class _Walk:
         )
 
     def is_constant(self, node: Node) -> bool:
-        """Whether it depends on no input of the program."""
-        return all(_is_tensor(self.values.get(source)) for source in node.all_input_nodes)
+        """Whether it depends on no input of the program, or on its shape alone."""
+        return str(node.target).startswith(LIKE) or all(
+            _is_tensor(self.values.get(source)) for source in node.all_input_nodes
+        )
 
     def stored(self, argument: Argument) -> Argument:
-        """An argument as PyTorch takes it."""
-        return self.mapped(argument, lambda value: value)
+        """An argument as PyTorch takes it; of an input, its shape and type."""
+        torch = importlib.import_module("torch")
+
+        def plain(value: Value) -> Value:
+            if not isinstance(value, relax.Expr):
+                return value
+            return torch.empty(shape(value), dtype=getattr(torch, dtype(value)))
+
+        return self.mapped(argument, plain)
 
     def expressions(self, argument: Argument) -> Argument:
         """An argument as Relax takes it."""
         return self.mapped(
-            argument, lambda value: constant(_array(value)) if _is_tensor(value) else value
+            argument, lambda value: literal(_array(value)) if _is_tensor(value) else value
         )
 
     def mapped(self, argument: Argument, change: Callable[[Value], Value]) -> Argument:
@@ -344,13 +298,19 @@ class _Walk:
         )
         tensor = node.meta["val"]
         tensor = tensor[0] if isinstance(tensor, tuple | list) else tensor
-        found, wanted = (shape(variable), dtype(variable)), (tuple(tensor.shape), _dtype(tensor))
+        found, wanted = (shape(variable), dtype(variable)), (tuple(tensor.shape), dtype_of(tensor))
+        if wanted[1] == "complex64":
+            wanted = ((*wanted[0], 2), "float32")
         if found != wanted:
             raise UnsupportedError(
                 f"it would be {found[1]} of shape {found[0]}, PyTorch says {wanted[1]} of "
                 f"shape {wanted[0]}"
             )
         return variable
+
+
+def _is_complex(node: Node) -> bool:
+    return "complex" in str(getattr(node.meta.get("val"), "dtype", ""))
 
 
 def label(node: Node) -> str:
@@ -370,6 +330,13 @@ def _extents(node: Node) -> tuple[int, ...]:
     """The shape of what it computes; empty where that is several tensors."""
     tensor = node.meta.get("val")
     return tuple(int(extent) for extent in tensor.shape) if hasattr(tensor, "shape") else ()
+
+
+def _result_dtype(node: Node) -> str:
+    """The type of what it computes; of the first of several tensors."""
+    tensor = node.meta.get("val")
+    tensor = tensor[0] if isinstance(tensor, tuple | list) and tensor else tensor
+    return dtype_of(tensor) if hasattr(tensor, "dtype") else "float32"
 
 
 def _path(node: Node) -> str:

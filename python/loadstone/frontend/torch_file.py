@@ -2,9 +2,12 @@
 """A .pt2 file before PyTorch reads it, and PyTorch itself.
 
 In:   the bytes of a file, and the name that begins a message.
-Out:  nothing, or a ModelError that says what the file is instead of a program; the package,
-      imported late; a place where it is quiet and unpickles no classes.
+Out:  a file of the checked parts alone, or a ModelError that says what the file is instead of a
+      program; the package, imported late; a place where it is quiet and unpickles no classes.
 Next: torch.py loads the program.
+
+An archive is packed anew, because PyTorch's reader of archives is another than Python's: what was
+checked, and nothing beside it, is what PyTorch sees.
 """
 
 from __future__ import annotations
@@ -12,15 +15,19 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
 from loadstone.errors import ModelError
+from loadstone.frontend.message import short
+from loadstone.frontend.torch_text import check_config, checked_program
 
-__all__ = ["check_archive", "pytorch", "quietly"]
+__all__ = ["checked_archive", "pytorch", "quietly"]
 
 EXPORT = 'torch.export.save(torch.export.export(model.eval(), (example,)), "model.pt2")'
 PICKLED = (
@@ -29,9 +36,72 @@ PICKLED = (
 )
 
 
-def check_archive(data: bytes, name: str) -> None:
-    """What the names in the archive say that it is, before PyTorch is imported for it."""
+#: The parts of a program's archive below its root folder, and below none before PyTorch 2.8.
+PROGRAMS = re.compile(r"models/[\w.\-]+\.json|serialized_exported_program\.json")
+CONFIGS = re.compile(r"data/(weights|constants)/\w+_config\.json")
+OTHERS = re.compile(
+    r"data/(weights/weight_\w+|constants/tensor_\w+|(weights|constants|sample_inputs)/[\w.\-]+\.pt)"
+    r"|archive_format|archive_version|byteorder|\.data/(version|serialization_id)"
+    r"|version|serialized_(state_dict|constants|example_inputs)\.pt"
+)
+
+
+def checked_archive(data: bytes, name: str) -> bytes:
+    """The archive packed anew of the parts that PyTorch needs of a program, with every text in them
+    checked before PyTorch is imported for it."""
     files = _archived(data, name)
+    root = "" if "version" in files else next(iter(files)).partition("/")[0] + "/"
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as target:
+        for file, content in files.items():
+            part = file.removeprefix(root)
+            if PROGRAMS.fullmatch(part):
+                content = checked_program(content, name)
+            elif CONFIGS.fullmatch(part):
+                check_config(content, name)
+            elif part.startswith(("extra/", "extra_files")):
+                continue  # notes of the user's, which are no part of the program
+            elif not OTHERS.fullmatch(part):
+                raise ModelError(
+                    f'{name}: holds "{short(file)}" besides its program, which could be code: '
+                    f"write it with {EXPORT}"
+                )
+            target.writestr(f"model/{part}" if root else part, content)
+    return packed.getvalue()
+
+
+def _archived(data: bytes, name: str) -> dict[str, bytes]:
+    """The files of a program's archive by their names. PyTorch compresses none."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            if min((entry.header_offset for entry in entries), default=1):
+                raise zipfile.BadZipFile  # the end of an archive in the archive
+            _check_names([entry.filename for entry in entries], name)
+            if sum(entry.file_size for entry in entries) > len(data):
+                raise ModelError(f"{name}: a compressed archive: write it with {EXPORT}")
+            if len({entry.filename for entry in entries}) < len(entries):
+                raise zipfile.BadZipFile  # which of the two is meant?
+            return {entry.filename: archive.read(entry) for entry in entries}
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        ValueError,
+        NotImplementedError,
+        RuntimeError,
+        EOFError,
+    ):
+        damaged = name.endswith(".pt2")
+        what = (
+            "a damaged file (cut short?), or none that torch.export.save wrote"
+            if damaged
+            else "no program of torch.export"
+        )
+        raise ModelError(f"{name}: {what}: write it with {EXPORT}") from None
+
+
+def _check_names(files: list[str], name: str) -> None:
+    """What the names in the archive say that it is."""
     if any("/constants/custom_obj_" in file or "/constants/opaque_obj_" in file for file in files):
         raise ModelError(f"{name}: {PICKLED}")
     if not any(
@@ -40,26 +110,6 @@ def check_archive(data: bytes, name: str) -> None:
         for file in files
     ):
         raise ModelError(f"{name}: {_other_than_program(files)}")
-
-
-def _archived(data: bytes, name: str) -> list[str]:
-    """The names of the files in the archive."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            files = archive.namelist()
-            if min(
-                (entry.header_offset for entry in archive.infolist()), default=1
-            ):  # the end of an archive in the archive
-                raise zipfile.BadZipFile
-    except (zipfile.BadZipFile, ValueError):
-        damaged = name.endswith(".pt2")
-        what = (
-            "a damaged file (cut short?), or none that torch.export.save wrote"
-            if damaged
-            else "no program of torch.export"
-        )
-        raise ModelError(f"{name}: {what}: write it with {EXPORT}") from None
-    return files
 
 
 def _other_than_program(files: list[str]) -> str:
@@ -93,7 +143,7 @@ def quietly() -> Iterator[None]:
     class."""
     before, variable = logging.root.manager.disable, "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
     chosen = os.environ.get(variable)
-    os.environ.setdefault(variable, "1")
+    os.environ[variable] = "1"
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
@@ -103,3 +153,5 @@ def quietly() -> Iterator[None]:
         logging.disable(before)
         if chosen is None:
             del os.environ[variable]
+        else:
+            os.environ[variable] = chosen

@@ -87,6 +87,7 @@ class Pad(Operator):
         super().__post_init__()
         extents = zip(self.before, self.input.shape, self.after, strict=True)
         assert self.output.shape == tuple(sum(parts) for parts in extents)
+        assert min(self.before + self.after) >= 0
 
     @property
     def mixes_samples(self) -> bool:

@@ -123,6 +123,7 @@ def partition(
     fused = apply_passes(backends, Phase.COMPOSITE, fused)
     builder = FusedGraph(fused, chooser.reader, chooser.taken, name)
     graph = builder.build()
+    chooser.calls = builder.calls
     ranks = {
         entry: rank for rank, entry in enumerate([*(backend.name for backend in backends), HOST])
     }
@@ -175,12 +176,14 @@ class _Chooser:
         self.backends = backends
         self.takes = takes
         self.read: dict[
-            tuple[str, int], Operator | str
+            tuple[str, int], Operator | Refusal
         ] = {}  # (root's name, pattern) -> operator or why it is not one
+        self.mismatches: dict[str, Refusal] = {}  # call that a pattern covers -> the first of these
         self.taken: dict[str, tuple[str, Operator]] = {}  # root's name -> back end, operator
         self.refused: dict[
             tuple[str, str], list[tuple[str, Refusal]]
         ] = {}  # (root's name, kind) -> back end, refusal
+        self.calls: Mapping[str, Sequence[str]] = {}  # in each Host operator
         self.problem: LoadstoneError | None = (
             None  # of a predicate; TVM would make another exception of it
         )
@@ -226,7 +229,9 @@ class _Chooser:
     ) -> FusionRow:
         def check(occurrence: Occurrence) -> bool:
             operator = self.extract(entry, name_of(occurrence.root.expr) or "")
-            if isinstance(operator, str):
+            if isinstance(operator, Refusal):
+                for node in occurrence.covers:
+                    self.mismatches.setdefault(name_of(node.expr) or "", operator)
                 return False
             refusal = predicate(operator)
             if refusal is not None:
@@ -254,14 +259,14 @@ class _Chooser:
 
         return FusionRow(f"{backend}.{pattern.name}", entry.pattern, check)
 
-    def extract(self, entry: OperatorPattern, name: str) -> Operator | str:
+    def extract(self, entry: OperatorPattern, name: str) -> Operator | Refusal:
         """The operator that the pattern makes of the call of that name, or why it is none."""
         key = (name, id(entry))
         if key not in self.read:
             try:
                 self.read[key] = entry.extract(self.reader, self.reader.roots[name])
             except Mismatch as mismatch:
-                self.read[key] = str(mismatch)
+                self.read[key] = mismatch.refusal
         return self.read[key]
 
     def leave_alone(self, operators: Iterable[Operator]) -> None:
@@ -300,10 +305,12 @@ class _Chooser:
         mismatches = [
             why
             for (name, _), why in self.read.items()
-            if name == operator.name and isinstance(why, str)
+            if name == operator.name and isinstance(why, Refusal)
         ]
+        calls = self.calls.get(operator.name, ())
+        mismatches += [self.mismatches[name] for name in calls if name in self.mismatches]
         if mismatches:
-            return Refusal(mismatches[0], "another form of the operator in the model")
+            return mismatches[0]
         if isinstance(operator, Host):
             floats = [tensor.name for tensor in operator.inputs if tensor.dtype.startswith("float")]
             if floats:

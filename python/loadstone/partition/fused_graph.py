@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError, UnsupportedError
+from loadstone.frontend.names import output_names
 from loadstone.graph import Graph, Host, Operator, Reshape, Tensor
 from loadstone.graph.reference import run_operator
 from loadstone.partition.patterns import Reader
@@ -43,7 +44,7 @@ __all__ = ["FusedGraph"]
 
 
 class FusedGraph:
-    """tensors: of the variables that `build` has met."""
+    """tensors: of the variables that `build` has met. calls: in each Host operator, by its name."""
 
     def __init__(
         self, fused: IRModule, reader: Reader, taken: Mapping[str, tuple[str, Operator]], name: str
@@ -51,8 +52,11 @@ class FusedGraph:
         self.fused, self.reader, self.taken, self.name = fused, reader, taken, name
         self.function = fused["main"]
         self.results = frozenset(result(self.function))
+        self.output_names = output_names(self.function)
+        self.file_names = dict(zip(result(self.function), self.output_names, strict=True))
         self.tensors: dict[Var, Tensor] = {}  # variable of the fused main -> tensor
         self.names: set[str] = set()  # of these tensors
+        self.calls: dict[str, list[str]] = {}
         self.readers: dict[Var, set[Var]] = {}  # variable -> those that are computed of it
         for variable, value in bindings(self.function):
             for read in variables(value):
@@ -121,17 +125,30 @@ class FusedGraph:
         """Of the network, each with memory of its own: what is an input, a constant or an output
         already is copied. fixed: names of inputs."""
         taken, outputs = set(fixed), list[Tensor]()
-        for variable in result(self.function):
+        for variable, name in zip(result(self.function), self.output_names, strict=True):
             tensor = self._stored(variable) if is_constant(variable) else self._tensor(variable)
-            if tensor.name in taken or tensor.name in self.reader.constants:
-                copied = replace(tensor, name=fresh_name(f"{tensor.name}/copy", self.names))
-                self.operators.append(
-                    Reshape(name=copied.name, inputs=(tensor,), outputs=(copied,))
-                )
-                tensor = copied
+            if tensor.name in self.reader.constants:
+                tensor = self._copied(self._renamed(tensor), name or tensor.name, 0)
+            elif tensor.name in taken:
+                tensor = self._copied(tensor, name, len(self.operators))
             taken.add(tensor.name)
             outputs.append(tensor)
         return tuple(outputs)
+
+    def _copied(self, tensor: Tensor, name: str, place: int) -> Tensor:
+        """What a copy among the operators makes, called as the file calls it where that is free."""
+        base = name if name and name not in self.names else f"{tensor.name}/copy"
+        copied = replace(tensor, name=fresh_name(base, self.names))
+        copy = Reshape(name=copied.name, inputs=(tensor,), outputs=(copied,))
+        self.operators.insert(place, copy)
+        return copied
+
+    def _renamed(self, tensor: Tensor) -> Tensor:
+        """A constant whose name is the output's: who reads it reads the output."""
+        renamed = replace(tensor, name=fresh_name(f"{tensor.name}/constant", self.names))
+        self.reader.constants[renamed.name] = self.reader.constants.pop(tensor.name)
+        self.names.discard(tensor.name)
+        return renamed
 
     def _stored(self, constant: Expr) -> Tensor:
         """A result that stands in the module as a constant."""
@@ -201,6 +218,7 @@ class FusedGraph:
         names = tuple(
             dict.fromkeys(codegen_of(self.fused, value) or op_name(value) for value in calls)
         )
+        self.calls[outputs[0].name] = [name_of(value) or "" for value in calls]
         self._add(
             Host(
                 name=outputs[0].name,
@@ -220,7 +238,7 @@ class FusedGraph:
                     f'{self.name}: "{variable.name}" has a dynamic shape: Loadstone needs '
                     "shapes known at compile time"
                 )
-            name = base = name_of(value) or variable.name
+            name = base = name_of(value) or self.file_names.get(variable) or variable.name
             while name in self.names:
                 name = f"{base}#{len(self.names)}"
             self._keep(variable, Tensor(name, extents, dtype(variable)))

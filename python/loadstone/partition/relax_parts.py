@@ -14,7 +14,16 @@ from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING
 
 from loadstone.graph import Host, Tensor
-from loadstone.relax.compat import DeadCodeElimination, bindings, dtype, op_name, relax, shape, tvm
+from loadstone.relax.compat import (
+    DeadCodeElimination,
+    bindings,
+    dtype,
+    op_name,
+    relax,
+    shape,
+    tvm,
+    with_main,
+)
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, GlobalVar, IRModule, Var
@@ -43,7 +52,8 @@ def extracted(
             output = builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
         builder.emit_func_output(output)
     functions = _called(fused, (value for _, value in group))
-    return DeadCodeElimination(["main"])(tvm.IRModule({**functions, "main": builder.get()["main"]}))
+    main = with_main(builder.get())["main"]
+    return DeadCodeElimination(["main"])(tvm.IRModule({**functions, "main": main}))
 
 
 def _called(module: IRModule, values: Iterable[Expr]) -> dict[GlobalVar, Expr]:

@@ -25,7 +25,7 @@ from loadstone.numerics import Array, Float32Array
 from loadstone.quantization.executable import executable
 from loadstone.quantization.network import Layer, Network, Role
 from loadstone.quantization.scales import INT8_MAX, INT8_MIN
-from loadstone.relax.compat import bindings, is_call, relax, shape, te, tirx, tvm
+from loadstone.relax.compat import bindings, is_call, relax, shape, te, tirx, tvm, with_main
 from loadstone.relax.convolutions import channels_last_conv2d
 from loadstone.relax.rewriter import Rewriter
 
@@ -229,7 +229,7 @@ class _Instrumented(Rewriter):
                 ]
                 final = self.builder.emit_output(relax.Tuple(results))
             self.builder.emit_func_output(final)
-        return self.builder.get()
+        return with_main(self.builder.get())
 
     def substituted(self, variable: Var, call: Call) -> Expr:
         if isinstance(call, relax.Call):

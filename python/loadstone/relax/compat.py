@@ -82,6 +82,7 @@ __all__ = [
     "constant_int64",
     "dpl",
     "dtype",
+    "exact_constant",
     "external_names",
     "external_patterns",
     "extracted_match",
@@ -113,6 +114,7 @@ __all__ = [
     "tvm",
     "uses",
     "value",
+    "with_main",
 ]
 
 Var = relax.Var
@@ -220,6 +222,11 @@ def constant_int64(array: ArrayLike) -> Expr:
     return relax.const(np.array(array, np.int64), "int64")
 
 
+def exact_constant(array: Array) -> Expr:
+    """A tensor constant of the same shape and type, whatever type that is."""
+    return relax.const(np.array(array, order="C"), array.dtype.name)
+
+
 def value(expr: Expr) -> Array:
     """The array in a tensor constant (a copy), of the same shape and type."""
     return np.array(expr.value.numpy())
@@ -274,6 +281,22 @@ def result(function: RelaxFunction) -> tuple[relax.Var, ...]:
     body = first(function.body.body)
     together = bound.get(body, body)
     return tuple(map(first, together.fields)) if isinstance(together, relax.Tuple) else (body,)
+
+
+def with_main(module: IRModule) -> IRModule:
+    """What a BlockBuilder made of a function "main", under that name: a variable that is called so
+    takes it from the function, which becomes "main1"."""
+    functions = {
+        "main"
+        if isinstance(function, relax.Function) and _symbol(function) == "main"
+        else name: function
+        for name, function in module.functions.items()
+    }
+    return tvm.IRModule(functions)
+
+
+def _symbol(function: RelaxFunction) -> str:
+    return str(function.attrs["global_symbol"]) if "global_symbol" in function.attrs else ""
 
 
 def retyped(expr: Expr, type_: Type) -> Expr:

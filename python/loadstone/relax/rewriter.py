@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loadstone.relax.compat import abandoning, bindings, op_name, relax, result
+from loadstone.relax.compat import abandoning, bindings, op_name, relax, result, with_main
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, RelaxFunction, Var
@@ -64,7 +64,7 @@ class Rewriter:
             for key, attribute in self.function.attrs.items()
             if key != "global_symbol"
         }
-        return self.builder.get()["main"].with_attrs(kept)
+        return with_main(self.builder.get())["main"].with_attrs(kept)
 
     def alias(self, variable: Var, value: Expr) -> None:
         """`variable` is another name of `value`."""

@@ -83,7 +83,7 @@ def run_module(module: IRModule, inputs: Sequence[Array]) -> list[Array]:
             )
         _compiled[module] = relax.VirtualMachine(executable, tvm.cpu())
     outputs = _compiled[module]["main"](
-        *(tvm.runtime.tensor(np.ascontiguousarray(array)) for array in inputs)
+        *(tvm.runtime.tensor(np.require(array, requirements="C")) for array in inputs)
     )
     many = outputs if isinstance(outputs, list | tuple | tvm.ir.Array) else [outputs]
     return [np.array(output.numpy()) for output in many]

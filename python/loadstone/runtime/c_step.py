@@ -17,8 +17,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from loadstone.artifact.format import Artifact, HostStep
@@ -42,11 +41,17 @@ def c_sources(artifact: Artifact) -> dict[str, str]:
     return {symbol: source for symbol, _, source in (text.partition("\n") for text in texts)}
 
 
-def prepare(artifact: Artifact) -> None:
-    """Compiles what the artifact's steps call. Raises ArtifactError without a compiler, or with the
-    compiler's first complaint."""
-    if sources := c_sources(artifact):
-        _library(tuple(sources.items()), artifact.name)
+def prepare(*artifacts: Artifact) -> None:
+    """Compiles what the artifacts' steps call, those together that this process does not have yet.
+    Raises ArtifactError without a compiler, or with the compiler's first complaint."""
+    sources = {
+        symbol: source
+        for artifact in artifacts
+        for symbol, source in c_sources(artifact).items()
+        if (symbol, f"{symbol}\n{source}") not in _FUNCTIONS
+    }
+    if sources:
+        _library(sources, artifacts[0].name)
 
 
 def run_c_step(operands: Sequence[Array], attributes: str) -> None:
@@ -87,12 +92,11 @@ def built_library(
         return ctypes.CDLL(library)
 
 
-@lru_cache(maxsize=64)
-def _library(sources: tuple[tuple[str, str], ...], name: str) -> None:
+def _library(sources: Mapping[str, str], name: str) -> None:
     """Fills _FUNCTIONS; the library stays in the process, its file does not."""
     with tempfile.TemporaryDirectory(prefix="loadstone-") as folder:
         files = []
-        for k, (_, source) in enumerate(sources):
+        for k, source in enumerate(sources.values()):
             files.append(str(Path(folder, f"{k}.c")))
             Path(files[-1]).write_text(source)
         count = len(sources)
@@ -101,7 +105,7 @@ def _library(sources: tuple[tuple[str, str], ...], name: str) -> None:
             (),
             lambda why: ArtifactError(f"model {name!r}: {count} of its steps are C: {why}"),
         )
-    for symbol, source in sources:
+    for symbol, source in sources.items():
         try:
             function = getattr(loaded, symbol)
         except AttributeError:

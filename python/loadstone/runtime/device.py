@@ -20,7 +20,9 @@ Needs NumPy and cffi, not TVM.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -31,7 +33,7 @@ from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.files import is_file, read_whole
 from loadstone.printable import one_line
 from loadstone.runtime.handle import Handle
-from loadstone.runtime.native import CData, ffi, lib, raise_for
+from loadstone.runtime.native import CData, ffi, lib, owned, raise_for
 from loadstone.runtime.session import (
     Counters,
     External,
@@ -137,7 +139,7 @@ def _open_null(opened: OpenedDevice) -> tuple[CData, CData]:
     null = lib().lds_hal_null_create(opened.device.config_hash, _POOL_BYTES)
     if null == ffi.NULL:
         raise DeviceError("device null: out of memory")
-    return ffi.gc(null, lib().lds_hal_null_destroy), lib().lds_hal_null_hal(null)
+    return owned(null, lib().lds_hal_null_destroy), lib().lds_hal_null_hal(null)
 
 
 def _open_simd(opened: OpenedDevice) -> tuple[CData, CData]:
@@ -164,7 +166,7 @@ def _simd_at(path: str) -> tuple[CData, CData]:
         raise DeviceError(
             f"no simulator answers at {path!r}: start `loadstone simd {path or 'SOCKET'}`"
         )
-    return ffi.gc(simd[0], lib().lds_hal_simd_close), lib().lds_hal_simd_hal(simd[0])
+    return owned(simd[0], lib().lds_hal_simd_close), lib().lds_hal_simd_hal(simd[0])
 
 
 def _open_uio(opened: OpenedDevice) -> tuple[CData, CData]:
@@ -207,10 +209,14 @@ def _open_devmem(opened: OpenedDevice) -> tuple[CData, CData]:
     return _linux(board, status)
 
 
+def _message(board: CData) -> str:
+    return str(ffi.string(board.message).decode())
+
+
 def _linux(board: CData, status: int) -> tuple[CData, CData]:
     if status:
-        raise DeviceError(ffi.string(board.message).decode())
-    return ffi.gc(board, lib().lds_linux_close), ffi.addressof(board, "hal")
+        raise DeviceError(_message(board))
+    return owned(board, lib().lds_linux_close), ffi.addressof(board, "hal")
 
 
 #: Kind -> what makes (owner of the memory, lds_hal).
@@ -243,6 +249,7 @@ class OpenedDevice:
         self.sim: CData = None  # lds_hal_sim *, for tests that order faults
         self._device = device
         self._handle: Handle | None = None
+        self._process: int | None = None  # that opened it
         self._further: dict[str, tuple[CData, CData]] = {}
         self._sessions: list[Session] = []
 
@@ -287,8 +294,10 @@ class OpenedDevice:
             self._sessions.remove(session)
 
     def handle(self, artifact: Artifact | None = None) -> Handle:
-        """The open device as C knows it, opened on demand. artifact: the first model."""
+        """The open device as C knows it, opened on demand. artifact: the first model. Raises
+        DeviceError, also where another process has opened it, of which this one is a copy."""
         if self._handle is None:
+            self._process = os.getpid()
             # a device without programs needs no simulator: nothing is ever sent to it
             alone = artifact is None or not artifact.other_programs
             idle = self.kind == "sim" and self.device is NO_DEVICE and alone
@@ -301,7 +310,13 @@ class OpenedDevice:
                 lib().lds_device_open(device, hal, registers, self.device.config_hash), "open"
             )
             sim = owner if kind == "sim" else None
-            self._handle = Handle(device, owner, sim, self.timing, self._connect)
+            message = partial(_message, owner) if kind in ("uio", "devmem") else str
+            self._handle = Handle(device, owner, sim, self.timing, self._connect, message)
+        if self._process not in (None, os.getpid()):
+            raise DeviceError(
+                f"device {self.kind!r} was opened by process {self._process}, of which this one is "
+                "a fork: open it here"
+            )
         return self._handle
 
     def _connect(self, name: str) -> tuple[CData, CData] | None:

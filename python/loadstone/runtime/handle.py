@@ -21,10 +21,11 @@ class Handle:
     """An open device as C knows it. device: lds_device *. owner: what must live as long as the
     device's memory is used. sim: lds_hal_sim *, for devices beside a simulated one. timing: whether
     those count cycles. connect: (owner, lds_hal) of another device of the same board by its name,
-    None where there is none."""
+    None where there is none. message: what a board has to say of memory that it could not give."""
 
     device: CData
     owner: object
     sim: CData | None = None
     timing: bool = True
     connect: Callable[[str], tuple[CData, CData] | None] = lambda _name: None
+    message: Callable[[], str] = str

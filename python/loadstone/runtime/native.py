@@ -9,7 +9,8 @@ Next: device.py (runtime and drivers), simulator/sim.py (simulator).
 
 from __future__ import annotations
 
-from functools import lru_cache
+import os
+from functools import lru_cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,7 +18,7 @@ from typing import Any, TypeAlias
 from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError
 from loadstone.runtime import parsed_api
 
-__all__ = ["CData", "ffi", "lib", "library_file", "raise_for"]
+__all__ = ["CData", "ffi", "lib", "library_file", "owned", "raise_for"]
 
 _HEADER, _PARSED, _LIBRARY = (
     resources.files("loadstone").joinpath(name)
@@ -50,6 +51,17 @@ ffi: parsed_api.FFI = parsed_types()
 def lib() -> CData:
     """The library, opened once. Raises DeviceError when it was not built."""
     return ffi.dlopen(str(library_file()))
+
+
+def owned(pointer: CData, end: CData) -> CData:
+    """A C object that `end` ends when nobody has it any more; a copy of it behind fork() is left
+    alone, as its threads and its device are not that process's."""
+    return ffi.gc(pointer, partial(_end, end, os.getpid()))
+
+
+def _end(end: CData, process: int, pointer: CData) -> None:
+    if os.getpid() == process:
+        end(pointer)
 
 
 def library_file() -> Path:

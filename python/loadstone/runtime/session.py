@@ -10,8 +10,11 @@ Arrays of a session are views of the device's memory and keep it alive; closed, 
 
 from __future__ import annotations
 
+import os
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 from functools import partial
 from types import TracebackType
@@ -87,9 +90,10 @@ class Session:
     """A model on a device. A context manager; close it before the device (OpenedDevice.close does
     both).
 
-    A session belongs to one thread at a time. Sessions of one device may run in several threads:
-    what would run beside another is refused with DeviceError. Load and close models of a device
-    while no other thread runs one of it.
+    A session belongs to one thread at a time, and to the process that opened it: what another
+    thread calls meanwhile, and what a fork calls, is refused with DeviceError (but for `cancel`).
+    Sessions of one device may run in several threads: what would run beside another is refused
+    likewise. Load and close models of a device while no other thread runs one of it.
     """
 
     def __init__(
@@ -108,6 +112,8 @@ class Session:
         self._error: BaseException | None = None
         self._cancelled = False
         self._started = False
+        self._thread = threading.RLock()  # whose thread is in a call
+        self._process = os.getpid()
         self.totals = Totals()
         self._calls = CallTimes()
         if not hang_seconds > 0:
@@ -145,6 +151,8 @@ class Session:
         )
         if fault.layer != ffi.NULL:  # an instruction was refused
             self._raise(status, fault)
+        if status == lib().LDS_ERR_MEMORY and opened.message():
+            raise DeviceError(f"model {artifact.name!r}: {opened.message()}")
         if status == lib().LDS_ERR_CONFIG and self.accelerators is not None:
             self.accelerators.find_stranger()
         raise_for(status, artifact.name)
@@ -172,10 +180,21 @@ class Session:
         Raises DeviceError for arrays that do not fit, naming name, shape and type wanted,
             ModelError for NaN.
         """
-        self._open()
-        arrays = self._checked(inputs)
-        if not allow_nan:
-            check_numbers(arrays, self._tensors(self.artifact.inputs))
+        with self._alone():
+            if self._started:
+                raise DeviceError(
+                    f"model {self.artifact.name!r}: a run was started and not waited for"
+                )
+            arrays = self._checked(inputs)
+            if not allow_nan:
+                check_numbers(arrays, self._tensors(self.artifact.inputs))
+            return self._run(arrays, progress)
+
+    def _run(
+        self,
+        arrays: Sequence[Array],
+        progress: Callable[[int], None] | None,
+    ) -> list[Array]:
         count = len(arrays[0]) if arrays else 1
         outputs = [
             np.empty((count, *_sample_shape(t, self.artifact.samples)), t.dtype.numpy)
@@ -198,20 +217,22 @@ class Session:
     def execute(self) -> None:
         """One run on what stands in `inputs`; the result stands in `outputs`. Raises DeviceError.
         Ctrl-C stops the device."""
-        self._go_on()
-        try:
-            self.start()
-            while not self.wait(_LOOK_SECONDS):
-                self._go_on()
-        except BaseException:
-            lib().lds_session_stop(self._session)  # of a run that failed nothing is left to stop
-            self._started = False
-            raise
+        with self._alone():
+            self._go_on()
+            try:
+                self.start()
+                while not self.wait(_LOOK_SECONDS):
+                    self._go_on()
+            except BaseException:
+                lib().lds_session_stop(self._session)  # where a run failed nothing is left to stop
+                self._started = False
+                raise
 
     def reset(self) -> None:
         """Makes the model's states what they were when the session opened. Raises DeviceError while
         it runs."""
-        raise_for(lib().lds_session_reset(self._open()), self.artifact.name)
+        with self._alone():
+            raise_for(lib().lds_session_reset(self._session), self.artifact.name)
 
     def cancel(self) -> None:
         """From another thread: run() and execute(), now and later, end within a tenth of a second
@@ -221,19 +242,21 @@ class Session:
     def start(self) -> None:
         """Begins a run without waiting for the device. Raises DeviceError when it runs another
         session: it runs one at a time."""
-        self._finish(self._not_beside_another(lib().lds_session_start(self._open())))
-        self._started = True
+        with self._alone():
+            self._finish(self._not_beside_another(lib().lds_session_start(self._session)))
+            self._started = True
 
     def wait(self, seconds: float = float("inf")) -> bool:
         """Whether the run is done; False when the time has passed before."""
         if not seconds >= 0:
             raise DeviceError(f"{seconds} seconds are no time to wait")
-        status = lib().lds_session_wait(self._open(), _nanoseconds(seconds))
-        if status != lib().LDS_BUSY:
-            self._started = False
-            self._finish(status)
-            self.totals += Totals(1, self.counters)
-        return bool(status != lib().LDS_BUSY)
+        with self._alone():
+            status = lib().lds_session_wait(self._session, _nanoseconds(seconds))
+            if status != lib().LDS_BUSY:
+                self._started = False
+                self._finish(status)
+                self.totals += Totals(1, self.counters)
+            return bool(status != lib().LDS_BUSY)
 
     @property
     def counters(self) -> Counters:
@@ -245,9 +268,10 @@ class Session:
     def close(self) -> None:
         """Stops the device if it runs, and frees its memory. The views of inputs and outputs must
         not be used any more."""
-        if self._session != ffi.NULL:
-            self.inputs = self.outputs = ()
-            lib().lds_session_close(self._session)
+        if self._session != ffi.NULL and self._process == os.getpid():
+            with self._alone():
+                self.inputs = self.outputs = ()
+                lib().lds_session_close(self._session)
         self._session = ffi.NULL
         self._callback = self._keep = self._long_steps = None
 
@@ -270,7 +294,26 @@ class Session:
     def _open(self) -> CData:
         if self._session == ffi.NULL:
             raise DeviceError(f"the session of model {self.artifact.name!r} is closed")
+        if self._process != os.getpid():
+            raise DeviceError(
+                f"the session of model {self.artifact.name!r} was opened by process "
+                f"{self._process}, of which this one is a fork: open the device here"
+            )
         return self._session
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """For the length of a call this thread has the session. Raises DeviceError."""
+        self._open()
+        if not self._thread.acquire(blocking=False):
+            raise DeviceError(
+                f"the session of model {self.artifact.name!r} is in a call of another thread: "
+                "wait for it, or load the model once for each thread"
+            )
+        try:
+            yield
+        finally:
+            self._thread.release()
 
     def _not_beside_another(self, status: int) -> int:
         """The status of a start. Raises DeviceError when it was refused for another session's

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from loadstone.backend.device import Device
 from loadstone.errors import DeviceError
-from loadstone.runtime.native import CData, ffi, lib
+from loadstone.runtime.native import CData, ffi, lib, owned
 
 __all__ = ["open_simulated", "open_simulated_beside"]
 
@@ -36,7 +36,7 @@ def _described(device: Device) -> tuple[CData, int, int]:
 def _timed(sim: CData, device: Device, timing: bool) -> CData:
     if sim == ffi.NULL:
         raise DeviceError(f"device {device.name} cannot be simulated: out of memory")
-    owned = ffi.gc(sim, lib().lds_hal_sim_destroy)
+    simulated = owned(sim, lib().lds_hal_sim_destroy)
     core = lib().lds_simdev_sim(lib().lds_hal_sim_device(sim))
     for name, constant in device.timing.items():
         if lib().lds_sim_set_timing(core, name.encode(), constant.value):
@@ -44,4 +44,4 @@ def _timed(sim: CData, device: Device, timing: bool) -> CData:
                 f"device {device.name}: {ffi.string(lib().lds_sim_message(core)).decode()}"
             )
     lib().lds_sim_set_option(core, lib().LDS_SIM_TIMING, int(timing))
-    return owned
+    return simulated

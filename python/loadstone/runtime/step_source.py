@@ -20,7 +20,7 @@ from loadstone.errors import ArtifactError
 from loadstone.numerics import Array
 from loadstone.runtime.externals import step_operator
 
-__all__ = ["python_steps", "step_source"]
+__all__ = ["content", "python_steps", "step_source"]
 
 
 def python_steps(artifact: Artifact) -> list[HostStep]:
@@ -39,13 +39,13 @@ def step_source(step: HostStep, artifact: Artifact) -> tuple[str, str] | None:
         return symbol, source
     if step.function != EXTERNAL_OPERATOR:
         return None
-    operator = step_operator(step.attributes, [_content(artifact, i) for i in step.inputs])
+    operator = step_operator(step.attributes, [content(artifact, i) for i in step.inputs])
     _check(operator, step, artifact)
     made = c_kernel(operator)
     return None if made is None else (made.symbol, made.source)
 
 
-def _content(artifact: Artifact, index: int) -> Array:
+def content(artifact: Artifact, index: int) -> Array:
     """A constant's; of any other tensor zeros."""
     tensor = artifact.tensors[index]
     data = artifact.regions[tensor.region].data

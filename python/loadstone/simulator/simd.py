@@ -84,6 +84,9 @@ FAULTS = {
     "bus-error": "the bus answers with an error at instruction ARG",
     "bit-flip": "before the job, bit ARG of the memory changes (bit 0 of bus address 0 is "
     "the first)",
+    "done-lingers": "the HLS page says DONE of the job before for ARG more reads",
+    "absent": "from this job on every register reads ARG: nobody is there",
+    "lies": "until the next job the register that says DONE reads ARG",
 }
 
 
@@ -109,7 +112,7 @@ class Fault:
         if fault.job >= 1 << 32:
             raise DeviceError(f"fault {text!r}: job {fault.job} is not below 2^32")
         if fault.kind != "bit-flip" and fault.argument >= 1 << 32:
-            raise DeviceError(f"fault {text!r}: instruction {fault.argument} is not below 2^32")
+            raise DeviceError(f"fault {text!r}: argument {fault.argument} is not below 2^32")
         return fault
 
     def check(self, memory: SharedMemory) -> None:

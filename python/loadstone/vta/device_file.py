@@ -65,6 +65,7 @@ _OURS = {
     "bus_offset",
     "products_per_multiplier",
     "timing",
+    "measured",
 }
 
 
@@ -126,7 +127,7 @@ def _with_board_defaults(data: JsonObject, name: str) -> JsonObject:
     defaults = {
         key: value
         for key, value in board.items()
-        if key in _OURS and key not in ("name", "description")
+        if key in _OURS and key not in ("name", "description", "measured")
     }
     encodable = 1 << max(0, min(integer(data, "LOG_UOP_BUFF_SIZE", name) - 2, 13))
     return {**defaults, "uop_depth": min(_VTA_UOP_DEPTH, encodable), **data}

@@ -86,6 +86,7 @@ class HwConfig:
     bus_offset: int = 0  # bus address = the CPU's physical address + this
     products_per_multiplier: int = 1  # of the hardware: 2 shares one of 25 x 18 bits
     timing: Mapping[str, TimingConstant] = field(default_factory=dict, compare=False)
+    measured: str = field(default="", compare=False)  # on which hardware `timing` was; "": on none
 
     def __post_init__(self) -> None:
         if not self.uop_depth:
@@ -260,6 +261,7 @@ class HwConfig:
             "timing": {
                 name: {"value": c.value, "source": c.source} for name, c in self.timing.items()
             },
+            **({"measured": self.measured} if self.measured else {}),
         }
 
 
@@ -355,4 +357,5 @@ def _from_dict(data: JsonObject, name: str) -> HwConfig:
         bus_offset=integer(data, "bus_offset", name, 0),
         products_per_multiplier=integer(data, "products_per_multiplier", name, 1),
         timing=timing_table(data.get("timing", "vta-rtl"), name),
+        measured=str(data.get("measured", "")),
     )

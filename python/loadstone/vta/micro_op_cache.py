@@ -14,9 +14,10 @@ place.
     instructions   a  b  a  c  b  d ...            nothing resident: one load brings a, b, c, d
                             e  a  f  ...           e is missed: one load brings e, f; a is there
 
-VTA's RTL reads bursts of at least two beats: one of a single beat, with another read behind it,
-overruns the wrapper of its memory (docs/timing.md). So a load for VTA takes neighbours with it
-where a burst would be that short. The other scratchpads have no such loads: their tiles are two
+VTA's simulation reads bursts of at least two beats: one of a single beat, with another read behind
+it, overruns the wrapper of its memory (docs/timing.md). So a load for VTA takes neighbours with it
+where a burst would be that short, by the longest burst and the boundary of the device's table of
+times. The other scratchpads have no such loads: their tiles are two
 beats and more, and stand on a multiple of their size.
 """
 
@@ -34,6 +35,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.instruction_columns import DramRows, InsnForm, InstructionColumns, ScratchRange
 from loadstone.vta.isa.insn import Load
 from loadstone.vta.isa.spec import MICRO_OPS, UOP_BYTES, Memory
+from loadstone.vta.timing_tables import builtin_timing
 
 __all__ = ["MicroOpLists", "with_micro_ops"]
 
@@ -130,6 +132,12 @@ class _Cache:
         self.count: list[int] = lists.sizes().tolist()
         self.place, self.depth = place, config.depth(Memory.UOP)
         self.beat_uops = config.bus_bits // 8 // UOP_BYTES if config.profile == "vta" else 0
+        self.longest = self.unit = 0  # beats of the longest burst; bursts may begin at multiples
+        if self.beat_uops:
+            times = {**builtin_timing("vta-rtl"), **config.timing}  # as the simulator has them
+            self.longest = times["burst_max_beats"].value
+            boundary = min(_BLOCK_BYTES, times["burst_boundary_bytes"].value)
+            self.unit = min(boundary // (config.bus_bits // 8), self.longest)
         self.resident: dict[int, int] = {}  # where each begins, in the order of loading
         self.head = 0
         self.filled: list[int] = []  # the lists of the table, as far as it is filled
@@ -178,17 +186,16 @@ class _Cache:
 
     def _whole_bursts(self, first: int, end: int) -> tuple[int, int]:
         """The micro-ops [first, end) of the table, and neighbours where a burst would be of a
-        single beat: one that ends at a boundary, begins at one, or is all there is."""
+        single beat: one that ends at a boundary, begins at one, or is what longest ones leave."""
         if not self.beat_uops:
             return first, end
         base = self.place.offset_bytes // UOP_BYTES
-        block = _BLOCK_BYTES // UOP_BYTES // self.beat_uops
         first_beat = (base + first) // self.beat_uops
         end_beat = -(-(base + end) // self.beat_uops)
-        if first_beat % block == block - 1:
+        if first_beat % self.unit == self.unit - 1:
             first_beat -= 1
             first = first_beat * self.beat_uops - base
-        if end_beat % block == 1 or end_beat == first_beat + 1:
+        while end_beat % self.unit == 1 or (end_beat - first_beat) % self.longest == 1:
             end_beat += 1
             end = end_beat * self.beat_uops - base
         return first, end

@@ -35,9 +35,10 @@ static int check(int status, const char *what) {
   exit(1);
 }
 
+static lds_linux boards[1 + OTHER_DEVICES];
+
 /* The HAL that DEVICE names; boards stay open until the program ends. */
 static const lds_hal *open_device(const char *device, uint32_t number) {
-  static lds_linux boards[1 + OTHER_DEVICES];
   lds_linux *const board = &boards[number];
   lds_hal_simd *simd;
   unsigned long long address, bytes;
@@ -124,6 +125,7 @@ int main(int argc, char **argv) {
   FILE *in, *out;
   size_t size;
   long runs = 0;
+  int status;
   if (argc != 4 + OTHER_DEVICES) {
     fputs(usage, stderr);
     return 2;
@@ -141,7 +143,10 @@ int main(int argc, char **argv) {
   config.external = model_external;
 #endif
   size = lds_session_size_bytes(&model, &config);
-  check(lds_session_open(&session, &model, &device, &config, malloc(size), size, NULL), lds_model_name(&model));
+  status = lds_session_open(&session, &model, &device, &config, malloc(size), size, NULL);
+  if (status == LDS_ERR_MEMORY && boards[0].message[0] != 0)
+    fprintf(stderr, "model: %s; the model takes %lu\n", boards[0].message, (unsigned long)MODEL_DMA_BYTES);
+  check(status, lds_model_name(&model));
   in = open_file(argv[2], "rb", stdin);
   out = open_file(argv[3], "wb", stdout);
   for (; read_inputs(&model, session, in); ++runs) {

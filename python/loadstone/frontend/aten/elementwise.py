@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on elements: activations and arithmetic.
+"""Activations, and other functions of one tensor's elements.
 
 In:   the arguments of an operator, tensors as Relax expressions.
 Out:  calls of the same shape.
@@ -8,66 +8,148 @@ Next: torch.py emits them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from loadstone.errors import UnsupportedError
 from loadstone.frontend.aten.build import (
-    OPERATORS,
     Build,
     Converter,
+    cast,
     clamped,
     extents,
     importer,
     like,
     stored,
 )
-from loadstone.relax.compat import constant, relax
+from loadstone.frontend.aten.spectral import magnitude
+from loadstone.relax.compat import constant, dtype, relax
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr
 
 __all__: list[str] = []
 
+#: Of integers too, which stay what they are.
+ANY_TYPE = {
+    "relu": relax.op.nn.relu,
+    "neg": relax.op.negative,
+    "square": lambda x: relax.op.multiply(x, x),
+    "sign": relax.op.sign,
+    "bitwise_not": lambda x: (
+        relax.op.logical_not(x) if dtype(x) == "bool" else relax.op.bitwise_not(x)
+    ),
+}
+#: Of real numbers; of integers as float32.
+REAL = {
+    "sigmoid": relax.op.sigmoid,
+    "tanh": relax.op.tanh,
+    "silu": relax.op.nn.silu,
+    "exp": relax.op.exp,
+    "log": relax.op.log,
+    "sqrt": relax.op.sqrt,
+    "rsqrt": relax.op.rsqrt,
+    "erf": relax.op.erf,
+    "sin": relax.op.sin,
+    "cos": relax.op.cos,
+    "tan": relax.op.tan,
+    "asin": relax.op.asin,
+    "acos": relax.op.acos,
+    "atan": relax.op.atan,
+    "sinh": relax.op.sinh,
+    "cosh": relax.op.cosh,
+    "asinh": relax.op.asinh,
+    "acosh": relax.op.acosh,
+    "atanh": relax.op.atanh,
+}
+#: To whole numbers: of integers themselves.
+ROUNDED = {
+    "floor": relax.op.floor,
+    "ceil": relax.op.ceil,
+    "round.default": relax.op.round,
+    "trunc": relax.op.trunc,
+}
 
-def _unary(operator: Callable[[Expr], Expr]) -> Converter:
+
+def _any_type(operator: Callable[[Expr], Expr]) -> Converter:
     return lambda build, x: operator(x)
 
 
-OPERATORS.update(
-    {
-        f"aten.{name}": _unary(operator)
-        for name, operator in {
-            "relu": relax.op.nn.relu,
-            "sigmoid": relax.op.sigmoid,
-            "tanh": relax.op.tanh,
-            "silu": relax.op.nn.silu,
-            "exp": relax.op.exp,
-            "log": relax.op.log,
-            "sqrt": relax.op.sqrt,
-            "rsqrt": relax.op.rsqrt,
-            "abs": relax.op.abs,
-            "neg": relax.op.negative,
-            "erf": relax.op.erf,
-            "floor": relax.op.floor,
-            "ceil": relax.op.ceil,
-            "round.default": relax.op.round,
-            "square": relax.op.square,
-        }.items()
-    }
-)
+def _real(operator: Callable[[Expr], Expr]) -> Converter:
+    return lambda build, x: operator(cast(build, x, build.dtype))
+
+
+def _rounded(operator: Callable[[Expr], Expr]) -> Converter:
+    return lambda build, x: operator(x) if "float" in dtype(x) else x
+
+
+for _table, _form in ((ANY_TYPE, _any_type), (REAL, _real), (ROUNDED, _rounded)):
+    for _name, _operator in _table.items():
+        importer(f"aten.{_name}")(_form(_operator))
+
+
+@importer("aten.abs")
+def _abs(build: Build, x: Expr) -> Expr:
+    """Of a complex tensor, which has an axis more, its magnitude."""
+    return relax.op.abs(x) if extents(x) == build.shape else magnitude(build, x)
+
+
+@importer("aten.logical_not")
+def _logical_not(build: Build, x: Expr) -> Expr:
+    return relax.op.logical_not(cast(build, x, "bool"))
+
+
+@importer("aten.isnan")
+def _isnan(build: Build, x: Expr) -> Expr:
+    return relax.op.not_equal(x, x)
+
+
+@importer("aten.isinf")
+def _isinf(build: Build, x: Expr) -> Expr:
+    return relax.op.equal(build.emit(relax.op.abs(x)), like(x, _infinity(x)))
+
+
+def _infinity(x: Expr) -> float:
+    """Of a type that has it; what no integer of others is."""
+    if "float" not in dtype(x):
+        raise UnsupportedError(f"of {dtype(x)}: leave it out, no integer is infinite")
+    return math.inf
+
+
+@importer("aten.expm1")
+def _expm1(build: Build, x: Expr) -> Expr:
+    """2 * sinh(x / 2) * exp(x / 2), which keeps the digits of small numbers."""
+    half = build.emit(relax.op.multiply(cast(build, x, build.dtype), constant(np.float32(0.5))))
+    sides = build.emit(relax.op.sinh(half)), build.emit(relax.op.exp(half))
+    return relax.op.multiply(build.emit(relax.op.multiply(*sides)), constant(np.float32(2)))
+
+
+@importer("aten.clamp_min.default")
+def _clamp_min(build: Build, x: Expr, min_: float) -> Expr:
+    return clamped(build, cast(build, x, build.dtype), min_, None)
+
+
+@importer("aten.clamp_max.default")
+def _clamp_max(build: Build, x: Expr, max_: float) -> Expr:
+    return clamped(build, cast(build, x, build.dtype), None, max_)
 
 
 @importer("aten.clamp.default")
-def _clamp(build: Build, x: Expr, low: float | None = None, high: float | None = None) -> Expr:
-    return clamped(build, x, low, high)
+def _clamp(build: Build, x: Expr, min_: float | None, max_: float | None) -> Expr:
+    return clamped(build, cast(build, x, build.dtype), min_, max_)
 
 
-OPERATORS["aten.hardtanh"] = lambda build, x, low=-1.0, high=1.0: clamped(build, x, low, high)
-OPERATORS["aten.clamp_min.default"] = lambda build, x, low: clamped(build, x, low, None)
-OPERATORS["aten.clamp_max.default"] = lambda build, x, high: clamped(build, x, None, high)
-OPERATORS["aten.relu6"] = lambda build, x: clamped(build, x, 0.0, 6.0)
+@importer("aten.hardtanh")
+def _hardtanh(build: Build, x: Expr, min_val: float, max_val: float) -> Expr:
+    return clamped(build, x, min_val, max_val)
+
+
+@importer("aten.relu6")
+def _relu6(build: Build, x: Expr) -> Expr:
+    return clamped(build, x, 0.0, 6.0)
 
 
 @importer("aten.hardsigmoid")
@@ -83,19 +165,23 @@ def _hardswish(build: Build, x: Expr) -> Expr:
 
 
 @importer("aten.leaky_relu")
-def _leaky_relu(build: Build, x: Expr, slope: float = 0.01) -> Expr:
-    return relax.op.nn.leakyrelu(x, slope)
+def _leaky_relu(build: Build, x: Expr, negative_slope: float) -> Expr:
+    return relax.op.nn.leakyrelu(x, negative_slope)
 
 
-@importer("aten.prelu")
+@importer("aten.prelu", "aten._prelu_kernel")
 def _prelu(build: Build, x: Expr, weight: Expr) -> Expr:
     """One slope, or one per channel."""
     slopes = stored(weight, "its slopes").reshape(-1)
+    if len(extents(x)) < 2:
+        slopes = np.broadcast_to(slopes, extents(x)[:1] or (1,))
+        below = build.emit(relax.op.multiply(x, like(x, slopes[0])))
+        return relax.op.where(build.emit(relax.op.greater(x, like(x, 0.0))), x, below)
     return relax.op.nn.prelu(x, constant(np.broadcast_to(slopes, extents(x)[1:2])), axis=1)
 
 
 @importer("aten.elu")
-def _elu(build: Build, x: Expr, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Expr:
+def _elu(build: Build, x: Expr, alpha: float, scale: float, input_scale: float) -> Expr:
     """scale * (max(x, 0) + alpha * (exp(min(x, 0) * input_scale) - 1))."""
     below = build.emit(relax.op.minimum(x, like(x, 0.0)))
     power = build.emit(relax.op.exp(build.emit(relax.op.multiply(below, like(x, input_scale)))))
@@ -108,69 +194,44 @@ def _elu(build: Build, x: Expr, alpha: float = 1, scale: float = 1, input_scale:
     return relax.op.add(line, curve)
 
 
-OPERATORS["aten.selu"] = lambda build, x: _elu(build, x, 1.6732632423543772, 1.0507009873554805)
-OPERATORS["aten.celu"] = lambda build, x, alpha=1.0: _elu(build, x, alpha, 1, 1 / alpha)
+@importer("aten.selu")
+def _selu(build: Build, x: Expr) -> Expr:
+    return _elu(build, x, 1.6732632423543772, 1.0507009873554805, 1)
+
+
+@importer("aten.celu")
+def _celu(build: Build, x: Expr, alpha: float) -> Expr:
+    return _elu(build, x, alpha, 1, 1 / alpha)
 
 
 @importer("aten.gelu")
-def _gelu(build: Build, x: Expr, approximate: str = "none") -> Expr:
+def _gelu(build: Build, x: Expr, approximate: str) -> Expr:
+    if approximate not in ("none", "tanh"):
+        raise UnsupportedError(f'its argument "approximate" is {approximate}: none or tanh is done')
     return relax.op.nn.gelu_tanh(x) if approximate == "tanh" else relax.op.nn.gelu(x)
 
 
-@importer("aten.softmax.int", "aten._softmax")
-def _softmax(build: Build, x: Expr, axis: int, kind: object = None) -> Expr:
-    return relax.op.nn.softmax(x, axis=axis)
+@importer("aten.softmax.int", "aten._softmax", only={"half_to_float": False})
+def _softmax(build: Build, x: Expr, dim: int) -> Expr:
+    return relax.op.nn.softmax(x, axis=dim)
 
 
-@importer("aten.log_softmax.int", "aten._log_softmax")
-def _log_softmax(build: Build, x: Expr, axis: int, kind: object = None) -> Expr:
-    return relax.op.nn.log_softmax(x, axis=axis)
-
-
-def _binary(operator: Callable[[Expr, Expr], Expr]) -> Converter:
-    def convert(build: Build, a: Expr, b: Expr, alpha: float = 1) -> Expr:
-        """Operands of two types meet in the result's; alpha weighs the second."""
-        other = like(a, b)
-        first = a if isinstance(a, relax.Expr) else like(b, a)
-        if alpha != 1:
-            other = build.emit(relax.op.multiply(other, like(other, alpha)))
-        return operator(first, other)
-
-    return convert
-
-
-for _name, _operator in {
-    "add": relax.op.add,
-    "sub": relax.op.subtract,
-    "mul": relax.op.multiply,
-    "maximum": relax.op.maximum,
-    "minimum": relax.op.minimum,
-}.items():
-    OPERATORS[f"aten.{_name}"] = _binary(_operator)
-OPERATORS["aten.div.Tensor"] = _binary(relax.op.divide)
-OPERATORS["aten.gt.Scalar"] = _binary(relax.op.greater)
-OPERATORS["aten.where.self"] = lambda build, condition, a, b: relax.op.where(condition, a, b)
-for _overload in ("Tensor", "Scalar"):
-    OPERATORS[f"aten.rsub.{_overload}"] = lambda build, a, b, alpha=1: _binary(relax.op.subtract)(
-        build, like(a, b), a, alpha
-    )
+@importer("aten.log_softmax.int", "aten._log_softmax", only={"half_to_float": False})
+def _log_softmax(build: Build, x: Expr, dim: int) -> Expr:
+    return relax.op.nn.log_softmax(x, axis=dim)
 
 
 @importer("aten.reciprocal")
 def _reciprocal(build: Build, x: Expr) -> Expr:
-    return relax.op.divide(like(x, 1.0), x)
-
-
-@importer("aten.pow.Tensor_Scalar")
-def _pow(build: Build, x: Expr, exponent: float) -> Expr:
-    return relax.op.multiply(x, x) if exponent == 2 else relax.op.power(x, like(x, exponent))
+    return relax.op.divide(constant(np.ones((), build.dtype)), cast(build, x, build.dtype))
 
 
 @importer("aten.softplus")
-def _softplus(build: Build, x: Expr, beta: float = 1, threshold: float = 20) -> Expr:
+def _softplus(build: Build, x: Expr, beta: float, threshold: float) -> Expr:
     return relax.op.nn.softplus(x, beta=float(beta), threshold=float(threshold))
 
 
 @importer("aten.mish")
 def _mish(build: Build, x: Expr) -> Expr:
-    return relax.op.multiply(x, build.emit(relax.op.tanh(build.emit(_softplus(build, x)))))
+    curve = build.emit(_softplus(build, x, 1, 20))
+    return relax.op.multiply(x, build.emit(relax.op.tanh(curve)))

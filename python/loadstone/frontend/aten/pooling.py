@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools and reductions.
+"""Pools.
 
 In:   the arguments of an operator, tensors as Relax expressions.
-Out:  max_pool2d, avg_pool2d, mean ...
+Out:  max_pool2d, avg_pool2d, mean where the window is all.
 Next: torch.py emits them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from loadstone.errors import UnsupportedError
-from loadstone.frontend.aten.build import Build, Numbers, extents, importer, pair
+from loadstone.frontend.aten.build import Build, Numbers, check_batch, extents, importer, pair
 from loadstone.relax.compat import relax
 
 if TYPE_CHECKING:
@@ -22,49 +22,50 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _MaxPool:
-    """What aten.max_pool2d takes after its image. stride: empty for that of the kernel."""
+    """What aten.max_pool2d takes. stride: empty for that of the kernel."""
 
-    kernel: Numbers
-    stride: Numbers = ()
-    padding: Numbers = 0
-    dilation: Numbers = 1
-    ceil_mode: bool = False
+    x: Expr
+    kernel_size: Numbers
+    stride: Numbers
+    padding: Numbers
+    dilation: Numbers
+    ceil_mode: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _AveragePool:
-    """What aten.avg_pool2d takes after its image. divisor: in place of the window's size."""
+    """What aten.avg_pool2d takes, but for divisor_override."""
 
-    kernel: Numbers
-    stride: Numbers = ()
-    padding: Numbers = 0
-    ceil_mode: bool = False
-    count_include_pad: bool = True
-    divisor: int | None = None
+    x: Expr
+    kernel_size: Numbers
+    stride: Numbers
+    padding: Numbers
+    ceil_mode: bool
+    count_include_pad: bool
 
 
-@importer("aten.max_pool2d")
-def _max_pool2d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
-    pool = _MaxPool(*arguments, **named)
+@importer("aten.max_pool2d", gathers=_MaxPool)
+def _max_pool2d(build: Build, pool: _MaxPool) -> Expr:
+    check_batch(pool.x, 4)
     return relax.op.nn.max_pool2d(
-        x,
-        pool_size=pair(pool.kernel),
-        strides=pair(pool.stride or pool.kernel),
+        pool.x,
+        pool_size=pair(pool.kernel_size),
+        strides=pair(pool.stride or pool.kernel_size),
         padding=pair(pool.padding),
         dilation=pair(pool.dilation),
         ceil_mode=pool.ceil_mode,
     )
 
 
-@importer("aten.max_pool1d")
-def _max_pool1d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
-    pool = _MaxPool(*arguments, **named)
+@importer("aten.max_pool1d", gathers=_MaxPool)
+def _max_pool1d(build: Build, pool: _MaxPool) -> Expr:
+    check_batch(pool.x, 3)
     return relax.op.nn.max_pool1d(
-        x,
-        pool_size=_one(pool.kernel),
-        strides=_one(pool.stride or pool.kernel),
+        pool.x,
+        pool_size=_one(pool.kernel_size),
+        strides=_one(pool.stride or pool.kernel_size),
         padding=_one(pool.padding),
         dilation=_one(pool.dilation),
         ceil_mode=pool.ceil_mode,
@@ -76,37 +77,51 @@ def _one(numbers: Numbers) -> int:
     return numbers if isinstance(numbers, int) else int(numbers[0])
 
 
-@importer("aten.max_pool2d_with_indices")
-def _max_pool2d_with_indices(build: Build, *arguments: Any) -> list[Expr | None]:
-    return [_max_pool2d(build, *arguments), None]
+@importer("aten.max_pool2d_with_indices", gathers=_MaxPool)
+def _max_pool2d_with_indices(build: Build, pool: _MaxPool) -> list[Expr | None]:
+    return [_max_pool2d(build, pool), None]
 
 
-@importer("aten.avg_pool2d")
-def _avg_pool2d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
-    pool = _AveragePool(*arguments, **named)
+@importer("aten.avg_pool2d", gathers=_AveragePool)
+def _avg_pool2d(build: Build, pool: _AveragePool) -> Expr:
+    check_batch(pool.x, 4)
     counts_pads = pool.count_include_pad and any(pair(pool.padding))
-    if pool.divisor is not None:
-        raise UnsupportedError(
-            f"it divides by {pool.divisor} (divisor_override): multiply its result instead"
-        )
     if pool.ceil_mode and counts_pads:
         raise UnsupportedError(
             "ceil_mode with padding that is counted: use count_include_pad=False, or pad the "
             "image before"
         )
     return relax.op.nn.avg_pool2d(
-        x,
-        pool_size=pair(pool.kernel),
-        strides=pair(pool.stride or pool.kernel),
+        pool.x,
+        pool_size=pair(pool.kernel_size),
+        strides=pair(pool.stride or pool.kernel_size),
         padding=pair(pool.padding),
         ceil_mode=pool.ceil_mode,
         count_include_pad=counts_pads,
     )
 
 
-@importer("aten.adaptive_avg_pool2d", "aten._adaptive_avg_pool2d")
-def _adaptive_avg_pool2d(build: Build, x: Expr, size: int | Sequence[int]) -> Expr:
+@importer("aten.avg_pool1d", gathers=_AveragePool)
+def _avg_pool1d(build: Build, pool: _AveragePool) -> Expr:
+    """That of an image of one row."""
+    check_batch(pool.x, 3)
+    batch, channels, width = extents(pool.x)
+    row = build.emit(relax.op.reshape(pool.x, (batch, channels, 1, width)))
+    kernel, stride = _one(pool.kernel_size), _one(pool.stride or pool.kernel_size)
+    image = replace(
+        pool,
+        x=row,
+        kernel_size=(1, kernel),
+        stride=(1, stride),
+        padding=(0, _one(pool.padding)),
+    )
+    return relax.op.reshape(build.emit(_avg_pool2d(build, image)), build.shape)
+
+
+@importer("aten.adaptive_avg_pool2d", "aten._adaptive_avg_pool2d", free=("output_size",))
+def _adaptive_avg_pool2d(build: Build, x: Expr) -> Expr:
     """A mean for one value per channel; a pool where its windows are all alike."""
+    check_batch(x, 4)
     if build.shape[2:] == (1, 1):
         return relax.op.mean(x, axis=[2, 3], keepdims=True)
     window = _even_window(x, build.shape[2:])
@@ -117,9 +132,10 @@ def _adaptive_avg_pool2d(build: Build, x: Expr, size: int | Sequence[int]) -> Ex
     )
 
 
-@importer("aten.adaptive_avg_pool1d")
-def _adaptive_avg_pool1d(build: Build, x: Expr, size: int | Sequence[int]) -> Expr:
+@importer("aten.adaptive_avg_pool1d", free=("output_size",))
+def _adaptive_avg_pool1d(build: Build, x: Expr) -> Expr:
     """That of an image of one row, or a mean."""
+    check_batch(x, 3)
     if build.shape[2:] == (1,):
         return relax.op.mean(x, axis=[2], keepdims=True)
     row = build.emit(relax.op.reshape(x, (*extents(x)[:2], 1, extents(x)[2])))
@@ -133,8 +149,9 @@ def _adaptive_avg_pool1d(build: Build, x: Expr, size: int | Sequence[int]) -> Ex
 
 
 @importer("aten.adaptive_max_pool2d")
-def _adaptive_max_pool2d(build: Build, x: Expr, size: int | Sequence[int]) -> list[Expr | None]:
-    rows, columns = pair(size)
+def _adaptive_max_pool2d(build: Build, x: Expr, output_size: Sequence[int]) -> list[Expr | None]:
+    check_batch(x, 4)
+    rows, columns = pair(output_size)
     window = _even_window(x, (rows, columns))
     if not window:
         raise UnsupportedError(
@@ -148,41 +165,3 @@ def _even_window(x: Expr, sizes: Sequence[int]) -> tuple[int, ...]:
     """The window of an adaptive pool whose output divides its input; empty for others."""
     ratios = [divmod(extent, size) for extent, size in zip(extents(x)[2:], sizes, strict=True)]
     return () if any(rest for _, rest in ratios) else tuple(whole for whole, _ in ratios)
-
-
-@importer("aten.mean")
-def _mean(
-    build: Build,
-    x: Expr,
-    axes: int | Sequence[int] | None = None,
-    keepdim: bool = False,
-    dtype: object = None,
-) -> Expr:
-    return relax.op.mean(x, axis=_axes(x, axes), keepdims=keepdim)
-
-
-@importer("aten.sum")
-def _sum(
-    build: Build,
-    x: Expr,
-    axes: int | Sequence[int] | None = None,
-    keepdim: bool = False,
-    dtype: object = None,
-) -> Expr:
-    return relax.op.sum(x, axis=_axes(x, axes), keepdims=keepdim)
-
-
-@importer("aten.amax")
-def _amax(build: Build, x: Expr, axes: int | Sequence[int] = (), keepdim: bool = False) -> Expr:
-    return relax.op.max(x, axis=_axes(x, axes), keepdims=keepdim)
-
-
-@importer("aten.argmax")
-def _argmax(build: Build, x: Expr, axis: int | None = None, keepdim: bool = False) -> Expr:
-    return relax.op.argmax(x, axis=axis, keepdims=keepdim)
-
-
-def _axes(x: Expr, axes: int | Sequence[int] | None) -> list[int] | None:
-    """None and an empty list are all axes."""
-    items = [axes] if isinstance(axes, int) else list(axes or ())
-    return sorted(axis % len(extents(x)) for axis in items) or None

@@ -9,7 +9,7 @@ Next: torch.py emits them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,14 +28,15 @@ QUANTIZED = {"int8": (-128, 127), "uint8": (0, 255)}
 
 @dataclass(frozen=True, eq=False)
 class _PerTensor:
-    """What follows the tensor. low, high, kind: limits and type of the integers. out_dtype: of a
-    dequantize alone."""
+    """A tensor, its scale, and limits and type of the integers. out_dtype: of a dequantize
+    alone."""
 
+    x: Expr
     scale: Expr
     zero_point: Expr
-    low: Expr
-    high: Expr
-    kind: object
+    quant_min: Expr
+    quant_max: Expr
+    dtype: object
     out_dtype: object = None
 
 
@@ -43,22 +44,22 @@ class _PerTensor:
 class _PerChannel:
     """The same, with one scale and zero point for each index of an axis."""
 
+    x: Expr
     scales: Expr
     zero_points: Expr
     axis: int
-    low: Expr
-    high: Expr
-    kind: object
+    quant_min: Expr
+    quant_max: Expr
+    dtype: object
     out_dtype: object = None
 
 
-@importer("quantized_decomposed.quantize_per_tensor")
-def _quantize(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
+@importer("quantized_decomposed.quantize_per_tensor", gathers=_PerTensor)
+def _quantize(build: Build, grid: _PerTensor) -> Expr:
     """round_half_to_even(x * float32(1 / scale)) + zero_point, clamped."""
-    grid = _PerTensor(*arguments, **named)
-    target = _target(grid.kind)
+    x, target = grid.x, _target(grid.dtype)
     step, zero = _number(grid.scale), _number(grid.zero_point)
-    limits = [int(_number(grid.low)), int(_number(grid.high))]
+    limits = [int(_number(grid.quant_min)), int(_number(grid.quant_max))]
     if limits != list(
         QUANTIZED[target]
     ):  # fewer integers than the type has: real numbers are clamped first
@@ -68,9 +69,9 @@ def _quantize(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
     )
 
 
-@importer("quantized_decomposed.dequantize_per_tensor")
-def _dequantize(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
-    grid = _PerTensor(*arguments, **named)
+@importer("quantized_decomposed.dequantize_per_tensor", gathers=_PerTensor)
+def _dequantize(build: Build, grid: _PerTensor) -> Expr:
+    x = grid.x
     _check_real(grid.out_dtype)
     step, zero = np.float32(_number(grid.scale)), np.int32(_number(grid.zero_point))
     if build.shape == () and is_constant(x):  # Relax's dequantize would make an array of it
@@ -78,9 +79,8 @@ def _dequantize(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
     return relax.op.dequantize(x, constant(step), constant(zero), axis=0)
 
 
-@importer("quantized_decomposed.dequantize_per_channel")
-def _dequantize_per_channel(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
-    grid = _PerChannel(*arguments, **named)
+@importer("quantized_decomposed.dequantize_per_channel", gathers=_PerChannel)
+def _dequantize_per_channel(build: Build, grid: _PerChannel) -> Expr:
     _check_real(grid.out_dtype)
     steps = stored(grid.scales, "its scales").astype(np.float32)
     zeros = (
@@ -88,7 +88,7 @@ def _dequantize_per_channel(build: Build, x: Expr, *arguments: Any, **named: Any
         if grid.zero_points is None
         else stored(grid.zero_points, "its zero points").astype(np.int32)
     )
-    return relax.op.dequantize(x, constant(steps), constant(zeros), axis=grid.axis)
+    return relax.op.dequantize(grid.x, constant(steps), constant(zeros), axis=grid.axis)
 
 
 def _target(kind: object) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from loadstone.errors import UnsupportedError
-from loadstone.frontend.aten.build import OPERATORS, Build, extents, stored
+from loadstone.frontend.aten.build import Build, extents, importer, stored
 from loadstone.frontend.recurrent import GATES, Gates, States, gates_of, unrolled
 from loadstone.relax.compat import is_constant, relax, value
 
@@ -26,31 +26,24 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@dataclass(frozen=True)
-class _Options:
-    """What stands behind the weights in ATen's arguments."""
+@dataclass(frozen=True, eq=False)
+class _Recurrent:
+    """What aten.lstm and its kin take. hx: states, one or two."""
 
+    x: Expr
+    hx: Expr | Sequence[Expr]
+    params: Sequence[Expr]
     has_biases: bool
     num_layers: int
-    dropout: float
-    train: bool
     bidirectional: bool
     batch_first: bool
 
 
-def _convert(
-    kind: str,
-    activation: str,
-    build: Build,
-    x: Expr,
-    states: Expr | Sequence[Expr],
-    weights: Sequence[Expr],
-    *options: bool | float,
-    **named: bool | float,
-) -> list[Expr]:
+def _convert(kind: str, activation: str, build: Build, said: _Recurrent) -> list[Expr]:
     """(T, B, directions * H), and (layers * directions, B, H) for each state."""
-    chosen = _Options(*options, **named)  # type: ignore[arg-type]
-    return _Stack(build, kind, activation, weights, chosen).outputs(x, states)
+    if len(extents(said.x)) != 3:
+        raise UnsupportedError("its input has no batch: give it one (x[:, None])")
+    return _Stack(build, kind, activation, said.params, said).outputs(said.x, said.hx)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +52,7 @@ class _Stack:
     kind: str
     activation: str
     weights: Sequence[Expr]
-    options: _Options
+    options: _Recurrent
 
     def outputs(self, x: Expr, states: Expr | Sequence[Expr]) -> list[Expr]:
         emit, options = self.build.emit, self.options
@@ -114,7 +107,13 @@ class _Stack:
         return parts[0] if len(parts) == 1 else self.build.emit(relax.op.concat(parts, axis=axis))
 
 
-OPERATORS["aten.lstm.input"] = partial(_convert, "lstm", "tanh")
-OPERATORS["aten.gru.input"] = partial(_convert, "gru", "tanh")
-OPERATORS["aten.rnn_tanh.input"] = partial(_convert, "rnn", "tanh")
-OPERATORS["aten.rnn_relu.input"] = partial(_convert, "rnn", "relu")
+#: dropout lies between layers, in training alone.
+for _name, _kind, _activation in (
+    ("lstm", "lstm", "tanh"),
+    ("gru", "gru", "tanh"),
+    ("rnn_tanh", "rnn", "tanh"),
+    ("rnn_relu", "rnn", "relu"),
+):
+    importer(f"aten.{_name}.input", gathers=_Recurrent, free=("dropout",), only={"train": False})(
+        partial(_convert, _kind, _activation)
+    )

@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators with weights: convolutions, dense layers, normalizations.
+"""Operators with weights: convolutions, dense layers, products.
 
 In:   the arguments of an operator, tensors as Relax expressions.
-Out:  conv2d, matmul, batch_norm and what they need beside.
+Out:  conv2d, matmul and what they need beside.
 Next: torch.py emits them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from loadstone.errors import UnsupportedError
-from loadstone.frontend.aten.build import Build, Numbers, extents, importer, pair, stored
-from loadstone.relax.compat import constant, relax
+from loadstone.frontend.aten.build import Build, Numbers, check_batch, extents, importer, like, pair
+from loadstone.relax.compat import relax
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr
@@ -26,39 +23,36 @@ __all__: list[str] = []
 
 @dataclass(frozen=True, eq=False)
 class _Convolution:
-    """What aten.conv1d and aten.conv2d take after their image. padding: a text in the overload of
-    that name; top, left, bottom, right for _convolved."""
+    """What aten.conv1d and aten.conv2d take. padding: a text in the overload of that name."""
 
+    x: Expr
     weight: Expr
-    bias: Expr = None
-    stride: Numbers = 1
-    padding: Numbers | str = 0
-    dilation: Numbers = 1
-    groups: int = 1
-
-    def sides(self) -> tuple[int, int]:
-        """Rows above and columns before, where the padding is given in numbers."""
-        assert not isinstance(self.padding, str)
-        return pair(self.padding)
+    bias: Expr
+    stride: Numbers
+    padding: Numbers | str
+    dilation: Numbers
+    groups: int
 
 
 @dataclass(frozen=True, eq=False)
 class _TransposedConvolution:
-    """What aten.conv_transpose2d takes after its image."""
+    """What aten.conv_transpose1d and aten.conv_transpose2d take."""
 
+    x: Expr
     weight: Expr
-    bias: Expr = None
-    stride: Numbers = 1
-    padding: Numbers = 0
-    output_padding: Numbers = 0
-    groups: int = 1
-    dilation: Numbers = 1
+    bias: Expr
+    stride: Numbers
+    padding: Numbers
+    output_padding: Numbers
+    groups: int
+    dilation: Numbers
 
 
 @dataclass(frozen=True, eq=False)
 class _AnyConvolution:
-    """What aten.convolution takes after its image."""
+    """What aten.convolution takes."""
 
+    x: Expr
     weight: Expr
     bias: Expr
     stride: Numbers
@@ -69,59 +63,58 @@ class _AnyConvolution:
     groups: int
 
 
-@importer("aten.conv2d.default")
-def _conv2d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
-    convolution = _Convolution(*arguments, **named)
-    top, left = convolution.sides()
-    return _convolved(build, x, replace(convolution, padding=(top, left, top, left)))
-
-
-@importer("aten.conv2d.padding")
-def _conv2d_padding(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
-    """`same`: the odd one is padded after."""
-    convolution = _Convolution(*arguments, **named)
-    sizes = extents(convolution.weight)[2:]
-    totals = [
-        step * (taps - 1) * (convolution.padding == "same")
-        for step, taps in zip(pair(convolution.dilation), sizes, strict=True)
-    ]
-    befores, afters = [total // 2 for total in totals], [total - total // 2 for total in totals]
-    return _convolved(build, x, replace(convolution, padding=(*befores, *afters)))
-
-
-@importer("aten.conv1d.default")
-def _conv1d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
-    """As it is: ranks.py makes a convolution of images of it."""
-    convolution = _Convolution(*arguments, **named)
-    side = convolution.sides()[1]
-    out = relax.op.nn.conv1d(
-        x,
-        convolution.weight,
-        strides=pair(convolution.stride)[1],
-        padding=(side, side),
-        dilation=pair(convolution.dilation)[1],
-        groups=convolution.groups,
-    )
-    return _biased(build, out, convolution.bias)
-
-
-def _convolved(build: Build, x: Expr, convolution: _Convolution) -> Expr:
+@importer("aten.conv2d", gathers=_Convolution)
+def _conv2d(build: Build, convolution: _Convolution) -> Expr:
+    check_batch(convolution.x, 4)
+    befores, afters = _sides(convolution, 2)
     out = relax.op.nn.conv2d(
-        x,
+        convolution.x,
         convolution.weight,
         strides=pair(convolution.stride),
-        padding=convolution.padding,
+        padding=(*befores, *afters),
         dilation=pair(convolution.dilation),
         groups=convolution.groups,
     )
     return _biased(build, out, convolution.bias)
 
 
-@importer("aten.conv_transpose2d.input")
-def _conv_transpose2d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
-    convolution = _TransposedConvolution(*arguments, **named)
+@importer("aten.conv1d", gathers=_Convolution)
+def _conv1d(build: Build, convolution: _Convolution) -> Expr:
+    """As it is: ranks.py makes a convolution of images of it."""
+    check_batch(convolution.x, 3)
+    (before,), (after,) = _sides(convolution, 1)
+    out = relax.op.nn.conv1d(
+        convolution.x,
+        convolution.weight,
+        strides=pair(convolution.stride)[1],
+        padding=(before, after),
+        dilation=pair(convolution.dilation)[1],
+        groups=convolution.groups,
+    )
+    return _biased(build, out, convolution.bias)
+
+
+def _sides(convolution: _Convolution, rank: int) -> tuple[list[int], list[int]]:
+    """Rows and columns that are padded before and after. `same`: the odd one after."""
+    if not isinstance(convolution.padding, str):
+        sides = list(pair(convolution.padding))[-rank:]
+        return sides, sides
+    if convolution.padding not in ("same", "valid"):
+        raise UnsupportedError(
+            f'its argument "padding" is {convolution.padding}: same, valid and numbers are done'
+        )
+    steps = pair(convolution.dilation)[-rank:]
+    taps = extents(convolution.weight)[2:]
+    is_same = convolution.padding == "same"
+    totals = [step * (tap - 1) * is_same for step, tap in zip(steps, taps, strict=True)]
+    return [total // 2 for total in totals], [total - total // 2 for total in totals]
+
+
+@importer("aten.conv_transpose2d", gathers=_TransposedConvolution)
+def _conv_transpose2d(build: Build, convolution: _TransposedConvolution) -> Expr:
+    check_batch(convolution.x, 4)
     out = relax.op.nn.conv2d_transpose(
-        x,
+        convolution.x,
         convolution.weight,
         strides=pair(convolution.stride),
         padding=pair(convolution.padding),
@@ -132,12 +125,12 @@ def _conv_transpose2d(build: Build, x: Expr, *arguments: Any, **named: Any) -> E
     return _biased(build, out, convolution.bias)
 
 
-@importer("aten.conv_transpose1d")
-def _conv_transpose1d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
+@importer("aten.conv_transpose1d", gathers=_TransposedConvolution)
+def _conv_transpose1d(build: Build, convolution: _TransposedConvolution) -> Expr:
     """As it is: ranks.py makes a convolution of images of it."""
-    convolution = _TransposedConvolution(*arguments, **named)
+    check_batch(convolution.x, 3)
     out = relax.op.nn.conv1d_transpose(
-        x,
+        convolution.x,
         convolution.weight,
         strides=pair(convolution.stride)[:1],
         padding=pair(convolution.padding)[:1],
@@ -148,12 +141,11 @@ def _conv_transpose1d(build: Build, x: Expr, *arguments: Any, **named: Any) -> E
     return _biased(build, out, convolution.bias)
 
 
-@importer("aten.convolution")
-def _convolution(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
+@importer("aten.convolution", gathers=_AnyConvolution)
+def _convolution(build: Build, a: _AnyConvolution) -> Expr:
     """What core ATen has for all of them."""
-    a = _AnyConvolution(*arguments, **named)
-    rank = len(extents(x)) - 2
-    begin = (a.weight, a.bias, a.stride, a.padding)
+    rank = len(extents(a.x)) - 2
+    begin = (a.x, a.weight, a.bias, a.stride, a.padding)
     if rank > 2:
         raise UnsupportedError(
             f"a {'transposed ' if a.transposed else ''}convolution in {rank} dimensions: only "
@@ -161,8 +153,10 @@ def _convolution(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
         )
     if a.transposed:
         transposed = _conv_transpose2d if rank == 2 else _conv_transpose1d
-        return transposed(build, x, *begin, a.output_padding, a.groups, a.dilation)
-    return (_conv2d if rank == 2 else _conv1d)(build, x, *begin, a.dilation, a.groups)
+        every = _TransposedConvolution(*begin, a.output_padding, a.groups, a.dilation)
+        return transposed(build, every)
+    straight = _conv2d if rank == 2 else _conv1d
+    return straight(build, _Convolution(*begin, a.dilation, a.groups))
 
 
 def _biased(build: Build, out: Expr, bias: Expr) -> Expr:
@@ -175,8 +169,10 @@ def _biased(build: Build, out: Expr, bias: Expr) -> Expr:
 
 
 @importer("aten.linear")
-def _linear(build: Build, x: Expr, weight: Expr, bias: Expr = None) -> Expr:
+def _linear(build: Build, x: Expr, weight: Expr, bias: Expr) -> Expr:
     """x (..., I) times weight (O, I); ranks.py makes a matrix of all rows of it."""
+    if len(extents(weight)) == 1:
+        raise UnsupportedError("its weights are a vector: give them a row (weight[None])")
     _, inputs = extents(weight)
     rows = x if len(extents(x)) > 1 else build.emit(relax.op.reshape(x, (-1, inputs)))
     out = relax.op.matmul(rows, build.emit(relax.op.permute_dims(weight, [1, 0])))
@@ -185,100 +181,48 @@ def _linear(build: Build, x: Expr, weight: Expr, bias: Expr = None) -> Expr:
     return out if len(build.shape) > 1 else relax.op.reshape(build.emit(out), build.shape)
 
 
-@importer("aten.addmm")
-def _addmm(build: Build, bias: Expr, a: Expr, b: Expr, beta: float = 1, alpha: float = 1) -> Expr:
-    if (beta, alpha) != (1, 1):
-        raise UnsupportedError(
-            f"it weighs its terms by {beta} and {alpha}: fold them into the weights"
-        )
-    return relax.op.add(build.emit(relax.op.matmul(a, b)), bias)
+@importer("aten.addmm.default")
+def _addmm(build: Build, x: Expr, mat1: Expr, mat2: Expr, beta: float, alpha: float) -> Expr:
+    return _weighed(build, x, (mat1, mat2), beta, alpha)
 
 
-@importer("aten.matmul", "aten.mm", "aten.bmm")
-def _matmul(build: Build, a: Expr, b: Expr) -> Expr:
-    return relax.op.matmul(a, b)
+@importer("aten.baddbmm.default")
+def _baddbmm(build: Build, x: Expr, batch1: Expr, batch2: Expr, beta: float, alpha: float) -> Expr:
+    return _weighed(build, x, (batch1, batch2), beta, alpha)
 
 
-@dataclass(frozen=True, eq=False)
-class _BatchNorm:
-    """What batch normalization takes after its tensor. momentum: of training alone."""
-
-    weight: Expr
-    bias: Expr
-    mean: Expr
-    variance: Expr
-    momentum: float
-    epsilon: float
+@importer("aten.addmv.default")
+def _addmv(build: Build, x: Expr, mat: Expr, vec: Expr, beta: float, alpha: float) -> Expr:
+    return _weighed(build, x, (mat, vec), beta, alpha)
 
 
-@importer("aten._native_batch_norm_legit_no_training")
-def _batch_norm_no_training(
-    build: Build, x: Expr, *arguments: Any, **named: Any
-) -> list[Expr | None]:
-    return [_normalized(build, x, _BatchNorm(*arguments, **named)), None, None]
+def _weighed(build: Build, x: Expr, sides: tuple[Expr, Expr], beta: float, alpha: float) -> Expr:
+    """beta x + alpha (a b)"""
+    product = build.emit(relax.op.matmul(*sides))
+    if alpha != 1:
+        product = build.emit(relax.op.multiply(product, like(product, alpha)))
+    if beta == 0:
+        return product
+    if beta != 1:
+        x = build.emit(relax.op.multiply(x, like(x, beta)))
+    return relax.op.add(product, x)
 
 
-@importer("aten._native_batch_norm_legit_functional", "aten.native_dropout")
-def _training(build: Build, *_: object) -> Expr:
-    raise UnsupportedError("it is in training mode: call model.eval() before torch.export.export")
+@importer("aten.matmul")
+def _matmul(build: Build, x: Expr, other: Expr) -> Expr:
+    return relax.op.matmul(x, other)
 
 
-def _normalized(build: Build, x: Expr, norm: _BatchNorm) -> Expr:
-    """Of images as one operator, which the quantizer folds; of vectors as the line that it is."""
-    channels = extents(x)[1]
-    ones, zeros = np.ones(channels, np.float32), np.zeros(channels, np.float32)
-    gamma = ones if norm.weight is None else stored(norm.weight, "its weights")
-    beta = zeros if norm.bias is None else stored(norm.bias, "its biases")
-    centre, spread = stored(norm.mean, "its means"), stored(norm.variance, "its variances")
-    if len(extents(x)) == 4:
-        parameters = [constant(item) for item in (gamma, beta, centre, spread)]
-        normal = relax.op.nn.batch_norm(
-            x, *parameters, axis=1, epsilon=norm.epsilon, training=False
-        )
-        return relax.TupleGetItem(build.emit(normal), 0)
-    along = (-1,) + (1,) * (len(extents(x)) - 2)
-    slope = gamma.astype(np.float64) / np.sqrt(spread.astype(np.float64) + norm.epsilon)
-    scale, offset = (
-        item.astype(np.float32).reshape(along) for item in (slope, beta - centre * slope)
-    )
-    return relax.op.add(build.emit(relax.op.multiply(x, constant(scale))), constant(offset))
+@importer("aten.mm.default", "aten.bmm.default")
+def _mm(build: Build, x: Expr, mat2: Expr) -> Expr:
+    return relax.op.matmul(x, mat2)
 
 
-@importer("aten.native_layer_norm")
-def _native_layer_norm(build: Build, *arguments: Any) -> list[Expr]:
-    return [_layer_norm(build, *arguments), None, None]
+@importer("aten.mv")
+def _mv(build: Build, x: Expr, vec: Expr) -> Expr:
+    return relax.op.matmul(x, vec)
 
 
-@importer("aten.layer_norm")
-def _layer_norm(
-    build: Build,
-    x: Expr,
-    axes: Sequence[int],
-    weight: Expr = None,
-    bias: Expr = None,
-    epsilon: float = 1e-5,
-    *_: object,
-) -> Expr:
-    """axes: the extents of those that are normalized, the last ones."""
-    gamma = constant(np.ones(axes, np.float32)) if weight is None else weight
-    beta = constant(np.zeros(axes, np.float32)) if bias is None else bias
-    return relax.op.nn.layer_norm(x, gamma, beta, axes=list(range(-len(axes), 0)), epsilon=epsilon)
-
-
-@importer("aten.group_norm")
-def _group_norm(
-    build: Build,
-    x: Expr,
-    groups: int,
-    weight: Expr = None,
-    bias: Expr = None,
-    epsilon: float = 1e-5,
-    *_: object,
-) -> Expr:
-    channels = extents(x)[1]
-    gamma = constant(np.ones(channels, np.float32)) if weight is None else weight
-    beta = constant(np.zeros(channels, np.float32)) if bias is None else bias
-    axes = list(range(2, len(extents(x))))
-    return relax.op.nn.group_norm(
-        x, gamma, beta, num_groups=groups, channel_axis=1, axes=axes, epsilon=epsilon
-    )
+@importer("aten.dot")
+def _dot(build: Build, x: Expr, tensor: Expr) -> Expr:
+    return relax.op.matmul(x, tensor)

@@ -3,13 +3,14 @@
 
 In:   a model whose inputs have fixed sizes.
 Out:  the same with constants in place of whole subgraphs of them (numbers that come from shapes
-      among them), with the branch of an If whose condition is known, and with ONNX's own definition
-      in place of an operator that has no converter but one.
+      among them), with what control.py makes of branches, loops and sequences, and with ONNX's own
+      definition in place of an operator that has no converter but one.
 Next: qoperator.py and table.py.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ import onnx
 import onnx.inliner
 import onnx.reference
 
+from loadstone.frontend.onnx.control import Expansion
 from loadstone.numerics import Array
 
 if TYPE_CHECKING:
@@ -46,7 +48,10 @@ _ROUNDS = 32
 def fold(model: ModelProto, is_known: Callable[[NodeProto], bool]) -> ModelProto:
     """What cannot be computed stays as it is. is_known: whether a node has a converter; one that
     has none is replaced by ONNX's definition of it, if it has one."""
-    _fold_once(model, {})
+    count = itertools.count(1)
+    opset = next((int(e.version) for e in model.opset_import if e.domain in ("", "ai.onnx")), 1)
+    expansion = Expansion(lambda stem: f"{stem}/{next(count)}", opset)
+    _fold_once(model, expansion)
     if not any(_needs_shapes(node, is_known) for node in model.graph.node):
         return model
     for entry in (*model.graph.value_info, *model.graph.output):
@@ -57,7 +62,9 @@ def fold(model: ModelProto, is_known: Callable[[NodeProto], bool]) -> ModelProto
             model = onnx.shape_inference.infer_shapes(model, data_prop=True)
         except Exception:
             return model
-        folded = _fold_once(model, _static_shapes(model.graph))
+        expansion.shapes = _static_shapes(model.graph)
+        expansion.types = _element_types(model.graph)
+        folded = _fold_once(model, expansion)
         unknown = {
             (node.domain, node.op_type)
             for node in model.graph.node
@@ -70,12 +77,16 @@ def fold(model: ModelProto, is_known: Callable[[NodeProto], bool]) -> ModelProto
             )
         elif not folded:
             break
+    _set_nodes(model.graph, model.graph.node, {entry.name for entry in model.graph.output})
     return model
 
 
 def _say_types(graph: GraphProto) -> None:
-    """The inliner asks for the type of each tensor, and looks for none among initializers."""
+    """The inliner asks for the type of each tensor, also of an input that is left out, and looks
+    for none among initializers."""
     said = {entry.name for entry in (*graph.input, *graph.value_info)}
+    if "" not in said:
+        graph.value_info.append(onnx.ValueInfoProto(name=""))
     graph.value_info.extend(
         onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
         for tensor in graph.initializer
@@ -84,7 +95,13 @@ def _say_types(graph: GraphProto) -> None:
 
 
 def _needs_shapes(node: NodeProto, is_known: Callable[[NodeProto], bool]) -> bool:
-    return node.op_type in ("Shape", "Size", "If") or not is_known(node)
+    return node.op_type in (
+        "Shape",
+        "Size",
+        "CastLike",
+        "SplitToSequence",
+        "OptionalHasElement",
+    ) or not is_known(node)
 
 
 def _is_defined(node: NodeProto, model: ModelProto) -> bool:
@@ -97,34 +114,46 @@ def _is_defined(node: NodeProto, model: ModelProto) -> bool:
     return bool(schema.has_function or schema.has_context_dependent_function)
 
 
-def _fold_once(model: ModelProto, shapes: Mapping[str, list[int]]) -> bool:
-    """Whether a node became a constant, or a branch of an If its part of the graph."""
+def _fold_once(model: ModelProto, expansion: Expansion) -> bool:
+    """Whether a node became a constant, or other nodes."""
     graph = model.graph
     constants = {tensor.name: tensor for tensor in graph.initializer}
+
+    def add(name: str, value: Array) -> None:
+        constants[name] = onnx.numpy_helper.from_array(value, name)
+        graph.initializer.append(constants[name])
+
+    expansion.constants, expansion.add = constants, add
     outputs = {entry.name for entry in graph.output}
     left, folded = list["NodeProto"](), False
     waiting = list(reversed(graph.node))
     while waiting:
         node = waiting.pop()
-        branch = _branch(node, constants)
-        if branch is not None:
-            waiting.extend(reversed(_inlined(node, branch, graph, constants)))
+        nodes = expansion.expanded(node)
+        if nodes is not None:
+            if node in nodes:
+                left.append(node)
+            waiting.extend(entry for entry in reversed(nodes) if entry is not node)
             folded = True
             continue
-        made = _computed(node, constants, shapes, model)
+        made = _computed(node, constants, expansion.shapes, model)
         if made is None:
             left.append(node)
             continue
         for output, value in zip(node.output, made, strict=True):
             if output:
-                constants[output] = onnx.numpy_helper.from_array(np.asarray(value), output)
-                graph.initializer.append(constants[output])
+                add(output, np.asarray(value))
         folded = folded or node.op_type != "Constant"
-    kept = _read(left, outputs)
+    _set_nodes(graph, left, outputs | expansion.held)
+    return folded
+
+
+def _set_nodes(graph: GraphProto, nodes: Sequence[NodeProto], outputs: set[str]) -> None:
+    """Those that lead to an output, and the initializers that they read."""
+    kept = [onnx.NodeProto.FromString(n.SerializeToString()) for n in _read(nodes, outputs)]
     del graph.node[:]
     graph.node.extend(kept)
     _forget_unread(graph, outputs)
-    return folded
 
 
 def _forget_unread(graph: GraphProto, outputs: set[str]) -> None:
@@ -138,33 +167,6 @@ def _forget_unread(graph: GraphProto, outputs: set[str]) -> None:
         graph.initializer.extend(kept)
 
 
-def _branch(node: NodeProto, constants: Mapping[str, TensorProto]) -> GraphProto | None:
-    """What an If does whose condition is known."""
-    if node.op_type != "If" or node.input[0] not in constants:
-        return None
-    condition = bool(onnx.numpy_helper.to_array(constants[node.input[0]]).reshape(-1)[0])
-    wanted = "then_branch" if condition else "else_branch"
-    return next(a.g for a in node.attribute if a.name == wanted)
-
-
-def _inlined(
-    node: NodeProto,
-    branch: GraphProto,
-    graph: GraphProto,
-    constants: dict[str, TensorProto],
-) -> list[NodeProto]:
-    """Its nodes, and its results under the names of the If's. Names are one space in ONNX."""
-    for tensor in branch.initializer:
-        constants[tensor.name] = tensor
-        graph.initializer.append(tensor)
-    results = [
-        onnx.helper.make_node("Identity", [inner.name], [outer])
-        for inner, outer in zip(branch.output, node.output, strict=True)
-        if outer
-    ]
-    return [*branch.node, *results]
-
-
 def _static_shapes(graph: GraphProto) -> dict[str, list[int]]:
     known = {}
     for entry in (*graph.input, *graph.value_info, *graph.output):
@@ -173,6 +175,14 @@ def _static_shapes(graph: GraphProto) -> dict[str, list[int]]:
             known[entry.name] = [int(d.dim_value) for d in tensor.shape.dim]
     known |= {t.name: list(t.dims) for t in graph.initializer}
     return known
+
+
+def _element_types(graph: GraphProto) -> dict[str, int]:
+    """By ONNX's numbers."""
+    entries = (*graph.input, *graph.value_info, *graph.output)
+    known = {entry.name: int(entry.type.tensor_type.elem_type) for entry in entries}
+    known |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    return {name: number for name, number in known.items() if number}
 
 
 def _computed(

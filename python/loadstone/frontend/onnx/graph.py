@@ -96,10 +96,8 @@ def input_shapes(model: ModelProto, name: str, reading: Reading) -> dict[str, li
         if not entry.type.HasField("tensor_type") or not entry.type.tensor_type.HasField("shape"):
             raise UnsupportedError(f'{name}: input "{entry.name}" has no static tensor shape')
         shapes[entry.name] = _fixed(entry, name, reading.shapes.get(entry.name))
-    if not shapes or not model.graph.output:
-        raise ModelError(
-            f"{name}: the graph has {len(shapes)} inputs and {len(model.graph.output)} outputs"
-        )
+    if not model.graph.output:
+        raise ModelError(f"{name}: the graph has no output: export one that gives its result")
     return shapes
 
 
@@ -111,6 +109,11 @@ def _fixed(entry: onnx.ValueInfoProto, name: str, said: tuple[int, ...] | None) 
             f'{name}: input "{entry.name}" has {len(dimensions)} dimensions, not {len(said)}'
         )
     own = [int(d.dim_value) if d.dim_value > 0 else None for d in dimensions]
+    if any(d.HasField("dim_value") and d.dim_value == 0 for d in dimensions):
+        raise UnsupportedError(
+            f'{name}: input "{entry.name}" has a dimension of 0 and so no elements: export the '
+            "model without it, or with the size that it has"
+        )
     wanted = said if said is not None else [1, *(0 for _ in own[1:])]  # 0: nobody knows
     extents = []
     for axis, size in enumerate(own):

@@ -27,7 +27,7 @@ from loadstone.frontend.onnx.node import OnnxNode, described
 from loadstone.frontend.onnx.qoperator import rewrite_to_qdq
 from loadstone.frontend.onnx.table import CONVERTERS, check, element_types, row_of
 from loadstone.frontend.reading import WHOLE, Reading
-from loadstone.relax.compat import abandoning, constant, dtype, is_constant, relax, shape
+from loadstone.relax.compat import abandoning, dtype, exact_constant, is_constant, relax, shape
 from loadstone.relax.convolutions import with_types
 
 if TYPE_CHECKING:
@@ -187,7 +187,8 @@ def _checked(model: ModelProto, name: str) -> ModelProto:
 def _import(model: ModelProto, name: str) -> IRModule:
     graph, builder = model.graph, relax.BlockBuilder()
     known: dict[str, Expr] = {
-        tensor.name: constant(onnx.numpy_helper.to_array(tensor)) for tensor in graph.initializer
+        tensor.name: exact_constant(onnx.numpy_helper.to_array(tensor))
+        for tensor in graph.initializer
     }
     parameters = []
     types = _types(graph)

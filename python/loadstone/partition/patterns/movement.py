@@ -139,13 +139,15 @@ def pad_pattern() -> DFPattern:
 
 
 def pad(reader: Reader, root: Call) -> Pad:
-    """Raises Mismatch for reflecting pads, and for a value between two integers."""
+    """Raises Mismatch for reflecting pads, a value between two integers, and pads that crop."""
     source, output = _same_quantization(reader, root)
     attrs = reader.call(root.args[0]).attrs
     widths = integers(attrs.pad_width)
     point = float(attrs.pad_value) / source.scale + source.zero_point
     if str(attrs.pad_mode) != "constant" or point != round(point):
         raise Mismatch(f"it pads with {attrs.pad_value} in mode {attrs.pad_mode}")
+    if min(widths) < 0:
+        raise Mismatch(f"it pads by {list(widths)}: a negative number crops")
     return Pad(
         name=output.name,
         inputs=(source,),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.errors import Refusal
 from loadstone.graph import Quantization, Tensor
 from loadstone.numerics import Array, Rounding
 from loadstone.relax.compat import (
@@ -37,8 +38,16 @@ __all__ = ["Constant", "Mismatch", "Reader"]
 
 
 class Mismatch(Exception):
-    """What a pattern matched is not, after all, the operator that it stands for; the text says
-    why."""
+    """What a pattern matched is not, after all, the operator that it stands for; a text or a
+    Refusal says why."""
+
+    @property
+    def refusal(self) -> Refusal:
+        """Why, and what would change it."""
+        (said,) = self.args
+        if isinstance(said, Refusal):
+            return said
+        return Refusal(str(said), "another form of the operator in the model")
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +126,11 @@ class Reader:
         named after `operator`."""
         call = self.call(expr)
         stored, quantization = call.args[0], _quantization(call)
+        _check_bits(name_of(call) or "", dtype(stored))
         if quantization is None:
             raise Mismatch("its input is quantized per channel")
+        if not quantization.scale:
+            raise Mismatch("its input has the scale 0")
         if is_constant(stored):
             array = value(stored)
             before = sum(key.startswith(operator + "/") for key in self.constants)
@@ -130,7 +142,8 @@ class Reader:
         return self.tensor(stored)
 
     def output(self, root: Call) -> Tensor:
-        """The tensor that a quantize writes."""
+        """The tensor that a quantize writes. Raises Mismatch where that is not of eight bits."""
+        _check_bits(name_of(root) or "", str(root.attrs.out_dtype))
         quantization = _quantization(root)
         extents = shape(root)
         if quantization is None or extents is None:
@@ -182,6 +195,18 @@ class Reader:
             return min(max(int(nearest) + zero_point, int(limits.min)), int(limits.max))
 
         return integer(low, int(limits.min)), integer(high, int(limits.max))
+
+
+def _check_bits(name: str, kind: str) -> None:
+    """Operators of the graph are of int8, of uint8 at its edges, and dequantize int32."""
+    if kind in ("int16", "uint16"):
+        raise Mismatch(
+            Refusal(
+                f"{name} has 16-bit activations ({kind}), and operators of integers here are of 8 "
+                "bits: it is computed in real numbers",
+                "8-bit activations",
+            )
+        )
 
 
 def _end(value: float, limits: np.iinfo[Any]) -> int:

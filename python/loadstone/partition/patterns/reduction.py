@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from loadstone.errors import Refusal
 from loadstone.graph import BatchMatMul, L2Normalize, Quantization, ReduceProduct, ReduceSum
 from loadstone.partition.patterns.forms import const, dq, op, q, tail
 from loadstone.partition.patterns.reader import Mismatch, Reader
@@ -113,6 +114,12 @@ def batch_matmul(reader: Reader, root: Call) -> BatchMatMul:
     first, second = (reader.source(item, output.name) for item in (a, b))
     if min(len(first.shape), len(second.shape)) < 3:
         raise Mismatch(f"it multiplies {list(first.shape)} by {list(second.shape)}")
+    largest = [max(128 + x.zero_point, 127 - x.zero_point) for x in (first, second)]
+    reach = first.shape[-1] * largest[0] * largest[1]
+    if not reader.tflite and reach >= 2**31:  # LiteRT's sums wrap
+        raise Mismatch(
+            Refusal(f"its sums can reach {reach}, and int32 ends at 2147483647", "fewer products")
+        )
     return BatchMatMul(
         name=output.name,
         inputs=(first, second),

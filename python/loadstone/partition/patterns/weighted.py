@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.errors import Refusal
 from loadstone.graph import Conv2D, Dense, Tensor
 from loadstone.graph.base import Fields
 from loadstone.numerics import Array, Rounding
@@ -55,12 +56,15 @@ def conv2d(reader: Reader, root: Call) -> Conv2D:
     source, output = reader.source(core.args[0]), reader.output(root)
     top, left, bottom, right = integers(attrs.padding)
     strides, dilation = integers(attrs.strides), integers(attrs.dilation)
-    fields, rounding = _weights(source, reader.constant(core.args[1]), 0, bias), reader.rounding
+    weights, bias = _alive(source, reader.constant(core.args[1]), bias, reader.output(root))
+    fields, rounding = _weights(source, weights, 0, bias), reader.rounding
     halves = _half_steps(bias, fields["weight_scales"], source, output)
     if reader.real_biases and halves is not None:
         fields["bias"], rounding = halves, Rounding.SINGLE
     elif reader.real_biases:
         _check_bias(bias, fields, source, output)
+    if not reader.tflite:  # LiteRT's sums wrap
+        _check_sums(fields, source)
     return Conv2D(
         **fields,
         name=output.name,
@@ -95,9 +99,13 @@ def dense(reader: Reader, root: Call) -> Dense:
         weights.zero_points,
         1 - weights.axis if weights.scales.size > 1 else -1,
     )
-    fields, output = _weights(source, by_output, 0, bias), reader.output(root)
+    output = reader.output(root)
+    by_output, bias = _alive(source, by_output, bias, output)
+    fields = _weights(source, by_output, 0, bias)
     if reader.real_biases:
         _check_bias(bias, fields, source, output)
+    if not reader.tflite:
+        _check_sums(fields, source)
     return Dense(
         **fields,
         name=output.name,
@@ -118,6 +126,32 @@ def _parts(reader: Reader, root: Call) -> tuple[Expr, Constant | Array | None, i
     term = core.args[1]
     bias = value(term) if is_constant(term) else reader.constant(term)
     return reader.call(core.args[0]), bias, low, high
+
+
+def _alive(
+    source: Tensor, weights: Constant, bias: Constant | Array | None, output: Tensor
+) -> tuple[Constant, Constant | Array | None]:
+    """Channels whose scale is 0, which are 0 whatever their weights and the integers of their bias,
+    as weights of 0 at a scale that others have. weights: the output channel along axis 0."""
+    dead = weights.scales == 0
+    if not dead.any():
+        return weights, bias
+    scale = weights.scales.max() or np.float32(output.scale / source.scale / 256)
+    channels = len(weights.integers)
+    scales = np.where(dead, scale, weights.scales)
+    dead, every = (np.broadcast_to(array, (channels,)) for array in (dead, scales))
+    along = (channels,) + (1,) * (weights.integers.ndim - 1)
+    zeros = np.broadcast_to(weights.zero_points, (channels,)).reshape(along)
+    integers_ = np.where(dead.reshape(along), zeros, weights.integers)
+    if isinstance(bias, Constant) and bias.integers.size == channels:
+        none = dead.reshape(bias.integers.shape)
+        own = np.where(dead, np.float32(source.scale) * every, bias.scales).astype(np.float32)
+        axis = bias.axis if bias.axis >= 0 else int(np.argmax(bias.integers.shape))
+        points = np.broadcast_to(bias.zero_points, (channels,))
+        kept = np.where(none, 0, bias.integers).astype(bias.integers.dtype)
+        bias = Constant(kept, own, np.where(dead, 0, points).astype(np.int32), axis)
+    axis = weights.axis if weights.scales.size > 1 else -1
+    return Constant(integers_.astype(np.int8), scales, weights.zero_points, axis), bias
 
 
 def _weights(source: Tensor, weights: Constant, axis: int, bias: Constant | Array | None) -> Fields:
@@ -198,6 +232,26 @@ def _check_bias(
             "its bias, rounded to a step of the accumulator, moves its results by up to "
             f"{moved:.3g} steps of the output"
         )
+
+
+def _check_sums(fields: Fields, source: Tensor) -> None:
+    """Raises Mismatch where a sum of some input does not fit int32, as beside a bias that a
+    quantizer has saturated: the file adds real numbers there, which do not wrap."""
+    weights = fields["weights"].reshape(len(fields["bias"]), -1).astype(np.int64)
+    weights -= fields["weight_zero_points"].astype(np.int64)[:, None]
+    ends = [weights * (end - source.zero_point) for end in (-128, 127)]
+    biases = fields["bias"].astype(np.int64)
+    least = np.minimum(*ends).sum(axis=1) + biases
+    most = np.maximum(*ends).sum(axis=1) + biases
+    for reach, channel in ((least.min(), least.argmin()), (most.max(), most.argmax())):
+        if not -(2**31) <= reach < 2**31:
+            raise Mismatch(
+                Refusal(
+                    f"its sum of channel {channel} can reach {reach} (its bias is "
+                    f"{biases[channel]}), and int32 holds [-2147483648, 2147483647]",
+                    "a larger scale of its input or weights, which makes the bias smaller",
+                )
+            )
 
 
 def _half_steps(

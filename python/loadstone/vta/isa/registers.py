@@ -86,14 +86,22 @@ CHISEL = (
 )
 
 HLS = (
-    Register("FETCH_CONTROL", 0x0000, "rw", "1: start once"),
+    Register("FETCH_CONTROL", 0x0000, "rw", "1: start once; bit 2: idle"),
     Register("FETCH_INSN_COUNT", 0x0010, "rw", "number of instructions"),
     Register("FETCH_INSN_BASE", 0x0018, "rw", "bus address of the first instruction"),
     Register("LOAD_CONTROL", 0x1000, "rw", "0x81: start and restart by itself"),
     Register("LOAD_INP_BASE", 0x1010, "rw", "added to INP addresses: 0"),
     Register("LOAD_WGT_BASE", 0x1018, "rw", "added to WGT addresses: 0"),
     Register("COMPUTE_CONTROL", 0x2000, "rw", "0x81: start and restart by itself"),
-    Register("COMPUTE_DONE", 0x2018, "ro", "1 after FINISH"),
+    Register(
+        "COMPUTE_DONE", 0x2018, "ro", "1 after FINISH, until the next program's first instruction"
+    ),
+    Register(
+        "COMPUTE_DONE_VALID",
+        0x201C,
+        "ro",
+        "bit 0: COMPUTE_DONE was written since this was read last; reading clears it",
+    ),
     Register("COMPUTE_UOP_BASE", 0x2020, "rw", "added to micro-op addresses: 0"),
     Register("COMPUTE_BIAS_BASE", 0x2028, "rw", "added to ACC addresses: 0"),
     Register("STORE_CONTROL", 0x3000, "rw", "0x81: start and restart by itself"),
@@ -110,7 +118,9 @@ REGISTER_VALUES = {
     "CHISEL_START": 1,
     "CHISEL_DONE": 2,
     "HLS_START": 1,
+    "HLS_IDLE": 4,
     "HLS_AUTO_RESTART": 0x81,
+    "HLS_VALID": 1,
 }
 
 #: Bits of CTRL, of IRQ_STATUS and IRQ_MASK, and of REGION_LIMIT's high half.

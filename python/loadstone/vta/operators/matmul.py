@@ -49,7 +49,8 @@ def unsupported(op: g.BatchMatMul, config: HwConfig) -> Refusal | None:
     """Why the device cannot do this exactly; None if it can."""
     if not config.has(Capability.REQUANTIZE):
         return Refusal(
-            "the scale of a product of activations is no shift",
+            "the device has no multiplier behind its accumulators, and what the GEMM core "
+            "requantizes is multiplied by constants",
             "a device with the capability requantize",
         )
     if config.batch == 1 and not op.turned:

@@ -7,21 +7,25 @@ Next: importer.py looks them up.
 """
 
 from loadstone.frontend.onnx.operators import (
+    arithmetic,
     convolution,
     elementwise,
     movement,
     pooling,
     recurrent,
     selection,
+    shapes,
     tvm_converters,
 )
 
 __all__ = [
+    "arithmetic",
     "convolution",
     "elementwise",
     "movement",
     "pooling",
     "recurrent",
     "selection",
+    "shapes",
     "tvm_converters",
 ]

@@ -12,21 +12,39 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from loadstone.frontend.onnx.node import OnnxNode
+from loadstone.frontend.onnx.operators.windows import windows_of
 from loadstone.frontend.onnx.table import converter
 from loadstone.relax.compat import relax
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr
 
-__all__ = ["same_pads"]
+__all__: list[str] = []
 
 
 @converter("Conv", attributes="auto_pad dilations group kernel_shape pads strides", inputs=3)
 def _conv(node: OnnxNode) -> Expr:
     """Of one, two or three dimensions."""
-    kernel, spatial = node.extents(1)[2:], node.extents(0)[2:]
-    rank = len(kernel)
-    said = node.attributes.get("kernel_shape", kernel)
+    kernel = _kernel(node)
+    found = windows_of(node, kernel)
+    convolve, layout, kernel_layout = _CONVOLUTIONS[len(kernel)]
+    made = convolve(
+        node.tensor(0),
+        node.tensor(1),
+        strides=list(found.strides),
+        padding=found.pads,
+        dilation=list(found.dilations),
+        groups=node.attributes["group"],
+        data_layout=layout,
+        kernel_layout=kernel_layout,
+    )
+    return _with_bias(node, made)
+
+
+def _kernel(node: OnnxNode) -> tuple[int, ...]:
+    """By spatial axis, as the weights have it."""
+    kernel = node.extents(1)[2:]
+    rank, said = len(kernel), node.attributes.get("kernel_shape", kernel)
     if tuple(said) != tuple(kernel):
         raise node.refusal(
             f"its kernel_shape is {list(said)} and its weights have {list(kernel)}",
@@ -34,30 +52,14 @@ def _conv(node: OnnxNode) -> Expr:
         )
     if rank not in _CONVOLUTIONS:
         raise node.refusal(f"it has {rank} spatial dimensions, 1 to 3 are imported", "reshape it")
-    strides = list(node.attributes.get("strides", [1] * rank))
-    dilations = list(node.attributes.get("dilations", [1] * rank))
-    mode, pads = node.attributes["auto_pad"], list(node.attributes.get("pads", [0] * 2 * rank))
-    if mode in ("SAME_UPPER", "SAME_LOWER"):
-        pads = same_pads(spatial, kernel, strides, dilations, upper=mode == "SAME_UPPER")
-    elif mode == "VALID":
-        pads = [0] * 2 * rank
-    x = node.tensor(0)
-    if any(pad < 0 for pad in pads):
-        raise node.refusal(f"its pads are {pads}: none below 0 is imported", "slice its input")
-    convolve, layout, kernel_layout = _CONVOLUTIONS[rank]
-    made = convolve(
-        x,
-        node.tensor(1),
-        strides=strides,
-        padding=pads,
-        dilation=dilations,
-        groups=node.attributes["group"],
-        data_layout=layout,
-        kernel_layout=kernel_layout,
-    )
+    return kernel
+
+
+def _with_bias(node: OnnxNode, made: Expr) -> Expr:
     bias = node.input(2)
     if bias is None:
         return made
+    rank = len(node.extents(1)) - 2
     row = node.emit(relax.op.reshape(bias, [1, -1] + [1] * rank), f"{node.proto.output[0]}/bias")
     return relax.op.add(node.emit(made, f"{node.proto.output[0]}/sums"), row)
 
@@ -69,20 +71,77 @@ _CONVOLUTIONS = {
 }
 
 
-def same_pads(
-    spatial: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    *,
-    upper: bool,
-) -> list[int]:
-    """SAME_UPPER and SAME_LOWER as numbers, all befores and then all afters: as many as give
-    ceil(size / stride), the odd one after (upper) or before."""
-    befores, afters = [], []
-    for size, taps, stride, dilation in zip(spatial, kernel, strides, dilations, strict=True):
-        total = max(0, (-(-size // stride) - 1) * stride + dilation * (taps - 1) + 1 - size)
-        small, large = total // 2, total - total // 2
-        befores.append(small if upper else large)
-        afters.append(large if upper else small)
-    return befores + afters
+@converter(
+    "ConvTranspose",
+    attributes="auto_pad dilations group kernel_shape output_padding output_shape pads strides",
+    inputs=3,
+)
+def _conv_transpose(node: OnnxNode) -> Expr:
+    """Of one, two or three dimensions."""
+    kernel = _kernel(node)
+    rank, sizes = len(kernel), node.extents(0)[2:]
+    strides = tuple(node.attributes.get("strides") or (1,) * rank)
+    dilations = tuple(node.attributes.get("dilations") or (1,) * rank)
+    more = tuple(node.attributes.get("output_padding") or (0,) * rank)
+    full = [
+        (size - 1) * stride + (taps - 1) * dilation + 1
+        for size, stride, taps, dilation in zip(sizes, strides, kernel, dilations, strict=True)
+    ]
+    pads = _cut(node, full, more)
+    # What is cut at the end and what is added there are one number; a convolution adds less than
+    # a stride, so that what is left is zeros behind it.
+    befores, ends = pads[:rank], [add - pad for add, pad in zip(more, pads[rank:], strict=True)]
+    convolve, layout, kernel_layout = _TRANSPOSED[rank]
+    made = convolve(
+        node.tensor(0),
+        node.tensor(1),
+        strides=list(strides),
+        padding=[max(0, pad) for pad in befores] + [max(0, -end) for end in ends],
+        output_padding=[0] * rank,
+        dilation=list(dilations),
+        groups=node.attributes["group"],
+        data_layout=layout,
+        kernel_layout=kernel_layout,
+    )
+    zeros = [(max(0, -pad), max(0, end)) for pad, end in zip(befores, ends, strict=True)]
+    if any(size for pair in zeros for size in pair):
+        widths = [0, 0, 0, 0, *(size for pair in zeros for size in pair)]
+        made = relax.op.nn.pad(node.emit(made, f"{node.proto.output[0]}/whole"), widths)
+    return _with_bias(node, made)
+
+
+_TRANSPOSED = {
+    1: (relax.op.nn.conv1d_transpose, "NCW", "IOW"),
+    2: (relax.op.nn.conv2d_transpose, "NCHW", "IOHW"),
+    3: (relax.op.nn.conv3d_transpose, "NCDHW", "IODHW"),
+}
+
+
+def _cut(node: OnnxNode, full: Sequence[int], more: Sequence[int]) -> list[int]:
+    """What is cut from the whole result, all befores and then all afters. full: its sizes. more:
+    output_padding."""
+    rank, mode = len(full), node.attributes["auto_pad"]
+    wanted = node.attributes.get("output_shape")
+    if wanted is None and mode not in ("SAME_UPPER", "SAME_LOWER"):
+        return (
+            [0] * 2 * rank
+            if mode == "VALID"
+            else list(node.attributes.get("pads") or [0] * 2 * rank)
+        )
+    if wanted is None and any(more):
+        raise node.refusal(
+            f"its auto_pad is {mode} and its output_padding {list(more)}, where ONNX and its "
+            "runtimes do not agree on the shape",
+            "export it with pads",
+        )
+    if wanted is None:
+        strides = node.attributes.get("strides") or (1,) * rank
+        sizes = zip(node.extents(0)[2:], strides, full, strict=True)
+        wanted = [min(size * stride, whole) for size, stride, whole in sizes]
+    totals = [size + add - want for size, add, want in zip(full, more, wanted[-rank:], strict=True)]
+    halves = [max(0, total) // 2 for total in totals]
+    others = [total - half for total, half in zip(totals, halves, strict=True)]
+    if mode == "SAME_UPPER" or min(totals) < 0:
+        befores = halves if mode == "SAME_UPPER" else [max(0, other) for other in others]
+        return befores + [total - before for total, before in zip(totals, befores, strict=True)]
+    return others + halves

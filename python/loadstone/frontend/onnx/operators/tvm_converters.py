@@ -26,13 +26,9 @@ __all__: list[str] = []
 
 #: One input, no attributes.
 _PLAIN = (
-    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor GlobalAveragePool HardSwish "
+    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor HardSwish "
     "Identity IsNaN Log Mish Neg Not Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus "
     "Softsign Sqrt Tan Tanh"
-)
-_TWO = (
-    "Add And Equal Greater GreaterOrEqual Less LessOrEqual MatMul Mul Or PRelu Pow Sub Xor "
-    "BitwiseAnd BitwiseOr BitwiseXor Div"
 )
 _REDUCTIONS = (
     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
@@ -41,29 +37,19 @@ _REDUCTIONS = (
 
 
 @converter(*_PLAIN.split())
-@converter(*_TWO.split(), inputs=2)
+@converter("MatMul", inputs=2)
 @converter(
     *_REDUCTIONS.split(), attributes="axes keepdims noop_with_empty_axes", inputs=2, constants=(1,)
 )
 @converter("BitwiseNot")
 @converter("ArgMax", "ArgMin", attributes="axis keepdims select_last_index")
 @converter(
-    "AveragePool",
-    attributes="auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides",
-)
-@converter(
     "BatchNormalization", attributes="epsilon momentum spatial", inputs=5, constants=(1, 2, 3, 4)
 )
-@converter("Cast", attributes="to")
-@converter("CastLike", inputs=2)
+@converter("Cast", attributes="to saturate")
 @converter("Concat", attributes="axis", inputs=ALL)
 @converter("Constant", attributes="value", inputs=0)
 @converter("ConstantOfShape", attributes="value", constants=(0,))
-@converter(
-    "ConvTranspose",
-    attributes="auto_pad dilations group kernel_shape output_padding pads strides",
-    inputs=3,
-)
 @converter("CumSum", attributes="exclusive reverse", inputs=2, constants=(1,))
 @converter("DepthToSpace", attributes="blocksize mode")
 @converter("DequantizeLinear", attributes="axis", inputs=3)
@@ -75,7 +61,6 @@ _REDUCTIONS = (
 @converter("GatherND", attributes="batch_dims", inputs=2)
 @converter("Gelu", attributes="approximate")
 @converter("Gemm", attributes="alpha beta transA transB", inputs=3)
-@converter("GlobalLpPool", attributes="p")
 @converter("GridSample", attributes="align_corners mode padding_mode", inputs=2)
 @converter("GroupNormalization", attributes="epsilon num_groups stash_type", inputs=3)
 @converter("HardSigmoid", attributes="alpha beta")
@@ -83,11 +68,7 @@ _REDUCTIONS = (
 @converter("LRN", attributes="alpha beta bias size")
 @converter("LayerNormalization", attributes="axis epsilon stash_type", inputs=3)
 @converter("Softmax", "LogSoftmax", "Hardmax", attributes="axis")
-@converter("Max", "Min", "Mean", "Sum", inputs=ALL)
-@converter("MaxPool", attributes="auto_pad ceil_mode dilations kernel_shape pads strides")
 @converter("MeanVarianceNormalization", attributes="axes")
-@converter("Mod", attributes="fmod", inputs=2)
-@converter("OneHot", attributes="axis", inputs=3, constants=(1,))
 @converter("QuantizeLinear", attributes="axis saturate", inputs=3)
 @converter("Reshape", attributes="allowzero shape", inputs=2, constants=(1,))
 @converter(
@@ -100,9 +81,7 @@ _REDUCTIONS = (
 @converter("ScatterElements", attributes="axis reduction", inputs=3)
 @converter("ScatterND", attributes="reduction", inputs=3)
 @converter("Selu", attributes="alpha gamma")
-@converter("Shape", attributes="start end")
 @converter("Shrink", attributes="bias lambd")
-@converter("Size")
 @converter("Slice", inputs=5, constants=(1, 2, 3, 4), opsets=(10, ALL))
 @converter("SpaceToDepth", attributes="blocksize")
 @converter("Squeeze", "Unsqueeze", attributes="axes", inputs=2, constants=(1,))

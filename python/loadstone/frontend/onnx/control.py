@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that hold graphs, and lists of tensors, where all of it is known before the model runs.
+
+In:   an If whose condition is a constant, a Loop or Scan whose number of passes is, a sequence or
+      optional of tensors of the graph.
+Out:  nodes without graphs in them, and tensors in place of sequences.
+Next: folding.py goes on with those nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+from onnx import helper
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto, TensorProto
+
+    from loadstone.numerics import Array
+
+__all__ = ["Expansion"]
+
+#: Passes of one loop that are written out; longer ones are refused as loops.
+MOST_PASSES = 1024
+#: From this opset on axes and sizes are inputs.
+NUMBERS_ARE_INPUTS = 13
+
+
+@dataclass
+class Expansion:
+    """What is known while a graph is gone through.
+
+    fresh: makes a name that nothing else has from a stem. opset: the model's version of ONNX's own
+    operators. constants: tensors by name, which grow.
+    add: enters a constant into graph and constants. shapes: extents by tensor where all are known.
+    types: ONNX's element types by tensor. sequences: the tensors of each sequence.
+    """
+
+    fresh: Callable[[str], str]
+    opset: int
+    constants: Mapping[str, TensorProto] = field(default_factory=dict)
+    add: Callable[[str, Array], None] = lambda _name, _value: None
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    types: Mapping[str, int] = field(default_factory=dict)
+    sequences: dict[str, list[str]] = field(default_factory=dict)
+    _passes: dict[str, int] = field(default_factory=dict)
+    _parts: dict[str, list[list[str]]] = field(default_factory=dict)
+
+    @property
+    def held(self) -> set[str]:
+        """Tensors that are read once more is known: results of passes, and parts of sequences."""
+        parts = {e for passes in self._parts.values() for each in passes for e in each}
+        return parts.union(*self.sequences.values())
+
+    def expanded(self, node: NodeProto) -> list[NodeProto] | None:
+        """The nodes that do the same; None for one that stays as it is."""
+        if node.domain not in ("", "ai.onnx"):
+            return None
+        rule = _RULES.get(node.op_type)
+        return rule(self, node) if rule else None
+
+    # --- what rules share -------------------------------------------------------------------------
+    def number(self, name: str) -> int | None:
+        """The first number of a constant."""
+        if name not in self.constants:
+            return None
+        return int(onnx.numpy_helper.to_array(self.constants[name]).reshape(-1)[0])
+
+    def along(
+        self, op_type: str, source: str, results: Sequence[str], says: str, numbers: Sequence[int]
+    ) -> NodeProto:
+        """Unsqueeze, Squeeze or Split with its axes or sizes, which are an input from opset 13 on
+        and the attribute `says` before."""
+        if self.opset < NUMBERS_ARE_INPUTS:
+            return helper.make_node(op_type, [source], results, **{says: list(numbers)})
+        name = self.fresh(results[0])
+        self.add(name, np.array(numbers, np.int64))
+        return helper.make_node(op_type, [source, name], results)
+
+    def inlined(
+        self, graph: GraphProto, given: Mapping[str, str], results: Sequence[str]
+    ) -> list[NodeProto]:
+        """The nodes of a graph within a node under names of their own. given: names outside by
+        those of its inputs. results: what its outputs are called outside, "" for none."""
+        prefix = self.fresh("pass")
+        names = dict(given)
+        for tensor in graph.initializer:
+            names[tensor.name] = f"{prefix}/{tensor.name}"
+            self.add(names[tensor.name], onnx.numpy_helper.to_array(tensor))
+        for node in graph.node:
+            names |= {entry: f"{prefix}/{entry}" for entry in node.output if entry}
+        nodes = [_renamed(node, names) for node in graph.node]
+        return nodes + [
+            _node("Identity", [names.get(inner.name, inner.name)], outer)
+            for inner, outer in zip(graph.output, results, strict=True)
+            if outer
+        ]
+
+    def joined(self, parts: Sequence[str], axis: int, result: str) -> list[NodeProto]:
+        """Tensors one behind the other along a new axis."""
+        rows = [self.fresh(result) for _ in parts]
+        made = [
+            self.along("Unsqueeze", part, [row], "axes", [axis])
+            for part, row in zip(parts, rows, strict=True)
+        ]
+        return [*made, _node("Concat", rows, result, axis=axis)]
+
+    # --- rules ------------------------------------------------------------------------------------
+    def branch(self, node: NodeProto) -> list[NodeProto] | None:
+        """An If."""
+        condition = self.number(node.input[0])
+        if condition is None:
+            return None
+        graph = _graph(node, "then_branch" if condition else "else_branch")
+        return self.inlined(graph, {}, list(node.output))
+
+    def loop(self, node: NodeProto) -> list[NodeProto] | None:
+        """One pass, and a Loop of those that are left: what it decides may be known by then."""
+        count, condition = ([*node.input, "", ""][k] for k in (0, 1))
+        most, goes_on = self.number(count), self.number(condition)
+        if (count and most is None) or (condition and goes_on is None):
+            return None
+        body, key = _graph(node, "body"), node.output[0] or node.output[-1]
+        done, carried = self._passes.get(key, 0), list(node.input[2:])
+        parts = self._parts.setdefault(key, [])
+        if goes_on == 0 or (count and done >= most):
+            ends = [
+                _node("Identity", [value], result)
+                for value, result in zip(carried, node.output, strict=False)
+                if result
+            ]
+            scans = list(node.output[len(carried) :])
+            if scans and not parts:
+                return None  # nothing at all: a tensor without elements
+            for k, result in enumerate(scans):
+                if result:
+                    ends += self.joined([each[k] for each in parts], 0, result)
+            del self._parts[key]
+            return ends
+        if done >= MOST_PASSES or (not count and not condition):
+            return None
+        number, flag = self.fresh("pass"), self.fresh("pass")
+        self.add(number, np.array(done, np.int64))
+        self.add(flag, np.array(True))
+        given = dict(zip([e.name for e in body.input], [number, flag, *carried], strict=True))
+        results = [self.fresh(key) for _ in body.output]
+        self._passes[key] = done + 1
+        parts.append(results[1 + len(carried) :])
+        rest = onnx.NodeProto.FromString(node.SerializeToString())
+        rest.input[:] = [count, results[0], *results[1 : 1 + len(carried)]]
+        return [*self.inlined(body, given, results), rest]
+
+    def scan(self, node: NodeProto) -> list[NodeProto] | None:
+        """All passes at once: their number is an extent."""
+        found = {a.name: a for a in node.attribute}
+        body, scanned = _graph(node, "body"), int(found["num_scan_inputs"].i)
+        states = len(node.input) - scanned
+        inputs, outputs = list(node.input[states:]), len(body.output) - states
+
+        def said(name: str, count: int) -> list[int]:
+            return list(found[name].ints) if name in found else [0] * count
+
+        if any(entry not in self.shapes for entry in inputs) or "directions" in found:
+            return None  # opset 8 has another axis, of samples, and directions for inputs alone
+        axes = [
+            axis % len(self.shapes[entry])
+            for axis, entry in zip(said("scan_input_axes", scanned), inputs, strict=True)
+        ]
+        passes = self.shapes[inputs[0]][axes[0]]
+        if passes > MOST_PASSES or len(body.input) != states + scanned:
+            return None
+        backwards = said("scan_input_directions", scanned)
+        nodes, carried = list["NodeProto"](), list(node.input[:states])
+        parts: list[list[str]] = [[] for _ in range(outputs)]
+        for step in range(passes):
+            rows = []
+            for entry, axis, back in zip(inputs, axes, backwards, strict=True):
+                place = self.fresh(entry)
+                self.add(place, np.array(passes - 1 - step if back else step, np.int64))
+                rows.append(self.fresh(entry))
+                nodes.append(_node("Gather", [entry, place], rows[-1], axis=axis))
+            given = dict(zip([e.name for e in body.input], [*carried, *rows], strict=True))
+            results = [self.fresh(entry.name) for entry in body.output]
+            nodes += self.inlined(body, given, results)
+            carried = results[:states]
+            for part, result in zip(parts, results[states:], strict=True):
+                part.append(result)
+        for value, result in zip(carried, node.output, strict=False):
+            nodes += [_node("Identity", [value], result)] if result else []
+        places = said("scan_output_axes", outputs)
+        turned = said("scan_output_directions", outputs)
+        for part, axis, back, result in zip(
+            parts, places, turned, node.output[states:], strict=True
+        ):
+            if result and axis < 0:
+                return None  # counted from the end of a rank that only inference knows
+            nodes += self.joined(part[::-1] if back else part, axis, result) if result else []
+        return nodes
+
+    def cast(self, node: NodeProto) -> list[NodeProto] | None:
+        """CastLike: of its second input only the type matters."""
+        kind = self.types.get(node.input[1], 0)
+        if not kind:
+            return None
+        made = helper.make_node("Cast", node.input[:1], node.output, name=node.name, to=kind)
+        made.attribute.extend(node.attribute)  # saturate
+        return [made]
+
+    # --- sequences --------------------------------------------------------------------------------
+    def made(self, node: NodeProto) -> None:
+        """A sequence of tensors, or of nothing."""
+        self.sequences[node.output[0]] = [entry for entry in node.input if entry]
+
+    def changed(self, node: NodeProto) -> None:
+        """SequenceInsert and SequenceErase."""
+        source, *rest = node.input
+        held, inserts = self.sequences.get(source), node.op_type == "SequenceInsert"
+        place = rest[1 if inserts else 0] if len(rest) > (1 if inserts else 0) else ""
+        if held is None or (place and self.number(place) is None):
+            return
+        at = self.number(place) if place else (len(held) if inserts else len(held) - 1)
+        assert at is not None
+        at += len(held) if at < 0 else 0
+        new = list(held)
+        if inserts and 0 <= at <= len(held):
+            new.insert(at, rest[0])
+        elif not inserts and 0 <= at < len(held):
+            del new[at]
+        else:
+            return
+        self.sequences[node.output[0]] = new
+
+    def element(self, node: NodeProto) -> list[NodeProto] | None:
+        """SequenceAt."""
+        held, at = self.sequences.get(node.input[0]), self.number(node.input[1])
+        if held is None or at is None or not -len(held) <= at < len(held):
+            return None
+        return [_node("Identity", [held[at]], node.output[0])]
+
+    def length(self, node: NodeProto) -> list[NodeProto] | None:
+        """SequenceLength."""
+        if node.input[0] not in self.sequences:
+            return None
+        self.add(node.output[0], np.array(len(self.sequences[node.input[0]]), np.int64))
+        return []
+
+    def concatenated(self, node: NodeProto) -> list[NodeProto] | None:
+        """ConcatFromSequence."""
+        held = self.sequences.get(node.input[0])
+        found = {a.name: a.i for a in node.attribute}
+        if not held:
+            return None
+        if found.get("new_axis", 0):
+            return self.joined(held, found["axis"], node.output[0])
+        return [_node("Concat", held, node.output[0], axis=found["axis"])]
+
+    def divided(self, node: NodeProto) -> list[NodeProto] | None:
+        """SplitToSequence: the Split is written, and what reads the sequence finds its parts."""
+        found = {a.name: a.i for a in node.attribute}
+        extents = self.shapes.get(node.input[0])
+        if extents is None or node.output[0] in self.sequences:
+            return None
+        axis = int(found.get("axis", 0)) % len(extents)
+        sizes, keeps = [1] * extents[axis], bool(found.get("keepdims", 1))
+        if len(node.input) > 1 and node.input[1]:
+            if node.input[1] not in self.constants:
+                return None
+            said = onnx.numpy_helper.to_array(self.constants[node.input[1]])
+            whole, each = extents[axis], int(said.reshape(-1)[0])
+            cut = [min(each, whole - begin) for begin in range(0, whole, max(1, each))]
+            sizes, keeps = (said.tolist() if said.ndim else cut), True
+        parts = [self.fresh(node.output[0]) for _ in sizes]
+        nodes = [self.along("Split", node.input[0], parts, "split", sizes)]
+        nodes[0].attribute.append(helper.make_attribute("axis", axis))
+        if not keeps:
+            flat = [self.fresh(node.output[0]) for _ in parts]
+            nodes += [
+                self.along("Squeeze", part, [row], "axes", [axis])
+                for part, row in zip(parts, flat, strict=True)
+            ]
+            parts = flat
+        self.sequences[node.output[0]] = parts
+        return [*nodes, node]
+
+    def same(self, node: NodeProto) -> list[NodeProto] | None:
+        """Identity of a sequence, and what an optional holds."""
+        if node.input and node.input[0] in self.sequences:
+            self.sequences[node.output[0]] = self.sequences[node.input[0]]
+        elif node.input and node.op_type == "OptionalGetElement":
+            return [_node("Identity", [node.input[0]], node.output[0])]
+        return None
+
+    def present(self, node: NodeProto) -> list[NodeProto] | None:
+        """OptionalHasElement of a tensor, or of nothing."""
+        if node.input and node.input[0] and node.input[0] not in self.shapes:
+            return None
+        self.add(node.output[0], np.array(bool(node.input and node.input[0])))
+        return []
+
+
+_RULES: Mapping[str, Callable[[Expansion, NodeProto], list[NodeProto] | None]] = {
+    "If": Expansion.branch,
+    "Loop": Expansion.loop,
+    "Scan": Expansion.scan,
+    "CastLike": Expansion.cast,
+    "SequenceEmpty": Expansion.made,
+    "SequenceConstruct": Expansion.made,
+    "SequenceInsert": Expansion.changed,
+    "SequenceErase": Expansion.changed,
+    "SequenceAt": Expansion.element,
+    "SequenceLength": Expansion.length,
+    "ConcatFromSequence": Expansion.concatenated,
+    "SplitToSequence": Expansion.divided,
+    "Identity": Expansion.same,
+    "OptionalGetElement": Expansion.same,
+    "OptionalHasElement": Expansion.present,
+}
+
+
+def _node(op_type: str, inputs: Sequence[str], output: str, **attributes: int) -> NodeProto:
+    return helper.make_node(op_type, list(inputs), [output], name=output, **attributes)
+
+
+def _graph(node: NodeProto, name: str) -> GraphProto:
+    return next(a.g for a in node.attribute if a.name == name)
+
+
+def _renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
+    """The node with other names, in the graphs that it holds, too, where they are not their own."""
+    made = onnx.NodeProto.FromString(node.SerializeToString())
+    made.input[:] = [names.get(entry, entry) for entry in node.input]
+    made.output[:] = [names.get(entry, entry) for entry in node.output]
+    for attribute in made.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            own = {entry.name for entry in (*graph.input, *graph.initializer)}
+            own |= {entry for held in graph.node for entry in held.output}
+            outer = {name: new for name, new in names.items() if name not in own}
+            for held in graph.node:
+                held.CopyFrom(_renamed(held, outer))
+            for entry in graph.output:
+                entry.name = outer.get(entry.name, entry.name)
+    return made

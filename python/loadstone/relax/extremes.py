@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The largest and the smallest along axes, of numbers among which infinities may be.
+
+In:   calls of relax.max and relax.min whose shapes are known.
+Out:  a PrimFunc that begins with the worst that the type has; TVM's begins with the worst that is
+      finite, and makes that of a row of nothing but minus infinity, as masks have them.
+Next: artifact/c_operator.py legalizes by EXTREMES before anything else does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from loadstone.relax.compat import op_name, shape, te, tirx
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import BlockBuilder, Call, Expr
+
+__all__ = ["EXTREMES"]
+
+
+def _extreme(builder: BlockBuilder, call: Call) -> Expr:
+    """Of float, int and uint; -0.0 and 0.0 are equal."""
+    given = shape(call.args[0]) or ()
+    said, largest = call.attrs.axis, op_name(call) == "max"
+    axes = sorted({int(a) % len(given) for a in said}) if said is not None else range(len(given))
+    keeps = bool(call.attrs.keepdims)
+    kept = [1 if a in axes else n for a, n in enumerate(given) if keeps or a not in axes]
+
+    def worst(of: str) -> Any:
+        if of.startswith(("float", "bfloat")):
+            return tirx.const(float("-inf" if largest else "inf"), of)
+        return te.min_value(of) if largest else te.max_value(of)
+
+    def better(a: Any, b: Any) -> Any:
+        return tirx.Max(a, b) if largest else tirx.Min(a, b)
+
+    reducer = te.comm_reducer(better, worst, name="largest" if largest else "smallest")
+
+    def computed(x: Any) -> Any:
+        along = {a: te.reduce_axis((0, given[a]), name=f"k{a}") for a in axes}
+
+        def element(*place: Any) -> Any:
+            places = iter(place)
+            index = []
+            for a in range(len(given)):
+                own = next(places) if keeps or a not in along else None
+                index.append(along[a].var if a in along else own)
+            return reducer(x[tuple(index)], axis=list(along.values()))
+
+        return te.compute(kept, element, name="largest" if largest else "smallest")
+
+    if not axes:
+        return call.args[0]
+    return builder.call_te(computed, call.args[0], primfunc_name_hint=op_name(call))
+
+
+EXTREMES: Mapping[str, Callable[[BlockBuilder, Call], Expr]] = {
+    "relax.max": _extreme,
+    "relax.min": _extreme,
+}
