@@ -143,6 +143,8 @@ void lds_hal_sim_destroy(lds_hal_sim *sim) {
   free(sim);
 }
 
+void lds_hal_sim_quit(lds_hal_sim *sim) { lds_simdev_quit(sim->device); }
+
 const lds_hal *lds_hal_sim_hal(lds_hal_sim *sim) { return &sim->hal; }
 
 void lds_hal_sim_memory(lds_hal_sim *sim, uint8_t **bytes, uint64_t *bus, size_t *size_bytes) {

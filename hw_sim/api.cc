@@ -51,13 +51,15 @@ bool bus_is_legal(uint32_t bits) { return bits == 32 || bits == 64 || bits == 12
 
 // The stream, copied: what runs is what was checked, even if the program stores over it.
 std::vector<uint8_t> fetch(lds_sim *sim, uint64_t address, uint32_t count) {
+  constexpr size_t kPartBytes = Poll::kPart / Poll::kByte;
   std::vector<uint8_t> bytes;
-  const size_t size = size_t{count} * LDS_INSN_BYTES;
-  if (const uint8_t *host = sim->machine.dram.span(address, size, false)) {
+  const uint64_t wanted = uint64_t{count} * LDS_INSN_BYTES;  // more than a size_t of 32 bits has, no memory holds
+  if (const uint8_t *host = sim->machine.dram.span(address, wanted, false)) {
+    const size_t size = static_cast<size_t>(wanted);
     bytes.reserve(size);
     for (size_t done = 0; done < size; done = bytes.size()) {
       sim->poll.spend(Poll::kPart);
-      bytes.insert(bytes.end(), host + done, host + std::min(size, done + Poll::kPart / Poll::kByte));
+      bytes.insert(bytes.end(), host + done, host + done + std::min(size - done, kPartBytes));
     }
     return bytes;
   }

@@ -28,12 +28,15 @@ lds_simdev::lds_simdev(lds_sim *sim, const lds_hw_config &config, int page) : si
   worker_ = std::thread([this] { work(); });
 }
 
-lds_simdev::~lds_simdev() {
+lds_simdev::~lds_simdev() { quit(); }
+
+void lds_simdev::quit() {
   {
     Lock lock(mutex_);
+    quits_ = true;
     stop(lock, kQuit);
   }
-  worker_.join();
+  if (worker_.joinable()) worker_.join();
 }
 
 uint32_t lds_simdev::read(uint32_t offset) {
@@ -127,6 +130,7 @@ void lds_simdev::update_line() {
 // --- jobs --------------------------------------------------------------------------------------------------------------------
 void lds_simdev::start() {
   if (regs_.state == LDS_STATE_RUNNING) return;
+  if (quits_) return end(LDS_ERROR_ABORTED, 0);
   regs_.state = LDS_STATE_RUNNING;
   regs_.error = regs_.error_pc = regs_.error_addr = regs_.pc = 0;
   done_reads_.reset();
@@ -167,8 +171,8 @@ bool lds_simdev::stubborn(Stop how) const {
 void lds_simdev::work() {
   Lock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [this] { return job_ || stop_ == kQuit; });
-    if (stop_ == kQuit) {  // perhaps with a job that was not begun, which the destructor waits for
+    wake_.wait(lock, [this] { return job_ || quits_; });
+    if (quits_) {  // perhaps with a job that was not begun, which the destructor waits for
       busy_ = false;
       idle_.notify_all();
       return;
@@ -220,7 +224,7 @@ void lds_simdev::execute(Lock &lock) {
 
 void lds_simdev::hang(Lock &lock) {
   regs_.pc = static_cast<uint32_t>(active_.argument);
-  wake_.wait(lock, [this] { return stop_ == kQuit || (stop_ != kNone && !stubborn(stop_)); });
+  wake_.wait(lock, [this] { return quits_ || (stop_ != kNone && !stubborn(stop_)); });
   end(LDS_ERROR_ABORTED, regs_.pc);
 }
 
@@ -261,6 +265,8 @@ lds_simdev *lds_simdev_create(const lds_hw_config *config, uint32_t bus_bits, in
 }
 
 void lds_simdev_destroy(lds_simdev *device) { delete device; }
+
+void lds_simdev_quit(lds_simdev *device) { device->quit(); }
 
 lds_sim *lds_simdev_sim(lds_simdev *device) { return device->sim(); }
 

@@ -56,6 +56,7 @@ struct lds_simdev {
   int wait_line(uint64_t timeout_ns);
   void on_irq(void (*notify)(void *, int), void *ctx);
   void hw_reset();
+  void quit();
   int order(const Fault &fault);
   uint64_t result(lds_sim_result *out);
   lds_sim *sim();
@@ -102,6 +103,7 @@ struct lds_simdev {
   std::optional<uint32_t> all_read_;  // what every register reads: nobody is there
   std::optional<uint32_t> done_reads_;
   Stop stop_ = kNone;
+  bool quits_ = false;    // no job is begun any more
   bool job_ = false;      // to be begun
   bool busy_ = false;     // from START until the worker is through
   bool running_ = false;  // in lds_sim_run

@@ -46,7 +46,7 @@ void in_parts(const Machine &m, const Loops &loops, uint64_t step_cost, Run run)
   const uint64_t some_uops = std::min(count, steps);
   const uint64_t some_ins = some_uops < count ? 1 : std::min(ins, steps / count);
   const uint64_t some_outs = some_uops < count || some_ins < ins ? 1 : std::min<uint64_t>(loops.iter_out, steps / (count * ins));
-  std::vector<Uop> moved(some_uops);
+  std::vector<Uop> moved(static_cast<size_t>(some_uops));
   Loops part = loops;
   part.uops = moved.data();
   for (uint64_t i = 0; i < loops.iter_out; i += some_outs)

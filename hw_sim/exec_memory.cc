@@ -125,7 +125,7 @@ struct FloatAcc8Pad {
 // Calls work(first, n) for n tiles in parts: WGT can have half a gigabyte.
 template <typename Work>
 void in_parts(const Machine &m, size_t n, uint32_t tile_bytes, Work work) {
-  const size_t most = std::max<size_t>(1, Poll::kPart / (Poll::kByte * tile_bytes));
+  const size_t most = static_cast<size_t>(std::max<uint64_t>(1, Poll::kPart / (Poll::kByte * tile_bytes)));
   for (size_t done = 0; done < n; done += most) {
     const size_t part = std::min(most, n - done);
     work(done, part);

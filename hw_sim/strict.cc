@@ -128,7 +128,7 @@ void Strict::memory(uint32_t index, const Insn &insn) {
   if (scratchpad_of(i.memory_id) != LDS_MEMORY_ACC) return;
   const uint64_t rows = uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1, width = uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
   check_sram(m_, i.memory_id, i.sram_base + rows * width - 1, "the instruction");
-  for (uint64_t t = i.sram_base; t < i.sram_base + rows * width; ++t) {
+  for (size_t t = i.sram_base; t < i.sram_base + rows * width; ++t) {
     if (insn.fields.opcode == LDS_OPCODE_LOAD)
       computed_[t] = 0;
     else if (computed_[t] == 0)

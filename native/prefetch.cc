@@ -140,7 +140,7 @@ void Timeline::store(const lds_prefetch_step &step) {
   std::vector<int64_t> &times = stored_[static_cast<size_t>(step.tensor)];
   const auto past = static_cast<size_t>(step.first + (step.rows - 1) * step.stride + step.row);
   if (times.size() < past) times.resize(past);
-  for (int64_t y = 0; y < step.rows; y++) std::fill_n(times.begin() + step.first + y * step.stride, step.row, store_free_);
+  for (int64_t y = 0; y < step.rows; y++) std::fill_n(times.data() + step.first + y * step.stride, step.row, store_free_);
 }
 
 void Timeline::load(uint32_t number) {
@@ -204,7 +204,7 @@ void Timeline::pull_weights(uint32_t number, int64_t release) {
       for (const uint32_t n : loads) cycles += all_.step[n].cycles;
       if (load_free_ + cycles > release + cycles / 2) return;
       const int64_t into = all_.step[first].tile[0], size = tile(into).size;
-      const auto here = pressure_.begin() + number, there = pressure_.begin() + first;
+      int64_t *const here = pressure_.data() + number, *const there = pressure_.data() + first;
       if (std::any_of(here, there, [&](int64_t places) { return places + size > all_.weights; })) return;
       std::for_each(here, there, [size](int64_t &places) { places += size; });
       load_free_ += cycles;

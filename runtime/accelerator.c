@@ -14,8 +14,6 @@
 #include "sizes.h"
 #include "vta_program.h"
 
-enum { CODE_ALIGN = 64 };
-
 static int same_text(const char *a, const char *b) {
   for (; *a != '\0' && *a == *b; ++a) ++b;
   return *a == *b;
@@ -52,29 +50,16 @@ static int check_one(const lds_session *s, const lds_program *p) {
 static int check(const lds_session *s) {
   lds_program p;
   uint32_t k;
-  for (k = 0; k < steps_of(s); ++k) {
-    int status;
+  int status = lds_programs_check(s->model);
+  for (k = 0; k < steps_of(s) && status == LDS_OK; ++k) {
     if (!is_program(s, k)) continue;
-    status = lds_program_read(s->model, k, &p) ? check_one(s, &p) : LDS_ERR_FORMAT;
-    if (status != LDS_OK) return status;
+    lds_program_at(s->model, k, &p);
+    status = check_one(s, &p);
   }
-  return LDS_OK;
+  return status;
 }
 
 /* --- streams ----------------------------------------------------------------------------------------------------------------- */
-/* Where the program of a step begins in s->code; of a step behind the last: bytes of all. */
-static size_t code_offset(const lds_session *s, uint32_t step) {
-  lds_program p;
-  size_t bytes = 0;
-  uint32_t k;
-  for (k = 0; k < step; ++k) {
-    if (!is_program(s, k) || !lds_program_read(s->model, k, &p)) continue;
-    bytes = lds_size_sum(bytes, p.code.size_bytes);
-    bytes = lds_size_sum(bytes, lds_padding(bytes, CODE_ALIGN));
-  }
-  return bytes;
-}
-
 static int relocate(const lds_session *s, const lds_program *p, uint8_t *code) {
   uint32_t k;
   for (k = 0; k < p->relocation_count; ++k) {
@@ -90,13 +75,14 @@ static int relocate(const lds_session *s, const lds_program *p, uint8_t *code) {
   return LDS_OK;
 }
 
-static int open_program(const lds_session *s, uint32_t step, uint8_t *code, lds_memory scratch, lds_fault *fault) {
+static int open_program(const lds_session *s, uint32_t step, lds_memory scratch, lds_fault *fault) {
   lds_program p;
   const lds_accelerator *a;
+  uint8_t *code;
   int status;
-  if (!lds_program_read(s->model, step, &p)) return LDS_ERR_FORMAT;
+  lds_program_at(s->model, step, &p);
   a = accelerator_of(s, &p);
-  memcpy(code, lds_program_code(s->model, &p), p.code.size_bytes);
+  code = (uint8_t *)s->code.cpu + p.code.offset_bytes;
   fault->step = step;
   if (a->table == NULL) {
     status = lds_vta_open(s, &p, a->device, code, scratch, fault);
@@ -110,36 +96,34 @@ static int open_program(const lds_session *s, uint32_t step, uint8_t *code, lds_
 
 static int open_programs(lds_session *s, lds_memory scratch, lds_fault *fault) {
   const lds_hal *hal = s->device->hal;
-  const size_t size_bytes = code_offset(s, steps_of(s));
-  size_t at = 0;
-  uint32_t k;
-  if (size_bytes == 0) return LDS_OK;
-  if (size_bytes == SIZE_MAX || hal->dma_alloc(hal->ctx, size_bytes, CODE_ALIGN, LDS_DMA_DEVICE_READS, &s->code) != LDS_HAL_OK)
-    return LDS_ERR_MEMORY;
+  lds_program p;
+  lds_region region;
+  size_t size_bytes;
+  uint32_t first = 0, k;
+  while (first < steps_of(s) && !is_program(s, first)) ++first;
+  if (first == steps_of(s)) return LDS_OK;
+  lds_program_at(s->model, first, &p);
+  region = lds_model_region(s->model, p.code.region);
+  size_bytes = region.size_bytes; /* no more than the file has */
+  if (hal->dma_alloc(hal->ctx, size_bytes, LDS_CODE_ALIGN, LDS_DMA_DEVICE_READS, &s->code) != LDS_HAL_OK) return LDS_ERR_MEMORY;
   s->code.size_bytes = size_bytes;
   s->code.flags = LDS_DMA_DEVICE_READS;
   s->owned |= 1u << (LDS_REGIONS + 1);
-  memset(s->code.cpu, 0, size_bytes);
-  for (k = 0; k < steps_of(s); ++k) {
-    int status;
-    lds_program p;
-    if (!is_program(s, k) || !lds_program_read(s->model, k, &p)) continue;
-    status = open_program(s, k, (uint8_t *)s->code.cpu + at, scratch, fault);
+  memcpy(s->code.cpu, s->model->section[LDS_DATA].bytes + region.data_offset, size_bytes);
+  for (k = first; k < steps_of(s); ++k) {
+    const int status = is_program(s, k) ? open_program(s, k, scratch, fault) : LDS_OK;
     if (status != LDS_OK) return status;
-    at += p.code.size_bytes;
-    at += lds_padding(at, CODE_ALIGN);
   }
   if (hal->dma_sync == NULL) return LDS_OK;
   return hal->dma_sync(hal->ctx, &s->code, 0, size_bytes, LDS_DMA_TO_DEVICE) == LDS_HAL_OK ? LDS_OK : LDS_ERR_HAL;
 }
 
 static lds_device *job_of(const lds_session *s, uint32_t step, lds_job *job) {
-  const size_t at = code_offset(s, step);
   lds_program p;
-  (void)lds_program_read(s->model, step, &p); /* as at open */
-  job->insn_bus = s->code.bus + at;
+  lds_program_at(s->model, step, &p);
+  job->insn_bus = s->code.bus + p.code.offset_bytes;
   job->insn_count = p.instructions;
-  job->insn_cpu = (const uint8_t *)s->code.cpu + at;
+  job->insn_cpu = (const uint8_t *)s->code.cpu + p.code.offset_bytes;
   job->insn_bytes = p.code.size_bytes;
   return accelerator_of(s, &p)->device;
 }
@@ -147,7 +131,8 @@ static lds_device *job_of(const lds_session *s, uint32_t step, lds_job *job) {
 /* --- side by side ------------------------------------------------------------------------------------------------------------ */
 static lds_device *device_of(const lds_session *s, uint32_t step) {
   lds_program p;
-  if (!is_program(s, step) || !lds_program_read(s->model, step, &p)) return s->device;
+  if (!is_program(s, step)) return s->device;
+  lds_program_at(s->model, step, &p);
   return accelerator_of(s, &p)->device;
 }
 
@@ -155,7 +140,9 @@ static lds_device *device_of(const lds_session *s, uint32_t step) {
 static int may_start(const lds_session *s, uint32_t step) {
   lds_program p;
   uint32_t k;
-  if (step >= steps_of(s) || !is_program(s, step) || !lds_program_read(s->model, step, &p) || p.beside == 0) return 0;
+  if (step >= steps_of(s) || !is_program(s, step)) return 0;
+  lds_program_at(s->model, step, &p);
+  if (p.beside == 0) return 0;
   for (k = s->step; k < step; ++k) {
     if (device_of(s, k) == device_of(s, step)) return 0;
   }
@@ -180,7 +167,8 @@ static void stop_beside(lds_session *s) {
 
 static const char *layer_of(const lds_model *model, uint32_t step, uint32_t instruction) {
   lds_program p;
-  return lds_program_read(model, step, &p) ? lds_program_layer(model, &p, instruction) : "";
+  lds_program_at(model, step, &p);
+  return lds_program_layer(model, &p, instruction);
 }
 
 /* --- for a session ----------------------------------------------------------------------------------------------------------- */

@@ -85,6 +85,9 @@ static inline float lds_f32(uint32_t v) {
 /* As zlib's. */
 uint32_t lds_crc32(const uint8_t *p, size_t n);
 
+/* Whether a text begins at an offset of the strings: R9. */
+int lds_model_is_string(const lds_model *model, uint32_t offset);
+
 /* Entries of opened tables: the index is in range. */
 lds_region lds_model_region(const lds_model *model, uint32_t index);
 lds_step lds_model_step(const lds_model *model, uint32_t index);

@@ -33,7 +33,10 @@ static const uint8_t *entry(const lds_model *model, int section, uint32_t index)
   return model->section[section].bytes + (size_t)index * entry_bytes[section];
 }
 
-static int is_string(const lds_model *model, uint32_t offset) { return offset < model->section[LDS_STRINGS].count; }
+int lds_model_is_string(const lds_model *model, uint32_t offset) {
+  const lds_table s = model->section[LDS_STRINGS];
+  return offset < s.count && (offset == 0 || s.bytes[offset - 1u] == 0);
+}
 
 static const char *string_at(const lds_model *model, uint32_t offset) { return (const char *)(model->section[LDS_STRINGS].bytes + offset); }
 
@@ -113,7 +116,7 @@ static int region_is_sound(const lds_model *model, uint32_t index) {
   const uint32_t reserved = lds_u32(entry(model, LDS_REGION_TABLE, index) + 28);
   const uint32_t last_kind = lds_u32(model->bytes + 4) == LDS_FORMAT_VERSION ? LDS_REGION_STATE : LDS_REGION_HOST;
   const int first = r.kind == LDS_REGION_STATE && r.data_size_bytes == r.size_bytes; /* what a state begins with */
-  if (r.kind > last_kind || r.flags > 3u || reserved != 0 || !is_string(model, r.name)) return 0;
+  if (r.kind > last_kind || r.flags > 3u || reserved != 0 || !lds_model_is_string(model, r.name)) return 0;
   if ((r.kind == LDS_REGION_CONSTANTS || r.kind == LDS_REGION_INPUT) && (r.flags & LDS_DMA_DEVICE_WRITES) != 0) return 0;
   if (r.kind == LDS_REGION_HOST && r.flags != 0) return 0;
   if (r.size_bytes == 0 || r.align_bytes == 0 || r.align_bytes > LDS_DMA_MAX_ALIGN || (r.align_bytes & (r.align_bytes - 1u)) != 0) return 0;
@@ -135,7 +138,7 @@ static int tensor_is_sound(const lds_model *model, uint32_t index) {
   const uint8_t *p = entry(model, LDS_TENSOR_TABLE, index);
   lds_tensor t;
   lds_region r;
-  if (!is_string(model, lds_u32(p)) || (lds_u32(p + 52) | lds_u32(p + 56) | lds_u32(p + 60)) != 0) return 0;
+  if (!lds_model_is_string(model, lds_u32(p)) || (lds_u32(p + 52) | lds_u32(p + 56) | lds_u32(p + 60)) != 0) return 0;
   lds_model_tensor(model, index, &t);
   if (t.dtype > LDS_FLOAT64 || t.layout > LDS_BLOCKED || t.rank > LDS_RANK || t.region >= model->section[LDS_REGION_TABLE].count) return 0;
   if (!dims_are_sound(&t) || memory_bytes(&t) != t.size_bytes) return 0;
@@ -153,16 +156,25 @@ static int port_is_sound(const lds_model *model, int section, uint32_t index) {
   return section != LDS_INPUTS || lds_model_region(model, t.region).kind != LDS_REGION_CONSTANTS;
 }
 
-static int step_is_sound(const lds_model *model, uint32_t index) {
-  const lds_step s = lds_model_step(model, index);
-  if (!is_string(model, s.name)) return 0;
-  if (s.kind != LDS_STEP_DEVICE) return lds_inside(s.first, s.count, model->section[LDS_WORDS].count);
-  return s.count != 0 && s.inputs == 0 && s.outputs == 0 && lds_inside(s.first, s.count, model->section[LDS_INSTRUCTIONS].count);
+/* Words and instructions of a step stand behind those of the steps before it: what is read for each step is read once. */
+static int steps_are_sound(const lds_model *model) {
+  uint32_t words = 0, instructions = 0, k; /* where the next may begin */
+  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
+    const lds_step s = lds_model_step(model, k);
+    const int program = s.kind == LDS_STEP_DEVICE;
+    uint32_t *next = program ? &instructions : &words;
+    if (!lds_model_is_string(model, s.name) || s.first < *next) return 0;
+    if (!lds_inside(s.first, s.count, model->section[program ? LDS_INSTRUCTIONS : LDS_WORDS].count)) return 0;
+    if (program && (s.count == 0 || s.inputs != 0 || s.outputs != 0)) return 0;
+    *next = s.first + s.count;
+  }
+  return 1;
 }
 
 static int range_is_sound(const lds_model *model, uint32_t index) {
   const uint8_t *p = entry(model, LDS_SOURCE_MAP, index);
-  return lds_inside(lds_u32(p), lds_u32(p + 4), model->section[LDS_INSTRUCTIONS].count) && is_string(model, lds_u32(p + 8)) &&
+  if (index != 0 && lds_u32(p) < lds_u32(p - 16) + lds_u32(p - 12)) return 0; /* into the one before, which is sound */
+  return lds_inside(lds_u32(p), lds_u32(p + 4), model->section[LDS_INSTRUCTIONS].count) && lds_model_is_string(model, lds_u32(p + 8)) &&
          lds_u32(p + 12) == 0;
 }
 
@@ -181,8 +193,8 @@ static int sections_are_sound(lds_model *model) {
 
 static int strings_are_sound(const lds_model *model) {
   const lds_table s = model->section[LDS_STRINGS];
-  return s.count != 0 && s.bytes[0] == 0 && s.bytes[s.count - 1u] == 0 && is_string(model, lds_u32(model->bytes + 44)) &&
-         is_string(model, lds_u32(model->bytes + 48)) && lds_u32(model->bytes + 52) == 0;
+  return s.count != 0 && s.bytes[0] == 0 && s.bytes[s.count - 1u] == 0 && lds_model_is_string(model, lds_u32(model->bytes + 44)) &&
+         lds_model_is_string(model, lds_u32(model->bytes + 48)) && lds_u32(model->bytes + 52) == 0;
 }
 
 static int input_is_sound(const lds_model *model, uint32_t index) { return port_is_sound(model, LDS_INPUTS, index); }
@@ -196,7 +208,7 @@ static int tables_are_sound(const lds_model *model) {
     int (*is_sound)(const lds_model *model, uint32_t index);
   } tables[] = {
       {LDS_REGION_TABLE, region_is_sound}, {LDS_TENSOR_TABLE, tensor_is_sound}, {LDS_INPUTS, input_is_sound},
-      {LDS_OUTPUTS, output_is_sound},      {LDS_SOURCE_MAP, range_is_sound},    {LDS_STEPS, step_is_sound},
+      {LDS_OUTPUTS, output_is_sound},      {LDS_SOURCE_MAP, range_is_sound},
   };
   uint32_t table, k;
   for (table = 0; table < sizeof tables / sizeof tables[0]; ++table) {
@@ -228,7 +240,8 @@ int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes) {
   status = open_header(model, (const uint8_t *)bytes, size_bytes);
   if (status != LDS_OK) return status;
   if (!sections_are_sound(model) || !strings_are_sound(model)) return LDS_ERR_FORMAT;
-  return model->section[LDS_REGION_TABLE].count <= LDS_REGIONS && tables_are_sound(model) ? LDS_OK : LDS_ERR_FORMAT;
+  return model->section[LDS_REGION_TABLE].count <= LDS_REGIONS && tables_are_sound(model) && steps_are_sound(model) ? LDS_OK
+                                                                                                                    : LDS_ERR_FORMAT;
 }
 
 /* --- what a caller asks ------------------------------------------------------------------------------------------------------ */

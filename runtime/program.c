@@ -11,13 +11,6 @@
 #include "program.h"
 
 /* --- records ----------------------------------------------------------------------------------------------------------------- */
-static const uint8_t *code_at(const lds_model *model, const lds_tensor *code) {
-  const lds_region r = lds_model_region(model, code->region);
-  return model->section[LDS_DATA].bytes + r.data_offset + code->offset_bytes;
-}
-
-const uint8_t *lds_program_code(const lds_model *model, const lds_program *program) { return code_at(model, &program->code); }
-
 void lds_program_relocation(const lds_model *model, const lds_program *program, uint32_t index, lds_relocation *out) {
   const uint32_t first = program->relocations + LDS_RELOCATION_WORDS * index;
   const uint32_t place = lds_model_word(model, first + 1u);
@@ -50,11 +43,13 @@ static int relocations_are_sound(const lds_model *model, const lds_program *p) {
 }
 
 static int layers_are_sound(const lds_model *model, const lds_program *p) {
-  uint32_t k;
+  uint32_t next = 0, k;
   for (k = 0; k < p->layer_count; ++k) {
     const uint32_t first = p->layers + LDS_LAYER_WORDS * k;
-    if (!lds_inside(lds_model_word(model, first), lds_model_word(model, first + 1u), p->instructions)) return 0;
-    if (lds_model_word(model, first + 2u) >= model->section[LDS_STRINGS].count) return 0;
+    const uint32_t begin = lds_model_word(model, first), count = lds_model_word(model, first + 1u);
+    if (begin < next || !lds_inside(begin, count, p->instructions)) return 0;
+    if (!lds_model_is_string(model, lds_model_word(model, first + 2u))) return 0;
+    next = begin + count;
   }
   return 1;
 }
@@ -74,12 +69,10 @@ static int vta_is_sound(const lds_model *model, const lds_program *p) {
          (uint64_t)p->instructions * LDS_VTA_INSN_BYTES == p->code.size_bytes;
 }
 
-static int code_is_sound(const lds_model *model, uint32_t tensor, lds_program *p) {
-  lds_region r;
-  if (tensor >= model->section[LDS_TENSOR_TABLE].count) return 0;
-  lds_model_tensor(model, tensor, &p->code);
-  r = lds_model_region(model, p->code.region);
-  return p->code.dtype == LDS_UINT8 && p->code.rank == 1 && r.kind == LDS_REGION_CONSTANTS && r.flags == 0;
+static int code_is_sound(const lds_model *model, const lds_program *p) {
+  const lds_region r = lds_model_region(model, p->code.region);
+  return p->code.dtype == LDS_UINT8 && p->code.rank == 1 && r.kind == LDS_REGION_CONSTANTS && r.flags == 0 &&
+         p->code.offset_bytes % LDS_CODE_ALIGN == 0;
 }
 
 static int follows_program(const lds_model *model, uint32_t step) {
@@ -87,30 +80,50 @@ static int follows_program(const lds_model *model, uint32_t step) {
   return kind == LDS_STEP_DEVICE || kind == LDS_STEP_PROGRAM;
 }
 
-int lds_program_read(const lds_model *model, uint32_t step, lds_program *out) {
-  const lds_step s = lds_model_step(model, step);
-  const uint32_t strings = model->section[LDS_STRINGS].count;
-  uint64_t words = LDS_PROGRAM_WORDS;
-  if (lds_u32(model->bytes + 4) < 2u || s.kind != LDS_STEP_PROGRAM || s.inputs != 0 || s.outputs != 0 || s.count < LDS_PROGRAM_WORDS)
-    return 0;
-  if (lds_model_word(model, s.first) >= strings || lds_model_word(model, s.first + 1u) >= strings) return 0;
-  out->device = (const char *)model->section[LDS_STRINGS].bytes + lds_model_word(model, s.first);
-  out->fingerprint = s.first + 2u;
-  out->instructions = lds_model_word(model, s.first + 11u);
-  out->relocation_count = lds_model_word(model, s.first + 12u) & ~LDS_PROGRAM_BESIDE;
-  out->beside = lds_model_word(model, s.first + 12u) >> 31;
-  out->layer_count = lds_model_word(model, s.first + 13u);
-  out->relocations = s.first + LDS_PROGRAM_WORDS;
-  words += (uint64_t)LDS_RELOCATION_WORDS * out->relocation_count + (uint64_t)LDS_LAYER_WORDS * out->layer_count;
-  if (words != s.count || out->instructions == 0 || (out->beside != 0 && !follows_program(model, step))) return 0;
+void lds_program_at(const lds_model *model, uint32_t step, lds_program *out) {
+  const uint32_t first = lds_model_step(model, step).first;
+  out->device = (const char *)model->section[LDS_STRINGS].bytes + lds_model_word(model, first);
+  out->fingerprint = first + 2u;
+  lds_model_tensor(model, lds_model_word(model, first + 10u), &out->code);
+  out->instructions = lds_model_word(model, first + 11u);
+  out->relocation_count = lds_model_word(model, first + 12u) & ~LDS_PROGRAM_BESIDE;
+  out->beside = lds_model_word(model, first + 12u) >> 31;
+  out->layer_count = lds_model_word(model, first + 13u);
+  out->relocations = first + LDS_PROGRAM_WORDS;
   out->layers = out->relocations + LDS_RELOCATION_WORDS * out->relocation_count;
-  if (!code_is_sound(model, lds_model_word(model, s.first + 10u), out)) return 0;
-  return vta_is_sound(model, out) && relocations_are_sound(model, out) && layers_are_sound(model, out);
 }
 
-int lds_program_check(const lds_model *model, uint32_t step) {
-  lds_program program;
-  return lds_program_read(model, step, &program) ? LDS_OK : LDS_ERR_OPERATOR;
+/* What lds_program_at relies on. */
+static int head_is_sound(const lds_model *model, const lds_step *s) {
+  if (lds_u32(model->bytes + 4) < 2u || s->kind != LDS_STEP_PROGRAM || s->inputs != 0 || s->outputs != 0) return 0;
+  return s->count >= LDS_PROGRAM_WORDS && lds_model_is_string(model, lds_model_word(model, s->first)) &&
+         lds_model_is_string(model, lds_model_word(model, s->first + 1u)) &&
+         lds_model_word(model, s->first + 10u) < model->section[LDS_TENSOR_TABLE].count;
+}
+
+/* Code stands in the region of, and behind, that of the program before, which is *last; its rank is 0 before the first. */
+static int program_is_sound(const lds_model *model, uint32_t step, lds_tensor *last) {
+  const lds_step s = lds_model_step(model, step);
+  uint64_t words = LDS_PROGRAM_WORDS;
+  lds_program p;
+  if (!head_is_sound(model, &s)) return 0;
+  lds_program_at(model, step, &p);
+  words += (uint64_t)LDS_RELOCATION_WORDS * p.relocation_count + (uint64_t)LDS_LAYER_WORDS * p.layer_count;
+  if (words != s.count || p.instructions == 0 || (p.beside != 0 && !follows_program(model, step))) return 0;
+  if (!code_is_sound(model, &p)) return 0;
+  if (last->rank != 0 && (p.code.region != last->region || p.code.offset_bytes < last->offset_bytes + last->size_bytes)) return 0;
+  *last = p.code;
+  return vta_is_sound(model, &p) && relocations_are_sound(model, &p) && layers_are_sound(model, &p);
+}
+
+int lds_programs_check(const lds_model *model) {
+  lds_tensor last;
+  uint32_t k;
+  memset(&last, 0, sizeof last);
+  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
+    if (lds_model_step(model, k).kind == LDS_STEP_PROGRAM && !program_is_sound(model, k, &last)) return LDS_ERR_FORMAT;
+  }
+  return LDS_OK;
 }
 
 const char *lds_program_layer(const lds_model *model, const lds_program *p, uint32_t instruction) {
@@ -291,24 +304,21 @@ static int check_instruction(const lds_accelerator *accelerator, const lds_insn_
   return accelerator->refuse != NULL && accelerator->refuse(seen) != 0 ? LDS_ERR_INSTRUCTION : LDS_OK;
 }
 
-int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code, lds_fault *fault) {
-  lds_program p;
+static int validate(const lds_model *model, const lds_program *p, const lds_accelerator *accelerator, const uint8_t *code,
+                    lds_fault *fault) {
   lds_insn_seen seen;
   uint32_t at = 0, next = 0, count = 0;
-  if (accelerator->table == NULL) return LDS_ERR_ARGUMENT; /* a VTA, whose validator is another */
-  if (!lds_program_read(model, step, &p)) return LDS_ERR_OPERATOR;
   see_regions(model, &seen);
-  while (at < p.code.size_bytes) {
+  while (at < p->code.size_bytes) {
     int status;
     fault->instruction = count;
-    fault->layer = lds_program_layer(model, &p, count);
-    if (p.code.size_bytes - at < 4u) return LDS_ERR_INSTRUCTION; /* an opcode is in the first four bytes */
+    if (p->code.size_bytes - at < 4u) return LDS_ERR_INSTRUCTION; /* an opcode is in the first four bytes */
     seen.form = form_of(accelerator->table, code + at);
-    if (seen.form == NULL || seen.form->size_bytes > p.code.size_bytes - at) return LDS_ERR_INSTRUCTION;
+    if (seen.form == NULL || seen.form->size_bytes > p->code.size_bytes - at) return LDS_ERR_INSTRUCTION;
     status = take_fields(accelerator->table, code + at, &seen);
-    for (; status == LDS_OK && next < p.relocation_count; ++next) {
+    for (; status == LDS_OK && next < p->relocation_count; ++next) {
       lds_relocation r;
-      lds_program_relocation(model, &p, next, &r);
+      lds_program_relocation(model, p, next, &r);
       if (r.at != at) break;
       status = take_relocation(&r, &seen);
     }
@@ -318,5 +328,15 @@ int lds_program_validate(const lds_model *model, uint32_t step, const lds_accele
     at += seen.form->size_bytes;
     ++count;
   }
-  return next == p.relocation_count && count == p.instructions ? LDS_OK : LDS_ERR_INSTRUCTION;
+  return next == p->relocation_count && count == p->instructions ? LDS_OK : LDS_ERR_INSTRUCTION;
+}
+
+int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code, lds_fault *fault) {
+  lds_program p;
+  int status;
+  if (accelerator->table == NULL) return LDS_ERR_ARGUMENT; /* a VTA, whose validator is another */
+  lds_program_at(model, step, &p);
+  status = validate(model, &p, accelerator, code, fault);
+  fault->layer = lds_program_layer(model, &p, fault->instruction); /* once: there may be as many layers as instructions */
+  return status;
 }

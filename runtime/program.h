@@ -12,6 +12,8 @@
 
 /* Words of a record before its relocations, of a relocation, of a layer. */
 enum { LDS_PROGRAM_WORDS = 14, LDS_RELOCATION_WORDS = 5, LDS_LAYER_WORDS = 3 };
+/* What a program begins at a multiple of, in its region and in a session's copy of that. */
+enum { LDS_CODE_ALIGN = 64 };
 /* Bit of the word that counts relocations: lds_program.beside. */
 #define LDS_PROGRAM_BESIDE 0x80000000u
 /* Of a VTA: what of a program's fingerprint is its configuration, the rest being zeros; the size of an instruction. */
@@ -32,13 +34,11 @@ typedef struct lds_relocation {
   uint32_t at, bit, width, shift, region, addend;
 } lds_relocation;
 
-/* Rule R23: 1, and *out, when the record is sound. */
-int lds_program_read(const lds_model *model, uint32_t step, lds_program *out);
+/* The record of a step of a model whose programs are sound: lds_programs_check. */
+void lds_program_at(const lds_model *model, uint32_t step, lds_program *out);
 void lds_program_relocation(const lds_model *model, const lds_program *program, uint32_t index, lds_relocation *out);
 /* Whether its device is a VTA. */
 int lds_program_is_vta(const lds_model *model, const lds_program *program);
-/* Where the code stands in the file. */
-const uint8_t *lds_program_code(const lds_model *model, const lds_program *program);
 /* The layer that an instruction is for; "" for none. */
 const char *lds_program_layer(const lds_model *model, const lds_program *program, uint32_t instruction);
 /* Writes `value` into a field. */

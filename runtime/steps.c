@@ -184,9 +184,10 @@ static int operands_are_sound(const lds_model *model, const lds_step *step) {
 }
 
 static int external_is_sound(const lds_model *model, const lds_step *step) {
-  const uint32_t operands = step->inputs + step->outputs, strings = model->section[LDS_STRINGS].count;
+  const uint32_t operands = step->inputs + step->outputs;
   if (step->outputs == 0 || step->count != operands + 2u || !operands_are_sound(model, step)) return 0;
-  return lds_model_word(model, step->first + operands) < strings && lds_model_word(model, step->first + operands + 1u) < strings;
+  return lds_model_is_string(model, lds_model_word(model, step->first + operands)) &&
+         lds_model_is_string(model, lds_model_word(model, step->first + operands + 1u));
 }
 
 static int builtin_is_sound(const lds_model *model, const lds_step *step) {

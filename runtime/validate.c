@@ -130,12 +130,12 @@ static int shape_memory(const walk *w, const lds_insn_memory *m, int store, shap
   const int padless = store || m->memory_id == LDS_MEMORY_UOP || m->memory_id == LDS_MEMORY_WGT;
   s->stage = store ? LDS_STAGE_STORE : load_stage_of[m->memory_id];
   s->moves = m->x_size == 0 ? NO_OP : m->memory_id == LDS_MEMORY_UOP ? UOPS : TILES;
+  if (m->memory_id == LDS_MEMORY_ACC_8BIT && !has(w, LDS_CAP_LOAD_ACC8)) return LDS_ERR_INSTRUCTION;
   if (m->x_size == 0) { /* zeros; a STORE's memory too */
     if ((m->region | m->y_size | m->x_stride | pads) != 0) return LDS_ERR_INSTRUCTION;
     return store == (m->memory_id == LDS_MEMORY_OUT) || (store && m->memory_id == 0) ? LDS_OK : LDS_ERR_INSTRUCTION;
   }
   if (store != (m->memory_id == LDS_MEMORY_OUT) || m->y_size == 0 || (padless && pads != 0)) return LDS_ERR_INSTRUCTION;
-  if (m->memory_id == LDS_MEMORY_ACC_8BIT && !has(w, LDS_CAP_LOAD_ACC8)) return LDS_ERR_INSTRUCTION;
   if (m->memory_id == LDS_MEMORY_UOP && m->y_size != 1) return LDS_ERR_INSTRUCTION;
   s->below[0] = dram_places(w, m, store);
   s->below[1] = sram_places(w, m);
@@ -294,7 +294,7 @@ static int check(walk *w, const uint8_t *bytes, int last) {
 static int config_is_possible(const lds_hw_config *c) {
   const lds_isa_widths w = lds_isa_widths_of(c);
   if ((c->log_inp_width != 3 && c->log_inp_width != 4) || c->log_wgt_width != c->log_inp_width || c->log_acc_width != 5) return 0;
-  if (lds_is_float(c) && (c->capabilities & LDS_CAP_REQUANTIZE) != 0) return 0;
+  if ((c->capabilities & LDS_CAP_REQUANTIZE) != 0 && (lds_is_float(c) || (c->capabilities & LDS_CAP_CONFIG) == 0)) return 0;
   if (c->log_batch > 6 || c->log_block < 1 || c->log_block > 7) return 0;
   if (w.lu < 1 || w.lu > 13 || w.li < 1 || w.li > 15 || w.lw < 1 || w.lw > 15 || w.la < 1 || w.la > 11) return 0;
   if (w.la + w.li + w.lw > 32 || w.la + lds_max_u32(w.la, w.li) + w.lw > 32) return 0;

@@ -25,9 +25,12 @@ static lds_model model_for(const lds_model *model, const lds_program *p) {
 size_t lds_vta_scratch_bytes(const lds_model *model) {
   size_t most = 0;
   uint32_t k;
+  if (lds_programs_check(model) != LDS_OK) return 0; /* no session opens, whatever memory it gets */
   for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
     lds_program p;
-    if (lds_model_step(model, k).kind == LDS_STEP_PROGRAM && lds_program_read(model, k, &p) && lds_program_is_vta(model, &p)) {
+    if (lds_model_step(model, k).kind != LDS_STEP_PROGRAM) continue;
+    lds_program_at(model, k, &p);
+    if (lds_program_is_vta(model, &p)) {
       const lds_model m = model_for(model, &p);
       most = lds_size_max(most, lds_validate_scratch_bytes(&m));
     }

@@ -28,6 +28,8 @@ LDS_HAL_EXPORT lds_hal_sim *lds_hal_sim_create(const lds_hw_config *config, uint
 /* A further device that sees the memory of the first one, at the same bus addresses; destroy it before that one. */
 LDS_HAL_EXPORT lds_hal_sim *lds_hal_sim_create_beside(lds_hal_sim *first, const lds_hw_config *config, uint32_t bus_bits, int registers);
 LDS_HAL_EXPORT void lds_hal_sim_destroy(lds_hal_sim *sim);
+/* Ends what the device does, and its thread; its memory stays until destroy. A run that is begun from now on ends with an error. */
+LDS_HAL_EXPORT void lds_hal_sim_quit(lds_hal_sim *sim);
 LDS_HAL_EXPORT const lds_hal *lds_hal_sim_hal(lds_hal_sim *sim);
 LDS_HAL_EXPORT lds_simdev *lds_hal_sim_device(lds_hal_sim *sim);
 

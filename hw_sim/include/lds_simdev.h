@@ -43,6 +43,8 @@ enum {
 /* NULL when the configuration cannot be, or memory is out. */
 LDS_SIM_EXPORT lds_simdev *lds_simdev_create(const lds_hw_config *config, uint32_t bus_bits, int registers);
 LDS_SIM_EXPORT void lds_simdev_destroy(lds_simdev *device);
+/* Ends what it does, and its thread; its registers stay, and a job that is started from now on ends with LDS_ERROR_ABORTED. */
+LDS_SIM_EXPORT void lds_simdev_quit(lds_simdev *device);
 
 /* The simulator inside: options, timing. Leave it alone while a job runs. */
 LDS_SIM_EXPORT lds_sim *lds_simdev_sim(lds_simdev *device);

@@ -163,7 +163,7 @@ LDS_EXPORT int lds_validate(const lds_model *model, const uint8_t *instructions,
 LDS_EXPORT int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_bytes, lds_fault *fault);
 
 /* The program of a step of another device, as it stands in `code`, against that device's table; fault: the instruction, its layer. */
-LDS_EXPORT int lds_program_check(const lds_model *model, uint32_t step); /* rule R23, which lds_session_open checks */
+LDS_EXPORT int lds_programs_check(const lds_model *model); /* rule R23, which lds_session_open checks */
 LDS_EXPORT int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code,
                                     lds_fault *fault);
 

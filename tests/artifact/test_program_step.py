@@ -50,6 +50,17 @@ def program_model(
     return Artifact("m", fingerprint, 1, regions, tensors, (0,), (1,), steps, NO_DEVICE.name)
 
 
+def with_second(model: Artifact, **changes: object) -> Artifact:
+    """program_model with another program behind it, whose code is a copy."""
+    first, code = model.other_programs[0], model.regions[1]
+    data = code.data.ljust(64, b"\0") + code.data
+    regions = (model.regions[0], replace(code, size_bytes=len(data), data=data))
+    tensor = replace(model.tensors[first.code], name="more code", offset_bytes=64)
+    second = replace(first, name="second", code=len(model.tensors), **changes)
+    tensors, steps = (*model.tensors, tensor), (first, second)
+    return replace(model, regions=regions, tensors=tensors, steps=steps)
+
+
 def test_round_trip_in_version_2() -> None:
     model = program_model()
     data = model.to_bytes()

@@ -1,15 +1,16 @@
-/* Fuzzing: a file that is hostile is opened, validated, and its host steps are run, under the sanitizers.
+/* Fuzzing: a file that is hostile is opened, validated and run, its programs on the simulator, under the sanitizers.
  *
  * In:   bytes from libFuzzer. The first 16 (magic, version, size, checksum) and the fingerprint's hash are made to fit, so that what
  *       lies behind them is reached; one bit of the size says whether they are left alone instead.
- * Out:  nothing: a crash, a hang or a report of a sanitizer is the finding.
+ * Out:  nothing: a crash, a hang, a report of a sanitizer, or a validated program that the simulator does not execute is the finding.
  * Next: test_c.py builds it, and runs it for a few seconds, or for a minute in CI.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
-#include "fake_device.h"
+#include "heap.h"
+#include "simulated_device.h"
 
 enum { LARGEST = 1 << 16, MEMORY = 1 << 20 };
 
@@ -50,15 +51,16 @@ static int nothing(void *ctx, lds_session *session, uint32_t step) {
 extern const lds_insn_table npu_table;
 
 static void run(const lds_model *model, uint8_t *pool) {
-  fake_device f, other;
+  simulated_device f;
+  fake_device other;
   lds_device device, npu;
   const lds_accelerator accelerator = {"npu", &npu, &npu_table, NULL};
   lds_session_config config;
   lds_session *session;
   size_t size, given;
   void *memory;
-  fake_device_open(&f, model->config_hash, pool, MEMORY);
-  if (lds_device_open(&device, &f.hal, &lds_registers_native, 0) != LDS_OK) abort();
+  simulated_device_open(&f, model, pool, MEMORY);
+  if (lds_device_open(&device, &f.fake.hal, &lds_registers_native, 0) != LDS_OK) abort();
   lds_session_config_default(&config);
   config.external = nothing;
   fake_device_open(&other, crc32(npu_table.fingerprint, LDS_FINGERPRINT_BYTES), pool, MEMORY);
@@ -73,19 +75,20 @@ static void run(const lds_model *model, uint8_t *pool) {
     lds_session_close(session);
   }
   free(memory);
-  if (f.pool.used != 0) abort(); /* everything was given back */
+  if (f.fake.pool.used != 0) abort(); /* everything was given back */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static uint8_t *pool;
+  static void *pool_owner;
   lds_model model;
   lds_tensor tensor;
   uint32_t k;
   uint8_t *copy;
   if (size > LARGEST) return 0;
-  if (pool == NULL) pool = calloc(1, MEMORY);
+  if (pool == NULL && (pool = lds_heap_alloc(MEMORY, &pool_owner)) == NULL) abort();
   copy = malloc(size + 1u);
   memcpy(copy, data, size);
   if (size >= 136 && (size & 1u) == 0) seal(copy, size);

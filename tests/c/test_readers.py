@@ -40,9 +40,9 @@ def c_accepts(data: bytes) -> bool:
         return False
     steps = ffi.cast("uint8_t *", model.section[5].bytes)
     kinds = [steps[16 * k] | steps[16 * k + 1] << 8 for k in range(model.section[5].count)]
-    checks = {PROGRAM_STEP: lib().lds_program_check}
-    check = lib().lds_step_check
-    return all(checks.get(kind, check)(model, k) == 0 for k, kind in enumerate(kinds))
+    hosts = [k for k, kind in enumerate(kinds) if kind not in (0, PROGRAM_STEP)]
+    programs = lib().lds_programs_check(model) == 0
+    return programs and all(lib().lds_step_check(model, k) == 0 for k in hosts)
 
 
 def python_accepts(data: bytes) -> bool:

@@ -62,17 +62,19 @@ def fuzz(bits: int, seconds: int, folder: Path) -> str:
     table.write_text(c_table(NPU))
     flags = [
         *mode_flags(bits),
-        "-std=c99",
         "-g",
         "-O1",
         "-fsanitize=fuzzer,address,undefined",
         "-fno-sanitize-recover=all",
         "-DLDS_FUZZ",
     ]
-    command = [clang, *flags, *includes(ROOT)]
+    include = [*includes(ROOT), f"-I{ROOT}/hw_sim/include"]
+    command = [clang, *flags, "-std=c99", *include]
+    simulated = [tool("clang++", "clang"), *flags, "-std=c++17", "-Wno-psabi", *include]
     sources = [ROOT / "tests/c/fuzz_artifact.c", *board_sources(ROOT)]
-    made = objects.all_compiled(command, sources)
-    run([*command, table, *made, "-o", "fuzz"], cwd=folder)
+    made = [*objects.all_compiled(command, sources), *objects.simulator(simulated, simulated)]
+    run([*command, "-c", table, "-o", "table.o"], cwd=folder)
+    run([*simulated, "table.o", *made, "-o", "fuzz"], cwd=folder)
     done = subprocess.run(
         [
             "./fuzz",

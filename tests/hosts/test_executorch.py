@@ -142,6 +142,20 @@ def test_a_damaged_artifact_and_an_unknown_device_are_refused(
     assert "nowhere" in capfd.readouterr().err
 
 
+def test_a_file_chooses_no_device_but_the_simulator(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Else a .pte from anybody opens sockets, files and memory of this machine."""
+    torch.manual_seed(0)
+    edge, _ = lowered(quantize(WithSine().eval(), images(8, 1)), "null")
+    monkeypatch.delenv("LOADSTONE_DEVICE", raising=False)
+    with pytest.raises(RuntimeError):
+        method(edge)(images(1, 5)[0])
+    assert "asks for device 'null', and may choose sim alone" in capfd.readouterr().err
+    monkeypatch.setenv("LOADSTONE_DEVICE", "null")
+    method(edge)(images(1, 5)[0])
+
+
 def test_a_compiler_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(LoadstoneError, match="install a C"):

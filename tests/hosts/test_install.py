@@ -14,7 +14,7 @@ import pytest
 
 import loadstone
 from tests.board.tools import missing, need
-from tests.c.build import STRICT
+from tests.c.build import STRICT, mode_flags
 from tests.compiled import golden, network
 from tests.sample_model import copy_model
 
@@ -90,31 +90,52 @@ def test_its_errors_are_one_line(prefix: Path, root: Path, tmp_path: Path) -> No
         assert done.stderr.count(b"\n") == 1
 
 
-@pytest.mark.parametrize("static", [False, True])
-def test_pkg_config_and_a_plain_compiler(prefix: Path, tmp_path: Path, static: bool) -> None:
-    """A header alone, in strict C99 and in C++, and a link with either library."""
-    need("gcc", "gcc")
-    assert pkg_config(prefix, "--modversion") == [loadstone.__version__]
-    copy_model().save(tmp_path / "m.lds")
-    source = tmp_path / "copy.c"
+def copying_program(folder: Path) -> Path:
+    """C that runs m.lds, whose path it gets, and is content when it copies."""
+    copy_model().save(folder / "m.lds")
+    source = folder / "copy.c"
     source.write_text(
         '#include <lds_easy.h>\n#include <string.h>\nint main(int argc, char **argv) {\n'
         "  signed char x[16] = {1, 2, 3}, y[16];\n"
         "  const void *inputs[1];\n  void *outputs[1];\n"
         "  lds_easy_device *d;\n  lds_easy *n;\n"
         "  inputs[0] = x, outputs[0] = y;\n"
-        "  return argc != 2 || lds_easy_device_open(\"sim\", &d, 0) || "
-        "lds_easy_open_file(d, argv[1], &n, 0)\n"
+        "  return argc != 3 || lds_easy_device_open(argv[1], &d, 0) || "
+        "lds_easy_open_file(d, argv[2], &n, 0)\n"
         "    || lds_easy_run(n, inputs, outputs, 1, 0) || memcmp(x, y, 16);\n}\n"
     )  # fmt: skip
+    return source
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_pkg_config_and_a_plain_compiler(prefix: Path, tmp_path: Path, static: bool) -> None:
+    """A header alone, in strict C99 and in C++, and a link with either library."""
+    need("gcc", "gcc")
+    assert pkg_config(prefix, "--modversion") == [loadstone.__version__]
+    source = copying_program(tmp_path)
     flags = pkg_config(prefix, "--cflags", "--libs", *(["--static"] if static else []))
     library = f"-Wl,-rpath,{prefix}/lib"
     if static:
         flags = [str(prefix / "lib/libloadstone.a") if f == "-lloadstone" else f for f in flags]
     run(["gcc", *STRICT, source, *flags, library, "-o", tmp_path / "copy"])
-    run([tmp_path / "copy", tmp_path / "m.lds"])
+    run([tmp_path / "copy", "sim", tmp_path / "m.lds"])
     linked = run(["ldd", tmp_path / "copy"]).stdout
     assert ("libloadstone.so" in linked) != static
+
+
+def test_a_host_of_32_bits_builds_and_runs_everything(root: Path, tmp_path: Path) -> None:
+    """All libraries with all warnings; the simulator in a process whose size_t has 32 bits."""
+    flags = " ".join(mode_flags(32))
+    generate = [tool("cmake"), "-S", root, "-B", tmp_path / "build", "-G", "Ninja"]
+    generate += [f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", "-DCMAKE_BUILD_TYPE=Debug"]
+    generate += ["-DCMAKE_UNITY_BUILD=ON", "-DLOADSTONE_KERNEL_OPTIMIZATION=-O1"]
+    run([*generate, f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}"])
+    run([tool("cmake"), "--build", tmp_path / "build"])
+    run([tool("cmake"), "--install", tmp_path / "build", "--prefix", tmp_path / "installed"])
+    place = [f"-I{tmp_path}/installed/include/loadstone", f"-L{tmp_path}/installed/lib"]
+    link = ["-lloadstone", f"-Wl,-rpath,{tmp_path}/installed/lib", "-o", tmp_path / "copy"]
+    run(["gcc", *mode_flags(32), *STRICT, copying_program(tmp_path), *place, *link])
+    run([tmp_path / "copy", "sim;pool_mb=64", tmp_path / "m.lds"])
 
 
 def test_each_header_stands_alone_in_c_and_in_cpp(prefix: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from loadstone.isa.native_page import NativePage
 from loadstone.runtime import device
 from loadstone.runtime.native import ffi, lib
 from tests import further
-from tests.artifact.test_program_step import CODE, RELOCATIONS, program_model
+from tests.artifact.test_program_step import CODE, RELOCATIONS, program_model, with_second
 from tests.branches import branches
 from tests.conftest import ROOT
 from tests.isa.tables import NPU, NPU_MEANING, npu
@@ -192,14 +192,12 @@ def test_a_fault_of_the_device_is_named(offered: Callable[[Accelerator], None]) 
 
 def test_other_connections_have_one_device(offered: Callable[[Accelerator], None]) -> None:
     offered(npu())
-    model = program_model()
-    other = replace(model.other_programs[0], device="npu2", name="second")
     register_accelerator("npu2", lambda _: npu())
     with (
         device.open("null") as opened,
         pytest.raises(DeviceError, match="several devices"),
     ):
-        opened.load(replace(model, steps=(*model.steps, other)))
+        opened.load(with_second(program_model(), device="npu2"))
 
 
 # --- at once --------------------------------------------------------------------------------------

@@ -246,8 +246,8 @@ def test_two_threads_in_one_session_is_an_error_not_numbers() -> None:
         lib().lds_session_stop(session._session)
         session._started = False
         running.start()
-        while session._thread.acquire(blocking=False):  # until the other thread is in its call
-            session._thread.release()
+        while session._turn.acquire(blocking=False):  # until the other thread is in its call
+            session._turn.release()
             time.sleep(0.001)
         refused = (
             lambda: session.run([np.zeros((1, 1, 16), np.int8)]),
@@ -255,7 +255,6 @@ def test_two_threads_in_one_session_is_an_error_not_numbers() -> None:
             session.start,
             session.wait,
             session.reset,
-            session.close,
         )
         for call in refused:
             with pytest.raises(DeviceError, match="is in a call of another thread"):
@@ -334,3 +333,26 @@ assert np.array_equal(session.run([x + 5])[0], x + 5)
     lines = done.stdout.splitlines()
     assert len(lines) == 7
     assert all("of which this one is a fork" in line for line in lines)
+
+
+def test_closing_ends_a_run_of_another_thread() -> None:
+    said: list[str] = []
+    dev = device.open()
+    session = dev.load(endless_model())
+    begun = threading.Event()
+
+    def work() -> None:
+        begun.set()
+        try:
+            session.run([X])
+        except DeviceError as error:
+            said.append(str(error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait()
+    dev.close()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert len(said) == 1
+    assert "cancelled" in said[0] or "is closed" in said[0]

@@ -119,3 +119,22 @@ def test_a_file_says_what_it_holds(folder: Path) -> None:
     digest, text = file.read_text().split("\n", 1)
     assert digest == sha256(text.encode()).hexdigest()
     assert json.loads(text) == {"parameters": list(kernel.parameters), "source": kernel.source}
+
+
+@pytest.mark.parametrize("part", ["folder", "file", "above"])
+def test_what_others_may_write_is_not_executed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """Kernels are Python: whoever can write one there runs it here."""
+    Maker().kept()
+    (file,) = folder.iterdir()
+    {"folder": folder, "file": file, "above": folder.parent}[part].chmod(0o777)
+    kernel_store._check_folder.cache_clear()
+    with pytest.raises(ConfigError, match="LOADSTONE_KERNELS=.*for others to write, too"):
+        Maker().kept()
+    monkeypatch.setattr(kernel_store.os, "getuid", lambda: 1 << 20)
+    {"folder": folder, "file": file, "above": folder.parent}[part].chmod(0o700)
+    kernel_store._check_folder.cache_clear()
+    if folder.stat().st_uid != 0:
+        with pytest.raises(ConfigError, match="another user's"):
+            Maker().kept()

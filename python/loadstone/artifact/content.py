@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from itertools import pairwise
 
 from loadstone.artifact.file_layout import require
 from loadstone.artifact.host_step import HostStep
@@ -142,6 +143,14 @@ class ArtifactContent:
             alone = not isinstance(step, ProgramStep) or not step.beside
             require(alone or follows, "R23", f"program {step.name!r} is beside no other")
             before = step
+        codes = [self.tensors[step.code] for step in self.other_programs]
+        for one, behind in pairwise(codes):
+            require(
+                one.region == behind.region
+                and behind.offset_bytes >= one.offset_bytes + one.size_bytes,
+                "R23",
+                f"{behind.name!r} does not stand behind {one.name!r} in one region",
+            )
 
 
 def _check_program(program: DeviceProgram) -> None:
@@ -153,10 +162,12 @@ def _check_program(program: DeviceProgram) -> None:
         f"device program {program.name!r} has {size} bytes, which is no positive multiple of "
         f"{INSN_BYTES}",
     )
+    last = 0
     for layer in program.layers:
-        inside = layer.first >= 0 and layer.count >= 0 and layer.first + layer.count <= len(program)
         require(
-            inside,
+            last <= layer.first <= layer.first + layer.count <= len(program),
             "R22",
-            f"layer {layer.name!r} leaves the {len(program)} instructions of {program.name!r}",
+            f"layer {layer.name!r} leaves the {len(program)} instructions of {program.name!r}, or "
+            "begins in another",
         )
+        last = layer.first + layer.count

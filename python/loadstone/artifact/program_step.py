@@ -29,6 +29,7 @@ __all__ = ["PROGRAM_STEP", "ProgramStep"]
 PROGRAM_STEP = 254
 _HEAD_WORDS, _RELOCATION_WORDS, _LAYER_WORDS = 14, 5, 3
 _MAX_SHIFT = 16
+CODE_ALIGN_BYTES = 64
 _BESIDE = 1 << 31  # of the word that counts relocations
 
 
@@ -72,6 +73,8 @@ class ProgramStep:
         plain = code.dtype == DataType.UINT8 and len(code.shape) == 1
         hidden = region.kind == RegionKind.CONSTANTS and not region.on_device
         sound(plain and hidden, "its code is no tensor of bytes in constants of the host alone")
+        aligned = code.offset_bytes % CODE_ALIGN_BYTES == 0
+        sound(aligned, f"its code begins at no multiple of {CODE_ALIGN_BYTES} bytes")
         if self.is_vta:
             sound(self.fingerprint[0] == 1, "its fingerprint is not of version 1")
             whole = INSN_BYTES * self.instructions == code.size_bytes
@@ -90,11 +93,14 @@ class ProgramStep:
                 f"a relocation names byte {r.addend_bytes} of region {r.region}",
             )
             last = place + r.width
+        last = 0
         for layer in self.layers:
             sound(
-                0 <= layer.first <= layer.first + layer.count <= self.instructions,
-                f"layer {layer.name!r} leaves the {self.instructions} instructions",
+                last <= layer.first <= layer.first + layer.count <= self.instructions,
+                f"layer {layer.name!r} leaves the {self.instructions} instructions, or begins in "
+                "another",
             )
+            last = layer.first + layer.count
 
     def words(self, string: Callable[[str], int]) -> list[int]:
         """The record. string: the offset of a text."""

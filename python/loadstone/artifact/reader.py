@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import struct
 import zlib
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import islice, takewhile
 from typing import TypeVar
 
 from loadstone.artifact.content import ArtifactContent
@@ -95,6 +97,9 @@ class ArtifactReader:
         )
         self.words = [w for (w,) in WORD.iter_unpack(self.section["words"])]
         self.ranges: list[tuple[int, int, int]] = []
+        self.ends: list[int] = []  # of the ranges
+        self._texts: dict[int, str] = {}
+        self._behind = {"words": 0, "instructions": 0}  # where the next step's may begin
 
     def _slice(self, name: str, offset: int, size: int) -> bytes:
         inside = offset % 16 == 0 and offset >= HEADER_BYTES and offset + size <= len(self.data)
@@ -111,14 +116,19 @@ class ArtifactReader:
         return self.data[offset : offset + size]
 
     def string(self, offset: int) -> str:
-        """The text at an offset of the strings."""
-        strings = self.section["strings"]
-        require(
-            offset < len(strings),
-            "R9",
-            f"string {offset} leaves the {len(strings)} bytes of strings",
-        )
-        return strings[offset : strings.index(b"\0", offset)].decode("utf-8", "replace")
+        """The text at an offset of the strings; each is looked for once."""
+        if offset not in self._texts:
+            strings = self.section["strings"]
+            require(
+                offset < len(strings),
+                "R9",
+                f"string {offset} leaves the {len(strings)} bytes of strings",
+            )
+            begins = offset == 0 or strings[offset - 1] == 0
+            require(begins, "R9", f"string {offset} begins within another")
+            text = strings[offset : strings.index(b"\0", offset)]
+            self._texts[offset] = text.decode("utf-8", "replace")
+        return self._texts[offset]
 
     def region(self, fields: tuple[int, ...]) -> MemoryRegion:
         """The region of an entry."""
@@ -204,12 +214,14 @@ class ArtifactReader:
             f"device program at {first} with {count} instructions leaves the stream, or "
             "names tensors",
         )
+        self._take("instructions", first, count)
+        behind = islice(self.ranges, bisect_right(self.ends, first), None)
         layers = tuple(
             LayerRange(
                 self.string(n), max(f, first) - first, min(f + c, first + count) - max(f, first)
             )
-            for f, c, n in self.ranges
-            if f < first + count and first < f + c
+            for f, c, n in takewhile(lambda range_: range_[0] < first + count, behind)
+            if c
         )
         return DeviceProgram(
             self.string(name),
@@ -217,12 +229,23 @@ class ArtifactReader:
             layers,
         )
 
+    def _take(self, what: str, first: int, count: int) -> None:
+        """Steps share nothing, so that what is read for each is read once."""
+        behind = self._behind[what]
+        require(
+            first >= behind,
+            "R18",
+            f"{what} of a step begin at {first}, before the end of another's, {behind}",
+        )
+        self._behind[what] = first + count
+
     def _words(self, first: int, count: int, name: int) -> list[int]:
         require(
             first + count <= len(self.words),
             "R18",
             f"step {name}: {count} words at {first} leave the {len(self.words)} there are",
         )
+        self._take("words", first, count)
         return self.words[first : first + count]
 
     def _host_step(
@@ -271,7 +294,12 @@ class ArtifactReader:
                 f"source map: {count} instructions at {first} leave the {total} there are",
             )
             self.string(name)
+            behind = self.ends[-1] if self.ends else 0
+            require(
+                first >= behind, "R22", f"source map: {first} is in the range before, to {behind}"
+            )
             self.ranges.append((first, count, name))
+            self.ends.append(first + count)
 
     def content(self, kind: type[Content]) -> Content:
         """All of the file, as an object of `kind`."""

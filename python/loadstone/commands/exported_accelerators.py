@@ -17,6 +17,7 @@ from loadstone.backend.device import Device
 from loadstone.files import read_whole
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.c_table import c_table
+from loadstone.printable import c_string
 from loadstone.runtime.accelerators import accelerators_of, driver_symbols, further_devices
 
 __all__ = [
@@ -86,10 +87,12 @@ def _table(
             externs.append(f"int {refuse}(const lds_insn_seen *seen);")
         blocks.append(f"    &{block or 'lds_registers_native'},")
         device = f"&devices[{number}]"
-        entries.append(f'    {{"{accelerator.name}", {device}, &{name}_table, {refuse or 0}}},')
+        entries.append(
+            f"    {{{c_string(accelerator.name)}, {device}, &{name}_table, {refuse or 0}}},"
+        )
     for number, vta in enumerate(further, len(chosen)):
         blocks.append(f"    &{REGISTER_BLOCKS[vta.register_block.name][0]},")
-        entries.append(f'    {{"{vta.name}", &devices[{number}], 0, 0}},')
+        entries.append(f"    {{{c_string(vta.name)}, &devices[{number}], 0, 0}},")
     copied = "" if len(entries) == 1 and not artifact.programs else _COPIED
     return "\n".join(
         [

@@ -29,6 +29,7 @@ from loadstone.frontend.tflite_arrays import ARRAYS
 from loadstone.frontend.tflite_composite import decomposed
 from loadstone.frontend.tflite_converters import OWN
 from loadstone.frontend.tflite_cut import cut, cut_hint
+from loadstone.frontend.tflite_dense import dense
 from loadstone.frontend.tflite_detection import DETECTION
 from loadstone.frontend.tflite_file import (
     OperatorRecord,
@@ -63,7 +64,7 @@ COPIED = "/copied"
 #: Operators that say themselves what they know, and give each tensor as the file has it.
 WHOLE_OPERATORS = {**STATEFUL, **DETECTION}
 #: Operators whose conversion is ours; TVM's converters do the others.
-CONVERTERS = {**OWN, **ARRAYS, **FUNCTIONS}
+CONVERTERS = {**OWN, **ARRAYS, **FUNCTIONS, "FULLY_CONNECTED": dense}
 #: Operators of any type to any type: a float input with an integer constant is no sign of dynamic
 #: range quantization.
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")

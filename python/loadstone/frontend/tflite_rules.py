@@ -310,6 +310,8 @@ def _check_weighted(file: TfliteFile, record: OperatorRecord, where: str) -> Non
     """Weights and bias are constants; scales per channel lie along the output channels, where the
     kernel looks for them."""
     operands = OPERANDS[record.code]
+    if record.code == "FULLY_CONNECTED" and file.tensors[record.inputs[1]].data is None:
+        return  # tflite_dense.py has the kernel on two activations
     for role, position in (("weights", 1), ("bias", operands.bias)):
         for index in record.inputs[position : position + 1]:
             if index >= 0 and file.tensors[index].data is None:

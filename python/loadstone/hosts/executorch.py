@@ -66,8 +66,9 @@ class LoadstonePartitioner(Partitioner):  # type: ignore[misc]  # ExecuTorch has
 
     def __init__(self, program: ExportedProgram, target: str, device: str = "sim") -> None:
         """program: that which is lowered; its weights are read here, as ExecuTorch shows a
-        partitioner none. target: as of `loadstone compile --target`. device: which runs it where
-        the environment has no LOADSTONE_DEVICE; a name of lds_easy.h. Raises TargetError."""
+        partitioner none. target: as of `loadstone compile --target`. device: which runs it, a name
+        of lds_easy.h; a process that runs the file takes it from there only if it is `sim`, else
+        from LOADSTONE_DEVICE. Raises TargetError."""
         super().__init__()
         self.weights = {**program.state_dict, **program.constants}
         self.target = resolve(target)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from loadstone.errors import ConfigError
 from loadstone.isa.table import InstructionTable
+from loadstone.printable import PLAIN_NAME, is_plain_name
 
 if TYPE_CHECKING:
     from loadstone.isa.native_page import RegisterPage
@@ -62,6 +63,8 @@ class Accelerator:
     driver: Path | None = None
 
     def __post_init__(self) -> None:
+        if not is_plain_name(self.name):
+            raise ConfigError(f"accelerator {self.name!r}: a name is {PLAIN_NAME}")
         for form in self.table.forms:
             silent = bool(form.keeps) or form.name in self.table.noops
             if form.name not in self.meaning and not silent:

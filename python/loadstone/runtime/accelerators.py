@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact
+from loadstone.artifact.format import Artifact, ProgramStep
 from loadstone.backend.builtin import BuiltinDevice, further_device
 from loadstone.backend.device import Device
 from loadstone.backend.plugins import load_plugins
@@ -47,6 +47,8 @@ __all__ = [
     "sim_memory",
 ]
 
+#: Other devices of one kind, described or VTA, that a session works with.
+MAX_DEVICES = 16
 _SIGNED, _ADDRESS = 1, 2
 
 
@@ -54,28 +56,38 @@ def accelerators_of(artifact: Artifact) -> list[Accelerator]:
     """The accelerators of plug-ins whose programs an artifact holds, each once. Raises
     ConfigError for one that no plug-in describes."""
     found: dict[str, Accelerator] = {}
-    for step in artifact.described_programs:
-        said = step.device, step.attributes, step.fingerprint
+    for said in _distinct(artifact, artifact.described_programs):
         accelerator = accelerator_named(*said)
         if accelerator is None:
             load_plugins()
             accelerator = accelerator_named(*said)
         if accelerator is None:
             raise ConfigError(
-                f"model {artifact.name!r} has programs of accelerator {step.device!r}, which no "
+                f"model {artifact.name!r} has programs of accelerator {said[0]!r}, which no "
                 "plug-in describes: name its folder with --uma-backends"
             )
-        found.setdefault(step.device, accelerator)
+        found.setdefault(said[0], accelerator)
     return list(found.values())
 
 
 def further_devices(artifact: Artifact) -> list[BuiltinDevice]:
     """The further VTAs whose programs an artifact holds, each once. Raises ConfigError for one that
     is not what it was."""
-    said = {
-        (step.device, step.attributes, step.fingerprint): None for step in artifact.further_programs
-    }
-    return [further_device(*which) for which in said]
+    return [further_device(*said) for said in _distinct(artifact, artifact.further_programs)]
+
+
+def _distinct(
+    artifact: Artifact, programs: Sequence[ProgramStep]
+) -> Sequence[tuple[str, str, bytes]]:
+    """Name, attributes and fingerprint of the devices of programs, each once. Raises DeviceError
+    for more than any board has: each is made, with a thread and memory of its own."""
+    said = {(step.device, step.attributes, step.fingerprint): None for step in programs}
+    if len(said) > MAX_DEVICES:
+        raise DeviceError(
+            f"model {artifact.name!r} has programs of {len(said)} other devices, more than "
+            f"{MAX_DEVICES}: divide it into several models"
+        )
+    return list(said)
 
 
 class AcceleratorSet:

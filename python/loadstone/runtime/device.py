@@ -41,7 +41,7 @@ from loadstone.runtime.session import (
     Totals,
     register_external,
 )
-from loadstone.runtime.simulated import open_simulated
+from loadstone.runtime.simulated import open_simulated, quit_simulated
 
 __all__ = [
     "Counters",
@@ -332,6 +332,8 @@ class OpenedDevice:
         for session in self._sessions:
             session.close()
         self._sessions.clear()
+        if self.sim is not None:
+            quit_simulated(self.sim)
         self._further.clear()
         self._handle = self.sim = None
 

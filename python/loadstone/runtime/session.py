@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -28,6 +27,7 @@ from loadstone.backend.external import External, register_external
 from loadstone.errors import DeviceError
 from loadstone.numerics import Array
 from loadstone.runtime.arrays import as_inputs, check_numbers
+from loadstone.runtime.counters import Counters, Totals
 from loadstone.runtime.external_steps import CallTimes, call_external, check_externals, place_of
 from loadstone.runtime.handle import Handle
 from loadstone.runtime.long_steps import LongSteps
@@ -51,49 +51,14 @@ Inputs: TypeAlias = Array | Sequence[Any] | Mapping[str, Any]
 _LOOK_SECONDS = 0.04
 
 
-@dataclass(frozen=True)
-class Counters:
-    """What the device counted over the last run; 0 for what it does not count."""
-
-    cycles: int
-    load_busy_cycles: int
-    compute_busy_cycles: int
-    store_busy_cycles: int
-    read_bytes: int
-    write_bytes: int
-
-    def __add__(self, other: Counters) -> Counters:
-        """Both together."""
-        return Counters(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-
-@dataclass(frozen=True)
-class Totals:
-    """All finished runs of a session, or of several together. external_seconds: by accelerator or
-    host, what calls of functions took; the time of this machine."""
-
-    runs: int = 0
-    counters: Counters = Counters(0, 0, 0, 0, 0, 0)
-    external_seconds: Mapping[str, float] = field(default_factory=dict)
-
-    def __add__(self, other: Totals) -> Totals:
-        """Both together."""
-        places = {**self.external_seconds, **other.external_seconds}
-        seconds = {
-            name: self.external_seconds.get(name, 0.0) + other.external_seconds.get(name, 0.0)
-            for name in places
-        }
-        return Totals(self.runs + other.runs, self.counters + other.counters, seconds)
-
-
 class Session:
     """A model on a device. A context manager; close it before the device (OpenedDevice.close does
     both).
 
-    A session belongs to one thread at a time, and to the process that opened it: what another
-    thread calls meanwhile, and what a fork calls, is refused with DeviceError (but for `cancel`).
-    Sessions of one device may run in several threads: what would run beside another is refused
-    likewise. Load and close models of a device while no other thread runs one of it.
+    A session belongs to one thread at a time, and to the process that opened it: a call from a
+    second thread while it runs, or from a forked process, is refused with DeviceError. Sessions of
+    one device may run in several threads: what would run beside another is refused so, too. Load
+    models of a device while no other thread runs one of it; closing ends a run of another thread.
     """
 
     def __init__(
@@ -112,8 +77,8 @@ class Session:
         self._error: BaseException | None = None
         self._cancelled = False
         self._started = False
-        self._thread = threading.RLock()  # whose thread is in a call
         self._process = os.getpid()
+        self._turn = threading.RLock()
         self.totals = Totals()
         self._calls = CallTimes()
         if not hang_seconds > 0:
@@ -190,11 +155,7 @@ class Session:
                 check_numbers(arrays, self._tensors(self.artifact.inputs))
             return self._run(arrays, progress)
 
-    def _run(
-        self,
-        arrays: Sequence[Array],
-        progress: Callable[[int], None] | None,
-    ) -> list[Array]:
+    def _run(self, arrays: Sequence[Array], progress: Callable[[int], None] | None) -> list[Array]:
         count = len(arrays[0]) if arrays else 1
         outputs = [
             np.empty((count, *_sample_shape(t, self.artifact.samples)), t.dtype.numpy)
@@ -224,7 +185,7 @@ class Session:
                 while not self.wait(_LOOK_SECONDS):
                     self._go_on()
             except BaseException:
-                lib().lds_session_stop(self._session)  # where a run failed nothing is left to stop
+                lib().lds_session_stop(self._session)  # of a run that failed nothing is left
                 self._started = False
                 raise
 
@@ -268,12 +229,16 @@ class Session:
     def close(self) -> None:
         """Stops the device if it runs, and frees its memory. The views of inputs and outputs must
         not be used any more."""
-        if self._session != ffi.NULL and self._process == os.getpid():
-            with self._alone():
+        if self._process != os.getpid():  # a copy: device and lock are the other process's
+            self._session = ffi.NULL
+            return
+        self._cancelled = True  # for a thread that runs it
+        with self._turn:
+            if self._session != ffi.NULL:
                 self.inputs = self.outputs = ()
                 lib().lds_session_close(self._session)
-        self._session = ffi.NULL
-        self._callback = self._keep = self._long_steps = None
+            self._session = ffi.NULL
+            self._callback = self._keep = self._long_steps = None
 
     def __enter__(self) -> Session:
         return self
@@ -292,28 +257,29 @@ class Session:
             raise DeviceError(f"the run of model {self.artifact.name!r} was cancelled")
 
     def _open(self) -> CData:
-        if self._session == ffi.NULL:
-            raise DeviceError(f"the session of model {self.artifact.name!r} is closed")
         if self._process != os.getpid():
             raise DeviceError(
                 f"the session of model {self.artifact.name!r} was opened by process "
                 f"{self._process}, of which this one is a fork: open the device here"
             )
+        if self._session == ffi.NULL:
+            raise DeviceError(f"the session of model {self.artifact.name!r} is closed")
         return self._session
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """For the length of a call this thread has the session. Raises DeviceError."""
+        """Open, and used by no other thread meanwhile."""
         self._open()
-        if not self._thread.acquire(blocking=False):
+        if not self._turn.acquire(blocking=False):
             raise DeviceError(
                 f"the session of model {self.artifact.name!r} is in a call of another thread: "
                 "wait for it, or load the model once for each thread"
             )
         try:
+            self._open()
             yield
         finally:
-            self._thread.release()
+            self._turn.release()
 
     def _not_beside_another(self, status: int) -> int:
         """The status of a start. Raises DeviceError when it was refused for another session's

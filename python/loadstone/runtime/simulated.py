@@ -4,27 +4,65 @@
 In:   a device; DMA memory's size, or another simulated VTA whose memory it shares.
 Out:  lds_hal_sim *, with the device's own constants of time.
 Next: device.py opens one, accelerators.py further ones beside it.
+
+Each has a thread. A device that is closed has none, though its memory stays while arrays show it;
+what nobody has closed is ended before the process does. A forked process has the memory alone:
+threads stay behind, and what belongs to the parent is the parent's to free.
 """
 
 from __future__ import annotations
 
+import atexit
+import os
+
 from loadstone.backend.device import Device
 from loadstone.errors import DeviceError
-from loadstone.runtime.native import CData, ffi, lib, owned
+from loadstone.runtime.native import CData, ffi, lib
 
-__all__ = ["open_simulated", "open_simulated_beside"]
+__all__ = ["open_simulated", "open_simulated_beside", "quit_simulated"]
+
+#: Those that are there, by address, with the address of what each stands beside (else its own): not
+#: owned, so that each goes with its last user.
+_there: dict[int, tuple[CData, int]] = {}
+os.register_at_fork(after_in_child=_there.clear)
 
 
 def open_simulated(device: Device, pool_bytes: int, *, shadow: bool, timing: bool) -> CData:
     """With memory of its own. shadow: CPU and device have copies. Raises DeviceError."""
     flags = lib().LDS_HAL_SIM_SHADOW if shadow else 0
     sim = lib().lds_hal_sim_create(*_described(device), pool_bytes, flags)
-    return _timed(sim, device, timing)
+    return _timed(sim, None, device, timing)
 
 
 def open_simulated_beside(first: CData, device: Device, *, timing: bool) -> CData:
     """With the memory of the first; goes before that. Raises DeviceError."""
-    return _timed(lib().lds_hal_sim_create_beside(first, *_described(device)), device, timing)
+    sim = lib().lds_hal_sim_create_beside(first, *_described(device))
+    return _timed(sim, first, device, timing)
+
+
+def quit_simulated(sim: CData) -> None:
+    """Ends what a device and those beside it do, and their threads. Memory stays while anything
+    refers to it."""
+    which = _address(sim)
+    for there, beside in list(_there.values()):
+        if which in (beside, _address(there)):
+            lib().lds_hal_sim_quit(there)
+
+
+@atexit.register
+def _quit_all() -> None:
+    for there, _ in list(_there.values()):
+        lib().lds_hal_sim_quit(there)
+    _there.clear()  # the process ends, and takes their memory
+
+
+def _destroy(sim: CData) -> None:
+    if _there and _there.pop(_address(sim), None) is not None:
+        lib().lds_hal_sim_destroy(sim)
+
+
+def _address(sim: CData) -> int:
+    return int(ffi.cast("uintptr_t", sim))
 
 
 def _described(device: Device) -> tuple[CData, int, int]:
@@ -33,10 +71,11 @@ def _described(device: Device) -> tuple[CData, int, int]:
     return config, device.bus_bits, device.register_block.page
 
 
-def _timed(sim: CData, device: Device, timing: bool) -> CData:
+def _timed(sim: CData, first: CData | None, device: Device, timing: bool) -> CData:
     if sim == ffi.NULL:
         raise DeviceError(f"device {device.name} cannot be simulated: out of memory")
-    simulated = owned(sim, lib().lds_hal_sim_destroy)
+    _there[_address(sim)] = sim, _address(sim if first is None else first)
+    owned = ffi.gc(sim, _destroy)
     core = lib().lds_simdev_sim(lib().lds_hal_sim_device(sim))
     for name, constant in device.timing.items():
         if lib().lds_sim_set_timing(core, name.encode(), constant.value):
@@ -44,4 +83,4 @@ def _timed(sim: CData, device: Device, timing: bool) -> CData:
                 f"device {device.name}: {ffi.string(lib().lds_sim_message(core)).decode()}"
             )
     lib().lds_sim_set_option(core, lib().LDS_SIM_TIMING, int(timing))
-    return simulated
+    return owned

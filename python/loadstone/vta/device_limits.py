@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from loadstone.errors import ConfigError
+from loadstone.errors import ConfigError, shortened
+from loadstone.printable import PLAIN_NAME, is_plain_name, one_line
 from loadstone.vta.device_file import FLOAT_WIDTH
 from loadstone.vta.isa.spec import Capability
 
@@ -33,6 +34,11 @@ def check_limits(c: HwConfig, registers: Collection[str]) -> None:
         if not low <= value <= high:
             raise ConfigError(f"device {c.name}: {name}={value} is outside [{low}, {high}]: {why}")
 
+    if not is_plain_name(c.name):
+        raise ConfigError(
+            f"device {shortened(one_line(c.name), 80)!r}: a name is {PLAIN_NAME}: give it one with "
+            'the key "name"'
+        )
     limit("LOG_INP_WIDTH", c.log_width, 3, FLOAT_WIDTH, "3 is int8, 4 is bfloat16")
     limit("LOG_BATCH", c.log_batch, 0, 6, "a tile has 1 to 64 rows")
     limit("LOG_BLOCK", c.log_block, 1, 7, "a block has 2 to 128 lanes")

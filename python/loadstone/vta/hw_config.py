@@ -26,6 +26,7 @@ from pathlib import Path
 from loadstone.backend.device import RegisterBlock, TimingConstant
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, JsonValue, is_file, parsed_json, read_whole
+from loadstone.printable import is_plain_name
 from loadstone.vta.device_file import (
     ELEMENT_WIDTHS,
     FLOAT_WIDTH,
@@ -292,6 +293,7 @@ def load_config(source: str | Path | Mapping[str, JsonValue]) -> HwConfig:
 def config_of(fingerprint: bytes, name: str = "") -> HwConfig:
     """The device of an artifact's fingerprint: the built-in one of that name, else the first one,
     under the artifact's name for it, else one that has no name. Raises ConfigError."""
+    name = name if is_plain_name(name) else ""  # it is for people, and the file is from anywhere
     for entry in sorted(device_names(), key=lambda known: known != name):
         config = load_config(entry)
         if config.fingerprint() == fingerprint:

@@ -8,7 +8,9 @@ Next: operators/kernels.py emits its operations.
 Only where LOADSTONE_KERNELS names a folder. A file's name is a digest of all that decides what it
 holds: the spec, the device, its costs, TVM's version, and the text of the modules that lower. So
 nothing in it is ever stale; it may be deleted at any time, and processes may share it. It holds
-Python that is executed: it must be as trustworthy as the package itself.
+Python that is executed: it must be as trustworthy as the package itself. So nobody else may write
+there: a folder, or a file, that another user owns or may write is refused, and so is a folder that
+another user may exchange.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
@@ -44,6 +47,7 @@ def kept(spec: object, config: HwConfig, cost: CostModel, make: Callable[[], Ker
     folder = os.environ.get(FOLDER)
     if not folder:
         return make()
+    _check_folder(folder)
     path = Path(folder) / f"{_name(spec, config, cost)}.json"
     found = _read(path)
     if found is not None:
@@ -52,6 +56,29 @@ def kept(spec: object, config: HwConfig, cost: CostModel, make: Callable[[], Ker
     kernel = make()
     _write(path, kernel)
     return kernel
+
+
+@lru_cache(maxsize=4)
+def _check_folder(folder: str) -> None:
+    """Of the folder, and those above it: who writes there can put another one in its place, unless
+    it is as /tmp, where each moves only his own."""
+    path = Path(folder)
+    path = next(p for p in (path, *path.absolute().parents) if p.exists()).resolve()
+    for part in (path, *path.parents):
+        mode = part.stat().st_mode
+        if part == path or not mode & stat.S_ISVTX:
+            _check_owner(part, part.stat())
+
+
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    """Raises ConfigError for what somebody else may have written."""
+    others = stat.S_IMODE(found.st_mode) & (stat.S_IWGRP | stat.S_IWOTH)
+    if found.st_uid not in (os.getuid(), 0) or others:
+        who = "another user's" if not others else "for others to write, too"
+        raise ConfigError(
+            f"{FOLDER}={path}: it is {who}, and kernels in it are code: name a folder that you "
+            "alone can write, or none"
+        )
 
 
 def _name(spec: object, config: HwConfig, cost: CostModel) -> str:
@@ -75,7 +102,9 @@ def _version() -> str:
 def _read(path: Path) -> tuple[tuple[str, ...], str] | None:
     """Parameters and source; None for what is not there, or was not written to its end."""
     try:
-        digest, _, text = path.read_text("utf-8").partition("\n")
+        with path.open(encoding="utf-8") as file:
+            _check_owner(path, os.fstat(file.fileno()))
+            digest, _, text = file.read().partition("\n")
     except (OSError, UnicodeDecodeError):
         return None
     if digest != sha256(text.encode()).hexdigest():

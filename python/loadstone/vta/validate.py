@@ -203,7 +203,7 @@ def _memory(
         lacks = np.full(index.size, not config.has(Capability.LOAD_ACC8)) & (
             memory == Memory.ACC_8BIT
         )
-        yield from _where(index, ~noop & (shape | lacks), "V5")
+        yield from _where(index, (~noop & shape) | lacks, "V5")
         yield from _extents(index, c, ~noop, config, regions, store)
 
 

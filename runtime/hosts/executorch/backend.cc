@@ -4,8 +4,9 @@
 // own). Out:  execute(): ExecuTorch's tensors through the device, without a copy of our own where it can be. Next: lds_easy.h runs the
 // artifacts. Loading this library registers the back end; `loadstone.hosts.executorch.build` compiles it.
 //
-// Which device runs a part: that of the environment's LOADSTONE_DEVICE, else that which the partitioner was given. All parts of a process
-// with the same device name share one device.
+// Which device runs a part: that of the environment's LOADSTONE_DEVICE, else that which the partitioner was given, if that is the
+// simulator: the .pte file may be from anybody, and does not choose an address, a socket or a file of the machine. All parts of a
+// process with the same device name share one device.
 // SPDX-License-Identifier: Apache-2.0
 #include <executorch/runtime/backend/interface.h>
 
@@ -52,12 +53,16 @@ struct Part {
   std::unique_ptr<lds_easy, CloseNet> net;
 };
 
-std::string device_name(et::ArrayRef<et::CompileSpec> specs) {
-  if (const char *chosen = std::getenv("LOADSTONE_DEVICE")) return chosen;
-  for (const et::CompileSpec &spec : specs) {
-    if (std::strcmp(spec.key, "device") == 0) return std::string(static_cast<const char *>(spec.value.buffer), spec.value.nbytes);
+// False: *name is what the file asks for, and the process has not allowed.
+bool choose_device(et::ArrayRef<et::CompileSpec> specs, std::string *name) {
+  *name = "sim";
+  if (const char *chosen = std::getenv("LOADSTONE_DEVICE")) {
+    *name = chosen;
+    return true;
   }
-  return "sim";
+  for (const et::CompileSpec &spec : specs)
+    if (std::strcmp(spec.key, "device") == 0) name->assign(static_cast<const char *>(spec.value.buffer), spec.value.nbytes);
+  return *name == "sim";
 }
 
 et::Error error_of(int status) {
@@ -84,8 +89,14 @@ class LoadstoneBackend final : public et::BackendInterface {
     const auto *bytes = static_cast<const unsigned char *>(blob->data());
     part->bytes.assign(bytes, bytes + blob->size());
     blob->Free();
+    std::string name;
+    if (!choose_device(specs, &name)) {
+      ET_LOG(Error, "loadstone: the file asks for device '%.200s', and may choose sim alone: set LOADSTONE_DEVICE to that name to allow it",
+             name.c_str());
+      return et::Error::DelegateInvalidCompatibility;
+    }
     lds_easy_error error;
-    part->device = device_named(device_name(specs), &error);
+    part->device = device_named(name, &error);
     lds_easy *net = nullptr;
     if (!part->device || lds_easy_open(part->device.get(), part->bytes.data(), part->bytes.size(), &net, &error) != LDS_OK) {
       ET_LOG(Error, "loadstone: %s", error.text);

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading, opening and validating a file takes time in proportion to its size, whatever is in it.
+
+Files of many entries of one kind, sound ones, and hostile ones whose entries share what others
+have. What a KiB takes may not grow with the file: measured against a small file of the same kind.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from loadstone.artifact import host_step
+from loadstone.artifact.file_layout import HEADER_BYTES, RANGE, STEP, TENSOR
+from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
+from loadstone.artifact.host_step import HostOpcode
+from loadstone.artifact.program_step import ProgramStep
+from loadstone.backend.device import NO_DEVICE
+from loadstone.errors import ArtifactError, DeviceError, LoadstoneError
+from loadstone.runtime import device
+from loadstone.vta.hw_config import load_config
+from loadstone.vta.isa.codec import encode_stream
+from loadstone.vta.isa.insn import Alu, Finish, Load
+from loadstone.vta.isa.spec import AluOp, Memory
+from tests.artifact.test_program_step import program_model
+from tests.c.test_readers import c_accepts, sealed
+from tests.repeat import times
+from tests.sample_model import copy_model
+
+KIB = 1024
+SMALL, LARGE = 32 * KIB, times(512, 16 * KIB) * KIB
+CONFIG = load_config("vtaq-1x16x16")
+
+#: Indices of sections.
+STRINGS, REGIONS, TENSORS, INPUTS, OUTPUTS, STEPS, WORDS, INSTRUCTIONS, SOURCE_MAP, DATA = range(10)
+
+
+def sections(data: bytes) -> list[bytes]:
+    places = struct.unpack_from("<20I", data, 56)
+    return [data[a : a + n] for a, n in zip(places[::2], places[1::2], strict=True)]
+
+
+def with_sections(model: Artifact, **changed: bytes) -> bytes:
+    """The model's file with other sections: whatever they are, its sums are right."""
+    data = model.to_bytes()
+    parts, out, table = sections(data), bytearray(data[:HEADER_BYTES]), []
+    for name, content in changed.items():
+        parts[globals()[name]] = content
+    for part in parts:
+        out += bytes(-len(out) % 64)
+        table += [len(out), len(part)]
+        out += part
+    struct.pack_into("<20I", out, 56, *table)
+    struct.pack_into("<I", out, 8, len(out))
+    return sealed(out)
+
+
+def _finish() -> bytes:
+    return encode_stream([Finish()], CONFIG).tobytes()
+
+
+def programs(size: int) -> bytes:
+    """Device programs of one instruction, each with a range of its own."""
+    count = size // 48
+    return with_sections(
+        copy_model(),
+        STEPS=b"".join(STEP.pack(0, 0, 0, k, 1, 0) for k in range(count)),
+        INSTRUCTIONS=_finish() * count,
+        SOURCE_MAP=b"".join(RANGE.pack(k, 1, 0, 0) for k in range(count)),
+    )
+
+
+def one_range_of_all_programs(size: int) -> bytes:
+    count = size // 32
+    return with_sections(
+        copy_model(),
+        STEPS=b"".join(STEP.pack(0, 0, 0, k, 1, 0) for k in range(count)),
+        INSTRUCTIONS=_finish() * count,
+        SOURCE_MAP=RANGE.pack(0, count, 0, 0),
+    )
+
+
+def micro_ops(size: int) -> bytes:
+    """Loads of the whole scratchpad, and operations that read all of it."""
+    model, depth = copy_model(), CONFIG.uop_depth
+    uops = replace(model.regions[0], size_bytes=4 * depth, data=bytes(4 * depth))
+    model = replace(model, regions=(uops, *model.regions[1:]))
+    load = Load(memory_id=Memory.UOP, y_size=1, x_size=depth)
+    loop = Alu(uop_end=depth, iter_out=1, iter_in=1, alu_op=AluOp.ADD, use_imm=1)
+    pair = encode_stream([load, loop], CONFIG).tobytes()
+    count = size // 32
+    return with_sections(
+        model,
+        STEPS=STEP.pack(0, 0, 0, 0, 2 * count + 1, 0),
+        INSTRUCTIONS=pair * count + _finish(),
+        SOURCE_MAP=b"",
+    )
+
+
+def fills(size: int) -> bytes:
+    """Steps of the host."""
+    model, count = copy_model(), size // 24
+    region = MemoryRegion("host", RegionKind.HOST, 16, 1)
+    tensor = BufferView("h", (16,), DataType.INT8, len(model.regions), 0)
+    model = replace(
+        model, regions=(*model.regions, region), tensors=(*model.tensors, tensor), steps=()
+    )
+    steps = [STEP.pack(HostOpcode.FILL, 0, 1, 2 * k, 2, 0) for k in range(count)]
+    words = struct.pack("<II", len(model.tensors) - 1, 1) * count
+    return with_sections(model, STEPS=b"".join(steps), WORDS=words)
+
+
+def operands(size: int) -> bytes:
+    """External steps of as many operands as there can be."""
+    model = copy_model()
+    region = MemoryRegion("host", RegionKind.HOST, 16, 1)
+    tensor = BufferView("h", (16,), DataType.INT8, len(model.regions), 0)
+    many = (len(model.tensors),) * 255
+    step = host_step.external("e", many, many, "tests.none")
+    tensors, regions = (*model.tensors, tensor), (*model.regions, region)
+    model = replace(model, regions=regions, tensors=tensors, steps=(step,))
+    words = sections(model.to_bytes())[WORDS]
+    count, each = size // (len(words) + 16), len(words) // 4
+    steps = [STEP.pack(HostOpcode.EXTERNAL, 255, 255, each * k, each, 0) for k in range(count)]
+    return with_sections(model, STEPS=b"".join(steps), WORDS=words * count)
+
+
+def further_programs(size: int) -> bytes:
+    """Programs of another device, each with code, relocations and a layer of its own."""
+    model = program_model()
+    record = list(
+        struct.unpack(
+            f"<{len(sections(model.to_bytes())[WORDS]) // 4}I", sections(model.to_bytes())[WORDS]
+        )
+    )
+    code = model.regions[1].data.ljust(64, b"\0")
+    count = size // (64 + len(code) + 4 * len(record) + 16)
+    region = replace(model.regions[1], size_bytes=64 * count, data=code * count)
+    base = replace(model, regions=(model.regions[0], region))
+    tensor, steps, words = base.tensors[2], [], []
+    for k in range(count):
+        record[10] = 2 + k
+        steps.append(STEP.pack(254, 0, 0, len(words), len(record), 0))
+        words += record
+    tensors = sections(base.to_bytes())[TENSORS]
+    last = tensors[-TENSOR.size :]
+    more = b"".join(last[:8] + struct.pack("<I", 64 * k) + last[12:] for k in range(count))
+    assert tensor.offset_bytes == 0
+    return with_sections(
+        base,
+        TENSORS=tensors[: -TENSOR.size] + more,
+        STEPS=b"".join(steps),
+        WORDS=struct.pack(f"<{len(words)}I", *words),
+    )
+
+
+def further_vtas(size: int, same: bool = True) -> bytes:
+    """Programs of one further VTA, which run; or each of another one."""
+    code = _finish().ljust(64, b"\0")
+    count = size // (64 + TENSOR.size + 72)
+    kind = RegionKind.CONSTANTS
+    regions = (MemoryRegion("code", kind, 64 * count, 64, data=code * count),)
+    tensors = tuple(BufferView("c", (16,), DataType.UINT8, 0, 64 * k) for k in range(count))
+    names = ["vtaq-tiny" if same else f"vta {k}" for k in range(count)]
+    fingerprint = load_config("vtaq-tiny").fingerprint() + bytes(12)
+    steps = tuple(ProgramStep("p", names[k], "{}", fingerprint, k, 1) for k in range(count))
+    none = NO_DEVICE
+    return Artifact(
+        "m", none.fingerprint(), 1, regions, tensors, (), (), steps, none.name
+    ).to_bytes()
+
+
+def ports(size: int) -> bytes:
+    return with_sections(copy_model(), OUTPUTS=struct.pack("<I", 1) * (size // 4))
+
+
+def texts(size: int) -> bytes:
+    """Names, each of its own, of tensors."""
+    model, count = copy_model(), size // (TENSOR.size + 8)
+    data = sections(model.to_bytes())
+    names = b"\0" + b"".join(b"%07d\0" % k for k in range(count))
+    one = data[TENSORS][: TENSOR.size]
+    tensors = b"".join(struct.pack("<I", 1 + 8 * k) + one[4:] for k in range(count))
+    return with_sections(
+        replace(model, name="", device=""),
+        STRINGS=names,
+        TENSORS=tensors,
+        REGIONS=_nameless(data[REGIONS], 24, 32),
+        STEPS=_nameless(data[STEPS], 12, 16),
+        SOURCE_MAP=b"",
+    )
+
+
+def _nameless(entries: bytes, at: int, each: int) -> bytes:
+    return b"".join(
+        entries[k : k + at] + bytes(4) + entries[k + at + 4 : k + each]
+        for k in range(0, len(entries), each)
+    )
+
+
+# --- what shares ----------------------------------------------------------------------------------
+def shared_records(size: int) -> bytes:
+    """Half of the file steps, half one record of layers that all of them have."""
+    model = program_model()
+    words = list(struct.unpack("<14I", sections(model.to_bytes())[WORDS][:56]))
+    words[12], words[13] = 0, size // 24
+    record = words + [0, 1, 0] * words[13]
+    return with_sections(
+        model,
+        STEPS=STEP.pack(254, 0, 0, 0, len(record), 0) * (size // 32),
+        WORDS=struct.pack(f"<{len(record)}I", *record),
+    )
+
+
+def shared_instructions(size: int) -> bytes:
+    count = size // 32
+    return with_sections(
+        copy_model(),
+        STEPS=STEP.pack(0, 0, 0, 0, count, 0) * count,
+        INSTRUCTIONS=_finish() * count,
+        SOURCE_MAP=b"",
+    )
+
+
+def shared_ranges(size: int) -> bytes:
+    count = size // 48
+    return with_sections(
+        copy_model(),
+        STEPS=b"".join(STEP.pack(0, 0, 0, k, 1, 0) for k in range(count)),
+        INSTRUCTIONS=_finish() * count,
+        SOURCE_MAP=RANGE.pack(0, count, 0, 0) * count,
+    )
+
+
+def shared_layers(size: int) -> bytes:
+    model = program_model()
+    words = list(struct.unpack("<14I", sections(model.to_bytes())[WORDS][:56]))
+    words[12], words[13] = 0, size // 12
+    record = words + [0, 1, 0] * words[13]
+    return with_sections(
+        model,
+        STEPS=STEP.pack(254, 0, 0, 0, len(record), 0),
+        WORDS=struct.pack(f"<{len(record)}I", *record),
+    )
+
+
+def shared_code(size: int) -> bytes:
+    """Each program has all of the code."""
+    model = program_model()
+    words = list(struct.unpack("<14I", sections(model.to_bytes())[WORDS][:56]))
+    words[12] = words[13] = 0
+    count, bytes_ = size // 144, size // 2 // 64 * 64
+    region = replace(model.regions[1], size_bytes=bytes_, data=bytes(bytes_))
+    tensor = replace(model.tensors[2], shape=(bytes_,))
+    base = replace(model, regions=(model.regions[0], region), tensors=(*model.tensors[:2], tensor))
+    base = replace(base, steps=(replace(base.other_programs[0], relocations=(), layers=()),))
+    return with_sections(
+        base,
+        STEPS=b"".join(STEP.pack(254, 0, 0, 14 * k, 14, 0) for k in range(count)),
+        WORDS=struct.pack("<14I", *words) * count,
+    )
+
+
+def shared_texts(size: int) -> bytes:
+    """Every name is the rest of one that is half of the file."""
+    count = size // 2 // TENSOR.size
+    model = copy_model()
+    one = sections(model.to_bytes())[TENSORS][: TENSOR.size]
+    strings = b"\0" + b"a" * (size // 2) + b"\0"
+    tensors = b"".join(struct.pack("<I", 1 + k) + one[4:] for k in range(count))
+    return with_sections(model, STRINGS=strings, TENSORS=tensors)
+
+
+SOUND = [programs, one_range_of_all_programs, micro_ops, fills, operands, further_programs]
+SOUND += [further_vtas, ports, texts]
+SHARING = [shared_records, shared_instructions, shared_ranges, shared_layers, shared_code]
+SHARING += [shared_texts]
+
+
+def python_reads(data: bytes) -> bool:
+    try:
+        Artifact.from_bytes(data)
+    except ArtifactError:
+        return False
+    return True
+
+
+def validated(data: bytes) -> None:
+    """Read and validated by C alone."""
+    with suppress(LoadstoneError):
+        device.validate(data)
+
+
+def opened(data: bytes) -> None:
+    """Read by Python, opened and validated by C, and run; what says no, says it."""
+    with suppress(LoadstoneError), device.open() as dev, dev.load(data) as session:
+        session.execute()
+
+
+def seconds(work: Callable[[bytes], object], data: bytes) -> float:
+    """The best of some: a machine has other work."""
+    found = []
+    for _ in range(3):
+        begin = time.process_time()
+        work(data)
+        found.append(time.process_time() - begin)
+        if found[-1] > 1:
+            break
+    return min(found)
+
+
+@pytest.mark.parametrize("make", [*SOUND, *SHARING])
+def test_both_readers_say_the_same(make: Callable[[int], bytes]) -> None:
+    data = make(16 * KIB)
+    assert python_reads(data) == c_accepts(data) == (make in SOUND)
+
+
+@pytest.mark.parametrize("make", [*SOUND, *SHARING])
+@pytest.mark.parametrize("work", [validated, opened])
+def test_a_kib_takes_no_more_in_a_large_file(
+    make: Callable[[int], bytes], work: Callable[[bytes], object]
+) -> None:
+    small, large = make(SMALL), make(LARGE)
+    work(small)  # imports
+    a_kib = (seconds(work, small) + 0.001) / len(small) * KIB
+    assert a_kib < 0.005
+    assert seconds(work, large) < 6 * a_kib * len(large) / KIB
+
+
+def test_as_many_devices_as_the_file_likes_are_refused() -> None:
+    """Each would be simulated: a thread and scratchpads for 72 bytes."""
+    with device.open() as dev, pytest.raises(DeviceError, match="more than 16"):
+        dev.load(further_vtas(16 * KIB, same=False))
