@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the windows of ONNX's pools and convolutions lie.
 
-In:   an OnnxNode, channels first, with the attributes auto_pad, ceil_mode, dilations, pads, strides.
+In:   an OnnxNode, channels first, with its attributes auto_pad, ceil_mode, dilations, pads and
+      strides.
 Out:  Windows: geometry in numbers; the elements that each window reads.
 Next: pooling.py and convolution.py.
 """
