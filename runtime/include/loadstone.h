@@ -129,7 +129,8 @@ enum {
   LDS_UINT16,
   LDS_UINT32,
   LDS_UINT64,
-  LDS_FLOAT64
+  LDS_FLOAT64,
+  LDS_ELEMENT_TYPES /* how many: every table by type has so many entries */
 };
 
 /* Checks all rules of FORMAT.md but those of host steps (R19 to R21) and of programs of other devices (R23), which lds_session_open
