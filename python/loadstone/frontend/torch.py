@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from loadstone.errors import ModelError, Refusal, UnsupportedError, naming
+from loadstone.errors import ModelError, Refusal, UnsupportedError
 from loadstone.frontend.aten import OPERATORS, READS_COMPLEX, Build, literal
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.reading import WHOLE, Reading
@@ -202,8 +202,7 @@ class _Walk:
                     f'{self.name}: output "{item}" is no tensor of real numbers: leave it out of '
                     "what forward() returns, or make it one (torch.view_as_real, torch.tensor)"
                 )
-            with naming(self.name):
-                self.check_computed(item)
+            self.check_computed(item, f"{self.name}: ")
             values.append(self.expressions(item))
         return values
 
@@ -248,11 +247,11 @@ class _Walk:
     def refusal(self, node: Node, why: str, remedy: str) -> Refusal:
         return Refusal(why, remedy, str(node.target), short(label(node)), self.name)
 
-    def check_computed(self, node: Node) -> None:
-        """Of some operators only the first result is."""
+    def check_computed(self, node: Node, where: str = "") -> None:
+        """Of some operators only the first result is. where: begins the message."""
         if self.values.get(node) is None:
             raise UnsupportedError(
-                f'"{short(node.name)}" is not computed: only the values of pools and of '
+                f'{where}"{short(node.name)}" is not computed: only the values of pools and of '
                 "normalizations are, no indices and no statistics"
             )
 
