@@ -22,8 +22,7 @@ from __future__ import annotations
 import importlib
 import io
 import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -34,14 +33,19 @@ from loadstone.frontend.message import one_line, short
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.frontend.torch_arguments import arguments, check_read, promoted
 from loadstone.frontend.torch_file import checked_archive, pytorch, quietly
-from loadstone.frontend.torch_static import check_inputs, dtype_of, functional_program
+from loadstone.frontend.torch_static import (
+    FunctionalProgram,
+    check_inputs,
+    dtype_of,
+    functional_program,
+)
 from loadstone.numerics import Array
 from loadstone.relax.compat import abandoning, dtype, relax, shape
 
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
-    from torch.export import ExportedProgram, ExportGraphSignature
-    from torch.fx import Graph, Node
+    from torch.export import ExportedProgram
+    from torch.fx import Node
 
     from loadstone.relax.types import Expr, IRModule, Var
 
@@ -115,17 +119,6 @@ def _array(tensor: TorchTensor) -> Array:
 Value: TypeAlias = Any
 #: An argument of a node: a node, a number, a text, None, or lists and dicts of these.
 Argument: TypeAlias = Any
-
-
-@dataclass(frozen=True, eq=False)
-class FunctionalProgram:
-    """What of a torch.export.ExportedProgram is read: a graph of operators that write nothing in
-    place, which of its placeholders are weights, and these."""
-
-    graph: Graph
-    graph_signature: ExportGraphSignature
-    state_dict: Mapping[str, TorchTensor]
-    constants: Mapping[str, Any] = field(default_factory=dict)
 
 
 def from_functional(program: FunctionalProgram, name: str) -> IRModule:
