@@ -252,6 +252,7 @@ CASES: dict[str, Function] = {
     "flip, roll": lambda x: x.flip(1, 3) + torch.roll(x, 3, 2),
     "repeat": lambda x: x[0].repeat(2, 1, 1, 3),
     "log1p": lambda x: torch.log1p(x.abs() * 1e-4) + torch.log1p(x.abs()),
+    "exp2": torch.exp2,
     "cumprod": lambda x: (x / 2).cumprod(3),
     "gather": lambda x: x.gather(2, (x[:, :, :4, :9] > 0).long() * 7),
     "without a batch": lambda x: F.max_pool2d(CONV2D(x[0]), 2) + F.avg_pool2d(CONV2D(x[0]), 2),
@@ -330,7 +331,7 @@ CORE = (
         "pad",
         "linear",
     ),
-    *("adaptive_avg_pool2d uneven", "channel shuffle", "an input of two heads"),
+    *("group_norm", "adaptive_avg_pool2d uneven", "channel shuffle", "an input of two heads"),
 )
 
 

@@ -34,6 +34,7 @@ from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.frontend.torch_arguments import arguments, check_read, promoted
 from loadstone.frontend.torch_file import checked_archive, pytorch, quietly
 from loadstone.frontend.torch_static import (
+    DTYPES,
     FunctionalProgram,
     check_inputs,
     dtype_of,
@@ -225,11 +226,16 @@ class _Walk:
                 )
             for source in node.all_input_nodes:
                 self.check_computed(source)
+            kind = _result_dtype(node)
+            if kind not in (*DTYPES, "complex64"):
+                raise UnsupportedError(
+                    f"its result is {kind}: compute in float32 (model.float(), x.float())"
+                )
+            if 0 in _extents(node):
+                raise UnsupportedError("its result has no elements: leave it out of the model")
             check_read(node, convert, arguments(node, node.args, node.kwargs))
             given = arguments(node, self.expressions(node.args), self.expressions(node.kwargs))
-            build = Build(
-                self.builder, label(node), _extents(node), _result_dtype(node), promoted(node)
-            )
+            build = Build(self.builder, label(node), _extents(node), kind, promoted(node))
             return self.checked(node, convert(build, given))
         except ModelError as error:
             why, _, remedy = str(error).partition(": ")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram, ExportGraphSignature
     from torch.fx import Graph
 
-__all__ = ["FunctionalProgram", "check_inputs", "dtype_of", "functional_program"]
+__all__ = ["DTYPES", "FunctionalProgram", "check_inputs", "dtype_of", "functional_program"]
 
 DTYPES = ("float32", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
 

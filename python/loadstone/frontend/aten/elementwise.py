@@ -23,6 +23,7 @@ from loadstone.frontend.aten.build import (
     extents,
     importer,
     like,
+    literal,
     stored,
 )
 from loadstone.frontend.aten.spectral import magnitude
@@ -125,6 +126,11 @@ def _expm1(build: Build, x: Expr) -> Expr:
     half = build.emit(relax.op.multiply(cast(build, x, build.dtype), constant(np.float32(0.5))))
     sides = build.emit(relax.op.sinh(half)), build.emit(relax.op.exp(half))
     return relax.op.multiply(build.emit(relax.op.multiply(*sides)), constant(np.float32(2)))
+
+
+@importer("aten.exp2")
+def _exp2(build: Build, x: Expr) -> Expr:
+    return relax.op.power(literal(np.asarray(2, build.dtype)), cast(build, x, build.dtype))
 
 
 @importer("aten.log1p")
