@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.canonical import FLOAT
-from loadstone.frontend.message import one_line
 from loadstone.frontend.names import OUTPUTS
 from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.frontend.tflite_arrays import ARRAYS
@@ -248,10 +247,8 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
                     f"{self.model_name}: {self.file.describe(record)}: {error}"
                 ) from None
             except Exception as error:
-                raise ModelError(
-                    f"{self.model_name}: {self.file.describe(record)} cannot be imported: "
-                    f"{one_line(error)}"
-                ) from error
+                where = f"{self.model_name}: {self.file.describe(record)}"
+                raise ModelError(f"{where}: {_unfitting(self.file, record)}") from error
 
     def store(self, record: OperatorRecord, converted: Expr) -> None:
         """Quantizes what an operator returned, names it, and compares its shape with the file's."""
@@ -332,6 +329,14 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         if self.record.code == "QUANTIZE" and record.dtype == "float32" and computed:
             return relax.op.astype(self.stored(record.index), "float32")
         return self.stored(record.index)
+
+
+def _unfitting(file: TfliteFile, record: OperatorRecord) -> str:
+    """What TVM, which checks shapes against each other, could not make an operator of."""
+    tensors = [file.tensors[index] for index in record.inputs if index >= 0]
+    shapes = " and ".join(f"{tensor.dtype} {list(tensor.shape)}" for tensor in tensors)
+    options = ", ".join(f"{name} = {value}" for name, value in record.options.items())
+    return f"inputs {shapes}{' with ' * bool(options)}{options} do not fit together in it"
 
 
 def _dequantized(record: TensorRecord) -> NDArray[np.float32]:
