@@ -27,13 +27,14 @@ from loadstone.frontend.onnx.graph import input_shapes, read
 from loadstone.frontend.onnx.ml import without_ml
 from loadstone.frontend.onnx.node import OnnxNode, described
 from loadstone.frontend.onnx.qoperator import rewrite_to_qdq
+from loadstone.frontend.onnx.quantizers import plain_quantizers
 from loadstone.frontend.onnx.table import CONVERTERS, check, element_types, row_of
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.relax.compat import abandoning, dtype, exact_constant, is_constant, relax, shape
 from loadstone.relax.convolutions import with_types
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto
+    from onnx import GraphProto, ModelProto, NodeProto
 
     from loadstone.relax.types import Expr, IRModule
 
@@ -102,6 +103,7 @@ def _refuse(model: ModelProto, name: str) -> None:
             )
         if (
             node.op_type in ("QuantizeLinear", "DequantizeLinear")
+            and not node.domain
             and node.attribute
             and _opset(model) < QDQ_OPSET
         ):
@@ -119,9 +121,18 @@ def _opset(model: ModelProto) -> int:
 def _qdq(model: ModelProto, name: str) -> ModelProto:
     """The model with QDQ in the place of operators on integers, in an opset that can say so."""
     model.ir_version = max(model.ir_version, LEAST_IR_VERSION)
-    rewritten = rewrite_to_qdq(model.graph, lambda node: f"{name}: {described(node)}")
+
+    def where(node: NodeProto) -> str:
+        return f"{name}: {described(node)}"
+
+    foreign = any(node.domain and node.op_type.endswith("Linear") for node in model.graph.node)
+    rewritten = rewrite_to_qdq(model.graph, where, _opset(model)) or foreign
+    plain_quantizers(model.graph, where)
     _check_scales(model.graph, name)
-    if not rewritten or _opset(model) >= QDQ_OPSET:
+    if not rewritten:
+        return model
+    model = fold(model, lambda node: row_of(node, _opsets(model)) is not None)
+    if _opset(model) >= QDQ_OPSET:
         return model
     return onnx.version_converter.convert_version(model, QDQ_OPSET)
 

@@ -70,7 +70,7 @@ class Windows:
         return np.where(inside, places, 0), inside
 
     def by_columns(self, places: Array) -> Array:
-        """Places in the flattened image as they are if the first spatial axis is the fastest."""
+        """Places in the flattened image, of any shape, as they are if the first spatial axis is the fastest."""
         index = np.unravel_index(places, self.sizes)
         found: Array = np.ravel_multi_index(index, self.sizes, order="F").astype(np.int64)
         return found
