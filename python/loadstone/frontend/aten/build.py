@@ -169,8 +169,8 @@ def extents(x: Expr) -> tuple[int, ...]:
 
 
 def literal(array: Array) -> Expr:
-    """A tensor of the program, of any shape, as a constant of its own type. Raises UnsupportedError for float64
-    that float32 does not hold."""
+    """A tensor of the program, of any shape, as a constant of its own type. Raises
+    UnsupportedError for float64 that float32 does not hold."""
     if array.dtype == np.int64:
         return constant_int64(array)
     if array.dtype == np.float64 and not np.array_equal(array.astype(np.float32), array, True):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's operators on two tensors, element by element.
 
-In:   a OnnxNode; shapes that broadcast, as NumPy's do, or by an axis as ONNX had it up to opset 6.
+In:   an OnnxNode; shapes that broadcast, as NumPy's do, or by an axis as ONNX had it up to opset 6.
 Out:  its result as a Relax expression, in the type that ONNX says.
 Next: importer.py binds it.
 """
