@@ -34,6 +34,10 @@ settings.load_profile("loadstone")
 #: The verifier of each pass of the VTA pipeline runs behind it (vta/pipeline.py).
 os.environ.setdefault("LOADSTONE_VERIFY", "1")
 
+#: What tests compile is not remembered as the user's own: the state folder stays as it is, and
+#: files are asked for as ones from elsewhere (runtime/own_files.py). Its own tests name a folder.
+os.environ["XDG_STATE_HOME"] = "/dev/null"
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("LOADSTONE_SHARED", ROOT.parent / "shared"))
 

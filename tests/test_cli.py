@@ -65,6 +65,37 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert "is no checkout of loadstone" in one_line_of(capsys, "isa", "--root", str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (("comple", "net.tflite"), "; did you mean compile? (see loadstone --help)"),
+        (("devcies",), "; did you mean devices?"),
+        (("devices", "--jsn"), "; did you mean --json?"),
+        (("compile", "x.tflite", "--taget", "y"), "; --taget is no option; did you mean --target?"),
+        (("quantize", "x.onnx", "--data=y", "--scheme", "pow"), "; did you mean pow2?"),
+    ],
+)
+def test_a_misspelt_word_gets_a_suggestion(
+    words: tuple[str, ...], near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert near in one_line_of(capsys, *words)
+
+
+@pytest.mark.parametrize("command", ["run", "inspect", "compare", "export"])
+def test_a_model_is_compiled_first(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b"\x08\x08:\x9e")
+    further = {
+        "run": ("--inputs", "x.npz"),
+        "compare": ("--inputs", "x.npz", "--against", "sim"),
+        "export": ("--board", "linux", "-o", str(tmp_path / "out")),
+    }
+    line = one_line_of(capsys, command, str(path), *further.get(command, ()))
+    assert f"not compiled yet: loadstone compile {path} --target DEVICE comes first" in line
+
+
 def test_devices_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["devices"]) == 0
     lines = capsys.readouterr().out.splitlines()

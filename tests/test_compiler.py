@@ -4,14 +4,19 @@ cannot be compiled is named. What networks compute is compared in test_networks.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from loadstone.artifact.format import Artifact
 from loadstone.compiler import compile, quantize
-from loadstone.errors import ModelError, TargetError, UnsupportedError
+from loadstone.errors import ConfigError, ModelError, TargetError, UnsupportedError
+from tests.artifact.test_memory_layout import product_with_a_constant
 from tests.compiled import network
 from tests.float_models import images, small_onnx
 
@@ -73,3 +78,48 @@ def test_what_is_no_model_and_no_device_is_named(tmp_path: Path) -> None:
         compile(path, DEVICE)
     with pytest.raises(TargetError, match="no-such-device"):
         compile(path, "no-such-device")
+
+
+def test_a_compiler_without_asserts_makes_the_same_bytes(tmp_path: Path) -> None:
+    """An assert may not carry what the result depends on: python -O leaves it out."""
+    (tmp_path / "m.onnx").write_bytes(product_with_a_constant(second=True))
+    code = "import sys, loadstone; loadstone.compile(sys.argv[1], sys.argv[2]).save(sys.argv[3])"
+    made = []
+    for number, flags in enumerate(([], ["-O"])):
+        file = tmp_path / f"{number}.lds"
+        words = [sys.executable, *flags, "-c", code, str(tmp_path / "m.onnx"), "vtaq-1x32x32"]
+        subprocess.run([*words, str(file)], check=True)
+        made.append(file.read_bytes())
+    assert made[0] == made[1]
+
+
+def test_what_quantize_returned_is_a_model(tmp_path: Path) -> None:
+    path = tmp_path / "small.onnx"
+    path.write_bytes(small_onnx())
+    quantized = quantize(path, images(4))
+    compiled = compile(quantized, DEVICE)
+    assert compiled.artifact.name == "small"
+    assert not compiled.is_float
+    for name in ("samples", "data"):
+        choices: dict[str, Any] = {name: images(4)}
+        again = compile(path, DEVICE, **choices)
+        assert again.artifact.to_bytes() == compiled.artifact.to_bytes()
+    (want,) = compiled.run(images(2))
+    (got,) = compile(quantized.module, DEVICE).run(images(2))
+    np.testing.assert_array_equal(got, want)
+
+
+def test_a_float_model_asks_for_samples(tmp_path: Path) -> None:
+    path = tmp_path / "small.onnx"
+    path.write_bytes(small_onnx())
+    with pytest.raises(
+        ConfigError, match=r"small: a float model, of which nothing .* samples=\.\.\."
+    ):
+        compile(path, DEVICE)
+    assert compile(path, DEVICE, as_float=True).is_float
+    with pytest.raises(ModelError, match="small: quantize needs a hundred samples or so"):
+        quantize(path)
+    with pytest.raises(ConfigError, match="two names of one argument"):
+        compile(path, DEVICE, samples=images(2), data=images(2))
+    with pytest.raises(ConfigError, match="two names of one argument"):
+        quantize(path, images(2), data=images(2))

@@ -6,7 +6,7 @@ Out:  compile, quantize, the exceptions; imported when they are used, so that a 
 Next: compiler.py holds the whole way as one function.
 
     quantized = loadstone.quantize("float.onnx", samples)  # of a float model only
-    compiled = loadstone.compile("net.tflite", target="vtaq-1x16x16")
+    compiled = loadstone.compile(quantized, target="vtaq-1x16x16")   # or of an int8 model's file
     outputs = compiled.run(images)                         # on the simulator, through the C runtime
     compiled.save("net.lds")
     model = loadstone.load("net.lds")                      # without TVM: model.run, model.profile
@@ -21,9 +21,11 @@ from loadstone.errors import LoadstoneError
 if TYPE_CHECKING:
     from loadstone.analysis.loaded import LoadedModel, load
     from loadstone.compiler import Compiled, compile, quantize  # noqa: A004
+    from loadstone.quantization.images import ImageFolder
 
 __all__ = [
     "Compiled",
+    "ImageFolder",
     "LoadedModel",
     "LoadstoneError",
     "__version__",
@@ -41,6 +43,10 @@ def __getattr__(name: str) -> Any:
         from loadstone.analysis import loaded
 
         return getattr(loaded, name)
+    if name == "ImageFolder":
+        from loadstone.quantization.images import ImageFolder
+
+        return ImageFolder
     if name in ("Compiled", "compile", "quantize"):
         try:
             from loadstone import compiler

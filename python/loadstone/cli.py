@@ -20,12 +20,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from loadstone.errors import MAX_MESSAGE_CHARACTERS, LoadstoneError, shortened
+from loadstone.errors import MAX_MESSAGE_CHARACTERS, LoadstoneError, shortened, suggestion
 from loadstone.printable import one_line
 
 __all__ = ["COMMANDS", "main"]
@@ -99,6 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         extra = _EXTRAS.get(str(error.name).partition(".")[0], "compiler")
         return _mistake(f"{error.name} is not installed: pip install 'loadstone[{extra}]'")
+    except ImportError as error:  # of a library that is there, for want of memory or of parts
+        if str(error.name).partition(".")[0] == "loadstone":
+            raise
+        return _mistake(f"{error.name or 'a library'} cannot be loaded: {error}")
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return _EXIT_INTERRUPTED
@@ -126,7 +131,9 @@ def _mistake(what: object) -> int:
 
 class _Parser(argparse.ArgumentParser):
     """Says in one line what is wrong with the arguments, keeps the line breaks of epilogs, and
-    begins its help with the examples."""
+    begins its help with the examples. words: of the command line."""
+
+    words: Sequence[str] = ()
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
@@ -153,8 +160,30 @@ class _Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        text = shortened(one_line(message), MAX_MESSAGE_CHARACTERS - 80)
+        near = self._near(message)
+        text = shortened(one_line(message), MAX_MESSAGE_CHARACTERS - 80 - len(near)) + near
         self.exit(_EXIT_MISTAKE, f"{self.prog}: {text} (see {self.prog} --help)\n")
+
+    def _near(self, message: str) -> str:
+        """What was meant by an option, or by one of a few words, that does not exist."""
+        choice = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
+        if choice is not None:
+            return suggestion(choice[1], re.findall(r"'([^']*)'", choice[2]))
+        known = list(_options(self))
+        words = (word.partition("=")[0] for word in self.words if word.startswith("--"))
+        for word in words:
+            if word not in known and (near := suggestion(word, known)):
+                return near if word in message else f"; {word} is no option{near}"
+        return ""
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Those of the command that was asked for, too."""
+    for action in parser._actions:  # noqa: SLF001  argparse has no other way to ask
+        yield from action.option_strings
+        if isinstance(action.choices, dict):
+            for command in action.choices.values():
+                yield from _options(command)
 
 
 class _Version(argparse.Action):
@@ -179,6 +208,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     parser.add_argument("--version", action=_Version, help="version, commit, TVM's version")
+    parser.words = words
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )
@@ -186,6 +216,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     for name, what in COMMANDS.items():
         sub = commands.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
         if name == wanted:
+            sub.words = words
             module = importlib.import_module(f"loadstone.commands.{name}")
             module.configure(sub)
             if hasattr(module, "extend"):

@@ -12,41 +12,33 @@ Next: `Compiled.save` writes it; runtime/ runs it; runtime/device.py runs it fro
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from loadstone import graph as g
-from loadstone.analysis.html import facts_table
-from loadstone.analysis.known import known_of
-from loadstone.analysis.loaded import LoadedModel
-from loadstone.analysis.report import Known, ProfileReport, profile_report
-from loadstone.artifact.deploy import Deployment
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.states import with_states
-from loadstone.backend.device import Device, DeviceProgram
-from loadstone.backend.interface import Backend, Phase, Segment
+from loadstone.backend.device import DeviceProgram
+from loadstone.backend.interface import Phase
 from loadstone.backend.plugins import Registry
 from loadstone.backend.region import LoweredRegion
 from loadstone.backend.scope import apply_passes, register_tag
 from loadstone.backend.target import Target, resolve
 from loadstone.backend.tuned_file import tuned_schedules
-from loadstone.errors import ConfigError, naming
-from loadstone.files import JsonObject
+from loadstone.compiled import Compiled
+from loadstone.errors import ConfigError, ModelError, naming
 from loadstone.frontend import Canonical, import_model, load
 from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
-from loadstone.partition.eager import HOST, Partition, explain
 from loadstone.partition.lowering import Clock, LoweredPartition
-from loadstone.partition.partitioner import Choice, EagerPartitioner, Partitioner
+from loadstone.partition.partitioner import EagerPartitioner, Partitioner
 from loadstone.quantization.pipeline import Options, Quantized, quantize_module
+from loadstone.quantization.progress import phase
 from loadstone.relax.dump import Dump
 from loadstone.runtime.acceptance import check_accepted
-from loadstone.runtime.step_source import python_steps
 
 if TYPE_CHECKING:
     from loadstone.backend.target import TargetSource
@@ -54,9 +46,6 @@ if TYPE_CHECKING:
     from loadstone.quantization.samples import Arrays
 
 __all__ = ["STRATEGIES", "CompileOptions", "Compiled", "compile", "quantize"]
-
-#: Relax operators that a quantized network has in integers.
-_MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dense"}
 
 #: How the network is divided among back ends and host.
 STRATEGIES = ("eager", "cost")
@@ -72,6 +61,7 @@ class CompileOptions:
     plugins: back ends besides the built-in ones (plugins.load_plugins); None: the installed ones.
     samples: of a float model, to quantize it with first, as `quantize` takes them; options: its
         other arguments. Without a scheme, powers of two where a back end can only shift.
+    as_float: a float model without samples is compiled as it is, for the host alone.
     strategy: "eager", to the first back end that takes an operator; "cost", to where the network
         takes least (partition/cost/choice.py).
     costs: a JSON file, read if it is there, written with what was new: same file, same artifact.
@@ -90,6 +80,7 @@ class CompileOptions:
     reading: Reading = WHOLE
     states: Mapping[str, str] = field(default_factory=dict)
     tuned: str | Path | None = None
+    as_float: bool = False
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
@@ -102,6 +93,7 @@ class _Choices(TypedDict, total=False):
     """Fields of CompileOptions that compile() takes by name alone."""
 
     samples: Any
+    as_float: bool
     options: Mapping[str, Any] | None
     strategy: str
     costs: str | Path | None
@@ -110,143 +102,9 @@ class _Choices(TypedDict, total=False):
     tuned: str | Path | None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Compiled:
-    """What compile() returns. seconds: by stage. choice: of strategy "cost". accelerators: what the
-    target calls each back end. remarks: of each region, by operator, how its device does it.
-    segments: what each back end lowered together."""
-
-    artifact: Artifact
-    device: Device
-    graph: g.Graph
-    partition: Partition
-    deployment: Deployment
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    choice: Choice | None = None
-    accelerators: Mapping[str, str] = field(default_factory=dict)
-    remarks: Sequence[Mapping[str, str]] = ()
-    segments: Sequence[tuple[Backend, Segment]] = ()
-
-    @property
-    def python_steps(self) -> list[HostStep]:
-        """The steps that C cannot run: what a board without Python lacks."""
-        return python_steps(self.artifact)
-
-    def save(self, path: str | Path) -> None:
-        """Writes the artifact."""
-        self.artifact.save(path)
-
-    @property
-    def is_float(self) -> bool:
-        """Nothing runs on an accelerator, and what multiplies does so in float32: a model that was
-        not quantized."""
-        relax: set[str] = set()
-        for entry in self.partition.assignments:
-            if not isinstance(entry.operator, g.Host) or entry.backend != HOST:
-                return False
-            relax.update(entry.operator.operators)
-        return bool(relax & _MULTIPLY) and not relax & {"quantize", "dequantize"}
-
-    def explain(self) -> list[JsonObject]:
-        """One row per operator: operator, kind, where, why, remedy, how (where that is no
-        matter of course), shape of its output, macs, and
-        cycles that the compute stage of a simulated device works for it (None elsewhere); by cost
-        also its alternatives: place, pattern, us, transfer_us."""
-        cycles = self._cycles()
-        rows: list[JsonObject] = []
-        for row, assignment in zip(
-            explain(self.partition), self.partition.assignments, strict=True
-        ):
-            operator = assignment.operator
-            macs = int(getattr(operator, "macs", 0))  # of what multiplies and accumulates
-            figures: JsonObject = {"shape": list(operator.output.shape), "macs": macs}
-            rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
-            for remarks in self.remarks:
-                if remark := remarks.get(operator.name):
-                    rows[-1]["how"] = remark
-        if self.choice is not None:
-            for entries in rows:
-                others = self.choice.alternatives.get(entries["operator"], ())
-                entries["alternatives"] = [entry.to_json() for entry in others]
-        return rows
-
-    def known(self) -> Known:
-        """What a profile of the artifact alone would not tell: kinds of operators, their own
-        multiplications, and what back ends say of accelerators that are not simulated here."""
-        return known_of(self.graph, self.segments, self.device, self.accelerators)
-
-    def profile(self) -> ProfileReport:
-        """What every layer takes, on one time axis; in a notebook, a table."""
-        return profile_report(self.artifact, self.device, self.known(), trust=True)
-
-    def _cycles(self) -> dict[str, int]:
-        """By layer."""
-        from loadstone.simulator.profile import layer_cycles
-
-        return layer_cycles(self.artifact, self.device)
-
-    @property
-    def loaded(self) -> LoadedModel:
-        """As `loadstone.load` gives it back from a file."""
-        return LoadedModel(self.artifact, self.device, trust=True)
-
-    def run(self, *inputs: Any, device: str = "sim") -> list[Array]:
-        """Runs samples (arrays with a leading axis of samples, one per input) through the C
-        runtime; one array per output."""
-        return self.loaded.run(*inputs, device=device)
-
-    def __repr__(self) -> str:
-        on_host = sum(entry.backend == HOST for entry in self.partition.assignments)
-        count = len(self.partition.assignments)
-        return f"<compiled {self.loaded!r:.200}; {count - on_host} of {count} operators on devices>"
-
-    def _repr_html_(self) -> str:
-        report = self.report()
-        places = ", ".join(f"{n} on {where}" for where, n in report["operators_by_place"].items())
-        return facts_table(
-            f"{report['model']} for {report['device']}",
-            {
-                "operators": places,
-                "instructions": f"{report['instructions']:,}",
-                "constants, bytes": f"{report['regions_bytes']['constants']:,}",
-                "activations, bytes": f"{report['arena_bytes']:,}",
-                "runs in C": "no" if report["steps_in_python"] else "yes",
-            },
-        )
-
-    def report(self) -> JsonObject:
-        """Figures as JSON: operators by place, instructions, memory, time."""
-        on_host = [p.operator.name for p in self.partition.assignments if p.backend == HOST]
-        places = Counter(
-            self.accelerators.get(p.backend, p.backend) for p in self.partition.assignments
-        )
-        arena = self.deployment.arena
-        programs = self.artifact.all_programs
-        return {
-            "model": self.artifact.name,
-            "device": self.device.name,
-            "samples": self.artifact.samples,
-            "operators": len(self.partition.assignments),
-            "operators_on_host": on_host,
-            "operators_by_place": dict(places),
-            "instructions": sum(len(p) for p in programs),
-            "programs": len(programs),
-            "steps": len(self.artifact.steps),
-            "steps_in_python": [
-                f"{s.name} ({s.function.removeprefix('loadstone.')})" for s in self.python_steps
-            ],
-            "regions_bytes": {r.name: r.size_bytes for r in self.artifact.regions},
-            "arena_bytes": arena.size_bytes,
-            "arena_sum_bytes": arena.sum_bytes,
-            "arena_bound_bytes": arena.bound_bytes,
-            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
-            **({"by_cost": self.choice.to_json()} if self.choice is not None else {}),
-        }
-
-
 def quantize(
     model: Model,
-    samples: Arrays,
+    samples: Arrays | None = None,
     *,
     labels: Array | None = None,
     show: bool = False,
@@ -254,44 +112,82 @@ def quantize(
     reading: Reading = WHOLE,
     **options: Any,
 ) -> Quantized:
-    """Quantizes a float model: a file, or a Relax module. The result has `module` (for compile),
+    """Quantizes a float model: a file, or a Relax module. The result is what compile takes, and has
     `save` (QDQ ONNX), `report`.
 
     samples: an array (samples, ...) of real numbers, several of them in the order of the inputs, or
-        a mapping in0, in1 ...; behind the first axis each is shaped as the model's input is.
+        a mapping by the inputs' names, or in0, in1 ...; behind the first axis each is shaped as the
+        model's input is. Lists of numbers are arrays, a list of samples is one of the only input,
+        a path is an .npz file. ImageFolder(path, pixels): images. data: another name of samples.
     labels: (samples,), a class per sample: accuracy before and after.
     reading: sizes that the model's file leaves open, and which part of it is wanted.
     options: fields of quantization.pipeline.Options.
     Raises ModelError for a model or samples that cannot be used.
     """
+    given = _samples(samples, options.pop("data", None))
+    if given is None:
+        raise ModelError(
+            f"{_name(model)}: quantize needs a hundred samples or so of what the network will "
+            "see: quantize(model, samples), an array (samples, ...) for each input"
+        )
     with _ONE_THREAD:
         from loadstone.frontend.names import output_names
 
-        imported = import_model(model, reading)
-        return quantize_module(
-            load(model if isinstance(model, Canonical) else imported),
-            samples,
-            Options(**options, show=show),
-            labels=labels,
-            outputs=output_names(imported["main"]),
-            where=where,
+        with phase(f"reading {_name(model)}", show):
+            imported = import_model(model, reading)
+            canonical = load(model if isinstance(model, Canonical) else imported)
+        return replace(
+            quantize_module(
+                canonical,
+                given,
+                Options(**options, show=show),
+                labels=labels,
+                outputs=output_names(imported["main"]),
+                where=where,
+            ),
+            name=_name(model),
         )
 
 
+def _samples(samples: Any, data: Any) -> Any:
+    """The one that was given. Raises ConfigError for both."""
+    if samples is not None and data is not None:
+        raise ConfigError("samples and data are two names of one argument: give one of them")
+    return data if samples is None else samples
+
+
+def _name(model: Model | Quantized) -> str:
+    if isinstance(model, Quantized):
+        return model.name
+    return Path(model).stem if isinstance(model, str | Path) else "model"
+
+
 def compile(  # noqa: A001
-    model: Model,
+    model: Model | Quantized,
     target: TargetSource,
     dump: str | Path | Dump | None = None,
     plugins: Registry | None = None,
+    data: Any = None,
     **choices: Unpack[_Choices],
 ) -> Compiled:
-    """Compiles `model` for `target`; the arguments are the fields of CompileOptions. Raises
-    ModelError for a model that cannot be read, ConfigError for device, costs or schedules."""
+    """Compiles `model`, or what `quantize` returned, for `target`; the arguments are the fields of
+    CompileOptions, and `data` is another name of `samples`. Raises ModelError for a model that
+    cannot be read, ConfigError for device, costs or schedules, and for a float model without
+    samples of which nothing runs on a device."""
+    choices["samples"] = _samples(choices.get("samples"), data)
+    options = CompileOptions(target, dump, plugins, **choices)
     with _ONE_THREAD:
-        return compile_model(model, CompileOptions(target, dump, plugins, **choices))
+        compiled = compile_model(model, options)
+    if compiled.is_float and not options.as_float:
+        raise ConfigError(
+            f"{_name(model)}: a float model, of which nothing runs on {compiled.device.name}: "
+            "quantize it with a hundred samples or so (--data SAMPLES.npz with inputs in0, in1 "
+            "...; in Python samples=...), or compile it for the host alone (--float; as_float=True)"
+        )
+    return compiled
 
 
-def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
+def compile_model(model: Model | Quantized, options: CompileOptions) -> Compiled:
     """The stages, in order."""
     clock = Clock()
     writer = options.dump if isinstance(options.dump, Dump) else Dump(options.dump)
@@ -301,9 +197,11 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
     with clock("import TVM"):
         import loadstone.relax.compat  # noqa: F401
     with clock("frontend"):
-        module = load(model, options.reading)
+        source = model.module if isinstance(model, Quantized) else model
+        module = load(source, options.reading)
         writer.write("relax", module)
         own = [str(text) for text in module["main"].attrs.get(STATES, ())]
+    quantized = None
     if options.samples is not None:
         with clock("quantize"):
             given = _quantize_options(options, target)
@@ -312,7 +210,7 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
             writer.write("qdq", module)
     with clock("partition"):
         module = apply_passes(target.backends, Phase.RELAX, module)
-    name = Path(model).stem if isinstance(model, str | Path) else "model"
+    name = _name(model)
     partitioner = _partitioner(module, name, target, options)
     with tuned_schedules(options.tuned, target.backends, name), naming(name):
         lowered = partitioner.run(clock)
@@ -320,7 +218,9 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
         artifact = with_states(lowered.deployment.artifact, options.states, own)
         with clock("accept"):
             check_accepted(artifact)
-        return _compiled(lowered, target, partitioner, clock, artifact)
+        return replace(
+            _compiled(lowered, target, partitioner, clock, artifact), quantized=quantized
+        )
 
 
 def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:

@@ -30,7 +30,7 @@ goes on without it, the same Refusal is the reason why an operator stays on the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -52,6 +52,7 @@ __all__ = [
     "cause_of",
     "naming",
     "shortened",
+    "suggestion",
 ]
 
 
@@ -166,6 +167,20 @@ def shortened(text: str, most_characters: int) -> str:
     kept = most_characters - len(" ... ")
     head, tail = text[: kept - kept // 2], text[len(text) - kept // 2 :]
     return f"{head.rstrip()} ... {tail.lstrip()}"
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """What stands behind a word that means nothing, where one that does is near.
+
+    >>> suggestion("comple", ["compile", "compare"])
+    '; did you mean compile?'
+    >>> suggestion("nonsense", ["compile"])
+    ''
+    """
+    import difflib  # here: only a mistake needs it
+
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def cause_of(error: BaseException, file: str = "") -> str:

@@ -47,6 +47,19 @@ def test_everything_that_is_an_array_runs(model: loadstone.LoadedModel) -> None:
         np.testing.assert_array_equal(y, X)
 
 
+def test_lists_and_names(model: loadstone.LoadedModel) -> None:
+    for given in (X.tolist(), {"in0": X}, {"x": X.tolist(), "y": 0}):
+        (y,) = model.run(given)
+        np.testing.assert_array_equal(y, X)
+        assert y.dtype == X.dtype
+    with pytest.raises(LoadstoneError, match=r"'x' is missing; the model's are x; given: X$"):
+        model.run({"X": X})
+    with pytest.raises(ModelError, match=r"input 0 holds 200, and 'x' takes .* int8, -128 to 127"):
+        model.run([[[200] * 16]])
+    with pytest.raises(ModelError, match=r"input 0 holds 0\.5"):
+        model.run([[[0.5] * 16]])
+
+
 def test_what_is_none_is_one_line(model: loadstone.LoadedModel) -> None:
     with pytest.raises(ModelError, match=r"input 0 is dict_keys, which is no array of numbers"):
         model.run({}.keys())

@@ -13,8 +13,10 @@ import pytest
 from loadstone.analysis.compare import digest, one_run
 from loadstone.analysis.taps import taps, values
 from loadstone.cli import main
+from loadstone.compiler import compile
 from loadstone.runtime import device
 from tests.compiled import golden, network
+from tests.float_models import images, small_onnx
 
 FILE = "mlpt_ad_int8.tflite"
 
@@ -86,3 +88,21 @@ def test_mistakes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for atol in ("nan", "-1"):
         assert compare(folder, "good", "--against", "reference", f"--atol={atol}") == 2
         assert f"--atol {atol} is no difference" in capsys.readouterr().err
+
+
+def test_with_the_float_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "small.onnx").write_bytes(small_onnx())
+    (tmp_path / "other.onnx").write_bytes(small_onnx(1))
+    compile(tmp_path / "small.onnx", "vtaq-1x16x16", data=images(8)).save(tmp_path / "good.lds")
+    np.savez(tmp_path / "x.npz", in0=images(1))
+    words = ["--against", f"{tmp_path}/small.onnx"]
+    assert compare(tmp_path, "good", *words) == 0
+    said = capsys.readouterr().out
+    assert "tensors compared as real numbers, none below 15 dB" in said
+    assert "noisiest: " in said
+    assert compare(tmp_path, "good", *words, "--min-db", "90") == 1
+    assert "first below 90 dB of signal to noise in layer" in capsys.readouterr().out
+    assert compare(tmp_path, "good", "--against", f"{tmp_path}/other.onnx") == 1
+    assert "in layer n1 (step" in capsys.readouterr().out
+    assert compare(tmp_path, "good", *words, "--min-db", "nan") == 2
+    assert "--min-db nan is no ratio" in capsys.readouterr().err

@@ -34,7 +34,7 @@ def test_only_the_edges_are_halves_and_c_computes_what_onnx_runtime_does(tmp_pat
     assert not {"nn.conv2d", "nn.relu", "exp", "add"} & set(halves)
     assert "astype" in halves
     assert [dtype(v) for v in (*main.params, *result(main))] == ["float16", "float16"]
-    compiled = compile(tmp_path / "m.onnx", "vtaq-tiny")
+    compiled = compile(tmp_path / "m.onnx", "vtaq-tiny", as_float=True)
     assert not compiled.python_steps
     x = np.random.default_rng(2).normal(0, 1, (2, *SHAPE)).astype(np.float16)
     (got,) = compiled.run(x)

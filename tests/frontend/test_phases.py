@@ -141,7 +141,7 @@ def test_what_is_no_set_of_phases_stays(tmp_path: Path) -> None:
     y = graph.node("ConvTranspose", x, weights, dilations=[2, 2], strides=[2, 2])
     model = graph.save([(y, np.float32)])
     (tmp_path / "m.onnx").write_bytes(model)
-    found = compile(tmp_path / "m.onnx", "vtaq-tiny")
+    found = compile(tmp_path / "m.onnx", "vtaq-tiny", as_float=True)
     assert not found.python_steps
     image = RNG.normal(size=(1, 4, 4, 4)).astype(np.float32)
     wanted = run(model, [image])[0]

@@ -53,7 +53,7 @@ def test_layers_equal_onnx_runtime(tmp_path: Path) -> None:
         extents += shapes(kind, attributes.get("direction") == "bidirectional")
     model = graph.save([(name, np.float32) for name in outputs], extents)
     (tmp_path / "m.onnx").write_bytes(model)
-    compiled = compile(tmp_path / "m.onnx", "vtaq-tiny")
+    compiled = compile(tmp_path / "m.onnx", "vtaq-tiny", as_float=True)
     assert not compiled.python_steps
     values = [
         RNG.normal(0, 1, shape).astype(np.float32)

@@ -119,4 +119,4 @@ def test_refusals(place: int, made: Any, line: str, tmp_path: Path) -> None:
     y = lstm(graph, x, inputs={place: made(graph)})
     (tmp_path / "m.tflite").write_bytes(graph.save([y]))
     with pytest.raises(UnsupportedError, match=line):
-        compile(tmp_path / "m.tflite", "vtaq-1x16x16")
+        compile(tmp_path / "m.tflite", "vtaq-1x16x16", as_float=True)

@@ -180,9 +180,9 @@ def test_weights_must_be_constants_with_scales_along_their_outputs() -> None:
         in refusal(graph.save([y]))
     )
     graph = Graph()
-    x, weights = graph.input((1, 4), np.int8, 0.1, 0), graph.input((2, 4), np.int8, 0.1, 0)
-    y = graph.tensor((1, 2), np.int8, 0.3, 0)
-    graph.operator("FULLY_CONNECTED", [x, weights], [y])
+    x, weights = (graph.input(shape, np.int8, 0.1, 0) for shape in ((1, 4, 4, 3), (3, 1, 1, 3)))
+    y = graph.tensor((1, 4, 4, 3), np.int8, 0.3, 0)
+    graph.operator("CONV_2D", [x, weights], [y], stride_h=1, stride_w=1)
     assert 'its weights "in1" are no constant of the model' in refusal(graph.save([y]))
 
 

@@ -26,7 +26,7 @@ def same_as_litert(model: bytes, xs: np.ndarray, folder: Path, tolerance: float 
     """xs: (runs, ...), the only input. Every result of every run is LiteRT's, and again after a
     reset; nothing is left for Python."""
     (folder / "m.tflite").write_bytes(model)
-    found = compile(folder / "m.tflite", "vtaq-1x16x16")
+    found = compile(folder / "m.tflite", "vtaq-1x16x16", as_float=True)
     assert not found.python_steps
     opened = interpreter(model)
     wanted = np.stack([invoke(opened, [x])[0] for x in xs])

@@ -245,7 +245,7 @@ def test_external_steps_run_what_the_device_was_given(tmp_path: Path) -> None:
     """Those of a float network, which `loadstone export` wrote as C."""
     from tests.hosts.in_c import run_in_c
 
-    float_network = compile(small_onnx_file(tmp_path), "vtaq-tiny")
+    float_network = compile(small_onnx_file(tmp_path), "vtaq-tiny", as_float=True)
     assert not float_network.python_steps
     x = images(2)
     (got,) = run_in_c(float_network.artifact, [x], tmp_path / "exported")

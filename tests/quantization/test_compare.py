@@ -28,6 +28,7 @@ def test_decibels() -> None:
     assert decibels(100.0, 1.0) == 20.0
     assert decibels(1.0, 0.0) == math.inf
     assert decibels(0.0, 1.0) == -math.inf
+    assert math.isnan(decibels(0.0, 0.0)), "of nothing nothing is known"
 
 
 def test_saturation_counts_what_lies_outside() -> None:

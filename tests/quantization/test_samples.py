@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,3 +78,36 @@ def test_tensors_and_generators_are_samples() -> None:
         np.testing.assert_array_equal(samples_from(given, PARAMETERS).arrays[0], wanted)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="samples are a int, not arrays"):
         samples_from(3, PARAMETERS)  # type: ignore[arg-type]
+
+
+def test_inputs_have_names() -> None:
+    parameters = PARAMETERS
+    name = str(parameters[0].name)
+    wanted = images(2)
+    for given in ({name: wanted}, {"in0": wanted}, {name: wanted, "labels": np.zeros(2)}):
+        np.testing.assert_array_equal(samples_from(given, parameters).arrays[0], wanted)
+    with pytest.raises(ModelError, match=rf"no array in0 \(or '{name}'\).* found: wrong"):
+        samples_from({"wrong": wanted}, parameters)
+
+
+def test_lists_are_arrays() -> None:
+    """Of numbers, whole ones too; of samples, where the network has one input."""
+    wanted = np.round(images(3) * 10)
+    for given in (
+        [wanted],
+        [wanted.tolist()],
+        [wanted.astype(int).tolist()],
+        list(wanted),
+        tuple(wanted.tolist()),
+    ):
+        np.testing.assert_array_equal(samples_from(given, PARAMETERS).arrays[0], wanted)
+    with pytest.raises(ModelError, match="samples are no array of numbers"):
+        samples_from([[[1.0, 2.0], [3.0]]], PARAMETERS)
+    with pytest.raises(ModelError, match=r"samples have shapes .* all samples of input"):
+        samples_from(iter([wanted[0], wanted[1][:, :2]]), PARAMETERS)
+
+
+def test_a_path_is_a_file_of_samples(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", in0=images(2))
+    for path in (tmp_path / "x.npz", str(tmp_path / "x.npz")):
+        np.testing.assert_array_equal(samples_from(path, PARAMETERS).arrays[0], images(2))

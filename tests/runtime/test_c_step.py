@@ -42,7 +42,7 @@ def test_a_step_in_c_computes_in_place() -> None:
 
 
 def test_a_file_that_is_not_trusted_is_not_compiled() -> None:
-    with device.open() as dev, pytest.raises(ArtifactError, match=r"C compiler.*--trust"):
+    with device.open() as dev, pytest.raises(ArtifactError, match=r"program in C.*--trust"):
         dev.load(c_model(f"{SYMBOL}\n#error compiled"))
 
 

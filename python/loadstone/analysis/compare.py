@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the first layer whose numbers are wrong.
 
-In:   an artifact, a device, inputs; what is right: the network's own tensors, or another run.
+In:   an artifact, a device, inputs; what is right (expected.py).
 Out:  a LayerDifference for each layer, in order.
-Next: commands/compare.py prints the first that differs.
+Next: commands/compare.py prints the first that differs; loaded.py gives them as a Comparison.
 
 What is right comes from one of
 
     the network       graph/reference.py on the model's file: every tensor, to the last bit what the
-                      model's framework gives
+                      model's framework gives; of a float model its real numbers
     another device    the same artifact there, the simulator for instance
     another artifact  of the same network
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from loadstone.analysis.html import rows_table
+from loadstone.analysis.names import short_names
 from loadstone.analysis.taps import Tap, taps, values
 from loadstone.artifact.format import Artifact, DataType
 from loadstone.errors import ModelError
@@ -28,17 +31,21 @@ from loadstone.numerics import Array
 from loadstone.runtime.device import OpenedDevice
 
 __all__ = [
+    "Comparison",
     "Expected",
     "LayerDifference",
+    "described",
     "differences",
     "digest",
     "from_tensors",
     "one_run",
     "read_digests",
+    "tells_factors",
 ]
 
 #: The value that a tap should have; None where nobody knows.
 Expected = Callable[[Tap], Array | None]
+_ELEMENTS_A_FACTOR = 16
 _FNV_START, _FNV_PRIME = 0x811C9DC5, 0x01000193
 
 
@@ -46,7 +53,8 @@ _FNV_START, _FNV_PRIME = 0x811C9DC5, 0x01000193
 class LayerDifference:
     """How a layer differs. first: where the first element that differs stands, batch first,
     channels last; got, wanted: that element. elements 0: nothing to compare it with.
-    decibels: signal to noise; None where nothing differs."""
+    decibels: signal to noise; None where nothing differs. from_float: integers, as real numbers
+    beside those of a float network, which they only come near to."""
 
     layer: str
     tensor: str
@@ -59,6 +67,52 @@ class LayerDifference:
     got: float = 0.0
     wanted: float = 0.0
     decibels: float | None = None
+    from_float: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """All layers, in order."""
+
+    layers: tuple[LayerDifference, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether every element of every layer is."""
+        return not any(layer.different for layer in self.layers)
+
+    @property
+    def first(self) -> LayerDifference | None:
+        """The first layer that differs."""
+        return next((layer for layer in self.layers if layer.different), None)
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Layer, elements, and how it differs, as text."""
+        short = short_names([layer.layer for layer in self.layers])
+        return [(short[e.layer], str(e.elements), described(e)) for e in self.layers]
+
+    def __repr__(self) -> str:
+        if self.first is None:
+            return f"<comparison of {len(self.layers)} layers: all equal>"
+        where = f"first different in {self.first.layer!r}"
+        return f"<comparison of {len(self.layers)} layers: {where}: {described(self.first)}>"
+
+    def _repr_html_(self) -> str:
+        return rows_table("comparison", ("layer", "elements", "difference"), self.rows(), "")
+
+
+def described(entry: LayerDifference) -> str:
+    """How a layer differs, in a sentence without its name."""
+    if not entry.different:
+        return "equal"
+    if not entry.first:
+        return f"its digest over {entry.elements} elements differs"
+    noise = "" if entry.decibels is None else f"{entry.decibels:.1f} dB; "
+    return (
+        f"{noise}{entry.different} of {entry.elements} elements differ, by {entry.largest:g} at "
+        f"most; the first at {list(entry.first)} of {list(entry.shape)}: {entry.got:g}, not "
+        f"{entry.wanted:g}"
+    )
 
 
 def differences(
@@ -89,6 +143,9 @@ def difference(tap: Tap, got: Array, wanted: Array) -> LayerDifference:
         )
     wanted = wanted.reshape(got.shape)
     a, b = _numbers(tap, got), _numbers(tap, wanted)
+    from_float = bool(tap.view.scale) and wanted.dtype.kind == "f"
+    if from_float:
+        a, b = _as_real(tap, a, b)
     different = (a != b) & ~(np.isnan(a) & np.isnan(b))
     count = int(different.sum())
     if not count:
@@ -107,7 +164,26 @@ def difference(tap: Tap, got: Array, wanted: Array) -> LayerDifference:
         float(a[first]),
         float(b[first]),
         _decibels(a, b),
+        from_float,
     )
+
+
+def tells_factors(shape: Sequence[int]) -> bool:
+    """Whether a channel of this shape, channels last, has elements enough to tell a factor from
+    noise."""
+    return math.prod(shape[:-1]) >= _ELEMENTS_A_FACTOR
+
+
+def _as_real(tap: Tap, got: Array, wanted: Array) -> tuple[Array, Array]:
+    """Integers as the real numbers that they stand for, beside those of a float network; where a
+    channel has enough elements, up to its factor (expected.py says why)."""
+    real = (got - tap.view.zero_point) * tap.view.scale
+    if not tells_factors(got.shape):
+        return real, wanted
+    axes = tuple(range(got.ndim - 1))
+    energy = np.square(wanted).sum(axes)
+    factors = (real * wanted).sum(axes) / np.where(energy > 0, energy, 1)
+    return real, wanted * factors
 
 
 def _is_bfloat16(tap: Tap) -> bool:

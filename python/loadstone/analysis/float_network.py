@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A float network's own tensors in float32, to say how far a device that rounds is from them.
 
-In:   a model file; one run's inputs.
+In:   a model; one run's inputs.
 Out:  every float tensor by its name, batch first, channels last.
 Next: compare.py measures what a device of bfloat16 left in memory against them.
 
@@ -12,11 +12,10 @@ same; nothing else is changed, and the weights are those of the file.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
-from loadstone.frontend import load
+from loadstone.frontend import Model, load
 from loadstone.numerics import Array
 from loadstone.partition.relax_parts import extracted
 from loadstone.quantization.fold import fold
@@ -26,10 +25,10 @@ from loadstone.relax.saved import run_module
 __all__ = ["float_tensors"]
 
 
-def float_tensors(path: str | Path, inputs: Sequence[Array], samples: int) -> dict[str, Array]:
+def float_tensors(model: Model, inputs: Sequence[Array], samples: int) -> dict[str, Array]:
     """By name. inputs: one per input of the network, each in its shape, of `samples` one behind the
     other."""
-    module = fold(load(path))
+    module = fold(load(model))
     main = module["main"]
     group = [(variable, value) for variable, value in bindings(main) if _is_call(value)]
     named = {

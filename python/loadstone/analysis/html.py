@@ -3,7 +3,7 @@
 
 In:   names and values.
 Out:  HTML; all text escaped.
-Next: loaded.py, report.py and compiler.py return it from `_repr_html_`.
+Next: loaded.py, report.py and compiled.py return it from `_repr_html_`.
 """
 
 from __future__ import annotations

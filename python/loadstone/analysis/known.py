@@ -3,7 +3,7 @@
 
 In:   a network, its segments with their back ends, what the target calls each back end.
 Out:  Known, for report.py: kinds, multiplications, what back ends say of their accelerators.
-Next: compiler.py's Compiled.profile; `loadstone profile --target`, and `--network`, which reads the
+Next: compiled.py's Compiled.profile; `loadstone profile --target`, and `--network`, which reads the
       model again for an artifact that stands in a file.
 """
 

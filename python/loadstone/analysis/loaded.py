@@ -8,13 +8,13 @@ Next: html.py shows it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from loadstone.analysis.compare import Comparison, Expected, differences, one_run
+from loadstone.analysis.expected import Against, expected_from
 from loadstone.analysis.html import facts_table
 from loadstone.analysis.report import ProfileReport, profile_report
 from loadstone.artifact.format import Artifact
@@ -23,8 +23,10 @@ from loadstone.backend.device import Device
 from loadstone.errors import ModelError
 from loadstone.numerics import Array
 from loadstone.runtime import device as devices
+from loadstone.runtime.arrays import Port, as_inputs, ports
+from loadstone.runtime.external_steps import trusts
 
-__all__ = ["LoadedModel", "arrays_of", "load"]
+__all__ = ["LoadedModel", "load"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,21 +38,73 @@ class LoadedModel:
     device: Device
     trust: bool = False
 
-    def run(self, *inputs: Any, device: str = "sim") -> list[Array]:
+    def run(self, *inputs: Any, device: str = "sim", allow_nan: bool = False) -> list[Array]:
         """Runs samples through the C runtime; one array (samples, ...) per output.
 
         inputs: one per input of the model, (samples, ...) each: NumPy arrays, tensors of PyTorch,
-            lists, or generators of samples; or one mapping by tensor name. device: as of
-            `loadstone run`.
-        Raises DeviceError for arrays that do not fit, naming shape and type wanted.
+            lists, or generators of samples; or one mapping by name. device: as of
+            `loadstone run`. allow_nan: NaN goes in as it is.
+        Raises DeviceError for arrays that do not fit, naming shape and type wanted, ModelError for
+            NaN.
         """
-        opened = (
-            devices.OpenedDevice("sim", "", self.device)
-            if device == "sim"
-            else devices.open(device)
+        with (
+            self._opened(device) as opened,
+            opened.load(self.artifact, trust=self.trust) as session,
+        ):
+            return session.run(_by_name(inputs), allow_nan=allow_nan)
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """What a sample is: name, shape, type and quantization of each."""
+        return ports(self.artifact, self.artifact.inputs)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """What a sample gives."""
+        return ports(self.artifact, self.artifact.outputs)
+
+    def compare(
+        self,
+        *inputs: Any,
+        against: Against = "reference",
+        device: str = "sim",
+        sample: int = 0,
+    ) -> Comparison:
+        """Every layer of one sample with what it should be.
+
+        inputs: as of `run`. against: a model's file or a model in memory, quantized or float, an
+            .lds file, a device, or `reference`, the meaning of the instructions (expected.py).
+        Raises ModelError for a model that is not this one.
+        """
+        return self.compare_with(
+            lambda run: expected_from(against, self.artifact, run, trust=self.trust),
+            inputs,
+            device,
+            sample,
         )
-        with opened, opened.load(self.artifact, trust=self.trust) as session:
-            return session.run(arrays_of(inputs))
+
+    def compare_with(
+        self,
+        right: Callable[[Sequence[Array]], Expected],
+        inputs: Sequence[Any],
+        device: str,
+        sample: int,
+    ) -> Comparison:
+        """The same with what `right` says of the inputs of one run, which it is given in the shapes
+        of the artifact's inputs."""
+        arrays = as_inputs(
+            _by_name(inputs), [self.artifact.tensors[i] for i in self.artifact.inputs]
+        )
+        run = one_run(self.artifact, arrays, sample)
+        expected = right(run)
+        with self._opened(device) as opened:
+            found = differences(self.artifact, opened, run, expected, trust=self.trust)
+            return Comparison(tuple(found))
+
+    def _opened(self, device: str) -> devices.OpenedDevice:
+        if device == "sim":
+            return devices.OpenedDevice("sim", "", self.device)
+        return devices.open(device)
 
     def profile(self) -> ProfileReport:
         """What every layer takes, on one time axis; in a notebook, a table."""
@@ -86,7 +140,8 @@ def load(path: str | Path, *, device: str | None = None, trust: bool = False) ->
     """A compiled model (.lds) to run and to profile.
 
     device: a built-in device or its JSON file; None: the one that the model was compiled for.
-    trust: whether steps that are code may run (SECURITY.md).
+    trust: whether steps that are code may run (SECURITY.md); those of a file that this user has
+        compiled here may.
     Raises ArtifactError for a file that is none, ConfigError for a device that is not built in.
     """
     if Path(path).suffix in (".tflite", ".onnx", ".pt2"):
@@ -98,28 +153,9 @@ def load(path: str | Path, *, device: str | None = None, trust: bool = False) ->
             f"{path} was compiled for device {artifact.device or 'unknown'!r}, not for "
             f"{found.name!r}"
         )
-    return LoadedModel(artifact, found, trust)
+    return LoadedModel(artifact, found, trusts(artifact, trust))
 
 
-def arrays_of(inputs: Sequence[Any]) -> Sequence[Array] | Mapping[str, Array]:
-    """What a caller gives, as arrays (samples, ...). Raises ModelError for what is none."""
-    if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-        return {str(name): _array(value, str(name)) for name, value in inputs[0].items()}
-    return [_array(value, f"input {number}") for number, value in enumerate(inputs)]
-
-
-def _array(value: Any, name: str) -> Array:
-    if hasattr(value, "detach"):  # a tensor of PyTorch, wherever it is
-        value = value.detach().cpu().numpy()
-    elif hasattr(value, "__next__"):
-        value = list(value)
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError) as error:
-        raise ModelError(f"{name}: {error}") from None
-    if array.dtype == object:
-        raise ModelError(
-            f"{name} is {type(value).__name__}, which is no array of numbers: give an array "
-            "(samples, ...)"
-        )
-    return array
+def _by_name(inputs: Sequence[Any]) -> Any:
+    """The one mapping that was given, or the inputs in their order."""
+    return inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs

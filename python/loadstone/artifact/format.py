@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loadstone.artifact.content import ArtifactContent
-from loadstone.artifact.file_layout import MAGIC
+from loadstone.artifact.file_layout import MAGIC, require
 from loadstone.artifact.host_step import HostStep
 from loadstone.artifact.memory_plan import (
     BufferView,
@@ -33,7 +33,7 @@ from loadstone.artifact.memory_plan import (
 )
 from loadstone.artifact.program_step import ProgramStep
 from loadstone.artifact.reader import ArtifactReader
-from loadstone.artifact.writer import ArtifactWriter
+from loadstone.artifact.writer import ArtifactWriter, least_version
 from loadstone.backend.device import DeviceProgram, LayerRange
 from loadstone.errors import ArtifactError
 from loadstone.files import read_whole, write_whole
@@ -52,6 +52,9 @@ __all__ = [
     "ViewLayout",
 ]
 
+#: How files end that are compiled to an artifact.
+_MODELS = (".tflite", ".onnx", ".pt2")
+
 
 @dataclass(frozen=True)
 class Artifact(ArtifactContent):
@@ -68,8 +71,15 @@ class Artifact(ArtifactContent):
     @staticmethod
     def from_bytes(data: bytes) -> Artifact:
         """Reads a file. Raises ArtifactError for one that is not sound."""
-        artifact = ArtifactReader(data).content(Artifact)
+        reader = ArtifactReader(data)
+        artifact = reader.content(Artifact)
         artifact.check()
+        least = least_version(artifact)
+        require(
+            reader.version == least,
+            "R2",
+            f"it says version {reader.version}, and needs {least}: the file is damaged",
+        )
         return artifact
 
     def save(self, path: str | Path) -> None:
@@ -84,4 +94,9 @@ class Artifact(ArtifactContent):
         except OSError as error:
             raise ArtifactError(f"{path}: {error.strerror}") from None
         except ArtifactError as error:
+            if Path(path).suffix.lower() in _MODELS:
+                raise ArtifactError(
+                    f"{path} is a model that is not compiled yet: "
+                    f"loadstone compile {path} --target DEVICE comes first, and makes an .lds file"
+                ) from None
             raise ArtifactError(f"{path}: {error}") from None

@@ -12,31 +12,33 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Iterator
-from pathlib import Path
 
 from loadstone.analysis.compare import (
     Expected,
     LayerDifference,
+    described,
     differences,
     digest,
-    from_tensors,
     one_run,
     read_digests,
 )
-from loadstone.analysis.framework import framework_expects
+from loadstone.analysis.expected import expected_from
 from loadstone.analysis.names import short_names
-from loadstone.analysis.taps import Tap, meant, taps, values
+from loadstone.analysis.taps import taps
 from loadstone.analysis.tokens import LayerRace, races
-from loadstone.artifact.format import Artifact, DataType
+from loadstone.artifact.format import Artifact
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.terminal import print_table
 from loadstone.errors import ConfigError, ModelError
 from loadstone.files import read_whole
 from loadstone.numerics import Array
 from loadstone.printable import one_line
+from loadstone.quantization.accuracy import NOISY_DB
 from loadstone.runtime import device as devices
 from loadstone.runtime.arrays import read_arrays
+from loadstone.runtime.external_steps import trusts
 
 __all__ = ["configure", "extend", "run"]
 
@@ -45,6 +47,7 @@ examples:
   loadstone compare model.lds --inputs x.npz --against net.tflite       the simulator with the network itself
   loadstone compare model.lds --inputs x.npz --device uio:/dev/uio0 --against sim      a board with the simulator
   loadstone compare model.lds --inputs x.npz --against net.onnx --framework     with what LiteRT or ONNX Runtime itself computes
+  loadstone compare model.lds --inputs x.npz --against float.onnx       with the float network: what each layer has lost
   loadstone compare model.lds --inputs x.npz --against reference        with the meaning of the instructions
   loadstone compare model.lds --inputs x.npz --against good.lds         with another artifact of the same network
   loadstone compare model.lds --inputs x.npz --against net.onnx --all --json       every layer, for programs
@@ -52,9 +55,9 @@ examples:
 
 Each layer is looked at where it stands in memory, behind a run that stops there: on a board as on the simulator. Tokens are looked
 at in the artifact: a layer whose numbers depend on how fast the device is, is named even where they are right.
+Of a float model each tensor is measured as real numbers, each channel of an inner one up to a factor (equalization); a layer below --min-db differs.
 exit status: 0 all layers are equal; 1 one differs, or lacks a token; 2 a mistake
 """
-_MODELS = (".tflite", ".onnx", ".pt2")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -92,12 +95,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         help="largest difference that passes (default: %(default)g)",
     )
+    right.add_argument(
+        "--min-db",
+        metavar="N",
+        type=float,
+        default=NOISY_DB,
+        help="against a float model: the least signal to noise that passes (default: %(default)g)",
+    )
     results.add_argument("--all", action="store_true", help="every layer, not only the first")
     results.add_argument("--json", action="store_true", help="as JSON")
     what.add_argument(
         "--trust",
         action="store_true",
-        help="run steps that are code: only for files of people whom you trust",
+        help="run steps that are programs in the file, as you: for files of people whom you trust; "
+        "what you compiled here needs no such word",
     )
 
 
@@ -110,18 +121,21 @@ def run(args: argparse.Namespace) -> int:
     """1 when a layer differs."""
     if not args.atol >= 0:  # by nan nothing would ever differ
         raise ModelError(f"--atol {args.atol:g} is no difference: it is not 0 or more")
+    if not math.isfinite(args.min_db):
+        raise ModelError(f"--min-db {args.min_db:g} is no ratio: it is not finite")
     artifact = Artifact.load(args.model)
+    args.trust = trusts(artifact, args.trust)
     given = read_arrays(args.inputs, [artifact.tensors[i] for i in artifact.inputs], "in")
     inputs = one_run(artifact, given, args.sample)
     expected = _expected(args, artifact, inputs)
     found: list[LayerDifference] = []
     for entry in _compared(args, artifact, inputs, expected):
         found.append(entry)
-        if _is_wrong(entry, args.atol) and not args.all:
+        if _is_wrong(entry, args) and not args.all:
             break
     if not found:
         raise ModelError(f"{args.against} knows no layer of {args.model}: not the same network")
-    wrong = [entry for entry in found if _is_wrong(entry, args.atol)]
+    wrong = [entry for entry in found if _is_wrong(entry, args)]
     unordered = races(artifact) if args.all or not wrong else []
     _say(args, found, unordered)
     return 1 if wrong or unordered else 0
@@ -145,8 +159,11 @@ def _say(
             print(_unordered(unordered))
 
 
-def _is_wrong(entry: LayerDifference, atol: float) -> bool:
-    return entry.different > 0 and (not entry.first or entry.largest > atol)
+def _is_wrong(entry: LayerDifference, args: argparse.Namespace) -> bool:
+    if entry.from_float:
+        lost = entry.decibels is None or entry.decibels < args.min_db
+        return bool(lost and entry.largest > args.atol)
+    return entry.different > 0 and (not entry.first or entry.largest > args.atol)
 
 
 def _compared(
@@ -177,73 +194,51 @@ def _printed(path: str, artifact: Artifact, expected: Expected) -> Iterator[Laye
 
 
 def _expected(args: argparse.Namespace, artifact: Artifact, inputs: list[Array]) -> Expected:
-    against = str(args.against)
-    if args.framework:
-        if not against.endswith(_MODELS):
-            raise ConfigError(f"--framework runs a model's file, and --against is {against}")
-        return framework_expects(against, inputs, artifact.samples)
-    if against.endswith(_MODELS):
-        return from_tensors(_network(against, artifact, inputs))
-    if against == "reference":
-        with devices.open("sim") as opened:
-            return from_tensors(meant(artifact, opened, inputs, trust=args.trust))
-    other, spec = artifact, against
-    if against.endswith(".lds"):
-        other, spec = Artifact.load(against), "sim"
-        if [other.tensors[i].shape for i in other.inputs] != [a.shape for a in inputs]:
-            raise ModelError(f"{against} has other inputs than {args.model}")
-    elif against == args.device and args.digests is None:
+    if args.against == args.device and args.digests is None:
         raise ConfigError(
-            f"--against {against} is the device itself: name another, the model's file, or reference"
+            f"--against {args.against} is the device itself: name another, the model's file, or "
+            "reference"
         )
-    with devices.open(spec) as opened:
-        got = list(values(other, opened, inputs, taps(other), trust=args.trust))
-    # A tensor of real numbers has its name on the device, in bfloat16, and behind it, in float32.
-    named = {tap.name: value for tap, value in got}
-    typed = {(tap.name, tap.view.dtype): value for tap, value in got}
-
-    def expected(tap: Tap) -> Array | None:
-        value = typed.get((tap.name, tap.view.dtype), named.get(tap.name))
-        return None if value is None else from_tensors({tap.name: value})(tap)
-
-    return expected
-
-
-def _network(path: str, artifact: Artifact, inputs: list[Array]) -> dict[str, Array]:
-    """Every tensor of the network, by its definition in NumPy; of a network that runs in bfloat16
-    in float32."""
-    if any(view.dtype == DataType.BFLOAT16 for view in artifact.tensors):
-        from loadstone.analysis.float_network import float_tensors
-
-        return float_tensors(path, inputs, artifact.samples)
-    from loadstone.frontend import load
-    from loadstone.graph.batching import batched
-    from loadstone.graph.reference import run_all
-    from loadstone.partition.eager import partition
-
-    network, _ = batched(partition(load(path), (), Path(path).stem).graph, artifact.samples)
-    shapes = [tensor.shape for tensor in network.inputs]
-    if shapes != [array.shape for array in inputs]:
-        raise ModelError(f"{path} has inputs {shapes}, {artifact.name} {[a.shape for a in inputs]}")
-    return run_all(network, inputs)
+    return expected_from(args.against, artifact, inputs, framework=args.framework, trust=args.trust)
 
 
 def _text(found: list[LayerDifference], args: argparse.Namespace) -> str:
     what = f"{args.digests or args.device} with {args.against}"
-    wrong = next((entry for entry in found if _is_wrong(entry, args.atol)), None)
+    wrong = next((entry for entry in found if _is_wrong(entry, args)), None)
+    if any(entry.from_float for entry in found):
+        return _lost(found, wrong, what, args.min_db)
     within = f" within {args.atol:g}" if args.atol else ""
     if wrong is None:
         return f"{what}: {len(found)} tensors compared, all equal{within}"
     before = found[: found.index(wrong)]
     return (
         f"{what}: first different in layer {one_line(wrong.layer)} (step {wrong.step})\n"
-        f"  {_how(wrong)}\n  {len(before)} tensors before it are equal{within}"
+        f"  {described(wrong)}\n  {len(before)} tensors before it are equal{within}"
     )
+
+
+def _lost(
+    found: list[LayerDifference], wrong: LayerDifference | None, what: str, min_db: float
+) -> str:
+    """What a quantized network has lost, beside the float one."""
+    short = short_names([entry.layer for entry in found])
+    known = [(e.decibels, e.layer) for e in found if e.decibels is not None]
+    least = "; ".join(
+        f"{one_line(short[name])} {ratio:.1f} dB" for ratio, name in sorted(known)[:5]
+    )
+    if wrong is None:
+        first = f"{len(found)} tensors compared as real numbers, none below {min_db:g} dB"
+    else:
+        first = (
+            f"first below {min_db:g} dB of signal to noise in layer {one_line(wrong.layer)} "
+            f"(step {wrong.step})\n  {described(wrong)}"
+        )
+    return f"{what}: {first}\n  noisiest: {least or 'all equal'}"
 
 
 def _rows(found: list[LayerDifference]) -> list[tuple[str, str, str]]:
     short = short_names([entry.layer for entry in found])
-    return [(one_line(short[e.layer]), str(e.elements), _how(e)) for e in found]
+    return [(one_line(short[e.layer]), str(e.elements), described(e)) for e in found]
 
 
 def _unordered(found: list[LayerRace]) -> str:
@@ -259,16 +254,4 @@ def _unordered(found: list[LayerRace]) -> str:
     return (
         f"a token is missing in {where} (step {first.step}): what they compute depends on how fast "
         f"the device is{more}\n  {one_line(first.text)}"
-    )
-
-
-def _how(entry: LayerDifference) -> str:
-    if not entry.different:
-        return "equal"
-    if not entry.first:
-        return f"its digest over {entry.elements} elements differs"
-    noise = "" if entry.decibels is None else f"{entry.decibels:.1f} dB; "
-    return (
-        f"{noise}{entry.different} of {entry.elements} elements differ, by {entry.largest:g} at most; the "
-        f"first at {list(entry.first)} of {list(entry.shape)}: {entry.got:g}, not {entry.wanted:g}"
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,9 @@ from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
 from loadstone.commands.terminal import print_table
 from loadstone.errors import ConfigError
-from loadstone.files import JsonObject, write_whole
+from loadstone.files import JsonObject, check_places, write_whole
+from loadstone.quantization.accuracy import host_text, outputs_text, warnings_of
+from loadstone.quantization.progress import phase
 from loadstone.relax.dump import Dump
 from loadstone.vta.hw_config import HwConfig
 
@@ -46,6 +49,7 @@ examples:
   loadstone compile gru.onnx -t vtaq-1x16x16 --state h_in=h_out  what a run gives as h_out the next one gets as h_in
   loadstone compile net.onnx -t vtaq-1x16x16 --shape x=1,3,224,224 --outputs logits      open sizes; without what follows `logits`
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16    quantize and compile
+  loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16 --save-quantized int8.onnx      and keep the int8 model
   loadstone compile net.tflite --target vtaq-1x16x16 --partition cost --costs net.costs.json --explain
                                                                  each operator where the whole takes least
   loadstone compile net.tflite -t vtaq-1x16x16 --format litert -o net_lds.tflite
@@ -89,7 +93,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="where the artifact goes; default: the model's name with .lds",
     )
     results.add_argument(
-        "--explain", action="store_true", help="say for each operator where it runs, and why"
+        "--explain",
+        action="store_true",
+        help="say for each operator where it runs, and why; the cycles that it takes in all (as "
+        "`loadstone profile`), and in how many of them the compute stage works (`computing`)",
     )
     results.add_argument(
         "--explain-html",
@@ -148,6 +155,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="quantize a float model with these samples first (in0, in1 ...)",
     )
     model.add_argument(
+        "--save-quantized",
+        metavar="FILE.onnx",
+        help="with --data: write the quantized model (QDQ ONNX) as well, for `loadstone compare --against FILE.onnx`",
+    )
+    model.add_argument(
         "--state",
         action="append",
         default=[],
@@ -165,7 +177,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    from loadstone.compiler import compile as compile_model
+    with phase("importing TVM", bool(args.data) and sys.stderr.isatty()):
+        from loadstone.compiler import compile as compile_model
 
     if args.format != ARTIFACT:
         compile_for_host(args)
@@ -178,6 +191,11 @@ def _run(args: argparse.Namespace) -> None:
         raise ConfigError(
             "--dump-after prints text: with --json it needs --dump DIR to write it to"
         )
+    if args.save_quantized and not args.data:
+        raise ConfigError(
+            "--save-quantized keeps what is quantized here, which needs samples: --data SAMPLES.npz"
+        )
+    check_places([args.output, args.save_quantized, args.explain_html], ConfigError)
     options = {**quantize.arguments(args), "strategy": args.partition, "costs": args.costs}
     compiled = compile_model(
         args.model,
@@ -187,18 +205,15 @@ def _run(args: argparse.Namespace) -> None:
         reading=quantize.reading(args),
         states=_states(args.state),
         tuned=args.tuned,
+        as_float=args.float,
         **options,
     )
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name
-    if not args.float and compiled.is_float:
-        raise ConfigError(
-            f"{args.model}: a float model, of which nothing runs on {compiled.device.name}: "
-            "quantize it with --data SAMPLES.npz (inputs in0, in1 ... of a hundred samples or so), "
-            "or compile it for the host alone with --float"
-        )
     if args.require_c and compiled.python_steps:
         raise ConfigError(f"{args.model}: --require-c: {_in_c(compiled.report())}")
     compiled.save(output)
+    if compiled.quantized is not None and args.save_quantized:
+        compiled.quantized.save(args.save_quantized)
     _write_page(args.explain_html, compiled)
     _say(args, compiled, {**compiled.report(), "artifact": str(output)})
 
@@ -215,6 +230,9 @@ def _say(args: argparse.Namespace, compiled: Compiled, report: JsonObject) -> No
         print_table(_EXPLAINED, [_explained(row, short) for row in rows], table(rows))
         print()
     print(summary(report))
+    if compiled.quantized is not None:
+        for text in warnings_of(compiled.quantized.report):
+            print(f"  warning        {text}")
     nothing = _nothing_there(compiled)
     if nothing:
         print(f"  note           {nothing}")
@@ -258,15 +276,17 @@ def _write_page(path: str | None, compiled: Compiled) -> None:
 def table(rows: list[JsonObject]) -> str:
     """The rows of Compiled.explain as text: reason and remedy of what stays on the host, and costs,
     on lines of their own."""
-    lines = [f"{'operator':<48} {'kind':<16} {'shape':<16} {'MACs':>12} {'cycles':>9}  where"]
+    lines = [
+        f"{'operator':<48} {'kind':<16} {'shape':<16} {'MACs':>12} {'cycles':>9} {'computing':>9}  where"
+    ]
     short = short_names([row["operator"] for row in rows])
     for row in rows:
         shape = "x".join(map(str, row["shape"])) or "1"
-        cycles = "" if row["cycles"] is None else f"{row['cycles']:,}"
+        cycles, busy = _cycles(row)
         macs = f"{row['macs']:,}" if row["macs"] else ""
         lines.append(
             f"{_short(short[row['operator']], 48):<48} {row['kind']:<16} {shape:<16} {macs:>12} "
-            f"{cycles:>9}  {row['where']}"
+            f"{cycles:>9} {busy:>9}  {row['where']}"
         )
         if row.get("how"):
             lines.append(f"    how: {row['how']}")
@@ -285,6 +305,7 @@ _EXPLAINED = (
     "shape",
     ">MACs",
     ">cycles",
+    ">computing",
     "where",
     "why, and what would change it",
 )
@@ -303,10 +324,17 @@ def _explained(row: JsonObject, short: Mapping[str, str]) -> tuple[str, ...]:
         row["kind"],
         "x".join(map(str, row["shape"])) or "1",
         f"{row['macs']:,}" if row["macs"] else "",
-        "" if row["cycles"] is None else f"{row['cycles']:,}",
+        *_cycles(row),
         row["where"],
         "; ".join(note for note in notes if note),
     )
+
+
+def _cycles(row: JsonObject) -> tuple[str, str]:
+    """What it takes in all, and how long the compute stage works for it."""
+    counted = (row["cycles"], row["compute_busy_cycles"])
+    whole, busy = ("" if count is None else f"{count:,}" for count in counted)
+    return whole, busy
 
 
 def _cost(alternative: JsonObject) -> str:
@@ -350,6 +378,7 @@ def summary(report: JsonObject) -> str:
             f"  constants      {memory['constants'] + memory['micro-ops']} bytes",
             f"  activations    {report['arena_bytes']} bytes; {report['arena_sum_bytes']} "
             f"unshared, {report['arena_bound_bytes']} at least",
+            *_quantized(report.get("quantization")),
             *_by_cost(report.get("by_cost")),
             f"  compiled in    {seconds:.2f} s",
             f"  runs in C      {_in_c(report)}",
@@ -364,6 +393,20 @@ def _in_c(report: JsonObject) -> str:
         return "yes"
     need = "1 step needs" if len(steps) == 1 else f"{len(steps)} steps need"
     return f"no: {need} Python: {_some(steps)}"
+
+
+def _quantized(quantization: JsonObject | None) -> list[str]:
+    """What quantizing here cost."""
+    if quantization is None:
+        return []
+    count = quantization["samples"]
+    kept = [f"  kept float     {host_text(quantization)}"] if quantization["host"] else []
+    return [
+        f"  quantized      {quantization['scheme']}, with {count} "
+        f"{'sample' if count == 1 else 'samples'}; signal to noise of the outputs "
+        f"{outputs_text(quantization)}",
+        *kept,
+    ]
 
 
 def _by_cost(choice: JsonObject | None) -> list[str]:

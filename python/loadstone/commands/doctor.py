@@ -39,6 +39,7 @@ PACKAGES = {
     "onnx": ("ONNX models", "pip install 'loadstone[compiler]'"),
     "tflite": ("TFLite models", "pip install 'loadstone[compiler]'"),
     "torch": ("PyTorch models", "pip install 'loadstone[torch]'"),
+    "pillow": ("folders of images as samples", "pip install 'loadstone[images]'"),
     "rich": ("tables in a terminal", "pip install 'loadstone[terminal]'"),
     "argcomplete": ("loadstone completion", "pip install 'loadstone[terminal]'"),
     "onnxruntime": ("docs/onnxruntime.md; the demo's comparison", "pip install onnxruntime"),

@@ -28,6 +28,7 @@ from loadstone.errors import ConfigError, ModelError
 from loadstone.files import JsonObject, write_whole
 from loadstone.runtime import device as devices
 from loadstone.runtime.arrays import read_arrays
+from loadstone.runtime.external_steps import trusts
 from loadstone.simulator.perfetto import write_profile_trace
 
 __all__ = ["configure", "extend", "run"]
@@ -86,14 +87,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     running.add_argument(
         "--trust",
         action="store_true",
-        help="run steps that are code: only for files of people whom you trust",
+        help="run steps that are programs in the file, as you: for files of people whom you trust; "
+        "what you compiled here needs no such word",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the table or the JSON, writes the files; 1 when the device counts other cycles."""
     artifact, device, known = _subject(args)
-    trust = args.trust or args.target is not None
+    trust = trusts(artifact, args.trust or args.target is not None)
     report = profile_report(artifact, device, known, trust=trust)
     counted = _counted(args, artifact, trust) if args.inputs is not None else {}
     if args.html is not None:
@@ -121,7 +123,9 @@ def _subject(args: argparse.Namespace) -> tuple[Artifact, Device, Known | None]:
             )
         from loadstone.compiler import compile as compile_model
 
-        compiled = compile_model(args.model, target_of(args, args.target), plugins=args.plugins)
+        compiled = compile_model(
+            args.model, target_of(args, args.target), plugins=args.plugins, as_float=True
+        )
         return compiled.artifact, compiled.device, compiled.known()
     artifact, device = _artifact(args)
     return artifact, device, None if args.network is None else _known(args, artifact, device)

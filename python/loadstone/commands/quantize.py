@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from loadstone.errors import ModelError
 from loadstone.files import JsonObject, check_places, unpacked_arrays, write_whole
 from loadstone.frontend.reading import Reading, parse_shapes
 from loadstone.numerics import Array
+from loadstone.quantization.accuracy import host_text, outputs_text, warnings_of
+from loadstone.quantization.images import PIXELS, ImageFolder
+from loadstone.quantization.progress import phase
 
 __all__ = ["add_options", "add_reading", "arguments", "configure", "reading", "run"]
 
@@ -26,10 +30,14 @@ examples:
   loadstone quantize net.onnx --data samples.npz -o net.int8.onnx
   loadstone quantize net.tflite --data samples.npz --labels y.npz --report net.html     accuracy, and a page per layer
   loadstone quantize net.onnx --data samples.npz --scheme pow2                          for VTA, which can only shift
-  loadstone quantize net.onnx --data samples.npz --host-cycles 2000000                  the most sensitive layers stay float
+  loadstone quantize net.onnx --data images/ --pixels imagenet                          a folder of images
+  loadstone quantize net.onnx --data samples.npz --keep-float auto                      layers that lose much stay float
+  loadstone quantize net.onnx --data samples.npz --host-cycles 2000000                  the most sensitive ones, for so many cycles
 
-samples: arrays in0, in1 ... with a leading axis of samples, as numpy.savez("samples.npz", in0=images) writes them; 32 to
-256 of what the network will really see. labels: one integer for each sample.
+samples: arrays in0, in1 ..., or of the inputs' names, with a leading axis of samples, as numpy.savez("samples.npz",
+in0=images) writes them; 32 to 256 of what the network will really see. labels: one integer for each sample.
+images: a folder of files that Pillow reads, 256 at most, each resized as a whole to the input's size; --pixels says what
+training made of a byte: 0..1, -1..1, 0..255, imagenet (less the mean of its colours, by their deviation).
 methods: expected (three times as many samples), minmax, percentile (99.99), mse, entropy.
 """
 
@@ -45,7 +53,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a float .onnx, .tflite or .pt2 file; a .pt2 file that could run code is refused",
     )
     data.add_argument(
-        "--data", metavar="SAMPLES.npz", required=True, help="samples to calibrate with"
+        "--data",
+        metavar="SAMPLES.npz",
+        required=True,
+        help="samples to calibrate with, or a folder of images",
     )
     data.add_argument(
         "--labels",
@@ -73,6 +84,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the quantizer, for `quantize` and `compile`."""
     group = parser.add_argument_group("quantization")
     group.add_argument(
+        "--pixels",
+        choices=tuple(PIXELS),
+        help="of a folder of images: how bytes become numbers",
+    )
+    group.add_argument(
         "--scheme",
         default="",
         choices=("affine", "symmetric", "pow2"),
@@ -98,6 +114,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="N",
         help="leave the most sensitive layers on the host, for N cycles at most",
+    )
+    group.add_argument(
+        "--keep-float",
+        default="",
+        choices=("auto",),
+        help="auto: layers that lose most stay float on the host, until the outputs have 25 dB of "
+        "signal to noise (for --host-cycles at most)",
     )
     for repair, what in (
         ("equalize", "channels as they are"),
@@ -136,7 +159,8 @@ def reading(args: argparse.Namespace) -> Reading:
 
 def options(args: argparse.Namespace) -> dict[str, Any]:
     """The fields of quantize.Options."""
-    names = ("scheme", "method", "half_up", "host_cycles", "equalize", "compensate", "correct")
+    names = ["scheme", "method", "half_up", "host_cycles", "keep_float"]
+    names += ["equalize", "compensate", "correct"]
     return {**{name: getattr(args, name) for name in names}, "per_channel": not args.per_tensor}
 
 
@@ -145,6 +169,8 @@ def arguments(args: argparse.Namespace) -> dict[str, Any]:
     from loadstone.quantization.pipeline import Options
 
     if not args.data:
+        if args.pixels:
+            raise ModelError("--pixels is said of a folder of images, which --data names")
         given = [name for name, value in options(args).items() if value != getattr(Options, name)]
         if given:
             raise ModelError(
@@ -152,29 +178,31 @@ def arguments(args: argparse.Namespace) -> dict[str, Any]:
             )
         return {}
     shown = {"show": sys.stderr.isatty(), "where": args.data}
-    return {"samples": read(args.data), "options": {**options(args), **shown}}
+    return {"samples": samples(args), "options": {**options(args), **shown}}
 
 
 def run(args: argparse.Namespace) -> None:
     """Quantizes, writes, prints."""
-    from loadstone.compiler import quantize
-    from loadstone.quantization.report import as_html, as_json
+    show = sys.stderr.isatty()
+    with phase("importing TVM", show):
+        from loadstone.compiler import quantize
+        from loadstone.quantization.report import as_html, as_json
 
     output = Path(args.output) if args.output else Path(Path(args.model).stem + ".int8.onnx")
     _check_report(args.report)
     check_places((output, args.report), ModelError)
     labels = None
     if args.labels:
-        arrays = read(args.labels)
+        arrays = unpacked_arrays(args.labels, args.labels, ModelError)
         if len(arrays) != 1:
             raise ModelError(f"{args.labels} holds {len(arrays)} arrays: one of labels is needed")
         labels = next(iter(arrays.values()))
     chosen = {**options(args), "sensitivity": args.sensitivity}
     found = quantize(
         args.model,
-        read(args.data),
+        samples(args),
         labels=labels,
-        show=sys.stderr.isatty(),
+        show=show,
         where=args.data,
         reading=reading(args),
         **chosen,
@@ -196,10 +224,16 @@ def _check_report(page: str | None) -> None:
         raise ModelError(f"--report {page}: a page ends with .html, figures with .json")
 
 
-def read(path: str) -> dict[str, Array]:
-    """Every array of an .npz file, or the one of an .npy file. Raises ModelError for another
-    file."""
-    return unpacked_arrays(path, path, ModelError)
+def samples(args: argparse.Namespace) -> Mapping[str, Array] | ImageFolder:
+    """What --data names. Raises ModelError for a file of no arrays, and for a folder of which
+    nobody says what its pixels are."""
+    from loadstone.quantization.samples import read_samples
+
+    if args.pixels:
+        if not Path(args.data).is_dir():
+            raise ModelError(f"--pixels is said of a folder of images, and {args.data} is none")
+        return ImageFolder(args.data, args.pixels)
+    return read_samples(args.data)
 
 
 def summary(report: JsonObject, output: Path) -> str:
@@ -208,12 +242,9 @@ def summary(report: JsonObject, output: Path) -> str:
         (entry for entry in report["layers"] if entry["sqnr_db"] is not None),
         key=lambda entry: entry["sqnr_db"],
     )[:5]
-    ratios = ", ".join(
-        "exact" if value is None else f"{value:.1f} dB" for value in report["output_sqnr_db"]
-    )
     lines = [
         f"{output}: {report['scheme']}, ranges by {report['method']}; {'; '.join(report['steps'])}",
-        f"  signal to noise of the outputs   {ratios}",
+        f"  signal to noise of the outputs   {outputs_text(report)}",
     ]
     if report["top1"] is not None:
         lines.append(
@@ -221,9 +252,10 @@ def summary(report: JsonObject, output: Path) -> str:
             f"{report['top1']:.2%} quantized"
         )
     if report["host"]:
-        lines.append(f"  on the host                      {', '.join(report['host'])}")
+        lines.append(f"  on the host                      {host_text(report)}")
     lines.append(
         "  noisiest tensors                 "
         + "; ".join(f"{entry['name'][-40:]} {entry['sqnr_db']:.1f} dB" for entry in worst)
     )
+    lines += [f"  warning                          {text}" for text in warnings_of(report)]
     return "\n".join(lines)

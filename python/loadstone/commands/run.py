@@ -25,8 +25,9 @@ from loadstone.files import JsonObject, check_places
 from loadstone.numerics import Array
 from loadstone.printable import one_line
 from loadstone.runtime import device
-from loadstone.runtime.arrays import Difference, compare, read_arrays, write_arrays
+from loadstone.runtime.arrays import Difference, check_numbers, compare, read_arrays, write_arrays
 from loadstone.runtime.device import Totals
+from loadstone.runtime.external_steps import trusts
 from loadstone.runtime.parallel import run_in_threads
 from loadstone.runtime.step_time import measured_ns
 from loadstone.vta.hw_config import config_of
@@ -45,7 +46,7 @@ examples:
   loadstone run model.lds --inputs x.npz --device uio:/dev/uio0
   loadstone run model.lds --inputs x.npz --device sim:mine.json
   loadstone run model.lds --inputs x.npz --device rtl
-  loadstone run mine.lds --inputs x.npz --trust               a file of yours with steps that TVM computes
+  loadstone run theirs.lds --inputs x.npz --trust             a file from elsewhere with steps that are programs
   loadstone run model.lds --inputs x.npz --uma-backends mine/     the functions of your own back ends
 
 devices: sim (as compiled for), sim:NAME or sim:FILE, simd:SOCKET, rtl or rtl:NAME (the hardware under Verilator), null, uio:PATH[,UDMABUF], devmem:ADDRESS+BYTES
@@ -73,6 +74,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         help="largest difference that passes (default: %(default)g)",
     )
+    data.add_argument(
+        "--allow-nan",
+        action="store_true",
+        help="let NaN in the inputs go in as it is; without it, it is refused",
+    )
     where.add_argument(
         "--device", metavar="D", default="sim", help="what runs it (default: %(default)s)"
     )
@@ -91,7 +97,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--trust",
         action="store_true",
-        help="run steps that are code, compiled by TVM: only for files of people whom you trust",
+        help="run steps that are programs in the file, as you: for files of people whom you trust; "
+        "what you compiled here needs no such word",
     )
     results.add_argument("--json", action="store_true", help="the report as JSON")
 
@@ -110,6 +117,8 @@ def run(args: argparse.Namespace) -> int:
         if args.expect is not None
         else []
     )
+    if not args.allow_nan:
+        check_numbers(inputs, [artifact.tensors[i] for i in artifact.inputs])
     if args.threads > 1 and not device.is_private(args.device):
         raise DeviceError(
             f"--threads {args.threads} needs a device for each thread; {args.device} is only "
@@ -154,7 +163,7 @@ def _outputs(
         from loadstone.search.samples import Runner, run_in_pool
         from loadstone.search.workers import open_pool, workers_of
 
-        runner = Runner(artifact.to_bytes(), args.device, args.trust)
+        runner = Runner(artifact.to_bytes(), args.device, trusts(artifact, args.trust))
         with open_pool(workers_of(args.workers)) as pool:
             return run_in_pool(runner, inputs, pool, progress)
     with _device(args.device, artifact) as name:
@@ -227,15 +236,20 @@ def _counted(
     others = {name: 1000 * seconds for name, seconds in totals.external_seconds.items()}
     if host_ms:
         others["host"] = others.get("host", 0.0) + host_ms * runs
+    wall_ms = counters.device_ns / 1e6
+    uncounted = counters.cycles == 0 and wall_ms > 0
+    if uncounted:
+        device_ms = wall_ms
     return {
         "runs": totals.runs,
-        "cycles": counters.cycles,
-        "cycles_per_run": counters.cycles // runs,
+        "cycles": None if uncounted else counters.cycles,
+        "cycles_per_run": None if uncounted else counters.cycles // runs,
         "cycles_by_device": {
             **({config.name: own // runs} if own else {}),
             **{name: cycles for name, (cycles, _) in described.items()},
         },
         "device_ms_per_run": device_ms / runs,
+        "start_to_done_ms_per_run": wall_ms / runs,
         "read_bytes_per_run": counters.read_bytes // runs,
         "write_bytes_per_run": counters.write_bytes // runs,
         "others_ms_per_run": {name: ms / runs for name, ms in others.items()},
@@ -257,6 +271,11 @@ def _by_device(report: JsonObject) -> list[str]:
         lines.append(
             f"{cycles[report['config']]} cycles, {report['device_ms_per_run']:.3f} ms at the "
             f"device's clock {per}"
+        )
+    if report["cycles"] is None:
+        lines.append(
+            f"{report['start_to_done_ms_per_run']:.3f} ms {per} from start to done, measured on "
+            "this machine: the device counts no cycles"
         )
     lines += [
         f"{name}: {cycles[name]} cycles, {ms:.3f} ms at its own clock {per}"

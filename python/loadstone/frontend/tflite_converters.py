@@ -38,6 +38,14 @@ class Converter(Protocol):
     record: OperatorRecord
     bb: BlockBuilder
 
+    def stored(self, index: int) -> Expr:
+        """A tensor as the file has it."""
+        ...
+
+    def give(self, index: int, expr: Expr) -> None:
+        """A tensor as the file has it, computed."""
+        ...
+
     def real(self, position: int) -> Expr:
         """Input number `position` of the operator, as real numbers."""
         ...
@@ -47,9 +55,53 @@ class Converter(Protocol):
         ...
 
 
-def _to_shape(converter: Converter, op: TfliteTable) -> Expr:
-    """RESHAPE, SQUEEZE, EXPAND_DIMS: the shape that the file gives the output."""
-    return relax.op.reshape(converter.real(0), target_of(converter).shape)
+def _reshape(converter: Converter, op: TfliteTable) -> Expr:
+    """RESHAPE: to the constant that it reads, or else to its option; one size may be left open."""
+    computed = len(converter.record.inputs) > 1
+    asked = (
+        constant_of(converter, 1).reshape(-1) if computed else np.array(_option_shape(converter))
+    )
+    size = [int(n) for n in asked]
+    count = int(np.prod(converter.file.tensors[converter.record.inputs[0]].shape))
+    if -1 in size:
+        known = int(np.prod([n for n in size if n != -1]))
+        size[size.index(-1)] = count // known if known else -1
+    if min(size, default=1) < 0 or int(np.prod(size)) != count:
+        raise UnsupportedError(f"it gives {count} elements the shape {asked.tolist()}")
+    return _shaped(converter, size)
+
+
+def _option_shape(converter: Converter) -> tuple[int, ...]:
+    """TensorFlow 1 wrote the shape of a scalar as [0]."""
+    asked = tuple(converter.record.options["new_shape"])
+    return () if asked == (0,) else asked
+
+
+def _squeeze(converter: Converter, op: TfliteTable) -> Expr:
+    """SQUEEZE: without the axes of one element, or those that it names."""
+    extents = converter.file.tensors[converter.record.inputs[0]].shape
+    rank = len(extents)
+    asked = converter.record.options["squeeze_dims"]
+    axes = {axis % rank for axis in asked if -rank <= axis < rank}
+    if len(axes) < len(set(asked)) or any(extents[axis] != 1 for axis in axes):
+        raise UnsupportedError(f"it leaves out axes {list(asked)} of {list(extents)}")
+    axes = axes or {axis for axis, extent in enumerate(extents) if extent == 1}
+    return _shaped(converter, [n for axis, n in enumerate(extents) if axis not in axes])
+
+
+def _expand_dims(converter: Converter, op: TfliteTable) -> Expr:
+    """EXPAND_DIMS: one more axis of one element."""
+    extents = list(converter.file.tensors[converter.record.inputs[0]].shape)
+    axis, most = int(constant_of(converter, 1).reshape(-1)[0]), len(extents) + 1
+    if not -most <= axis < most:
+        raise UnsupportedError(f"its axis is {axis}: its output has {most} axes")
+    extents.insert(axis % most, 1)
+    return _shaped(converter, extents)
+
+
+def _shaped(converter: Converter, size: Sequence[int]) -> Expr:
+    """Input 0 in another shape."""
+    return relax.op.reshape(converter.real(0), tuple(size))
 
 
 def _softmax(converter: Converter, op: TfliteTable) -> Expr:
@@ -63,24 +115,6 @@ def _softmax(converter: Converter, op: TfliteTable) -> Expr:
     if options["beta"] != 1:
         source = relax.op.multiply(source, constant(np.float32(options["beta"])))
     return relax.op.nn.softmax(source, axis=-1)
-
-
-def _dense(converter: Converter, op: TfliteTable) -> Expr:
-    """FULLY_CONNECTED: weights (O, I); the input is flattened to (M, I)."""
-    options = converter.record.options
-    source, weights = converter.real(0), converter.real(1)
-    _, inputs = shape(weights) or (0, 0)
-    flat = (
-        converter.bb.normalize(relax.op.reshape(source, (-1, inputs)))
-        if len(shape(source) or ()) != 2
-        else source
-    )
-    out = relax.op.matmul(flat, relax.op.permute_dims(weights, [1, 0]))
-    if len(converter.record.inputs) > 2 and converter.record.inputs[2] >= 0:
-        out = relax.op.add(out, converter.real(2))
-    out = converter.activated(out, options["fused_activation_function"])
-    target = target_of(converter).shape
-    return out if len(target) == 2 else relax.op.reshape(out, target)
 
 
 def _batch_matmul(converter: Converter, op: TfliteTable) -> Expr:
@@ -99,25 +133,30 @@ def _batch_matmul(converter: Converter, op: TfliteTable) -> Expr:
             side = converter.bb.normalize(relax.op.permute_dims(side, axes))
             extents = shape(side) or ()
         sides.append(side if len(extents) > 2 else relax.op.reshape(side, (1, *extents)))
-    return relax.op.reshape(relax.op.matmul(*sides), target_of(converter).shape)
+    product = converter.bb.normalize(relax.op.matmul(*sides))
+    left, right = (converter.file.tensors[index].shape for index in converter.record.inputs[:2])
+    return relax.op.reshape(product, (shape(product) or ())[-max(len(left), len(right)) :])
 
 
 def _space_to_batch(converter: Converter, op: TfliteTable) -> Expr:
     """SPACE_TO_BATCH_ND: padded, cut into blocks, each place of a block a batch of its own."""
     source, (block, pads) = converter.real(0), _two_constants(converter)
     batch, *space = shape(source) or ()
-    count = len(block)
+    count, rest = len(block), space[len(block) :]
     width = [(0, 0), *((int(a), int(b)) for a, b in pads), *[(0, 0)] * (len(space) - count)]
     padded = relax.op.nn.pad(source, [n for pair in width for n in pair])
     split = [batch]
-    for extent, size, (before, after) in zip(space, block, pads, strict=False):
-        split += [int(extent + before + after) // int(size), int(size)]
+    for extent, step, (before, after) in zip(space, block, pads, strict=False):
+        whole = int(extent + before + after)
+        if whole % step:
+            raise UnsupportedError(f"blocks of {step} do not fill {whole}")
+        split += [whole // int(step), int(step)]
+    size = [batch * int(np.prod(block)), *split[1::2], *rest]
     inner = [1 + 2 * axis for axis in range(count)]
     order = [axis + 1 for axis in inner] + [0] + inner
-    rest = space[count:]
     order += range(1 + 2 * count, 1 + 2 * count + len(rest))
     blocks = relax.op.permute_dims(relax.op.reshape(padded, [*split, *rest]), order)
-    return relax.op.reshape(blocks, target_of(converter).shape)
+    return relax.op.reshape(blocks, size)
 
 
 def _batch_to_space(converter: Converter, op: TfliteTable) -> Expr:
@@ -147,8 +186,13 @@ def _transpose_conv(converter: Converter, op: TfliteTable) -> Expr:
     strides = options["stride_h"], options["stride_w"]
     file, inputs = converter.file, converter.record.inputs
     weights, target = file.tensors[inputs[1]], target_of(converter)
-    if weights.data is None or min(strides) < 1:
-        raise UnsupportedError("its weights are no constant, or its stride is 0")
+    if weights.data is None:
+        raise UnsupportedError("its weights are no constant")
+    if constant_of(converter, 0).tolist() != list(target.shape):
+        raise UnsupportedError(
+            f"it is to write {constant_of(converter, 0).tolist()}, and its output has the shape "
+            f"{list(target.shape)}"
+        )
     source = converter.real(2)
     _, height, width, _ = shape(source) or (0, 0, 0, 0)
     taps = [-(-k // s) for k, s in zip(weights.shape[1:3], strides, strict=True)]
@@ -264,10 +308,9 @@ def axis_of(converter: Converter, position: int, data: int = 0) -> int:
 
 #: Operator -> its conversion.
 OWN: Mapping[str, Callable[[Converter, TfliteTable], Expr]] = {
-    "RESHAPE": _to_shape,
-    "SQUEEZE": _to_shape,
-    "EXPAND_DIMS": _to_shape,
-    "FULLY_CONNECTED": _dense,
+    "RESHAPE": _reshape,
+    "SQUEEZE": _squeeze,
+    "EXPAND_DIMS": _expand_dims,
     "SOFTMAX": _softmax,
     "BATCH_MATMUL": _batch_matmul,
     "SPACE_TO_BATCH_ND": _space_to_batch,

@@ -88,6 +88,14 @@ class Integers:
         high = self.emit(relax.op.where(upward, size, self.emit(relax.op.negative(size))))
         return self.shifted(high, right) if np.any(right) else high
 
+    def scaled_once(self, x: Expr, scale: ArrayLike) -> Expr:
+        """numerics.requantize_single: times a multiplier and shifted right, rounded once, ties
+        upward. scale: () or (columns,)."""
+        multiplier, shift = (array.astype(np.int64) for array in quantize_multiplier(scale))
+        product = self.emit(relax.op.multiply(x, self.number(multiplier)))
+        nudged = self.emit(relax.op.add(product, self.number(np.int64(1) << (30 - shift))))
+        return self.emit(relax.op.right_shift(nudged, self.number(31 - shift)))
+
     def shifted(self, x: Expr, right: ArrayLike) -> Expr:
         """gemmlowp's RoundingDivideByPOT: to nearest, ties away from zero. right: bits, () or
         (columns,)."""

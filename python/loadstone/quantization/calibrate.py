@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from loadstone.errors import ModelError
 from loadstone.numerics import Float32Array
 from loadstone.quantization.network import Network, Role
+from loadstone.quantization.progress import progress
 from loadstone.quantization.samples import Samples
 from loadstone.quantization.simulate import FLOAT, FakeQuantizedRunner, Settings
 from loadstone.quantization.statistics import Channels, Histogram, extremes_of
@@ -27,7 +28,7 @@ from loadstone.relax.compat import shape
 if TYPE_CHECKING:
     from loadstone.relax.types import Var
 
-__all__ = ["Calibration", "ahead", "calibrate", "progress"]
+__all__ = ["Calibration", "ahead", "calibrate"]
 
 T = TypeVar("T")
 
@@ -110,13 +111,3 @@ def ahead(runner: FakeQuantizedRunner, runs: Iterable[T]) -> Iterator[T]:
             following = thread.submit(next, source, end)
             yield cast("T", item)
             del item  # before it is waited for the next
-
-
-def progress(items: Iterable[T], what: str, show: bool) -> Iterator[T]:
-    """The items, with a progress bar on stderr when `show`."""
-    if not show:
-        yield from items
-        return
-    from tqdm import tqdm
-
-    yield from tqdm(items, desc=what, leave=False)

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from loadstone.graph import Quantization
 from loadstone.numerics import Array, Float32Array
-from loadstone.quantization.calibrate import ahead, progress
+from loadstone.quantization.calibrate import ahead
+from loadstone.quantization.progress import progress
 from loadstone.quantization.samples import Samples
 from loadstone.quantization.scales import INT8_MAX, INT8_MIN
 from loadstone.quantization.simulate import FLOAT, FakeQuantizedRunner, Settings
@@ -121,7 +122,9 @@ def accuracy(outputs: Sequence[Array], labels: NDArray[np.int64]) -> float:
 
 
 def decibels(signal: float, noise: float) -> float:
-    """10 log10(signal / noise); infinite without noise."""
+    """10 log10(signal / noise); infinite without noise, NaN without either."""
+    if signal == noise == 0:
+        return math.nan
     if noise == 0:
         return math.inf
     return 10 * math.log10(signal / noise) if signal > 0 else -math.inf

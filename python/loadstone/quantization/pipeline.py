@@ -22,6 +22,7 @@ Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,7 +57,8 @@ class Options:
     half_up: convolutions round ties up, which costs a device without a multiplier least; for scheme
         pow2.
     equalize, compensate, correct: the repairs. host_cycles: what the mixed plan may spend on the
-        host, in cycles of the device.
+        host, in cycles of the device. keep_float: "auto", layers stay float on the host until the
+        outputs are good (mixed.GOOD_DB), for host_cycles at most where they are said.
     sensitivity: measure every layer alone, for the report. cost: cycles that a layer
         (network.Layer) takes on the host; None: mixed.host_cycles. show: progress bars.
     """
@@ -69,6 +71,7 @@ class Options:
     compensate: bool = True
     correct: bool = True
     host_cycles: int = 0
+    keep_float: str = ""
     sensitivity: bool = False
     cost: Callable[[Layer], int] | None = None
     show: bool = False
@@ -77,12 +80,13 @@ class Options:
 @dataclass(frozen=True, eq=False, repr=False)
 class Quantized:
     """module: QDQ in canonical form. float_module: folded. report: see report.py. outputs: names
-    for the exported file."""
+    for the exported file. name: of the model."""
 
     module: IRModule
     float_module: IRModule
     report: JsonObject
     outputs: tuple[str, ...]
+    name: str = "model"
 
     def __repr__(self) -> str:
         outputs = ", ".join(self.outputs)
@@ -153,9 +157,16 @@ def quantize_prepared(
     """
     from threadpoolctl import threadpool_limits
 
+    from loadstone.quantization.accuracy import faults_of_samples
     from loadstone.quantization.compare import compare
-    from loadstone.quantization.mixed import host_cycles, measure_sensitivities, with_host_layers
+    from loadstone.quantization.mixed import (
+        host_cycles,
+        measure_sensitivities,
+        with_good_outputs,
+        with_host_layers,
+    )
     from loadstone.quantization.plan import real_settings, settings
+    from loadstone.quantization.progress import phase
     from loadstone.quantization.report import report
     from loadstone.quantization.rewrite import rewrite
     from loadstone.quantization.samples import samples_from
@@ -168,6 +179,8 @@ def quantize_prepared(
     few = samples.first(COMPARED_SAMPLES)
 
     steps = [f"calibrated on {len(samples)} samples"]
+    with phase("compiling the float network", options.show):
+        runner.compile()
     # NumPy's own threads wait by spinning, on the processor that runs the network meanwhile.
     with threadpool_limits(1, "blas"):
         chosen, comparison, repairs = _repaired(runner, samples, few, options)
@@ -175,7 +188,7 @@ def quantize_prepared(
     steps += repairs
 
     sensitivities = None
-    if options.sensitivity or options.host_cycles:
+    if options.sensitivity or options.host_cycles or options.keep_float:
         sensitivities = measure_sensitivities(
             runner,
             network,
@@ -184,8 +197,12 @@ def quantize_prepared(
             options.cost or host_cycles,
             show=options.show,
         )
-    if options.host_cycles and sensitivities is not None:
-        plan = with_host_layers(network, plan, sensitivities, options.host_cycles)
+    if sensitivities is not None and (options.host_cycles or options.keep_float):
+        if options.keep_float:
+            budget = options.host_cycles or math.inf
+            plan = with_good_outputs(network, plan, sensitivities, budget)
+        else:
+            plan = with_host_layers(network, plan, sensitivities, options.host_cycles)
         steps.append(f"left {len(plan.host)} layers on the host")
     if comparison is None or plan is not chosen.plan or samples.labels is not None:
         comparison = compare(
@@ -196,6 +213,9 @@ def quantize_prepared(
             show=options.show,
         )
     contents = report(network, plan, chosen.calibration, comparison, sensitivities, steps)
+    contents["sample_faults"] = faults_of_samples(
+        samples, [str(parameter.name) for parameter in network.parameters]
+    )
     names = tuple(outputs) or tuple(network.name(variable) for variable in network.outputs)
     float_module = tvm.IRModule({"main": runner.network.function})
     return Quantized(rewrite(network, plan), float_module, contents, names)
@@ -288,10 +308,15 @@ def _compared(
     pairs = [Pair(real, first, every), Pair(real, second, results), Pair(wide, second, every)]
     found = compare_all(runner, pairs, samples, show=show)
     before, after = (
-        float(np.mean([min(comparison.tensors[result], 200.0) for result in results]))
+        float(np.mean([_bounded(comparison.tensors[result]) for result in results]))
         for comparison in found[:2]
     )
     return after - before, [found[0], found[2]]
+
+
+def _bounded(ratio: float) -> float:
+    """Decibels of which a mean can be made: exact, and zero throughout, are 200."""
+    return 200.0 if math.isnan(ratio) else min(ratio, 200.0)
 
 
 def checked(options: Options) -> Options:
@@ -313,6 +338,10 @@ def checked(options: Options) -> Options:
         raise LoadstoneError(
             f"half_up is said with scheme {scheme!r}: ties are rare there, and rounded to even; "
             "choose pow2 or leave it out"
+        )
+    if options.keep_float not in ("", "auto"):
+        raise LoadstoneError(
+            f"keep_float {options.keep_float!r} does not exist: auto is what there is"
         )
     if options.host_cycles < 0:
         raise LoadstoneError(f"host_cycles is {options.host_cycles}: it must be 0 or more")

@@ -17,6 +17,7 @@ import numpy as np
 
 from loadstone.files import JsonObject
 from loadstone.graph import Quantization
+from loadstone.quantization.accuracy import decibels_text, host_text, outputs_text, warnings_of
 from loadstone.quantization.calibrate import Calibration
 from loadstone.quantization.compare import Comparison, saturation
 from loadstone.quantization.mixed import Sensitivities
@@ -40,7 +41,8 @@ def report(
     sensitivities: Sensitivities | None = None,
     steps: Sequence[str] = (),
 ) -> JsonObject:
-    """steps: what was done, in order, as sentences. Numbers in decibels may be infinite: None."""
+    """steps: what was done, in order, as sentences. Decibels without noise: None. silent: what is
+    zero on all samples, where nothing is known of the noise."""
     layers = [
         _layer(network, layer, plan, calibration, comparison, sensitivities)
         for layer in network.layers
@@ -51,9 +53,14 @@ def report(
         "samples": calibration.samples,
         "steps": list(steps),
         "output_sqnr_db": [_finite(value) for value in comparison.outputs],
+        "silent_outputs": [k for k, v in enumerate(comparison.outputs) if _is_silent(v)],
+        "sample_faults": [],
         "float_top1": comparison.float_top1,
         "top1": comparison.top1,
         "host": sorted(plan.host),
+        "host_cycles": sum(sensitivities.cycles[name] for name in plan.host)
+        if sensitivities is not None
+        else 0,
         "layers": [entry for entry in layers if entry is not None],
     }
 
@@ -61,6 +68,10 @@ def report(
 def as_json(contents: JsonObject) -> str:
     """Indented; the same numbers as the page."""
     return json.dumps(contents, indent=2)
+
+
+def _is_silent(value: float | None) -> bool:
+    return value is not None and (math.isnan(value) or value == -math.inf)
 
 
 def _finite(value: float | None) -> float | None:
@@ -92,6 +103,7 @@ def _layer(
         "seen": [histogram.low, histogram.high],
         "saturation": saturation(histogram, quantization),
         "sqnr_db": _finite(comparison.tensors.get(layer.output)),
+        "silent": _is_silent(comparison.tensors.get(layer.output)),
         "histogram": _bars(histogram),
     }
     if layer.name in plan.weights:
@@ -154,14 +166,14 @@ def as_html(contents: JsonObject, title: str) -> str:
         "scheme, method": f"{contents['scheme']}, {contents['method']}",
         "samples": contents["samples"],
         "what was done": "; ".join(contents["steps"]) or "nothing but rounding",
-        "signal to noise of the outputs": ", ".join(
-            _decibels(value) for value in contents["output_sqnr_db"]
-        ),
+        "signal to noise of the outputs": outputs_text(contents),
     }
+    if warnings := warnings_of(contents):
+        facts["warnings"] = "; ".join(warnings)
     if contents["top1"] is not None:
         facts["top-1"] = f"{contents['float_top1']:.2%} in float, {contents['top1']:.2%} quantized"
     if contents["host"]:
-        facts["left on the host"] = ", ".join(contents["host"])
+        facts["left on the host"] = host_text(contents)
     rows = "\n".join(_row(entry) for entry in contents["layers"])
     listed = "".join(
         f"<dt>{html.escape(key)}</dt><dd>{html.escape(str(value))}</dd>"
@@ -187,20 +199,17 @@ def _row(entry: JsonObject) -> str:
     sqnr, share = entry["sqnr_db"], entry["saturation"]
     weak = " class=bad" if sqnr is not None and sqnr < _MARK_DB else ""
     full = " class=bad" if share > _MARK_SATURATION else ""
-    alone = _decibels(entry["alone_sqnr_db"]) if "alone_sqnr_db" in entry else ""
+    alone = decibels_text(entry["alone_sqnr_db"]) if "alone_sqnr_db" in entry else ""
+    ratio = "zero on all samples" if entry["silent"] else decibels_text(sqnr)
     cells = [
         f'<td title="{name}"{" class=host" if entry["on_host"] else ""}>{name}',
         f"<td class=kind>{html.escape(entry['kind'])}{' (host)' if entry['on_host'] else ''}",
         f"<td>{_svg(entry)}",
-        f"<td{weak}>{_decibels(sqnr)}<td>{alone}",
+        f"<td{weak}>{ratio}<td>{alone}",
         *(f"<td>{low:.4g} ... {high:.4g}" for low, high in (entry["range"], entry["seen"])),
         f"<td{full}>{share:.2%}<td>{entry['scale']:.4g}<td>{entry['zero_point']}",
     ]
     return f"<tr>{''.join(cells)}</tr>"
-
-
-def _decibels(value: float | None) -> str:
-    return "exact" if value is None else f"{value:.1f} dB"
 
 
 def _svg(entry: JsonObject) -> str:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples to calibrate with, checked against the network's inputs.
 
-In:   arrays `in0`, `in1` ... with a leading axis of samples, as in a file of golden inputs.
+In:   arrays `in0`, `in1` ... or by the inputs' names, with a leading axis of samples, as in a file
+      of golden inputs; or a folder of images (images.py).
 Out:  Samples: one list of arrays per sample.
 Next: calibrate.py.
 """
@@ -11,23 +12,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.errors import ModelError
+from loadstone.errors import ModelError, suggestion
+from loadstone.files import unpacked_arrays
 from loadstone.numerics import Array
+from loadstone.quantization.images import PIXELS, ImageFolder
 from loadstone.relax.compat import dtype, shape
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Var
 
-__all__ = ["Arrays", "Samples", "samples_from"]
+__all__ = ["Arrays", "Samples", "read_samples", "samples_from"]
 
 
-#: Samples as a caller gives them: by name, one array for the only input, or in order of the inputs.
-Arrays: TypeAlias = Mapping[str, Array] | Array | Sequence[Array]
+#: Samples as a caller gives them: by name, one array for the only input, in order of the inputs, or
+#: an .npz file of them; or images.
+Arrays: TypeAlias = Mapping[str, Array] | Array | Sequence[Array] | str | Path | ImageFolder
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,25 +70,25 @@ def samples_from(
 
     Raises ModelError naming the array, and what the network needs.
     """
-    named = _named(arrays)
-    wanted = {f"in{index}" for index in range(len(parameters))}
-    extra = sorted(name for name in named if re.fullmatch(r"in\d+", name) and name not in wanted)
+    named = _named(arrays, parameters)
+    names = {f"in{index}": str(entry.name) for index, entry in enumerate(parameters)}
+    extra = sorted(name for name in named if re.fullmatch(r"in\d+", name) and name not in names)
+    extra = [name for name in extra if name not in names.values()]
     if extra:
         raise ModelError(
             f"{where}: {extra[0]} is too much: the network has {len(parameters)} inputs, in0 "
             f"to in{len(parameters) - 1}"
         )
-    missing = [f"in{index}" for index in range(len(parameters)) if f"in{index}" not in named]
-    if missing:
-        raise ModelError(
-            f"{where}: no array {missing[0]}, which is what input {int(missing[0][2:])} of "
-            "the network needs; "
-            f"found: {', '.join(sorted(named)) or 'nothing'}"
-        )
-    checked = tuple(
-        _checked(named[f"in{index}"], parameter, f"{where}: in{index}")
-        for index, parameter in enumerate(parameters)
-    )
+    checked: list[Array] = []
+    for number, name in names.items():
+        key = number if number in named else name
+        if key not in named:
+            near = suggestion(name, named) if len(named) > 1 else ""
+            raise ModelError(
+                f"{where}: no array {number} (or {name!r}), which is what input {number[2:]} of "
+                f"the network needs; found: {', '.join(sorted(named)) or 'nothing'}{near}"
+            )
+        checked.append(_checked(named[key], parameters[len(checked)], f"{where}: {key}"))
     counts = {len(array) for array in checked}
     if len(counts) > 1:
         raise ModelError(
@@ -92,29 +97,68 @@ def samples_from(
         )
     if counts == {0}:
         raise ModelError(f"{where}: no samples: calibration needs at least one, better 32 or more")
-    return Samples(checked)
+    return Samples(tuple(checked))
 
 
-def _named(
-    arrays: Arrays,
-) -> dict[str, Array]:
+def read_samples(path: str | Path) -> dict[str, Array]:
+    """Every array of an .npz file, or the one of an .npy file as in0, in its own shape. Raises
+    ModelError for another file, and for a folder."""
+    if Path(path).is_dir():
+        raise ModelError(
+            f"{path} is a folder: one of images is read when it is said how pixels become numbers: "
+            f"--pixels {', '.join(PIXELS)}; in Python ImageFolder(path, pixels)"
+        )
+    return unpacked_arrays(path, str(path), ModelError)
+
+
+def _named(arrays: Arrays, parameters: Sequence[Var]) -> dict[str, Array]:
+    if isinstance(arrays, ImageFolder):
+        if len(parameters) != 1:
+            raise ModelError(
+                f"{arrays.path} is a folder of images, and the network has {len(parameters)} "
+                "inputs: give an .npz file with an array for each"
+            )
+        return {"in0": arrays.read(shape(parameters[0]) or ())}
+    if isinstance(arrays, str | Path):
+        return read_samples(arrays)
     if isinstance(arrays, Mapping):
-        return {name: _as_array(array) for name, array in arrays.items()}
+        return {str(name): _as_array(array) for name, array in arrays.items()}
     if hasattr(arrays, "__array__"):  # NumPy's, or a tensor of PyTorch
         return {"in0": _as_array(arrays)}
     if hasattr(arrays, "__next__"):  # a generator of samples, of the only input
         rows = [_as_array(row) for row in arrays]
-        return {"in0": np.stack(rows) if rows else np.zeros(0, np.float32)}
+        return {"in0": _stacked(rows, parameters) if rows else np.zeros(0, np.float32)}
     if not isinstance(arrays, Sequence):
         raise ModelError(
             f"samples are a {type(arrays).__name__}, not arrays (samples, ...): give one for each "
             "input, or a mapping in0, in1 ..."
         )
+    if len(parameters) == 1 and arrays:
+        rows = [_as_array(array) for array in arrays]
+        if all(row.shape == shape(parameters[0]) for row in rows):  # sample by sample
+            return {"in0": _stacked(rows, parameters)}
     return {f"in{index}": _as_array(array) for index, array in enumerate(arrays)}
 
 
+def _stacked(rows: Sequence[Array], parameters: Sequence[Var]) -> Array:
+    """One array of all samples. Raises ModelError where they differ in shape."""
+    different = next((row.shape for row in rows if row.shape != rows[0].shape), None)
+    if different is not None:
+        raise ModelError(
+            f"samples have shapes {list(rows[0].shape)} and {list(different)}: all samples of "
+            f'input "{parameters[0].name}" have one shape'
+        )
+    return np.stack(rows)
+
+
 def _as_array(value: Any) -> Array:
-    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    """Numbers of lists are real numbers, also where all are whole."""
+    try:
+        array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    except ValueError as error:  # lists of different lengths
+        raise ModelError(f"samples are no array of numbers: {error}") from None
+    is_list = isinstance(value, list | tuple) and not any(hasattr(x, "dtype") for x in value)
+    return array.astype(np.float64) if is_list and array.dtype.kind in "iu" else array
 
 
 def _checked(array: Array, parameter: Var, where: str) -> Array:

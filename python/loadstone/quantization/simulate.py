@@ -76,6 +76,10 @@ class FakeQuantizedRunner:
     def _run(self) -> Callable[[Sequence[TvmTensor]], list[TvmTensor]]:
         return executable(self._module)
 
+    def compile(self) -> None:
+        """Compiles the network now, not when it runs first: seconds for a large one."""
+        _ = self._run
+
     def run(
         self, inputs: Sequence[Array], settings: Settings = FLOAT
     ) -> tuple[list[Array], Mapping[Var, Float32Array]]:

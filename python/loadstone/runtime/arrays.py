@@ -2,27 +2,36 @@
 """Arrays of a model's inputs and outputs in .npz files: in0, in1 ... and out0, out1 ..., each with
 a leading axis of samples.
 
-In:   a .npz file, an artifact's tensors.
+In:   a .npz file, or what a program has at hand; an artifact's tensors.
 Out:  lists of arrays in the model's order; the difference of two lists, in numbers.
-Next: commands/run.py.
+Next: commands/run.py, session.py.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from loadstone.artifact.format import BufferView
-from loadstone.errors import ModelError
+from loadstone.artifact.format import Artifact, BufferView
+from loadstone.errors import DeviceError, ModelError, suggestion
 from loadstone.files import unpacked_arrays, write_whole
 from loadstone.numerics import Array
 
-__all__ = ["Difference", "compare", "read_arrays", "write_arrays"]
+__all__ = [
+    "Difference",
+    "Port",
+    "as_inputs",
+    "check_numbers",
+    "compare",
+    "ports",
+    "read_arrays",
+    "write_arrays",
+]
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,115 @@ class Difference:
             f"{self.name}: {self.elements} elements compared, {self.different} different, "
             f"largest difference {self.largest:g}"
         )
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or an output of a model. shape: of one sample. scale, zero_point: what its integers
+    stand for, (integer - zero_point) * scale; scale 0: real numbers, or integers as such."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    scale: float = 0.0
+    zero_point: int = 0
+
+
+def ports(artifact: Artifact, indices: Sequence[int]) -> tuple[Port, ...]:
+    """Of the tensors with these indices."""
+    return tuple(
+        Port(
+            tensor.name,
+            (tensor.shape[0] // artifact.samples, *tensor.shape[1:]),
+            np.dtype(tensor.dtype.numpy),
+            tensor.scale,
+            tensor.zero_point,
+        )
+        for tensor in (artifact.tensors[index] for index in indices)
+    )
+
+
+def as_inputs(inputs: Any, tensors: Sequence[BufferView]) -> list[Array]:
+    """What a caller gives, as an array for each of `tensors`, of any shape (a session checks it).
+
+    inputs: a sequence in the order of `tensors`, a mapping by name or by in0, in1 ..., or the one
+        array of the only input. Each is a NumPy array, a tensor of PyTorch, a list or a generator.
+        Numbers of lists become the tensor's type where it has them all.
+    Raises DeviceError for other numbers of inputs, ModelError for what is no array of numbers.
+    """
+    names = ", ".join(tensor.name for tensor in tensors)
+    if hasattr(inputs, "__array__"):
+        inputs = [inputs]
+    if isinstance(inputs, Mapping):
+        found = []
+        for number, tensor in enumerate(tensors):
+            key = tensor.name if tensor.name in inputs else f"in{number}"
+            if key not in inputs:
+                near = suggestion(tensor.name, map(str, inputs))
+                raise DeviceError(
+                    f"input {tensor.name!r} is missing; the model's are {names}; given: "
+                    f"{', '.join(map(str, inputs)) or 'none'}{near}"
+                )
+            found.append(inputs[key])
+        inputs = found
+    if len(inputs) != len(tensors):
+        raise DeviceError(f"{len(inputs)} inputs were given, the model has {len(tensors)}: {names}")
+    return [
+        _as_array(value, tensor, f"input {number}")
+        for number, (value, tensor) in enumerate(zip(inputs, tensors, strict=True))
+    ]
+
+
+def check_numbers(arrays: Sequence[Array], tensors: Sequence[BufferView]) -> None:
+    """Raises ModelError for an array, of any shape (samples, ...), that holds NaN: no integer
+    stands for it, so a quantized network would compute with another number in silence."""
+    for array, tensor in zip(arrays, tensors, strict=True):
+        wrong = np.isnan(array) if array.dtype.kind == "f" else np.zeros(0, bool)
+        if wrong.any():
+            sample = int(np.argmax(wrong.reshape(len(array), -1).any(axis=1)))
+            raise ModelError(
+                f"input {tensor.name!r} holds NaN in sample {sample}, {int(wrong.sum())} of "
+                f"{array.size} elements: remove it, or run it as it is with --allow-nan (in Python "
+                "allow_nan=True), where a quantized network takes its least number for it"
+            )
+
+
+def _as_array(value: Any, tensor: BufferView, name: str) -> Array:
+    if hasattr(value, "detach"):  # a tensor of PyTorch, wherever it is
+        value = value.detach().cpu().numpy()
+    elif hasattr(value, "__next__"):
+        value = list(value)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise ModelError(f"{name}: {error}") from None
+    if array.dtype == object:
+        raise ModelError(
+            f"{name} is {type(value).__name__}, which is no array of numbers: give an array "
+            "(samples, ...)"
+        )
+    return _of_type(array, tensor, name) if _is_plain(value) else array
+
+
+def _is_plain(value: Any) -> bool:
+    """A list, down to Python's own numbers."""
+    while isinstance(value, list | tuple) and value:
+        value = value[0]
+    return type(value) in (bool, int, float)
+
+
+def _of_type(array: Array, tensor: BufferView, name: str) -> Array:
+    """Numbers without a type of their own. Raises ModelError where the tensor has them not."""
+    kind = tensor.dtype.numpy
+    if array.size and kind.kind in "iu":
+        low, high = np.iinfo(kind).min, np.iinfo(kind).max
+        wrong = array[(array < low) | (array > high) | (array != np.trunc(array))]
+        if wrong.size:
+            raise ModelError(
+                f"{name} holds {wrong.flat[0]:g}, and {tensor.name!r} takes whole numbers of "
+                f"{kind}, {low} to {high}"
+            )
+    return array.astype(kind)
 
 
 def read_arrays(path: str | Path, tensors: Sequence[BufferView], prefix: str) -> list[Array]:

@@ -15,15 +15,24 @@ from loadstone.artifact.host_step import EXTERNAL_C, EXTERNAL_RELAX
 from loadstone.backend.external import external_function, register_external
 from loadstone.errors import ArtifactError, DeviceError, LoadstoneError, cause_of
 from loadstone.numerics import Array
+from loadstone.runtime.own_files import is_own
 
-__all__ = ["HOST", "CallTimes", "call_external", "check_externals", "place_of"]
+__all__ = [
+    "HOST",
+    "CallTimes",
+    "call_external",
+    "check_externals",
+    "code_steps",
+    "place_of",
+    "trusts",
+]
 
 #: Where steps run that no accelerator takes.
 HOST = "host"
 
 #: External functions whose attributes are a program: in a file from elsewhere it may be any. Value:
-#: what would compile it.
-CODE = {EXTERNAL_C: "a C compiler", EXTERNAL_RELAX: "TVM"}
+#: what it is.
+CODE = {EXTERNAL_C: "a program in C", EXTERNAL_RELAX: "a program for TVM"}
 #: The runtime's own functions begin with it (artifact/host.py).
 _OWN = "loadstone."
 
@@ -53,17 +62,27 @@ def place_of(step: HostStep) -> str:
     return step.function.partition(".")[0]
 
 
+def code_steps(artifact: Artifact) -> list[HostStep]:
+    """The steps that are programs, which run as whoever runs the model."""
+    return [s for s in artifact.steps if isinstance(s, HostStep) and s.function in CODE]
+
+
+def trusts(artifact: Artifact, trust: bool) -> bool:
+    """Whether its programs may run: somebody says so, or this user has compiled it here; or there
+    are none."""
+    return trust or not code_steps(artifact) or is_own(artifact)
+
+
 def check_externals(artifact: Artifact, trust: bool) -> None:
     """Finds a function for every external step. Raises ArtifactError where there is none, or where
-    the step is code and `trust` is False."""
+    the step is a program that may not run."""
     found = [s for s in artifact.steps if isinstance(s, HostStep) and s.function]
-    code = [s for s in found if s.function in CODE]
-    if code and not trust:
+    if not trusts(artifact, trust):
+        code = code_steps(artifact)
         raise ArtifactError(
-            f"model {artifact.name!r}: {len(code)} of its steps, the first is "
-            f"{code[0].name!r}, are code that {CODE[code[0].function]} would compile and this "
-            "process call. Run it with --trust (in Python: trust=True) if you trust whoever made "
-            "the file"
+            f"model {artifact.name!r} was not compiled here by you, and {len(code)} of its steps "
+            f"(the first: {code[0].name!r}) would run {CODE[code[0].function]} from the file as "
+            "you: say --trust (in Python: trust=True) if you trust whoever made the file"
         )
     for step in found:
         if step.function != EXTERNAL_C and _function(step) is None:

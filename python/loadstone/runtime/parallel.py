@@ -42,7 +42,8 @@ def run_in_threads(
     """Runs shares of the samples, each thread on a device of its own. Gives the outputs in
     the samples' order, the sum of what all devices counted over all runs, and one of the devices.
 
-    inputs: (samples, ...) each, as for a session; so are the outputs.
+    inputs: (samples, ...) each, as for a session, which are not looked through for NaN
+        (arrays.check_numbers); so are the outputs.
     progress: called with the number of samples done in all threads.
     trust: see SECURITY.md.
     Raises DeviceError as a session does, and for a number of threads not in [1, MAX_THREADS].
@@ -71,7 +72,7 @@ def run_in_threads(
                 sessions.append(session)
                 if cancelled:
                     session.cancel()
-            outputs = session.run([array[begin:end] for array in inputs], tell)
+            outputs = session.run([array[begin:end] for array in inputs], tell, allow_nan=True)
             return outputs, session.totals, opened.device
 
     with ThreadPoolExecutor(len(shares)) as pool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from loadstone.backend.device import Device
 from loadstone.backend.external import External, register_external
 from loadstone.errors import DeviceError
 from loadstone.numerics import Array
+from loadstone.runtime.arrays import as_inputs, check_numbers
 from loadstone.runtime.counters import Counters, Totals
 from loadstone.runtime.external_steps import CallTimes, call_external, check_externals, place_of
 from loadstone.runtime.handle import Handle
@@ -44,6 +45,8 @@ __all__ = [
     "register_external",
 ]
 
+#: What a caller gives a run: for each input an array, in order or by name.
+Inputs: TypeAlias = Array | Sequence[Any] | Mapping[str, Any]
 #: Python looks that often, while a device works, whether the run is to end: Ctrl-C, cancel().
 _LOOK_SECONDS = 0.04
 
@@ -64,7 +67,7 @@ class Session:
         opened: Handle,
         artifact: Artifact,
         data: bytes,
-        hang_seconds: float,
+        hang_seconds: float | None,
         trust: bool,
     ) -> None:
         """data: the artifact's bytes. trust: whether steps that are code may run (SECURITY.md)."""
@@ -78,7 +81,7 @@ class Session:
         self._turn = threading.RLock()
         self.totals = Totals()
         self._calls = CallTimes()
-        if not hang_seconds > 0:
+        if hang_seconds is not None and not hang_seconds > 0:
             raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
         check_externals(artifact, trust)
         self._bytes = ffi.from_buffer(data)
@@ -86,7 +89,8 @@ class Session:
         raise_for(lib().lds_model_open(self._model, self._bytes, len(data)), artifact.name)
         config = ffi.new("lds_session_config *")
         lib().lds_session_config_default(config)
-        config.hang_ns = _nanoseconds(hang_seconds)
+        config.hang_ns = 0 if hang_seconds is None else max(1, _nanoseconds(hang_seconds))
+        config.clock_hz = device.clock_mhz * 1_000_000
         self._callback: CData = ffi.callback("int(void *, lds_session *, uint32_t)", self._external)
         config.external = self._callback
         self._long_steps: LongSteps | None = LongSteps(artifact, config.operators, self._go_on)
@@ -129,22 +133,28 @@ class Session:
     # --- running ----------------------------------------------------------------------------------
     def run(
         self,
-        inputs: Sequence[Array] | Mapping[str, Array],
+        inputs: Inputs,
         progress: Callable[[int], None] | None = None,
+        *,
+        allow_nan: bool = False,
     ) -> list[Array]:
         """All samples through the model: arrays with a leading axis of samples, then the model's
         own shape.
 
-        inputs: in the model's order, or by tensor name. progress: called with the number of samples
-            done.
-        Raises DeviceError for arrays that do not fit, naming name, shape and type wanted.
+        inputs: as arrays.as_inputs takes them: in the model's order, or by name. progress: called
+            with the number of samples done. allow_nan: NaN goes in as it is.
+        Raises DeviceError for arrays that do not fit, naming name, shape and type wanted,
+            ModelError for NaN.
         """
         with self._alone():
             if self._started:
                 raise DeviceError(
                     f"model {self.artifact.name!r}: a run was started and not waited for"
                 )
-            return self._run(self._checked(inputs), progress)
+            arrays = self._checked(inputs)
+            if not allow_nan:
+                check_numbers(arrays, self._tensors(self.artifact.inputs))
+            return self._run(arrays, progress)
 
     def _run(self, arrays: Sequence[Array], progress: Callable[[int], None] | None) -> list[Array]:
         count = len(arrays[0]) if arrays else 1
@@ -288,22 +298,12 @@ class Session:
     def _view(self, get: Callable[..., CData], port: int, index: int) -> Array:
         return _array(get(self._session, port), self.artifact.tensors[index], self._keep)
 
-    def _checked(self, inputs: Sequence[Array] | Mapping[str, Array]) -> list[Array]:
+    def _checked(self, inputs: Inputs) -> list[Array]:
         tensors = self._tensors(self.artifact.inputs)
-        if isinstance(inputs, Mapping):
-            missing = [t.name for t in tensors if t.name not in inputs]
-            if missing:
-                raise DeviceError(
-                    f"input {missing[0]!r} is missing; the model's are "
-                    f"{', '.join(t.name for t in tensors)}"
-                )
-            inputs = [inputs[t.name] for t in tensors]
-        if len(inputs) != len(tensors):
-            raise DeviceError(
-                f"{len(inputs)} inputs were given, the model has {len(tensors)}: "
-                f"{', '.join(t.name for t in tensors)}"
-            )
-        arrays = [np.asarray(a) for a in inputs]
+        arrays = [
+            array[:, None] if array.ndim == 1 == tensor.elements else array  # a number each
+            for tensor, array in zip(tensors, as_inputs(inputs, tensors), strict=True)
+        ]
         for tensor, array in zip(tensors, arrays, strict=True):
             shape = _sample_shape(tensor, self.artifact.samples)
             if array.shape[1:] != shape or array.dtype != tensor.dtype.numpy:

@@ -51,7 +51,8 @@ def run_in_pool(
 ) -> tuple[list[Array], Totals, Device]:
     """The outputs in the samples' order, the sum of what all devices counted, and the device.
 
-    inputs: (samples, ...) each, as for a session; so are the outputs.
+    inputs: (samples, ...) each, as for a session, which are not looked through for NaN
+        (arrays.check_numbers); so are the outputs.
     progress: called with the number of samples done.
     Raises DeviceError as a session does, and for a device that is only one.
     """
@@ -84,7 +85,7 @@ def _run_share(inputs: Sequence[Array], runner: Runner) -> tuple[list[Array], To
         devices.open(runner.device) as opened,
         opened.load(artifact, trust=runner.trust) as session,
     ):
-        return session.run(list(inputs)), session.totals, opened.device
+        return session.run(list(inputs), allow_nan=True), session.totals, opened.device
 
 
 @lru_cache(maxsize=1)

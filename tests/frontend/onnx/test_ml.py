@@ -70,7 +70,7 @@ def test_a_classifier_quantized_and_in_bfloat16(tmp_path: Path) -> None:
     path.write_bytes(model)
     labels, chances = wanted(model)
     assert set(labels) == set(LABELS)
-    small = compile(quantize(path, ROWS[:, None]).module, "vtaq-1x16x16")
+    small = compile(quantize(path, ROWS[:, None]), "vtaq-1x16x16")
     for found in (small, compile(path, "vtab-1x16x16")):
         got = results(found)
         assert np.mean(got[0].reshape(-1) == labels) > 0.9
@@ -81,7 +81,7 @@ def test_dictionaries_are_a_matrix(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(exported(classifier()))
     labels, chances = wanted(path.read_bytes())
-    got = results(compile(path, "vtaq-1x16x16"))
+    got = results(compile(path, "vtaq-1x16x16", as_float=True))
     assert np.array_equal(got[0].reshape(-1), labels)
     rows = [[row[label] for label in LABELS] for row in chances]
     np.testing.assert_allclose(got[1].reshape(-1, 3), rows, rtol=1e-5, atol=1e-7)
@@ -91,7 +91,7 @@ def test_a_regressor(tmp_path: Path) -> None:
     made = neural_network.MLPRegressor(hidden_layer_sizes=(8,), max_iter=5, random_state=0)
     path = tmp_path / "m.onnx"
     path.write_bytes(exported(trained(made, ROWS[:, 0])))
-    (got,) = results(compile(path, "vtaq-1x16x16"))
+    (got,) = results(compile(path, "vtaq-1x16x16", as_float=True))
     (want,) = wanted(path.read_bytes())
     np.testing.assert_allclose(got.reshape(want.shape), want, rtol=1e-5, atol=1e-6)
 

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every layer of an artifact should be, by whatever it is compared with.
+
+In:   the name of what is right: a model's file, another artifact, a device, `reference`; or a model
+      in memory; one run's inputs.
+Out:  an Expected: the value that a tap should have.
+Next: compare.py.
+
+Of a quantized model every tensor is known to the last bit. A float model's tensors are what an
+integer artifact comes near to: each layer is measured in decibels then, with its integers as real
+numbers. Equalization multiplies channels, so each channel of a tensor inside the network is
+compared up to a factor; where a channel has too few elements to tell one, nothing is compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from loadstone.analysis.compare import Expected, from_tensors, tells_factors
+from loadstone.analysis.framework import framework_expects
+from loadstone.analysis.taps import Tap, meant, taps, values
+from loadstone.artifact.format import Artifact, DataType
+from loadstone.errors import ConfigError, ModelError
+from loadstone.numerics import Array
+from loadstone.runtime import device as devices
+
+if TYPE_CHECKING:
+    from loadstone.frontend import Model
+    from loadstone.relax.types import IRModule
+
+__all__ = ["MODELS", "Against", "expected_from", "is_file_of_model"]
+
+#: A name (see `expected_from`), or a model in memory.
+Against: TypeAlias = "str | Path | Model"
+#: How files of models end.
+MODELS = (".tflite", ".onnx", ".pt2")
+#: What the compiler adds to the name of a tensor that it has in another type.
+_ADDED = re.compile(r"(/(int8|real\d+))+$")
+
+
+def is_file_of_model(against: Against) -> bool:
+    """Whether it is a model's file by its name."""
+    return isinstance(against, str | Path) and Path(against).suffix.lower() in MODELS
+
+
+def expected_from(
+    against: Against,
+    artifact: Artifact,
+    inputs: Sequence[Array],
+    *,
+    framework: bool = False,
+    trust: bool = False,
+) -> Expected:
+    """What each layer should be.
+
+    against: a model's file or a model in memory; an .lds file; `reference`, the meaning of the
+        instructions; else a device. inputs: of one run, in the shapes of the artifact's inputs.
+        framework: let LiteRT or ONNX Runtime compute the model's file.
+    Raises ModelError for what is no model of this artifact, ConfigError for what means nothing.
+    """
+    if framework:
+        if not is_file_of_model(against):
+            raise ConfigError(f"--framework runs a model's file, and --against is {against}")
+        return framework_expects(str(against), inputs, artifact.samples)
+    if is_file_of_model(against) or not isinstance(against, str | Path):
+        return _model_expects(against, artifact, inputs)
+    if str(against) == "reference":
+        with devices.open("sim") as opened:
+            return from_tensors(meant(artifact, opened, inputs, trust=trust))
+    other, spec = artifact, str(against)
+    if spec.endswith(".lds"):
+        other, spec = Artifact.load(against), "sim"
+        if [other.tensors[i].shape for i in other.inputs] != [a.shape for a in inputs]:
+            raise ModelError(f"{against} has other inputs than {artifact.name}")
+    with devices.open(spec) as opened:
+        got = list(values(other, opened, inputs, taps(other), trust=trust))
+    # A tensor of real numbers has its name on the device, in bfloat16, and behind it, in float32.
+    named = {tap.name: value for tap, value in got}
+    typed = {(tap.name, tap.view.dtype): value for tap, value in got}
+
+    def expected(tap: Tap) -> Array | None:
+        value = typed.get((tap.name, tap.view.dtype), named.get(tap.name))
+        return None if value is None else from_tensors({tap.name: value})(tap)
+
+    return expected
+
+
+def _model_expects(against: Model, artifact: Artifact, inputs: Sequence[Array]) -> Expected:
+    """Every tensor of the network, by its definition in NumPy; of a network of real numbers in
+    float32."""
+    from loadstone.analysis.float_network import float_tensors
+    from loadstone.frontend import Canonical, load
+    from loadstone.graph.batching import batched
+    from loadstone.graph.reference import run_all
+    from loadstone.partition.eager import partition
+    from loadstone.relax.compat import shape
+
+    is_bfloat16 = any(view.dtype == DataType.BFLOAT16 for view in artifact.tensors)
+    module = load(against)
+    if is_bfloat16:
+        return from_tensors(float_tensors(Canonical(module), inputs, artifact.samples))
+    if _is_quantized(artifact) and not _has_integers(module):
+        sizes = [shape(entry) or () for entry in module["main"].params]
+        _check_inputs(against, artifact, sizes, artifact.samples)
+        return _near(float_tensors(Canonical(module), inputs, artifact.samples), artifact)
+    name = Path(against).stem if isinstance(against, str | Path) else artifact.name
+    network, _ = batched(partition(module, (), name).graph, artifact.samples)
+    _check_inputs(against, artifact, [tensor.shape for tensor in network.inputs], 1)
+    return from_tensors(run_all(network, inputs))
+
+
+def _check_inputs(
+    against: Model, artifact: Artifact, sizes: Sequence[tuple[int, ...]], runs: int
+) -> None:
+    """Raises ModelError where the artifact's inputs are others than `runs` of these."""
+    wanted = [[size[0] * runs, *size[1:]] for size in sizes]
+    got = [list(artifact.tensors[i].shape) for i in artifact.inputs]
+    if wanted != got:
+        name = against if isinstance(against, str | Path) else type(against).__name__
+        raise ModelError(f"{name} has inputs {wanted}, {artifact.name} {got}")
+
+
+def _is_quantized(artifact: Artifact) -> bool:
+    return any(tap.view.scale for tap in taps(artifact))
+
+
+def _has_integers(module: IRModule) -> bool:
+    from loadstone.relax.compat import bindings, is_call
+
+    return any(is_call(call, "quantize", "dequantize") for _, call in bindings(module["main"]))
+
+
+def _near(tensors: Mapping[str, Array], artifact: Artifact) -> Expected:
+    """Tensors of a float network by the names that the artifact's integers have."""
+    outputs = {_ADDED.sub("", artifact.tensors[i].name) for i in artifact.outputs}
+
+    def expected(tap: Tap) -> Array | None:
+        name, extents = _ADDED.sub("", tap.name), tap.view.shape
+        value = tensors.get(name)
+        if value is None or value.size != tap.view.elements:
+            return None
+        if not tap.view.scale or not (name in outputs or tells_factors(extents)):
+            return None
+        return value
+
+    return expected

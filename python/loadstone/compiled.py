@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What compile() returns: the artifact, who runs what and why, and figures.
+
+In:   the artifact and what the stages of compiler.py know of it.
+Out:  Compiled: run, compare, profile, explain, report, save.
+Next: a notebook, or the command line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from loadstone import graph as g
+from loadstone.analysis.compare import Comparison, from_tensors
+from loadstone.analysis.html import facts_table
+from loadstone.analysis.known import known_of
+from loadstone.analysis.loaded import LoadedModel
+from loadstone.analysis.report import Known, ProfileReport, profile_report
+from loadstone.artifact.deploy import Deployment
+from loadstone.artifact.format import Artifact, HostStep
+from loadstone.backend.device import Device
+from loadstone.backend.interface import Backend, Segment
+from loadstone.files import JsonObject
+from loadstone.graph.reference import run_all
+from loadstone.numerics import Array
+from loadstone.partition.eager import HOST, Partition, explain
+from loadstone.partition.partitioner import Choice
+from loadstone.quantization.pipeline import Quantized
+from loadstone.runtime.external_steps import code_steps
+from loadstone.runtime.own_files import remember
+from loadstone.runtime.step_source import python_steps
+
+if TYPE_CHECKING:
+    from loadstone.analysis.expected import Against
+    from loadstone.runtime.arrays import Port
+
+__all__ = ["Compiled"]
+
+#: Relax operators that a quantized network has in integers.
+_MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dense"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Compiled:
+    """What compile() returns. seconds: by stage. choice: of strategy "cost". accelerators: what the
+    target calls each back end. remarks: of each region, by operator, how its device does it.
+    segments: what each back end lowered together. quantized: of a float model with samples."""
+
+    artifact: Artifact
+    device: Device
+    graph: g.Graph
+    partition: Partition
+    deployment: Deployment
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    choice: Choice | None = None
+    accelerators: Mapping[str, str] = field(default_factory=dict)
+    remarks: Sequence[Mapping[str, str]] = ()
+    segments: Sequence[tuple[Backend, Segment]] = ()
+    quantized: Quantized | None = None
+
+    @property
+    def python_steps(self) -> list[HostStep]:
+        """The steps that C cannot run: what a board without Python lacks."""
+        return python_steps(self.artifact)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the artifact. One with steps that are programs is remembered as this user's own:
+        it runs here without --trust (runtime/own_files.py)."""
+        self.artifact.save(path)
+        if code_steps(self.artifact):
+            remember(self.artifact)
+
+    @property
+    def is_float(self) -> bool:
+        """Nothing runs on an accelerator, and what multiplies does so in float32: a model that was
+        not quantized."""
+        relax: set[str] = set()
+        for entry in self.partition.assignments:
+            if not isinstance(entry.operator, g.Host) or entry.backend != HOST:
+                return False
+            relax.update(entry.operator.operators)
+        return bool(relax & _MULTIPLY) and not relax & {"quantize", "dequantize"}
+
+    def explain(self) -> list[JsonObject]:
+        """One row per operator: operator, kind, where, why, remedy, how (where that is no
+        matter of course), shape of its output, macs; of a simulated device, None elsewhere: cycles
+        that it takes in all, as in `profile`, and compute_busy_cycles, those in which the compute
+        stage works for it; by cost also its alternatives: place, pattern, us, transfer_us."""
+        from loadstone.simulator.layers import layer_cycles
+
+        counted = layer_cycles(self.artifact, self.device)
+        rows: list[JsonObject] = []
+        for row, assignment in zip(
+            explain(self.partition), self.partition.assignments, strict=True
+        ):
+            operator = assignment.operator
+            macs = int(getattr(operator, "macs", 0))  # of what multiplies and accumulates
+            figures: JsonObject = {"shape": list(operator.output.shape), "macs": macs}
+            cycles, busy = counted.get(operator.name, (None, None))
+            rows.append({**row, **figures, "cycles": cycles, "compute_busy_cycles": busy})
+            for remarks in self.remarks:
+                if remark := remarks.get(operator.name):
+                    rows[-1]["how"] = remark
+        if self.choice is not None:
+            for entries in rows:
+                others = self.choice.alternatives.get(entries["operator"], ())
+                entries["alternatives"] = [entry.to_json() for entry in others]
+        return rows
+
+    def known(self) -> Known:
+        """What a profile of the artifact alone would not tell: kinds of operators, their own
+        multiplications, and what back ends say of accelerators that are not simulated here."""
+        return known_of(self.graph, self.segments, self.device, self.accelerators)
+
+    def profile(self) -> ProfileReport:
+        """What every layer takes, on one time axis; in a notebook, a table."""
+        return profile_report(self.artifact, self.device, self.known(), trust=True)
+
+    @property
+    def loaded(self) -> LoadedModel:
+        """As `loadstone.load` gives it back from a file."""
+        return LoadedModel(self.artifact, self.device, trust=True)
+
+    def run(self, *inputs: Any, device: str = "sim", allow_nan: bool = False) -> list[Array]:
+        """Runs samples (arrays with a leading axis of samples, one per input, or by name) through
+        the C runtime; one array per output. allow_nan: NaN goes in as it is."""
+        return self.loaded.run(*inputs, device=device, allow_nan=allow_nan)
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """What a sample is: name, shape, type and quantization of each."""
+        return self.loaded.inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """What a sample gives."""
+        return self.loaded.outputs
+
+    def compare(
+        self,
+        *inputs: Any,
+        against: Against | Quantized | None = None,
+        device: str = "sim",
+        sample: int = 0,
+    ) -> Comparison:
+        """Every layer of one sample with what it should be, as LoadedModel.compare does. against:
+        None: the network that was compiled, by its definition."""
+        if against is None:
+            return self.loaded.compare_with(
+                lambda run: from_tensors(run_all(self.graph, run)), inputs, device, sample
+            )
+        right = against.module if isinstance(against, Quantized) else against
+        return self.loaded.compare(*inputs, against=right, device=device, sample=sample)
+
+    def __repr__(self) -> str:
+        on_host = sum(entry.backend == HOST for entry in self.partition.assignments)
+        count = len(self.partition.assignments)
+        return f"<compiled {self.loaded!r:.200}; {count - on_host} of {count} operators on devices>"
+
+    def _repr_html_(self) -> str:
+        report = self.report()
+        places = ", ".join(f"{n} on {where}" for where, n in report["operators_by_place"].items())
+        return facts_table(
+            f"{report['model']} for {report['device']}",
+            {
+                "operators": places,
+                "instructions": f"{report['instructions']:,}",
+                "constants, bytes": f"{report['regions_bytes']['constants']:,}",
+                "activations, bytes": f"{report['arena_bytes']:,}",
+                "runs in C": "no" if report["steps_in_python"] else "yes",
+            },
+        )
+
+    def report(self) -> JsonObject:
+        """Figures as JSON: operators by place, instructions, memory, time."""
+        on_host = [p.operator.name for p in self.partition.assignments if p.backend == HOST]
+        places = Counter(
+            self.accelerators.get(p.backend, p.backend) for p in self.partition.assignments
+        )
+        arena = self.deployment.arena
+        programs = self.artifact.all_programs
+        return {
+            "model": self.artifact.name,
+            "device": self.device.name,
+            "samples": self.artifact.samples,
+            "operators": len(self.partition.assignments),
+            "operators_on_host": on_host,
+            "operators_by_place": dict(places),
+            "instructions": sum(len(p) for p in programs),
+            "programs": len(programs),
+            "steps": len(self.artifact.steps),
+            "steps_in_python": [
+                f"{s.name} ({s.function.removeprefix('loadstone.')})" for s in self.python_steps
+            ],
+            "regions_bytes": {r.name: r.size_bytes for r in self.artifact.regions},
+            "arena_bytes": arena.size_bytes,
+            "arena_sum_bytes": arena.sum_bytes,
+            "arena_bound_bytes": arena.bound_bytes,
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+            **({"quantization": self._quantization()} if self.quantized is not None else {}),
+            **({"by_cost": self.choice.to_json()} if self.choice is not None else {}),
+        }
+
+    def _quantization(self) -> JsonObject:
+        """What it cost, without its layers."""
+        assert self.quantized is not None
+        report = self.quantized.report
+        return {name: report[name] for name in report if name != "layers"}

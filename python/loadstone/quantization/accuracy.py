@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a quantization has lost so much that somebody should look, and what its samples lacked.
+
+In:   the report of a quantization (report.py); samples.
+Out:  warnings, a sentence each.
+Next: the commands quantize and compile print them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from loadstone.files import JsonObject
+
+if TYPE_CHECKING:
+    from loadstone.quantization.samples import Samples
+
+__all__ = [
+    "NOISY_DB",
+    "decibels_text",
+    "faults_of_samples",
+    "host_text",
+    "outputs_text",
+    "warnings_of",
+]
+
+#: Below so much signal to noise, in decibels, a result is seldom of use.
+NOISY_DB = 15.0
+#: So many names stand in a warning.
+_NAMED = 3
+
+
+def faults_of_samples(samples: Samples, names: Sequence[str]) -> list[str]:
+    """What keeps samples from showing the range of an input, a sentence each. names: of the
+    inputs."""
+    found = []
+    if len(samples) == 1:
+        found.append("1 sample: every range is that of this one; give 32 to 256 different ones")
+    for array, name in zip(samples.arrays, names, strict=True):
+        rows = array.reshape(len(array), -1)
+        if rows.shape[1] == 0:
+            continue
+        constant = int(np.sum((rows == rows[:, :1]).all(axis=1))) if rows.shape[1] > 1 else 0
+        if len(rows) > 1 and bool((rows == rows[0]).all()):
+            found.append(f"input {name!r} is the same in all {len(rows)} samples")
+        elif constant:
+            found.append(
+                f"input {name!r} has one value everywhere in {constant} of {len(rows)} samples"
+            )
+    return found
+
+
+def warnings_of(report: JsonObject) -> list[str]:
+    """Of samples that show little, outputs that are noise, layers that lose much; a sentence
+    each."""
+    found = list(report["sample_faults"])
+    for number, ratio in enumerate(report["output_sqnr_db"]):
+        if number in report["silent_outputs"]:
+            found.append(f"output {number} is zero on all samples: nothing is known of its noise")
+        elif ratio is not None and ratio < NOISY_DB:
+            found.append(
+                f"output {number} has {ratio:.1f} dB of signal to noise, below {NOISY_DB:g}: give "
+                "other samples, or keep the layers that lose most float (--keep-float auto)"
+            )
+    noisy = [e for e in report["layers"] if e["sqnr_db"] is not None and e["sqnr_db"] < NOISY_DB]
+    if noisy:
+        named = ", ".join(f"{e['name']} {e['sqnr_db']:.1f} dB" for e in noisy[:_NAMED])
+        more = f" and {len(noisy) - _NAMED} more" if len(noisy) > _NAMED else ""
+        found.append(f"below {NOISY_DB:g} dB of signal to noise, in order: {named}{more}")
+    return found
+
+
+def outputs_text(report: JsonObject) -> str:
+    """Signal to noise of each output: `37.9 dB, exact, zero on all samples`."""
+    return ", ".join(
+        "zero on all samples" if number in report["silent_outputs"] else decibels_text(value)
+        for number, value in enumerate(report["output_sqnr_db"])
+    )
+
+
+def host_text(report: JsonObject) -> str:
+    """The layers that stay float, and what they cost."""
+    return (
+        f"{', '.join(report['host'])}; {report['host_cycles']:,} cycles of the device's clock, by "
+        "one for each multiply-accumulate"
+    )
+
+
+def decibels_text(value: float | None) -> str:
+    """None: without noise."""
+    return "exact" if value is None else f"{value:.1f} dB"
