@@ -18,6 +18,7 @@ from loadstone.frontend.onnx.operators import (
     resize,
     selection,
     shapes,
+    signal,
     tvm_converters,
 )
 
@@ -33,5 +34,6 @@ __all__ = [
     "resize",
     "selection",
     "shapes",
+    "signal",
     "tvm_converters",
 ]
