@@ -11,12 +11,14 @@ from loadstone.frontend.onnx.operators import (
     convolution,
     elementwise,
     movement,
+    normalization,
     pooling,
     recurrent,
     reduction,
     resize,
     selection,
     shapes,
+    signal,
     tvm_converters,
 )
 
@@ -25,11 +27,13 @@ __all__ = [
     "convolution",
     "elementwise",
     "movement",
+    "normalization",
     "pooling",
     "recurrent",
     "reduction",
     "resize",
     "selection",
     "shapes",
+    "signal",
     "tvm_converters",
 ]
