@@ -21,6 +21,8 @@ PY ?= python3
 BIN := .venv/bin
 # torch, for the tests of PyTorch programs, is large and left out here: make EXTRAS=compiler,dev,torch
 EXTRAS ?= compiler,dev
+# A file of versions and digests that is installed first, as CI does: make PINS=.ci/pins.txt
+PINS ?=
 STAMP := .venv/$(EXTRAS).stamp
 
 .PHONY: help demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz bench docs wheel sbom clean system
@@ -38,6 +40,7 @@ system:
 
 $(STAMP): pyproject.toml | system
 	@test -x $(BIN)/python || $(PY) -m venv .venv
+	@$(if $(PINS),$(BIN)/pip install -q --no-deps --require-hashes -r $(PINS))
 	$(BIN)/pip install -q --upgrade "pip>=23" "scikit-build-core>=0.10,<1" "cmake>=3.22,<5" "ninja>=1.10,<2" "cffi>=1.15,<3"
 	$(BIN)/pip install -q -e '.[$(EXTRAS)]' --no-build-isolation
 	@touch $@
