@@ -87,10 +87,12 @@ class Compiled:
 
     def explain(self) -> list[JsonObject]:
         """One row per operator: operator, kind, where, why, remedy, how (where that is no
-        matter of course), shape of its output, macs, and
-        cycles that the compute stage of a simulated device works for it (None elsewhere); by cost
-        also its alternatives: place, pattern, us, transfer_us."""
-        cycles = self._cycles()
+        matter of course), shape of its output, macs; of a simulated device, None elsewhere: cycles
+        that it takes in all, as in `profile`, and compute_busy_cycles, those in which the compute
+        stage works for it; by cost also its alternatives: place, pattern, us, transfer_us."""
+        from loadstone.simulator.layers import layer_cycles
+
+        counted = layer_cycles(self.artifact, self.device)
         rows: list[JsonObject] = []
         for row, assignment in zip(
             explain(self.partition), self.partition.assignments, strict=True
@@ -98,7 +100,8 @@ class Compiled:
             operator = assignment.operator
             macs = int(getattr(operator, "macs", 0))  # of what multiplies and accumulates
             figures: JsonObject = {"shape": list(operator.output.shape), "macs": macs}
-            rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
+            cycles, busy = counted.get(operator.name, (None, None))
+            rows.append({**row, **figures, "cycles": cycles, "compute_busy_cycles": busy})
             for remarks in self.remarks:
                 if remark := remarks.get(operator.name):
                     rows[-1]["how"] = remark
@@ -116,12 +119,6 @@ class Compiled:
     def profile(self) -> ProfileReport:
         """What every layer takes, on one time axis; in a notebook, a table."""
         return profile_report(self.artifact, self.device, self.known(), trust=True)
-
-    def _cycles(self) -> dict[str, int]:
-        """By layer."""
-        from loadstone.simulator.profile import layer_cycles
-
-        return layer_cycles(self.artifact, self.device)
 
     @property
     def loaded(self) -> LoadedModel:

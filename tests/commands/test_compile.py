@@ -86,9 +86,9 @@ def test_rows_have_shapes_products_and_cycles(
     rows = json.loads(capsys.readouterr().out)["explain"]
     (dense,) = [row for row in rows if row["kind"] == "dense"]
     assert (dense["shape"], dense["macs"]) == ([1, 10], 160)
-    assert dense["cycles"] > 0
+    assert 0 < dense["compute_busy_cycles"] < dense["cycles"]
     host = next(row for row in rows if row["where"] == "host")
-    assert host["cycles"] is None
+    assert host["cycles"] is host["compute_busy_cycles"] is None
     assert "1x10" in table(rows)
 
 
@@ -166,3 +166,27 @@ def test_what_quantizing_cost_is_said_and_kept(
     assert "needs samples: --data SAMPLES.npz" in capsys.readouterr().err
     assert main([*words, "x.npz", "--save-quantized", "absent/a.onnx"]) == 2
     assert "absent is no folder" in capsys.readouterr().err
+
+
+def test_layers_stay_float_until_the_outputs_are_good(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.onnx").write_bytes(small_onnx())
+    np.savez("x.npz", in0=images(8))
+    words = ["compile", "small.onnx", "-t", "vtaq-1x16x16", "--data", "x.npz"]
+    assert main([*words, "--keep-float", "auto"]) == 0
+    assert "kept float" not in capsys.readouterr().out, "it is good as it is"
+    monkeypatch.setattr("loadstone.quantization.mixed.GOOD_DB", 50.0)
+    assert main([*words, "--keep-float", "auto"]) == 0
+    said = capsys.readouterr().out
+    line = re.search(r"  kept float     (.*); ([\d,]+) cycles of the device's clock", said)
+    assert line is not None
+    assert all(name in said for name in line[1].split(", "))
+    assert main([*words, "--keep-float", "auto", "--json"]) == 0
+    quantization = json.loads(capsys.readouterr().out)["quantization"]
+    assert quantization["host"] == line[1].split(", ")
+    assert quantization["host_cycles"] == int(line[2].replace(",", "")) > 0
+    assert quantization["output_sqnr_db"][0] > 45
+    assert main([*words[:4], "--keep-float", "auto"]) == 2
+    assert "keep_float is said of a quantization, which needs samples" in capsys.readouterr().err

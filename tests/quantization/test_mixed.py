@@ -8,7 +8,13 @@ import pytest
 
 from loadstone.quantization.calibrate import calibrate
 from loadstone.quantization.compare import compare
-from loadstone.quantization.mixed import Sensitivities, measure_sensitivities, with_host_layers
+from loadstone.quantization.mixed import (
+    GOOD_DB,
+    Sensitivities,
+    measure_sensitivities,
+    with_good_outputs,
+    with_host_layers,
+)
 from loadstone.quantization.network import Role
 from loadstone.quantization.plan import Plan, float_groups, make_plan, settings
 from loadstone.quantization.samples import Samples, samples_from
@@ -105,3 +111,36 @@ def test_both_sides_of_a_noisy_tensor_move_together() -> None:
     assert noisy in float_groups(found, host)
     assert {add.name, found.by_output[add.inputs[0]].name} <= host
     assert noisy not in float_groups(found, with_host_layers(found, plan, entries, 10).host)
+
+
+def test_the_cheapest_layers_that_are_enough_stay_float() -> None:
+    found = network()
+    plan = Plan(SCHEMES["affine"], "minmax", {}, {}, {})
+    names = [layer.name for layer in found.weighted]
+    silent = dict.fromkeys(found.groups.values(), 0.0)
+    cycles = dict(zip(names, (1000, 10, 5, 1, 1), strict=True))
+
+    def kept(*noises: float, budget: float = np.inf) -> set[str]:
+        entries = Sensitivities(dict(zip(names, noises, strict=True)), silent, cycles)
+        return set(with_good_outputs(found, plan, entries, budget).host)
+
+    good = 10 ** (-GOOD_DB / 10)
+    assert kept(0.9 * good, 0, 0, 0, 0) == set(), "what is good stays as it is"
+    assert kept(0.5, 0.0001, 0.0002, 0, 0) == {names[0]}
+    assert kept(0.5, 0.5, 0.5, 0, 0) == set(names[:3])
+    assert kept(0.5, 0.5, 0.5, 0, 0, budget=20) == {names[1], names[2]}, "as far as it goes"
+    assert kept(0.01, 0.01, 0, 0.5 * good, 0.2 * good) == set(names[:2]), "no more than needed"
+
+
+def test_outputs_become_good(
+    prepared: tuple[FakeQuantizedRunner, Plan, Samples], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, plan, samples = prepared
+    before = compare(runner, settings(runner.network, plan), samples).outputs[0]
+    good = before + 8
+    monkeypatch.setattr("loadstone.quantization.mixed.GOOD_DB", good)
+    sensitivities = measure_sensitivities(runner, runner.network, plan, samples)
+    mixed = with_good_outputs(runner.network, plan, sensitivities)
+    assert 0 < len(mixed.host) < len(sensitivities.cycles)
+    after = compare(runner, settings(runner.network, mixed), samples).outputs[0]
+    assert after > good - 4  # noises add up nearly

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.simulator.layers import BOUNDS, device_figures, layer_figures
+from loadstone.simulator.layers import BOUNDS, device_figures, layer_cycles, layer_figures
 from loadstone.simulator.profile import Profile, profile
 from loadstone.vta.hw_config import HwConfig, load_config
 from tests.compiled import network
@@ -64,3 +64,16 @@ def test_what_a_device_could_do() -> None:
     facts = device_figures(DEVICES[0])
     assert (facts.macs_per_cycle, facts.bus_bytes) == (256, 8)
     assert set(facts.scratchpad_tiles) == {"inp", "wgt", "acc", "uop"}
+
+
+def test_cycles_of_layers_are_the_profiles(shared: Path) -> None:
+    """What `--explain` shows: in all, they sum to the run's; the compute stage works in some."""
+    compiled = network(shared, "mlpt_resnet8_int8.tflite", "vtaq-1x16x16")
+    counted = layer_cycles(compiled.artifact, compiled.device)
+    report = compiled.profile()
+    assert {row.name: row.cycles for row in report.rows if row.cycles} == {
+        name: layer.cycles for name, layer in counted.items()
+    }
+    assert all(0 < layer.busy <= layer.cycles for layer in counted.values())
+    shown = [row["cycles"] or 0 for row in compiled.explain()]
+    assert sum(shown) == report.cycles

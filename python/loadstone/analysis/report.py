@@ -34,7 +34,7 @@ from loadstone.runtime.step_time import measured_ns
 from loadstone.simulator.layers import DeviceFigures, LayerFigures, device_figures, layer_figures
 from loadstone.simulator.occupation import Lived, arena_occupation
 from loadstone.simulator.profile import Profile, profile
-from loadstone.simulator.table_profile import table_runs
+from loadstone.simulator.table_profile import table_layer_cycles, table_runs
 
 __all__ = ["Known", "ProfileReport", "Row", "profile_report"]
 
@@ -266,15 +266,11 @@ class _Rows:
     def add_described(
         self, number: int, step: ProgramStep, accelerator: Accelerator, run: MachineRun
     ) -> None:
-        """A row for each layer of a device that a plug-in describes: a layer ends with its last
-        instruction, and the next begins there."""
-        reached = 0
-        for layer in step.layers:
-            events = run.events[layer.first : layer.first + layer.count]
-            last = layer is step.layers[-1]
-            end = run.cycles if last else max([reached, *(event.end for event in events)])
-            cycles, us = end - reached, (end - reached) / accelerator.clock_mhz
-            begin, self.now_us, reached = self.now_us, self.now_us + us, end
+        """A row for each layer of a device that a plug-in describes."""
+        counted = table_layer_cycles(step, run)
+        for layer, (cycles, _) in zip(step.layers, counted, strict=True):
+            us = cycles / accelerator.clock_mhz
+            begin, self.now_us = self.now_us, self.now_us + us
             kind = self.known.kinds.get(layer.name) or "program"
             where, macs = accelerator.name, self.known.macs.get(layer.name, 0)
             self.rows.append(

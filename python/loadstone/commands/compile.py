@@ -27,7 +27,7 @@ from loadstone.commands.plugin_options import target_of
 from loadstone.commands.terminal import print_table
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, check_places, write_whole
-from loadstone.quantization.accuracy import outputs_text, warnings_of
+from loadstone.quantization.accuracy import host_text, outputs_text, warnings_of
 from loadstone.quantization.progress import phase
 from loadstone.relax.dump import Dump
 from loadstone.vta.hw_config import HwConfig
@@ -94,7 +94,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="where the artifact goes; default: the model's name with .lds",
     )
     results.add_argument(
-        "--explain", action="store_true", help="say for each operator where it runs, and why"
+        "--explain",
+        action="store_true",
+        help="say for each operator where it runs, and why; the cycles that it takes in all (as "
+        "`loadstone profile`), and in how many of them the compute stage works (`computing`)",
     )
     results.add_argument(
         "--explain-html",
@@ -276,15 +279,17 @@ def _write_page(path: str | None, compiled: Compiled) -> None:
 def table(rows: list[JsonObject]) -> str:
     """The rows of Compiled.explain as text: reason and remedy of what stays on the host, and costs,
     on lines of their own."""
-    lines = [f"{'operator':<48} {'kind':<16} {'shape':<16} {'MACs':>12} {'cycles':>9}  where"]
+    lines = [
+        f"{'operator':<48} {'kind':<16} {'shape':<16} {'MACs':>12} {'cycles':>9} {'computing':>9}  where"
+    ]
     short = short_names([row["operator"] for row in rows])
     for row in rows:
         shape = "x".join(map(str, row["shape"])) or "1"
-        cycles = "" if row["cycles"] is None else f"{row['cycles']:,}"
+        cycles, busy = _cycles(row)
         macs = f"{row['macs']:,}" if row["macs"] else ""
         lines.append(
             f"{_short(short[row['operator']], 48):<48} {row['kind']:<16} {shape:<16} {macs:>12} "
-            f"{cycles:>9}  {row['where']}"
+            f"{cycles:>9} {busy:>9}  {row['where']}"
         )
         if row.get("how"):
             lines.append(f"    how: {row['how']}")
@@ -303,6 +308,7 @@ _EXPLAINED = (
     "shape",
     ">MACs",
     ">cycles",
+    ">computing",
     "where",
     "why, and what would change it",
 )
@@ -321,10 +327,17 @@ def _explained(row: JsonObject, short: Mapping[str, str]) -> tuple[str, ...]:
         row["kind"],
         "x".join(map(str, row["shape"])) or "1",
         f"{row['macs']:,}" if row["macs"] else "",
-        "" if row["cycles"] is None else f"{row['cycles']:,}",
+        *_cycles(row),
         row["where"],
         "; ".join(note for note in notes if note),
     )
+
+
+def _cycles(row: JsonObject) -> tuple[str, str]:
+    """What it takes in all, and how long the compute stage works for it."""
+    counted = (row["cycles"], row["compute_busy_cycles"])
+    whole, busy = ("" if count is None else f"{count:,}" for count in counted)
+    return whole, busy
 
 
 def _cost(alternative: JsonObject) -> str:
@@ -391,10 +404,12 @@ def _quantized(quantization: JsonObject | None) -> list[str]:
     if quantization is None:
         return []
     count = quantization["samples"]
+    kept = [f"  kept float     {host_text(quantization)}"] if quantization["host"] else []
     return [
         f"  quantized      {quantization['scheme']}, with {count} "
         f"{'sample' if count == 1 else 'samples'}; signal to noise of the outputs "
-        f"{outputs_text(quantization)}"
+        f"{outputs_text(quantization)}",
+        *kept,
     ]
 
 

@@ -19,7 +19,7 @@ from loadstone.errors import ModelError
 from loadstone.files import JsonObject, check_places, unpacked_arrays, write_whole
 from loadstone.frontend.reading import Reading, parse_shapes
 from loadstone.numerics import Array
-from loadstone.quantization.accuracy import outputs_text, warnings_of
+from loadstone.quantization.accuracy import host_text, outputs_text, warnings_of
 from loadstone.quantization.images import PIXELS, ImageFolder
 from loadstone.quantization.progress import phase
 
@@ -31,7 +31,8 @@ examples:
   loadstone quantize net.tflite --data samples.npz --labels y.npz --report net.html     accuracy, and a page per layer
   loadstone quantize net.onnx --data samples.npz --scheme pow2                          for VTA, which can only shift
   loadstone quantize net.onnx --data images/ --pixels imagenet                          a folder of images
-  loadstone quantize net.onnx --data samples.npz --host-cycles 2000000                  the most sensitive layers stay float
+  loadstone quantize net.onnx --data samples.npz --keep-float auto                      layers that lose much stay float
+  loadstone quantize net.onnx --data samples.npz --host-cycles 2000000                  the most sensitive ones, for so many cycles
 
 samples: arrays in0, in1 ..., or of the inputs' names, with a leading axis of samples, as numpy.savez("samples.npz",
 in0=images) writes them; 32 to 256 of what the network will really see. labels: one integer for each sample.
@@ -114,6 +115,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="leave the most sensitive layers on the host, for N cycles at most",
     )
+    group.add_argument(
+        "--keep-float",
+        default="",
+        choices=("auto",),
+        help="auto: layers that lose most stay float on the host, until the outputs have 25 dB of "
+        "signal to noise (for --host-cycles at most)",
+    )
     for repair, what in (
         ("equalize", "channels as they are"),
         ("compensate", "weights rounded to nearest"),
@@ -151,7 +159,8 @@ def reading(args: argparse.Namespace) -> Reading:
 
 def options(args: argparse.Namespace) -> dict[str, Any]:
     """The fields of quantize.Options."""
-    names = ("scheme", "method", "half_up", "host_cycles", "equalize", "compensate", "correct")
+    names = ["scheme", "method", "half_up", "host_cycles", "keep_float"]
+    names += ["equalize", "compensate", "correct"]
     return {**{name: getattr(args, name) for name in names}, "per_channel": not args.per_tensor}
 
 
@@ -243,7 +252,7 @@ def summary(report: JsonObject, output: Path) -> str:
             f"{report['top1']:.2%} quantized"
         )
     if report["host"]:
-        lines.append(f"  on the host                      {', '.join(report['host'])}")
+        lines.append(f"  on the host                      {host_text(report)}")
     lines.append(
         "  noisiest tensors                 "
         + "; ".join(f"{entry['name'][-40:]} {entry['sqnr_db']:.1f} dB" for entry in worst)

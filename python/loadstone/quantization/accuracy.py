@@ -18,7 +18,14 @@ from loadstone.files import JsonObject
 if TYPE_CHECKING:
     from loadstone.quantization.samples import Samples
 
-__all__ = ["NOISY_DB", "decibels_text", "faults_of_samples", "outputs_text", "warnings_of"]
+__all__ = [
+    "NOISY_DB",
+    "decibels_text",
+    "faults_of_samples",
+    "host_text",
+    "outputs_text",
+    "warnings_of",
+]
 
 #: Below so much signal to noise, in decibels, a result is seldom of use.
 NOISY_DB = 15.0
@@ -56,7 +63,7 @@ def warnings_of(report: JsonObject) -> list[str]:
         elif ratio is not None and ratio < NOISY_DB:
             found.append(
                 f"output {number} has {ratio:.1f} dB of signal to noise, below {NOISY_DB:g}: give "
-                "other samples, or leave the layers that lose most on the host (--host-cycles)"
+                "other samples, or keep the layers that lose most float (--keep-float auto)"
             )
     noisy = [e for e in report["layers"] if e["sqnr_db"] is not None and e["sqnr_db"] < NOISY_DB]
     if noisy:
@@ -71,6 +78,14 @@ def outputs_text(report: JsonObject) -> str:
     return ", ".join(
         "zero on all samples" if number in report["silent_outputs"] else decibels_text(value)
         for number, value in enumerate(report["output_sqnr_db"])
+    )
+
+
+def host_text(report: JsonObject) -> str:
+    """The layers that stay float, and what they cost."""
+    return (
+        f"{', '.join(report['host'])}; {report['host_cycles']:,} cycles of the device's clock, by "
+        "one for each multiply-accumulate"
     )
 
 

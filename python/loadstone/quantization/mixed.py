@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mixed plan: leave the layers that hurt most on the host, within a budget of cycles.
+"""A mixed plan: leave the layers that hurt most on the host, within a budget of cycles, or until
+the outputs are good.
 
-In:   FakeQuantizedRunner, Network, Plan, Samples, a budget.
+In:   FakeQuantizedRunner, Network, Plan, Samples; a budget, or what is good.
 Out:  the sensitivities of layers and tensors; the plan with `host`.
 Next: rewrite.py.
 
@@ -15,11 +16,13 @@ float.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from loadstone.quantization.accuracy import NOISY_DB
 from loadstone.quantization.network import Layer, Network, Role
 from loadstone.quantization.plan import Plan, float_groups, real_settings, settings
 from loadstone.quantization.progress import progress
@@ -31,12 +34,15 @@ __all__ = [
     "Sensitivities",
     "host_cycles",
     "measure_sensitivities",
+    "with_good_outputs",
     "with_host_layers",
 ]
 
 #: An assumption: a host that takes one cycle of the device's clock for a float32
 #: multiply-accumulate.
 HOST_CYCLES_PER_MAC = 1.0
+#: Outputs are good from so much signal to noise on, in decibels: 10 above where a warning begins.
+GOOD_DB = NOISY_DB + 10
 
 
 @dataclass(frozen=True)
@@ -107,14 +113,60 @@ def with_host_layers(
 ) -> Plan:
     """Fills the budget twice, the most noise per cycle first and the most noise first, and takes
     what takes away more."""
-    steps = _steps(network, sensitivities)
-    filled = [
-        _filled(network, sensitivities, budget_cycles, steps, per_cycle=choice)
-        for choice in (True, False)
-    ]
+    filled = _filled_both_ways(network, sensitivities, budget_cycles, math.inf)
     return replace(
         plan, host=max(filled, key=lambda host: _noise_gone(network, sensitivities, host))
     )
+
+
+def with_good_outputs(
+    network: Network, plan: Plan, sensitivities: Sensitivities, budget_cycles: float = math.inf
+) -> Plan:
+    """As few cycles on the host as bring the noise that was measured below what is good, where any
+    number does; none where it is good as it is."""
+    on_device = set(network.groups.values()) - float_groups(network, frozenset())
+    noise = sum(sensitivities.layers.values())
+    noise += sum(sensitivities.groups[group] for group in on_device)
+    enough = noise - 10 ** (-GOOD_DB / 10)
+    if enough <= 0:
+        return plan
+    filled = [
+        _without_needless(network, sensitivities, host, enough)
+        for host in _filled_both_ways(network, sensitivities, budget_cycles, enough)
+    ]
+
+    def worth(host: frozenset[str]) -> tuple[float, int]:
+        return min(_noise_gone(network, sensitivities, host), enough), -_cycles(sensitivities, host)
+
+    return replace(plan, host=max(filled, key=worth))
+
+
+def _filled_both_ways(
+    network: Network, sensitivities: Sensitivities, budget_cycles: float, enough: float
+) -> list[frozenset[str]]:
+    steps = _steps(network, sensitivities)
+    return [
+        _filled(network, sensitivities, _Limits(budget_cycles, enough), steps, per_cycle=choice)
+        for choice in (True, False)
+    ]
+
+
+def _without_needless(
+    network: Network, sensitivities: Sensitivities, host: frozenset[str], enough: float
+) -> frozenset[str]:
+    """Without the layers, the dearest first, that are not needed to take `enough` noise away."""
+    for name in sorted(host, key=lambda name: (-sensitivities.cycles[name], name)):
+        if _noise_gone(network, sensitivities, host - {name}) >= enough:
+            host -= {name}
+    return host
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """Where filling ends: cycles that may be spent, noise that is enough to have taken away."""
+
+    budget_cycles: float
+    enough: float
 
 
 def _steps(network: Network, sensitivities: Sensitivities) -> list[frozenset[str]]:
@@ -135,7 +187,7 @@ def _steps(network: Network, sensitivities: Sensitivities) -> list[frozenset[str
 def _filled(
     network: Network,
     sensitivities: Sensitivities,
-    budget_cycles: int,
+    limits: _Limits,
     steps: Sequence[frozenset[str]],
     *,
     per_cycle: bool,
@@ -143,10 +195,12 @@ def _filled(
     host: frozenset[str] = frozenset()
     while True:
         before, spent = _noise_gone(network, sensitivities, host), _cycles(sensitivities, host)
+        if before >= limits.enough:
+            return host
         gains = {}
         for step in steps:
             cycles = _cycles(sensitivities, host | step) - spent
-            if not step <= host and spent + cycles <= budget_cycles:
+            if not step <= host and spent + cycles <= limits.budget_cycles:
                 gains[step] = (_noise_gone(network, sensitivities, host | step) - before) / (
                     max(cycles, 1) if per_cycle else 1
                 )

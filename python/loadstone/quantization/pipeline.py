@@ -57,7 +57,8 @@ class Options:
     half_up: convolutions round ties up, which costs a device without a multiplier least; for scheme
         pow2.
     equalize, compensate, correct: the repairs. host_cycles: what the mixed plan may spend on the
-        host, in cycles of the device.
+        host, in cycles of the device. keep_float: "auto", layers stay float on the host until the
+        outputs are good (mixed.GOOD_DB), for host_cycles at most where they are said.
     sensitivity: measure every layer alone, for the report. cost: cycles that a layer
         (network.Layer) takes on the host; None: mixed.host_cycles. show: progress bars.
     """
@@ -70,6 +71,7 @@ class Options:
     compensate: bool = True
     correct: bool = True
     host_cycles: int = 0
+    keep_float: str = ""
     sensitivity: bool = False
     cost: Callable[[Layer], int] | None = None
     show: bool = False
@@ -157,7 +159,12 @@ def quantize_prepared(
 
     from loadstone.quantization.accuracy import faults_of_samples
     from loadstone.quantization.compare import compare
-    from loadstone.quantization.mixed import host_cycles, measure_sensitivities, with_host_layers
+    from loadstone.quantization.mixed import (
+        host_cycles,
+        measure_sensitivities,
+        with_good_outputs,
+        with_host_layers,
+    )
     from loadstone.quantization.plan import real_settings, settings
     from loadstone.quantization.progress import phase
     from loadstone.quantization.report import report
@@ -181,7 +188,7 @@ def quantize_prepared(
     steps += repairs
 
     sensitivities = None
-    if options.sensitivity or options.host_cycles:
+    if options.sensitivity or options.host_cycles or options.keep_float:
         sensitivities = measure_sensitivities(
             runner,
             network,
@@ -190,8 +197,12 @@ def quantize_prepared(
             options.cost or host_cycles,
             show=options.show,
         )
-    if options.host_cycles and sensitivities is not None:
-        plan = with_host_layers(network, plan, sensitivities, options.host_cycles)
+    if sensitivities is not None and (options.host_cycles or options.keep_float):
+        if options.keep_float:
+            budget = options.host_cycles or math.inf
+            plan = with_good_outputs(network, plan, sensitivities, budget)
+        else:
+            plan = with_host_layers(network, plan, sensitivities, options.host_cycles)
         steps.append(f"left {len(plan.host)} layers on the host")
     if comparison is None or plan is not chosen.plan or samples.labels is not None:
         comparison = compare(
@@ -327,6 +338,10 @@ def checked(options: Options) -> Options:
         raise LoadstoneError(
             f"half_up is said with scheme {scheme!r}: ties are rare there, and rounded to even; "
             "choose pow2 or leave it out"
+        )
+    if options.keep_float not in ("", "auto"):
+        raise LoadstoneError(
+            f"keep_float {options.keep_float!r} does not exist: auto is what there is"
         )
     if options.host_cycles < 0:
         raise LoadstoneError(f"host_cycles is {options.host_cycles}: it must be 0 or more")

@@ -17,7 +17,7 @@ import numpy as np
 
 from loadstone.files import JsonObject
 from loadstone.graph import Quantization
-from loadstone.quantization.accuracy import decibels_text, outputs_text, warnings_of
+from loadstone.quantization.accuracy import decibels_text, host_text, outputs_text, warnings_of
 from loadstone.quantization.calibrate import Calibration
 from loadstone.quantization.compare import Comparison, saturation
 from loadstone.quantization.mixed import Sensitivities
@@ -58,6 +58,9 @@ def report(
         "float_top1": comparison.float_top1,
         "top1": comparison.top1,
         "host": sorted(plan.host),
+        "host_cycles": sum(sensitivities.cycles[name] for name in plan.host)
+        if sensitivities is not None
+        else 0,
         "layers": [entry for entry in layers if entry is not None],
     }
 
@@ -170,7 +173,7 @@ def as_html(contents: JsonObject, title: str) -> str:
     if contents["top1"] is not None:
         facts["top-1"] = f"{contents['float_top1']:.2%} in float, {contents['top1']:.2%} quantized"
     if contents["host"]:
-        facts["left on the host"] = ", ".join(contents["host"])
+        facts["left on the host"] = host_text(contents)
     rows = "\n".join(_row(entry) for entry in contents["layers"])
     listed = "".join(
         f"<dt>{html.escape(key)}</dt><dd>{html.escape(str(value))}</dd>"

@@ -22,16 +22,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from loadstone.simulator.profile import Profile
+from loadstone.artifact.format import Artifact
+from loadstone.backend.device import Device
+from loadstone.runtime.accelerators import further_devices
+from loadstone.simulator.profile import Profile, profile
 from loadstone.simulator.result import Event
+from loadstone.simulator.table_profile import table_layer_cycles, table_runs
 from loadstone.vta.cost import CostModel, cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Alu, Finish, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import INSN_BYTES, AluOp, Memory, Stage
 
-__all__ = ["BOUNDS", "DeviceFigures", "LayerFigures", "device_figures", "layer_figures"]
+__all__ = [
+    "BOUNDS",
+    "DeviceFigures",
+    "LayerCycles",
+    "LayerFigures",
+    "device_figures",
+    "layer_cycles",
+    "layer_figures",
+]
 
 #: What a cycle of the compute stage can be spent on -> what that means.
 BOUNDS: Mapping[str, str] = {
@@ -94,6 +107,14 @@ class LayerFigures:
         if not self.macs and not lanes:
             return "move"
         return "multiply" if lanes <= 1.5 * self.spent_cycles["multipliers"] else "elementwise"
+
+
+class LayerCycles(NamedTuple):
+    """cycles: that belong to the layer; they sum to the run's. busy: those in which the compute
+    stage, or the busiest unit of another accelerator, works for it."""
+
+    cycles: int
+    busy: int
 
 
 @dataclass(frozen=True)
@@ -170,6 +191,20 @@ class _Sum:
             self.step_cycles,
             best,
         )
+
+
+def layer_cycles(artifact: Artifact, device: Device) -> dict[str, LayerCycles]:
+    """By layer, of every device that is simulated here."""
+    found: dict[str, LayerCycles] = {}
+    devices = [(device, False)] if isinstance(device, HwConfig) else []
+    for one, further in (*devices, *((one, True) for one in further_devices(artifact))):
+        for entry in profile(artifact, one, further=further):
+            for layer in layer_figures(entry, one):
+                found[layer.name] = LayerCycles(layer.cycles, layer.busy_cycles["compute"])
+    for step, _, run in table_runs(artifact, trace=True) if artifact.described_programs else ():
+        for span, counted in zip(step.layers, table_layer_cycles(step, run), strict=True):
+            found[span.name] = LayerCycles(*counted)
+    return found
 
 
 def layer_figures(entry: Profile, config: HwConfig) -> list[LayerFigures]:

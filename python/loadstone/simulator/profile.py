@@ -5,7 +5,7 @@ a trace.
 In:   an Artifact and its device.
 Out:  a Profile per device program: cycles and counters, events, and the same by layer; or the
       cycles alone.
-Next: timeline.py draws them; reports print them; partition/cost/prices.py compares them.
+Next: layers.py says what each layer costs; partition/cost/prices.py compares cycles.
 
 Cycles do not depend on what the activations hold, so nothing but the constants is put into memory.
 """
@@ -24,7 +24,6 @@ from loadstone.errors import SimulationError
 from loadstone.runtime.accelerators import further_devices
 from loadstone.simulator.result import Event, Result
 from loadstone.simulator.sim import Simulator
-from loadstone.simulator.table_profile import table_layer_cycles
 from loadstone.simulator.vectors import absolute
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Stage
@@ -33,7 +32,6 @@ __all__ = [
     "LayerTime",
     "Profile",
     "further_cycles",
-    "layer_cycles",
     "profile",
     "program_cycles",
     "traced_programs",
@@ -109,17 +107,6 @@ def further_cycles(artifact: Artifact) -> list[tuple[HwConfig, int]]:
         placed = _place(simulator, artifact, further=True)
         found[name] = iter([simulator.run(insns, address=at).cycles for _, insns, at in placed])
     return [(devices[step.device], next(found[step.device])) for step in artifact.further_programs]
-
-
-def layer_cycles(artifact: Artifact, device: Device) -> dict[str, int]:
-    """Cycles that the compute stage, or the busiest unit of another accelerator, works for each
-    layer; none for a device that is not simulated here."""
-    others = table_layer_cycles(artifact) if artifact.described_programs else {}
-    profiles = profile(artifact, device) if isinstance(device, HwConfig) else []
-    for one in further_devices(artifact):
-        profiles += profile(artifact, one, further=True)
-    layers = [layer for entry in profiles for layer in entry.layers()]
-    return {**others, **{layer.name: layer.busy_cycles["compute"] for layer in layers}}
 
 
 def program_cycles(artifact: Artifact, device: Device) -> list[int]:

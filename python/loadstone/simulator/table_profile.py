@@ -84,16 +84,22 @@ def table_runs(
     return found
 
 
-def table_layer_cycles(artifact: Artifact) -> dict[str, int]:
-    """By layer, cycles of the unit that works longest for it."""
-    cycles: dict[str, int] = {}
-    for step, _, run in table_runs(artifact, trace=True):
-        for layer in step.layers:
-            busy: dict[str, int] = {}
-            for event in run.events[layer.first : layer.first + layer.count]:
-                busy[event.unit] = busy.get(event.unit, 0) + event.end - event.start
-            cycles[layer.name] = cycles.get(layer.name, 0) + max(busy.values(), default=0)
-    return cycles
+def table_layer_cycles(step: ProgramStep, run: MachineRun) -> list[tuple[int, int]]:
+    """Of each of a step's layers, in order: the cycles that belong to it, which sum to the run's
+    (a layer ends with its last instruction, and the next begins there), and those of the unit that
+    works longest for it."""
+    found = []
+    reached = 0
+    for number, layer in enumerate(step.layers, 1):
+        events = run.events[layer.first : layer.first + layer.count]
+        last = number == len(step.layers)
+        end = run.cycles if last else max([reached, *(event.end for event in events)])
+        busy: dict[str, int] = {}
+        for event in events:
+            busy[event.unit] = busy.get(event.unit, 0) + event.end - event.start
+        found.append((end - reached, max(busy.values(), default=0)))
+        reached = end
+    return found
 
 
 def trace_text(artifact: Artifact) -> str:

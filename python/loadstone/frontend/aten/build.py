@@ -169,8 +169,8 @@ def extents(x: Expr) -> tuple[int, ...]:
 
 
 def literal(array: Array) -> Expr:
-    """A tensor of the program as a constant of its own type. Raises UnsupportedError for float64
-    that float32 does not hold."""
+    """A tensor of the program, of any shape, as a constant of its own type. Raises
+    UnsupportedError for float64 that float32 does not hold."""
     if array.dtype == np.int64:
         return constant_int64(array)
     if array.dtype == np.float64 and not np.array_equal(array.astype(np.float32), array, True):
@@ -196,7 +196,7 @@ def check_batch(x: Expr, rank: int) -> None:
 
 
 def taken(build: Build, x: Expr, index: Array, axis: int) -> Expr:
-    """Elements by stored places, none of which lies outside."""
+    """Elements by stored places, one-dimensional, none of which lies outside."""
     return build.emit(relax.op.take(x, literal(index.astype(np.int64)), axis=axis, mode="clip"))
 
 
@@ -225,6 +225,7 @@ def clamped(build: Build, x: Expr, low: float | None, high: float | None) -> Exp
         for bound, operator in ((low, relax.op.maximum), (high, relax.op.minimum)):
             x = x if bound is None else build.emit(operator(x, like(x, bound)))
         return x
+    least = min(least, most)  # the upper limit wins
     inner = build.producer(x)
     if is_call(inner, "nn.relu"):
         x, least, most = inner.args[0], max(least, 0.0), max(most, 0.0)

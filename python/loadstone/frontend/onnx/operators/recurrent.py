@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's LSTM, GRU and RNN.
 
-In:   a OnnxNode.
+In:   an OnnxNode.
 Out:  its outputs: Y (T, directions, B, H), Y_h and, of an LSTM, Y_c (directions, B, H).
 Next: importer.py binds them.
 """
@@ -94,8 +94,9 @@ class _Layer:
 
     def check(self, directions: int) -> None:
         wrong = ""
-        activations = list(self.attributes.get("activations", ()))
         plain = _ACTIVATIONS[self.op_name] * directions
+        # the schema's default is for two directions, also where there is one
+        activations = list(self.attributes.get("activations", ()))[: len(plain)]
         relus = ["Relu"] * directions if self.op_name == "RNN" else plain
         if activations not in ([], plain, relus):
             wrong = f"activations {', '.join(activations)}"
