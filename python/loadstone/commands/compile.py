@@ -20,6 +20,7 @@ from loadstone.analysis.graph_page import explain_page
 from loadstone.analysis.names import short_names
 from loadstone.backend.accuracy import ROUNDINGS, rounding_to
 from loadstone.commands import quantize
+from loadstone.commands.fit import add_limits, check_fit, fit_lines, fit_report
 from loadstone.commands.host_formats import ARTIFACT, add_format, compile_for_host
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
@@ -144,6 +145,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="refuse a model of which a step needs Python: no board could run it",
     )
+    add_limits(results)
     model.add_argument(
         "--float",
         action="store_true",
@@ -211,11 +213,12 @@ def _run(args: argparse.Namespace) -> None:
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name
     if args.require_c and compiled.python_steps:
         raise ConfigError(f"{args.model}: --require-c: {_in_c(compiled.report())}")
+    needs = check_fit(args, compiled.artifact, not compiled.python_steps)
     compiled.save(output)
     if compiled.quantized is not None and args.save_quantized:
         compiled.quantized.save(args.save_quantized)
     _write_page(args.explain_html, compiled)
-    _say(args, compiled, {**compiled.report(), "artifact": str(output)})
+    _say(args, compiled, {**compiled.report(), **fit_report(needs), "artifact": str(output)})
 
 
 def _say(args: argparse.Namespace, compiled: Compiled, report: JsonObject) -> None:
@@ -381,6 +384,7 @@ def summary(report: JsonObject) -> str:
             *_quantized(report.get("quantization")),
             *_by_cost(report.get("by_cost")),
             f"  compiled in    {seconds:.2f} s",
+            *fit_lines(report),
             f"  runs in C      {_in_c(report)}",
         )
     )
