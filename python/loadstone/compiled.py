@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,8 +113,12 @@ class Compiled:
 
     def known(self) -> Known:
         """What a profile of the artifact alone would not tell: kinds of operators, their own
-        multiplications, and what back ends say of accelerators that are not simulated here."""
-        return known_of(self.graph, self.segments, self.device, self.accelerators)
+        multiplications, what back ends say of accelerators that are not simulated here, and what
+        each layer lost where a float model was quantized here."""
+        found = known_of(self.graph, self.segments, self.device, self.accelerators)
+        layers = self.quantized.report["layers"] if self.quantized is not None else ()
+        lost = {e["name"]: e["sqnr_db"] for e in layers if e["sqnr_db"] is not None}
+        return replace(found, sqnr_db=lost)
 
     def profile(self) -> ProfileReport:
         """What every layer takes, on one time axis; in a notebook, a table."""

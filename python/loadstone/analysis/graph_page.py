@@ -46,7 +46,9 @@ def explain_data(network: g.Graph, rows: Sequence[JsonObject], report: ProfileRe
         edges += [(maker[t.name], number) for t in operator.inputs if t.name in maker]
         maker.update((t.name, number) for t in operator.outputs)
         name = row["operator"]
-        known = {"us": us.get(name), "how": times[name].how if name in times else ""}
+        timed = times.get(name)
+        known = {"us": us.get(name), "how": timed.how if timed is not None else ""}
+        known["sqnr_db"] = timed.sqnr_db if timed is not None else None
         nodes.append(
             {**row, "how_done": row.get("how", ""), **known, "name": name, "short": short[name]}
         )
