@@ -61,6 +61,7 @@ void lds_baremetal_hal(lds_baremetal *board, lds_hal *out) {
   out->now_ns = now_ns;
   out->hw_reset = board->reset != NULL ? hw_reset : NULL;
   out->rest = NULL;
+  out->counters = NULL;
   board->interrupted = 0;
   if (interrupts) board->irq_enable(1);
 }

@@ -64,6 +64,18 @@ static uint64_t now_ns(void *ctx) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static void counters(void *counters_ctx, lds_counters *out) {
+  lds_sim_result last;
+  uint32_t k;
+  (void)lds_simdev_result(((lds_hal_sim *)counters_ctx)->device, &last);
+  out->cycles = last.cycles;
+  out->load_busy_cycles = last.busy_cycles[LDS_STAGE_LOAD];
+  out->compute_busy_cycles = last.busy_cycles[LDS_STAGE_COMPUTE];
+  out->store_busy_cycles = last.busy_cycles[LDS_STAGE_STORE];
+  for (k = 0; k < sizeof last.read_bytes / sizeof last.read_bytes[0]; ++k) out->read_bytes += last.read_bytes[k];
+  out->write_bytes = last.write_bytes;
+}
+
 static int hw_reset(void *ctx) {
   lds_simdev_hw_reset(((lds_hal_sim *)ctx)->device);
   return LDS_HAL_OK;
@@ -109,6 +121,8 @@ static lds_hal_sim *create(const lds_hw_config *config, uint32_t bus_bits, int r
   sim->hal.irq_wait = irq_wait;
   sim->hal.now_ns = now_ns;
   sim->hal.hw_reset = hw_reset;
+  sim->hal.counters = counters;
+  sim->hal.counters_ctx = sim;
   sim->device = lds_simdev_create(config, bus_bits, registers);
   if (sim->device == NULL) {
     free(sim);

@@ -13,6 +13,6 @@ void lds_session_config_default(lds_session_config *config) {
   memset(config, 0, sizeof *config);
   config->validate = lds_validate;
   config->operators = &lds_operators;
-  config->hang_ns = 1000u * 1000u * 1000u;
+  config->most_ns = lds_most_ns;
   config->model_bus = LDS_NOT_IN_PLACE;
 }

@@ -27,7 +27,9 @@ enum {
 };
 
 /* The newest version of the format, of files with states or programs of other devices; version 1 is read as well. */
-enum { LDS_FORMAT_VERSION = 2 };
+/* The newest and the oldest that is read; what brought programs of other devices and states, and what brought element types behind
+ * bfloat16 (FORMAT.md, Versions). */
+enum { LDS_FORMAT_VERSION = 3, LDS_FORMAT_OLDEST = 1, LDS_FORMAT_PROGRAMS = 2, LDS_FORMAT_TYPES = 3 };
 
 enum { LDS_HEADER_BYTES = 136, LDS_CHECKSUM_AT = 12, LDS_DEVICE_ALIGN = 64 };
 
@@ -95,6 +97,8 @@ void lds_model_tensor(const lds_model *model, uint32_t index, lds_tensor *out);
 static inline uint32_t lds_model_word(const lds_model *model, uint32_t index) {
   return lds_u32(model->section[LDS_WORDS].bytes + 4u * index);
 }
+
+static inline uint32_t lds_model_version(const lds_model *model) { return lds_u32(model->bytes + 4); }
 
 /* Product of a tensor's dims: its elements without those that fill up blocks. */
 uint32_t lds_tensor_elements(const lds_tensor *t);

@@ -85,6 +85,8 @@ void lds_model_tensor(const lds_model *model, uint32_t index, lds_tensor *out) {
 
 uint32_t lds_element_bytes(uint32_t dtype) {
   static const uint8_t bytes[] = {1, 1, 2, 4, 8, 4, 2, 1, 2, 2, 4, 8, 8};
+  typedef char every_type_has_one[sizeof bytes == LDS_ELEMENT_TYPES ? 1 : -1];
+  (void)sizeof(every_type_has_one);
   return bytes[dtype];
 }
 
@@ -114,7 +116,7 @@ static uint64_t memory_bytes(const lds_tensor *t) {
 static int region_is_sound(const lds_model *model, uint32_t index) {
   const lds_region r = lds_model_region(model, index);
   const uint32_t reserved = lds_u32(entry(model, LDS_REGION_TABLE, index) + 28);
-  const uint32_t last_kind = lds_u32(model->bytes + 4) == LDS_FORMAT_VERSION ? LDS_REGION_STATE : LDS_REGION_HOST;
+  const uint32_t last_kind = lds_model_version(model) >= LDS_FORMAT_PROGRAMS ? LDS_REGION_STATE : LDS_REGION_HOST;
   const int first = r.kind == LDS_REGION_STATE && r.data_size_bytes == r.size_bytes; /* what a state begins with */
   if (r.kind > last_kind || r.flags > 3u || reserved != 0 || !lds_model_is_string(model, r.name)) return 0;
   if ((r.kind == LDS_REGION_CONSTANTS || r.kind == LDS_REGION_INPUT) && (r.flags & LDS_DMA_DEVICE_WRITES) != 0) return 0;
@@ -140,7 +142,9 @@ static int tensor_is_sound(const lds_model *model, uint32_t index) {
   lds_region r;
   if (!lds_model_is_string(model, lds_u32(p)) || (lds_u32(p + 52) | lds_u32(p + 56) | lds_u32(p + 60)) != 0) return 0;
   lds_model_tensor(model, index, &t);
-  if (t.dtype > LDS_FLOAT64 || t.layout > LDS_BLOCKED || t.rank > LDS_RANK || t.region >= model->section[LDS_REGION_TABLE].count) return 0;
+  if (t.dtype > (lds_model_version(model) >= LDS_FORMAT_TYPES ? LDS_FLOAT64 : LDS_BFLOAT16) || t.layout > LDS_BLOCKED ||
+      t.rank > LDS_RANK || t.region >= model->section[LDS_REGION_TABLE].count)
+    return 0;
   if (!dims_are_sound(&t) || memory_bytes(&t) != t.size_bytes) return 0;
   r = lds_model_region(model, t.region);
   if (t.offset_bytes % (r.flags != 0 ? (uint32_t)LDS_DEVICE_ALIGN : lds_element_bytes(t.dtype)) != 0) return 0;
@@ -219,10 +223,25 @@ static int tables_are_sound(const lds_model *model) {
   return 1;
 }
 
+/* The least version that has all that is in a file, which is the one that it says: so that a flipped bit of it is noticed, too. */
+static uint32_t least_version(const lds_model *model) {
+  uint32_t version = LDS_FORMAT_OLDEST, k;
+  for (k = 0; k < model->section[LDS_REGION_TABLE].count; ++k) {
+    if (lds_model_region(model, k).kind == LDS_REGION_STATE) version = LDS_FORMAT_PROGRAMS;
+  }
+  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
+    if (lds_model_step(model, k).kind == LDS_STEP_PROGRAM) version = LDS_FORMAT_PROGRAMS;
+  }
+  for (k = 0; k < model->section[LDS_TENSOR_TABLE].count; ++k) {
+    if (entry(model, LDS_TENSOR_TABLE, k)[4] > LDS_BFLOAT16) version = LDS_FORMAT_TYPES;
+  }
+  return version;
+}
+
 static int open_header(lds_model *model, const uint8_t *p, size_t size_bytes) {
   if (size_bytes < LDS_HEADER_BYTES) return LDS_ERR_TRUNCATED;
   if (lds_u32(p) != 0x4D53444Cu) return LDS_ERR_MAGIC; /* "LDSM" */
-  if (lds_u32(p + 4) < 1u || lds_u32(p + 4) > LDS_FORMAT_VERSION) return LDS_ERR_VERSION;
+  if (lds_u32(p + 4) < LDS_FORMAT_OLDEST || lds_u32(p + 4) > LDS_FORMAT_VERSION) return LDS_ERR_VERSION;
   if (lds_u32(p + 8) != size_bytes) return LDS_ERR_TRUNCATED;
   if (lds_u32(p + LDS_CHECKSUM_AT) != lds_crc32(p + 16, size_bytes - 16u)) return LDS_ERR_CHECKSUM;
   model->bytes = p;
@@ -240,8 +259,8 @@ int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes) {
   status = open_header(model, (const uint8_t *)bytes, size_bytes);
   if (status != LDS_OK) return status;
   if (!sections_are_sound(model) || !strings_are_sound(model)) return LDS_ERR_FORMAT;
-  return model->section[LDS_REGION_TABLE].count <= LDS_REGIONS && tables_are_sound(model) && steps_are_sound(model) ? LDS_OK
-                                                                                                                    : LDS_ERR_FORMAT;
+  if (model->section[LDS_REGION_TABLE].count > LDS_REGIONS || !tables_are_sound(model) || !steps_are_sound(model)) return LDS_ERR_FORMAT;
+  return least_version(model) == lds_model_version(model) ? LDS_OK : LDS_ERR_FORMAT;
 }
 
 /* --- what a caller asks ------------------------------------------------------------------------------------------------------ */

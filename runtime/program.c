@@ -95,7 +95,7 @@ void lds_program_at(const lds_model *model, uint32_t step, lds_program *out) {
 
 /* What lds_program_at relies on. */
 static int head_is_sound(const lds_model *model, const lds_step *s) {
-  if (lds_u32(model->bytes + 4) < 2u || s->kind != LDS_STEP_PROGRAM || s->inputs != 0 || s->outputs != 0) return 0;
+  if (lds_model_version(model) < LDS_FORMAT_PROGRAMS || s->kind != LDS_STEP_PROGRAM || s->inputs != 0 || s->outputs != 0) return 0;
   return s->count >= LDS_PROGRAM_WORDS && lds_model_is_string(model, lds_model_word(model, s->first)) &&
          lds_model_is_string(model, lds_model_word(model, s->first + 1u)) &&
          lds_model_word(model, s->first + 10u) < model->section[LDS_TENSOR_TABLE].count;

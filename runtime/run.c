@@ -12,6 +12,8 @@
 
 enum { SETTLE_NS = 10 * 1000 * 1000, REST_NS = 2000 * 1000 * 1000, LONGEST_REST_NS = 10 * 1000 * 1000, SLICES = 8 };
 
+static const uint64_t LEAST_LIMIT_NS = 5u * 1000u * 1000u * (uint64_t)1000u;
+
 static uint64_t now(const lds_session *s) { return s->device->hal->now_ns(s->device->hal->ctx); }
 
 /* --- a device that hangs, or works for nobody -------------------------------------------------------------------------------- */
@@ -118,6 +120,23 @@ static void watch(lds_session *s, lds_device *device) {
   s->running = device;
   s->progress = 0;
   s->progress_ns = s->started_ns = now(s);
+  s->limit_ns = s->config.hang_ns != 0 ? s->config.hang_ns : LEAST_LIMIT_NS;
+  s->extended = s->config.hang_ns != 0;
+}
+
+/* Whether the time is up: only when the least limit has passed it is worth knowing what this program can take. */
+static int is_over(lds_session *s, uint64_t time) {
+  const lds_step step = lds_model_step(s->model, s->step);
+  if (time - s->progress_ns < s->limit_ns) return 0;
+  if (s->extended) return 1;
+  s->extended = 1;
+  if (step.kind != LDS_STEP_DEVICE) {
+    s->limit_ns += LEAST_LIMIT_NS;
+  } else if (s->config.most_ns != NULL) {
+    const uint8_t *program = (const uint8_t *)s->stream.cpu + (size_t)step.first * LDS_INSN_BYTES;
+    s->limit_ns += s->config.most_ns(s->model, program, step.count, s->config.clock_hz);
+  }
+  return time - s->progress_ns >= s->limit_ns;
 }
 
 void lds_submit(lds_session *s, uint32_t index) {
@@ -151,10 +170,13 @@ static int acknowledge(const lds_device *device) {
   return hal->irq_ack == NULL || hal->irq_ack(hal->ctx) == LDS_HAL_OK ? LDS_OK : LDS_ERR_HAL;
 }
 
-static void add_counters(lds_session *s) {
+static void add_counters(lds_session *s, uint64_t time) {
+  const lds_hal *hal = s->running->hal;
   lds_counters c;
   memset(&c, 0, sizeof c);
-  s->running->registers->counters(s->running->hal, &c);
+  s->running->registers->counters(hal, &c);
+  if (c.write_bytes == 0 && hal->counters != NULL) hal->counters(hal->counters_ctx, &c); /* VTA's pages count cycles at most */
+  s->counters.device_ns += time - s->started_ns;
   s->counters.cycles += c.cycles;
   s->counters.load_busy_cycles += c.load_busy_cycles;
   s->counters.compute_busy_cycles += c.compute_busy_cycles;
@@ -195,7 +217,7 @@ static int poll(lds_session *s, uint64_t until_ns) {
   lds_device_state state;
   switch (look(s->running, &state)) {
     case LDS_STATE_DONE:
-      add_counters(s);
+      add_counters(s, time);
       return acknowledge(s->running);
     case LDS_STATE_RUNNING:
       break;
@@ -208,13 +230,13 @@ static int poll(lds_session *s, uint64_t until_ns) {
     s->progress = state.insn_pc;
     s->progress_ns = time;
   }
-  if (time - s->progress_ns >= s->config.hang_ns) return hung(s, &state);
+  if (is_over(s, time)) return hung(s, &state);
   if (time >= until_ns) return LDS_BUSY;
   if (hal->irq_wait == NULL || (s->running->registers->flags & LDS_BLOCK_NO_IRQ) != 0) {
     rest(hal, time - s->started_ns, until_ns - time);
     return LDS_BUSY;
   }
-  slice = s->config.hang_ns / SLICES; /* an interrupt may be lost: look again before long */
+  slice = s->limit_ns / SLICES; /* an interrupt may be lost: look again before long */
   if (slice > until_ns - time) slice = until_ns - time;
   return hal->irq_wait(hal->ctx, slice) < LDS_HAL_TIMEOUT ? LDS_ERR_HAL : LDS_BUSY;
 }

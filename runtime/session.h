@@ -32,6 +32,8 @@ struct lds_session {
   uint32_t progress;
   uint64_t progress_ns; /* when the device last moved */
   uint64_t started_ns;  /* when it was first waited for */
+  uint64_t limit_ns;    /* after so long without progress it hangs, or `extended` says that this is still to be reckoned */
+  int extended;
   lds_counters counters;
   lds_fault fault;
 };

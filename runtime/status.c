@@ -19,7 +19,7 @@ const char *lds_status_text(int status) {
       {LDS_ERR_MEMORY, "memory is too small, or no DMA memory is left"},
       {LDS_ERR_ADDRESS, "a buffer's bus address is misaligned or beyond what the device can address"},
       {LDS_ERR_MAGIC, "not a Loadstone artifact"},
-      {LDS_ERR_VERSION, "an artifact of another format version: compile the model again"},
+      {LDS_ERR_VERSION, "the artifact's format is older or newer than what this runtime reads: compile it again"},
       {LDS_ERR_TRUNCATED, "the artifact's size is not what its header says"},
       {LDS_ERR_CHECKSUM, "the artifact's content is damaged"},
       {LDS_ERR_FORMAT, "a table of the artifact breaks a rule of FORMAT.md"},

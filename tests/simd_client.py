@@ -109,9 +109,8 @@ def process(tmp_path: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[
     ) as child:
         try:
             assert child.stdout is not None
-            assert child.stderr is not None
             line = child.stdout.readline()
-            assert line.startswith("vtaq-1x16x16 at "), line + child.stderr.read()
+            assert f" at {path}: " in line, line
             yield child, path
         finally:
             child.kill()

@@ -4,6 +4,8 @@ cannot be compiled is named. What networks compute is compared in test_networks.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from loadstone.artifact.format import Artifact
 from loadstone.compiler import compile, quantize
 from loadstone.errors import ConfigError, ModelError, TargetError, UnsupportedError
+from tests.artifact.test_memory_layout import product_with_a_constant
 from tests.compiled import network
 from tests.float_models import images, small_onnx
 
@@ -75,6 +78,19 @@ def test_what_is_no_model_and_no_device_is_named(tmp_path: Path) -> None:
         compile(path, DEVICE)
     with pytest.raises(TargetError, match="no-such-device"):
         compile(path, "no-such-device")
+
+
+def test_a_compiler_without_asserts_makes_the_same_bytes(tmp_path: Path) -> None:
+    """An assert may not carry what the result depends on: python -O leaves it out."""
+    (tmp_path / "m.onnx").write_bytes(product_with_a_constant(second=True))
+    code = "import sys, loadstone; loadstone.compile(sys.argv[1], sys.argv[2]).save(sys.argv[3])"
+    made = []
+    for number, flags in enumerate(([], ["-O"])):
+        file = tmp_path / f"{number}.lds"
+        words = [sys.executable, *flags, "-c", code, str(tmp_path / "m.onnx"), "vtaq-1x32x32"]
+        subprocess.run([*words, str(file)], check=True)
+        made.append(file.read_bytes())
+    assert made[0] == made[1]
 
 
 def test_what_quantize_returned_is_a_model(tmp_path: Path) -> None:

@@ -93,6 +93,57 @@ def test_links_permissions_and_devices_stay_what_they_are(tmp_path: Path) -> Non
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
+def test_a_link_of_another_user_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder that others write, who puts one there would choose what is overwritten."""
+    real, link, further = tmp_path / "real", tmp_path / "link", tmp_path / "further"
+    real.write_bytes(b"old")
+    link.symlink_to("further")
+    further.symlink_to(real)
+    assert not files.foreign_link(link)
+    lstat = os.lstat
+
+    def of_another(path: str) -> os.stat_result:
+        found = list(lstat(path))
+        if Path(path).name == "further":
+            found[4] = os.geteuid() + 1
+        return os.stat_result(found)
+
+    monkeypatch.setattr(os, "lstat", of_another)
+    with pytest.raises(PermissionError, match="it is a link of another user") as caught:
+        write_whole(link, b"new")
+    assert caught.value.filename == str(link)
+    with pytest.raises(LoadstoneError, match="link cannot be written: it is a link of another"):
+        check_places([link], LoadstoneError)
+    assert real.read_bytes() == b"old"
+    write_whole(real, b"new")
+
+
+def test_what_a_killed_process_left_goes_with_the_next_writer(tmp_path: Path) -> None:
+    """And what another one is still writing stays."""
+    path = tmp_path / "model.lds"
+    script = (
+        "import os, signal, sys\nfrom loadstone.files import written_whole\n"
+        "with written_whole(sys.argv[1]) as file:\n"
+        "    file.write(b'part')\n    file.flush()\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+        assert done.returncode == -signal.SIGKILL
+    assert len(os.listdir(tmp_path)) == 1, "the second removed what the first had left"
+    other = tmp_path / f".other.lds.{'0' * 16}.part"
+    strange = tmp_path / ".model.lds.mine.part"
+    for file in (other, strange):
+        file.write_bytes(b"")
+    with written_whole(path) as first:
+        write_whole(path, b"second")
+        first.write(b"first")
+        assert len([n for n in os.listdir(tmp_path) if n.startswith(".model.lds.")]) == 2
+    assert path.read_bytes() == b"first"
+    assert sorted(os.listdir(tmp_path)) == sorted([other.name, strange.name, "model.lds"])
+
+
 @pytest.mark.parametrize("what", ["absent/model.lds", "file/model.lds", "loop", "."])
 def test_a_path_that_cannot_be_is_named(tmp_path: Path, what: str) -> None:
     (tmp_path / "file").write_bytes(b"")

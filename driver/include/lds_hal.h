@@ -58,6 +58,8 @@ typedef struct lds_dma_buffer {
   uint32_t flags;
 } lds_dma_buffer;
 
+struct lds_counters;
+
 /* Callbacks may be NULL where noted. None is called from an interrupt handler, and a device's only from one thread at a time:
  * those of a run, of lds_session_open and of lds_session_close, which runtime/include/loadstone.h (Threads) keeps apart. */
 typedef struct lds_hal {
@@ -83,6 +85,10 @@ typedef struct lds_hal {
   int (*hw_reset)(void *ctx);    /* resets the device from outside; NULL: the board cannot */
   /* Between two looks at a device that is polled: gives the processor away, for at most `ns`. NULL: the runtime spins. */
   void (*rest)(void *ctx, uint64_t ns);
+  /* Of the last program, where the register page counts nothing: a simulator knows. NULL: nobody does. Its own context stays right in a
+   * copy of this struct that stands before the callbacks above with another one. */
+  void (*counters)(void *counters_ctx, struct lds_counters *out);
+  void *counters_ctx;
 } lds_hal;
 
 /* One program for the device. Regions that are not used have size 0. */
@@ -114,6 +120,7 @@ typedef struct lds_counters {
   uint64_t cycles;
   uint64_t load_busy_cycles, compute_busy_cycles, store_busy_cycles;
   uint64_t read_bytes, write_bytes;
+  uint64_t device_ns; /* by the HAL's clock: from START, or from when it was waited for, until it was seen to be done */
 } lds_counters;
 
 /* lds_register_block.flags */

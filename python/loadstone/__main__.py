@@ -9,12 +9,21 @@ Next: cli.py, imported inside the block that knows what Ctrl-C means.
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
 
 __all__ = ["start"]
 
+_EXIT_MISTAKE = 2
 _EXIT_INTERRUPTED = 130  # 128 + SIGINT
+_NO_MEMORY = (
+    b"loadstone: no memory is left: raise what this process may have (ulimit -v), or give it less "
+    b"to do\n"
+)
 #: New objects after which Python looks for cycles among them, and so many times as rarely among
 #: older ones. A compiler makes millions of objects and few cycles: at 700, Python's own figure, a
 #: tenth of a command is spent on looking, at 50,000 still a twentieth of MobileNetV2's compile.
@@ -22,16 +31,45 @@ _NEW_OBJECTS, _YOUNG, _OLD = 1_000_000, 20, 100
 
 
 def start(words: Sequence[str] | None = None) -> None:
-    """Runs one command and exits. Ctrl-C ends it without a traceback, from the start."""
-    gc.set_threshold(_NEW_OBJECTS, _YOUNG, _OLD)
+    """Runs one command and exits. Ctrl-C ends it without a traceback, from the start to the end."""
     try:
+        interrupts = _Interrupts()
+        gc.set_threshold(_NEW_OBJECTS, _YOUNG, _OLD)
         from loadstone.cli import main
 
-        sys.exit(main(words))
+        status = main(words)
     except KeyboardInterrupt:
-        sys.exit(_EXIT_INTERRUPTED)
+        status = _EXIT_INTERRUPTED
+    except MemoryError:
+        os.write(2, _NO_MEMORY)  # nothing is made: there may be no room for it
+        status = _EXIT_MISTAKE
+    except Exception:
+        if not interrupts.seen:  # an import in C that was interrupted may say so otherwise
+            raise
+        status = _EXIT_INTERRUPTED
     finally:
         gc.freeze()  # the process ends: no cycle needs to be looked for among all that it made
+    interrupts.end_at_once()
+    sys.exit(status)
+
+
+class _Interrupts:
+    """Ctrl-C, unless who started the process has it ignored. seen: whether there was one."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        self._here = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self._here:
+            signal.signal(signal.SIGINT, self._interrupt)
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> NoReturn:
+        self.seen = True
+        raise KeyboardInterrupt
+
+    def end_at_once(self) -> None:
+        """From now on: what is left is Python's own end, which a traceback would only disturb."""
+        if self._here:
+            signal.signal(signal.SIGINT, lambda *_: os._exit(_EXIT_INTERRUPTED))
 
 
 if __name__ == "__main__":

@@ -100,6 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         extra = _EXTRAS.get(str(error.name).partition(".")[0], "compiler")
         return _mistake(f"{error.name} is not installed: pip install 'loadstone[{extra}]'")
+    except ImportError as error:  # of a library that is there, for want of memory or of parts
+        if str(error.name).partition(".")[0] == "loadstone":
+            raise
+        return _mistake(f"{error.name or 'a library'} cannot be loaded: {error}")
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return _EXIT_INTERRUPTED

@@ -7,17 +7,20 @@ Next: whatever reads or writes artifacts, arrays, models, vectors, costs, report
 
 Written bytes go to a temporary file beside the target, then to the disk (fsync), and only then the
 name changes over. A full disk, an interrupt or a second writer leaves the old file, or a whole
-new one. An archive says how large its arrays are before it is unpacked: a few kilobytes of it can
-stand for terabytes.
+new one; a process that is killed leaves its temporary file, which the next writer of that name
+removes: it is locked while it is written. An archive says how large its arrays are before it is
+unpacked: a few kilobytes of it can stand for terabytes.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import json
 import math
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -48,31 +51,38 @@ JsonObject: TypeAlias = dict[str, JsonValue]
 
 #: What the arrays of one file may take in memory, all together.
 MAX_ARRAYS_BYTES = 8 << 30
+_MOST_LINKS = 40  # as the kernel follows
 #: What is read of a pipe or a device.
 MAX_STREAM_BYTES = 512 << 20
 
 
-def write_whole(path: str | Path, content: bytes | str) -> None:
-    """Writes bytes, or a text as UTF-8. Raises OSError that names `path`."""
-    with written_whole(path) as file:
+def write_whole(path: str | Path, content: bytes | str, *, durable: bool = True) -> None:
+    """Writes bytes, or a text as UTF-8. durable: it is on the disk when this returns.
+
+    Raises OSError that names `path`.
+    """
+    with written_whole(path, durable=durable) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 @contextmanager
-def written_whole(path: str | Path) -> Iterator[BinaryIO]:
+def written_whole(path: str | Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     """A binary file that becomes `path` when the block ends without an exception.
 
-    A symbolic link stays a link, and the file that it names is replaced. What is no regular file (a
-    device, a pipe) cannot be replaced: it is written as it is. Raises OSError that names `path`.
+    A symbolic link of this user, or of root, stays a link, and the file that it names is replaced;
+    that of another user, who would choose what is overwritten, is refused. What is no regular file
+    (a device, a pipe) cannot be replaced: it is written as it is. Raises OSError that names `path`.
     """
     try:
+        if foreign_link(path):
+            raise PermissionError(errno.EPERM, FOREIGN_LINK)
         target = os.path.realpath(path, strict=False)
         old = _mode(path)
         if old is not None and not stat.S_ISREG(old):
             with open(path, "wb") as file:
                 yield file
             return
-        with _replacing(target, old) as file:
+        with _replacing(target, old, durable) as file:
             yield file
     except OSError as error:
         if error.errno is None:
@@ -81,19 +91,22 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _replacing(target: str, old: int | None) -> Iterator[BinaryIO]:
-    """The name of a file that is complete goes to `target`; one that is not is removed."""
-    import secrets  # here: it brings what a command that only reads never needs
-
+def _replacing(target: str, old: int | None, durable: bool) -> Iterator[BinaryIO]:
+    """The name of a file that is complete goes to `target`; one that is not is removed, and so are
+    those of processes that were killed."""
     folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name[:64]}.{secrets.token_hex(8)}.part")
-    with open(temporary, "xb") as file:  # a new file: the process's mask decides who may read it
+    begin = f".{name[:64]}."
+    if durable:  # what need not stay may stand in a folder of very many
+        _remove_leftovers(folder or ".", begin)
+    file, temporary = _locked_file(os.path.join(folder, begin))
+    with file:
         try:
             yield file
             file.flush()
             if old is not None:
                 os.fchmod(file.fileno(), stat.S_IMODE(old))
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
             os.replace(temporary, target)
         except BaseException:
             with suppress(OSError):
@@ -101,11 +114,52 @@ def _replacing(target: str, old: int | None) -> Iterator[BinaryIO]:
             raise
 
 
+def _locked_file(begin: str) -> tuple[BinaryIO, str]:
+    """A new file that is locked, and its name: the process's mask decides who may read it."""
+    import secrets  # here: it brings what a command that only reads never needs
+
+    while True:
+        name = f"{begin}{secrets.token_hex(8)}.part"
+        file = open(name, "xb")  # noqa: SIM115
+        with suppress(OSError):  # a file system without locks: nobody removes it, then
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:
+            return file, name
+        file.close()  # another process took it for a leftover before it was locked
+
+
+def _remove_leftovers(folder: str, begin: str) -> None:
+    """Temporary files for one name that no process writes any more."""
+    whole = re.compile(re.escape(begin) + r"[0-9a-f]{16}\.part")
+    with suppress(OSError):
+        for name in filter(whole.fullmatch, os.listdir(folder)):
+            with suppress(OSError), open(os.path.join(folder, name), "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(file.name)
+
+
+#: Why such a path is not written.
+FOREIGN_LINK = "it is a link of another user, who would choose what is overwritten"
+
+
+def foreign_link(path: str | Path) -> bool:
+    """Whether a path is a link, or leads over one, that another user has made (root's are no
+    other's)."""
+    here, steps = os.fspath(path), 0
+    while os.path.islink(here) and steps < _MOST_LINKS:
+        if os.lstat(here).st_uid not in (os.geteuid(), 0):
+            return True
+        here, steps = os.path.join(os.path.dirname(here), os.readlink(here)), steps + 1
+    return False
+
+
 def check_places(paths: Iterable[str | Path | None], error: type[LoadstoneError]) -> None:
     """Whether files can be written there, asked before minutes of work. Raises `error`."""
     for path in (Path(path) for path in paths if path):
         folder = Path(os.path.realpath(path)).parent
-        if path.is_dir():
+        if foreign_link(path):
+            why = FOREIGN_LINK
+        elif path.is_dir():
             why = "it is a folder"
         elif not folder.is_dir():
             why = f"{folder} is no folder"

@@ -14,7 +14,7 @@
 
 #include "lds_simdev.h"
 
-enum { HANG_MS = 10000, POOL_MB = sizeof(size_t) > 4 ? 1024 : 64, MOST_MS = 24 * 3600 * 1000 };
+enum { POOL_MB = sizeof(size_t) > 4 ? 1024 : 64, MOST_MS = 24 * 3600 * 1000 };
 
 static const struct {
   const char *name;
@@ -124,7 +124,6 @@ int lds_device_name_read(const char *name, lds_device_name *out, lds_easy_error 
   char copy[LDS_NAME_BYTES], *options, *behind;
   size_t k = 0;
   memset(out, 0, sizeof *out);
-  out->hang_ns = (uint64_t)HANG_MS * 1000000u;
   out->pool_bytes = (size_t)POOL_MB << 20;
   if (strlen(name) >= sizeof copy) {
     return lds_easy_fail(error, LDS_ERR_ARGUMENT, "device '%.40s...': a name of more than %d characters", name, LDS_NAME_BYTES - 1);

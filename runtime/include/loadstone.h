@@ -129,7 +129,8 @@ enum {
   LDS_UINT16,
   LDS_UINT32,
   LDS_UINT64,
-  LDS_FLOAT64
+  LDS_FLOAT64,
+  LDS_ELEMENT_TYPES /* how many: every table by type has so many entries */
 };
 
 /* Checks all rules of FORMAT.md but those of host steps (R19 to R21) and of programs of other devices (R23), which lds_session_open
@@ -215,7 +216,11 @@ typedef struct lds_validated {
 typedef struct lds_session_config {
   lds_validator validate;            /* lds_validate; NULL trusts the instructions (and leaves the validator out of the link) */
   const lds_operator_set *operators; /* &lds_operators; NULL: models without host steps only */
-  uint64_t hang_ns;                  /* without progress for so long the device hangs; blocks that show none: the whole program */
+  /* Without progress for so long the device hangs; on pages that show none, the whole program. 0: 5 s, and then sixteen times what the
+   * program can take at clock_hz: `most_ns`, which is NULL where it is not to be linked in; programs of other devices 10 s. */
+  uint64_t hang_ns;
+  uint64_t (*most_ns)(const lds_model *model, const uint8_t *instructions, uint32_t count, uint64_t clock_hz);
+  uint64_t clock_hz;  /* of the device; 0: 16 MHz, which no board is slower than */
   uint64_t model_bus; /* bus address of the model's bytes where the device can read them; LDS_NOT_IN_PLACE: constants are copied */
   lds_dma_buffer region[LDS_REGIONS]; /* buffers of the caller's own for regions; cpu NULL: the session allocates */
   int (*external)(void *ctx, lds_session *session, uint32_t step); /* executes external steps, LDS_OK or an error; NULL: there are none */
@@ -226,7 +231,12 @@ typedef struct lds_session_config {
   lds_validated *validated; /* NULL: every session validates its file */
 } lds_session_config;
 
-/* Validator and all operators linked in, 1 s, nothing in place. */
+/* Cycles that a program of the model's device takes at most, on any bus. */
+LDS_EXPORT uint64_t lds_cycles_at_most(const lds_model *model, const uint8_t *instructions, uint32_t count);
+/* Sixteen times what they take at a clock; 0: 16 MHz. */
+LDS_EXPORT uint64_t lds_most_ns(const lds_model *model, const uint8_t *instructions, uint32_t count, uint64_t clock_hz);
+
+/* Validator and all operators linked in, nothing in place; when a device hangs follows from its program. */
 LDS_EXPORT void lds_session_config_default(lds_session_config *config);
 
 /* Gives a session further devices, and links in what checks and places their programs. The table and what it names must stay. All of

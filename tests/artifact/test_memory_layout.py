@@ -62,7 +62,7 @@ def test_constants_of_programs_stand_one_behind_the_other() -> None:
     assert places[-1] < len(memory.constants)
 
 
-def product_with_a_constant(second: bool) -> bytes:
+def product_with_a_constant(*, second: bool) -> bytes:
     """A product whose second factor is a constant of the graph, and a sum with another one."""
     graph, random = onnx_builder.Graph(), np.random.default_rng(3)
     shape = (1, 2, 32, 32)
@@ -84,7 +84,7 @@ def test_packed_constants_are_aligned_as_the_device_wants(
     tmp_path: Path, target: str, second: bool
 ) -> None:
     """And not as the constant that stands before them."""
-    data = product_with_a_constant(second)
+    data = product_with_a_constant(second=second)
     (tmp_path / "m.onnx").write_bytes(data)
     x = np.random.default_rng(4).integers(-128, 128, (1, 2, 32, 32)).astype(np.int8)
     compiled = compile(tmp_path / "m.onnx", target)

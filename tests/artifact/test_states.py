@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadstone.artifact.file_layout import VERSION
+from loadstone.artifact.file_layout import WITH_PROGRAMS
 from loadstone.artifact.format import Artifact, RegionKind
 from loadstone.cli import main
 from loadstone.compiler import Compiled, compile
@@ -110,7 +110,7 @@ def test_a_state_begins_with_its_data(begin: bytes) -> None:
 def test_the_version_says_whether_there_are_states() -> None:
     assert struct.unpack_from("<I", copy_model().to_bytes(), 4) == (1,)
     data = bytearray(state_model().to_bytes())
-    assert struct.unpack_from("<I", data, 4) == (VERSION,)
+    assert struct.unpack_from("<I", data, 4) == (WITH_PROGRAMS,)
     assert Artifact.from_bytes(bytes(data)).regions[-1].kind == RegionKind.STATE
     struct.pack_into("<I", data, 4, 1)
     struct.pack_into("<I", data, 12, zlib.crc32(data[16:]))

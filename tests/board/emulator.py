@@ -28,7 +28,7 @@ from pathlib import Path
 from tests.board.build import plugin
 from tests.board.tools import ROOT, missing, need, run, work
 
-__all__ = ["MACHINES", "Board", "Machine", "boot"]
+__all__ = ["FRAGMENTS", "MACHINES", "Board", "Machine", "boot"]
 
 _MIB = 1 << 20
 _DEADLINE_S = 900.0
@@ -53,6 +53,9 @@ class Machine:
     console: str = ""  # of Linux
 
 
+#: Boards that driver/devicetree has a fragment for: the registers and the memory that it says, on
+#: QEMU's ZCU102, which has memory from 0 on.
+FRAGMENTS = ("pynq-z2", "de10-nano", "ultra96", "kv260")
 MACHINES = {
     "virt-arm64": Machine(
         "qemu-system-aarch64",
@@ -90,6 +93,26 @@ MACHINES = {
         0xC000000,
         "ttyPS0",
     ),
+    **{
+        name: Machine(
+            "qemu-system-aarch64",
+            "xlnx-zcu102",
+            None,
+            bus_base,
+            memory_mib * _MIB,
+            registers,
+            "/machine/soc/gic",
+            89,
+            bus_base + pool,
+            "ttyPS0",
+        )
+        for name, bus_base, memory_mib, registers, pool in (
+            ("pynq-z2", 0, 512, 0x43C00000, 0x1C000000),
+            ("de10-nano", 0x80000000, 1024, 0xFF220000, 0x38000000),
+            ("ultra96", 0, 2048, 0xA0000000, 0x70000000),
+            ("kv260", 0, 2048, 0xA0000000, 0x60000000),
+        )
+    },
     "mps2-an385": Machine(
         "qemu-system-arm",
         "mps2-an385",

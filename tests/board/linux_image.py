@@ -9,17 +9,19 @@ Next: emulator.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.board.debian import Kernel
-from tests.board.emulator import MACHINES
+from tests.board.emulator import FRAGMENTS, MACHINES
 from tests.board.tools import ROOT, need, run, work
 
 __all__ = ["arguments", "device_tree", "initramfs", "programs"]
 
 _FOLDER, _PROGRAM = 0o40755, 0o100755
 _SOURCES = ROOT / "tests/board/guest/linux"
+_ONE_CELL = "#address-cells = <1>;\n\t#size-cells = <1>;"
 
 
 def initramfs(files: dict[str, bytes]) -> bytes:
@@ -47,6 +49,8 @@ def device_tree(machine: str, *, second: bool = False) -> Path:
     if machine == "zcu102":  # QEMU has no device tree of its own for it
         run(["dtc", "-q", "-I", "dts", "-O", "dtb", "-o", out, _SOURCES / "zcu102.dts"])
         return out
+    if machine in FRAGMENTS:
+        return _with_fragment(machine, folder)
     base, overlay, m = folder / "machine.dtb", folder / "overlay.dtbo", MACHINES[machine]
     need(m.qemu, "qemu-system-arm")
     size = f"{m.memory_bytes >> 20}M"
@@ -69,6 +73,27 @@ def device_tree(machine: str, *, second: bool = False) -> Path:
         run(["dtc", "-q", "-@", "-I", "dts", "-O", "dtb", "-o", made, _SOURCES / source])
     out = folder / "two.dtb" if second else out
     run(["fdtoverlay", "-i", base, "-o", out, *overlays])
+    return out
+
+
+def _with_fragment(machine: str, folder: Path) -> Path:
+    """driver/devicetree's fragment as it is, on a tree that has none of its nodes: the ZCU102's
+    with this board's memory, and as many cells to an address as the fragment has."""
+    fragment = ROOT / f"driver/devicetree/{machine}.dts"
+    text = (_SOURCES / "zcu102.dts").read_text()
+    for node in ("reserved-memory", "loadstone@a0000000"):
+        text, found = re.subn(rf"\n\t{node} \{{.*?\n\t\}};\n", "\n", text, flags=re.DOTALL)
+        assert found == 1
+    size = MACHINES[machine].memory_bytes
+    text = text.replace("reg = <0 0 0 0x10000000>;", f"reg = <0 0 0 {size:#x}>;")
+    if "#address-cells = <1>;" in fragment.read_text():
+        text = text.replace("#address-cells = <2>;\n\t#size-cells = <2>;", _ONE_CELL)
+        text = re.sub(r"<0 (\w+) 0 (\w+)>", r"<\1 \2>", text)
+    base, overlay, out = (folder / name for name in ("base.dts", "fragment.dtbo", "board.dtb"))
+    base.write_text(text)
+    run(["dtc", "-q", "-@", "-I", "dts", "-O", "dtb", "-o", folder / "base.dtb", base])
+    run(["dtc", "-q", "-@", "-I", "dts", "-O", "dtb", "-o", overlay, fragment])
+    run(["fdtoverlay", "-i", folder / "base.dtb", "-o", out, overlay])
     return out
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from loadstone.artifact.format import Artifact
 from loadstone.cli import main
+from loadstone.vta.hw_config import load_config
 from tests import further
-from tests.board import build, cases, debian, linux_image, models
-from tests.board.emulator import MACHINES, boot
+from tests.board import build, cases, console, debian, linux_image, models
+from tests.board.emulator import FRAGMENTS, MACHINES, boot
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run
 from tests.branches import branches
@@ -23,7 +24,11 @@ from tests.repeat import more
 pytestmark = pytest.mark.full
 GUEST = ROOT / "tests/board/guest"
 TOOLCHAINS = {"arm64": "aarch64", "armhf": "armv7"}
-ARCHITECTURES = {"virt-arm64": "arm64", "virt-armhf": "armhf", "zcu102": "arm64"}
+ARCHITECTURES = {
+    "virt-arm64": "arm64",
+    "virt-armhf": "armhf",
+    **dict.fromkeys(("zcu102", *FRAGMENTS), "arm64"),
+}
 
 
 def image(machine: str, network: Network, runs: int, registers: str = "native") -> list[str | Path]:
@@ -37,7 +42,8 @@ def image(machine: str, network: Network, runs: int, registers: str = "native") 
         GUEST / "linux/init.c",
     ]
     program = build.executable(TOOLCHAINS[arch], "init", sources)
-    options = (f"runs={runs}", f"registers={registers}")
+    offset = MACHINES[machine].memory_base if machine in FRAGMENTS else 0
+    options = (f"runs={runs}", f"registers={registers}", f"bus_offset={offset:#x}")
     return linux_image.arguments(
         machine,
         debian.kernel(arch),
@@ -98,6 +104,41 @@ def test_pages_of_vtas_bitstreams_work_too(machine: str, device: str, registers:
     network = models.dense(device)
     with boot(machine, image(machine, network, 3, registers), device=device) as board:
         cases.check_healthy(board.finish(), network)
+
+
+@pytest.mark.rung("7")
+@pytest.mark.parametrize(
+    ("fragment", "device", "interrupts"),
+    [
+        ("pynq-z2", "vta-pynq", 0),
+        ("de10-nano", "vta-de10nano", 0),
+        ("ultra96", "vta-ultra96", 0),
+        ("kv260", "vtaq-1x16x16", 3),
+    ],
+)
+def test_a_fragment_boots_as_it_is_shipped(fragment: str, device: str, interrupts: int) -> None:
+    """Its registers, memory, sizes and interrupt, at their addresses; without an interrupt it is
+    polled."""
+    network, config = models.dense(device), load_config(device)
+    if fragment != "kv260":
+        assert config.register_block.base_address == MACHINES[fragment].registers
+    with boot(fragment, image(fragment, network, 3, config.registers), device=device) as board:
+        lines = board.finish()
+    cases.check_healthy(lines, network)
+    assert console.interrupts(lines) >= interrupts
+
+
+@pytest.mark.rung("7")
+def test_memory_that_linux_uses_is_refused() -> None:
+    """As when the reservation comes in an overlay of a running system: too late."""
+    network, fragment = models.dense("vta-pynq"), "pynq-z2"
+    lines = image(fragment, network, 3, "vta-hls")
+    tree = linux_image.device_tree(fragment)
+    run(["fdtput", "-r", tree, "/reserved-memory"])
+    with boot(fragment, lines, device="vta-pynq") as board:
+        failed = [line for line in board.finish() if line.startswith("failed ")]
+    assert len(failed) == 1
+    assert "(System RAM); reserve it with no-map in the device tree that boots" in failed[0]
 
 
 def exported(

@@ -34,7 +34,7 @@ static void put(uint8_t *p, uint32_t v) {
 
 static void seal(uint8_t *p, size_t size) {
   memcpy(p, "LDSM", 4);
-  put(p + 4, p[4] == 2 ? 2 : 1);
+  put(p + 4, p[4] >= 2 && p[4] <= 3 ? p[4] : 1);
   put(p + 8, (uint32_t)size);
   put(p + 36, crc32(p + 16, 20));
   put(p + 12, crc32(p + 16, size - 16));

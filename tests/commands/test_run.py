@@ -19,10 +19,12 @@ from loadstone.cli import main
 from loadstone.compiler import compile as compile_model
 from loadstone.errors import ModelError
 from loadstone.runtime.arrays import compare, read_arrays
+from loadstone.simulator.profile import program_cycles
 from loadstone.vta.hw_config import load_config
 from tests.conftest import ROOT
 from tests.float_models import images, module
 from tests.sample_model import copy_model, dense_model, endless_model
+from tests.simulator.test_simd import process
 
 X = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
 
@@ -71,6 +73,34 @@ def test_the_report_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert report["differences"] == [
         {"name": "out0", "elements": 48, "different": 0, "largest": 0.0}
     ]
+
+
+@pytest.mark.parametrize("name", ["vta-pynq", "vta-ultra96"])
+def test_cycles_of_pages_that_count_none_are_the_simulated_devices(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a device that is not simulated in this process the line says what was measured instead."""
+    dense = dense_model(load_config(name))
+    dense.artifact.save(tmp_path / "m.lds")
+    np.savez(tmp_path / "x.npz", in0=np.ones((2, 1, dense.weights.shape[1]), np.int8))
+    words = ["run", f"{tmp_path}/m.lds", "--inputs", f"{tmp_path}/x.npz"]
+    cycles = sum(program_cycles(dense.artifact, load_config(name)))
+    assert main(words) == 0
+    assert f"\n{cycles} cycles, " in capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["cycles"], report["cycles_per_run"]) == (2 * cycles, cycles)
+    with process(tmp_path, "--device", name) as (_, socket):
+        other = [*words, "--device", f"simd:{socket}"]
+        assert main(other) == 0
+        assert "from start to done, measured on this machine: the device counts no cycles" in (
+            capsys.readouterr().out
+        )
+        assert main([*other, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["cycles"] is None
+    assert report["cycles_per_run"] is None
+    assert report["start_to_done_ms_per_run"] == report["device_ms_per_run"] > 0
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -281,3 +282,18 @@ def test_int8_weights_with_a_zero_point_are_refused_where_litert_would_not_read_
     y = graph.tensor((1, 4, 4, 3), np.int8, 0.3, 0)
     graph.operator("CONV_2D", [x, weights], [y], stride_h=1, stride_w=1)
     assert "zero point other than 0" in refusal(graph.save([y]))
+
+
+@pytest.mark.parametrize(("source", "target"), [("main", "y:0"), ("x", "main"), ("größe 1", "a/b")])
+def test_inputs_and_outputs_have_the_names_of_the_file(source: str, target: str) -> None:
+    """A constant that the network computes, and one that it holds, among these."""
+    graph = Graph()
+    x = graph.input((1, 4), np.int8, 0.1, 0)
+    graph.tensors[0] = graph.inputs[0] = x = replace(x, name=source)
+    y = graph.tensor((1, 4), np.int8, 0.2, 1, name=target)
+    graph.operator("ADD", [x, x], [y])
+    held, real = graph.constant(np.int8([[1, 2]]), 0.1), graph.tensor((1, 2), np.float32)
+    graph.operator("DEQUANTIZE", [held], [real])
+    made = tflite_graph(graph.save([y, real, held]))
+    assert [tensor.name for tensor in made.inputs] == [source]
+    assert [tensor.name for tensor in made.outputs] == [target, real.name, held.name]

@@ -141,7 +141,7 @@ def pairs(kinds: Iterable[str]) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(("kind", "letter"), pairs(set(CASES) & set(OPERATORS)))
+@pytest.mark.parametrize(("kind", "letter"), pairs(sorted(set(CASES) & set(OPERATORS))))
 def test_an_operator_equals_litert(kind: str, letter: str) -> None:
     """Integers are equal, and real numbers but for the last bits; every option that is taken."""
     cases = [one for one in CASES[kind] if letter in one.types and not is_refused(kind, one)]

@@ -255,7 +255,7 @@ CASES: dict[str, list[Case]] = {
         case(X, to=[("f", X)], types="ilQUb"),
         case(X, to=[("i", X)], types="flQUb"),
         case(X, to=[("l", X)], types="fiQU"),
-        *[case(X, to=[(letter, X)], types="fi") for letter in "bQUh"],
+        *[case(X, to=[(letter, X)], types="fi", between=(0, 9)) for letter in "bQUh"],
     ],
     "PRELU": [
         case(X, weights(1, 1, 3), to=X),

@@ -2,17 +2,17 @@
 """`python -m tests.fuzz.models --seconds N`: mutants of models, compiled and run, compared with
 what their framework makes of them.
 
-In:   networks of random_tflite.py and random_onnx.py, by number.
+In:   networks of random_tflite.py and random_onnx.py, and programs of PyTorch, by number.
 Out:  a line for what went wrong, then counts of every verdict; exit status 1 if a mutant was
       different, a traceback or a hang.
 Next: test_fuzz.py runs it for twenty seconds.
 
 A mutant is sound as a file and strange as a network: other scales and zero points, a fused
 activation that has no kernel, an operator in the place of another one, options, axes and shapes
-that do not fit. Loadstone must refuse it in one line, or give what LiteRT's reference kernels and
-ONNX Runtime without optimisations give. Loadstone and framework run in processes of their own
-(worker.py), with a limit of time: both may die. ONNX Runtime computes QDQ in float32: where a model
-is sums and what moves elements, an element may differ only as far as float32's own error
+that do not fit. Loadstone must refuse it in one line, or give what LiteRT's reference kernels, ONNX
+Runtime without optimisations and PyTorch give. Loadstone and framework run in processes of their
+own (worker.py), with a limit of time: both may die. ONNX Runtime computes QDQ in float32: where a
+model is sums and what moves elements, an element may differ only as far as float32's own error
 explains (float_sums.py); elsewhere one in ten may differ by one (NUMERICS: the integers are what is
 meant). Such mutants are single operators.
 """
@@ -28,6 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ MAX_MESSAGE = 400
 #: values on the edge of two integers.
 NEAR_PART = 10
 BAD = ("different", "traceback", "hang")
-FORMATS = ("tflite", "onnx")
+FORMATS = ("tflite", "onnx", *(("pt2",) if find_spec("torch") else ()))
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,10 @@ class Mutant:
 
 def mutant(kind: str, number: int) -> Mutant:
     """Mutant `number`: always the same one."""
+    if kind == "pt2":
+        from tests.fuzz import torch_mutants  # where PyTorch is installed
+
+        return Mutant(kind, number, *torch_mutants.mutant(number))
     made = tflite_mutants.mutant(number) if kind == "tflite" else onnx_mutants.mutant(number)
     return Mutant(kind, number, *made)
 
@@ -100,7 +105,11 @@ def _compile_and_run(case: Mutant, folder: Path) -> tuple[str, Any]:
     path = folder / f"mutant{case.number}.{case.kind}"
     path.write_bytes(case.model)
     try:
-        outputs = compile(path, DEVICE).run(*(x[None] for x in case.inputs))
+        compiled = compile(path, DEVICE, as_float=case.kind == "pt2")
+        asked = [(tuple(t.shape), t.dtype) for t in compiled.graph.inputs]
+        if case.kind == "tflite" and asked != [(x.shape, x.dtype.name) for x in case.inputs]:
+            return "refused", "its inputs have other shapes or types now"
+        outputs = compiled.run(*(x[None] for x in case.inputs))
     except LoadstoneError as error:
         text = str(error)
         if "\n" in text or len(text) > MAX_MESSAGE or path.stem not in text:
@@ -131,7 +140,8 @@ def _compared(
 ) -> tuple[str, str]:
     worst, verdict_, limits = "", "equal", _Limits(case)
     for index, (got, want) in enumerate(zip(ours, theirs, strict=True)):
-        if got.size != want.size or got.dtype != want.dtype:
+        shaped = case.kind != "tflite" or got.shape == (want.shape or (1,))
+        if got.size != want.size or got.dtype != want.dtype or not shaped:
             return (
                 "different",
                 f"output {index} is {got.dtype} {got.shape}, the framework's {want.dtype} "
@@ -141,14 +151,24 @@ def _compared(
         apart = ~((flat == want) | ((flat != flat) & (want != want)))
         if not np.any(apart):
             continue
-        most = np.abs(flat.astype(np.float64) - want.astype(np.float64))[apart].max()
+        with np.errstate(invalid="ignore"):  # infinity less infinity
+            most = np.abs(flat.astype(np.float64) - want.astype(np.float64))[apart].max()
         worst = (
             f"{np.count_nonzero(apart)} of {want.size} elements of output {index} "
             f"differ, by {most:g} at most"
         )
-        near = case.kind != "tflite" and limits.allow(index, flat, want)
+        near = limits.allow(index, flat, want) if case.kind != "tflite" else _rounded(flat, want)
         verdict_ = "near" if near and verdict_ != "different" else "different"
     return verdict_, worst
+
+
+def _rounded(ours: NDArray[Any], theirs: NDArray[Any]) -> bool:
+    """Whether real numbers of TFLite differ by sums of float32 in another order alone."""
+    if theirs.dtype != np.float32:
+        return False
+    finite = np.isfinite(theirs)
+    largest = np.abs(theirs[finite]).max(initial=0.0)
+    return bool(np.allclose(ours, theirs, rtol=1e-4, atol=1e-5 * largest, equal_nan=True))
 
 
 class _Limits:
@@ -167,6 +187,11 @@ class _Limits:
 
     def allow(self, index: int, ours: NDArray[Any], theirs: NDArray[Any]) -> bool:
         """ours, theirs: output `index`, of its shape."""
+        if self._case.kind == "pt2" and b"quantized_decomposed" not in self._case.model:
+            with np.errstate(invalid="ignore"):
+                return theirs.dtype.kind == "f" and np.allclose(
+                    ours, theirs, rtol=1e-3, atol=1e-4, equal_nan=True
+                )
         if self._integers is None:
             apart = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
             whole = theirs.dtype.kind in "iu"
@@ -221,7 +246,7 @@ def main(words: list[str]) -> int:
         prog="python -m tests.fuzz.models", description=__doc__.splitlines()[0] if __doc__ else ""
     )
     parser.add_argument("--seconds", type=float, default=60, help="how long (default 60)")
-    parser.add_argument("--format", choices=FORMATS, help="only this one (default: both in turn)")
+    parser.add_argument("--format", choices=FORMATS, help="only this one (default: all in turn)")
     parser.add_argument(
         "--first", type=int, default=0, help="number of the first mutant (default 0)"
     )

@@ -40,6 +40,7 @@ def test_mutants_of_models_are_equal_or_refused(figure: Callable[[str], None]) -
     assert not bad, "\n".join(bad)
     assert counts["tflite equal"] > 0
     assert counts["onnx equal"] > 0
+    assert "pt2" not in models.FORMATS or counts["pt2 equal"] > 0
 
 
 def test_a_mutant_is_the_same_each_time_and_its_number_finds_it() -> None:

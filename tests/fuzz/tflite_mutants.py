@@ -20,7 +20,7 @@ from tests.draw import Random
 from tests.random_tflite import Grower, draw_inputs
 from tests.tflite_builder import Graph, Tensor
 
-__all__ = ["mutant"]
+__all__ = ["changed", "mutant"]
 
 #: Factors of scales: near, far, and absurd.
 FACTORS = (1.001, 0.5, 1.7, 2.0, 30.0, 1 / 200, 1e-6, 1e6, 1e-30, 1e30)
@@ -73,8 +73,7 @@ def mutant(number: int) -> tuple[bytes, list[NDArray[Any]], tuple[str, ...]]:
     grower = Grower(number)
     grower.network()
     draw = Random(1_000_003 * (number + 1))
-    editor = _Editor(grower.graph, draw)
-    changes = [draw.pick(_CHANGES)(editor) for _ in range(draw.pick([1, 1, 1, 2, 3]))]
+    changes = changed(grower.graph, draw)
     graph = grower.graph
     read = {index for operator in graph.operators for index in operator.inputs}
     outputs = [
@@ -83,6 +82,12 @@ def mutant(number: int) -> tuple[bytes, list[NDArray[Any]], tuple[str, ...]]:
     inputs = [(tensor.shape, tensor.dtype) for tensor in graph.inputs]
     drawn = [_values(shape, dtype, number) for shape, dtype in inputs]
     return graph.save(outputs), drawn, tuple(change for change in changes if change)
+
+
+def changed(graph: Graph, draw: Random) -> list[str]:
+    """One to three changes; an empty text for one that the graph has no place for."""
+    editor = _Editor(graph, draw)
+    return [draw.pick(_CHANGES)(editor) for _ in range(draw.pick([1, 1, 1, 2, 3]))]
 
 
 def _values(shape: tuple[int, ...], dtype: np.dtype[Any], number: int) -> NDArray[Any]:

@@ -181,6 +181,33 @@ def test_a_damaged_bundle_is_refused(
     assert why in refusal(with_bundle(sine.data, spoil(bundle_of(sine.data))), capfd)
 
 
+@pytest.mark.parametrize("port", ["input", "output"])
+def test_ports_that_the_operators_have_not_are_refused(
+    sine: HostModel, capfd: pytest.CaptureFixture[str], port: str
+) -> None:
+    """Any tensor of the file, weights in memory that nobody may write too: held against the
+    node's own."""
+    bundle = bytearray(bundle_of(sine.data))
+    _, nodes, inputs, outputs, words = struct.unpack_from("<5I", bundle, 32)
+    at = words + 4 * (nodes + (0 if port == "input" else inputs))
+    (own,) = struct.unpack_from("<i", bundle, at)
+    taken = struct.unpack_from(f"<{inputs + outputs}i", bundle, words + 4 * nodes)
+    assert own in taken
+    for other in range(40):
+        struct.pack_into("<i", bundle, at, other)
+        data = with_bundle(sine.data, bytes(bundle))
+        if other in taken:
+            continue
+        try:
+            run(opened(data), images(1)[0])
+        except (RuntimeError, ValueError) as error:
+            said = capfd.readouterr().err + str(error)
+            other_shape = port == "input" and "tensors of other shapes" in said
+            assert other_shape or "has not the inputs and outputs of the operators" in said, other
+        else:  # the operators read that tensor, too
+            assert port == "input"
+
+
 def test_any_bytes_in_the_bundle_are_refused_or_run(sine: HostModel) -> None:
     """One word of the table at a time, spoiled: an error or a run, never a crash."""
     bundle = bundle_of(sine.data)

@@ -15,6 +15,9 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from loadstone.artifact import host_step
+from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
+from loadstone.backend.device import NO_DEVICE
 from loadstone.cli import main
 from loadstone.compiler import compile
 from loadstone.errors import ModelError, UnsupportedError
@@ -253,6 +256,42 @@ def test_an_artifact_of_another_part_is_refused(
     join = compile(path, TARGET).artifact.to_bytes()
     text = refusal(with_artifact(sine.data, join), devices)
     assert text.strip() == "loadstone: model 'join' has 2 inputs, its EPContext node has 1"
+
+
+@pytest.mark.parametrize("dtype", list(DataType))
+def test_an_artifact_of_any_type_is_read_within_the_table(
+    devices: list[Any], dtype: DataType
+) -> None:
+    """A port of each type in a node that ONNX Runtime gives float: refused, and copied where it
+    is; the table once ended before bfloat16."""
+    regions = tuple(MemoryRegion(n, RegionKind.HOST, 64, 8) for n in ("in", "out"))
+    tensors = tuple(BufferView(n, (1, 4), dtype, k, 0) for k, n in enumerate("xy"))
+    whole = host_step.Strided((1,))
+    copies = host_step.copy("copy", 0, 1, (4,), whole, whole)
+    none = NO_DEVICE
+    model = Artifact("c", none.fingerprint(), 1, regions, tensors, (0,), (1,), (copies,), none.name)
+    node = onnx.helper.make_node(
+        "EPContext",
+        ["x"],
+        ["y"],
+        domain="com.microsoft",
+        main_context=1,
+        embed_mode=1,
+        ep_cache_context=model.to_bytes(),
+        source=host.PROVIDER,
+    )
+    ports = [
+        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, 4]) for n in ("x", "y")
+    ]
+    graph = onnx.helper.make_graph([node], "g", ports[:1], ports[1:])
+    sets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
+    data = onnx.helper.make_model(graph, opset_imports=sets, ir_version=8).SerializeToString()
+    session, x = opened(data, devices), np.arange(4, dtype=np.float32).reshape(1, 4)
+    if dtype is DataType.FLOAT32:
+        assert np.array_equal(run(session, x)[0], x)
+        return
+    with pytest.raises(Exception, match="has another type or shape than it was compiled for"):
+        run(session, x)
 
 
 def test_a_wrong_device_is_one_line(sine: HostModel, devices: list[Any]) -> None:

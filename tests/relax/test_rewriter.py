@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
+from loadstone.errors import ModelError, UnsupportedError
 from loadstone.relax.compat import bindings, is_call, relax, tvm
 from loadstone.relax.rewriter import Rewriter, fresh_name
 from loadstone.relax.saved import run_module
@@ -67,3 +68,30 @@ def test_names_are_not_taken_twice() -> None:
     assert [fresh_name("x", taken) for _ in range(3)] == ["x#2", "x#3", "x#4"]
     assert fresh_name("y", taken) == "y"
     assert taken == {"x", "x#2", "x#3", "x#4", "y"}
+
+
+class Clumsy(Rewriter):
+    """Does not know relu."""
+
+    error: Exception
+
+    def visit(self, variable: Any, value: Any) -> Any:
+        if is_call(value, "nn.relu"):
+            raise self.error
+        return super().visit(variable, value)
+
+
+def test_what_a_pass_does_not_know_is_refused_by_name() -> None:
+    """And not by what Python says of it."""
+    pass_ = Clumsy(function())
+    pass_.error = KeyError("axis")
+    with pytest.raises(UnsupportedError) as caught:
+        pass_.run()
+    assert caught.value.refusal is not None
+    assert (caught.value.refusal.operator, caught.value.refusal.node) == ("nn.relu", "positive")
+    assert "axis" not in str(caught.value)
+    assert isinstance(caught.value.__cause__, KeyError)
+    pass_ = Clumsy(function())
+    pass_.error = ModelError("its axis is 5")
+    with pytest.raises(ModelError, match="^its axis is 5$"):
+        pass_.run()

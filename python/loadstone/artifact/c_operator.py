@@ -20,7 +20,7 @@ import numpy as np
 from loadstone.artifact.arena import plan
 from loadstone.artifact.c_text import COperator, translation_unit
 from loadstone.artifact.lifetimes import Lifetime
-from loadstone.errors import LoweringError, UnsupportedError
+from loadstone.errors import LoweringError, Refusal, UnsupportedError
 from loadstone.numerics import Array
 from loadstone.relax.c_printer import (
     C_TYPES,
@@ -86,9 +86,12 @@ def _legal(module: IRModule) -> IRModule:
         try:
             return tvm.ir.transform.Sequential(passes)(module)
         except (ValueError, TypeError, RuntimeError, AttributeError, IndexError) as error:
-            names = ", ".join(_operators(module))
-            why = next(iter(str(error).strip().splitlines()[-1:]), "")[:200]
-            raise LoweringError(f"TVM cannot compile {names} as it stands here: {why}") from error
+            types = [f"{dtype(x)}{list(shape(x) or ())}" for x in module["main"].params]
+            refusal = Refusal(
+                f"no code is known for {', '.join(_operators(module))} of {', '.join(types)}",
+                "cut the model around it with --inputs and --outputs",
+            )
+            raise LoweringError(str(refusal)) from error
 
 
 def _operators(module: IRModule) -> list[str]:

@@ -19,6 +19,7 @@ __all__ = [
     "HEADER_BYTES",
     "MAGIC",
     "MAX_DATA_ALIGN",
+    "OLDEST",
     "RANGE",
     "REGION",
     "SECTIONS",
@@ -26,14 +27,19 @@ __all__ = [
     "STEP",
     "TENSOR",
     "VERSION",
+    "WITH_PROGRAMS",
+    "WITH_TYPES",
     "WORD",
     "align",
     "require",
 ]
 
 MAGIC = b"LDSM"
-#: The newest; files that need nothing of it are written as version 1.
-VERSION = 2
+#: The newest format, and the oldest that is read. A file says the least version that has all it
+#: holds (runtime/FORMAT.md, Versions): WITH_PROGRAMS brought programs of other devices and states,
+#: WITH_TYPES four element types.
+VERSION, OLDEST = 3, 1
+WITH_PROGRAMS, WITH_TYPES = 2, 3
 HEADER = struct.Struct("<4sIII20sIIIII")
 SECTIONS = (
     "strings",

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loadstone.artifact.content import ArtifactContent
-from loadstone.artifact.file_layout import MAGIC
+from loadstone.artifact.file_layout import MAGIC, require
 from loadstone.artifact.host_step import HostStep
 from loadstone.artifact.memory_plan import (
     BufferView,
@@ -33,7 +33,7 @@ from loadstone.artifact.memory_plan import (
 )
 from loadstone.artifact.program_step import ProgramStep
 from loadstone.artifact.reader import ArtifactReader
-from loadstone.artifact.writer import ArtifactWriter
+from loadstone.artifact.writer import ArtifactWriter, least_version
 from loadstone.backend.device import DeviceProgram, LayerRange
 from loadstone.errors import ArtifactError
 from loadstone.files import read_whole, write_whole
@@ -71,8 +71,15 @@ class Artifact(ArtifactContent):
     @staticmethod
     def from_bytes(data: bytes) -> Artifact:
         """Reads a file. Raises ArtifactError for one that is not sound."""
-        artifact = ArtifactReader(data).content(Artifact)
+        reader = ArtifactReader(data)
+        artifact = reader.content(Artifact)
         artifact.check()
+        least = least_version(artifact)
+        require(
+            reader.version == least,
+            "R2",
+            f"it says version {reader.version}, and needs {least}: the file is damaged",
+        )
         return artifact
 
     def save(self, path: str | Path) -> None:

@@ -21,12 +21,15 @@ from loadstone.artifact.file_layout import (
     HEADER,
     HEADER_BYTES,
     MAGIC,
+    OLDEST,
     RANGE,
     REGION,
     SECTIONS,
     STEP,
     TENSOR,
     VERSION,
+    WITH_PROGRAMS,
+    WITH_TYPES,
     WORD,
     require,
 )
@@ -70,9 +73,15 @@ class ArtifactReader:
             zero,
         ) = HEADER.unpack_from(data)
         require(magic == MAGIC, "R1", f"it begins with {magic!r}, not {MAGIC!r}")
-        known = 1 <= self.version <= VERSION
-        require(known, "R2", f"format version {self.version} is not 1 to {VERSION}")
-        self.kinds = max(RegionKind) if self.version == VERSION else RegionKind.HOST
+        age = "newer" if self.version > VERSION else "older"
+        require(
+            OLDEST <= self.version <= VERSION,
+            "R2",
+            f"its format, version {self.version}, is {age} than what this loadstone reads, "
+            f"{OLDEST} to {VERSION}: compile it again",
+        )
+        self.kinds = max(RegionKind) if self.version >= WITH_PROGRAMS else RegionKind.HOST
+        self.types = max(DataType) if self.version >= WITH_TYPES else DataType.BFLOAT16
         require(size == len(data), "R3", f"the header says {size} bytes, the file has {len(data)}")
         require(
             crc == zlib.crc32(self.data[16:]),
@@ -163,7 +172,7 @@ class ArtifactReader:
         dims, blocks, reserved = ints[9 : 9 + MAX_RANK], ints[15:17], ints[17:]
         require(not any(reserved), "R13", "a reserved word of a tensor is not 0")
         require(
-            dtype <= max(DataType) and layout <= max(ViewLayout) and rank <= MAX_RANK,
+            dtype <= self.types and layout <= max(ViewLayout) and rank <= MAX_RANK,
             "R14",
             f"tensor {name}: type, layout or rank is unknown",
         )
@@ -199,7 +208,7 @@ class ArtifactReader:
         if operator == 0:
             return self._device_program(first, count, name, inputs + outputs)
         if operator == PROGRAM_STEP:
-            plain = self.version >= 2 and not inputs + outputs
+            plain = self.version >= WITH_PROGRAMS and not inputs + outputs
             require(plain, "R23", "a program of another device in version 1, or with tensors")
             words = self._words(first, count, name)
             return ProgramStep.of(self.string(name), words, self.string)

@@ -17,22 +17,24 @@ from loadstone.artifact.file_layout import (
     HEADER_BYTES,
     MAGIC,
     MAX_DATA_ALIGN,
+    OLDEST,
     RANGE,
     REGION,
     SECTION_ALIGN,
     SECTIONS,
     STEP,
     TENSOR,
-    VERSION,
+    WITH_PROGRAMS,
+    WITH_TYPES,
     align,
 )
 from loadstone.artifact.host_step import HostOpcode, HostStep
-from loadstone.artifact.memory_plan import MAX_RANK, BufferView, MemoryRegion
+from loadstone.artifact.memory_plan import MAX_RANK, BufferView, DataType, MemoryRegion
 from loadstone.artifact.program_step import PROGRAM_STEP, ProgramStep
 from loadstone.backend.device import INSN_BYTES, DeviceProgram
 from loadstone.errors import ArtifactError
 
-__all__ = ["ArtifactWriter"]
+__all__ = ["ArtifactWriter", "least_version"]
 
 
 class ArtifactWriter:
@@ -149,9 +151,16 @@ class ArtifactWriter:
             )
         head = struct.pack("<20sIIIII", a.fingerprint, a.config_hash, a.samples, name, device, 0)
         body[16:HEADER_BYTES] = head + table
-        version = VERSION if a.other_programs or a.has_states else 1
-        struct.pack_into("<4sIII", body, 0, MAGIC, version, len(body), zlib.crc32(body[16:]))
+        crc = zlib.crc32(body[16:])
+        struct.pack_into("<4sIII", body, 0, MAGIC, least_version(a), len(body), crc)
         return bytes(body)
+
+
+def least_version(artifact: ArtifactContent) -> int:
+    """The least format that has all that is in it: who has an older runtime can read it."""
+    if any(tensor.dtype > DataType.BFLOAT16 for tensor in artifact.tensors):
+        return WITH_TYPES
+    return WITH_PROGRAMS if artifact.other_programs or artifact.has_states else OLDEST
 
 
 def _words(values: Sequence[int]) -> bytes:

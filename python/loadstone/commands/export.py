@@ -26,6 +26,13 @@ from loadstone.commands.exported_accelerators import (
     accelerator_files,
     register_files,
 )
+from loadstone.commands.exported_names import (
+    UNNAMED,
+    check_name,
+    named_file,
+    named_files,
+    named_text,
+)
 from loadstone.commands.exported_steps import for_the_board
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import ArtifactError
@@ -44,6 +51,7 @@ examples:
   loadstone export model.lds --board cortex-m -o firmware && make -C firmware CPU=cortex-m55
   loadstone export model.lds --board linux -o app && make -C app CROSS_COMPILE=aarch64-linux-gnu-
   loadstone export model.lds --board module -o model_module     a Zephyr module, an ESP-IDF component, a PlatformIO or CMake library
+  loadstone export a.lds --board module --name a -o a      and b: two models in one firmware, with one runtime
   loadstone export model.lds --board arduino -o ~/Arduino/libraries/loadstone_model
   loadstone export model.lds --board cortex-m -o firmware --sample x.npz       a first input, built in
   loadstone export model.lds --board cortex-m -o firmware --uma-backends mine/     with programs of your own accelerator
@@ -89,6 +97,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--device", metavar="FILE", help="the device's JSON file, if it is not built in"
     )
     what.add_argument(
+        "--name",
+        metavar="NAME",
+        default=UNNAMED,
+        help="the model's name in C, so that a firmware may have several (module, arduino; default: %(default)s)",
+    )
+    what.add_argument(
         "--sample",
         metavar="IN.npz",
         help="inputs whose first sample is built into the firmware (cortex-m)",
@@ -111,7 +125,8 @@ def run(args: argparse.Namespace) -> None:
         )
     sample = _sample(artifact, args.sample) if args.sample else None
     folder = Path(args.output)
-    export(artifact, device, args.board, folder, sample)
+    check_name(args.name, args.board, others=bool(artifact.other_programs))
+    export(artifact, device, args.board, folder, sample, args.name)
     steps = folder / ("src/steps_steps.c" if args.board == "arduino" else "steps")
     if steps.exists():
         print(f"{steps}: C from {args.model}, the code of whoever made it")
@@ -120,40 +135,45 @@ def run(args: argparse.Namespace) -> None:
 
 
 def export(
-    artifact: Artifact, device: Device, board: str, folder: Path, sample: bytes | None = None
+    artifact: Artifact,
+    device: Device,
+    board: str,
+    folder: Path,
+    sample: bytes | None = None,
+    name: str = UNNAMED,
 ) -> None:
-    """Writes the project. Raises ArtifactError for a model that C cannot run alone."""
+    """Writes the project. name: of the model in C. Raises ArtifactError for a model that C cannot
+    run alone."""
     artifact, steps = for_the_board(artifact)
-    files = {**steps, **accelerator_files(artifact)}
+    files = {**named_files(steps, name), **accelerator_files(artifact)}
     folder.mkdir(parents=True, exist_ok=True)
     templates = Path(str(resources.files("loadstone.boards"))) / board
     for file in templates.rglob("*"):
         if file.is_file():
             target = folder / file.relative_to(templates)
             target.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(target, file.read_bytes())
+            write_whole(target, named_text(file.read_text(encoding="utf-8"), name))
     drivers = [*BOARDS[board], *register_files(artifact, device)]
     if board == "arduino":
         folder = folder / "src"
         _copy_sources(folder, folder, drivers, _ARDUINO_FLAGS)
     else:
         _copy_sources(folder / "loadstone", folder / "loadstone/include", drivers, b"")
-    for name, text in files.items():
+    for path, text in files.items():
         # Arduino names one folder to the compiler, src/
-        target = folder / (name.replace("/", "_") if board == "arduino" else name)
+        target = folder / (path.replace("/", "_") if board == "arduino" else path)
         target.parent.mkdir(exist_ok=True)
         write_whole(target, (_ARDUINO_FLAGS if board == "arduino" else b"") + text.encode())
     data = artifact.to_bytes()
-    write_whole(folder / "model.lds", data)
+    write_whole(folder / named_file("model.lds", name), data)
     if sample is not None:
         write_whole(folder / "sample.bin", sample)
-    write_whole(
-        folder / "model.h", _header(artifact, device, data, sample is not None, bool(steps))
-    )
+    header = _header(artifact, device, data, sample is not None, bool(steps))
+    write_whole(folder / named_file("model.h", name), named_text(header, name))
     assembly = _assembly("model", "model.lds") + (
         _assembly("sample", "sample.bin") if sample else ""
     )
-    write_whole(folder / "model.S", assembly)
+    write_whole(folder / named_file("model.S", name), named_text(assembly, name))
 
 
 def _copy_sources(folder: Path, headers: Path, drivers: list[str], first: bytes) -> None:
@@ -229,6 +249,7 @@ extern "C" {{
 #define MODEL_REGISTER_BASE {device.register_block.base_address or 0x40010000:#x}u
 #define MODEL_REGISTER_BYTES {device.register_block.size_bytes:#x}u
 #define MODEL_BUS_OFFSET {device.bus_offset:#x}u
+#define MODEL_CLOCK_HZ {device.clock_mhz * 1_000_000}u
 #define MODEL_CONFIG_HASH {device.config_hash:#x}u
 #define MODEL_SESSION_BYTES {_session_bytes(data, bool(artifact.other_programs))}u
 #define MODEL_DMA_BYTES {_dma_bytes(artifact)}u

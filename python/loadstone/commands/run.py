@@ -236,15 +236,20 @@ def _counted(
     others = {name: 1000 * seconds for name, seconds in totals.external_seconds.items()}
     if host_ms:
         others["host"] = others.get("host", 0.0) + host_ms * runs
+    wall_ms = counters.device_ns / 1e6
+    uncounted = counters.cycles == 0 and wall_ms > 0
+    if uncounted:
+        device_ms = wall_ms
     return {
         "runs": totals.runs,
-        "cycles": counters.cycles,
-        "cycles_per_run": counters.cycles // runs,
+        "cycles": None if uncounted else counters.cycles,
+        "cycles_per_run": None if uncounted else counters.cycles // runs,
         "cycles_by_device": {
             **({config.name: own // runs} if own else {}),
             **{name: cycles for name, (cycles, _) in described.items()},
         },
         "device_ms_per_run": device_ms / runs,
+        "start_to_done_ms_per_run": wall_ms / runs,
         "read_bytes_per_run": counters.read_bytes // runs,
         "write_bytes_per_run": counters.write_bytes // runs,
         "others_ms_per_run": {name: ms / runs for name, ms in others.items()},
@@ -266,6 +271,11 @@ def _by_device(report: JsonObject) -> list[str]:
         lines.append(
             f"{cycles[report['config']]} cycles, {report['device_ms_per_run']:.3f} ms at the "
             f"device's clock {per}"
+        )
+    if report["cycles"] is None:
+        lines.append(
+            f"{report['start_to_done_ms_per_run']:.3f} ms {per} from start to done, measured on "
+            "this machine: the device counts no cycles"
         )
     lines += [
         f"{name}: {cycles[name]} cycles, {ms:.3f} ms at its own clock {per}"

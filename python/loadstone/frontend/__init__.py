@@ -20,9 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from loadstone.errors import LoadstoneError, ModelError
+from loadstone.errors import LoadstoneError, ModelError, Refusal, UnsupportedError
 from loadstone.files import read_whole
-from loadstone.frontend.message import one_line
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.frontend.tflite_schema import import_in_parts
 
@@ -61,7 +60,9 @@ def load(source: Model, reading: Reading = WHOLE) -> IRModule:
     except LoadstoneError:
         raise
     except Exception as error:
-        raise ModelError(f"{name}: cannot be brought into QDQ form: {one_line(error)}") from error
+        why = "no canonical form of it is known (frontend/canonical.py)"
+        remedy = "cut the model with --inputs and --outputs to find the part"
+        raise UnsupportedError(Refusal(why, remedy, model=name)) from error
 
 
 def import_model(source: Model, reading: Reading = WHOLE) -> IRModule:

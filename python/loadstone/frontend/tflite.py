@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.canonical import FLOAT
 from loadstone.frontend.message import one_line, short
+from loadstone.frontend.names import OUTPUTS
 from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.frontend.tflite_arrays import ARRAYS
 from loadstone.frontend.tflite_composite import decomposed
@@ -49,7 +50,15 @@ from loadstone.frontend.tflite_variables import described, resolved, states_of
 from loadstone.frontend.tflite_view import TensorView
 from loadstone.frontend.tflite_weights import with_positive_scales
 from loadstone.numerics import Array
-from loadstone.relax.compat import abandoning, constant, dtype, relax, shape, tflite_importer
+from loadstone.relax.compat import (
+    abandoning,
+    constant,
+    dtype,
+    relax,
+    shape,
+    tflite_importer,
+    with_main,
+)
 from loadstone.relax.convolutions import with_types
 
 if TYPE_CHECKING:
@@ -88,6 +97,7 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
         relax.Var(record.name, relax.TensorType(record.shape, record.dtype)) for record in inputs
     ]
     attributes = {"num_input": len(parameters), "loadstone.numerics": _numerics(file)}
+    attributes[OUTPUTS] = _output_names(file, kept)
     if kept:
         attributes[STATES] = described(file, kept)
     with abandoning(builder), builder.function("main", parameters, attrs=attributes):
@@ -99,7 +109,16 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
             outputs = [converter.stored(index) for index in (*file.outputs, *kept)]
             output = builder.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
         builder.emit_func_output(output)
-    return builder.get()
+    return with_main(builder.get())
+
+
+def _output_names(file: TfliteFile, kept: tuple[int, ...]) -> list[str]:
+    """As the file has them; "" for one that another tensor of the edge has."""
+    owners: dict[str, int] = {}
+    for index in (*file.inputs, *file.outputs):
+        owners.setdefault(file.tensors[index].name, index)
+    names = [(file.tensors[index].name, index) for index in (*file.outputs, *kept)]
+    return [name if owners.get(name, index) == index else "" for name, index in names]
 
 
 def _numerics(file: TfliteFile) -> str:

@@ -81,7 +81,7 @@ def _gather(converter: Converter, op: TfliteTable) -> Expr:
         return _gather_of_batches(converter, axis)
     if places.data is None:
         indices = relax.op.astype(converter.real(1), "int32")
-        return relax.op.take(converter.real(0), indices, axis=axis, mode="fast")
+        return relax.op.take(converter.real(0), indices, axis=axis, mode="clip")
     _check_inside(places.data.astype(np.int64), source.shape[axis], axis)
     return relax.op.take(converter.real(0), constant(places.data), axis=axis, mode="fast")
 
@@ -192,7 +192,9 @@ def _rows(extent: int, size: int, *, corners: bool, half: bool) -> NDArray[np.in
 
 def _fill(converter: Converter, op: TfliteTable) -> Expr:
     """FILL: one value everywhere."""
-    size = target_of(converter).shape
+    size = tuple(int(n) for n in constant_of(converter, 0).reshape(-1))
+    if min(size, default=1) < 1:
+        raise UnsupportedError(f"it writes the shape {list(size)}, which has no elements")
     return relax.op.broadcast_to(converter.real(1), size)
 
 

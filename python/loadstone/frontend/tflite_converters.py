@@ -133,25 +133,30 @@ def _batch_matmul(converter: Converter, op: TfliteTable) -> Expr:
             side = converter.bb.normalize(relax.op.permute_dims(side, axes))
             extents = shape(side) or ()
         sides.append(side if len(extents) > 2 else relax.op.reshape(side, (1, *extents)))
-    return relax.op.reshape(relax.op.matmul(*sides), target_of(converter).shape)
+    product = converter.bb.normalize(relax.op.matmul(*sides))
+    left, right = (converter.file.tensors[index].shape for index in converter.record.inputs[:2])
+    return relax.op.reshape(product, (shape(product) or ())[-max(len(left), len(right)) :])
 
 
 def _space_to_batch(converter: Converter, op: TfliteTable) -> Expr:
     """SPACE_TO_BATCH_ND: padded, cut into blocks, each place of a block a batch of its own."""
     source, (block, pads) = converter.real(0), _two_constants(converter)
     batch, *space = shape(source) or ()
-    count = len(block)
+    count, rest = len(block), space[len(block) :]
     width = [(0, 0), *((int(a), int(b)) for a, b in pads), *[(0, 0)] * (len(space) - count)]
     padded = relax.op.nn.pad(source, [n for pair in width for n in pair])
     split = [batch]
-    for extent, size, (before, after) in zip(space, block, pads, strict=False):
-        split += [int(extent + before + after) // int(size), int(size)]
+    for extent, step, (before, after) in zip(space, block, pads, strict=False):
+        whole = int(extent + before + after)
+        if whole % step:
+            raise UnsupportedError(f"blocks of {step} do not fill {whole}")
+        split += [whole // int(step), int(step)]
+    size = [batch * int(np.prod(block)), *split[1::2], *rest]
     inner = [1 + 2 * axis for axis in range(count)]
     order = [axis + 1 for axis in inner] + [0] + inner
-    rest = space[count:]
     order += range(1 + 2 * count, 1 + 2 * count + len(rest))
     blocks = relax.op.permute_dims(relax.op.reshape(padded, [*split, *rest]), order)
-    return relax.op.reshape(blocks, target_of(converter).shape)
+    return relax.op.reshape(blocks, size)
 
 
 def _batch_to_space(converter: Converter, op: TfliteTable) -> Expr:
@@ -181,8 +186,13 @@ def _transpose_conv(converter: Converter, op: TfliteTable) -> Expr:
     strides = options["stride_h"], options["stride_w"]
     file, inputs = converter.file, converter.record.inputs
     weights, target = file.tensors[inputs[1]], target_of(converter)
-    if weights.data is None or min(strides) < 1:
-        raise UnsupportedError("its weights are no constant, or its stride is 0")
+    if weights.data is None:
+        raise UnsupportedError("its weights are no constant")
+    if constant_of(converter, 0).tolist() != list(target.shape):
+        raise UnsupportedError(
+            f"it is to write {constant_of(converter, 0).tolist()}, and its output has the shape "
+            f"{list(target.shape)}"
+        )
     source = converter.real(2)
     _, height, width, _ = shape(source) or (0, 0, 0, 0)
     taps = [-(-k // s) for k, s in zip(weights.shape[1:3], strides, strict=True)]

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile
+from loadstone.frontend.tflite_operators import OPERATORS, wrong_operator
 from loadstone.numerics import Array
 
 __all__ = ["FOLDS", "folded"]
@@ -48,6 +49,8 @@ def _computed(tensors: Sequence[TensorRecord], record: OperatorRecord) -> list[A
     """The results; None where one is not known, or is not what the file says of its tensor."""
     sources = [tensors[index] for index in record.inputs if index >= 0]
     targets = [tensors[index] for index in record.outputs]
+    if record.code in OPERATORS and _wrong(tensors, record):
+        return None  # tflite.py says why it is refused
     if record.code in _OF_SHAPES:
         shape = np.array(sources[0].shape)
         made = [shape if record.code == "SHAPE" else np.array(shape.size)]
@@ -65,6 +68,12 @@ def _computed(tensors: Sequence[TensorRecord], record: OperatorRecord) -> list[A
             return _fitting(_MANY[record.code](constants, record.options, targets[0]), targets)
         result = FOLDS[record.code](constants, record.options, targets[0])
     return None if result is None else _fitting([result], targets)
+
+
+def _wrong(tensors: Sequence[TensorRecord], record: OperatorRecord) -> bool:
+    inputs = [tensors[index].dtype if index >= 0 else None for index in record.inputs]
+    outputs = [tensors[index].dtype for index in record.outputs]
+    return wrong_operator(record.code, record.options, inputs, outputs) is not None
 
 
 def _fitting(made: Sequence[Array], targets: Sequence[TensorRecord]) -> list[Array] | None:

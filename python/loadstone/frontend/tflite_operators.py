@@ -37,7 +37,8 @@ class Taken(NamedTuple):
     """options: the operator's table of options, "" for none. reads: the fields that its conversion
     reads, or that LiteRT's kernels never look at for the types below. inputs: the fewest and the
     most. types: of input `data` and the first output besides 8-bit integers, for which
-    tflite_kernels.py has lists; other: types that one of the two has besides."""
+    tflite_kernels.py has lists; other: types that one of the two has besides. alike:
+    whether all inputs have one type, and the output too where `other` says no more."""
 
     options: str
     reads: str
@@ -46,6 +47,7 @@ class Taken(NamedTuple):
     needs_options: bool = False
     data: int = 0
     other: tuple[str, ...] = ()
+    alike: bool = False
 
 
 def _unary(options: str, reads: str = "", types: str = "f") -> Taken:
@@ -53,11 +55,17 @@ def _unary(options: str, reads: str = "", types: str = "f") -> Taken:
 
 
 def _binary(options: str, types: str, reads: str = "") -> Taken:
+    """Of an input and an argument."""
     return Taken(options, reads, (2, 2), types)
 
 
+def _pair(options: str, types: str, reads: str = "") -> Taken:
+    """Of two inputs, element by element."""
+    return Taken(options, reads, (2, 2), types, alike=True)
+
+
 def _compared(options: str) -> Taken:
-    return Taken(options, "", (2, 2), "filb", other=("bool",))
+    return Taken(options, "", (2, 2), "filb", other=("bool",), alike=True)
 
 
 _WINDOW = "padding stride_w stride_h fused_activation_function"
@@ -77,8 +85,6 @@ UNREAD = (
     "num",
     "in_data_type",
     "out_data_type",
-    "output_type",
-    "out_type",
     "validate_indices",
     "name",
     "composite_attributes",
@@ -89,9 +95,9 @@ UNREAD = (
 )
 
 OPERATORS: Mapping[str, Taken] = {
-    "ADD": _binary("AddOptions", "fil", "fused_activation_function"),
+    "ADD": _pair("AddOptions", "fil", "fused_activation_function"),
     "AVERAGE_POOL_2D": Taken("Pool2DOptions", _POOL, (1, 1), "f", True),
-    "CONCATENATION": Taken("ConcatenationOptions", "axis", (1, 10**6), "filb"),
+    "CONCATENATION": Taken("ConcatenationOptions", "axis", (1, 10**6), "filb", alike=True),
     "CONV_2D": Taken("Conv2DOptions", _DILATED, (2, 3), "f", True),
     "DEPTHWISE_CONV_2D": Taken(
         "DepthwiseConv2DOptions", f"{_DILATED} depth_multiplier", (2, 3), "f", True
@@ -107,7 +113,7 @@ OPERATORS: Mapping[str, Taken] = {
     "L2_NORMALIZATION": _unary("L2NormOptions"),
     "LOGISTIC": _unary(""),
     "MAX_POOL_2D": Taken("Pool2DOptions", _POOL, (1, 1), "f", True),
-    "MUL": _binary("MulOptions", "fil", "fused_activation_function"),
+    "MUL": _pair("MulOptions", "fil", "fused_activation_function"),
     "RELU": _unary(""),
     "RELU_N1_TO_1": _unary(""),
     "RELU6": _unary(""),
@@ -125,8 +131,8 @@ OPERATORS: Mapping[str, Taken] = {
     "SPACE_TO_BATCH_ND": Taken("SpaceToBatchNDOptions", "", (3, 3), "fi"),
     "TRANSPOSE": _binary("TransposeOptions", "filb"),
     "MEAN": _REDUCER._replace(types="f"),
-    "SUB": _binary("SubOptions", "fil", "fused_activation_function"),
-    "DIV": _binary("DivOptions", "f", "fused_activation_function"),
+    "SUB": _pair("SubOptions", "fil", "fused_activation_function"),
+    "DIV": _pair("DivOptions", "f", "fused_activation_function"),
     "SQUEEZE": _unary("SqueezeOptions", types="filb"),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Taken(
         "UnidirectionalSequenceLSTMOptions",
@@ -146,11 +152,11 @@ OPERATORS: Mapping[str, Taken] = {
     "SPLIT": _binary("SplitOptions", "fil")._replace(data=1),
     "LOG_SOFTMAX": _unary("LogSoftmaxOptions"),
     "CAST": _unary("CastOptions", types="filhb"),
-    "PRELU": _binary("", "f"),
-    "MAXIMUM": _binary("MaximumMinimumOptions", "fil"),
-    "MINIMUM": _binary("MaximumMinimumOptions", "fil"),
-    "ARG_MAX": _binary("ArgMaxOptions", "fil")._replace(other=("int64",)),
-    "ARG_MIN": _binary("ArgMinOptions", "fil")._replace(other=("int64",)),
+    "PRELU": _pair("", "f"),
+    "MAXIMUM": _pair("MaximumMinimumOptions", "fil"),
+    "MINIMUM": _pair("MaximumMinimumOptions", "fil"),
+    "ARG_MAX": _binary("ArgMaxOptions", "fil", "output_type")._replace(other=("int64",)),
+    "ARG_MIN": _binary("ArgMinOptions", "fil", "output_type")._replace(other=("int64",)),
     "LESS": _compared("LessOptions"),
     "NEG": _unary("NegOptions", types="fil"),
     "PADV2": Taken("PadV2Options", "", (3, 3), "fi"),
@@ -171,27 +177,27 @@ OPERATORS: Mapping[str, Taken] = {
     "SUM": _REDUCER,
     "SQRT": _unary(""),
     "RSQRT": _unary(""),
-    "SHAPE": _unary("ShapeOptions", types="filhb"),
-    "POW": _binary("PowOptions", "f"),
+    "SHAPE": _unary("ShapeOptions", "out_type", "filhb"),
+    "POW": _pair("PowOptions", "f"),
     "REDUCE_PROD": _REDUCER,
     "REDUCE_MAX": _REDUCER,
     "REDUCE_MIN": _REDUCER,
     "REDUCE_ANY": _REDUCER._replace(types="b"),
     "REDUCE_ALL": _REDUCER._replace(types="b"),
-    "PACK": Taken("PackOptions", "axis", (1, 10**6), "filb"),
-    "LOGICAL_OR": _binary("LogicalOrOptions", "b"),
-    "LOGICAL_AND": _binary("LogicalAndOptions", "b"),
+    "PACK": Taken("PackOptions", "axis", (1, 10**6), "filb", alike=True),
+    "LOGICAL_OR": _pair("LogicalOrOptions", "b"),
+    "LOGICAL_AND": _pair("LogicalAndOptions", "b"),
     "LOGICAL_NOT": _unary("LogicalNotOptions", types="b"),
     "ONE_HOT": Taken("OneHotOptions", "axis", (4, 4), "f", data=2),
     "UNPACK": _unary("UnpackOptions", "axis", "fi"),
     "FLOOR": _unary(""),
-    "FLOOR_DIV": _binary("FloorDivOptions", "fi"),
-    "FLOOR_MOD": _binary("FloorModOptions", "fil"),
+    "FLOOR_DIV": _pair("FloorDivOptions", "fi"),
+    "FLOOR_MOD": _pair("FloorModOptions", "fil"),
     "SQUARE": _unary("SquareOptions"),
     "ZEROS_LIKE": _unary("ZerosLikeOptions", types="fil"),
     "FILL": _binary("FillOptions", "fil")._replace(data=1),
     "REVERSE_V2": _binary("ReverseV2Options", "fil"),
-    "ADD_N": Taken("AddNOptions", "", (1, 10**6), "fi"),
+    "ADD_N": Taken("AddNOptions", "", (1, 10**6), "fi", alike=True),
     "GATHER_ND": _binary("GatherNdOptions", "fil"),
     "RANK": _unary("RankOptions", types="filhb"),
     "REVERSE_SEQUENCE": Taken("ReverseSequenceOptions", "seq_dim batch_dim", (2, 2), "f"),
@@ -203,7 +209,7 @@ OPERATORS: Mapping[str, Taken] = {
     "EMBEDDING_LOOKUP": Taken("", "", (2, 2), "f", data=1),
     "L2_POOL_2D": Taken("Pool2DOptions", _POOL, (1, 1), "f", True),
     "HARD_SWISH": _unary("HardSwishOptions"),
-    "BATCH_MATMUL": Taken("BatchMatMulOptions", "adj_x adj_y", (2, 2), "f"),
+    "BATCH_MATMUL": Taken("BatchMatMulOptions", "adj_x adj_y", (2, 2), "f", alike=True),
     "CUMSUM": Taken("CumsumOptions", "exclusive reverse", (2, 2), "fil"),
     "BROADCAST_TO": _binary("BroadcastToOptions", "fil"),
     "GELU": _unary("GeluOptions", "approximate"),
@@ -211,13 +217,13 @@ OPERATORS: Mapping[str, Taken] = {
     "UNSORTED_SEGMENT_PROD": Taken("UnsortedSegmentProdOptions", "", (3, 3), "fi"),
     "UNSORTED_SEGMENT_MAX": Taken("UnsortedSegmentMaxOptions", "", (3, 3), "fi"),
     "UNSORTED_SEGMENT_MIN": Taken("UnsortedSegmentMinOptions", "", (3, 3), "fi"),
-    "ATAN2": _binary("ATan2Options", "f"),
+    "ATAN2": _pair("ATan2Options", "f"),
     "SIGN": _unary("SignOptions"),
-    "BITWISE_XOR": _binary("BitwiseXorOptions", "i"),
-    "RIGHT_SHIFT": _binary("RightShiftOptions", "i"),
+    "BITWISE_XOR": _pair("BitwiseXorOptions", "i"),
+    "RIGHT_SHIFT": _pair("RightShiftOptions", "i"),
     "ELU": _unary(""),
     "LEAKY_RELU": _unary("LeakyReluOptions", "alpha"),
-    "SQUARED_DIFFERENCE": _binary("SquaredDifferenceOptions", "fi"),
+    "SQUARED_DIFFERENCE": _pair("SquaredDifferenceOptions", "fi"),
     "MIRROR_PAD": Taken("MirrorPadOptions", "mode", (2, 2), "fi", True),
     "ABS": _unary("AbsOptions", types="fi"),
     "CEIL": _unary(""),
@@ -262,6 +268,9 @@ _ENUMERATIONS: Mapping[str, type] = {
     "padding": tflite.Padding,
     "mode": tflite.MirrorPadMode,
 }
+#: Fields by which LiteRT gives the output a type, and their numbers.
+_OUTPUT_TYPES = ("output_type", "out_type")
+_NUMBERED = {2: "int32", 4: "int64"}
 #: Operators with another list, whose own conversion names what it does not take.
 _OWN_VALUES = ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
 #: Fields that are divided by, or count elements.
@@ -286,6 +295,13 @@ def wrong_operator(
         known = [_TYPES[letter] for letter in taken.types]
         if dtype is not None and dtype not in (*known, *_EIGHT_BITS, *taken.other):
             return f"has a tensor of {dtype}, and only {', '.join(known) or 'none'} is taken"
+    kinds = dict.fromkeys(inputs if taken.other else (*inputs, *outputs))
+    if taken.alike and len(kinds) > 1:
+        return f"has tensors of {' and '.join(map(str, kinds))}, and only one type is taken"
+    for name in _OUTPUT_TYPES:
+        if name in taken.reads.split() and _NUMBERED.get(options[name]) != outputs[0]:
+            said = _NUMBERED.get(options[name], options[name])
+            return f"has {name} = {said}, and its output is {outputs[0]}"
     return _wrong_option(taken, options, own=code in _OWN_VALUES)
 
 

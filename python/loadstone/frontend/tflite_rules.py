@@ -44,6 +44,8 @@ __all__ = ["check_kernel", "check_types", "relabels", "same_quantization"]
 
 #: As partition/patterns/ has forms for: what is longer becomes an operator of float32.
 MAX_CONCATENATED = 8
+#: Under a smaller step real numbers of 2 and more leave int32.
+MIN_SCALE = 2.0**-30
 #: The upper bound of a clamp, and how many steps of the output it may be: LiteRT takes it as an
 #: int32, with a zero point.
 _BOUNDS = {
@@ -75,6 +77,9 @@ def check_kernel(file: TfliteFile, record: OperatorRecord, where: str) -> None:
     inputs, outputs = _eight_bits(file, record.inputs), _eight_bits(file, record.outputs)
     _check_scales(file, record, where)
     _check_resize(record, where)
+    _check_values(file, record, where)
+    if record.code == "QUANTIZE" and outputs and not inputs:
+        _check_step(outputs[0], where)
     if not inputs and not outputs:
         return
     _check_known(record, inputs, outputs, where)
@@ -146,6 +151,34 @@ def _check_resize(record: OperatorRecord, where: str) -> None:
             f"{where}: align_corners and half_pixel_centers are both set: convert the model with "
             "one of them"
         )
+
+
+def _check_step(tensor: TensorRecord, where: str) -> None:
+    """LiteRT divides by the scale and takes the quotient as an int32."""
+    assert tensor.scales is not None
+    if tensor.scales[0] < MIN_SCALE:
+        raise UnsupportedError(
+            f'{where}: "{short(tensor.name)}" has the scale {tensor.scales[0]:.6g}, below '
+            f"{MIN_SCALE:.6g}: nearly all of its results would saturate"
+        )
+
+
+def _check_values(file: TfliteFile, record: OperatorRecord, where: str) -> None:
+    """Numbers that a kernel would address memory with, or that have no meaning."""
+    if record.code == "FAKE_QUANT" and not record.options["min"] < record.options["max"]:
+        low, high = (record.options[name] for name in ("min", "max"))
+        raise UnsupportedError(
+            f"{where}: its range is {low:g} to {high:g}: convert it with another"
+        )
+    if record.code.startswith("UNSORTED_SEGMENT"):
+        numbers, count = (file.tensors[index].data for index in record.inputs[1:3])
+        if numbers is None or count is None:
+            raise UnsupportedError(f"{where}: its segments are computed: only constants are known")
+        outside = numbers[(numbers < 0) | (numbers >= count.reshape(-1)[0])]
+        if outside.size:
+            raise UnsupportedError(
+                f"{where}: its segment {outside.reshape(-1)[0]} is none of {count.reshape(-1)[0]}"
+            )
 
 
 def _check_scales(file: TfliteFile, record: OperatorRecord, where: str) -> None:
@@ -276,7 +309,7 @@ def _ratio(code: str, scales: list[float], output: float) -> float:
     if code == "SQUARED_DIFFERENCE":  # LiteRT aborts where its multiplier is 1
         return (2 * max(scales)) ** 2 / (output * 2**14) * (MAX_RATIO + 1)
     if code == "PRELU":
-        return scales[0] * max(1.0, *scales[1:]) / output
+        return scales[0] * max([1.0, *scales[1:]]) / output
     if code in PRODUCTS:
         return math.prod(scales) / output
     return max(scales) / output if code in RATIOS else 0.0

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from loadstone.errors import ModelError, UnsupportedError
+from loadstone.errors import ModelError, Refusal, UnsupportedError, naming
 from loadstone.frontend.aten import OPERATORS, READS_COMPLEX, Build, literal
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.reading import WHOLE, Reading
@@ -51,6 +51,9 @@ DYNAMIC = ("choose_qparams", "per_token", "per_channel_group")
 #: Operators that fill a tensor of the shape that another has; the others of their kind PyTorch
 #: breaks down to these.
 LIKE = tuple(f"aten.{kind}_like." for kind in ("zeros", "ones", "full"))
+#: What is said where a converter fails, and what helps.
+NO_FORM = "with these arguments it has no form that is done"
+INSTEAD = "replace it in the model, or export the part without it"
 #: Checks of the exporter about shapes and types; they compute nothing.
 CHECKS = ("aten._assert", "aten.sym_constrain", "aten._check")
 
@@ -105,7 +108,7 @@ def from_program(program: ExportedProgram, name: str) -> IRModule:
 
 
 def _array(tensor: TorchTensor) -> Array:
-    return np.ascontiguousarray(tensor.detach().cpu().numpy())
+    return np.array(tensor.detach().cpu().numpy(), order="C")  # of no dimension, too
 
 
 #: What a node computes: see _Walk.
@@ -194,20 +197,20 @@ class _Walk:
                     f'{self.name}: the program writes its buffer "{spec.target}": call '
                     "model.eval() before torch.export.export"
                 )
-            value = self.values.get(item) if hasattr(item, "meta") else None
-            if value is None or _is_complex(item):
+            if not hasattr(item, "meta") or _is_complex(item):
                 raise UnsupportedError(
                     f'{self.name}: output "{item}" is no tensor of real numbers: leave it out of '
                     "what forward() returns, or make it one (torch.view_as_real, torch.tensor)"
                 )
+            with naming(self.name):
+                self.check_computed(item)
             values.append(self.expressions(item))
         return values
 
     # -- one node ----------------------------------------------------------------------------------
 
     def value(self, node: Node) -> Value:
-        """Raises ModelError, one line that names the operator and the node."""
-        where = f"{self.name}: {self.describe(node)}"
+        """Raises UnsupportedError with a Refusal."""
         if node.target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]
         target = str(node.target)
@@ -223,14 +226,13 @@ class _Walk:
                     "statically"
                 )
             if convert is None:
-                raise UnsupportedError(
-                    "no importer for this operator: replace it in the model, or export the "
-                    "part without it"
-                )
+                raise UnsupportedError(f"no importer for this operator: {INSTEAD}")
             if target not in READS_COMPLEX and any(map(_is_complex, node.all_input_nodes)):
                 raise UnsupportedError(
                     "it reads complex numbers: take their real parts first (torch.view_as_real)"
                 )
+            for source in node.all_input_nodes:
+                self.check_computed(source)
             check_read(node, convert, arguments(node, node.args, node.kwargs))
             given = arguments(node, self.expressions(node.args), self.expressions(node.kwargs))
             build = Build(
@@ -238,21 +240,27 @@ class _Walk:
             )
             return self.checked(node, convert(build, given))
         except ModelError as error:
-            raise type(error)(f"{where}: {error}") from None
+            why, _, remedy = str(error).partition(": ")
+            raise UnsupportedError(self.refusal(node, why, remedy)) from None
         except Exception as error:
-            raise ModelError(f"{where} cannot be imported: {one_line(error)}") from error
+            raise UnsupportedError(self.refusal(node, NO_FORM, INSTEAD)) from error
+
+    def refusal(self, node: Node, why: str, remedy: str) -> Refusal:
+        return Refusal(why, remedy, str(node.target), short(label(node)), self.name)
+
+    def check_computed(self, node: Node) -> None:
+        """Of some operators only the first result is."""
+        if self.values.get(node) is None:
+            raise UnsupportedError(
+                f'"{short(node.name)}" is not computed: only the values of pools and of '
+                "normalizations are, no indices and no statistics"
+            )
 
     def computed(self, node: Node) -> TorchTensor:
         """What depends on constants alone, by PyTorch."""
         if any("nondeterministic" in str(tag) for tag in getattr(node.target, "tags", ())):
             raise UnsupportedError("it draws random numbers: make them a buffer of the model")
         return node.target(*self.stored(node.args), **self.stored(node.kwargs))
-
-    def describe(self, node: Node) -> str:
-        path = _path(node)
-        return f'{node.target} (node "{short(node.name)}"' + (
-            f', module "{short(path)}")' if path else ")"
-        )
 
     def is_constant(self, node: Node) -> bool:
         """Whether it depends on no input of the program, or on its shape alone."""

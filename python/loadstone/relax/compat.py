@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import pkgutil
 import re
+import resource
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from loadstone.errors import ModelError, UnsupportedError
+from loadstone.errors import LoadstoneError, ModelError, UnsupportedError
 from loadstone.numerics import Array
 
 if TYPE_CHECKING:
@@ -55,6 +56,26 @@ def _hidden(package: str) -> Iterator[None]:
             del sys.modules[package]
 
 
+#: Bytes of address space that loading TVM takes, measured.
+_TVM_BYTES = 380 << 20
+
+
+def _check_room() -> None:
+    """Without room TVM's imports end in whatever comes of a library that is not there, or in a
+    process that has no memory left to say so. Raises LoadstoneError."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return
+    with open("/proc/self/statm", encoding="ascii") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    if limit - used < _TVM_BYTES:
+        raise LoadstoneError(
+            f"TVM cannot be loaded: this process may have {limit >> 10} KiB of address space "
+            f"(ulimit -v), and needs some {used + _TVM_BYTES >> 10}: raise the limit"
+        )
+
+
+_check_room()
 with _hidden("torch"):  # tvm_ffi imports PyTorch wherever it is installed: 1.5 s and 200 MB
     import tvm
     import tvm_ffi

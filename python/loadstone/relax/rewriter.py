@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from loadstone.errors import LoadstoneError, Refusal, UnsupportedError
 from loadstone.relax.compat import abandoning, bindings, op_name, relax, result, with_main
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Rewriter:
                         self.alias(variable, value)
                         continue
                     self.name = variable.name
-                    self.env[variable] = self.visit(variable, value)
+                    self.env[variable] = self._visited(variable, value)
                 finals = [self.finish(output) for output in outputs]
                 final = self.builder.emit_output(
                     finals[0] if len(finals) == 1 else relax.Tuple(finals)
@@ -65,6 +66,22 @@ class Rewriter:
             if key != "global_symbol"
         }
         return with_main(self.builder.get())["main"].with_attrs(kept)
+
+    def _visited(self, variable: Var, value: Expr) -> Expr:
+        """What `visit` gives; where it fails the operator is named."""
+        try:
+            return self.visit(variable, value)
+        except LoadstoneError:
+            raise
+        except Exception as error:
+            raise UnsupportedError(
+                Refusal(
+                    f"the compiler ({type(self).__name__.strip('_')}) knows no such form of it",
+                    "cut the model around it with --inputs and --outputs",
+                    op_name(value),
+                    str(variable.name),
+                )
+            ) from error
 
     def alias(self, variable: Var, value: Expr) -> None:
         """`variable` is another name of `value`."""

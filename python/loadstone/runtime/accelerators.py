@@ -187,6 +187,7 @@ class AcceleratorSet:
         """The HAL of a simulated accelerator: another's memory and clock, its own registers. A
         program runs while it is started."""
         own = ffi.new("lds_hal *", hal[0])
+        own.counters = ffi.NULL  # those of the device that it stands beside
         own.irq_wait, own.irq_ack = ffi.NULL, ffi.NULL
 
         def write(_ctx: CData, offset: int, value: int) -> None:

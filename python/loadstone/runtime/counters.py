@@ -16,7 +16,8 @@ __all__ = ["Counters", "Totals"]
 
 @dataclass(frozen=True)
 class Counters:
-    """What the device counted over the last run; 0 for what it does not count."""
+    """What the device counted over the last run; 0 for what it does not count. device_ns: of this
+    machine's clock, from the start of its programs until they were seen to be done."""
 
     cycles: int
     load_busy_cycles: int
@@ -24,6 +25,7 @@ class Counters:
     store_busy_cycles: int
     read_bytes: int
     write_bytes: int
+    device_ns: int = field(default=0, compare=False)
 
     def __add__(self, other: Counters) -> Counters:
         """Both together."""

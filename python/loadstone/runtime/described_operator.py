@@ -63,6 +63,21 @@ def described_operator(attributes: str, inputs: Sequence[Array]) -> tuple[g.Oper
     said = _parsed(attributes)
     kind = _kind(said["kind"])
     sources, targets = (tuple(_tensor(t) for t in side) for side in said["tensors"])
+    _check_tensors(sources, targets, inputs)
+    rank = len(sources[0].shape) if sources else 0
+    hints = _hints(kind)
+    values = {k: _value(k, v, _hint(hints, k), rank) for k, v in dict(said["fields"]).items()}
+    arrays = zip(said["arrays"], inputs[len(sources) :], strict=True)
+    values.update({k: _array(k, a, _hint(hints, k)) for k, a in arrays})
+    if "low" in values and "high" in values and not values["low"] <= values["high"]:
+        raise ValueError(f"low={values['low']} is above high={values['high']}")
+    return kind(inputs=sources, outputs=targets, **values), len(sources)
+
+
+def _check_tensors(
+    sources: Sequence[g.Tensor], targets: Sequence[g.Tensor], inputs: Sequence[Array]
+) -> None:
+    """Those of the step, and no more memory than one operator takes."""
     for tensor, array in zip(sources, inputs, strict=False):
         if (array.shape, array.dtype.name) != (tensor.shape, tensor.dtype):
             raise ValueError(f"{tensor.name} is {array.dtype.name} {array.shape}")
@@ -72,14 +87,6 @@ def described_operator(attributes: str, inputs: Sequence[Array]) -> tuple[g.Oper
             raise ValueError(f"its {what} take more than {most >> 20} MiB")
     if len(inputs) < len(sources) or len(targets) != 1:
         raise ValueError(f"it has {len(inputs)} inputs and {len(targets)} outputs")
-    rank = len(sources[0].shape) if sources else 0
-    hints = _hints(kind)
-    values = {k: _value(k, v, _hint(hints, k), rank) for k, v in dict(said["fields"]).items()}
-    arrays = zip(said["arrays"], inputs[len(sources) :], strict=True)
-    values.update({k: _array(k, a, _hint(hints, k)) for k, a in arrays})
-    if "low" in values and "high" in values and not values["low"] <= values["high"]:
-        raise ValueError(f"low={values['low']} is above high={values['high']}")
-    return kind(inputs=sources, outputs=targets, **values), len(sources)
 
 
 @lru_cache(maxsize=64)

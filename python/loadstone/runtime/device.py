@@ -57,8 +57,6 @@ __all__ = [
     "validate",
 ]
 
-#: Seconds without progress after which a device hangs.
-HANG_SECONDS = 10.0
 _POOL_BYTES = 1 << 30  # address space, not memory: pages are touched when used
 
 
@@ -263,11 +261,12 @@ class OpenedDevice:
         self,
         model: Artifact | str | Path | bytes,
         *,
-        hang_seconds: float = HANG_SECONDS,
+        hang_seconds: float | None = None,
         trust: bool = False,
     ) -> Session:
-        """A session of a model (an Artifact, its bytes, or its file). Raises ArtifactError,
-        DeviceError."""
+        """A session of a model (an Artifact, its bytes, or its file). hang_seconds: without
+        progress for so long the device hangs; None: for what the program can take, as
+        docs/runtime.md has it. Raises ArtifactError, DeviceError."""
         data = (
             model.to_bytes()
             if isinstance(model, Artifact)

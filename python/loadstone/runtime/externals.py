@@ -68,7 +68,7 @@ def run_relax_step(inputs: Sequence[Array], attributes: str) -> list[Array]:
     shapes = parameter_shapes(attributes)
     samples = max((a.shape[0] // s[0] for a, s in zip(inputs, shapes, strict=True) if s), default=1)
     if samples == 1:
-        return run_saved(attributes, inputs)
+        return run_saved(attributes, [a.reshape(s) for a, s in zip(inputs, shapes, strict=True)])
     rows = [
         [
             a[n * s[0] : (n + 1) * s[0]] if a.shape != s else a

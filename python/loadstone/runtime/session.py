@@ -67,7 +67,7 @@ class Session:
         opened: Handle,
         artifact: Artifact,
         data: bytes,
-        hang_seconds: float,
+        hang_seconds: float | None,
         trust: bool,
     ) -> None:
         """data: the artifact's bytes. trust: whether steps that are code may run (SECURITY.md)."""
@@ -81,7 +81,7 @@ class Session:
         self._turn = threading.RLock()
         self.totals = Totals()
         self._calls = CallTimes()
-        if not hang_seconds > 0:
+        if hang_seconds is not None and not hang_seconds > 0:
             raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
         check_externals(artifact, trust)
         self._bytes = ffi.from_buffer(data)
@@ -89,7 +89,8 @@ class Session:
         raise_for(lib().lds_model_open(self._model, self._bytes, len(data)), artifact.name)
         config = ffi.new("lds_session_config *")
         lib().lds_session_config_default(config)
-        config.hang_ns = _nanoseconds(hang_seconds)
+        config.hang_ns = 0 if hang_seconds is None else max(1, _nanoseconds(hang_seconds))
+        config.clock_hz = device.clock_mhz * 1_000_000
         self._callback: CData = ffi.callback("int(void *, lds_session *, uint32_t)", self._external)
         config.external = self._callback
         self._long_steps: LongSteps | None = LongSteps(artifact, config.operators, self._go_on)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -38,10 +38,23 @@ if TYPE_CHECKING:
     from loadstone.frontend import Canonical
     from loadstone.relax.types import IRModule
 
-__all__ = ["LAYER_FIELDS", "SweptNetwork", "Unit", "code_digest", "compiled_of", "evaluate"]
+__all__ = [
+    "LAYER_FIELDS",
+    "SweptNetwork",
+    "Unit",
+    "code_digest",
+    "compiled_of",
+    "evaluate",
+    "is_result",
+]
 
 #: What stands of each layer in a row.
 LAYER_FIELDS = ("name", "cycles", "best_cycles", "macs", "bytes", "bound")
+#: Whole numbers of a row.
+_NUMBERS = (
+    *("samples_per_run", "cycles", "macs", "instructions", "constants_bytes", "arena_bytes"),
+    *("operators", "operators_on_host"),
+)
 #: Relax operators that make an operator of the host a multiplication.
 _MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dense"}
 
@@ -85,6 +98,29 @@ def evaluate(unit: Unit, networks: Sequence[SweptNetwork]) -> JsonObject:
         return {"feasible": False, "why": str(error)}
     except Exception as error:  # a sweep of hours does not end by our mistake in one device
         return {"feasible": False, "why": f"a mistake of the compiler: {cause_of(error)}"[:400]}
+
+
+def is_result(row: JsonObject) -> bool:
+    """Whether a row of a store is what `evaluate` gives: a store may be anybody's."""
+    if not isinstance(row.get("why"), str) or not isinstance(row.get("feasible"), bool):
+        return False
+    if not row["feasible"]:
+        return True
+    counts, layers = row.get("counts"), row.get("layers")
+    numbers = [row.get(name) for name in _NUMBERS]
+    wanted = {entry.name for entry in fields(Counts)}
+    if not isinstance(counts, dict) or counts.keys() != wanted or not isinstance(layers, list):
+        return False
+    whole = all(type(n) is int and 0 <= n < 1 << 63 for n in (*numbers, *counts.values()))
+    accuracy = row.get("accuracy")
+    told = all(
+        isinstance(layer, list)
+        and len(layer) == len(LAYER_FIELDS)
+        and all(isinstance(value, int | float | str) for value in layer)
+        for layer in layers
+    )
+    positive = whole and row["samples_per_run"] > 0 and row["cycles"] > 0
+    return positive and told and (accuracy is None or isinstance(accuracy, float))
 
 
 def compiled_of(unit: Unit, networks: Sequence[SweptNetwork]) -> Compiled:

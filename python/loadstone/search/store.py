@@ -6,7 +6,8 @@ Out:  the same results, later.
 Next: sweep.py asks before it gives work away, and keeps each result when it comes.
 
 One SQLite file, written by one process alone, that which was started; workers never see it. Each
-result is on the disk before the next is asked for.
+result is on the disk before the next is asked for. A row that is not as it was written is none: it
+is computed again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from types import TracebackType
 
 from loadstone.errors import LoadstoneError
 from loadstone.files import JsonObject, JsonValue
+from loadstone.search.checked_row import DATABASE_ERRORS, complaint, opened_row, sealed_row
 
 __all__ = ["ResultStore", "key_of"]
 
@@ -39,28 +41,39 @@ class ResultStore:
         self.path = path
         try:
             self.connection = sqlite3.connect(path or ":memory:", timeout=10)
+            self.connection.text_factory = bytes
             self.connection.execute(_SCHEMA)
             self.connection.commit()
-        except sqlite3.Error as error:
-            raise LoadstoneError(f"{path}: cannot be kept as a store of results: {error}") from None
+        except DATABASE_ERRORS as error:
+            raise LoadstoneError(
+                f"{path}: cannot be kept as a store of results: {complaint(error)}"
+            ) from None
 
     def get(self, key: str) -> JsonObject | None:
         """The result, if there is one."""
-        with closing(
-            self.connection.execute("SELECT value FROM results WHERE key = ?", (key,))
-        ) as found:
-            row = found.fetchone()
-        return None if row is None else json.loads(row[0])
+        try:
+            with closing(
+                self.connection.execute("SELECT value FROM results WHERE key = ?", (key,))
+            ) as found:
+                row = found.fetchone()
+        except DATABASE_ERRORS as error:
+            raise LoadstoneError(
+                f"{self.path}: a result cannot be read: {complaint(error)}"
+            ) from None
+        value = None if row is None else opened_row(key, row[0])
+        return value if isinstance(value, dict) else None
 
     def put(self, key: str, value: JsonObject) -> None:
         """Keeps a result."""
         try:
             self.connection.execute(
-                "INSERT OR REPLACE INTO results VALUES (?, ?)", (key, json.dumps(value))
+                "INSERT OR REPLACE INTO results VALUES (?, ?)", (key, sealed_row(key, value))
             )
             self.connection.commit()
-        except sqlite3.Error as error:
-            raise LoadstoneError(f"{self.path}: a result cannot be kept: {error}") from None
+        except DATABASE_ERRORS as error:
+            raise LoadstoneError(
+                f"{self.path}: a result cannot be kept: {complaint(error)}"
+            ) from None
 
     def __enter__(self) -> ResultStore:
         return self

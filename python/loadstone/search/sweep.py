@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, JsonValue
 from loadstone.search.assumptions import Assumptions, Counts, area_mm2, energy_uj
-from loadstone.search.evaluate import SweptNetwork, Unit, code_digest, evaluate
+from loadstone.search.evaluate import SweptNetwork, Unit, code_digest, evaluate, is_result
 from loadstone.search.sampling import OBJECTIVES, batches
 from loadstone.search.space import Point, Space
 from loadstone.search.store import ResultStore, key_of
@@ -156,7 +156,8 @@ class _Runner:
         new = [point for point in dict.fromkeys(points) if point not in self.found]
         units = {(p, n): self._unit(p, n) for p in new for n in range(len(self.networks))}
         keys = {place: self._key(unit) for place, unit in units.items()}
-        rows = {key: row for key in keys.values() if (row := self.store.get(key)) is not None}
+        stored = {key: self.store.get(key) for key in keys.values()}
+        rows = {key: row for key, row in stored.items() if row is not None and is_result(row)}
         wanted = {key: units[place] for place, key in keys.items() if key not in rows}
         names = list(wanted)
 

@@ -7,7 +7,8 @@ Out:  the trials that are known; what is new is in the file as soon as it is kno
 Next: tune.py asks it before it asks the simulator.
 
 A trial is kept by the layer's key (device, timing, operator), by whether the host packs its input,
-by its choice, and by a digest of the compiler's own files: another compiler, other cycles.
+by its choice, and by a digest of the compiler's own files: another compiler, other cycles. A row
+that is not as it was written is none: it is simulated again.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ import json
 import os
 import sqlite3
 from contextlib import closing
+from dataclasses import astuple, fields
 from hashlib import sha256
 from pathlib import Path
 
 import loadstone
 from loadstone.errors import ConfigError
+from loadstone.files import JsonValue
+from loadstone.search.checked_row import DATABASE_ERRORS, complaint, opened_row, sealed_row
 from loadstone.search.tune_layer import LayerTrial
 from loadstone.vta.choices import LayerChoice
 
 __all__ = ["TrialStore", "compiler_digest", "default_store"]
 
-_VERSION = 1
+_VERSION = 2
 _TABLE = """CREATE TABLE IF NOT EXISTS trials (
     compiler TEXT, layer TEXT, choice TEXT, trial TEXT, PRIMARY KEY (compiler, layer, choice)
 ) WITHOUT ROWID"""
@@ -54,6 +58,12 @@ def compiler_digest() -> str:
     return state.hexdigest()[:16]
 
 
+def _is_trial(said: JsonValue) -> bool:
+    """Whether it is the numbers of a trial: a store may be anybody's."""
+    numbers = isinstance(said, list) and all(type(n) is int and n >= 0 for n in said)
+    return numbers and len(said) == len(fields(LayerTrial))
+
+
 class TrialStore:
     """One file, for one compiler. Raises ConfigError for a file that cannot be used."""
 
@@ -72,33 +82,34 @@ class TrialStore:
             "SELECT choice, trial FROM trials WHERE compiler = ? AND layer = ?",
             (self.compiler, layer),
         )
-        return {
-            LayerChoice.from_json(json.loads(choice), str(self.path)): (
-                LayerTrial(*json.loads(trial)) if trial else None
-            )
-            for choice, trial in rows
-        }
+        found: dict[LayerChoice, LayerTrial | None] = {}
+        for choice, trial in rows:
+            said = opened_row(self._key(layer, choice), trial)
+            if said == [] or _is_trial(said):
+                known = LayerChoice.from_json(json.loads(choice), str(self.path))
+                found[known] = LayerTrial(*said) if said else None
+        return found
+
+    def _key(self, layer: str, choice: object) -> str:
+        text = choice.decode("utf-8", "replace") if isinstance(choice, bytes) else str(choice)
+        return f"{self.compiler} {layer} {text}"
 
     def add(self, layer: str, choice: LayerChoice, trial: LayerTrial | None) -> None:
         """Keeps it: on the disk when this returns."""
         said = json.dumps(choice.to_json(), sort_keys=True)
-        numbers = (
-            ""
-            if trial is None
-            else json.dumps(
-                [trial.cycles, trial.step_cycles, trial.read_cycles, trial.write_cycles]
-            )
-        )
+        numbers = [] if trial is None else list(astuple(trial))
         self._run(
             "INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?)",
-            (self.compiler, layer, said, numbers),
+            (self.compiler, layer, said, sealed_row(self._key(layer, said), numbers)),
         )
 
-    def _run(self, statement: str, values: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    def _run(self, statement: str, values: tuple[str, ...] = ()) -> list[tuple[bytes, bytes]]:
         try:
             with closing(sqlite3.connect(self.path, timeout=_WAIT_SECONDS)) as database, database:
+                database.text_factory = bytes
                 return database.execute(statement, values).fetchall()
-        except sqlite3.Error as error:
+        except DATABASE_ERRORS as error:
             raise ConfigError(
-                f"--store {self.path}: {error}: it is no file of trials, or cannot be written"
+                f"--store {self.path}: no file of trials, or one that cannot be written: "
+                f"{complaint(error)}"
             ) from None

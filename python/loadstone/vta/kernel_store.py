@@ -17,16 +17,15 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import stat
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import fields
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
 from loadstone.errors import ConfigError
+from loadstone.files import write_whole
 from loadstone.relax.compat import tvm
 from loadstone.vta.cost import CostModel
 from loadstone.vta.hw_config import HwConfig
@@ -116,14 +115,10 @@ def _read(path: Path) -> tuple[tuple[str, ...], str] | None:
 def _write(path: Path, kernel: Kernel) -> None:
     """As one step, without waiting for the disk: a file that a crash cuts short is not read."""
     text = json.dumps({"parameters": kernel.parameters, "source": kernel.source})
-    temporary = path.with_name(f".{path.stem[:16]}.{secrets.token_hex(8)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(f"{sha256(text.encode()).hexdigest()}\n{text}", "utf-8")
-        temporary.replace(path)
+        write_whole(path, f"{sha256(text.encode()).hexdigest()}\n{text}", durable=False)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise ConfigError(
             f"{FOLDER}={path.parent}: no kernel can be kept there ({error.strerror}): name a "
             "folder that can be written, or none"

@@ -50,7 +50,7 @@ typedef struct lds_easy lds_easy;
  *
  *   registers=native|vta-chisel|vta-hls   the device's register page; of a board with a VTA it must be named
  *   bus_offset=N                          bus address minus physical address (default: 0)
- *   hang_ms=N                             without progress for so long it hangs (default: 10000)
+ *   hang_ms=N                             without progress for so long it hangs (default: what its program can take)
  *   pool_mb=N                             memory of sim and null, reserved, touched when used (default: 1024; 64 where a size_t has
  *                                         32 bits)
  *   timing=FILE                           sim counts cycles by a table of lines `NAME VALUE`, the constants of docs/timing.md; those that

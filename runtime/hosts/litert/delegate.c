@@ -69,9 +69,33 @@ static uint32_t samples_of(litert_context *context, const kernel *k) {
   return samples;
 }
 
+static int is_among(const litert_ints *some, int32_t index) {
+  int n;
+  for (n = 0; n < some->size; ++n) {
+    if (some->data[n] == index) return 1;
+  }
+  return 0;
+}
+
+/* Whether the artifact reads and writes what the node does that it stands for: a file could else say that it writes any tensor, also
+ * one in memory that nobody may write. */
+static int has_ports_of(const kernel *k, const litert_node *node) {
+  uint32_t n;
+  for (n = 0; n < k->entry.inputs + k->entry.outputs; ++n) {
+    const int32_t index = lds_bundle_word(&k->entry, k->entry.nodes + n);
+    if (!is_among(n < k->entry.inputs ? node->inputs : node->outputs, index)) return 0;
+  }
+  return 1;
+}
+
 static litert_status kernel_prepare(litert_context *context, litert_node *node) {
   const kernel *k = node->user_data;
   if (k == NULL) return LITERT_ERROR;
+  if (!has_ports_of(k, node)) {
+    context->report_error(context, "loadstone: model '%s' has not the inputs and outputs of the operators that it stands for",
+                          lds_easy_name(k->net));
+    return LITERT_ERROR;
+  }
   if (samples_of(context, k) != 0) return LITERT_OK;
   context->report_error(context, "loadstone: model '%s' was compiled for tensors of other shapes", lds_easy_name(k->net));
   return LITERT_ERROR;
@@ -94,14 +118,6 @@ static litert_status kernel_invoke(litert_context *context, litert_node *node) {
 }
 
 /* --- which operators --------------------------------------------------------------------------------------------------------- */
-static int in_plan(const litert_ints *plan, int32_t node) {
-  int k;
-  for (k = 0; k < plan->size; ++k) {
-    if (plan->data[k] == node) return 1;
-  }
-  return 0;
-}
-
 /* Whether the entry's operators are there and are those that its artifact was made from. */
 static int matches(litert_context *context, const lds_bundle_entry *entry) {
   lds_subgraph graph;
@@ -110,7 +126,7 @@ static int matches(litert_context *context, const lds_bundle_entry *entry) {
   int known = 1;
   if (context->get_execution_plan(context, &plan) != LITERT_OK) return 0;
   for (n = 0; n < entry->nodes; ++n) {
-    if (!in_plan(plan, lds_bundle_word(entry, n))) return 0;
+    if (!is_among(plan, lds_bundle_word(entry, n))) return 0;
   }
   if (!lds_subgraph_begin(&graph, context)) return 0;
   for (n = 0; n < entry->nodes && known; ++n) known = lds_subgraph_add(&graph, lds_bundle_word(entry, n));

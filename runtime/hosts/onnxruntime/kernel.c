@@ -22,7 +22,8 @@ typedef struct kernel {
 } kernel;
 
 /* ONNXTensorElementDataType of LDS_INT8, LDS_UINT8 ... */
-static const int element_types[] = {3, 2, 5, 6, 7, 1, 10, 9};
+static const int element_types[] = {3, 2, 5, 6, 7, 1, 10, 9, 16, 4, 12, 13, 11};
+typedef char every_type_has_one[sizeof element_types / sizeof element_types[0] == LDS_ELEMENT_TYPES ? 1 : -1];
 
 /* --- opening ----------------------------------------------------------------------------------------------------------------- */
 typedef struct ports {

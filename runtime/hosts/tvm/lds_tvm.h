@@ -109,9 +109,10 @@ static int lds_tvm_set_device(const TVMFFIAny *args, int32_t count, TVMFFIAny *r
 
 /* --- the device's memory as tensors ------------------------------------------------------------------------------------------ */
 static const DLDataType lds_tvm_types[] = {
-    {kDLInt, 8, 1},  {kDLUInt, 8, 1},   {kDLInt, 16, 1},   {kDLInt, 32, 1},
-    {kDLInt, 64, 1}, {kDLFloat, 32, 1}, {kDLFloat, 16, 1}, {kDLBool, 8, 1},
+    {kDLInt, 8, 1},  {kDLUInt, 8, 1},    {kDLInt, 16, 1},  {kDLInt, 32, 1},  {kDLInt, 64, 1},  {kDLFloat, 32, 1}, {kDLFloat, 16, 1},
+    {kDLBool, 8, 1}, {kDLBfloat, 16, 1}, {kDLUInt, 16, 1}, {kDLUInt, 32, 1}, {kDLUInt, 64, 1}, {kDLFloat, 64, 1},
 };
+typedef char lds_tvm_every_type[sizeof lds_tvm_types / sizeof lds_tvm_types[0] == LDS_ELEMENT_TYPES ? 1 : -1];
 
 typedef struct lds_tvm_view {
   DLManagedTensor managed; /* first: DLPack's pointer is ours */

@@ -16,9 +16,10 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 
 from loadstone import graph as g
 from loadstone.errors import UnsupportedError
+from loadstone.graph.reference import run as run_graph
 from loadstone.numerics import Rounding
 from tests.draw import Random
-from tests.frontend.onnx.models import kinds, operands
+from tests.frontend.onnx.models import kinds, operands, refusal
 from tests.imported import check_same, onnx_graph
 from tests.onnx_builder import Graph, run
 
@@ -128,3 +129,55 @@ def test_scales_whose_product_float32_cannot_hold_are_refused(operator: str) -> 
     )
     with pytest.raises(UnsupportedError, match=r"product of its scales, 2\.49e-43, is no normal"):
         onnx_graph(graph.save([(y, np.int8)]))
+
+
+@pytest.mark.parametrize("alpha", [0.5, 3.0])
+@pytest.mark.parametrize("real", [False, True], ids=["int8", "float"])
+def test_a_gemm_times_alpha_with_or_without_a_scale(alpha: float, *, real: bool) -> None:
+    """The bias has the scale of alpha times the product; without y_scale the result is float."""
+    draw, graph = Random(3), Graph()
+    x = graph.input((2, 10), np.int8)
+    weights = graph.constant(draw.rng.integers(-60, 60, (10, 7)).astype(np.int8))
+    bias = graph.constant(draw.rng.integers(-900, 900, 7).astype(np.int32))
+    scales = graph.constant(draw.rng.integers(1, 9, 7) / 256, np.float32)
+    zeros = graph.constant(np.zeros(7), np.int8)
+    end = [] if real else operands(graph, 0.5, -3)
+    inputs = [x, *operands(graph, 0.25, 3), weights, scales, zeros, bias, *end]
+    y = graph.node("QGemm", *inputs, alpha=alpha, domain="com.microsoft")
+    model = graph.save([(y, np.float32 if real else np.int8)], [(2, 7)])
+    data = draw.int8(2, 10)
+    made = onnx_graph(model)
+    assert ("dense" in kinds(made)) == (not real)
+    want = run(model, [data])[0]
+    np.testing.assert_allclose(run_graph(made, [data])[0], want, rtol=1e-5, atol=1e-4)
+    text = refusal(model.replace(np.float32(alpha).tobytes(), np.float32(-1).tobytes()))
+    assert "its alpha is -1, and one above 0 is imported" in text
+
+
+@pytest.mark.parametrize("opset", [12, 13])
+@pytest.mark.parametrize("axis", [1, -1])
+def test_a_softmax_says_whose_it_is(opset: int, axis: int) -> None:
+    """That of opset 12 is over all axes from `axis` on, in a model of opset 17, too."""
+    draw, graph = Random(6), Graph()
+    x = graph.input((1, 6, 5, 5), np.uint8)
+    zero = operands(graph, 0.1, 100, np.uint8), operands(graph, 1 / 256, 0, np.uint8)
+    inputs = [x, *zero[0], *zero[1]]
+    y = graph.node("QLinearSoftmax", *inputs, axis=axis, opset=opset, domain="com.microsoft")
+    model = graph.save([(y, np.uint8)], [(1, 6, 5, 5)])
+    data = draw.rng.integers(0, 256, (1, 6, 5, 5)).astype(np.uint8)
+    want = run(model, [data])[0].astype(int)
+    assert np.abs(run_graph(onnx_graph(model), [data])[0] - want).max() <= 1
+
+
+def test_a_zero_point_that_is_left_out_is_zero() -> None:
+    """As if it were said: ONNX Runtime asks for it, the operator's definition does not."""
+    data, graphs = [Random(6).int8(2, 8), Random(7).int8(2, 8)], []
+    for is_said in (True, False):
+        graph = Graph()
+        a, b = graph.input((2, 8), np.int8), graph.input((2, 8), np.int8)
+        scale, zero = graph.constant(0.25, np.float32), graph.constant(0, np.int8)
+        inputs = [a, scale, zero, b, scale, zero if is_said else "", scale]
+        inputs += [zero] if is_said else []
+        y = graph.node("QLinearAdd", *inputs, domain="com.microsoft")
+        graphs.append(graph.save([(y, np.int8)], [(2, 8)]))
+    check_same(onnx_graph(graphs[1]), data, run(graphs[0], data))

@@ -92,6 +92,8 @@ def test_a_graph_that_onnx_itself_refuses_is_named() -> None:
 @pytest.mark.parametrize("role", ["QuantizeLinear", "DequantizeLinear", "QLinearConv"])
 def test_what_is_no_scale_is_refused_with_the_tensors_name(role: str, scale: float) -> None:
     """ONNX Runtime takes them all, and makes something up."""
+    if role == "QLinearConv" and scale == 0:
+        pytest.skip("weights of scale 0 are zeros: test_quantizers.py")
     graph = Graph()
     x = graph.input((1, 3, 4, 4), np.int8)
     scales = {

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -20,16 +18,12 @@ from tests.frontend.onnx.models import refusal
 from tests.onnx_builder import Graph
 
 
-def refused(kind: str, *constants: Any, **attributes: Any) -> str:
-    graph = Graph()
-    x = graph.input((1, 2, 6, 6), np.float32)
-    y = graph.node(kind, x, *(graph.constant(c) for c in constants), **attributes)
-    return refusal(graph.save([(y, np.float32)]), UnsupportedError)
-
-
 def test_an_attribute_that_is_not_read_is_named_with_its_value() -> None:
-    text = refused("MaxPool", kernel_shape=[2, 2], storage_order=1)
-    assert "its attribute storage_order is 1, and only 0 is imported" in text
+    graph = Graph()
+    x, scale = graph.input((2, 6), np.int8), graph.constant(np.ones((2, 3)), np.float32)
+    y = graph.node("DequantizeLinear", x, scale, axis=1, block_size=2)
+    text = refusal(graph.save([(y, np.float32)], [(2, 6)], opset=21, ir=10), UnsupportedError)
+    assert "its attribute block_size is 2, and only 0 is imported" in text
 
 
 def test_an_attribute_at_its_default_is_no_matter() -> None:

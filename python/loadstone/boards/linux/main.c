@@ -133,6 +133,7 @@ int main(int argc, char **argv) {
   check(lds_model_open(&model, model_bytes, (size_t)(model_bytes_end - model_bytes)), "model");
   check(lds_device_open(&device, open_device(argv[1], 0), &MODEL_REGISTERS, MODEL_CONFIG_HASH), argv[1]);
   lds_session_config_default(&config);
+  config.clock_hz = MODEL_CLOCK_HZ; /* your bitstream's: a device hangs after what its program can take at it */
 #if OTHER_DEVICES > 0
   other_devices = argv + 4;
 #endif

@@ -225,6 +225,7 @@ def clamped(build: Build, x: Expr, low: float | None, high: float | None) -> Exp
         for bound, operator in ((low, relax.op.maximum), (high, relax.op.minimum)):
             x = x if bound is None else build.emit(operator(x, like(x, bound)))
         return x
+    least = min(least, most)  # the upper limit wins
     inner = build.producer(x)
     if is_call(inner, "nn.relu"):
         x, least, most = inner.args[0], max(least, 0.0), max(most, 0.0)

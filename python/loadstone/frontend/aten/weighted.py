@@ -110,9 +110,19 @@ def _sides(convolution: _Convolution, rank: int) -> tuple[list[int], list[int]]:
     return [total // 2 for total in totals], [total - total // 2 for total in totals]
 
 
+def _check_output_padding(convolution: _TransposedConvolution) -> None:
+    strides, more = pair(convolution.stride), pair(convolution.output_padding)
+    if any(side >= step for side, step in zip(more, strides, strict=True)):
+        raise UnsupportedError(
+            f"its output_padding of {more[0]} x {more[1]} is not below its stride of "
+            f"{strides[0]} x {strides[1]}: pad its result instead"
+        )
+
+
 @importer("aten.conv_transpose2d", gathers=_TransposedConvolution)
 def _conv_transpose2d(build: Build, convolution: _TransposedConvolution) -> Expr:
     check_batch(convolution.x, 4)
+    _check_output_padding(convolution)
     out = relax.op.nn.conv2d_transpose(
         convolution.x,
         convolution.weight,
@@ -129,6 +139,7 @@ def _conv_transpose2d(build: Build, convolution: _TransposedConvolution) -> Expr
 def _conv_transpose1d(build: Build, convolution: _TransposedConvolution) -> Expr:
     """As it is: ranks.py makes a convolution of images of it."""
     check_batch(convolution.x, 3)
+    _check_output_padding(convolution)
     out = relax.op.nn.conv1d_transpose(
         convolution.x,
         convolution.weight,

@@ -127,7 +127,7 @@ class Expansion:
         body, key = _graph(node, "body"), node.output[0] or node.output[-1]
         done, carried = self._passes.get(key, 0), list(node.input[2:])
         parts = self._parts.setdefault(key, [])
-        if goes_on == 0 or (count and done >= most):
+        if goes_on == 0 or (most is not None and done >= most):
             ends = [
                 _node("Identity", [value], result)
                 for value, result in zip(carried, node.output, strict=False)

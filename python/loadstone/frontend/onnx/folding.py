@@ -51,6 +51,7 @@ def fold(model: ModelProto, is_known: Callable[[NodeProto], bool]) -> ModelProto
     count = itertools.count(1)
     opset = next((int(e.version) for e in model.opset_import if e.domain in ("", "ai.onnx")), 1)
     expansion = Expansion(lambda stem: f"{stem}/{next(count)}", opset)
+    _say_defaults(model)
     _fold_once(model, expansion)
     if not any(_needs_shapes(node, is_known) for node in model.graph.node):
         return model
@@ -58,6 +59,7 @@ def fold(model: ModelProto, is_known: Callable[[NodeProto], bool]) -> ModelProto
         entry.type.tensor_type.ClearField("shape")  # of open sizes; inferred anew
     del model.graph.value_info[:]
     for _ in range(_ROUNDS):
+        _say_defaults(model)
         try:
             model = onnx.shape_inference.infer_shapes(model, data_prop=True)
         except Exception:
@@ -92,6 +94,21 @@ def _say_types(graph: GraphProto) -> None:
         for tensor in graph.initializer
         if tensor.name not in said
     )
+
+
+def _say_defaults(model: ModelProto) -> None:
+    """ONNX's definitions in terms of others read only attributes that are there."""
+    versions = {entry.domain: int(entry.version) for entry in model.opset_import}
+    for node in model.graph.node:
+        if not _is_defined(node, model):
+            continue
+        schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
+        said = {attribute.name for attribute in node.attribute}
+        node.attribute.extend(
+            entry.default_value
+            for name, entry in schema.attributes.items()
+            if name not in said and entry.default_value.type != onnx.AttributeProto.UNDEFINED
+        )
 
 
 def _needs_shapes(node: NodeProto, is_known: Callable[[NodeProto], bool]) -> bool:
@@ -188,7 +205,7 @@ def _element_types(graph: GraphProto) -> dict[str, int]:
 def _computed(
     node: NodeProto,
     constants: Mapping[str, TensorProto],
-    shapes: Mapping[str, list[int]],
+    shapes: Mapping[str, Sequence[int]],
     model: ModelProto,
 ) -> Sequence[Array] | None:
     """What a node of constants gives; None for one that cannot be computed now."""

@@ -9,6 +9,7 @@ Next: canonical.py brings it into the one QDQ form (NHWC, int8).
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import numpy as np
 import onnx
 import onnx.version_converter
 
+from loadstone.artifact.memory_plan import MAX_RANK
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import MAX_SCALE, one_line, short
 from loadstone.frontend.onnx import operators
@@ -25,13 +27,14 @@ from loadstone.frontend.onnx.graph import input_shapes, read
 from loadstone.frontend.onnx.ml import without_ml
 from loadstone.frontend.onnx.node import OnnxNode, described
 from loadstone.frontend.onnx.qoperator import rewrite_to_qdq
+from loadstone.frontend.onnx.quantizers import plain_quantizers
 from loadstone.frontend.onnx.table import CONVERTERS, check, element_types, row_of
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.relax.compat import abandoning, dtype, exact_constant, is_constant, relax, shape
 from loadstone.relax.convolutions import with_types
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto
+    from onnx import GraphProto, ModelProto, NodeProto
 
     from loadstone.relax.types import Expr, IRModule
 
@@ -47,6 +50,8 @@ DYNAMIC = (
     "MatMulIntegerToFloat",
     "DynamicQuantizeLSTM",
 )
+#: What ONNX's checker puts before its sentences.
+_TAGS = re.compile(r"\[\w+Error\] *|Inference error\(s\): *")
 #: Nodes that hold graphs of their own.
 CONTROL = ("If", "Loop", "Scan")
 #: From here on an initializer need not be an input too. Quantizers add such initializers to older
@@ -98,6 +103,7 @@ def _refuse(model: ModelProto, name: str) -> None:
             )
         if (
             node.op_type in ("QuantizeLinear", "DequantizeLinear")
+            and not node.domain
             and node.attribute
             and _opset(model) < QDQ_OPSET
         ):
@@ -115,9 +121,18 @@ def _opset(model: ModelProto) -> int:
 def _qdq(model: ModelProto, name: str) -> ModelProto:
     """The model with QDQ in the place of operators on integers, in an opset that can say so."""
     model.ir_version = max(model.ir_version, LEAST_IR_VERSION)
-    rewritten = rewrite_to_qdq(model.graph, lambda node: f"{name}: {described(node)}")
+
+    def where(node: NodeProto) -> str:
+        return f"{name}: {described(node)}"
+
+    foreign = any(node.domain and node.op_type.endswith("Linear") for node in model.graph.node)
+    rewritten = rewrite_to_qdq(model.graph, where, _opset(model)) or foreign
+    plain_quantizers(model.graph, where)
     _check_scales(model.graph, name)
-    if not rewritten or _opset(model) >= QDQ_OPSET:
+    if not rewritten:
+        return model
+    model = fold(model, lambda node: row_of(node, _opsets(model)) is not None)
+    if _opset(model) >= QDQ_OPSET:
         return model
     return onnx.version_converter.convert_version(model, QDQ_OPSET)
 
@@ -179,9 +194,40 @@ def _checked(model: ModelProto, name: str) -> ModelProto:
         ValueError,
         TypeError,
     ) as error:
-        raise ModelError(f"{name}: damaged ONNX file: {one_line(error)}") from error
+        text = _TAGS.sub("", one_line(error))
+        raise ModelError(f"{name}: damaged ONNX file: {text}") from error
+    _check_memory(inferred.graph, name, _opsets(inferred))
     check(inferred, name, _opsets(inferred))
     return inferred
+
+
+def _check_memory(graph: GraphProto, name: str, opsets: Mapping[str, int]) -> None:
+    """What an artifact holds: inputs and outputs of few dimensions, no tensor without elements."""
+    extents = {tensor: found for tensor, (_, found) in _types(graph).items()}
+    extents |= {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    for entry in (*graph.input, *graph.output):
+        found = extents.get(entry.name, ())
+        if len(found) > MAX_RANK:
+            raise UnsupportedError(
+                f'{name}: tensor "{short(entry.name)}" has {len(found)} dimensions, more than '
+                f"{MAX_RANK}: reshape it before the model is exported"
+            )
+        if 0 in found:
+            raise _nothing(f'{name}: tensor "{short(entry.name)}"', found)
+    for node in graph.node:
+        row = row_of(node, opsets)
+        read = [e for k, e in enumerate(node.input) if row is None or k not in row.constants]
+        for tensor in (*read, *node.output):
+            if 0 in extents.get(tensor, ()):
+                where = f'{name}: {described(node)}: tensor "{short(tensor)}"'
+                raise _nothing(where, extents[tensor])
+
+
+def _nothing(where: str, extents: Sequence[int]) -> UnsupportedError:
+    return UnsupportedError(
+        f"{where} has no elements ({', '.join(map(str, extents))}), and memory has at least one: "
+        "export the model without it"
+    )
 
 
 def _import(model: ModelProto, name: str) -> IRModule:
@@ -244,7 +290,7 @@ def _converted(node: OnnxNode) -> dict[str, Expr]:
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(f"{node.where} cannot be imported: {one_line(error)}") from error
+        raise node.given_up() from error
     results = _each(made, node)
     found: dict[str, Expr] = {}
     for output, result in zip(node.proto.output, results, strict=False):

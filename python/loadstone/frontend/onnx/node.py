@@ -59,6 +59,10 @@ def attribute_value(attribute: AttributeProto) -> Any:
     return found
 
 
+def _extents_text(extents: Sequence[int] | None) -> str:
+    return f"({', '.join(map(str, extents or ()))})"
+
+
 @dataclass(frozen=True, eq=False)
 class OnnxNode:
     """proto: as the file has it. where: begins a message about it. inputs: one expression for each
@@ -156,3 +160,14 @@ class OnnxNode:
     def refusal(self, reason: str, remedy: str) -> UnsupportedError:
         """What to raise. reason: the thing, its value, the limit. remedy: what helps."""
         return UnsupportedError(f"{self.where}: {reason}: {remedy}")
+
+    def given_up(self) -> UnsupportedError:
+        """What to raise where its converter fails: the node as it stands there."""
+        given = ", ".join(
+            "nothing" if x is None else f"{dtype(x)} {_extents_text(shape(x))}" for x in self.inputs
+        )
+        said = ", ".join(f"{a.name}={short(str(attribute_value(a)))}" for a in self.proto.attribute)
+        return self.refusal(
+            f"it has no conversion for inputs {given}" + (f" with {said}" if said else ""),
+            "cut the model around it with --inputs and --outputs, or export it in another form",
+        )

@@ -29,22 +29,29 @@ if TYPE_CHECKING:
 
 __all__ = ["rewrite_to_qdq"]
 
+#: From this opset on Softmax is over one axis.
+COERCED = 13
 
-def rewrite_to_qdq(graph: GraphProto, describe: Callable[[NodeProto], str]) -> bool:
+
+def rewrite_to_qdq(
+    graph: GraphProto, describe: Callable[[NodeProto], str], opset: int = COERCED
+) -> bool:
     """Replaces every QLinear* operator, and says whether there was one. `describe(node)` begins the
-    message of an UnsupportedError."""
-    writer = _Writer({tensor.name: tensor for tensor in graph.initializer}, graph.initializer)
+    message of an UnsupportedError. opset: the model's."""
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    writer = _Writer(constants, graph.initializer, opset)
     for node in graph.node:
         if node.op_type in _TABLE:
             writer.node = node
             try:
+                writer.say_what_is_left_out(node)
                 _TABLE[node.op_type](writer, node)
-            except (KeyError, IndexError) as error:
+            except (KeyError, IndexError, ValueError) as error:
                 raise UnsupportedError(
                     f"{describe(node)}: scales and zero points must be constants of the "
                     f"model ({error})"
                 ) from None
-            except _FewBits as error:
+            except _Refused as error:
                 raise UnsupportedError(f"{describe(node)}: {error}") from None
         elif node.op_type in _INTEGER_MOVES and node.input and node.input[0] in writer.parameters:
             writer.node = node
@@ -75,7 +82,7 @@ _INTEGER_MOVES = (
 )
 
 
-class _FewBits(Exception):
+class _Refused(Exception):
     pass
 
 
@@ -83,6 +90,7 @@ class _FewBits(Exception):
 class _Writer:
     constants: dict[str, TensorProto]
     initializers: MutableSequence[TensorProto]
+    opset: int
     nodes: list[NodeProto] = field(default_factory=list)
     parameters: dict[str, tuple[str, str]] = field(
         default_factory=dict
@@ -103,6 +111,18 @@ class _Writer:
         self.initializers.append(numpy_helper.from_array(np.asarray(array), name))
         self.constants[name] = self.initializers[-1]
         return name
+
+    def say_what_is_left_out(self, node: NodeProto) -> None:
+        """Inputs to their full number, and zero points, of the type of those that are there."""
+        places = _ZERO_POINTS.get(node.op_type)
+        if places is None:
+            return
+        node.input.extend([""] * (places[-1] + 1 - len(node.input)))
+        known = [node.input[place] for place in places if node.input[place]]
+        for place in places:
+            if not node.input[place] and node.input[place - 1] and known:
+                like = self.array(known[0])
+                node.input[place] = self.constant(np.zeros((), like.dtype))
 
     def dequantize(self, tensor: str, scale: str, zero_point: str, *, axis: int = 1) -> str:
         self.parameters.setdefault(tensor, (scale, zero_point))
@@ -152,7 +172,7 @@ def _conv(writer: _Writer, node: NodeProto) -> None:
     scale = _product(writer, x_scale, w_scale)
     if bias and bias[0]:
         inputs.append(_bias(writer, bias[0], scale))
-    writer.emit("Conv", inputs, y_scale, y_zero, _kept(node, "channels_last"))
+    writer.emit("Conv", inputs, y_scale, y_zero, _kept(node))
 
 
 def _product(writer: _Writer, x_scale: str, w_scale: str) -> Array:
@@ -164,7 +184,7 @@ def _product(writer: _Writer, x_scale: str, w_scale: str) -> Array:
         scale = np.asarray(x * w, np.float32)
         few = (scale < np.finfo(np.float32).tiny) & (x > 0) & (w > 0)
     if np.any(few):
-        raise _FewBits(
+        raise _Refused(
             f"the product of its scales, {scale[few][0]:.3g}, is no normal number of float32: "
             "quantize the model with scales that are"
         )
@@ -186,10 +206,15 @@ def _matmul(writer: _Writer, node: NodeProto) -> None:
 
 
 def _gemm(writer: _Writer, node: NodeProto) -> None:
-    """com.microsoft QGemm: (a, a_scale, a_zp, b, b_scale, b_zp, c?, y_scale, y_zp)."""
+    """com.microsoft QGemm: (a, a_scale, a_zp, b, b_scale, b_zp, c?, y_scale?, y_zp?)."""
     a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = node.input
     attributes = {attribute.name: attribute for attribute in node.attribute}
     column = 0 if "transB" in attributes and attributes["transB"].i else 1
+    alpha = np.float32(attributes["alpha"].f if "alpha" in attributes else 1)
+    if not alpha > 0:
+        raise _Refused(f"its alpha is {alpha:g}, and one above 0 is imported: export it with that")
+    if alpha != 1:  # a product of alpha times weights, and the bias has the product's scale
+        b_scale = writer.constant(np.asarray(alpha * writer.array(b_scale), np.float32))
     inputs = [
         writer.dequantize(a, a_scale, a_zero),
         writer.dequantize(b, b_scale, b_zero, axis=column),
@@ -197,7 +222,12 @@ def _gemm(writer: _Writer, node: NodeProto) -> None:
     scale = _product(writer, a_scale, b_scale)
     if c:
         inputs.append(_bias(writer, c, scale))
-    writer.emit("Gemm", inputs, y_scale, y_zero, node.attribute)
+    kept = _kept(node, "alpha")
+    if y_scale:
+        writer.emit("Gemm", inputs, y_scale, y_zero, kept)
+    else:  # the result is float
+        writer.nodes.append(helper.make_node("Gemm", inputs, node.output, name=node.name))
+        writer.nodes[-1].attribute.extend(kept)
 
 
 def _binary(op_type: str) -> Callable[[_Writer, NodeProto], None]:
@@ -225,7 +255,7 @@ def _unary(op_type: str, *dropped: str) -> Callable[[_Writer, NodeProto], None]:
             [writer.dequantize(x, x_scale, x_zero)],
             y_scale,
             y_zero,
-            _kept(node, "channels_last", *dropped),
+            _kept(node, *dropped),
         )
 
     return rewrite
@@ -239,19 +269,54 @@ def _concat(writer: _Writer, node: NodeProto) -> None:
     writer.emit("Concat", inputs, y_scale, y_zero, node.attribute)
 
 
-def _kept(node: NodeProto, channels_last: str, *dropped: str) -> list[AttributeProto]:
+def _kept(node: NodeProto, *dropped: str) -> list[AttributeProto]:
     """The attributes that the float operator knows too."""
     for attribute in node.attribute:
-        if attribute.name == channels_last and attribute.i:
-            raise UnsupportedError(
-                f"{node.op_type} with channels_last=1 (output {node.output[0]!r}) is not "
-                "supported: export with channels first"
-            )
+        if attribute.name == "channels_last" and attribute.i:
+            raise _Refused("its channels_last is 1: export with channels first")
     return [
-        attribute for attribute in node.attribute if attribute.name not in (channels_last, *dropped)
+        attribute
+        for attribute in node.attribute
+        if attribute.name not in ("channels_last", *dropped)
     ]
 
 
+def _softmax(writer: _Writer, node: NodeProto) -> None:
+    """com.microsoft QLinearSoftmax: `opset` says whose Softmax: below 13 over all axes from `axis`
+    on, as one."""
+    x, x_scale, x_zero, y_scale, y_zero = node.input
+    attributes = {attribute.name: attribute.i for attribute in node.attribute}
+    is_old, axis = attributes.get("opset", 13) < COERCED, attributes.get("axis", -1)
+    source = writer.dequantize(x, x_scale, x_zero)
+    if is_old == (writer.opset < COERCED) or axis == -1:
+        writer.emit("Softmax", [source], y_scale, y_zero, _kept(node, "opset"))
+        return
+    if not is_old:
+        raise _Refused(
+            f"its opset is {attributes['opset']} in a model of opset {writer.opset}: convert the "
+            "model (onnx.version_converter)"
+        )
+    flat, shape, rows, back = (writer.fresh(what) for what in ("flat", "shape", "rows", "back"))
+    writer.nodes += [
+        helper.make_node("Shape", [source], [shape]),
+        helper.make_node("Flatten", [source], [flat], axis=axis),
+        helper.make_node("Softmax", [flat], [rows], axis=-1),
+        helper.make_node("Reshape", [rows, shape], [back], name=node.name),
+    ]
+    writer.quantize(back, y_scale, y_zero, node.output[0])
+
+
+#: Where zero points stand that may be left out.
+_ZERO_POINTS = {
+    "QGemm": (2, 5, 8),
+    "QLinearAdd": (2, 5, 7),
+    "QLinearMul": (2, 5, 7),
+    "QLinearAveragePool": (2, 4),
+    "QLinearGlobalAveragePool": (2, 4),
+    "QLinearLeakyRelu": (2, 4),
+    "QLinearSigmoid": (2, 4),
+    "QLinearSoftmax": (2, 4),
+}
 _TABLE: dict[str, Callable[[_Writer, NodeProto], None]] = {
     "QLinearConv": _conv,
     "QLinearMatMul": _matmul,
@@ -261,7 +326,7 @@ _TABLE: dict[str, Callable[[_Writer, NodeProto], None]] = {
     "QLinearConcat": _concat,
     "QLinearAveragePool": _unary("AveragePool"),
     "QLinearGlobalAveragePool": _unary("GlobalAveragePool"),
-    "QLinearSoftmax": _unary("Softmax", "opset"),
+    "QLinearSoftmax": _softmax,
     "QLinearSigmoid": _unary("Sigmoid"),
     "QLinearLeakyRelu": _unary("LeakyRelu"),
 }

@@ -44,12 +44,11 @@ Convert: TypeAlias = "Callable[[OnnxNode], Expr | Sequence[Expr | None]]"
 
 #: Any number of inputs or outputs.
 ALL = 1 << 30
-#: Element types that Relax, the artifact and C all have.
+#: Element types that Relax, the artifact and C all compute with.
 NUMBERS = frozenset(
     [
         "float32",
         "float16",
-        "bfloat16",
         "float64",
         "bool",
         "int8",
@@ -164,10 +163,63 @@ def _unknown(node: NodeProto, opsets: Mapping[str, int]) -> str:
             f"imported from opset {ranges}, the model has {opsets.get(node.domain, 1)}: convert it "
             "(onnx.version_converter)"
         )
+    why = _REASONS.get(node.op_type) if not domain else None
+    if why is not None:
+        return why
     return (
         f"no importer for this operator{domain}: cut the model around it with --inputs and "
         "--outputs, or export it with operators that `docs/onnx.md` lists"
     )
+
+
+_BY_NUMBERS = (
+    "how many elements it gives depends on the numbers that it reads, and memory is planned before "
+    "the model runs: cut the model before it with --outputs, and do this in the program around it"
+)
+_RANDOM = (
+    "it draws numbers anew in each run, and an artifact gives the same for the same input: draw "
+    "them outside and make them an input (--inputs), or export the model for inference"
+)
+_TEXTS = (
+    "it computes on texts, and nothing here does: cut the model behind it with --inputs, and do "
+    "this in the program around it"
+)
+_LISTS = (
+    "a sequence or an optional is taken apart only where its length is known and it is neither an "
+    "input nor an output of the model: make its tensors inputs and outputs"
+)
+#: Why an operator has no converter, where there is more to say than that.
+_REASONS = (
+    dict.fromkeys(("NonZero", "Unique"), _BY_NUMBERS)
+    | dict.fromkeys(
+        (
+            *(
+                "SequenceConstruct",
+                "SequenceEmpty",
+                "SequenceInsert",
+                "SequenceErase",
+                "SequenceAt",
+            ),
+            *("SplitToSequence", "ConcatFromSequence", "SequenceLength", "SequenceMap"),
+            *("Optional", "OptionalGetElement", "OptionalHasElement"),
+        ),
+        _LISTS,
+    )
+    | dict.fromkeys(
+        (
+            *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"),
+            "RandomUniformLike",
+        ),
+        _RANDOM,
+    )
+    | dict.fromkeys(
+        (
+            *("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"),
+            *("TfIdfVectorizer", "ImageDecoder"),
+        ),
+        _TEXTS,
+    )
+)
 
 
 def _attribute(node: NodeProto, row: Row, opsets: Mapping[str, int]) -> str:
@@ -212,12 +264,22 @@ def _type(node: NodeProto, row: Row, types: Mapping[str, str]) -> str:
     for tensor in (*node.input, *node.output):
         found = types.get(tensor)
         if found is not None and found not in row.types:
+            remedy = _OF_TYPES.get(found, "convert the model to one of them")
             return (
                 f'tensor "{short(tensor)}" is {found}, and only '
-                f"{', '.join(sorted(row.types))} are imported there: convert the model to one "
-                "of them"
+                f"{', '.join(sorted(row.types))} are imported there: {remedy}"
             )
     return ""
+
+
+_CUT = "cut the model with --inputs and --outputs, and keep that part in the program around it"
+#: What helps where a tensor has such a type.
+_OF_TYPES = {
+    "string": f"texts are nothing to compute with: {_CUT}",
+    "sequence": f"only a sequence whose length is known can be taken apart: {_CUT}",
+    "optional": f"export the model with it, or without it: {_CUT}",
+    "bfloat16": "convert the model to float32; a device of profile vtab rounds by itself",
+}
 
 
 def _computed(node: NodeProto, row: Row, constants: Collection[str]) -> str:

@@ -1,7 +1,7 @@
 /* The first and only process of the Linux guest.
  *
- * In:   an initial file system with uio.ko, uio_pdrv_genirq.ko, model.lds and inputs; runs=N and registers=NAME on the kernel's command
- * line. Or, with programs=N there, programs 0 to N-1, each an exported project, and their inputs.
+ * In:   an initial file system with uio.ko, uio_pdrv_genirq.ko, model.lds and inputs; runs=N, registers=NAME and bus_offset=N on the
+ * kernel's command line. Or, with programs=N there, programs 0 to N-1, each an exported project, and their inputs.
  * Out:  run_cases() over the linux_uio HAL, unmodified; or the outputs of each program; then the machine is off.
  * Next: run_cases.c.
  */
@@ -120,16 +120,18 @@ static void run_programs(uint32_t count) {
 int main(void) {
   static lds_linux uio;
   board b = {0};
+  size_t page_bytes;
   mount_all();
   insert("/uio.ko", "");
   insert("/uio_pdrv_genirq.ko", "of_id=generic-uio");
   if (strstr(text_of("/proc/cmdline"), "programs=") != NULL) run_programs((uint32_t)strtoul(option("programs="), NULL, 0));
-  if (lds_linux_open_uio(&uio, "/dev/uio0", 0x1000, NULL, 0, NULL) != LDS_HAL_OK) {
+  b.registers = lds_registers_named(option("registers="));
+  page_bytes = b.registers == &lds_registers_hls ? 0x4000u : 0x1000u;
+  if (lds_linux_open_uio(&uio, "/dev/uio0", page_bytes, NULL, strtoull(option("bus_offset="), NULL, 0), NULL) != LDS_HAL_OK) {
     printf("failed %s\n", uio.message);
     off(NULL);
   }
   b.hal = &uio.hal;
-  b.registers = lds_registers_named(option("registers="));
   b.model = contents("/model.lds", &b.model_bytes);
   b.inputs = contents("/inputs", &b.inputs_bytes);
   b.runs = (uint32_t)strtoul(option("runs="), NULL, 0);

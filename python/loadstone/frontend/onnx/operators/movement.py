@@ -15,7 +15,7 @@ import numpy as np
 
 from loadstone.frontend.onnx.node import OnnxNode
 from loadstone.frontend.onnx.table import ALL, converter
-from loadstone.relax.compat import constant, relax
+from loadstone.relax.compat import constant, exact_constant, relax
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr
@@ -67,6 +67,56 @@ def _gathered(node: OnnxNode, pairs: Sequence[tuple[int, int]], mode: str) -> Ex
         if (before, after) != (0, 0):
             x = node.emit(relax.op.take(x, constant(places.astype(np.int64)), axis))
     return x
+
+
+@converter("DepthToSpace", "SpaceToDepth", attributes="blocksize mode")
+def _blocks(node: OnnxNode) -> Expr:
+    """DCR: depth is block, column, row from the slowest; CRD: channel before block. The first
+    opsets know DCR alone."""
+    n, c, h, w = node.extents(0)
+    size, mode = int(node.attributes["blocksize"]), node.attributes.get("mode", "DCR")
+    if mode not in ("DCR", "CRD"):
+        raise node.refusal(f"its mode is {mode}, and only DCR and CRD mean something", "export it")
+    if node.op_type == "DepthToSpace":
+        inner = c // size**2
+        parts = (n, size, size, inner, h, w) if mode == "DCR" else (n, inner, size, size, h, w)
+        order = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
+        result = (n, inner, h * size, w * size)
+    else:
+        parts = (n, c, h // size, size, w // size, size)
+        order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+        result = (n, c * size**2, h // size, w // size)
+    split = node.emit(relax.op.reshape(node.tensor(0), parts))
+    return relax.op.reshape(node.emit(relax.op.permute_dims(split, order)), result)
+
+
+@converter("ReverseSequence", attributes="batch_axis time_axis", inputs=2, constants=(1,))
+def _reverse_sequence(node: OnnxNode) -> Expr:
+    """The first elements of each row, as many as its length, from the last to the first."""
+    extents, lengths = node.extents(0), node.constant(1)
+    assert lengths is not None
+    time, batch = (int(node.attributes[f"{kind}_axis"]) for kind in ("time", "batch"))
+    steps = np.arange(extents[time])[:, None]
+    rows = lengths.reshape(1, -1)
+    places = np.where(steps < rows, rows - 1 - steps, steps)  # (time, batch)
+    if batch < time:
+        places = places.T
+    along = [n if a in (time, batch) else 1 for a, n in enumerate(extents)]
+    whole = np.broadcast_to(places.reshape(along), extents).astype(np.int64)
+    return relax.op.gather_elements(node.tensor(0), exact_constant(whole), time)
+
+
+@converter("Slice", attributes="axes ends starts", opsets=(1, 9))
+def _first_slice(node: OnnxNode) -> Expr:
+    """Before opset 10 bounds were attributes, and there were no steps."""
+    extents = node.extents(0)
+    begins, ends = ([int(n) for n in node.attributes[name]] for name in ("starts", "ends"))
+    axes = [int(a) % len(extents) for a in node.attributes.get("axes", range(len(begins)))]
+    bounds = [
+        slice(*pair).indices(extents[a])[:2] for *pair, a in zip(begins, ends, axes, strict=True)
+    ]
+    lows, highs = ([pair[k] for pair in bounds] for k in (0, 1))
+    return relax.op.strided_slice(node.tensor(0), axes, lows, highs)
 
 
 @converter("Split", attributes="axis split num_outputs", inputs=2, outputs=ALL, constants=(1,))

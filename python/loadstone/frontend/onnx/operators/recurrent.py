@@ -94,8 +94,9 @@ class _Layer:
 
     def check(self, directions: int) -> None:
         wrong = ""
-        activations = list(self.attributes.get("activations", ()))
         plain = _ACTIVATIONS[self.op_name] * directions
+        # the schema's default is for two directions, also where there is one
+        activations = list(self.attributes.get("activations", ()))[: len(plain)]
         relus = ["Relu"] * directions if self.op_name == "RNN" else plain
         if activations not in ([], plain, relus):
             wrong = f"activations {', '.join(activations)}"

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX's TopK: the places of the largest, and what stands there.
+"""ONNX's operators that choose elements.
 
 In:   a OnnxNode.
-Out:  its two outputs; the values are gathered, so that nothing is sorted twice.
+Out:  its outputs; the values of TopK are gathered, so that nothing is sorted twice.
 Next: importer.py binds them.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from loadstone.frontend.onnx.node import OnnxNode
 from loadstone.frontend.onnx.table import converter
-from loadstone.relax.compat import relax
+from loadstone.relax.compat import exact_constant, relax
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr
@@ -36,3 +39,24 @@ def _top_k(node: OnnxNode) -> list[Expr]:
         relax.op.topk(x, k, axis, ret_type="indices", largest=largest, dtype="int64")
     )
     return [node.emit(relax.op.gather_elements(x, places, axis)), places]
+
+
+@converter("Compress", attributes="axis", inputs=2, constants=(1,))
+def _compress(node: OnnxNode) -> Expr:
+    """What a condition keeps that is known now; without an axis of all elements in a row."""
+    x, extents, condition = node.tensor(0), node.extents(0), node.constant(1)
+    assert condition is not None
+    axis = node.attributes.get("axis")
+    if axis is None:
+        x = node.emit(relax.op.reshape(x, (prod(extents),)))
+    places = np.flatnonzero(condition)
+    if not places.size:
+        raise node.refusal("its condition keeps nothing", "export the model without it")
+    return relax.op.take(x, exact_constant(places), 0 if axis is None else int(axis) % len(extents))
+
+
+@converter("Scatter", attributes="axis", inputs=3, opsets=(9, 10))
+def _scatter(node: OnnxNode) -> Expr:
+    """What ScatterElements was called before it had that name."""
+    axis = int(node.attributes["axis"]) % len(node.extents(0))
+    return relax.op.scatter_elements(node.tensor(0), node.tensor(1), node.tensor(2), axis)

@@ -46,6 +46,15 @@ def _eye_like(node: OnnxNode) -> Expr:
     return exact_constant(np.eye(rows, columns, int(node.attributes["k"]), np.dtype(kind)))
 
 
+@converter("ConstantOfShape", attributes="value", constants=(0,))
+def _constant_of_shape(node: OnnxNode) -> Expr:
+    """Zeros of float32 if no value is said."""
+    given = node.constant(0)
+    assert given is not None
+    value = node.attributes.get("value", np.zeros(1, np.float32))
+    return exact_constant(np.full(given.astype(int).tolist(), value.reshape(-1)[0], value.dtype))
+
+
 @converter("OneHot", attributes="axis", inputs=3, constants=(1,))
 def _one_hot(node: OnnxNode) -> Expr:
     """An index below 0 counts from the end; one outside is nowhere."""
@@ -54,8 +63,6 @@ def _one_hot(node: OnnxNode) -> Expr:
     assert given is not None
     depth = int(given.reshape(-1)[0])
     axis = int(node.attributes["axis"]) % (len(extents) + 1)
-    if depth < 1:
-        raise node.refusal(f"its depth is {depth}, and one is at least 1", "export it anew")
     wrapped = places
     if not kind.startswith("uint"):
         behind = node.emit(relax.op.add(places, exact_constant(np.array(depth, kind))))

@@ -68,6 +68,7 @@ static int run_once() {
   status = lds_device_open(&device, &hal, &MODEL_REGISTERS, MODEL_CONFIG_HASH);
   if (status != LDS_OK) return status;
   lds_session_config_default(&config);
+  config.clock_hz = MODEL_CLOCK_HZ; /* your bitstream's: a device hangs after what its program can take at it */
 #ifdef MODEL_ACCELERATORS
   status = model_accelerators(&hal, &config);
   if (status != LDS_OK) return status;
