@@ -189,7 +189,7 @@ class _Runner:
         free = () if options.get("strategy") == "cost" else _FREE  # it weighs the host's time
         device = self.space.device(point)
         kept = {name: value for name, value in device.items() if name not in free}
-        return Unit({**kept, "name": "in the sweep"}, network, options)
+        return Unit({**kept, "name": "in-the-sweep"}, network, options)
 
     def _key(self, unit: Unit) -> str:
         return key_of(code_digest(), self.digests[unit.network], unit.device, dict(unit.options))
