@@ -30,6 +30,7 @@ __all__ = [
     "compare",
     "ports",
     "read_arrays",
+    "read_inputs",
     "write_arrays",
 ]
 
@@ -159,6 +160,21 @@ def _of_type(array: Array, tensor: BufferView, name: str) -> Array:
                 f"{kind}, {low} to {high}"
             )
     return array.astype(kind)
+
+
+def read_inputs(path: str | Path | None, artifact: Artifact) -> list[Array]:
+    """Of the file that --inputs names, (samples, ...) each. Raises ModelError as `read_arrays`, and
+    where there is no file and the model has inputs: it says which."""
+    tensors = [artifact.tensors[index] for index in artifact.inputs]
+    if path is not None:
+        return read_arrays(path, tensors, "in")
+    if not tensors:
+        return []
+    wanted = ", ".join(
+        f"in{number} ({port.name}) of {port.dtype}, (samples, {', '.join(map(str, port.shape))})"
+        for number, port in enumerate(ports(artifact, artifact.inputs))
+    )
+    raise ModelError(f"--inputs IN.npz is missing, which {artifact.name!r} needs: {wanted}")
 
 
 def read_arrays(path: str | Path, tensors: Sequence[BufferView], prefix: str) -> list[Array]:
