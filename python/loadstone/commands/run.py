@@ -118,14 +118,7 @@ def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs all samples; 1 when the outputs are not as expected."""
     artifact = Artifact.load(args.model)
-    inputs = read_inputs(args.inputs, artifact)
-    wanted = (
-        read_arrays(args.expect, [artifact.tensors[i] for i in artifact.outputs], "out")
-        if args.expect is not None
-        else []
-    )
-    if not args.allow_nan:
-        check_numbers(inputs, [artifact.tensors[i] for i in artifact.inputs])
+    inputs, wanted = _arrays(args, artifact)
     if args.threads > 1 and not device.is_private(args.device):
         raise DeviceError(
             f"--threads {args.threads} needs a device for each thread; {args.device} is only "
@@ -156,6 +149,18 @@ def run(args: argparse.Namespace) -> int:
     }
     print(json.dumps(report, indent=2) if args.json else _text(report, differences, args.atol))
     return 0 if report["passed"] else 1
+
+
+def _arrays(args: argparse.Namespace, artifact: Artifact) -> tuple[list[Array], list[Array]]:
+    """What goes in, and what is expected."""
+    inputs = read_inputs(args.inputs, artifact)
+    wanted = []
+    if args.expect is not None:
+        outputs = [artifact.tensors[i] for i in artifact.outputs]
+        wanted = read_arrays(args.expect, outputs, "out")
+    if not args.allow_nan:
+        check_numbers(inputs, [artifact.tensors[i] for i in artifact.inputs])
+    return inputs, wanted
 
 
 def _outputs(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loadstone import graph as g
-from loadstone.analysis.compare import Comparison, from_tensors
+from loadstone.analysis.compare import LayerDifferences, from_tensors
 from loadstone.analysis.html import facts_table
 from loadstone.analysis.known import known_of
 from loadstone.analysis.loaded import LoadedModel
@@ -36,7 +36,7 @@ from loadstone.runtime.step_source import python_steps
 
 if TYPE_CHECKING:
     from loadstone.analysis.expected import Against
-    from loadstone.runtime.arrays import Port
+    from loadstone.runtime.arrays import TensorInfo
 
 __all__ = ["Compiled"]
 
@@ -135,12 +135,12 @@ class Compiled:
         return self.loaded.run(*inputs, device=device, allow_nan=allow_nan)
 
     @property
-    def inputs(self) -> tuple[Port, ...]:
+    def inputs(self) -> tuple[TensorInfo, ...]:
         """What a sample is: name, shape, type and quantization of each."""
         return self.loaded.inputs
 
     @property
-    def outputs(self) -> tuple[Port, ...]:
+    def outputs(self) -> tuple[TensorInfo, ...]:
         """What a sample gives."""
         return self.loaded.outputs
 
@@ -150,7 +150,7 @@ class Compiled:
         against: Against | Quantized | None = None,
         device: str = "sim",
         sample: int = 0,
-    ) -> Comparison:
+    ) -> LayerDifferences:
         """Every layer of one sample with what it should be, as LoadedModel.compare does. against:
         None: the network that was compiled, by its definition."""
         if against is None:
