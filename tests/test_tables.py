@@ -68,7 +68,10 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
     "loadstone.vta.reference._OPERATIONS": ({"RQ"}, "it reads three tiles: a function of its own"),
     "loadstone.vta.reference._FLOAT_OPERATIONS": ({"RQ", "SHR"}, "they are of integers"),
     "loadstone.artifact.host_operators._INT8": (
-        {"INT16", "INT32", "INT64", "FLOAT32", "FLOAT16", "BOOL", "BFLOAT16"},
+        {
+            *("INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64"),
+            *("FLOAT16", "BFLOAT16", "FLOAT32", "FLOAT64", "BOOL"),
+        },
         "the types of eight bits",
     ),
     "loadstone.commands.devices._PADS": ({"OUT", "ACC_8BIT"}, "ways to store and load ACC"),

@@ -61,7 +61,7 @@ def test_the_command_runs_onnx_runtime(tmp_path: Path, capsys: pytest.CaptureFix
     assert "all equal within 1" in capsys.readouterr().out
     words[-1] = "sim"
     assert main([*words, "--framework"]) == 2
-    assert "--framework runs a model's file, and --against is sim" in capsys.readouterr().err
+    assert "--against sim is the device itself: name another" in capsys.readouterr().err
 
 
 def test_several_samples_stand_one_behind_the_other(tmp_path: Path) -> None:

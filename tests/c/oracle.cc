@@ -7,7 +7,7 @@
 // RTL). Next: vta/test_validate_oracle.py.
 //
 // Each stands in a program that loads a micro-op before it and ends as its stage must. A device without regions gets absolute places,
-// as session.c would make them.
+// as the runtime would make them.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <cstdlib>

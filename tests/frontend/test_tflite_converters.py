@@ -92,23 +92,21 @@ def test_slices_that_constants_choose(axis: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("index", "axis", "batch_dims", "why"),
+    ("index", "axis", "why"),
     [
-        (4, 3, 0, "its index 4 is outside of axis 3, which has 4 elements"),
-        (-1, 3, 0, "its index -1 is outside of axis 3"),
-        (0, 4, 0, "its axis is 4: its input has 4 axes"),
-        (0, -5, 0, "its axis is -5: its input has 4 axes"),
-        (0, 3, 1, "its batch_dims is 1: only 0 is done"),
+        (4, 3, "its index 4 is outside of axis 3, which has 4 elements"),
+        (-1, 3, "its index -1 is outside of axis 3"),
+        (0, 4, "its axis is 4: its input has 4 axes"),
+        (0, -5, "its axis is -5: its input has 4 axes"),
     ],
 )
 def test_a_gather_that_is_not_done_is_refused(
-    index: int, axis: int, batch_dims: int, why: str, tmp_path: Path
+    index: int, axis: int, why: str, tmp_path: Path
 ) -> None:
     graph = Graph()
     y = graph.tensor((*SHAPE[:3], 1), np.int8, SCALE, ZERO)
     chosen = graph.constant(np.array([index], np.int32))
-    options = {"axis": axis, "batch_dims": batch_dims}
-    graph.operator("GATHER", [source(graph), chosen], [y], **options)
+    graph.operator("GATHER", [source(graph), chosen], [y], axis=axis, batch_dims=0)
     (tmp_path / "m.tflite").write_bytes(graph.save([y]))
     with pytest.raises(UnsupportedError, match=why):
         compile(tmp_path / "m.tflite", "vtaq-tiny")

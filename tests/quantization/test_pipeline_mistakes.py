@@ -137,7 +137,7 @@ def test_other_mistakes_are_one_line(samples: Path, capsys: pytest.CaptureFixtur
     model, data = str(folder / "small.onnx"), str(samples)
     for words, text in (
         (["quantize", model, "--data", str(folder / "absent.npz")], "No such file"),
-        (["quantize", model, "--data", str(folder)], "directory"),
+        (["quantize", model, "--data", str(folder)], "is a folder"),
         (["quantize", model, "--data", str(folder / "text.npz")], "no .npz file"),
         (["quantize", str(folder / "absent.onnx"), "--data", data], "cannot be read"),
         (["quantize", model, "--data", data, "--host-cycles", "-1"], "must be 0 or more"),

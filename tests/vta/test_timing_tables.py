@@ -30,7 +30,10 @@ def test_an_object_changes_its_base() -> None:
 @pytest.mark.parametrize(
     ("table", "part"),
     [
-        ("no-such-table", "timing table 'no-such-table' is not one of ours (vta-rtl, vtaq"),
+        (
+            "no-such-table",
+            "timing table 'no-such-table' is not one of ours (vta-de10nano, vta-rtl, vtaq",
+        ),
         ("../vta-pynq\0", "is not one of ours"),
         (7, "timing is a int, not a table's name or an object of constants"),
         ({"x": 3}, "timing.x must be"),

@@ -2,7 +2,7 @@
 """The name of a model in an exported project, so that a firmware may have several.
 
 In:   texts of a project whose model is called `model`; a name.
-Out:  the same with NAME.h, NAME.S, NAME.lds, NAME_bytes, and macros NAME_...
+Out:  the same with headers, assembler files and artifacts called NAME, NAME_bytes, and macros NAME_...
 Next: export.py writes them.
 
 The runtime keeps its names: it is one for all models. Functions of steps in C get the name before

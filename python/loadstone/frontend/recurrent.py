@@ -3,7 +3,7 @@
 
 In:   a sequence, weights and biases in one order of gates, states to begin with.
 Out:  the hidden state of every step, and the last states.
-Next: onnx.py and aten/recurrent.py bring each format's layers here.
+Next: onnx/operators/recurrent.py and aten/recurrent.py bring each format's layers here.
 
 What a step takes from the input is one dense layer for the whole sequence; what it takes from the
 state is one for each step.

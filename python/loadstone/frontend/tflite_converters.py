@@ -282,7 +282,8 @@ def _two_constants(converter: Converter) -> list[Array]:
 
 
 def constant_of(converter: Converter, position: int) -> Array:
-    """An input whose values are known. Raises UnsupportedError for one that is computed."""
+    """An input whose values are known, in its shape. Raises UnsupportedError for one that is
+    computed."""
     record = converter.file.tensors[converter.record.inputs[position]]
     if record.data is None:
         raise UnsupportedError(

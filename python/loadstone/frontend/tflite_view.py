@@ -42,6 +42,7 @@ class TensorView:
         return len(self._record.shape)
 
     def ShapeAsNumpy(self) -> NDArray[np.int32]:
+        """The extents, one-dimensional."""
         return np.array(self._record.shape, np.int32)
 
     def Name(self) -> bytes:

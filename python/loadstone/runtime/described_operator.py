@@ -56,7 +56,8 @@ _ELSEWHERE = ("inputs", "outputs")
 
 
 def described_operator(attributes: str, inputs: Sequence[Array]) -> tuple[g.Operator, int]:
-    """The operator, and how many of `inputs` are its inputs; its arrays are the others.
+    """The operator, and how many of `inputs` (of any shape) are its inputs; its arrays are the
+    others.
 
     Raises ValueError, and whatever an operator's own checks raise: the text is from a file.
     """

@@ -52,7 +52,7 @@ def check_computable(step: HostStep, artifact: Artifact) -> None:
 
 
 def content(artifact: Artifact, index: int) -> Array:
-    """A constant's; of any other tensor zeros."""
+    """A constant's, in its shape; of any other tensor zeros."""
     tensor = artifact.tensors[index]
     data = artifact.regions[tensor.region].data
     end = tensor.offset_bytes + tensor.size_bytes

@@ -3,7 +3,7 @@
 
 In:   a graph of onnx_builder.py under construction, or a file.
 Out:  scales and zero points as QLinear operators want them; kinds of operators; a refusal's line.
-Next: test_onnx.py, test_qoperator.py.
+Next: test_importer.py, test_qoperator.py.
 """
 
 from __future__ import annotations

@@ -169,8 +169,8 @@ def extents(x: Expr) -> tuple[int, ...]:
 
 
 def literal(array: Array) -> Expr:
-    """A tensor of the program as a constant of its own type. Raises UnsupportedError for float64
-    that float32 does not hold."""
+    """A tensor of the program, of any shape, as a constant of its own type. Raises
+    UnsupportedError for float64 that float32 does not hold."""
     if array.dtype == np.int64:
         return constant_int64(array)
     if array.dtype == np.float64 and not np.array_equal(array.astype(np.float32), array, True):
@@ -196,7 +196,7 @@ def check_batch(x: Expr, rank: int) -> None:
 
 
 def taken(build: Build, x: Expr, index: Array, axis: int) -> Expr:
-    """Elements by stored places, none of which lies outside."""
+    """Elements by stored places, one-dimensional, none of which lies outside."""
     return build.emit(relax.op.take(x, literal(index.astype(np.int64)), axis=axis, mode="clip"))
 
 

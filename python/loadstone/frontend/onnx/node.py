@@ -124,8 +124,8 @@ class OnnxNode:
         return dtype(self.tensor(index))
 
     def constant(self, index: int) -> Array | None:
-        """The array of an input; None where it is left out. Raises UnsupportedError for one that is
-        computed when the model runs."""
+        """The array of an input, of any shape; None where it is left out. Raises UnsupportedError
+        for one that is computed when the model runs."""
         given = self.input(index)
         if given is None:
             return None

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's operators on two tensors, element by element.
 
-In:   a OnnxNode; shapes that broadcast, as NumPy's do, or by an axis as ONNX had it up to opset 6.
+In:   an OnnxNode; shapes that broadcast, as NumPy's do, or by an axis as ONNX had it up to opset 6.
 Out:  its result as a Relax expression, in the type that ONNX says.
 Next: importer.py binds it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from loadstone.frontend.onnx.node import OnnxNode
 from loadstone.frontend.onnx.table import ALL, converter
-from loadstone.relax.compat import exact_constant, relax
+from loadstone.relax.compat import exact_constant, is_constant, relax, scalar
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr
@@ -140,7 +141,14 @@ def _prelu(node: OnnxNode) -> Expr:
     x, slope = node.tensor(0), node.tensor(1)
     extents, given = node.extents(0), node.extents(1)
     if node.opset <= _STRETCHED and len(given) == 1 and len(extents) > 2:
-        slope = node.emit(relax.op.reshape(slope, (*given, *[1] * (len(extents) - 2))))
+        given = (*given, *[1] * (len(extents) - 2))
+        slope = node.emit(relax.op.reshape(slope, given))
+    if node.dtype(0) == "float32":  # as tables of functions know it
+        if is_constant(slope) and math.prod(given) == 1 and len(given) <= len(extents):
+            return relax.op.nn.leakyrelu(x, float(scalar(slope)))
+        if len(extents) > 1 and given == (extents[1], *[1] * (len(extents) - 2)):
+            channels = node.emit(relax.op.reshape(slope, (extents[1],)))
+            return relax.op.nn.prelu(x, channels, axis=1)
     zero = exact_constant(np.zeros((), node.dtype(0)))
     negative = node.emit(relax.op.less(x, zero))
     return relax.op.where(negative, node.emit(relax.op.multiply(x, slope)), x)

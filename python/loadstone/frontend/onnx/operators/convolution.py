@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's convolutions.
 
-In:   a OnnxNode, channels first.
+In:   an OnnxNode, channels first.
 Out:  its result as a Relax expression.
 Next: importer.py binds it.
 """

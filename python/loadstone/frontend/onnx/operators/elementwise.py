@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's operators on each element.
 
-In:   a OnnxNode.
+In:   an OnnxNode.
 Out:  its result as a Relax expression.
 Next: importer.py binds it.
 """
@@ -40,22 +40,33 @@ def _clip(node: OnnxNode) -> Expr:
     return x if high is None else relax.op.minimum(x, high)
 
 
-@converter("Elu", "Celu", "LeakyRelu", attributes="alpha")
+@converter("Elu", attributes="alpha")
 @converter("Selu", attributes="alpha gamma")
-def _bent(node: OnnxNode) -> Expr:
-    """Below 0: alpha * (exp(x) - 1), alpha * (exp(x / alpha) - 1), alpha * x; Selu: times gamma."""
-    x, alpha = node.tensor(0), _number(node, node.attributes["alpha"])
-    if node.op_type == "LeakyRelu":
-        below = node.emit(relax.op.multiply(x, alpha))
-    else:
-        inner = node.emit(relax.op.divide(x, alpha)) if node.op_type == "Celu" else x
-        powers = node.emit(relax.op.exp(inner))
-        below = node.emit(relax.op.subtract(powers, _number(node, 1.0)))
-        below = node.emit(relax.op.multiply(below, alpha))
-    made = relax.op.where(node.emit(relax.op.less(x, _number(node, 0.0))), below, x)
+def _elu(node: OnnxNode) -> Expr:
+    """Below 0 alpha * (exp(x) - 1); Selu: all times gamma. Of functions that quantization knows."""
+    x = node.tensor(0)
+    powers = node.emit(relax.op.exp(x))
+    below = node.emit(relax.op.nn.relu(node.emit(relax.op.subtract(_number(node, 1.0), powers))))
+    below = node.emit(relax.op.multiply(below, _number(node, node.attributes["alpha"])))
+    made = relax.op.subtract(node.emit(relax.op.nn.relu(x)), below)
     if node.op_type != "Selu":
         return made
     return relax.op.multiply(node.emit(made), _number(node, node.attributes["gamma"]))
+
+
+@converter("Celu", "LeakyRelu", attributes="alpha")
+def _bent(node: OnnxNode) -> Expr:
+    """Below 0: alpha * (exp(x / alpha) - 1), alpha * x."""
+    x, alpha = node.tensor(0), _number(node, node.attributes["alpha"])
+    if node.op_type == "LeakyRelu":
+        if node.dtype(0) == "float32":
+            return relax.op.nn.leakyrelu(x, node.attributes["alpha"])
+        below = node.emit(relax.op.multiply(x, alpha))
+    else:
+        powers = node.emit(relax.op.exp(node.emit(relax.op.divide(x, alpha))))
+        below = node.emit(relax.op.subtract(powers, _number(node, 1.0)))
+        below = node.emit(relax.op.multiply(below, alpha))
+    return relax.op.where(node.emit(relax.op.less(x, _number(node, 0.0))), below, x)
 
 
 @converter("ThresholdedRelu", attributes="alpha")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's operators that move elements and compute nothing.
 
-In:   a OnnxNode.
+In:   an OnnxNode.
 Out:  its result, or results, as Relax expressions.
 Next: importer.py binds them.
 """

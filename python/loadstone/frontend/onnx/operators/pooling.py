@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's pooling over windows, and over whole images.
 
-In:   a OnnxNode, channels first, of one, two or three spatial dimensions.
+In:   an OnnxNode, channels first, of one, two or three spatial dimensions.
 Out:  its result, or results, as Relax expressions.
 Next: importer.py binds them.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's LSTM, GRU and RNN.
 
-In:   a OnnxNode.
+In:   an OnnxNode.
 Out:  its outputs: Y (T, directions, B, H), Y_h and, of an LSTM, Y_c (directions, B, H).
 Next: importer.py binds them.
 """

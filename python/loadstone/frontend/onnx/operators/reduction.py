@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's reductions along axes.
 
-In:   a OnnxNode; axes as an attribute or as a constant input, all if nothing is said.
+In:   an OnnxNode; axes as an attribute or as a constant input, all if nothing is said.
 Out:  its result as a Relax expression.
 Next: importer.py binds it.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's Resize and Upsample, of any rank.
 
-In:   a OnnxNode; resampling.py says which elements each axis reads.
+In:   an OnnxNode; resampling.py says which elements each axis reads.
 Out:  its result as a Relax expression: image.resize2d where that means the same, so that a device
       recognises it; else the elements that each result reads, weighted and summed.
 Next: importer.py binds it.

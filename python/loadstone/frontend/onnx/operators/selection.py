@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's operators that choose elements.
 
-In:   a OnnxNode.
+In:   an OnnxNode.
 Out:  its outputs; the values of TopK are gathered, so that nothing is sorted twice.
 Next: importer.py binds them.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's operators that give shapes, or tensors whose numbers follow from one.
 
-In:   a OnnxNode.
+In:   an OnnxNode.
 Out:  its result as a Relax expression, a constant where it is one.
 Next: importer.py binds it.
 """

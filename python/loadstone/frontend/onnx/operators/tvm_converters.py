@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that TVM converts as ONNX means them.
 
-In:   a OnnxNode.
+In:   an OnnxNode.
 Out:  what TVM's converter of the operator makes of it.
 Next: importer.py binds it.
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the windows of ONNX's pools and convolutions lie.
 
-In:   a OnnxNode, channels first, with the attributes auto_pad, ceil_mode, dilations, pads, strides.
+In:   an OnnxNode, channels first, with its attributes auto_pad, ceil_mode, dilations, pads and
+      strides.
 Out:  Windows: geometry in numbers; the elements that each window reads.
 Next: pooling.py and convolution.py.
 """
@@ -70,7 +71,8 @@ class Windows:
         return np.where(inside, places, 0), inside
 
     def by_columns(self, places: Array) -> Array:
-        """Places in the flattened image as they are if the first spatial axis is the fastest."""
+        """Places in the flattened image, of any shape, as they are if the first spatial axis is the
+        fastest."""
         index = np.unravel_index(places, self.sizes)
         found: Array = np.ravel_multi_index(index, self.sizes, order="F").astype(np.int64)
         return found
