@@ -9,6 +9,7 @@
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -62,6 +63,13 @@ static uint64_t now_ns(void *ctx) {
   (void)ctx;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The device's thread wants the processor, and the lock of its registers. */
+static void rest(void *ctx, uint64_t ns) {
+  (void)ctx;
+  (void)ns;
+  (void)sched_yield();
 }
 
 static void counters(void *counters_ctx, lds_counters *out) {
@@ -121,6 +129,7 @@ static lds_hal_sim *create(const lds_hw_config *config, uint32_t bus_bits, int r
   sim->hal.irq_wait = irq_wait;
   sim->hal.now_ns = now_ns;
   sim->hal.hw_reset = hw_reset;
+  sim->hal.rest = rest;
   sim->hal.counters = counters;
   sim->hal.counters_ctx = sim;
   sim->device = lds_simdev_create(config, bus_bits, registers);

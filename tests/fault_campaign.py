@@ -51,7 +51,7 @@ ORDERED: dict[str, Callable[[np.random.Generator], int]] = {
     "ABSENT": lambda rng: int(rng.choice([0xFFFFFFFF, 0])),
     "LIES": lambda rng: int(rng.choice([0, 1, 5, 77, 0x80000000, 0xFFFFFFFE])),
 }
-_HANG_SECONDS = 0.5  # a busy machine may leave a simulated device alone for so long
+_HANG_SECONDS = 1.0  # a busy machine may leave a simulated device alone for so long
 #: Of all rounds: a process is killed; a second one is refused, which takes seconds.
 _KILLS, _SECONDS = 0.1, 0.003
 
