@@ -207,9 +207,9 @@ def quantize_prepared(
         )
     contents = report(network, plan, chosen.calibration, comparison, sensitivities, steps)
     contents["sample_faults"] = faults_of_samples(
-        samples, [str(parameter.name) for parameter in network.parameters]
+        samples, list(map(network.name, network.parameters))
     )
-    names = tuple(outputs) or tuple(network.name(variable) for variable in network.outputs)
+    names = tuple(outputs) or tuple(map(network.name, network.outputs))
     float_module = tvm.IRModule({"main": runner.network.function})
     return Quantized(rewrite(network, plan), float_module, contents, names)
 
