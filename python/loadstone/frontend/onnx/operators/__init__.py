@@ -9,6 +9,7 @@ Next: importer.py looks them up.
 from loadstone.frontend.onnx.operators import (
     arithmetic,
     convolution,
+    detection,
     elementwise,
     movement,
     normalization,
@@ -25,6 +26,7 @@ from loadstone.frontend.onnx.operators import (
 __all__ = [
     "arithmetic",
     "convolution",
+    "detection",
     "elementwise",
     "movement",
     "normalization",
