@@ -48,6 +48,8 @@ PYTHON = re.compile(
 )
 
 
+#: Cases whose zeros are what a transform in float32 leaves of them, 2e-7 where the largest is 54.
+ROUNDED = {"test_dft_inverse": 2e-6, "test_dft_inverse_opset19": 2e-6}
 #: What a refusal says that asks for constants.
 _CONSTANTS = ("when the model runs", "must be constants of the model")
 
@@ -78,7 +80,8 @@ def cases() -> list[Case]:
             model = onnx.load(folder / "model.onnx")
             sets = [_stored(model, place) for place in sorted(folder.glob("test_data_set_*"))]
         inputs, outputs = ([_array(value) for value in side] for side in sets[0])
-        made.append(_baked(Case(entry.name, model, inputs, outputs, entry.rtol, entry.atol)))
+        atol = ROUNDED.get(entry.name, entry.atol)
+        made.append(_baked(Case(entry.name, model, inputs, outputs, entry.rtol, atol)))
     return sorted(made, key=lambda case: case.name)
 
 

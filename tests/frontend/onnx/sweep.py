@@ -182,6 +182,8 @@ def _compared(case: Drawn, made: Compiled) -> str:
         outputs = made.run(*(x[None] for x in case.inputs), allow_nan=True)
     except Exception as error:
         return f"traceback: running it: {type(error).__name__}: {error}"
+    if len(outputs) != len(case.outputs):
+        return f"wrong: {len(outputs)} outputs, not {len(case.outputs)}"
     for k, (stored, want) in enumerate(zip(outputs, case.outputs, strict=True)):
         got = stored[0].reshape(want.shape) if stored[0].size == want.size else stored[0]
         if (got.dtype, got.shape) != (want.dtype, want.shape):

@@ -50,7 +50,18 @@ _FIRST_BROADCAST = (
 @converter(*_PLAIN, inputs=2, opsets=(_STRETCHED + 1, ALL))
 def _plain(node: OnnxNode) -> Expr:
     """Integers are divided towards zero."""
-    return _PLAIN[node.op_type](node.tensor(0), node.tensor(1))
+    y = _divisor(node) if node.op_type == "Div" else node.tensor(1)
+    return _PLAIN[node.op_type](node.tensor(0), y)
+
+
+def _divisor(node: OnnxNode) -> Expr:
+    """Of integers 1 in the place of 0, by which ONNX does not say what a quotient is, and C stops
+    the process."""
+    y, kind = node.tensor(1), node.dtype(1)
+    if kind.startswith("float"):
+        return y
+    zero, one = (exact_constant(np.array(n, kind)) for n in (0, 1))
+    return node.emit(relax.op.where(node.emit(relax.op.equal(y, zero)), one, y))
 
 
 @converter(*_FIRST_BROADCAST.split(), attributes="axis broadcast", inputs=2, opsets=(1, _STRETCHED))
@@ -94,7 +105,7 @@ def _number(value: float) -> Expr:
 @converter("Mod", attributes="fmod", inputs=2)
 def _mod(node: OnnxNode) -> Expr:
     """fmod: the sign of the dividend, as C has it; without it that of the divisor."""
-    x, y, kind = node.tensor(0), node.tensor(1), node.dtype(0)
+    x, y, kind = node.tensor(0), _divisor(node), node.dtype(0)
     if node.attributes["fmod"]:
         return relax.op.mod(x, y)
     if not kind.startswith("float"):

@@ -113,7 +113,10 @@ def _stft(node: OnnxNode) -> Expr:
     if step is None or (window is None and said is None):
         raise node.refusal("it has no frame_step, or no length of a frame", "export it anew")
     stride = int(step.reshape(-1)[0])
-    size = int(said.reshape(-1)[0]) if said is not None else int(np.size(window))
+    if said is not None:
+        size = int(said.reshape(-1)[0])
+    else:
+        size = 0 if window is None else window.size
     curve = np.ones(size) if window is None else window.reshape(-1).astype(np.float64)
     is_complex = len(extents) == 3 and extents[-1] == 2
     if len(curve) != size or stride < 1 or not 1 <= size <= extents[1] or (is_complex and onesided):
