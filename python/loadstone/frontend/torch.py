@@ -197,6 +197,11 @@ class _Walk:
                     "what forward() returns, or make it one (torch.view_as_real, torch.tensor)"
                 )
             self.check_computed(item, f"{self.name}: ")
+            if 0 in _extents(item):
+                raise UnsupportedError(
+                    f'{self.name}: output "{item}" has no elements: leave it out of what forward() '
+                    "returns"
+                )
             values.append(self.expressions(item))
         return values
 
