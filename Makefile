@@ -13,6 +13,7 @@
 #   make fuzz     arbitrary input against everything that reads input: SECONDS=600
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
 #   make wheel    for other Linux machines, in dist/: its name says the oldest glibc that it runs with
+#   make sbom     what it is made of, in dist/: a software bill of materials (CycloneDX)
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -20,9 +21,11 @@ PY ?= python3
 BIN := .venv/bin
 # torch, for the tests of PyTorch programs, is large and left out here: make EXTRAS=compiler,dev,torch
 EXTRAS ?= compiler,dev
+# A file of versions and digests that is installed first, as CI does: make PINS=.ci/pins.txt
+PINS ?=
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz bench docs wheel clean system
+.PHONY: help demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz bench docs wheel sbom clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -37,6 +40,7 @@ system:
 
 $(STAMP): pyproject.toml | system
 	@test -x $(BIN)/python || $(PY) -m venv .venv
+	@$(if $(PINS),$(BIN)/pip install -q --no-deps --require-hashes -r $(PINS))
 	$(BIN)/pip install -q --upgrade "pip>=23" "scikit-build-core>=0.10,<1" "cmake>=3.22,<5" "ninja>=1.10,<2" "cffi>=1.15,<3"
 	$(BIN)/pip install -q -e '.[$(EXTRAS)]' --no-build-isolation
 	@touch $@
@@ -149,13 +153,21 @@ docs: $(DOCS_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "build/docs/index.html; with search: $(BIN)/python -m http.server -d build/docs"
 
+# What the checkout's environment and a wheel are made of, as CycloneDX JSON; the tool has an environment of its own.
+sbom: lib
+	@test -x .venv/sbom/bin/python || $(PY) -m venv .venv/sbom
+	@$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["sbom"], sep="\n")' > .venv/sbom.txt
+	.venv/sbom/bin/pip install -q -r .venv/sbom.txt
+	$(BIN)/python -m tests.third_party --sbom dist/loadstone.cdx.json --tools .venv/sbom/bin
+	@echo dist/loadstone.cdx.json
+
 # auditwheel reads the versions of symbols that the libraries need: with the tools of Debian 12 glibc 2.35 or newer.
 wheel: lib
 	@$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["wheel"], sep="\n")' > .venv/wheel.txt
 	$(BIN)/pip install -q -r .venv/wheel.txt
 	@rm -f build/wheel/loadstone-*.whl
-	$(BIN)/pip wheel -q . --no-deps --no-build-isolation -w build/wheel
-	PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair build/wheel/loadstone-*.whl -w dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/pip wheel -q . --no-deps --no-build-isolation -w build/wheel
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair build/wheel/loadstone-*.whl -w dist
 	@ls dist/loadstone-*manylinux*.whl
 
 bench: lib

@@ -57,20 +57,44 @@ def output_of(*words: str | Path, path: str | None = None, cwd: Path | None = No
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 
 
-@pytest.fixture(scope="module")
-def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As pip builds it from the tracked files."""
-    folder = tmp_path_factory.mktemp("wheel")
+#: As `make wheel` sets it, from the last commit's time.
+EPOCH = "1700000000"
+
+
+def built(root: Path, folder: Path) -> Path:
+    """As pip builds it from the tracked files, in a folder."""
     source = folder / "source"
     subprocess.run(
-        f"mkdir {source} && git -C {root} ls-files -z | tar -C {root} --null -T - -c | tar "
-        f"-C {source} -x",
+        f"mkdir -p '{source}' && git -C {root} ls-files -z | tar -C {root} --null -T - -c | tar "
+        f"-C '{source}' -x",
         shell=True,
         check=True,
     )
-    output_of(*PIP, "wheel", "-q", ".", "--no-deps", *HOW, "-w", str(folder), cwd=source)
+    words = [*PIP, "wheel", "-q", ".", "--no-deps", *HOW, "-w", str(folder)]
+    env = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH}
+    subprocess.run(words, cwd=source, env=env, timeout=600, check=True)
     (made,) = folder.glob("loadstone-*.whl")
     return made
+
+
+@pytest.fixture(scope="module")
+def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(root, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.mark.full
+def test_the_wheel_is_the_same_from_another_folder(wheel: Path, root: Path, tmp_path: Path) -> None:
+    """Byte by byte, a second later; whoever builds it can see that it is ours."""
+    other = built(root, tmp_path / "a folder" / "of another length")
+    one, two = zipfile.ZipFile(wheel), zipfile.ZipFile(other)
+    different = [n for n in one.namelist() if n not in two.namelist() or one.read(n) != two.read(n)]
+    assert different == []
+    assert other.read_bytes() == wheel.read_bytes()
+    texts = [name for name in one.namelist() if "/licenses/" in name]
+    assert sorted(name.rpartition("/")[2] for name in texts) == [
+        "LICENSE",
+        "THIRD_PARTY_LICENSES.txt",
+    ]
 
 
 @more

@@ -95,18 +95,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _EXIT_BROKEN_PIPE
     except OSError as error:
         return _mistake(f"{error.filename}: {error.strerror}" if error.filename else error)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if str(error.name).partition(".")[0] == "loadstone":
             raise
-        extra = _EXTRAS.get(str(error.name).partition(".")[0], "compiler")
-        return _mistake(f"{error.name} is not installed: pip install 'loadstone[{extra}]'")
-    except ImportError as error:  # of a library that is there, for want of memory or of parts
-        if str(error.name).partition(".")[0] == "loadstone":
-            raise
-        return _mistake(f"{error.name or 'a library'} cannot be loaded: {error}")
+        return _mistake(_absent(error))
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return _EXIT_INTERRUPTED
+
+
+def _absent(error: ImportError) -> str:
+    """What a library lacks: all of it, or memory and parts of its own."""
+    if not isinstance(error, ModuleNotFoundError):
+        return f"{error.name or 'a library'} cannot be loaded: {error}"
+    extra = _EXTRAS.get(str(error.name).partition(".")[0], "compiler")
+    return f"{error.name} is not installed: pip install 'loadstone[{extra}]'"
 
 
 def _check_words(words: Sequence[str]) -> None:

@@ -247,13 +247,13 @@ def test_a_debug_build_prints_what_each_layer_leaves(
 @pytest.mark.parametrize("name", INTEGER_DEVICES)
 def test_the_dma_memory_is_enough(name: str) -> None:
     """What the project reserves is what a session takes from a pool of exactly that size."""
-    from loadstone.commands.export import _dma_bytes
+    from loadstone.runtime.footprint import pool_bytes
     from loadstone.runtime.native import ffi, lib
 
     config = load_config(name)
     artifact = dense_model(config).artifact
     lib()
-    null = lib().lds_hal_null_create(config.config_hash, _dma_bytes(artifact))
+    null = lib().lds_hal_null_create(config.config_hash, pool_bytes(artifact))
     dev = device.OpenedDevice("null", "", config)
     dev._handle = device.Handle(ffi.new("lds_device *"), None)
     native = lib().lds_registers_named(b"native")

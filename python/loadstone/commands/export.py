@@ -40,7 +40,7 @@ from loadstone.files import write_whole
 from loadstone.printable import c_comment, one_line
 from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.device import device_of_artifact
-from loadstone.runtime.native import ffi, lib
+from loadstone.runtime.footprint import pool_bytes, session_bytes
 from loadstone.runtime.sources import source_folder
 from loadstone.vta.hw_config import load_config
 
@@ -82,7 +82,7 @@ _NEXT = {
 #: Arduino hands a library's sources to the compiler with flags of the board's; a step in C gives
 #: the integers of the model only where products and sums are rounded one by one.
 _ARDUINO_FLAGS = b'#pragma GCC optimize("fp-contract=off")\n'
-_STREAM_ALIGN, _PAGE = 64, 4096
+_PAGE = 4096
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -188,37 +188,6 @@ def _copy_sources(folder: Path, headers: Path, drivers: list[str], first: bytes)
         write_whole(folder / source.name, first + source.read_bytes())
 
 
-def _dma_bytes(artifact: Artifact) -> int:
-    """Regions of the device and the stream, each at its alignment, from a multiple of the largest
-    on; no less than the C pool needs."""
-    total = 0
-    for region in artifact.regions:
-        if region.on_device:
-            total = -(-total // region.align_bytes) * region.align_bytes + region.size_bytes
-    total = -(-total // _STREAM_ALIGN) * _STREAM_ALIGN + sum(
-        len(p.instructions) for p in artifact.programs
-    )
-    for step in artifact.other_programs:  # one behind the other, each at its own line
-        total += -(-len(artifact.code_of(step)) // _STREAM_ALIGN) * _STREAM_ALIGN
-    return -(-total // _PAGE) * _PAGE
-
-
-def _session_bytes(data: bytes, further: bool) -> int:
-    """further: programs of other devices are validated, too."""
-    open_model = lib().lds_model_open
-    model, config, buffer = (
-        ffi.new("lds_model *"),
-        ffi.new("lds_session_config *"),
-        ffi.from_buffer(data),
-    )
-    if status := open_model(model, buffer, len(data)):
-        raise AssertionError(f"lds_model_open: status {status}")
-    lib().lds_session_config_default(config)
-    if further:
-        lib().lds_session_config_accelerators(config, ffi.NULL, 0)
-    return int(lib().lds_session_size_bytes(model, config))
-
-
 #: Of a model with external steps.
 _EXTERNAL = """#define MODEL_EXTERNAL 1
 /* Executes the external steps: steps/steps.c. */
@@ -251,8 +220,8 @@ extern "C" {{
 #define MODEL_BUS_OFFSET {device.bus_offset:#x}u
 #define MODEL_CLOCK_HZ {device.clock_mhz * 1_000_000}u
 #define MODEL_CONFIG_HASH {device.config_hash:#x}u
-#define MODEL_SESSION_BYTES {_session_bytes(data, bool(artifact.other_programs))}u
-#define MODEL_DMA_BYTES {_dma_bytes(artifact)}u
+#define MODEL_SESSION_BYTES {session_bytes(data, bool(artifact.other_programs))}u
+#define MODEL_DMA_BYTES {pool_bytes(artifact)}u
 #define MODEL_DMA_ALIGN {max([_PAGE, *(r.align_bytes for r in artifact.regions if r.on_device)])}u
 
 extern const uint8_t model_bytes[], model_bytes_end[];

@@ -53,6 +53,8 @@ def compile_for_host(args: argparse.Namespace) -> None:
         "--dump": args.dump,
         "--dump-after": args.dump_after,
         "--costs": args.costs,
+        "--max-flash": args.max_flash,
+        "--max-ram": args.max_ram,
         "--partition cost": args.partition != "eager",
     }
     for name, value in given.items():

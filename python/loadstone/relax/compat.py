@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import pkgutil
 import re
-import resource
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -26,8 +25,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from loadstone.errors import LoadstoneError, ModelError, UnsupportedError
+from loadstone.errors import ModelError, UnsupportedError
 from loadstone.numerics import Array
+from loadstone.relax.room import check_room
 
 if TYPE_CHECKING:
     from loadstone.relax.types import (
@@ -56,26 +56,7 @@ def _hidden(package: str) -> Iterator[None]:
             del sys.modules[package]
 
 
-#: Bytes of address space that loading TVM takes, measured.
-_TVM_BYTES = 380 << 20
-
-
-def _check_room() -> None:
-    """Without room TVM's imports end in whatever comes of a library that is not there, or in a
-    process that has no memory left to say so. Raises LoadstoneError."""
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit == resource.RLIM_INFINITY:
-        return
-    with open("/proc/self/statm", encoding="ascii") as file:
-        used = int(file.read().split()[0]) * resource.getpagesize()
-    if limit - used < _TVM_BYTES:
-        raise LoadstoneError(
-            f"TVM cannot be loaded: this process may have {limit >> 10} KiB of address space "
-            f"(ulimit -v), and needs some {used + _TVM_BYTES >> 10}: raise the limit"
-        )
-
-
-_check_room()
+check_room()
 with _hidden("torch"):  # tvm_ffi imports PyTorch wherever it is installed: 1.5 s and 200 MB
     import tvm
     import tvm_ffi
@@ -290,8 +271,7 @@ def bindings(function: RelaxFunction) -> Iterator[tuple[relax.Var, Expr]]:
 
 
 def result(function: RelaxFunction) -> tuple[relax.Var, ...]:
-    """The variables that the function returns, under the names that they were first bound to; a
-    result that is a constant is one."""
+    """The variables, or constants, that the function returns, under their first names."""
     bound = dict(bindings(function))
 
     def first(variable: relax.Var) -> relax.Var:
@@ -307,17 +287,10 @@ def result(function: RelaxFunction) -> tuple[relax.Var, ...]:
 def with_main(module: IRModule) -> IRModule:
     """What a BlockBuilder made of a function "main", under that name: a variable that is called so
     takes it from the function, which becomes "main1"."""
-    functions = {
-        "main"
-        if isinstance(function, relax.Function) and _symbol(function) == "main"
-        else name: function
-        for name, function in module.functions.items()
-    }
-    return tvm.IRModule(functions)
-
-
-def _symbol(function: RelaxFunction) -> str:
-    return str(function.attrs["global_symbol"]) if "global_symbol" in function.attrs else ""
+    functions = dict(module.functions.items())
+    symbols = {name: (f.attrs or {}).get("global_symbol") for name, f in functions.items()}
+    main = functions.pop(next(name for name, symbol in symbols.items() if symbol == "main"))
+    return tvm.IRModule({**functions, "main": main})
 
 
 def retyped(expr: Expr, type_: Type) -> Expr:

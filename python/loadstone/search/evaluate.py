@@ -25,7 +25,7 @@ import numpy as np
 
 from loadstone import graph as g
 from loadstone.errors import ConfigError, LoadstoneError, ModelError, SimulationError, cause_of
-from loadstone.files import JsonObject
+from loadstone.files import JsonObject, JsonValue
 from loadstone.numerics import Array
 from loadstone.search.assumptions import Counts
 from loadstone.simulator.layers import layer_figures
@@ -50,7 +50,7 @@ __all__ = [
 
 #: What stands of each layer in a row.
 LAYER_FIELDS = ("name", "cycles", "best_cycles", "macs", "bytes", "bound")
-#: Whole numbers of a row.
+#: Whole numbers of a row; the first two are no zeros.
 _NUMBERS = (
     *("samples_per_run", "cycles", "macs", "instructions", "constants_bytes", "arena_bytes"),
     *("operators", "operators_on_host"),
@@ -107,20 +107,19 @@ def is_result(row: JsonObject) -> bool:
     if not row["feasible"]:
         return True
     counts, layers = row.get("counts"), row.get("layers")
-    numbers = [row.get(name) for name in _NUMBERS]
     wanted = {entry.name for entry in fields(Counts)}
     if not isinstance(counts, dict) or counts.keys() != wanted or not isinstance(layers, list):
         return False
-    whole = all(type(n) is int and 0 <= n < 1 << 63 for n in (*numbers, *counts.values()))
+    numbers = [row.get(name) for name in _NUMBERS] + list(counts.values())
+    if not all(type(n) is int and 0 <= n < 1 << 63 for n in numbers) or not all(numbers[:2]):
+        return False
     accuracy = row.get("accuracy")
-    told = all(
-        isinstance(layer, list)
-        and len(layer) == len(LAYER_FIELDS)
-        and all(isinstance(value, int | float | str) for value in layer)
-        for layer in layers
-    )
-    positive = whole and row["samples_per_run"] > 0 and row["cycles"] > 0
-    return positive and told and (accuracy is None or isinstance(accuracy, float))
+    return all(map(_is_layer, layers)) and (accuracy is None or isinstance(accuracy, float))
+
+
+def _is_layer(layer: JsonValue) -> bool:
+    named = isinstance(layer, list) and len(layer) == len(LAYER_FIELDS)
+    return named and all(isinstance(value, int | float | str) for value in layer)
 
 
 def compiled_of(unit: Unit, networks: Sequence[SweptNetwork]) -> Compiled:

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model needs of a board that runs it in C: flash, RAM, and what of it is DMA memory.
+
+In:   an artifact.
+Out:  Footprint, in bytes.
+Next: commands/fit.py prints it, and refuses what is too large; commands/export.py writes it into
+      model.h.
+
+Flash holds the model, which is executed in place, and the runtime. RAM holds a session and the pool
+of DMA memory: the device's regions and a copy of the instructions. A stack of 2 KiB, what a board's
+own code takes, and the code of steps that become C, which its compiler decides, come on top.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from loadstone.artifact.format import Artifact, HostStep, RegionKind
+from loadstone.artifact.host_step import EXTERNAL_C
+from loadstone.runtime.native import ffi, lib
+
+__all__ = ["RUNTIME_BYTES", "Footprint", "footprint", "pool_bytes", "session_bytes"]
+
+#: Runtime, validator, all operators and a driver, compiled for a Cortex-M55: no more than that
+#: (tests/c/test_c.py).
+RUNTIME_BYTES = 18 << 10
+_STREAM_ALIGN, _PAGE = 64, 4096
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """model_bytes: the file as an exported project has it. arena_bytes: of the pool, what
+    activations share. c_steps: functions in C that come with it, whose code is not counted."""
+
+    model_bytes: int
+    session_bytes: int
+    pool_bytes: int
+    arena_bytes: int
+    c_steps: int
+
+    @property
+    def flash_bytes(self) -> int:
+        """The model, and at most so much of the runtime."""
+        return self.model_bytes + RUNTIME_BYTES
+
+    @property
+    def ram_bytes(self) -> int:
+        """A session and the pool."""
+        return self.session_bytes + self.pool_bytes
+
+
+def footprint(artifact: Artifact) -> Footprint:
+    """Of a model that C runs alone."""
+    symbols: set[str] = set()
+    steps = []
+    for step in artifact.steps:
+        if isinstance(step, HostStep) and step.function.startswith("loadstone."):
+            text = f"{step.function}\n{step.attributes}".encode()
+            symbol = f"lds_c_{sha256(text).hexdigest()[:16]}"
+            symbols.add(symbol)
+            step = replace(step, function=EXTERNAL_C, attributes=symbol)
+        steps.append(step)
+    data = replace(artifact, steps=tuple(steps)).to_bytes()
+    arena = [r.size_bytes for r in artifact.regions if r.kind == RegionKind.ARENA]
+    session = session_bytes(data, bool(artifact.other_programs))
+    return Footprint(len(data), session, pool_bytes(artifact), sum(arena), len(symbols))
+
+
+def pool_bytes(artifact: Artifact) -> int:
+    """Regions of the device and the stream, each at its alignment, from a multiple of the largest
+    on; no less than the C pool needs."""
+    total = 0
+    for region in artifact.regions:
+        if region.on_device:
+            total = -(-total // region.align_bytes) * region.align_bytes + region.size_bytes
+    total = -(-total // _STREAM_ALIGN) * _STREAM_ALIGN + sum(
+        len(p.instructions) for p in artifact.programs
+    )
+    for step in artifact.other_programs:  # one behind the other, each at its own line
+        total += -(-len(artifact.code_of(step)) // _STREAM_ALIGN) * _STREAM_ALIGN
+    return -(-total // _PAGE) * _PAGE
+
+
+def session_bytes(data: bytes, further: bool) -> int:
+    """What lds_session_open needs, on this machine: no less than with pointers of 32 bits.
+
+    data: the file. further: programs of other devices are validated, too."""
+    open_model = lib().lds_model_open
+    model, config, buffer = (
+        ffi.new("lds_model *"),
+        ffi.new("lds_session_config *"),
+        ffi.from_buffer(data),
+    )
+    assert open_model(model, buffer, len(data)) == 0
+    lib().lds_session_config_default(config)
+    if further:
+        lib().lds_session_config_accelerators(config, ffi.NULL, 0)
+    return int(lib().lds_session_size_bytes(model, config))
