@@ -197,6 +197,11 @@ class _Walk:
                     "what forward() returns, or make it one (torch.view_as_real, torch.tensor)"
                 )
             self.check_computed(item, f"{self.name}: ")
+            if 0 in _extents(item):
+                raise UnsupportedError(
+                    f'{self.name}: output "{item}" has no elements: leave it out of what forward() '
+                    "returns"
+                )
             values.append(self.expressions(item))
         return values
 
@@ -212,36 +217,39 @@ class _Walk:
         try:
             if self.is_constant(node) and "dequantize" not in target:
                 return self.computed(node)
-            convert = OPERATORS.get(target) or OPERATORS.get(target.rpartition(".")[0])
-            if any(word in target for word in DYNAMIC):
-                raise UnsupportedError(
-                    "dynamic quantization, whose scales are computed at run time: quantize "
-                    "statically"
-                )
-            if convert is None:
-                raise UnsupportedError(f"no importer for this operator: {INSTEAD}")
-            if target not in READS_COMPLEX and any(map(_is_complex, node.all_input_nodes)):
-                raise UnsupportedError(
-                    "it reads complex numbers: take their real parts first (torch.view_as_real)"
-                )
-            for source in node.all_input_nodes:
-                self.check_computed(source)
-            kind = _result_dtype(node)
-            if kind not in (*DTYPES, "complex64"):
-                raise UnsupportedError(
-                    f"its result is {kind}: compute in float32 (model.float(), x.float())"
-                )
-            if 0 in _extents(node):
-                raise UnsupportedError("its result has no elements: leave it out of the model")
-            check_read(node, convert, arguments(node, node.args, node.kwargs))
-            given = arguments(node, self.expressions(node.args), self.expressions(node.kwargs))
-            build = Build(self.builder, label(node), _extents(node), kind, promoted(node))
-            return self.checked(node, convert(build, given))
+            return self.converted(node)
         except ModelError as error:
             why, _, remedy = str(error).partition(": ")
             raise UnsupportedError(self.refusal(node, why, remedy)) from None
         except Exception as error:
             raise UnsupportedError(self.refusal(node, NO_FORM, INSTEAD)) from error
+
+    def converted(self, node: Node) -> Value:
+        """By the importer of its operator."""
+        target, kind = str(node.target), _result_dtype(node)
+        convert = OPERATORS.get(target) or OPERATORS.get(target.rpartition(".")[0])
+        if any(word in target for word in DYNAMIC):
+            raise UnsupportedError(
+                "dynamic quantization, whose scales are computed at run time: quantize statically"
+            )
+        if convert is None:
+            raise UnsupportedError(f"no importer for this operator: {INSTEAD}")
+        if target not in READS_COMPLEX and any(map(_is_complex, node.all_input_nodes)):
+            raise UnsupportedError(
+                "it reads complex numbers: take their real parts first (torch.view_as_real)"
+            )
+        for source in node.all_input_nodes:
+            self.check_computed(source)
+        if kind not in (*DTYPES, "complex64"):
+            raise UnsupportedError(
+                f"its result is {kind}: compute in float32 (model.float(), x.float())"
+            )
+        if 0 in _extents(node):
+            raise UnsupportedError("its result has no elements: leave it out of the model")
+        check_read(node, convert, arguments(node, node.args, node.kwargs))
+        given = arguments(node, self.expressions(node.args), self.expressions(node.kwargs))
+        build = Build(self.builder, label(node), _extents(node), kind, promoted(node))
+        return self.checked(node, convert(build, given))
 
     def refusal(self, node: Node, why: str, remedy: str) -> Refusal:
         return Refusal(why, remedy, str(node.target), short(label(node)), self.name)

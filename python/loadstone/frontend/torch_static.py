@@ -84,6 +84,10 @@ def check_inputs(program: ExportedProgram | FunctionalProgram, name: str) -> boo
                     f'{name}: input "{node.name}" has the dynamic dimension {axis} '
                     f"({extent}): export it with a fixed size"
                 )
+        if 0 in tensor.shape:
+            raise UnsupportedError(
+                f'{name}: input "{node.name}" has no elements: export the model without it'
+            )
         if dtype_of(tensor) not in DTYPES:
             raise UnsupportedError(
                 f'{name}: input "{node.name}" is {dtype_of(tensor)}: export the model in '
