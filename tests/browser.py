@@ -28,12 +28,18 @@ def browser() -> str | None:
     return next((found for name in _NAMES if (found := shutil.which(name))), None)
 
 
-def opened(path: Path, fragment: str = "") -> str:
-    """The document. Skips the test where there is no Chromium."""
+def opened(path: Path, fragment: str = "", width: int = 1400) -> str:
+    """The document, in a window of this width. Skips the test where there is no Chromium."""
     found = browser()
     if found is None:
         pytest.skip("no Chromium is installed (apt-get install chromium)")
-    words = [found, "--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,2600"]
+    words = [
+        found,
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--window-size={width},2600",
+    ]
     words += [f"--user-data-dir={path.parent}/chromium", "--virtual-time-budget=5000"]
     url = f"{path.as_uri()}#{fragment}"
     folder = os.environ.get("LOADSTONE_SCREENSHOTS")

@@ -64,8 +64,8 @@ def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Repetitions are left out unless all is asked for; files with slow tests come first, so that
-    none of these runs alone at the end. Which rung of the ladder (docs/board.md) a test is on
-    travels with its report."""
+    none of these runs alone at the end. Which rung of the ladder (docs/boards/emulated.md) a test
+    is on travels with its report."""
     if config.option.markexpr == "slow" and not any("::" in word for word in config.args):
         _check_slow_names(items)
     repeated = {item for item in items if item.get_closest_marker("more") and not ALL}

@@ -87,8 +87,6 @@ def class_names_twice() -> list[str]:
 # --- tests ----------------------------------------------------------------------------------------
 #: Modules and folders whose tests stand in a file of another name, and why.
 TESTED_ELSEWHERE = {
-    "compiled": ("test_compiler", "what compile gives back"),
-    "frontend/tflite_view": ("frontend/test_tflite", "what TVM's converters are shown of a file"),
     "__main__": ("test_cli", "it starts the command line"),
     "commands/": ("commands/test_run", "a command is tested as people call it: tests/commands"),
     "backend/template/": ("conformance/test_check", "a user's file: it is compiled and conforms"),

@@ -88,8 +88,7 @@ def test_a_model_is_compiled_first(
     path = tmp_path / "net.onnx"
     path.write_bytes(b"\x08\x08:\x9e")
     further = {
-        "run": ("--inputs", "x.npz"),
-        "compare": ("--inputs", "x.npz", "--against", "sim"),
+        "compare": ("--against", "sim"),
         "export": ("--board", "linux", "-o", str(tmp_path / "out")),
     }
     line = one_line_of(capsys, command, str(path), *further.get(command, ()))

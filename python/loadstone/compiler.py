@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from loadstone.analysis.compiled import Compiled
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.states import with_states
 from loadstone.backend.device import DeviceProgram
@@ -27,7 +28,6 @@ from loadstone.backend.region import LoweredRegion
 from loadstone.backend.scope import apply_passes, register_tag
 from loadstone.backend.target import Target, resolve
 from loadstone.backend.tuned_file import tuned_schedules
-from loadstone.compiled import Compiled
 from loadstone.errors import ConfigError, ModelError, naming
 from loadstone.frontend import Canonical, import_model, load
 from loadstone.frontend.reading import STATES, WHOLE, Reading

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadstone.analysis.compare import Comparison, difference
+from loadstone.analysis.compare import LayerDifferences, difference
+from loadstone.analysis.compiled import Compiled
 from loadstone.analysis.expected import expected_from
 from loadstone.analysis.taps import Tap
 from loadstone.artifact.format import BufferView, DataType
-from loadstone.compiled import Compiled
 from loadstone.compiler import compile, quantize
 from loadstone.errors import ConfigError, ModelError
 from loadstone.frontend import onnx
@@ -79,7 +79,7 @@ def test_ports_and_comparisons_say_what_they_are(tmp_path: Path) -> None:
     assert result.shape == (1, 5)
     found = compiled.compare({"in0": images(1)}, against="reference")
     assert repr(found) == f"<comparison of {len(found.layers)} layers: all equal>"
-    assert isinstance(found, Comparison)
+    assert isinstance(found, LayerDifferences)
     assert "n12" in found._repr_html_()
     lost = compiled.compare(images(1).tolist(), against=module())
     assert "first different in" in repr(lost)

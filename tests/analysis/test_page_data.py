@@ -20,6 +20,7 @@ from loadstone.vta.hw_config import load_config
 from tests.browser import body_data, cells, opened
 from tests.compiled import network
 from tests.conftest import ROOT
+from tests.float_models import images, module
 from tests.repeat import more
 from tests.sample_model import dense_model
 
@@ -83,6 +84,25 @@ def test_what_chromium_draws_are_the_figures(shared: Path, tmp_path: Path) -> No
     assert all(int(drawn[f"drawnpad{memory}"]) for memory in ("inp", "wgt", "acc", "uop"))
     chosen = cells(opened(path, "layer=conv2d_4"), visible=True)
     assert [row[0] for row in chosen] == ["conv2d_4/Conv2D"]
+
+
+@pytest.mark.full
+def test_dots_have_names_columns_fit_and_noise_stands_beside_cycles(tmp_path: Path) -> None:
+    compiled = compile(module(), "vtaq-1x16x16", samples=images(8))
+    report = compiled.profile()
+    path = tmp_path / "page.html"
+    path.write_text(profile_page(report, compiled.artifact, compiled.device), encoding="utf-8")
+    dom = opened(path, width=1280)
+    drawn = body_data(dom)
+    multiply = sum(row.macs > 0 and bool(row.cycles) for row in report.rows)
+    assert int(drawn["drawnroofline"]) == int(drawn["namedroofline"]) == multiply
+    assert int(drawn["tablewidth"]) <= int(drawn["tableroom"]) < 1280
+    shown = {row[0]: row for row in cells(dom)}
+    assert shown["n2/real1"][2:5] == ["max_pool2d", "1×6×6×8", ""]
+    lost = {row.short: row.sqnr_db for row in report.rows}
+    assert lost["n1"] is not None
+    assert shown["n1"][12] == f"{lost['n1']:.1f}"
+    assert "best: cycles that the longest of three would take alone" in dom
 
 
 @more

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A board without a board: QEMU with the simulator process as its accelerator (docs/board.md)."""
+"""A board without a board: QEMU with the simulator process as its accelerator
+(docs/boards/emulated.md)."""

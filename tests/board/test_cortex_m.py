@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import struct
 import subprocess
@@ -217,6 +218,27 @@ def test_exported_networks_on_the_examples_devices(
     check_exported(network, tmp_path, plugins=[folder])
 
 
+def test_firmware_prints_the_whole_fault(convolutions: Network, tmp_path: Path) -> None:
+    """Of the device: status, step, instruction, layer, error, address."""
+    (line,) = exported_lines(convolutions, tmp_path, wrong=["bus-error@0:2"])
+    names = "|".join(part.name for part in convolutions.artifact.programs[0].layers)
+    assert re.fullmatch(
+        r"loadstone: status -30: the device stopped with an error; "
+        rf"step \d, instruction 2, layer ({names}), error 4, bus address \d+",
+        line,
+    ), line
+
+
+def test_a_fault_of_the_processor_is_printed(convolutions: Network, tmp_path: Path) -> None:
+    """Registers where nothing is: QEMU's processor takes a bus fault."""
+    (line,) = exported_lines(convolutions, tmp_path, registers=0xD0000000)
+    assert re.fullmatch(
+        r"loadstone: the processor's exception 0x0000000[35] at 0x[0-9A-Fa-f]{8}, called from "
+        r"0x[0-9A-Fa-f]{8}, CFSR 0x0000[0-9A-Fa-f]{4}, BFAR 0x[0-9A-Fa-f]{8}",
+        line,
+    ), line
+
+
 def check_exported(network: Network, tmp_path: Path, plugins: Sequence[Path] = ()) -> None:
     assert exported_lines(network, tmp_path, plugins=plugins) == [
         "output " + " ".join(str(byte) for byte in network.outputs[0]),
@@ -230,8 +252,11 @@ def exported_lines(
     *make: str,
     order: str = "program",
     plugins: Sequence[Path] = (),
+    wrong: Sequence[str] = (),
+    registers: int | None = None,
 ) -> list[str]:
-    """What an exported project prints. make: more words for it. order: of the device."""
+    """What an exported project prints. make: more words for it. order, wrong: of the device.
+    registers: where the firmware looks for it, if elsewhere than it is."""
     need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
     need("make", "make")
     network.artifact.save(tmp_path / "model.lds")
@@ -250,7 +275,7 @@ def exported_lines(
     ]
     assert main([str(word) for word in words]) == 0
     flags = (
-        f"-Werror -DBOARD_SEMIHOSTING -DBOARD_REGISTERS={machine.registers:#x}u "
+        f"-Werror -DBOARD_SEMIHOSTING -DBOARD_REGISTERS={registers or machine.registers:#x}u "
         f"-DBOARD_IRQ={machine.line}"
     )
     cached = make_with_cache("arm-none-eabi-gcc")
@@ -266,7 +291,12 @@ def exported_lines(
         device=network.device,
         order=order,
         plugins=plugins,
+        faults=wrong,
     ) as board:
+        if wrong or registers:  # the firmware's exit status is the emulator's
+            with pytest.raises(AssertionError, match="QEMU ended with"):
+                board.finish()
+            return board.lines
         return board.finish()
 
 

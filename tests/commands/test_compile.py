@@ -12,7 +12,8 @@ import onnx
 import pytest
 
 from loadstone.cli import main
-from loadstone.commands.compile import summary, table
+from loadstone.commands.compile import summary
+from loadstone.commands.explained import table
 from loadstone.compiler import Compiled
 from tests.float_models import images, small_onnx
 from tests.onnx_builder import Graph

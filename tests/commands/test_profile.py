@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from loadstone.cli import main
+from loadstone.compiler import compile
 from loadstone.vta.hw_config import load_config
 from tests.compiled import network
+from tests.float_models import images, small_onnx
 from tests.sample_model import copy_model, dense_model
 
 
@@ -71,3 +74,30 @@ def test_mistakes(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--target compiles it first" in capsys.readouterr().err
     assert main(["profile", str(model), "--device", "sim:vta-pynq"]) == 2
     assert "was compiled for device 'vtaq-1x16x16', not for 'vta-pynq'" in capsys.readouterr().err
+
+
+def test_what_is_not_known_is_not_said_and_noise_stands_beside_cycles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the network nobody knows which products are the operator's: a max pool moves by
+    ones. With the float model and samples each layer has its signal to noise."""
+    (tmp_path / "small.onnx").write_bytes(small_onnx())
+    compile(tmp_path / "small.onnx", "vtaq-1x16x16", data=images(8)).save(tmp_path / "m.lds")
+    np.savez(tmp_path / "x.npz", in0=images(1))
+    words = ["profile", f"{tmp_path}/m.lds"]
+    assert main(words) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split()[:6] == ["layer", "where", "kind", "shape", "executed", "cycles"]
+    assert "SNR" not in head
+    measured = ["--inputs", f"{tmp_path}/x.npz", "--float", f"{tmp_path}/small.onnx"]
+    assert main([*words, *measured]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert "SNR" in head
+    (line,) = [line for line in lines if line.startswith("n5 ")]
+    assert re.search(r"\d\d\.\d dB", line)
+    assert main([*words, *measured, "--json"]) == 0
+    layers = json.loads(capsys.readouterr().out)["layers"]
+    assert {row["macs"] for row in layers} == {0}
+    assert {row["name"] for row in layers if row["sqnr_db"]} > {"n1", "n5", "n6", "n7", "n8"}
+    assert main([*words, "--float", f"{tmp_path}/small.onnx"]) == 2
+    assert "on samples: --inputs IN.npz" in capsys.readouterr().err

@@ -40,6 +40,13 @@ def run(folder: Path, *words: str) -> int:
     return main(["run", f"{folder}/copy.lds", "--inputs", f"{folder}/x.npz", *words])
 
 
+def test_inputs_that_are_missing_are_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", f"{folder}/copy.lds"]) == 2
+    assert "'copy' needs: in0 (x) of int8, (samples, 1, 16)\n" in capsys.readouterr().err
+
+
 def test_outputs_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(folder, "-o", f"{folder}/y.npz") == 0
     assert np.array_equal(np.load(folder / "y.npz")["out0"], X)

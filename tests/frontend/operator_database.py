@@ -14,6 +14,7 @@ import contextlib
 import io
 import json
 import logging
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -196,10 +197,23 @@ def _difference(wanted: Sequence[Any], got: Sequence[Any]) -> tuple[str, str]:
     return "equal", ""
 
 
+def refused(lines: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Operators of which no sample is equal, with the reason of the first: the operator of ATen
+    that it is broken down to, and why."""
+    equal = {line["operator"] for line in lines if line["kind"] == "equal"}
+    found: dict[str, str] = {}
+    for line in lines:
+        if line["operator"] not in equal and line["kind"] != "equal":
+            why = re.sub(r' \(node "[^"]*"\)', "", line["why"]).removeprefix("sample: ")
+            found.setdefault(line["operator"], f"{line['kind']}: {why}".split(": replace it")[0])
+    return dict(sorted(found.items()))
+
+
 def main() -> None:
-    """A line of JSON for each sample; a table of kinds at the end."""
+    """A line of JSON for each sample; counts of kinds at the end."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument("--table", type=Path, help="a file for operators that are not taken")
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
@@ -221,6 +235,8 @@ def main() -> None:
         with args.log.open("a") as log:
             log.write("".join(json.dumps(verdict) + "\n" for verdict in verdicts))
     print(Counter(line["kind"] for line in lines))
+    if args.table:
+        args.table.write_text("".join(f"{name}\t{why}\n" for name, why in refused(lines).items()))
 
 
 if __name__ == "__main__":

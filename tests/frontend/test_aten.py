@@ -251,6 +251,13 @@ CASES: dict[str, Function] = {
     "unfold": lambda x: x.unfold(2, 4, 3),
     "flip, roll": lambda x: x.flip(1, 3) + torch.roll(x, 3, 2),
     "repeat": lambda x: x[0].repeat(2, 1, 1, 3),
+    "log1p": lambda x: torch.log1p(x.abs() * 1e-4) + torch.log1p(x.abs()),
+    "exp2": torch.exp2,
+    "cumprod": lambda x: (x / 2).cumprod(3),
+    "gather": lambda x: x.gather(2, (x[:, :, :4, :9] > 0).long() * 7),
+    "without a batch": lambda x: F.max_pool2d(CONV2D(x[0]), 2) + F.avg_pool2d(CONV2D(x[0]), 2),
+    "embedding": lambda x: F.embedding((x.abs() * 2).long().clamp(max=8), x[0, 0, :9].detach()),
+    "index by what is computed": lambda x: x[0, 0][(x[0, 1].sign() * 3).long()],
     "index_select": lambda x: x.index_select(1, torch.tensor([3, 0, 3])),
     "index": lambda x: x[:, [2, 4, 4]] + x[:, :, [1, 0, -1], [2, 2, 13]].sum(),
     "index of a frame": lambda x: x[:, :, torch.tensor([[1], [3]]), torch.tensor([0, 5, 2])],
@@ -277,6 +284,7 @@ GRU = seeded(nn.GRU(14, 5, batch_first=True))
 RNNS = [seeded(nn.RNN(14, 5, bias=False, nonlinearity=name)) for name in ("tanh", "relu")]
 STATES = torch.linspace(-1, 1, 4 * 10 * 5).reshape(4, 10, 5)
 CONV1D_SAME = seeded(nn.Conv1d(6, 4, 4, padding="same", dilation=3))
+CONV2D = seeded(nn.Conv2d(6, 3, 3))
 REFLECTING = seeded(nn.Conv2d(6, 4, 3, padding=1, padding_mode="reflect"))
 LINEAR, CONV1D, TURNED1D, NORM1D = (
     seeded(nn.Linear(14, 5)),
@@ -284,7 +292,7 @@ LINEAR, CONV1D, TURNED1D, NORM1D = (
     seeded(nn.ConvTranspose1d(6, 4, 4, stride=3, padding=1, output_padding=1)),
     seeded(nn.BatchNorm1d(6)),
 )
-LAYERS = (LINEAR, CONV1D, TURNED1D, NORM1D, CONV1D_SAME, REFLECTING)
+LAYERS = (LINEAR, CONV1D, TURNED1D, NORM1D, CONV1D_SAME, REFLECTING, CONV2D)
 
 
 def twice_in_place(x: Any) -> Any:
@@ -323,7 +331,7 @@ CORE = (
         "pad",
         "linear",
     ),
-    *("adaptive_avg_pool2d uneven", "channel shuffle", "an input of two heads"),
+    *("group_norm", "adaptive_avg_pool2d uneven", "channel shuffle", "an input of two heads"),
 )
 
 

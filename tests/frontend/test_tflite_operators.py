@@ -119,6 +119,27 @@ def test_too_many_inputs_and_other_types_are_named() -> None:
     assert "it has a tensor of int32, and only float32 is taken" in text
 
 
+def test_what_tvm_cannot_put_together_is_told_by_its_shapes_and_options() -> None:
+    graph = Graph()
+    x, z = (graph.input(shape, np.float32) for shape in ((1, 4), (1, 3)))
+    y = graph.tensor((1, 4), np.float32)
+    graph.operator("MUL", [x, z], [y])
+    assert refusal(graph.save([y])) == (
+        'm.tflite: MUL (operator 0, output "t2"): inputs float32 [1, 4] and float32 [1, 3] with '
+        "fused_activation_function = 0 do not fit together in it"
+    )
+
+
+def test_a_missing_input_and_another_output_are_named() -> None:
+    graph = Graph()
+    x, y, z = (graph.input((1, 4), np.float32), *(graph.tensor((1, 4), np.float32) for _ in "yz"))
+    graph.operator("ADD", [None, x], [y])
+    assert "it leaves out input 0, which it needs" in refusal(graph.save([y]))
+    graph.operators.clear()
+    graph.operator("ADD", [x, x], [y, z])
+    assert "it has 2 outputs, and 1 is taken" in refusal(graph.save([y]))
+
+
 def test_everything_is_looked_at_before_anything_is_converted() -> None:
     """The second operator's fault is told, though TVM would stop at the first one's."""
     graph = Graph()

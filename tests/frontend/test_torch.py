@@ -277,3 +277,43 @@ def test_pytorch_is_imported_for_programs_only_and_its_absence_is_one_line(tmp_p
         2,
         "loadstone: net.pt2: PyTorch is not installed: pip install 'loadstone[torch]'\n",
     )
+
+
+class Kinds(nn.Module):
+    """Inputs and outputs of every kind, and a name that a function of Relax has."""
+
+    def forward(self, main: Any, whole: Any, truths: Any, number: Any) -> Any:
+        """An input as it is, twice; numbers; constants; integers that float32 does not hold."""
+        largest = torch.arange(5) + 2**40
+        return {
+            "input": main,
+            "again": main,
+            "sum": main.sum(),
+            "constant": torch.arange(5) / 4,
+            "largest": largest,
+            "whole": whole * 3 + largest,
+            "quotient": whole // 7,
+            "truths": ~truths,
+            "product": main * number,
+        }
+
+
+def test_inputs_and_outputs_of_every_kind_are_exact_and_have_their_names() -> None:
+    given = {
+        "main": torch.arange(-6, 6).reshape(3, 4) / 4,
+        "whole": torch.tensor([[-(2**40) - 1, 2**33, -1, 0, 2**52 + 1]]),
+        "truths": torch.tensor([[True, False, True]]),
+        "number": torch.tensor(2.5),
+    }
+    program = torch.export.export(Kinds(), (), given)
+    compiled = compile(program, "vtaq-tiny", as_float=True)
+    assert [tensor.name for tensor in compiled.graph.inputs] == list(given)
+    got = compiled.run(*(x.numpy().reshape(1, *(x.shape or (1,))) for x in given.values()))
+    wanted = Kinds()(**given).values()
+    for found, want in zip(got, wanted, strict=True):
+        assert found.dtype == want.numpy().dtype
+        np.testing.assert_array_equal(found.reshape(want.shape), want.numpy())
+    names = [tensor.name for tensor in compiled.graph.outputs]
+    wanted_names = program.graph_signature.user_outputs
+    assert names[2:3] + names[5:] == [*wanted_names[2:3], *wanted_names[5:]]
+    assert len(set(names)) == len(names)

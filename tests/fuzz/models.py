@@ -39,7 +39,7 @@ from tests import onnx_builder, tflite_builder
 from tests.fuzz import float_sums, onnx_mutants, tflite_mutants
 from tests.fuzz.worker import Worker
 
-__all__ = ["BAD", "Mutant", "fuzz", "main", "mutant", "verdict", "workers"]
+__all__ = ["BAD", "Mutant", "fuzz", "import_all", "main", "mutant", "verdict", "workers"]
 
 DEVICE = "vtaq-1x16x16"
 #: Seconds that one mutant may take, in each of its two processes.
@@ -211,7 +211,7 @@ def fuzz(
 ) -> tuple[Counter[str], list[str]]:
     """Mutants from number `first` on, formats in turn, for so long or `count` of each. Counts by
     "format verdict", and what was bad."""
-    _import_all()
+    import_all()
     counts: Counter[str] = Counter()
     bad: list[str] = []
     end, number = time.monotonic() + seconds, first
@@ -230,7 +230,7 @@ def fuzz(
     return counts, bad
 
 
-def _import_all() -> None:
+def import_all() -> None:
     """Before the forks: importing TVM and the frameworks takes seconds."""
     for name in ("loadstone.compiler", "ai_edge_litert.interpreter", "onnxruntime"):
         import_module(name)

@@ -43,6 +43,20 @@ def test_mutants_of_models_are_equal_or_refused(figure: Callable[[str], None]) -
     assert "pt2" not in models.FORMATS or counts["pt2 equal"] > 0
 
 
+def test_mutants_of_every_tflite_operator_are_equal_or_refused(
+    figure: Callable[[str], None],
+) -> None:
+    """Other options, types, shapes, constants and bytes; once ten thousand, with
+    `python -m tests.fuzz.tflite_operator_mutants --count 10000`."""
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
+    from tests.fuzz import tflite_operator_mutants
+
+    counts, bad = tflite_operator_mutants.fuzz(times(60, 1000))
+    figure(f"mutants of TFLite operators: {dict(sorted(counts.items()))}")
+    assert not bad, "\n".join(bad)
+    assert counts["equal"] > 0
+
+
 def test_a_mutant_is_the_same_each_time_and_its_number_finds_it() -> None:
     pytest.importorskip("onnx", reason="onnx is not installed")
     from tests.fuzz import models

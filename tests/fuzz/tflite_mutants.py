@@ -255,8 +255,8 @@ def _option(editor: _Editor) -> str:
             new: Any = not value
         elif isinstance(value, float):
             new = editor.draw.pick([0.0, -1.0, 0.5, 3.0])
-        elif isinstance(value, list):
-            new = [*value[1:], value[0]]
+        elif isinstance(value, list | tuple):
+            new = [*value[1:], *value[:1]]
         else:
             new = max(0, value + editor.draw.pick([-1, 1, 2]))
         return replace(old, options={**old.options, key: new})

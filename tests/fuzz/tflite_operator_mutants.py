@@ -112,6 +112,7 @@ def fuzz(
     count: int, first: int = 0, say: Callable[[str], None] = print
 ) -> tuple[Counter[str], list[str]]:
     """`count` mutants from number `first` on. Counts by verdict, and what was bad."""
+    models.import_all()
     counts: Counter[str] = Counter()
     bad: list[str] = []
     with tempfile.TemporaryDirectory() as folder:

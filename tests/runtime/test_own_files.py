@@ -14,9 +14,9 @@ import onnx
 import pytest
 
 import loadstone
+from loadstone.analysis.compiled import Compiled
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.cli import main
-from loadstone.compiled import Compiled
 from loadstone.compiler import compile
 from loadstone.errors import ArtifactError
 from loadstone.runtime.own_files import is_own, remember

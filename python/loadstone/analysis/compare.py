@@ -3,7 +3,7 @@
 
 In:   an artifact, a device, inputs; what is right (expected.py).
 Out:  a LayerDifference for each layer, in order.
-Next: commands/compare.py prints the first that differs; loaded.py gives them as a Comparison.
+Next: commands/compare.py prints the first that differs; loaded.py gives them as a LayerDifferences.
 
 What is right comes from one of
 
@@ -31,9 +31,9 @@ from loadstone.numerics import Array
 from loadstone.runtime.device import OpenedDevice
 
 __all__ = [
-    "Comparison",
     "Expected",
     "LayerDifference",
+    "LayerDifferences",
     "described",
     "differences",
     "digest",
@@ -71,7 +71,7 @@ class LayerDifference:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class LayerDifferences:
     """All layers, in order."""
 
     layers: tuple[LayerDifference, ...]

@@ -14,13 +14,13 @@ compared up to a factor; where a channel has too few elements to tell one, nothi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from loadstone.analysis.compare import Expected, from_tensors, tells_factors
 from loadstone.analysis.framework import framework_expects
+from loadstone.analysis.names import plain_name
 from loadstone.analysis.taps import Tap, meant, taps, values
 from loadstone.artifact.format import Artifact, DataType
 from loadstone.errors import ConfigError, ModelError
@@ -37,8 +37,6 @@ __all__ = ["MODELS", "Against", "expected_from", "is_file_of_model"]
 Against: TypeAlias = "str | Path | Model"
 #: How files of models end.
 MODELS = (".tflite", ".onnx", ".pt2")
-#: What the compiler adds to the name of a tensor that it has in another type.
-_ADDED = re.compile(r"(/(int8|real\d+))+$")
 
 
 def is_file_of_model(against: Against) -> bool:
@@ -135,10 +133,10 @@ def _has_integers(module: IRModule) -> bool:
 
 def _near(tensors: Mapping[str, Array], artifact: Artifact) -> Expected:
     """Tensors of a float network by the names that the artifact's integers have."""
-    outputs = {_ADDED.sub("", artifact.tensors[i].name) for i in artifact.outputs}
+    outputs = {plain_name(artifact.tensors[i].name) for i in artifact.outputs}
 
     def expected(tap: Tap) -> Array | None:
-        name, extents = _ADDED.sub("", tap.name), tap.view.shape
+        name, extents = plain_name(tap.name), tap.view.shape
         value = tensors.get(name)
         if value is None or value.size != tap.view.elements:
             return None

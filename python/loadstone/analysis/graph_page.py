@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from loadstone import graph as g
 from loadstone.analysis.names import short_names
-from loadstone.analysis.report import ProfileReport
+from loadstone.analysis.report import ProfileReport, Row
 from loadstone.files import JsonObject
 from loadstone.pages.page import page
 
@@ -46,7 +46,7 @@ def explain_data(network: g.Graph, rows: Sequence[JsonObject], report: ProfileRe
         edges += [(maker[t.name], number) for t in operator.inputs if t.name in maker]
         maker.update((t.name, number) for t in operator.outputs)
         name = row["operator"]
-        known = {"us": us.get(name), "how": times[name].how if name in times else ""}
+        known = {"us": us.get(name), **_known(times.get(name))}
         nodes.append(
             {**row, "how_done": row.get("how", ""), **known, "name": name, "short": short[name]}
         )
@@ -84,3 +84,10 @@ def explain_data(network: g.Graph, rows: Sequence[JsonObject], report: ProfileRe
         "steps": steps,
         "places": places,
     }
+
+
+def _known(row: Row | None) -> JsonObject:
+    """How the time is known, and what was lost; of an operator without a row nothing is."""
+    if row is None:
+        return {"how": "", "sqnr_db": None}
+    return {"how": row.how, "sqnr_db": row.sqnr_db}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loadstone.analysis.compare import Comparison, Expected, differences, one_run
+from loadstone.analysis.compare import Expected, LayerDifferences, differences, one_run
 from loadstone.analysis.expected import Against, expected_from
 from loadstone.analysis.html import facts_table
 from loadstone.analysis.report import ProfileReport, profile_report
@@ -23,7 +23,7 @@ from loadstone.backend.device import Device
 from loadstone.errors import ModelError
 from loadstone.numerics import Array
 from loadstone.runtime import device as devices
-from loadstone.runtime.arrays import Port, as_inputs, ports
+from loadstone.runtime.arrays import TensorInfo, as_inputs, tensor_infos
 from loadstone.runtime.external_steps import trusts
 
 __all__ = ["LoadedModel", "load"]
@@ -54,14 +54,14 @@ class LoadedModel:
             return session.run(_by_name(inputs), allow_nan=allow_nan)
 
     @property
-    def inputs(self) -> tuple[Port, ...]:
+    def inputs(self) -> tuple[TensorInfo, ...]:
         """What a sample is: name, shape, type and quantization of each."""
-        return ports(self.artifact, self.artifact.inputs)
+        return tensor_infos(self.artifact, self.artifact.inputs)
 
     @property
-    def outputs(self) -> tuple[Port, ...]:
+    def outputs(self) -> tuple[TensorInfo, ...]:
         """What a sample gives."""
-        return ports(self.artifact, self.artifact.outputs)
+        return tensor_infos(self.artifact, self.artifact.outputs)
 
     def compare(
         self,
@@ -69,7 +69,7 @@ class LoadedModel:
         against: Against = "reference",
         device: str = "sim",
         sample: int = 0,
-    ) -> Comparison:
+    ) -> LayerDifferences:
         """Every layer of one sample with what it should be.
 
         inputs: as of `run`. against: a model's file or a model in memory, quantized or float, an
@@ -89,7 +89,7 @@ class LoadedModel:
         inputs: Sequence[Any],
         device: str,
         sample: int,
-    ) -> Comparison:
+    ) -> LayerDifferences:
         """The same with what `right` says of the inputs of one run, which it is given in the shapes
         of the artifact's inputs."""
         arrays = as_inputs(
@@ -99,7 +99,7 @@ class LoadedModel:
         expected = right(run)
         with self._opened(device) as opened:
             found = differences(self.artifact, opened, run, expected, trust=self.trust)
-            return Comparison(tuple(found))
+            return LayerDifferences(tuple(found))
 
     def _opened(self, device: str) -> devices.OpenedDevice:
         if device == "sim":

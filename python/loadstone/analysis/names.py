@@ -8,16 +8,24 @@ Next: report.py.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
 from loadstone.printable import one_line
 
-__all__ = ["short_names"]
+__all__ = ["plain_name", "short_names"]
 
 _MOST = 6
+#: What the compiler adds to the name of a tensor that it has in another type.
+_ADDED = re.compile(r"(/(int8|real\d+))+$")
 #: Ends of the parts of a fused TFLite operator's name that say nothing of the operator.
 _AUXILIARY = ("BiasAdd", "ReadVariableOp", "resource")
+
+
+def plain_name(name: str) -> str:
+    """As the float network has the tensor: `scores` of `scores/int8`, of `scores/real1`."""
+    return _ADDED.sub("", name)
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from loadstone.analysis.html import rows_table
-from loadstone.analysis.names import short_names
+from loadstone.analysis.names import plain_name, short_names
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.host_step import EXTERNAL_OPERATOR
 from loadstone.backend.builtin import BuiltinDevice
@@ -44,12 +44,14 @@ _OWN = "loadstone."
 @dataclass(frozen=True)
 class Known:
     """What the compiler knows and the artifact does not say. kinds, macs: by layer. modelled_us,
-    places: by the name of an external step."""
+    places: by the name of an external step. sqnr_db: signal to quantization noise, by the name of a
+    tensor in the float network."""
 
     kinds: Mapping[str, str] = field(default_factory=dict)
     macs: Mapping[str, int] = field(default_factory=dict)
     modelled_us: Mapping[str, float] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
+    sqnr_db: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,10 @@ class Row:
 
     how: simulated, modelled or measured. share: of the sum of all rows. For layers of a device:
     cycles belong to it alone; first_cycle and last_cycle, from the start of its program, overlap
-    with other layers'. executed_macs: with the lanes that only fill tiles; utilisation: of them.
-    arena_bytes: alive while it computes. bound, spent_cycles: simulator/layers.py.
+    with other layers'. macs: the operator's own, where the network is known, else 0; executed_macs:
+    what the multipliers do for it, with the lanes that only fill tiles, and where they move values,
+    as for a max pool, by ones; utilisation: of them. arena_bytes: alive while it computes. bound,
+    spent_cycles: simulator/layers.py. sqnr_db: against the float network, where it is known.
     """
 
     name: str
@@ -90,6 +94,7 @@ class Row:
     spent_cycles: Mapping[str, int] = field(default_factory=dict)
     bytes: Mapping[str, int] = field(default_factory=dict)
     bus_cycles: Mapping[str, int] = field(default_factory=dict)
+    sqnr_db: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,6 +120,16 @@ class ProfileReport:
     def cycles(self) -> int:
         """Of all programs, each in cycles of its own device: what a run's counters add up to."""
         return sum(row.cycles or 0 for row in self.rows)
+
+    @property
+    def has_macs(self) -> bool:
+        """Whether operators' own multiply-accumulates are known."""
+        return any(row.macs for row in self.rows)
+
+    @property
+    def has_sqnr(self) -> bool:
+        """Whether it is known what layers have lost beside the float network."""
+        return any(row.sqnr_db is not None for row in self.rows)
 
     @property
     def totals(self) -> dict[str, JsonObject]:
@@ -234,6 +249,7 @@ class _Rows:
                     "share": row.us / us,
                     "macs_share": row.macs / macs,
                     "arena_share": row.arena_bytes / arena,
+                    "sqnr_db": self.known.sqnr_db.get(plain_name(row.name)),
                 }
             )
 
@@ -303,7 +319,7 @@ class _Rows:
             self.now_us + layer.first_cycle / device.clock_mhz,
             self.now_us + layer.last_cycle / device.clock_mhz,
             layer.cycles / device.clock_mhz,
-            macs=self.known.macs.get(layer.name, layer.macs),
+            macs=self.known.macs.get(layer.name, 0),
             executed_macs=layer.macs,
             instructions=layer.instructions,
             cycles=layer.cycles,

@@ -57,6 +57,7 @@ CSV_COLUMNS: Mapping[str, str] = {
     "macs_share_percent": "macs_share",
     "executed_macs": "executed_macs",
     "utilisation_percent": "utilisation",
+    "sqnr_db": "sqnr_db",
     "instructions": "instructions",
     "arena_bytes": "arena_bytes",
     "arena_share_percent": "arena_share",
@@ -70,7 +71,6 @@ _TITLES = (
     "where",
     "kind",
     "shape",
-    ">MACs",
     ">cycles",
     ">us",
     ">share",
@@ -106,7 +106,17 @@ def _cell(row: Row, title: str, place: str) -> str:
 
 def profile_rows(report: ProfileReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Titles, `>` before those of numbers, and the cells of each layer."""
-    return _TITLES, [_cells(row) for row in report.rows]
+    # without the network, what the device executes is all that is known: no operator's own
+    macs, field = (">MACs", "macs") if report.has_macs else (">executed", "executed_macs")
+    titles: tuple[str, ...] = (*_TITLES[:4], macs, *_TITLES[4:-1])
+    rows = [_cells(row, getattr(row, field)) for row in report.rows]
+    if report.has_sqnr:
+        titles = (*titles, ">SNR")
+        rows = [
+            (*cells[:-1], "" if row.sqnr_db is None else f"{row.sqnr_db:.1f} dB", cells[-1])
+            for row, cells in zip(report.rows, rows, strict=True)
+        ]
+    return (*titles, _TITLES[-1]), rows
 
 
 def totals_text(report: ProfileReport) -> str:
@@ -133,13 +143,13 @@ def _fit(text: str, width: int) -> str:
     return (text if len(text) <= width else f"{text[: width - 3]}...").ljust(width)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, macs: int) -> tuple[str, ...]:
     return (
         row.short,
         row.where,
         row.kind,
         "x".join(map(str, row.shape)),
-        f"{row.macs:,}" if row.macs else "",
+        f"{macs:,}" if macs else "",
         "" if row.cycles is None else f"{row.cycles:,}",
         f"{row.us:,.1f}",
         f"{100 * row.share:.1f} %",

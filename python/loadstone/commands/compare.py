@@ -37,7 +37,7 @@ from loadstone.numerics import Array
 from loadstone.printable import one_line
 from loadstone.quantization.accuracy import NOISY_DB
 from loadstone.runtime import device as devices
-from loadstone.runtime.arrays import read_arrays
+from loadstone.runtime.arrays import read_inputs
 from loadstone.runtime.external_steps import trusts
 
 __all__ = ["configure", "extend", "run"]
@@ -67,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     right = parser.add_argument_group("what is right")
     results = parser.add_argument_group("results")
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
-    what.add_argument("--inputs", metavar="IN.npz", required=True, help="arrays in0, in1 ...")
+    what.add_argument("--inputs", metavar="IN.npz", help="arrays in0, in1 ...")
     right.add_argument(
         "--against",
         metavar="WHAT",
@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
         raise ModelError(f"--min-db {args.min_db:g} is no ratio: it is not finite")
     artifact = Artifact.load(args.model)
     args.trust = trusts(artifact, args.trust)
-    given = read_arrays(args.inputs, [artifact.tensors[i] for i in artifact.inputs], "in")
+    given = read_inputs(args.inputs, artifact)
     inputs = one_run(artifact, given, args.sample)
     expected = _expected(args, artifact, inputs)
     found: list[LayerDifference] = []

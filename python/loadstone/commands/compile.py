@@ -12,14 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loadstone.analysis.graph_page import explain_page
-from loadstone.analysis.names import short_names
 from loadstone.backend.accuracy import ROUNDINGS, rounding_to
 from loadstone.commands import quantize
+from loadstone.commands.explained import explained_rows, some_names, table
 from loadstone.commands.fit import add_limits, check_fit, fit_lines, fit_report
 from loadstone.commands.host_formats import ARTIFACT, add_format, compile_for_host
 from loadstone.commands.plugin_options import add_plugin_options as extend
@@ -229,8 +228,7 @@ def _say(args: argparse.Namespace, compiled: Compiled, report: JsonObject) -> No
         return
     if args.explain:
         rows = compiled.explain()
-        short = short_names([row["operator"] for row in rows])
-        print_table(_EXPLAINED, [_explained(row, short) for row in rows], table(rows))
+        print_table(*explained_rows(rows), table(rows))
         print()
     print(summary(report))
     if compiled.quantized is not None:
@@ -276,90 +274,6 @@ def _write_page(path: str | None, compiled: Compiled) -> None:
         write_whole(path, explain_page(compiled.partition.graph, rows, report))
 
 
-def table(rows: list[JsonObject]) -> str:
-    """The rows of Compiled.explain as text: reason and remedy of what stays on the host, and costs,
-    on lines of their own."""
-    lines = [
-        f"{'operator':<48} {'kind':<16} {'shape':<16} {'MACs':>12} {'cycles':>9} {'computing':>9}  where"
-    ]
-    short = short_names([row["operator"] for row in rows])
-    for row in rows:
-        shape = "x".join(map(str, row["shape"])) or "1"
-        cycles, busy = _cycles(row)
-        macs = f"{row['macs']:,}" if row["macs"] else ""
-        lines.append(
-            f"{_short(short[row['operator']], 48):<48} {row['kind']:<16} {shape:<16} {macs:>12} "
-            f"{cycles:>9} {busy:>9}  {row['where']}"
-        )
-        if row.get("how"):
-            lines.append(f"    how: {row['how']}")
-        if row["why"]:
-            lines.append(f"    why: {row['why']}")
-        if row["remedy"]:
-            lines.append(f"    what would change it: {row['remedy']}")
-        if row.get("alternatives"):
-            lines.append(f"    costs: {', '.join(map(_cost, row['alternatives']))}")
-    return "\n".join(lines)
-
-
-_EXPLAINED = (
-    "operator",
-    "kind",
-    "shape",
-    ">MACs",
-    ">cycles",
-    ">computing",
-    "where",
-    "why, and what would change it",
-)
-
-
-def _explained(row: JsonObject, short: Mapping[str, str]) -> tuple[str, ...]:
-    """The same row for a terminal, with what stands on lines of their own in a pipe in one cell."""
-    notes = (
-        row.get("how"),
-        row["why"],
-        row["remedy"],
-        ", ".join(map(_cost, row.get("alternatives") or ())),
-    )
-    return (
-        short[row["operator"]],
-        row["kind"],
-        "x".join(map(str, row["shape"])) or "1",
-        f"{row['macs']:,}" if row["macs"] else "",
-        *_cycles(row),
-        row["where"],
-        "; ".join(note for note in notes if note),
-    )
-
-
-def _cycles(row: JsonObject) -> tuple[str, str]:
-    """What it takes in all, and how long the compute stage works for it."""
-    counted = (row["cycles"], row["compute_busy_cycles"])
-    whole, busy = ("" if count is None else f"{count:,}" for count in counted)
-    return whole, busy
-
-
-def _cost(alternative: JsonObject) -> str:
-    """`vta.conv2d 57.7 us (26.0 us transfers)`: the transfers are what it takes to bring the inputs
-    and take the outputs back."""
-    transfers = (
-        f" ({alternative['transfer_us']:.1f} us transfers)" if alternative["transfer_us"] else ""
-    )
-    return f"{alternative['place']}.{alternative['pattern']} {alternative['us']:.1f} us{transfers}"
-
-
-def _short(text: str, width: int) -> str:
-    """Cut in the middle: the ends of a name say which layer it is and what it does."""
-    head = (width - 3) // 2
-    return text if len(text) <= width else f"{text[:head]}...{text[head + 3 - width :]}"
-
-
-def _some(names: list[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more (--explain names them)" if len(names) > most else ""
-    return ", ".join(_short(name, 40) for name in names[:most]) + more
-
-
 def summary(report: JsonObject) -> str:
     """A few lines for people."""
     host = report["operators_on_host"]
@@ -376,7 +290,7 @@ def summary(report: JsonObject) -> str:
             f"{report['artifact']}: {report['model']} for "
             f"{', '.join(accelerators) or 'the host'}, {report['samples']} sample(s) a run",
             f"  operators      {', '.join(places)}"
-            + (f"; on the host: {_some(host)}" if host else ""),
+            + (f"; on the host: {some_names(host)}" if host else ""),
             f"  instructions   {report['instructions']} in {report['programs']} program(s)",
             f"  constants      {memory['constants'] + memory['micro-ops']} bytes",
             f"  activations    {report['arena_bytes']} bytes; {report['arena_sum_bytes']} "
@@ -396,7 +310,7 @@ def _in_c(report: JsonObject) -> str:
     if not steps:
         return "yes"
     need = "1 step needs" if len(steps) == 1 else f"{len(steps)} steps need"
-    return f"no: {need} Python: {_some(steps)}"
+    return f"no: {need} Python: {some_names(steps)}"
 
 
 def _quantized(quantization: JsonObject | None) -> list[str]:

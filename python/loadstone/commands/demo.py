@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
         f"({time.perf_counter() - start:.1f} s)"
     )
 
-    compiled = compile_model(model, args.target)
+    compiled = replace(compile_model(model, args.target), quantized=quantized)
     artifact = folder / "digits.lds"
     compiled.save(artifact)
     report = compiled.report()
@@ -169,16 +170,16 @@ def _compare(scores: Array, wanted: Array | None) -> tuple[bool, str]:
 
 
 def _timeline(compiled: Any, path: Path) -> None:
-    from loadstone.simulator.profile import profile
-    from loadstone.simulator.timeline import page
+    """The page of `loadstone profile --html`."""
+    from loadstone.analysis.page_data import profile_page
 
-    profiles = profile(compiled.artifact, compiled.device)
-    cycles = sum(p.result.cycles for p in profiles)
-    busy = sum(p.result.busy_cycles["compute"] for p in profiles)
+    report = compiled.profile()
+    busy = sum(entry.result.busy_cycles["compute"] for entry in report.programs)
     facts = (
-        f"{compiled.device.name}: {cycles} cycles, "
-        f"{1000 * cycles / compiled.device.clock_mhz:.0f} ns at {compiled.device.clock_mhz} MHz",
-        f"compute works in {100 * busy / cycles:.0f} % of them",
+        f"{compiled.device.name}: {report.cycles} cycles, "
+        f"{1000 * report.cycles / compiled.device.clock_mhz:.0f} ns at "
+        f"{compiled.device.clock_mhz} MHz",
+        f"compute works in {100 * busy / report.cycles:.0f} % of them",
     )
-    write_whole(path, page("Loadstone's demo: one image of a digit", facts, profiles))
+    write_whole(path, profile_page(report, compiled.artifact, compiled.device))
     print(f"timeline   {path}: {'; '.join(facts)}")

@@ -54,7 +54,7 @@ TOOLS = {
         "gcc-arm-none-eabi libnewlib-arm-none-eabi",
     ),
     "aarch64-linux-gnu-gcc": ("docs/deploy.md: boards under Linux", "gcc-aarch64-linux-gnu"),
-    "qemu-system-arm": ("docs/board.md: boards without boards", "qemu-system-arm"),
+    "qemu-system-arm": ("docs/boards/emulated.md: boards without boards", "qemu-system-arm"),
     "verilator": ("docs/hardware.md: --device rtl", "verilator"),
     "chromium": ("docs/tune.md: pages of `loadstone profile --html`", "chromium"),
 }

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
+from loadstone.analysis.loaded import LoadedModel
+from loadstone.analysis.names import plain_name
 from loadstone.analysis.page_data import profile_page
 from loadstone.analysis.report import Known, ProfileReport, profile_report
 from loadstone.analysis.tables import csv_text, profile_rows, text_table, totals_text
@@ -36,6 +39,7 @@ __all__ = ["configure", "extend", "run"]
 _EPILOG = """\
 examples:
   loadstone profile model.lds                        a table: a line for each layer, and what bounds it
+  loadstone profile model.lds --inputs x.npz --float float.onnx --html model.html      with what each layer has lost
   loadstone profile model.lds --html model.html      a page that needs no network: timeline, roofline, memory
   loadstone profile model.lds --csv model.csv --json > model.json
   loadstone profile model.lds --perfetto model.pftrace      every instruction, for https://ui.perfetto.dev
@@ -73,6 +77,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "multiplications, without the lanes that only fill tiles",
     )
     running.add_argument(
+        "--float",
+        metavar="NET",
+        help="the float model: with --inputs, how far each layer's numbers are from it on the first "
+        "sample (SNR)",
+    )
+    running.add_argument(
         "--inputs",
         metavar="IN.npz",
         help="also run these samples, and print what the device counts",
@@ -96,6 +106,8 @@ def run(args: argparse.Namespace) -> int:
     """Prints the table or the JSON, writes the files; 1 when the device counts other cycles."""
     artifact, device, known = _subject(args)
     trust = trusts(artifact, args.trust or args.target is not None)
+    if args.float is not None:
+        known = replace(known or Known(), sqnr_db=_lost(args, artifact, device, trust))
     report = profile_report(artifact, device, known, trust=trust)
     counted = _counted(args, artifact, trust) if args.inputs is not None else {}
     if args.html is not None:
@@ -129,6 +141,21 @@ def _subject(args: argparse.Namespace) -> tuple[Artifact, Device, Known | None]:
         return compiled.artifact, compiled.device, compiled.known()
     artifact, device = _artifact(args)
     return artifact, device, None if args.network is None else _known(args, artifact, device)
+
+
+def _lost(
+    args: argparse.Namespace, artifact: Artifact, device: Device, trust: bool
+) -> dict[str, float]:
+    """Signal to noise of each tensor beside the float network's, in decibels."""
+    if args.inputs is None:
+        raise ConfigError("--float measures what the layers lose on samples: --inputs IN.npz")
+    inputs = read_arrays(args.inputs, [artifact.tensors[i] for i in artifact.inputs], "in")
+    layers = LoadedModel(artifact, device, trust).compare(*inputs, against=args.float).layers
+    if not any(layer.from_float for layer in layers):
+        raise ModelError(
+            f"--float {args.float}: no float network of which {args.model} has integers"
+        )
+    return {plain_name(e.tensor): e.decibels for e in layers if e.decibels is not None}
 
 
 def _known(args: argparse.Namespace, artifact: Artifact, device: Device) -> Known:

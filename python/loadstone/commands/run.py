@@ -25,7 +25,14 @@ from loadstone.files import JsonObject, check_places
 from loadstone.numerics import Array
 from loadstone.printable import one_line
 from loadstone.runtime import device
-from loadstone.runtime.arrays import Difference, check_numbers, compare, read_arrays, write_arrays
+from loadstone.runtime.arrays import (
+    Difference,
+    check_numbers,
+    compare,
+    read_arrays,
+    read_inputs,
+    write_arrays,
+)
 from loadstone.runtime.device import Totals
 from loadstone.runtime.external_steps import trusts
 from loadstone.runtime.parallel import run_in_threads
@@ -62,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group("where it runs")
     results = parser.add_argument_group("results")
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
-    data.add_argument("--inputs", metavar="IN.npz", required=True, help="arrays in0, in1 ...")
+    data.add_argument("--inputs", metavar="IN.npz", help="arrays in0, in1 ...")
     data.add_argument("-o", "--output", metavar="OUT.npz", help="where to write out0, out1 ...")
     data.add_argument(
         "--expect", metavar="GOLDEN.npz", help="arrays out0, out1 ... to compare with"
@@ -111,14 +118,7 @@ def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs all samples; 1 when the outputs are not as expected."""
     artifact = Artifact.load(args.model)
-    inputs = read_arrays(args.inputs, [artifact.tensors[i] for i in artifact.inputs], "in")
-    wanted = (
-        read_arrays(args.expect, [artifact.tensors[i] for i in artifact.outputs], "out")
-        if args.expect is not None
-        else []
-    )
-    if not args.allow_nan:
-        check_numbers(inputs, [artifact.tensors[i] for i in artifact.inputs])
+    inputs, wanted = _arrays(args, artifact)
     if args.threads > 1 and not device.is_private(args.device):
         raise DeviceError(
             f"--threads {args.threads} needs a device for each thread; {args.device} is only "
@@ -149,6 +149,18 @@ def run(args: argparse.Namespace) -> int:
     }
     print(json.dumps(report, indent=2) if args.json else _text(report, differences, args.atol))
     return 0 if report["passed"] else 1
+
+
+def _arrays(args: argparse.Namespace, artifact: Artifact) -> tuple[list[Array], list[Array]]:
+    """What goes in, and what is expected."""
+    inputs = read_inputs(args.inputs, artifact)
+    wanted = []
+    if args.expect is not None:
+        outputs = [artifact.tensors[i] for i in artifact.outputs]
+        wanted = read_arrays(args.expect, outputs, "out")
+    if not args.allow_nan:
+        check_numbers(inputs, [artifact.tensors[i] for i in artifact.inputs])
+    return inputs, wanted
 
 
 def _outputs(

@@ -46,7 +46,7 @@ examples:
 faults (KIND@JOB or KIND@JOB:ARG; the first job is 0):
 {chr(10).join(f"  {kind:<{_WIDTH}}  {what}" for kind, what in FAULTS.items())}
 
-The protocol is described in simd.py, the board without a board in docs/board.md.
+The protocol is described in simd.py, the board without a board in docs/boards/emulated.md.
 """
 
 

@@ -116,11 +116,8 @@ class _Canonical(Rewriter):
         if name == "quantize":
             return self.quantized(variable, call)
         if name == "TupleGetItem" and self.producer(self.env[call.tuple_value]) == "nn.dropout":
-            return (
-                self.value(self.env[call.tuple_value]).args[0]
-                if call.index == 0
-                else self.emit(self.mapped(call))
-            )
+            kept = self.value(self.env[call.tuple_value]).args[0]
+            return kept if call.index == 0 else self.emit(self.mapped(call))
         # TFLite's moves of integers give them another scale
         if name in MOVES and not (self.tflite and dtype(call) in ("int8", "uint8")):
             return self.moved(call)
@@ -394,11 +391,9 @@ class _Canonical(Rewriter):
             return output
         self.name = output.name
         real = self.closed(self.env[output])
-        return (
-            self.emit(self.dequantize(real), self.unique(self.name))
-            if isinstance(real, Real)
-            else self.mapped(output)
-        )
+        if isinstance(real, Real):
+            return self.emit(self.dequantize(real), self.unique(self.name))
+        return self.mapped(output)
 
     def emit(self, expr: Expr, name: str | None = None) -> Expr:
         name = name if name is not None else self.unique(self.name)

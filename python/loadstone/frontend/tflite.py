@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.canonical import FLOAT
-from loadstone.frontend.message import one_line, short
 from loadstone.frontend.names import OUTPUTS
 from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.frontend.tflite_arrays import ARRAYS
+from loadstone.frontend.tflite_checks import CONVERSIONS, check_operator
 from loadstone.frontend.tflite_composite import decomposed
 from loadstone.frontend.tflite_converters import OWN
-from loadstone.frontend.tflite_cut import cut, cut_hint
+from loadstone.frontend.tflite_cut import cut
 from loadstone.frontend.tflite_dense import dense
 from loadstone.frontend.tflite_detection import DETECTION
 from loadstone.frontend.tflite_file import (
@@ -42,9 +42,8 @@ from loadstone.frontend.tflite_file import (
 from loadstone.frontend.tflite_fold import folded
 from loadstone.frontend.tflite_functions import FUNCTIONS
 from loadstone.frontend.tflite_kernels import OPERANDS
-from loadstone.frontend.tflite_operators import OPERATORS, wrong_operator
 from loadstone.frontend.tflite_prelu import prelu
-from loadstone.frontend.tflite_rules import check_kernel, check_types, relabels
+from loadstone.frontend.tflite_rules import check_types, relabels
 from loadstone.frontend.tflite_state import STATEFUL
 from loadstone.frontend.tflite_variables import described, resolved, states_of
 from loadstone.frontend.tflite_view import TensorView
@@ -74,9 +73,6 @@ COPIED = "/copied"
 WHOLE_OPERATORS = {**STATEFUL, **DETECTION}
 #: Operators whose conversion is ours; TVM's converters do the others.
 CONVERTERS = {**OWN, **ARRAYS, **FUNCTIONS, "FULLY_CONNECTED": dense}
-#: Operators of any type to any type: a float input with an integer constant is no sign of dynamic
-#: range quantization.
-CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
 
 
 def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
@@ -240,8 +236,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
 
     def convert_op_to_relax(self) -> None:
         for record in self.file.operators:
-            self.record = record
-            self.check(record)
+            check_operator(self.file, record, self.model_name)
         for record in self.file.operators:
             self.record = record
             try:
@@ -252,87 +247,8 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
                     f"{self.model_name}: {self.file.describe(record)}: {error}"
                 ) from None
             except Exception as error:
-                raise ModelError(
-                    f"{self.model_name}: {self.file.describe(record)} cannot be imported: "
-                    f"{one_line(error)}"
-                ) from error
-
-    def check(self, record: OperatorRecord) -> None:
-        where = f"{self.model_name}: {self.file.describe(record)}"
-        if record.code in DETECTION:
-            return
-        if record.code not in OPERATORS:
-            hint = cut_hint(self.file, record)
-            raise UnsupportedError(f"{where}: no importer for this operator; {hint}")
-        self.check_sixteen_bits(record, where)
-        types = [self.file.tensors[k].dtype if k >= 0 else None for k in record.inputs]
-        made = [self.file.tensors[k].dtype for k in record.outputs]
-        wrong = wrong_operator(record.code, record.options, types, made)
-        if wrong:
-            raise UnsupportedError(f"{where}: it {wrong}; {cut_hint(self.file, record)}")
-        if record.code in STATEFUL:
-            return
-        if any(index < 0 for index in record.inputs[:-1]):
-            raise UnsupportedError(f"{where}: it leaves out an input that is not the last one")
-        tensors = [
-            self.file.tensors[index] for index in (*record.inputs, *record.outputs) if index >= 0
-        ]
-        self.check_dynamic_range(record, tensors, where)
-        if record.code in OPERANDS:
-            self.check_weights(record, where)
-        check_kernel(self.file, record, where)
-        for tensor in tensors:
-            if tensor.data is None and tensor.scales is not None and tensor.scales.size > 1:
-                raise UnsupportedError(
-                    f'{where}: activation "{tensor.name}" has a scale per channel'
-                )
-
-    def check_sixteen_bits(self, record: OperatorRecord, where: str) -> None:
-        """Operators with a state have int16 inside."""
-        for index in (*record.inputs, *record.outputs) if record.code not in STATEFUL else ():
-            tensor = self.file.tensors[index]
-            if index >= 0 and tensor.is_quantized and tensor.dtype == "int16":
-                raise UnsupportedError(
-                    f'{where}: tensor "{short(tensor.name)}" is int16: 16x8 quantization is not '
-                    "done, Loadstone runs 8-bit activations: convert with int8 activations"
-                )
-
-    def check_dynamic_range(
-        self, record: OperatorRecord, tensors: list[TensorRecord], where: str
-    ) -> None:
-        """Float activations with int8 weights: the kernels would choose scales at run time."""
-        activations = [tensor for tensor in tensors if tensor.data is None]
-        weights = [
-            tensor
-            for tensor in tensors
-            if tensor.data is not None and tensor.is_quantized and tensor.dtype == "int8"
-        ]
-        if (
-            weights
-            and record.code not in CONVERSIONS
-            and all(tensor.dtype == "float32" for tensor in activations)
-        ):
-            raise UnsupportedError(
-                f"{where}: float activations with int8 weights (dynamic range quantization): "
-                "convert the model with full integer quantization, or quantize the float "
-                "model with `loadstone quantize`"
-            )
-
-    def check_weights(self, record: OperatorRecord, where: str) -> None:
-        """TFLite's int8 kernels take weights as symmetric and never read their zero points (but for
-        a dense layer's single one)."""
-        weights = self.file.tensors[record.inputs[1]] if len(record.inputs) > 1 else None
-        if (
-            weights is None
-            or weights.dtype != "int8"
-            or weights.zero_points is None
-            or not np.any(weights.zero_points)
-        ):
-            return
-        if record.code != "FULLY_CONNECTED" or weights.zero_points.size > 1:
-            raise ModelError(
-                f'{where}: its int8 weights "{short(weights.name)}" have a zero point other than 0'
-            )
+                where = f"{self.model_name}: {self.file.describe(record)}"
+                raise ModelError(f"{where}: {_unfitting(self.file, record)}") from error
 
     def store(self, record: OperatorRecord, converted: Expr) -> None:
         """Quantizes what an operator returned, names it, and compares its shape with the file's."""
@@ -413,6 +329,14 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         if self.record.code == "QUANTIZE" and record.dtype == "float32" and computed:
             return relax.op.astype(self.stored(record.index), "float32")
         return self.stored(record.index)
+
+
+def _unfitting(file: TfliteFile, record: OperatorRecord) -> str:
+    """What TVM, which checks shapes against each other, could not make an operator of."""
+    tensors = [file.tensors[index] for index in record.inputs if index >= 0]
+    shapes = " and ".join(f"{tensor.dtype} {list(tensor.shape)}" for tensor in tensors)
+    options = ", ".join(f"{name} = {value}" for name, value in record.options.items())
+    return f"inputs {shapes}{' with ' * bool(options)}{options} do not fit together in it"
 
 
 def _dequantized(record: TensorRecord) -> NDArray[np.float32]:

@@ -268,6 +268,12 @@ _ENUMERATIONS: Mapping[str, type] = {
     "padding": tflite.Padding,
     "mode": tflite.MirrorPadMode,
 }
+#: How many outputs an operator has, where it is not one; None for any number.
+_OUTPUTS: Mapping[str, int | None] = {
+    **dict.fromkeys(("SPLIT", "SPLIT_V", "UNPACK", "STABLEHLO_COMPOSITE")),
+    **dict.fromkeys(("ASSIGN_VARIABLE", "CALL_ONCE"), 0),
+    "TOPK_V2": 2,
+}
 #: Fields by which LiteRT gives the output a type, and their numbers.
 _OUTPUT_TYPES = ("output_type", "out_type")
 _NUMBERED = {2: "int32", 4: "int64"}
@@ -291,6 +297,11 @@ def wrong_operator(
     if not low <= len(inputs) <= high:
         most = f"{low} to {high}" if low < high else f"{low}"
         return f"has {len(inputs)} inputs, and {most} are taken"
+    if None in inputs[:low]:
+        return f"leaves out input {list(inputs).index(None)}, which it needs"
+    count = _OUTPUTS.get(code, 1)
+    if count is not None and len(outputs) != count:
+        return f"has {len(outputs)} outputs, and {count} {'is' if count == 1 else 'are'} taken"
     for dtype in (*inputs[taken.data : taken.data + 1], *outputs[:1]):
         known = [_TYPES[letter] for letter in taken.types]
         if dtype is not None and dtype not in (*known, *_EIGHT_BITS, *taken.other):

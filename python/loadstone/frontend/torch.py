@@ -22,26 +22,31 @@ from __future__ import annotations
 import importlib
 import io
 import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from loadstone.errors import ModelError, Refusal, UnsupportedError, naming
+from loadstone.errors import ModelError, Refusal, UnsupportedError
 from loadstone.frontend.aten import OPERATORS, READS_COMPLEX, Build, literal
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.frontend.torch_arguments import arguments, check_read, promoted
 from loadstone.frontend.torch_file import checked_archive, pytorch, quietly
-from loadstone.frontend.torch_static import check_inputs, dtype_of, functional_program
+from loadstone.frontend.torch_static import (
+    DTYPES,
+    FunctionalProgram,
+    check_inputs,
+    dtype_of,
+    functional_program,
+)
 from loadstone.numerics import Array
 from loadstone.relax.compat import abandoning, dtype, relax, shape
 
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
-    from torch.export import ExportedProgram, ExportGraphSignature
-    from torch.fx import Graph, Node
+    from torch.export import ExportedProgram
+    from torch.fx import Node
 
     from loadstone.relax.types import Expr, IRModule, Var
 
@@ -115,17 +120,6 @@ def _array(tensor: TorchTensor) -> Array:
 Value: TypeAlias = Any
 #: An argument of a node: a node, a number, a text, None, or lists and dicts of these.
 Argument: TypeAlias = Any
-
-
-@dataclass(frozen=True, eq=False)
-class FunctionalProgram:
-    """What of a torch.export.ExportedProgram is read: a graph of operators that write nothing in
-    place, which of its placeholders are weights, and these."""
-
-    graph: Graph
-    graph_signature: ExportGraphSignature
-    state_dict: Mapping[str, TorchTensor]
-    constants: Mapping[str, Any] = field(default_factory=dict)
 
 
 def from_functional(program: FunctionalProgram, name: str) -> IRModule:
@@ -202,8 +196,7 @@ class _Walk:
                     f'{self.name}: output "{item}" is no tensor of real numbers: leave it out of '
                     "what forward() returns, or make it one (torch.view_as_real, torch.tensor)"
                 )
-            with naming(self.name):
-                self.check_computed(item)
+            self.check_computed(item, f"{self.name}: ")
             values.append(self.expressions(item))
         return values
 
@@ -233,11 +226,16 @@ class _Walk:
                 )
             for source in node.all_input_nodes:
                 self.check_computed(source)
+            kind = _result_dtype(node)
+            if kind not in (*DTYPES, "complex64"):
+                raise UnsupportedError(
+                    f"its result is {kind}: compute in float32 (model.float(), x.float())"
+                )
+            if 0 in _extents(node):
+                raise UnsupportedError("its result has no elements: leave it out of the model")
             check_read(node, convert, arguments(node, node.args, node.kwargs))
             given = arguments(node, self.expressions(node.args), self.expressions(node.kwargs))
-            build = Build(
-                self.builder, label(node), _extents(node), _result_dtype(node), promoted(node)
-            )
+            build = Build(self.builder, label(node), _extents(node), kind, promoted(node))
             return self.checked(node, convert(build, given))
         except ModelError as error:
             why, _, remedy = str(error).partition(": ")
@@ -248,11 +246,11 @@ class _Walk:
     def refusal(self, node: Node, why: str, remedy: str) -> Refusal:
         return Refusal(why, remedy, str(node.target), short(label(node)), self.name)
 
-    def check_computed(self, node: Node) -> None:
-        """Of some operators only the first result is."""
+    def check_computed(self, node: Node, where: str = "") -> None:
+        """Of some operators only the first result is. where: begins the message."""
         if self.values.get(node) is None:
             raise UnsupportedError(
-                f'"{short(node.name)}" is not computed: only the values of pools and of '
+                f'{where}"{short(node.name)}" is not computed: only the values of pools and of '
                 "normalizations are, no indices and no statistics"
             )
 

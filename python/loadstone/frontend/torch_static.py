@@ -10,7 +10,8 @@ Next: torch.py walks it.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from loadstone.errors import ModelError, UnsupportedError
@@ -20,13 +21,23 @@ from loadstone.frontend.torch_file import quietly
 
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
-    from torch.export import ExportedProgram
+    from torch.export import ExportedProgram, ExportGraphSignature
+    from torch.fx import Graph
 
-    from loadstone.frontend.torch import FunctionalProgram
-
-__all__ = ["check_inputs", "dtype_of", "functional_program"]
+__all__ = ["DTYPES", "FunctionalProgram", "check_inputs", "dtype_of", "functional_program"]
 
 DTYPES = ("float32", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionalProgram:
+    """What of a torch.export.ExportedProgram is read: a graph of operators that write nothing in
+    place, which of its placeholders are weights, and these."""
+
+    graph: Graph
+    graph_signature: ExportGraphSignature
+    state_dict: Mapping[str, TorchTensor]
+    constants: Mapping[str, Any] = field(default_factory=dict)
 
 
 def functional_program(program: ExportedProgram, name: str) -> ExportedProgram:

@@ -16,6 +16,7 @@ function about(node) {
   const lines = [node.name, `${node.kind}${node.where ? ` on ${node.where}` : ""}`, `output ${node.shape.join(" × ")}`];
   if (node.macs) lines.push(`${number(node.macs)} multiplications`);
   if (node.us !== null && node.us !== undefined) lines.push(`${number(node.us, 2)} µs (${node.how})`);
+  if (typeof node.sqnr_db === "number") lines.push(`${number(node.sqnr_db, 1)} dB of signal to quantization noise`);
   if (node.how_done) lines.push(`how: ${node.how_done}`);
   if (node.why) lines.push(`why: ${node.why}`);
   if (node.remedy) lines.push(`what would change it: ${node.remedy}`);
@@ -137,6 +138,8 @@ const columns = [
   { title: "where", text: true, value: (row) => row.where, cell: (row) => row.where },
   { title: "MACs", value: (row) => row.macs ?? -1, cell: (row) => (row.macs ? number(row.macs) : "") },
   { title: "µs in the plan", help: "these add up to the plan's sum", value: (row) => row.us ?? -1, cell: (row) => (row.us === null || row.us === undefined ? "" : number(row.us, 2)) },
+  { title: "cycles", help: "that it takes in all", value: (row) => row.cycles ?? -1, cell: (row) => number(row.cycles) },
+  ...(nodes.some((node) => typeof node.sqnr_db === "number") ? [{ title: "SNR, dB", help: "signal to quantization noise of its output", value: (row) => row.sqnr_db ?? -1, cell: (row) => number(row.sqnr_db, 1) }] : []),
   ...DATA.places.map((where) => ({ title: `alone on ${where}, µs`, help: "with its transfers", value: (row) => alone(row, where) ?? -1, cell: (row) => { const us = alone(row, where); return us === null ? "" : number(us, 1); } })),
   { title: "why", text: true, class: "why", value: (row) => row.why || "", cell: (row) => row.why || "" },
   { title: "what would change it", text: true, class: "why", value: (row) => row.remedy || "", cell: (row) => row.remedy || "" },

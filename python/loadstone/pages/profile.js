@@ -10,6 +10,10 @@ const odd = new Map();
   for (const row of rows) odd.set(row.index, (seen[row.kind] = 1 - (seen[row.kind] ?? 1)));
 }
 const paint = (index) => (index < 0 ? "hsl(220 8% 60%)" : colour(rows[index].kind, odd.get(index)));
+const knowsMacs = rows.some((row) => row.macs > 0), knowsNoise = rows.some((row) => row.sqnr_db !== null);
+const read = (row) => Object.entries(row.bytes).reduce((sum, [memory, size]) => sum + (memory === "out" ? 0 : size), 0);
+const moved = (row) => (row.bytes.out === undefined ? null : read(row) + row.bytes.out);
+const bytesOf = (row) => Object.entries(row.bytes).filter(([, size]) => size).map(([memory, size]) => `${memory}: ${number(size)}`).join("\n");
 const clock = DATA.facts ? DATA.facts.clock_mhz : 1;
 let chosen = -1;
 const plots = [], drawn = {};
@@ -19,6 +23,7 @@ function about(row) {
   const lines = [row.name, `${row.kind} on ${row.where} (${row.how})`];
   if (row.shape.length) lines.push(`output ${row.shape.join(" × ")}`);
   lines.push(row.cycles === null ? `${number(row.us, 2)} µs` : `${number(row.cycles)} cycles, ${number(row.us, 2)} µs, ${percent(row.share)} of all`);
+  if (row.sqnr_db !== null) lines.push(`${number(row.sqnr_db, 1)} dB of signal to quantization noise`);
   if (row.bound) lines.push(`bound by ${row.bound}: ${DATA.bounds[row.bound]}`);
   if (row.utilisation !== null) lines.push(`multipliers ${percent(row.utilisation)} busy; at best ${number(row.best_cycles)} cycles`);
   return lines.join("\n");
@@ -252,10 +257,10 @@ if (DATA.programs.length) {
 // --- roofline -------------------------------------------------------------------------------------------
 function roofline() {
   const peak = DATA.facts.macs_per_cycle, bus = DATA.facts.bus_bytes;
-  const points = rows.filter((row) => row.executed_macs > 0 && row.cycles > 0).map((row) => {
-    const read = Object.values(row.bytes).reduce((a, b) => a + b, 0) - row.bytes.out, moved = Math.max(read, row.bytes.out, 1); // two channels, side by side
+  const points = rows.filter((row) => row.executed_macs > 0 && row.cycles > 0 && (row.macs > 0 || !knowsMacs)).map((row) => {
+    const busiest = Math.max(read(row), row.bytes.out, 1); // two channels, side by side
     // What a layer takes of its own may be less than its transfers, which ran while another layer computed.
-    return { row, x: row.executed_macs / moved, y: row.executed_macs / Math.max(row.cycles, row.best_cycles) };
+    return { row, x: row.executed_macs / busiest, y: row.executed_macs / Math.max(row.cycles, row.best_cycles) };
   }).sort((a, b) => a.x - b.x);
   if (!points.length) return;
   document.body.append(make("h2", {}, "Roofline ", make("small", {}, `${number(peak)} MACs a cycle, ${number(bus)} bytes a cycle to read and as many to write; a dot far below both roofs waits for something else: the ALU, tokens, latency`)));
@@ -266,8 +271,25 @@ function roofline() {
   const holder = make("div", { class: "plot", id: "Roofline" });
   document.body.append(holder);
   let hovered = null;
+  // The name of each dot beside it; of names that would cover each other those of the layers that take most. How many stand there.
+  function nameDots(self) {
+    const { ctx, bbox } = self, ratio = devicePixelRatio, taken = [];
+    ctx.font = `${11 * ratio}px system-ui`; ctx.textBaseline = "middle"; ctx.textAlign = "left"; ctx.fillStyle = style("--fg");
+    for (const point of [...points].sort((a, b) => (b === hovered) - (a === hovered) || b.row.share - a.row.share)) {
+      const width = ctx.measureText(point.row.short).width, height = 12 * ratio, gap = (6 + 10 * Math.sqrt(point.row.share)) * ratio;
+      const x = self.valToPos(point.x, "x", true), y = self.valToPos(point.y, "y", true);
+      const places = [[x + gap, y], [x - gap - width, y], [x - width / 2, y + gap + height / 2], [x - width / 2, y - gap - height / 2]];
+      const free = places.find(([left, middle]) => left >= bbox.left && left + width <= bbox.left + bbox.width && middle + height / 2 <= bbox.top + bbox.height
+        && middle - height / 2 >= bbox.top && !taken.some((t) => left < t.right && left + width > t.left && middle - height / 2 < t.bottom && middle + height / 2 > t.top));
+      if (!free) continue;
+      taken.push({ left: free[0], right: free[0] + width, top: free[1] - height / 2, bottom: free[1] + height / 2 });
+      ctx.globalAlpha = chosen < 0 || chosen === point.row.index ? 1 : 0.3;
+      ctx.fillText(point.row.short, free[0], free[1]);
+    }
+    return taken.length;
+  }
   const u = new uPlot({
-    width: Math.max(320, holder.clientWidth), height: 300, legend: { show: false },
+    width: Math.max(320, holder.clientWidth), height: 360, legend: { show: false },
     cursor: { points: { show: false }, drag: { x: false, y: false, setScale: false } },
     scales: { x: { time: false, distr: 3, range: () => [low, high] }, y: { distr: 3, range: () => [least, peak * 1.6] } },
     axes: [
@@ -286,6 +308,7 @@ function roofline() {
         ctx.fill();
         ctx.strokeStyle = point === hovered ? style("--fg") : style("--bg"); ctx.lineWidth = devicePixelRatio; ctx.stroke();
       }
+      document.body.dataset.namedRoofline = nameDots(self);
       ctx.restore();
       document.body.dataset.drawnRoofline = points.length;
     }] },
@@ -312,26 +335,43 @@ function roofline() {
 
 // --- the table --------------------------------------------------------------------------------------------
 const field = (title, key, show, help) => ({ title, help, value: (row) => row[key], cell: (row) => show(row[key]) });
+const BEST = "cycles that the longest of three would take alone, with nothing to wait for: multipliers and ALU, reads, writes. Far fewer than its cycles: "
+  + "it waits, and “bound by” says for what. More: its transfers ran while another layer computed";
 const columns = [
   { title: "layer", text: true, value: (row) => row.index, tip: (row) => row.name, cell: (row) => [make("i", { style: { background: paint(row.index) } }), row.short] },
   { title: "where", text: true, value: (row) => row.where, cell: (row) => row.where },
   { title: "kind", text: true, value: (row) => row.kind, cell: (row) => row.kind },
   { title: "shape", text: true, value: (row) => row.shape.join("×"), cell: (row) => row.shape.join("×") },
-  field("MACs", "macs", (v) => (v ? number(v) : "")),
+  knowsMacs
+    ? field("MACs", "macs", (v) => (v ? number(v) : ""), "multiply-accumulates of the operator itself")
+    : field("executed", "executed_macs", (v) => (v ? number(v) : ""), "multiply-accumulates that the device executes, lanes that fill tiles and moves by ones among them"),
   field("cycles", "cycles", number, "that belong to this layer alone; they sum to the run's"),
-  field("from", "first_cycle", number),
-  field("to", "last_cycle", number),
+  field("from", "first_cycle", number, "its first instruction's start"),
+  field("to", "last_cycle", number, "its last instruction's end"),
   field("µs", "us", (v) => number(v, 2)),
   field("share", "share", percent),
   field("used", "utilisation", percent, "of the multipliers"),
-  field("best", "best_cycles", number, "cycles if only multipliers, ALU and bus counted; more than its own where its transfers ran while another layer computed"),
+  field("best", "best_cycles", number, BEST),
+  ...(knowsNoise ? [field("SNR, dB", "sqnr_db", (v) => number(v, 1), "signal to quantization noise of its output, beside the float network")] : []),
   { title: "bound by", text: true, help: "what most of its cycles were spent on", value: (row) => row.bound || row.how, tip: (row) => Object.entries(row.spent_cycles).filter(([, v]) => v).map(([k, v]) => `${k}: ${number(v)}`).join("\n"), cell: (row) => row.bound || row.how },
-  ...["inp", "wgt", "acc", "uop", "fetch", "out"].map((memory) => ({ title: memory, help: "bytes moved", value: (row) => row.bytes[memory] ?? -1, cell: (row) => number(row.bytes[memory]) })),
+  { title: "bytes", help: "from and to DRAM, by memory where the pointer rests", value: (row) => moved(row) ?? -1, tip: bytesOf, cell: (row) => number(moved(row)) },
   field("arena", "arena_bytes", (v) => (v ? number(v) : ""), "bytes alive in the arena"),
 ];
 const sorted = sortable(columns, rows, (row, line) => line.addEventListener("click", () => choose(row.index, true)));
 lines = sorted.elements;
-document.body.append(make("h2", {}, "Layers ", make("small", {}, "click a title to sort, a line to see the layer")), make("div", { class: "tables" }, sorted.table));
+const notes = [
+  `best: ${BEST}`,
+  "used: of the multipliers' cycles those in which they multiply, for lanes that only fill tiles as well",
+  ...(knowsMacs ? [] : ["executed: what the multipliers do; where a layer only moves values, as a max pool, by ones. Operators' own are known with --network"]),
+  ...(knowsNoise ? ["SNR: signal to quantization noise of the layer's output beside the float network, in decibels; below 15 it is marked"] : []),
+];
+document.body.append(make("h2", {}, "Layers ", make("small", {}, "click a title to sort, a line to see the layer")), make("div", { class: "tables" }, sorted.table), ...notes.map((text) => make("p", { class: "note" }, text)));
+if (knowsNoise) {
+  const at = columns.findIndex((column) => column.title.startsWith("SNR"));
+  rows.forEach((row, k) => { if (row.sqnr_db !== null && row.sqnr_db < 15) lines[k].children[at].classList.add("noisy"); });
+}
+document.body.dataset.tableWidth = sorted.table.scrollWidth;
+document.body.dataset.tableRoom = sorted.table.parentElement.clientWidth;
 
 // --- window, theme, links -----------------------------------------------------------------------------------
 addEventListener("resize", () => plots.forEach((p) => p.u.setSize({ width: Math.max(320, p.holder.clientWidth), height: p.u.height })));

@@ -37,7 +37,9 @@ from loadstone.numerics import Array
 
 if TYPE_CHECKING:
     from loadstone.quantization.compare import Comparison
+    from loadstone.quantization.mixed import Sensitivities
     from loadstone.quantization.network import Layer, Network
+    from loadstone.quantization.plan import Plan
     from loadstone.quantization.samples import Arrays, Samples
     from loadstone.quantization.simulate import FakeQuantizedRunner
     from loadstone.relax.types import Expr, IRModule, Var
@@ -159,12 +161,7 @@ def quantize_prepared(
 
     from loadstone.quantization.accuracy import faults_of_samples
     from loadstone.quantization.compare import compare
-    from loadstone.quantization.mixed import (
-        host_cycles,
-        measure_sensitivities,
-        with_good_outputs,
-        with_host_layers,
-    )
+    from loadstone.quantization.mixed import host_cycles, measure_sensitivities
     from loadstone.quantization.plan import real_settings, settings
     from loadstone.quantization.progress import phase
     from loadstone.quantization.report import report
@@ -198,11 +195,7 @@ def quantize_prepared(
             show=options.show,
         )
     if sensitivities is not None and (options.host_cycles or options.keep_float):
-        if options.keep_float:
-            budget = options.host_cycles or math.inf
-            plan = with_good_outputs(network, plan, sensitivities, budget)
-        else:
-            plan = with_host_layers(network, plan, sensitivities, options.host_cycles)
+        plan = _mixed(runner, chosen, sensitivities, few)
         steps.append(f"left {len(plan.host)} layers on the host")
     if comparison is None or plan is not chosen.plan or samples.labels is not None:
         comparison = compare(
@@ -219,6 +212,27 @@ def quantize_prepared(
     names = tuple(outputs) or tuple(network.name(variable) for variable in network.outputs)
     float_module = tvm.IRModule({"main": runner.network.function})
     return Quantized(rewrite(network, plan), float_module, contents, names)
+
+
+def _mixed(
+    runner: FakeQuantizedRunner, chosen: _Attempt, sensitivities: Sensitivities, few: Samples
+) -> Plan:
+    """The plan with layers on the host, as the options say."""
+    from loadstone.quantization.compare import compare
+    from loadstone.quantization.mixed import with_good_outputs, with_host_layers
+    from loadstone.quantization.plan import real_settings, settings
+
+    network, plan, options = chosen.network, chosen.plan, chosen.options
+    if not options.keep_float:
+        return with_host_layers(network, plan, sensitivities, options.host_cycles)
+
+    def measured(plan: Plan) -> float:
+        real = real_settings(network)
+        found = compare(runner, settings(network, plan), few, real=real, show=options.show)
+        return min(map(_bounded, found.outputs), default=math.inf)
+
+    budget = options.host_cycles or math.inf
+    return with_good_outputs(network, plan, sensitivities, measured, budget)
 
 
 def _repaired(

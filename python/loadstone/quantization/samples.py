@@ -113,12 +113,7 @@ def read_samples(path: str | Path) -> dict[str, Array]:
 
 def _named(arrays: Arrays, parameters: Sequence[Var]) -> dict[str, Array]:
     if isinstance(arrays, ImageFolder):
-        if len(parameters) != 1:
-            raise ModelError(
-                f"{arrays.path} is a folder of images, and the network has {len(parameters)} "
-                "inputs: give an .npz file with an array for each"
-            )
-        return {"in0": arrays.read(shape(parameters[0]) or ())}
+        return {"in0": _images(arrays, parameters)}
     if isinstance(arrays, str | Path):
         return read_samples(arrays)
     if isinstance(arrays, Mapping):
@@ -133,11 +128,24 @@ def _named(arrays: Arrays, parameters: Sequence[Var]) -> dict[str, Array]:
             f"samples are a {type(arrays).__name__}, not arrays (samples, ...): give one for each "
             "input, or a mapping in0, in1 ..."
         )
-    if len(parameters) == 1 and arrays:
-        rows = [_as_array(array) for array in arrays]
-        if all(row.shape == shape(parameters[0]) for row in rows):  # sample by sample
-            return {"in0": _stacked(rows, parameters)}
-    return {f"in{index}": _as_array(array) for index, array in enumerate(arrays)}
+    return _in_order(arrays, parameters)
+
+
+def _images(folder: ImageFolder, parameters: Sequence[Var]) -> Array:
+    if len(parameters) != 1:
+        raise ModelError(
+            f"{folder.path} is a folder of images, and the network has {len(parameters)} inputs: "
+            "give an .npz file with an array for each"
+        )
+    return folder.read(shape(parameters[0]) or ())
+
+
+def _in_order(arrays: Sequence[Any], parameters: Sequence[Var]) -> dict[str, Array]:
+    """An array for each input; or of the only one sample by sample."""
+    found = [_as_array(array) for array in arrays]
+    if len(parameters) == 1 and found and all(x.shape == shape(parameters[0]) for x in found):
+        return {"in0": _stacked(found, parameters)}
+    return {f"in{index}": array for index, array in enumerate(found)}
 
 
 def _stacked(rows: Sequence[Array], parameters: Sequence[Var]) -> Array:

@@ -77,8 +77,7 @@ _HELPERS = {
 
 @dataclass(frozen=True)
 class CFunction:
-    """text: the whole definition. helpers: "lds_min int32", or a name of c_math.py. stores: of each
-    parameter, whether the text stores to it."""
+    """helpers: "lds_min int32", or a name of c_math.py. stores: whether, by parameter."""
 
     name: str
     text: str
@@ -139,13 +138,9 @@ class _Printer:
         scratch = "uint8_t *workspace"
         unused = "" if "workspace +" in body else "  (void)workspace;\n"
         head = f"static void {self.name}({', '.join([*parameters, scratch])}) {{\n"
-        return CFunction(
-            self.name,
-            f"{head}{unused}{body}}}",
-            self.workspace_bytes,
-            frozenset(self.helpers),
-            tuple(parameter.name in stored for parameter in self.function.params),
-        )
+        text, helpers = f"{head}{unused}{body}}}", frozenset(self.helpers)
+        stores = tuple(parameter.name in stored for parameter in self.function.params)
+        return CFunction(self.name, text, self.workspace_bytes, helpers, stores)
 
     # --- names and types --------------------------------------------------------------------------
     def identifier(self, variable: Expr) -> str:

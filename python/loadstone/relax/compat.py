@@ -271,8 +271,7 @@ def bindings(function: RelaxFunction) -> Iterator[tuple[relax.Var, Expr]]:
 
 
 def result(function: RelaxFunction) -> tuple[relax.Var, ...]:
-    """The variables that the function returns, under the names that they were first bound to; a
-    result that is a constant is one."""
+    """The variables, or constants, that the function returns, under their first names."""
     bound = dict(bindings(function))
 
     def first(variable: relax.Var) -> relax.Var:
@@ -288,17 +287,10 @@ def result(function: RelaxFunction) -> tuple[relax.Var, ...]:
 def with_main(module: IRModule) -> IRModule:
     """What a BlockBuilder made of a function "main", under that name: a variable that is called so
     takes it from the function, which becomes "main1"."""
-    functions = {
-        "main"
-        if isinstance(function, relax.Function) and _symbol(function) == "main"
-        else name: function
-        for name, function in module.functions.items()
-    }
-    return tvm.IRModule(functions)
-
-
-def _symbol(function: RelaxFunction) -> str:
-    return str(function.attrs["global_symbol"]) if "global_symbol" in function.attrs else ""
+    functions = dict(module.functions.items())
+    symbols = {name: (f.attrs or {}).get("global_symbol") for name, f in functions.items()}
+    main = functions.pop(next(name for name, symbol in symbols.items() if symbol == "main"))
+    return tvm.IRModule({**functions, "main": main})
 
 
 def retyped(expr: Expr, type_: Type) -> Expr:

@@ -24,12 +24,13 @@ from loadstone.numerics import Array
 
 __all__ = [
     "Difference",
-    "Port",
+    "TensorInfo",
     "as_inputs",
     "check_numbers",
     "compare",
-    "ports",
     "read_arrays",
+    "read_inputs",
+    "tensor_infos",
     "write_arrays",
 ]
 
@@ -53,7 +54,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Port:
+class TensorInfo:
     """An input or an output of a model. shape: of one sample. scale, zero_point: what its integers
     stand for, (integer - zero_point) * scale; scale 0: real numbers, or integers as such."""
 
@@ -64,10 +65,10 @@ class Port:
     zero_point: int = 0
 
 
-def ports(artifact: Artifact, indices: Sequence[int]) -> tuple[Port, ...]:
+def tensor_infos(artifact: Artifact, indices: Sequence[int]) -> tuple[TensorInfo, ...]:
     """Of the tensors with these indices."""
     return tuple(
-        Port(
+        TensorInfo(
             tensor.name,
             (tensor.shape[0] // artifact.samples, *tensor.shape[1:]),
             np.dtype(tensor.dtype.numpy),
@@ -159,6 +160,21 @@ def _of_type(array: Array, tensor: BufferView, name: str) -> Array:
                 f"{kind}, {low} to {high}"
             )
     return array.astype(kind)
+
+
+def read_inputs(path: str | Path | None, artifact: Artifact) -> list[Array]:
+    """Of the file that --inputs names, (samples, ...) each. Raises ModelError as `read_arrays`, and
+    where there is no file and the model has inputs: it says which."""
+    tensors = [artifact.tensors[index] for index in artifact.inputs]
+    if path is not None:
+        return read_arrays(path, tensors, "in")
+    if not tensors:
+        return []
+    wanted = ", ".join(
+        f"in{number} ({entry.name}) of {entry.dtype}, (samples, {', '.join(map(str, entry.shape))})"
+        for number, entry in enumerate(tensor_infos(artifact, artifact.inputs))
+    )
+    raise ModelError(f"--inputs IN.npz is missing, which {artifact.name!r} needs: {wanted}")
 
 
 def read_arrays(path: str | Path, tensors: Sequence[BufferView], prefix: str) -> list[Array]:

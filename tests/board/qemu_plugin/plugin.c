@@ -2,7 +2,7 @@
  *
  * In:   -plugin lds_board.so,socket=PATH,base=ADDRESS,intc=TYPE-OR-PATH,irq=LINE and `loadstone simd` listening at PATH.
  * Out:  4 KiB of registers at ADDRESS, whose accesses go to that process; its interrupt on input LINE of the controller.
- * Next: docs/board.md. The protocol is the one in python/loadstone/simulator/simd.py; DMA goes through a memory file, not through here.
+ * Next: docs/boards/emulated.md. The protocol is that of python/loadstone/simulator/simd.py; DMA goes through a file, not through here.
  *
  * QEMU has no header for devices outside its tree. The declarations below mirror those of QEMU 7.2 by hand, so the plug-in
  * asks QEMU for its version, and reads one register of its own through QEMU's memory core, before it believes them.

@@ -22,7 +22,7 @@ from loadstone.backend.external import register_external
 from loadstone.backend.interface import Attribute, Backend, External, Pattern, Segment, offered
 from loadstone.backend.plugins import Registry, load_plugins
 from loadstone.cli import main
-from loadstone.commands.compile import table
+from loadstone.commands.explained import table
 from loadstone.compiler import Compiled, compile
 from loadstone.errors import BackendError, ConfigError
 from loadstone.frontend import load

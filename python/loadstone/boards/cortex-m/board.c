@@ -26,7 +26,13 @@ static uint8_t dma_memory[MODEL_DMA_BYTES] __attribute__((aligned(MODEL_DMA_ALIG
 static lds_pool_block blocks[12];
 static lds_baremetal board;
 
-/* --- the clock: SysTick counts down 2^24 ticks; read more often than it wraps (0.7 s at 25 MHz) ---------------------------------- */
+/* --- the clock: that of your RTOS, which has SysTick for itself: BOARD_NOW_NS is the name of a function of yours; else SysTick ---- */
+#ifdef BOARD_NOW_NS
+uint64_t BOARD_NOW_NS(void);
+
+static uint64_t now_ns(void) { return BOARD_NOW_NS(); }
+#else
+/* SysTick counts down 2^24 ticks; read more often than it wraps (0.7 s at 25 MHz). */
 #define SYST_CSR (*(volatile uint32_t *)0xE000E010u)
 #define SYST_RVR (*(volatile uint32_t *)0xE000E014u)
 #define SYST_CVR (*(volatile uint32_t *)0xE000E018u)
@@ -39,6 +45,7 @@ static uint64_t now_ns(void) {
   last = value;
   return ticks * (1000000000u / (BOARD_CLOCK_HZ / 1000u)) / 1000u;
 }
+#endif
 
 /* --- the interrupt: polled unless the device's number at the NVIC is given ------------------------------------------------------- */
 #ifdef BOARD_IRQ
@@ -66,9 +73,11 @@ void board_irq_handler(void) {
 }
 
 void board_open(lds_hal *hal) {
+#ifndef BOARD_NOW_NS
   SYST_RVR = 0x00FFFFFFu;
   SYST_CVR = 0;
   SYST_CSR = 5u; /* on, from the processor's clock, without an interrupt */
+#endif
   board.registers = (volatile void *)BOARD_REGISTERS;
   board.pool.cpu = dma_memory;
   board.pool.bus = (uintptr_t)dma_memory + BOARD_BUS_OFFSET;

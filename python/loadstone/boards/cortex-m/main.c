@@ -43,7 +43,28 @@ static void print_digest(void *ctx, uint32_t step, uint32_t behind, uint32_t ele
 }
 #endif
 
-static int run(void) {
+/* All that is known of what went wrong. */
+static void print_fault(const lds_fault *fault) {
+  board_print("loadstone: status -");
+  print_number((uint32_t)-loadstone_status);
+  board_print(": ");
+  board_print(lds_status_text(loadstone_status));
+  if (fault->status == loadstone_status) {
+    board_print("; step ");
+    print_number(fault->step);
+    board_print(", instruction ");
+    print_number(fault->instruction);
+    board_print(", layer ");
+    board_print(fault->layer != NULL ? fault->layer : "");
+    board_print(", error ");
+    print_number(fault->error);
+    board_print(", bus address ");
+    print_number(fault->error_addr);
+  }
+  board_print("\n");
+}
+
+static int run(lds_fault *fault) {
   static lds_hal hal;
   static lds_model model;
   static lds_device device;
@@ -66,7 +87,7 @@ static int run(void) {
 #ifdef MODEL_EXTERNAL
   config.external = model_external;
 #endif
-  status = lds_session_open(&session, &model, &device, &config, session_memory, sizeof session_memory, NULL);
+  status = lds_session_open(&session, &model, &device, &config, session_memory, sizeof session_memory, fault);
   if (status != LDS_OK) return status;
   for (k = 0; k < lds_model_input_count(&model); ++k) {
     lds_tensor tensor;
@@ -77,6 +98,7 @@ static int run(void) {
   memcpy(lds_session_input(session, 0), sample_bytes, (size_t)(sample_bytes_end - sample_bytes));
 #endif
   status = lds_session_run(session);
+  if (status != LDS_OK) lds_session_fault(session, fault);
   if (status == LDS_OK) {
     lds_tensor tensor;
     const uint8_t *output = lds_session_output(session, 0);
@@ -99,12 +121,9 @@ static int run(void) {
 }
 
 int main(void) {
-  loadstone_status = run();
-  if (loadstone_status != LDS_OK) {
-    board_print("loadstone: status -");
-    print_number((uint32_t)-loadstone_status);
-    board_print("\n");
-  }
+  static lds_fault fault;
+  loadstone_status = run(&fault);
+  if (loadstone_status != LDS_OK) print_fault(&fault);
   board_exit(loadstone_status);
   return 0;
 }

@@ -1,6 +1,6 @@
-/* Reset: copy .data, clear .bss, call main. The vector table of any Cortex-M.
+/* Reset: copy .data, clear .bss, call main. The vector table of any Cortex-M, and what it prints of a fault of the processor's.
  *
- * In:   symbols of link.ld.
+ * In:   symbols of link.ld; BOARD_IRQ, the number of the device's interrupt at the NVIC, where it has one.
  * Out:  main() runs.
  * Next: main.c.
  */
@@ -8,13 +8,60 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "board.h"
+
+/* Entries of the vector table behind the core's 16: those that the NVIC can have, as far as the device's interrupt needs them. */
+#if defined(__ARM_ARCH_6M__)
+#define MOST_INTERRUPTS 32
+#elif defined(__ARM_ARCH_7M__) || defined(__ARM_ARCH_7EM__)
+#define MOST_INTERRUPTS 240
+#else
+#define MOST_INTERRUPTS 480
+#endif
+#if !defined(BOARD_IRQ) || BOARD_IRQ < 32
+#define INTERRUPTS 32
+#elif BOARD_IRQ < MOST_INTERRUPTS
+#define INTERRUPTS (BOARD_IRQ + 1)
+#else
+#error "BOARD_IRQ is beyond the interrupts that this processor's NVIC can have"
+#endif
+
 extern uint32_t stack_top[], data_start[], data_end[], data_load[], bss_start[], bss_end[];
 int main(void);
 void board_irq_handler(void);
 void reset_handler(void);
 
-static void fault_handler(void) {
-  for (;;) continue;
+void report_fault(const uint32_t *frame);
+
+static void print_hex(const char *name, uint32_t value) {
+  char text[12] = " 0x";
+  int k;
+  for (k = 0; k < 8; ++k) text[3 + k] = "0123456789abcdef"[value >> (28 - 4 * k) & 15u];
+  text[11] = '\0';
+  board_print(name);
+  board_print(text);
+}
+
+/* frame: what the processor put on the stack: r0 to r3, r12, lr, pc, xPSR. */
+void report_fault(const uint32_t *frame) {
+  uint32_t number;
+  __asm__ volatile("mrs %0, ipsr" : "=r"(number));
+  print_hex("loadstone: the processor's exception", number);
+  print_hex(" at", frame[6]);
+  print_hex(", called from", frame[5]);
+#if !defined(__ARM_ARCH_6M__)
+  print_hex(", CFSR", *(volatile uint32_t *)0xE000ED28u);
+  print_hex(", BFAR", *(volatile uint32_t *)0xE000ED38u);
+#endif
+  board_print("\n");
+  board_exit(1);
+}
+
+__attribute__((naked)) static void fault_handler(void) {
+  __asm__ volatile(
+      "mrs r0, msp\n\t"
+      "ldr r1, =report_fault\n\t"
+      "bx r1");
 }
 
 void reset_handler(void) {
@@ -29,9 +76,9 @@ void reset_handler(void) {
 }
 
 /* 16 of the core, then every interrupt to the one handler. */
-__attribute__((section(".vectors"), used)) void (*const vectors[16 + 64])(void) = {
+__attribute__((section(".vectors"), used)) void (*const vectors[16 + INTERRUPTS])(void) = {
     (void (*)(void))(uintptr_t)stack_top,
     reset_handler,
     [2 ... 15] = fault_handler,
-    [16 ... 79] = board_irq_handler,
+    [16 ... 15 + INTERRUPTS] = board_irq_handler,
 };

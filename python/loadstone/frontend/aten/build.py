@@ -12,8 +12,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -41,8 +41,8 @@ __all__ = [
     "Converter",
     "Importer",
     "Numbers",
+    "batched",
     "cast",
-    "check_batch",
     "clamped",
     "extents",
     "importer",
@@ -56,6 +56,8 @@ __all__ = [
 #: Takes a Build and the arguments that it reads, by ATen's names; returns the operator's result, or
 #: a list for several: None where nobody may read one.
 Converter: TypeAlias = "Callable[..., Expr | list[Expr] | list[Expr | None]]"
+#: A dataclass of options with a field `x`.
+Batch: TypeAlias = Any
 #: One number for all axes of a window, or one for each.
 Numbers: TypeAlias = "int | Sequence[int]"
 #: Arguments of any operator that say where and how a tensor lies, and nothing of its values.
@@ -187,12 +189,21 @@ def cast(build: Build, x: Expr | float, kind: str) -> Expr:
     return x if dtype(x) == kind else build.emit(relax.op.astype(x, kind))
 
 
-def check_batch(x: Expr, rank: int) -> None:
-    """PyTorch takes one without a batch, too."""
-    if len(extents(x)) != rank:
-        raise UnsupportedError(
-            f"its input of {len(extents(x))} dimensions has no batch: give it one (x[None])"
-        )
+def batched(rank: int) -> Callable[[Converter], Converter]:
+    """For operators whose options have an image or rows `x`: PyTorch takes one without a batch,
+    too, which goes through as a batch of one."""
+
+    def wrap(convert: Converter) -> Converter:
+        def whole(build: Build, said: Batch) -> Expr:
+            if len(extents(said.x)) != rank - 1:
+                return convert(build, said)
+            one = build.emit(relax.op.reshape(said.x, (1, *extents(said.x))))
+            made = build.emit(convert(build, replace(said, x=one)))
+            return relax.op.reshape(made, extents(made)[1:])
+
+        return whole
+
+    return wrap
 
 
 def taken(build: Build, x: Expr, index: Array, axis: int) -> Expr:

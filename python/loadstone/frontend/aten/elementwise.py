@@ -23,6 +23,7 @@ from loadstone.frontend.aten.build import (
     extents,
     importer,
     like,
+    literal,
     stored,
 )
 from loadstone.frontend.aten.spectral import magnitude
@@ -125,6 +126,26 @@ def _expm1(build: Build, x: Expr) -> Expr:
     half = build.emit(relax.op.multiply(cast(build, x, build.dtype), constant(np.float32(0.5))))
     sides = build.emit(relax.op.sinh(half)), build.emit(relax.op.exp(half))
     return relax.op.multiply(build.emit(relax.op.multiply(*sides)), constant(np.float32(2)))
+
+
+@importer("aten.exp2")
+def _exp2(build: Build, x: Expr) -> Expr:
+    return relax.op.power(literal(np.asarray(2, build.dtype)), cast(build, x, build.dtype))
+
+
+@importer("aten.log1p")
+def _log1p(build: Build, x: Expr) -> Expr:
+    """log(1 + x), times what 1 + x lost of a small x."""
+    x = cast(build, x, build.dtype)
+    more = build.emit(relax.op.add(x, like(x, 1)))
+    kept = build.emit(relax.op.subtract(more, like(x, 1)))
+    none = build.emit(relax.op.equal(kept, like(x, 0)))
+    infinite = build.emit(relax.op.equal(more, like(x, math.inf)))
+    whole = build.emit(relax.op.log(more))
+    part = build.emit(relax.op.divide(x, build.emit(relax.op.where(none, like(x, 1), kept))))
+    product = build.emit(relax.op.multiply(whole, part))
+    small = build.emit(relax.op.where(none, x, product))
+    return relax.op.where(infinite, whole, small)
 
 
 @importer("aten.clamp_min.default")

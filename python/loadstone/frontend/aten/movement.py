@@ -161,6 +161,21 @@ def _index_select(build: Build, x: Expr, dim: int, index: Expr) -> Expr:
     return relax.op.take(x, index, axis=dim % len(extents(x)), mode="clip")
 
 
+@importer("aten.gather", free=("sparse_grad",))
+def _gather(build: Build, x: Expr, dim: int, index: Expr) -> Expr:
+    """One element for each index, which counts along one axis; the others are the element's own."""
+    if not extents(x):
+        return relax.op.broadcast_to(x, build.shape)
+    axis = dim % len(extents(x))
+    for other, size in enumerate(extents(index)):
+        if other != axis and size != extents(x)[other]:
+            x = build.emit(_sliced(x, other, 0, size))
+    last = like(index, extents(x)[axis] - 1)
+    inside = build.emit(relax.op.minimum(index, last))
+    inside = build.emit(relax.op.maximum(inside, like(index, 0)))
+    return relax.op.gather_elements(x, inside, axis=axis)
+
+
 @importer("aten.embedding", free=("padding_idx", "scale_grad_by_freq", "sparse"))
 def _embedding(build: Build, weight: Expr, indices: Expr) -> Expr:
     return relax.op.take(weight, indices, axis=0, mode="clip")

@@ -105,6 +105,13 @@ def _group_norm(
     )
 
 
+@importer("aten.native_group_norm", free=("N", "C", "HxW"))
+def _native_group_norm(
+    build: Build, x: Expr, weight: Expr, bias: Expr, group: int, eps: float
+) -> list[Expr | None]:
+    return [_group_norm(build, x, group, weight, bias, eps), None, None]
+
+
 def _lines(shape: Sequence[int], weight: Expr, bias: Expr) -> tuple[Expr, Expr]:
     """Factors and summands, where there are none 1 and 0."""
     gamma = constant(np.ones(shape, np.float32)) if weight is None else weight

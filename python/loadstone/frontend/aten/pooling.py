@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from loadstone.errors import UnsupportedError
-from loadstone.frontend.aten.build import Build, Numbers, check_batch, extents, importer, pair
+from loadstone.frontend.aten.build import Build, Numbers, batched, extents, importer, pair
 from loadstone.relax.compat import relax
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class _AveragePool:
 
 
 @importer("aten.max_pool2d", gathers=_MaxPool)
+@batched(4)
 def _max_pool2d(build: Build, pool: _MaxPool) -> Expr:
-    check_batch(pool.x, 4)
     return relax.op.nn.max_pool2d(
         pool.x,
         pool_size=pair(pool.kernel_size),
@@ -60,8 +60,8 @@ def _max_pool2d(build: Build, pool: _MaxPool) -> Expr:
 
 
 @importer("aten.max_pool1d", gathers=_MaxPool)
+@batched(3)
 def _max_pool1d(build: Build, pool: _MaxPool) -> Expr:
-    check_batch(pool.x, 3)
     return relax.op.nn.max_pool1d(
         pool.x,
         pool_size=_one(pool.kernel_size),
@@ -83,8 +83,8 @@ def _max_pool2d_with_indices(build: Build, pool: _MaxPool) -> list[Expr | None]:
 
 
 @importer("aten.avg_pool2d", gathers=_AveragePool)
+@batched(4)
 def _avg_pool2d(build: Build, pool: _AveragePool) -> Expr:
-    check_batch(pool.x, 4)
     counts_pads = pool.count_include_pad and any(pair(pool.padding))
     if pool.ceil_mode and counts_pads:
         raise UnsupportedError(
@@ -102,9 +102,9 @@ def _avg_pool2d(build: Build, pool: _AveragePool) -> Expr:
 
 
 @importer("aten.avg_pool1d", gathers=_AveragePool)
+@batched(3)
 def _avg_pool1d(build: Build, pool: _AveragePool) -> Expr:
     """That of an image of one row."""
-    check_batch(pool.x, 3)
     batch, channels, width = extents(pool.x)
     row = build.emit(relax.op.reshape(pool.x, (batch, channels, 1, width)))
     kernel, stride = _one(pool.kernel_size), _one(pool.stride or pool.kernel_size)
@@ -118,10 +118,17 @@ def _avg_pool1d(build: Build, pool: _AveragePool) -> Expr:
     return relax.op.reshape(build.emit(_avg_pool2d(build, image)), build.shape)
 
 
+def _check_batch(x: Expr, rank: int) -> None:
+    if len(extents(x)) != rank:
+        raise UnsupportedError(
+            f"its input of {len(extents(x))} dimensions has no batch: give it one (x[None])"
+        )
+
+
 @importer("aten.adaptive_avg_pool2d", "aten._adaptive_avg_pool2d", free=("output_size",))
 def _adaptive_avg_pool2d(build: Build, x: Expr) -> Expr:
     """A mean for one value per channel; a pool where its windows are all alike."""
-    check_batch(x, 4)
+    _check_batch(x, 4)
     if build.shape[2:] == (1, 1):
         return relax.op.mean(x, axis=[2, 3], keepdims=True)
     window = _even_window(x, build.shape[2:])
@@ -135,7 +142,7 @@ def _adaptive_avg_pool2d(build: Build, x: Expr) -> Expr:
 @importer("aten.adaptive_avg_pool1d", free=("output_size",))
 def _adaptive_avg_pool1d(build: Build, x: Expr) -> Expr:
     """That of an image of one row, or a mean."""
-    check_batch(x, 3)
+    _check_batch(x, 3)
     if build.shape[2:] == (1,):
         return relax.op.mean(x, axis=[2], keepdims=True)
     row = build.emit(relax.op.reshape(x, (*extents(x)[:2], 1, extents(x)[2])))
@@ -150,7 +157,7 @@ def _adaptive_avg_pool1d(build: Build, x: Expr) -> Expr:
 
 @importer("aten.adaptive_max_pool2d")
 def _adaptive_max_pool2d(build: Build, x: Expr, output_size: Sequence[int]) -> list[Expr | None]:
-    check_batch(x, 4)
+    _check_batch(x, 4)
     rows, columns = pair(output_size)
     window = _even_window(x, (rows, columns))
     if not window:

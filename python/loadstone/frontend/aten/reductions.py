@@ -144,6 +144,12 @@ def _cumsum(build: Build, x: Expr, dim: int) -> Expr:
     return relax.op.cumsum(one, axis=dim) if extents(x) else one
 
 
+@importer("aten.cumprod", free=("dtype",))
+def _cumprod(build: Build, x: Expr, dim: int) -> Expr:
+    one = cast(build, x, build.dtype)
+    return relax.op.cumprod(one, axis=dim) if extents(x) else one
+
+
 def _axes(x: Expr, dim: Axes) -> list[int]:
     """None and an empty list are all axes."""
     items = [dim] if isinstance(dim, int) else list(dim or ())

@@ -29,7 +29,7 @@ READS_COMPLEX = ("aten.view_as_real.default", "aten.abs.default")
 
 @dataclass(frozen=True, eq=False)
 class _Stft:
-    """What aten.stft takes. return_complex: of False, the same as numbers."""
+    """What aten.stft takes, but for what leaves the values as they are."""
 
     x: Expr
     n_fft: int
@@ -38,12 +38,11 @@ class _Stft:
     window: Expr
     normalized: bool
     onesided: bool | None
-    return_complex: bool | None
     center: bool = False
     pad_mode: str = "reflect"
 
 
-@importer("aten.stft", gathers=_Stft, free=("align_to_window",))
+@importer("aten.stft", gathers=_Stft, free=("align_to_window", "return_complex"))
 def _stft(build: Build, said: _Stft) -> Expr:
     """(..., L) to (..., N, T, 2): frames times waves under the window, one product."""
     x, size = said.x, said.n_fft

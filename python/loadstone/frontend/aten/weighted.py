@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loadstone.errors import UnsupportedError
-from loadstone.frontend.aten.build import Build, Numbers, check_batch, extents, importer, like, pair
+from loadstone.frontend.aten.build import Build, Numbers, batched, extents, importer, like, pair
 from loadstone.relax.compat import relax
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class _AnyConvolution:
 
 
 @importer("aten.conv2d", gathers=_Convolution)
+@batched(4)
 def _conv2d(build: Build, convolution: _Convolution) -> Expr:
-    check_batch(convolution.x, 4)
     befores, afters = _sides(convolution, 2)
     out = relax.op.nn.conv2d(
         convolution.x,
@@ -79,9 +79,9 @@ def _conv2d(build: Build, convolution: _Convolution) -> Expr:
 
 
 @importer("aten.conv1d", gathers=_Convolution)
+@batched(3)
 def _conv1d(build: Build, convolution: _Convolution) -> Expr:
     """As it is: ranks.py makes a convolution of images of it."""
-    check_batch(convolution.x, 3)
     (before,), (after,) = _sides(convolution, 1)
     out = relax.op.nn.conv1d(
         convolution.x,
@@ -120,8 +120,8 @@ def _check_output_padding(convolution: _TransposedConvolution) -> None:
 
 
 @importer("aten.conv_transpose2d", gathers=_TransposedConvolution)
+@batched(4)
 def _conv_transpose2d(build: Build, convolution: _TransposedConvolution) -> Expr:
-    check_batch(convolution.x, 4)
     _check_output_padding(convolution)
     out = relax.op.nn.conv2d_transpose(
         convolution.x,
@@ -136,9 +136,9 @@ def _conv_transpose2d(build: Build, convolution: _TransposedConvolution) -> Expr
 
 
 @importer("aten.conv_transpose1d", gathers=_TransposedConvolution)
+@batched(3)
 def _conv_transpose1d(build: Build, convolution: _TransposedConvolution) -> Expr:
     """As it is: ranks.py makes a convolution of images of it."""
-    check_batch(convolution.x, 3)
     _check_output_padding(convolution)
     out = relax.op.nn.conv1d_transpose(
         convolution.x,

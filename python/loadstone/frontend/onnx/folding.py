@@ -80,7 +80,19 @@ def fold(model: ModelProto, is_known: Callable[[NodeProto], bool]) -> ModelProto
         elif not folded:
             break
     _set_nodes(model.graph, model.graph.node, {entry.name for entry in model.graph.output})
+    _say_outputs(model.graph)
     return model
+
+
+def _say_outputs(graph: GraphProto) -> None:
+    """Inference says the shapes of what nodes make: of inputs and constants they are known."""
+    known = {entry.name: entry.type for entry in graph.input}
+    for tensor in graph.initializer:
+        info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        known[tensor.name] = info.type
+    for entry in graph.output:
+        if entry.name in known:
+            entry.type.CopyFrom(known[entry.name])
 
 
 def _say_types(graph: GraphProto) -> None:

@@ -95,11 +95,13 @@ def _refuse(model: ModelProto, name: str) -> None:
                 "at run time: "
                 "quantize statically (`loadstone quantize`, or onnxruntime's quantize_static)"
             )
-        if node.op_type == "NonMaxSuppression":
+        if node.op_type == "NonMaxSuppression" and any(
+            node.output[0] in other.input for other in model.graph.node
+        ):
             raise UnsupportedError(
-                f"{name}: {described(node)}: how many boxes it gives is known when the model runs: "
-                f"cut the model before it, --outputs {' --outputs '.join(node.input[:2])}, and "
-                "choose among those boxes behind the artifact"
+                f"{name}: {described(node)}: how many boxes it gives is known when the model runs, "
+                f"and other nodes read them: end the model with it, --outputs {node.output[0]}, "
+                f"or before it, --outputs {' --outputs '.join(node.input[:2])}"
             )
         if (
             node.op_type in ("QuantizeLinear", "DequantizeLinear")

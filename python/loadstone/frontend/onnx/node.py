@@ -155,7 +155,8 @@ class OnnxNode:
         normal = self.builder.normalize(with_types(expr))
         if not isinstance(normal.ty, relax.TensorType):
             return normal
-        return self.builder.emit(normal, name_hint=name or self.proto.output[0])
+        hint = name or self.proto.output[0]  # of the two that want to be `main`, the function is
+        return self.builder.emit(normal, name_hint="main_" if hint == "main" else hint)
 
     def refusal(self, reason: str, remedy: str) -> UnsupportedError:
         """What to raise. reason: the thing, its value, the limit. remedy: what helps."""

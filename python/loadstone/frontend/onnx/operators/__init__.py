@@ -9,27 +9,33 @@ Next: importer.py looks them up.
 from loadstone.frontend.onnx.operators import (
     arithmetic,
     convolution,
+    detection,
     elementwise,
     movement,
+    normalization,
     pooling,
     recurrent,
     reduction,
     resize,
     selection,
     shapes,
+    signal,
     tvm_converters,
 )
 
 __all__ = [
     "arithmetic",
     "convolution",
+    "detection",
     "elementwise",
     "movement",
+    "normalization",
     "pooling",
     "recurrent",
     "reduction",
     "resize",
     "selection",
     "shapes",
+    "signal",
     "tvm_converters",
 ]

@@ -54,7 +54,6 @@ _PLAIN = (
 @converter("HardSigmoid", attributes="alpha beta")
 @converter("InstanceNormalization", attributes="epsilon", inputs=3)
 @converter("LRN", attributes="alpha beta bias size")
-@converter("LayerNormalization", attributes="axis epsilon stash_type", inputs=3)
 @converter("Softmax", "LogSoftmax", "Hardmax", attributes="axis")
 @converter("MeanVarianceNormalization", attributes="axes")
 @converter("QuantizeLinear", attributes="axis saturate", inputs=3)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loadstone import graph as g
-from loadstone.analysis.compare import Comparison, from_tensors
+from loadstone.analysis.compare import LayerDifferences, from_tensors
 from loadstone.analysis.html import facts_table
 from loadstone.analysis.known import known_of
 from loadstone.analysis.loaded import LoadedModel
@@ -36,7 +36,7 @@ from loadstone.runtime.step_source import python_steps
 
 if TYPE_CHECKING:
     from loadstone.analysis.expected import Against
-    from loadstone.runtime.arrays import Port
+    from loadstone.runtime.arrays import TensorInfo
 
 __all__ = ["Compiled"]
 
@@ -113,8 +113,12 @@ class Compiled:
 
     def known(self) -> Known:
         """What a profile of the artifact alone would not tell: kinds of operators, their own
-        multiplications, and what back ends say of accelerators that are not simulated here."""
-        return known_of(self.graph, self.segments, self.device, self.accelerators)
+        multiplications, what back ends say of accelerators that are not simulated here, and what
+        each layer lost where a float model was quantized here."""
+        found = known_of(self.graph, self.segments, self.device, self.accelerators)
+        layers = self.quantized.report["layers"] if self.quantized is not None else ()
+        lost = {e["name"]: e["sqnr_db"] for e in layers if e["sqnr_db"] is not None}
+        return replace(found, sqnr_db=lost)
 
     def profile(self) -> ProfileReport:
         """What every layer takes, on one time axis; in a notebook, a table."""
@@ -131,12 +135,12 @@ class Compiled:
         return self.loaded.run(*inputs, device=device, allow_nan=allow_nan)
 
     @property
-    def inputs(self) -> tuple[Port, ...]:
+    def inputs(self) -> tuple[TensorInfo, ...]:
         """What a sample is: name, shape, type and quantization of each."""
         return self.loaded.inputs
 
     @property
-    def outputs(self) -> tuple[Port, ...]:
+    def outputs(self) -> tuple[TensorInfo, ...]:
         """What a sample gives."""
         return self.loaded.outputs
 
@@ -146,7 +150,7 @@ class Compiled:
         against: Against | Quantized | None = None,
         device: str = "sim",
         sample: int = 0,
-    ) -> Comparison:
+    ) -> LayerDifferences:
         """Every layer of one sample with what it should be, as LoadedModel.compare does. against:
         None: the network that was compiled, by its definition."""
         if against is None:
