@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import islice, takewhile
+from operator import itemgetter
 from typing import TypeVar
 
 from loadstone.artifact.content import ArtifactContent
@@ -224,12 +224,14 @@ class ArtifactReader:
             "names tensors",
         )
         self._take("instructions", first, count)
-        behind = islice(self.ranges, bisect_right(self.ends, first), None)
+        # a slice: what stands before it is not walked over
+        begin = bisect_right(self.ends, first)
+        end = bisect_left(self.ranges, first + count, key=itemgetter(0))
         layers = tuple(
             LayerRange(
                 self.string(n), max(f, first) - first, min(f + c, first + count) - max(f, first)
             )
-            for f, c, n in takewhile(lambda range_: range_[0] < first + count, behind)
+            for f, c, n in self.ranges[begin:end]
             if c
         )
         return DeviceProgram(
