@@ -50,6 +50,10 @@ def check_operator(file: TfliteFile, record: OperatorRecord, name: str) -> None:
     if record.code in OPERANDS:
         _check_weights(file, record, where)
     check_kernel(file, record, where)
+    _check_activations(tensors, where)
+
+
+def _check_activations(tensors: list[TensorRecord], where: str) -> None:
     for tensor in tensors:
         if tensor.data is None and tensor.scales is not None and tensor.scales.size > 1:
             raise UnsupportedError(f'{where}: activation "{tensor.name}" has a scale per channel')

@@ -192,15 +192,7 @@ class _Reader:
         where = f'tensor {index} "{short(name)}"'
         if "\0" in name:
             raise self.fail(f"tensor {index} has a zero byte in its name")
-        if table.Type() not in (*TYPES, *PACKED):
-            raise UnsupportedError(
-                f"{self.name}: {where} has element type {table.Type()}: Loadstone reads "
-                f"{', '.join(TYPES.values())}, and int4 and int2 constants"
-            )
-        if table.Sparsity() is not None:
-            raise UnsupportedError(
-                f"{self.name}: {where} is stored sparse: convert the model without sparsity"
-            )
+        self.check_stored(table, where)
         dtype = TYPES.get(table.Type(), "int8")
         if dtype == RESOURCE:
             return TensorRecord(index, name, (), dtype, None, None, 0, None)
@@ -224,6 +216,18 @@ class _Reader:
         scales, zero_points, axis = self.quantization(table, shape, dtype, where)
         state = bool(table.IsVariable())
         return TensorRecord(index, name, shape, dtype, scales, zero_points, axis, data, state)
+
+    def check_stored(self, table: TfliteTable, where: str) -> None:
+        """Raises UnsupportedError for element types and for ways to store them."""
+        if table.Type() not in (*TYPES, *PACKED):
+            raise UnsupportedError(
+                f"{self.name}: {where} has element type {table.Type()}: Loadstone reads "
+                f"{', '.join(TYPES.values())}, and int4 and int2 constants"
+            )
+        if table.Sparsity() is not None:
+            raise UnsupportedError(
+                f"{self.name}: {where} is stored sparse: convert the model without sparsity"
+            )
 
     def constant(
         self, table: TfliteTable, shape: tuple[int, ...], dtype: str, where: str

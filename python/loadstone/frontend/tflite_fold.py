@@ -15,18 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile
 from loadstone.frontend.tflite_operators import OPERATORS, wrong_operator
+from loadstone.frontend.tflite_options import Options
 from loadstone.numerics import Array
 
 __all__ = ["FOLDS", "folded"]
 
 #: Constants, options and the tensor that is written -> its values, or None where the rule has none.
-_Rule: TypeAlias = Callable[[Sequence[Array], Mapping[str, Any], TensorRecord], Array | None]
+_Rule: TypeAlias = Callable[[Sequence[Array], Options, TensorRecord], Array | None]
 
 #: Operators that read no element of their input.
 _OF_SHAPES = ("SHAPE", "RANK")
@@ -53,15 +54,25 @@ def _computed(tensors: Sequence[TensorRecord], record: OperatorRecord) -> list[A
         return None  # tflite.py says why it is refused
     if record.code in _OF_SHAPES:
         shape = np.array(sources[0].shape)
-        made = [shape if record.code == "SHAPE" else np.array(shape.size)]
-        return _fitting([array.astype(targets[0].dtype) for array in made], targets)
+        made = shape if record.code == "SHAPE" else np.array(shape.size)
+        return _fitting([made.astype(targets[0].dtype)], targets)
     constants = [tensor.data for tensor in sources if tensor.data is not None]
-    known = len(constants) == len(record.inputs) and not any(t.is_variable for t in sources)
-    if known and record.code == "DEQUANTIZE":
-        return _fitting([_real(sources[0])], targets)
-    if not known or record.code not in (*FOLDS, *_MANY):
+    if len(constants) < len(record.inputs) or any(tensor.is_variable for tensor in sources):
         return None
-    if record.code in _ARITHMETIC and any(t.is_quantized for t in (*sources, *targets)):
+    if record.code == "DEQUANTIZE":
+        return _fitting([_real(sources[0])], targets)
+    is_quantized = any(tensor.is_quantized for tensor in (*sources, *targets))
+    return (
+        None
+        if is_quantized and record.code in _ARITHMETIC
+        else _by_rule(constants, record, targets)
+    )
+
+
+def _by_rule(
+    constants: Sequence[Array], record: OperatorRecord, targets: Sequence[TensorRecord]
+) -> list[Array] | None:
+    if record.code not in (*FOLDS, *_MANY):
         return None
     with np.errstate(all="ignore"):
         if record.code in _MANY:
@@ -99,7 +110,7 @@ def _real(record: TensorRecord) -> Array:
 def _binary(compute: Callable[[Array, Array], Array]) -> _Rule:
     """With a clamp behind it where the file has one."""
 
-    def rule(given: Sequence[Array], options: Mapping[str, Any], target: TensorRecord) -> Array:
+    def rule(given: Sequence[Array], options: Options, target: TensorRecord) -> Array:
         made = np.asarray(compute(*given), target.dtype)
         low, high = _CLAMPS[options.get("fused_activation_function", 0)]
         return np.clip(made, low, high).astype(target.dtype) if low is not None else made
@@ -123,9 +134,7 @@ def _quotient(a: Array, b: Array) -> Array:
     return np.asarray(np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)))
 
 
-def _strided_slice(
-    given: Sequence[Array], options: Mapping[str, Any], target: TensorRecord
-) -> Array | None:
+def _strided_slice(given: Sequence[Array], options: Options, target: TensorRecord) -> Array | None:
     """Of one axis, which is what shapes need, or of several without the masks that add axes."""
     source, begin, end, step = given
     if options["ellipsis_mask"] or options["new_axis_mask"] or options["offset"]:
@@ -146,15 +155,13 @@ def _strided_slice(
     return np.asarray(source[tuple(places)])
 
 
-def _slice(given: Sequence[Array], options: Mapping[str, Any], target: TensorRecord) -> Array:
+def _slice(given: Sequence[Array], options: Options, target: TensorRecord) -> Array:
     source, begin, _ = given
     ends = [int(first) + size for first, size in zip(begin, target.shape, strict=True)]
     return source[tuple(slice(int(first), last) for first, last in zip(begin, ends, strict=True))]
 
 
-def _gather(
-    given: Sequence[Array], options: Mapping[str, Any], target: TensorRecord
-) -> Array | None:
+def _gather(given: Sequence[Array], options: Options, target: TensorRecord) -> Array | None:
     source, places = given
     axis = options["axis"]
     if options["batch_dims"] or not -source.ndim <= axis < source.ndim:
@@ -163,10 +170,8 @@ def _gather(
     return np.take(source, places, axis) if inside else None
 
 
-def _reduced(compute: Callable[..., Any]) -> _Rule:
-    def rule(
-        given: Sequence[Array], options: Mapping[str, Any], target: TensorRecord
-    ) -> Array | None:
+def _reduced(compute: Callable[..., Array]) -> _Rule:
+    def rule(given: Sequence[Array], options: Options, target: TensorRecord) -> Array | None:
         source, axes = given
         if not np.issubdtype(source.dtype, np.integer):
             return None  # sums of float32 depend on their order
@@ -177,27 +182,23 @@ def _reduced(compute: Callable[..., Any]) -> _Rule:
     return rule
 
 
-def _range(
-    given: Sequence[Array], options: Mapping[str, Any], target: TensorRecord
-) -> Array | None:
+def _range(given: Sequence[Array], options: Options, target: TensorRecord) -> Array | None:
     """Of integers: LiteRT adds float32 steps one by one."""
     if not np.issubdtype(given[0].dtype, np.integer):
         return None
     return np.arange(*(number.reshape(-1)[0] for number in given), dtype=given[0].dtype)
 
 
-def _moved(given: Sequence[Array], options: Mapping[str, Any], target: TensorRecord) -> Array:
+def _moved(given: Sequence[Array], options: Options, target: TensorRecord) -> Array:
     return given[0].reshape(target.shape)
 
 
-def _unpacked(
-    given: Sequence[Array], options: Mapping[str, Any], target: TensorRecord
-) -> list[Array]:
+def _unpacked(given: Sequence[Array], options: Options, target: TensorRecord) -> list[Array]:
     moved = np.moveaxis(given[0], options["axis"], 0)
     return [np.asarray(part) for part in moved]
 
 
-def _split(given: Sequence[Array], options: Mapping[str, Any], target: TensorRecord) -> list[Array]:
+def _split(given: Sequence[Array], options: Options, target: TensorRecord) -> list[Array]:
     axis, source = int(given[0].reshape(-1)[0]), given[1]
     size = target.shape[axis]
     return np.split(source, range(size, source.shape[axis], size), axis) if size else []

@@ -12,11 +12,11 @@ What TVM's importer would take besides is not: nobody has seen that it is right.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tflite
 
-from loadstone.frontend.tflite_options import defaults
+from loadstone.frontend.tflite_options import Options, defaults
 
 __all__ = ["OPERATORS", "UNREAD", "Taken", "wrong_operator"]
 
@@ -256,7 +256,7 @@ OPERATORS: Mapping[str, Taken] = {
 }
 
 #: Values that are taken, where they are not all that the field can have.
-_VALUES: Mapping[str, Sequence[Any]] = {
+_VALUES: Mapping[str, Sequence[object]] = {
     "padding": (0, 1),
     "fused_activation_function": _CLAMPS,
     "weights_format": (0,),
@@ -288,7 +288,7 @@ _POSITIVE = (
 
 
 def wrong_operator(
-    code: str, options: Mapping[str, Any], inputs: Sequence[str | None], outputs: Sequence[str]
+    code: str, options: Options, inputs: Sequence[str | None], outputs: Sequence[str]
 ) -> str | None:
     """The first thing that is not taken. code: in OPERATORS. options: all of its fields. inputs,
     outputs: types; None of an input that is left out."""
@@ -302,6 +302,15 @@ def wrong_operator(
     count = _OUTPUTS.get(code, 1)
     if count is not None and len(outputs) != count:
         return f"has {len(outputs)} outputs, and {count} {'is' if count == 1 else 'are'} taken"
+    own = code in _OWN_VALUES
+    return (
+        _wrong_type(taken, inputs, outputs)
+        or _wrong_output_type(taken, options, outputs)
+        or _wrong_option(taken, options, own=own)
+    )
+
+
+def _wrong_type(taken: Taken, inputs: Sequence[str | None], outputs: Sequence[str]) -> str | None:
     for dtype in (*inputs[taken.data : taken.data + 1], *outputs[:1]):
         known = [_TYPES[letter] for letter in taken.types]
         if dtype is not None and dtype not in (*known, *_EIGHT_BITS, *taken.other):
@@ -309,14 +318,18 @@ def wrong_operator(
     kinds = dict.fromkeys(inputs if taken.other else (*inputs, *outputs))
     if taken.alike and len(kinds) > 1:
         return f"has tensors of {' and '.join(map(str, kinds))}, and only one type is taken"
+    return None
+
+
+def _wrong_output_type(taken: Taken, options: Options, outputs: Sequence[str]) -> str | None:
     for name in _OUTPUT_TYPES:
         if name in taken.reads.split() and _NUMBERED.get(options[name]) != outputs[0]:
             said = _NUMBERED.get(options[name], options[name])
             return f"has {name} = {said}, and its output is {outputs[0]}"
-    return _wrong_option(taken, options, own=code in _OWN_VALUES)
+    return None
 
 
-def _wrong_option(taken: Taken, options: Mapping[str, Any], *, own: bool) -> str | None:
+def _wrong_option(taken: Taken, options: Options, *, own: bool) -> str | None:
     usual = defaults(taken.options)
     for name, value in options.items():
         if name in _POSITIVE and not 1 <= value <= MAX_WINDOW:
@@ -332,7 +345,7 @@ def _wrong_option(taken: Taken, options: Mapping[str, Any], *, own: bool) -> str
     return None
 
 
-def _named(field: str, value: Any) -> str:
+def _named(field: str, value: object) -> str:
     """A number of an enumeration by its name."""
     names = vars(_ENUMERATIONS.get(field, object))
     return next((name for name in names if names[name] == value), str(value))

@@ -17,7 +17,6 @@ import ast
 import json
 import keyword
 import re
-from typing import Any
 
 from loadstone.errors import ModelError
 from loadstone.frontend.message import short
@@ -114,7 +113,7 @@ def check_config(data: bytes, name: str) -> None:
         raise ModelError(f"{name}: a damaged file: its table of weights is not sound") from None
 
 
-def _check(item: Any, key: str, name: str) -> None:
+def _check(item: object, key: str, name: str) -> None:
     """One value of the JSON and all below it. key: what it is the value of."""
     if key == "expr_str" and not isinstance(item, str):
         raise ModelError(f"{name}: a damaged file: a symbolic size is no text")
@@ -131,7 +130,7 @@ def _check(item: Any, key: str, name: str) -> None:
         _check_text(item, key, name)
 
 
-def _stripped(metadata: Any) -> dict[str, str]:
+def _stripped(metadata: object) -> dict[str, str]:
     """Of what is noted of a node only its module is read; of a graph, nothing."""
     stack = metadata.get("nn_module_stack") if isinstance(metadata, dict) else None
     return {"nn_module_stack": stack} if isinstance(stack, str) and stack else {}
@@ -189,7 +188,7 @@ def _check_structure(text: str, name: str) -> None:
         ) from None
 
 
-def _texts(context: Any) -> list[str]:
+def _texts(context: object) -> list[str]:
     """The keys of a container. Raises ValueError for anything but texts and numbers: an object
     would be imported."""
     items = context if isinstance(context, list) else [context]

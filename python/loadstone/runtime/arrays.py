@@ -141,7 +141,7 @@ def _as_array(value: Any, tensor: BufferView, name: str) -> Array:
     return _of_type(array, tensor, name) if _is_plain(value) else array
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """A list, down to Python's own numbers."""
     while isinstance(value, list | tuple) and value:
         value = value[0]

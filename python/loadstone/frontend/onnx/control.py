@@ -128,19 +128,7 @@ class Expansion:
         done, carried = self._passes.get(key, 0), list(node.input[2:])
         parts = self._parts.setdefault(key, [])
         if goes_on == 0 or (most is not None and done >= most):
-            ends = [
-                _node("Identity", [value], result)
-                for value, result in zip(carried, node.output, strict=False)
-                if result
-            ]
-            scans = list(node.output[len(carried) :])
-            if scans and not parts:
-                return None  # nothing at all: a tensor without elements
-            for k, result in enumerate(scans):
-                if result:
-                    ends += self.joined([each[k] for each in parts], 0, result)
-            del self._parts[key]
-            return ends
+            return self.ended(node, carried, self._parts.pop(key))
         if done >= MOST_PASSES or (not count and not condition):
             return None
         number, flag = self.fresh("pass"), self.fresh("pass")
@@ -154,52 +142,73 @@ class Expansion:
         rest.input[:] = [count, results[0], *results[1 : 1 + len(carried)]]
         return [*self.inlined(body, given, results), rest]
 
+    def ended(
+        self, node: NodeProto, carried: Sequence[str], parts: Sequence[Sequence[str]]
+    ) -> list[NodeProto] | None:
+        """A Loop of no more passes. parts: what each pass has added to the outputs behind those
+        that are carried; None where it added nothing at all: a tensor without elements."""
+        scans = list(node.output[len(carried) :])
+        if scans and not parts:
+            return None
+        ends = _called(carried, node.output)
+        for k, result in enumerate(scans):
+            if result:
+                ends += self.joined([each[k] for each in parts], 0, result)
+        return ends
+
+    def row(self, source: str, axis: int, index: int) -> NodeProto:
+        """A Gather of one place of an axis."""
+        place = self.fresh(source)
+        self.add(place, np.array(index, np.int64))
+        return _node("Gather", [source, place], self.fresh(source), axis=axis)
+
     def scan(self, node: NodeProto) -> list[NodeProto] | None:
         """All passes at once: their number is an extent."""
         found = {a.name: a for a in node.attribute}
         body, scanned = _graph(node, "body"), int(found["num_scan_inputs"].i)
         states = len(node.input) - scanned
         inputs, outputs = list(node.input[states:]), len(body.output) - states
-
-        def said(name: str, count: int) -> list[int]:
-            return list(found[name].ints) if name in found else [0] * count
-
         if any(entry not in self.shapes for entry in inputs) or "directions" in found:
             return None  # opset 8 has another axis, of samples, and directions for inputs alone
-        axes = [
-            axis % len(self.shapes[entry])
-            for axis, entry in zip(said("scan_input_axes", scanned), inputs, strict=True)
-        ]
+        numbers = _numbers(node, "scan_input_axes", scanned)
+        axes = [axis % len(self.shapes[e]) for axis, e in zip(numbers, inputs, strict=True)]
         passes = self.shapes[inputs[0]][axes[0]]
         if passes > MOST_PASSES or len(body.input) != states + scanned:
             return None
-        backwards = said("scan_input_directions", scanned)
-        nodes, carried = list["NodeProto"](), list(node.input[:states])
-        parts: list[list[str]] = [[] for _ in range(outputs)]
+        places = _numbers(node, "scan_output_axes", outputs)
+        if min(places, default=0) < 0:
+            return None  # counted from the end of a rank that only inference knows
+        backwards = _numbers(node, "scan_input_directions", scanned)
+        nodes, carried, parts = list["NodeProto"](), list(node.input[:states]), list[list[str]]()
         for step in range(passes):
-            rows = []
-            for entry, axis, back in zip(inputs, axes, backwards, strict=True):
-                place = self.fresh(entry)
-                self.add(place, np.array(passes - 1 - step if back else step, np.int64))
-                rows.append(self.fresh(entry))
-                nodes.append(_node("Gather", [entry, place], rows[-1], axis=axis))
-            given = dict(zip([e.name for e in body.input], [*carried, *rows], strict=True))
+            rows = [
+                self.row(entry, axis, passes - 1 - step if back else step)
+                for entry, axis, back in zip(inputs, axes, backwards, strict=True)
+            ]
+            given = [*carried, *(row.output[0] for row in rows)]
             results = [self.fresh(entry.name) for entry in body.output]
-            nodes += self.inlined(body, given, results)
+            names = dict(zip([e.name for e in body.input], given, strict=True))
+            nodes += [*rows, *self.inlined(body, names, results)]
             carried = results[:states]
-            for part, result in zip(parts, results[states:], strict=True):
-                part.append(result)
-        for value, result in zip(carried, node.output, strict=False):
-            nodes += [_node("Identity", [value], result)] if result else []
-        places = said("scan_output_axes", outputs)
-        turned = said("scan_output_directions", outputs)
-        for part, axis, back, result in zip(
-            parts, places, turned, node.output[states:], strict=True
-        ):
-            if result and axis < 0:
-                return None  # counted from the end of a rank that only inference knows
-            nodes += self.joined(part[::-1] if back else part, axis, result) if result else []
-        return nodes
+            parts.append(results[states:])
+        nodes += _called(carried, node.output)
+        turned = _numbers(node, "scan_output_directions", outputs)
+        return nodes + self.scanned(parts, places, turned, node.output[states:])
+
+    def scanned(
+        self,
+        passes: Sequence[Sequence[str]],
+        axes: Sequence[int],
+        backwards: Sequence[int],
+        results: Sequence[str],
+    ) -> list[NodeProto]:
+        """What a Scan joins of each output of its passes; "" of one that nobody reads."""
+        made = list["NodeProto"]()
+        for k, result in enumerate(results):
+            part = [each[k] for each in passes]
+            if result:
+                made += self.joined(part[::-1] if backwards[k] else part, axes[k], result)
+        return made
 
     def cast(self, node: NodeProto) -> list[NodeProto] | None:
         """CastLike: of its second input only the type matters."""
@@ -327,6 +336,19 @@ def _node(op_type: str, inputs: Sequence[str], output: str, **attributes: int) -
 
 def _graph(node: NodeProto, name: str) -> GraphProto:
     return next(a.g for a in node.attribute if a.name == name)
+
+
+def _numbers(node: NodeProto, name: str, count: int) -> list[int]:
+    """An attribute; as many zeros if it is left out."""
+    found = [list(attribute.ints) for attribute in node.attribute if attribute.name == name]
+    return found[0] if found else [0] * count
+
+
+def _called(values: Sequence[str], names: Sequence[str]) -> list[NodeProto]:
+    """Values under the names of a node's first outputs."""
+    return [
+        _node("Identity", [value], name) for value, name in zip(values, names, strict=False) if name
+    ]
 
 
 def _renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:

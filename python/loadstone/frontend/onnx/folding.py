@@ -224,8 +224,7 @@ def _computed(
     if node.op_type in _KEPT | _RANDOM or node.domain not in ("", "ai.onnx"):
         return None
     if node.op_type in ("Shape", "Size") and node.input[0] in shapes:
-        sizes = np.array(shapes[node.input[0]], np.int64)
-        return [_sliced(node, sizes) if node.op_type == "Shape" else np.asarray(np.prod(sizes))]
+        return [_extents(node, np.array(shapes[node.input[0]], np.int64))]
     read = [entry for entry in _reads(node) if entry]
     if any(entry not in constants for entry in read):
         return None
@@ -235,8 +234,8 @@ def _computed(
     except Exception:
         return None
     most = max(_MOST_ELEMENTS, sum(value.size for value in given.values()))
-    is_tensor = all(isinstance(value, np.ndarray | np.generic) for value in made)
-    return made if is_tensor and all(value.size <= most for value in made) else None
+    is_kept = all(isinstance(v, np.ndarray | np.generic) and v.size <= most for v in made)
+    return made if is_kept else None
 
 
 def _evaluated(node: NodeProto, given: Mapping[str, Array], model: ModelProto) -> list[Array]:
@@ -254,8 +253,10 @@ def _evaluated(node: NodeProto, given: Mapping[str, Array], model: ModelProto) -
     return [next(made) if entry else np.zeros(0) for entry in node.output]
 
 
-def _sliced(node: NodeProto, sizes: Array) -> Array:
-    """Shape's own start and end."""
+def _extents(node: NodeProto, sizes: Array) -> Array:
+    """Those that a Shape asks for by its own start and end; of a Size their product."""
+    if node.op_type == "Size":
+        return np.asarray(np.prod(sizes))
     bounds = {a.name: a.i for a in node.attribute}
     return sizes[slice(bounds.get("start", 0), bounds.get("end", len(sizes)))]
 

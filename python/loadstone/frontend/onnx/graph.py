@@ -104,16 +104,8 @@ def input_shapes(model: ModelProto, name: str, reading: Reading) -> dict[str, li
 def _fixed(entry: onnx.ValueInfoProto, name: str, said: tuple[int, ...] | None) -> list[int]:
     """The sizes of one input."""
     dimensions = entry.type.tensor_type.shape.dim
-    if said is not None and len(said) != len(dimensions):
-        raise ModelError(
-            f'{name}: input "{entry.name}" has {len(dimensions)} dimensions, not {len(said)}'
-        )
+    _check_dimensions(entry, name, said)
     own = [int(d.dim_value) if d.dim_value > 0 else None for d in dimensions]
-    if any(d.HasField("dim_value") and d.dim_value == 0 for d in dimensions):
-        raise UnsupportedError(
-            f'{name}: input "{entry.name}" has a dimension of 0 and so no elements: export the '
-            "model without it, or with the size that it has"
-        )
     wanted = said if said is not None else [1, *(0 for _ in own[1:])]  # 0: nobody knows
     extents = []
     for axis, size in enumerate(own):
@@ -127,6 +119,19 @@ def _fixed(entry: onnx.ValueInfoProto, name: str, said: tuple[int, ...] | None) 
         extents.append(other if size is None else size)
         dimensions[axis].dim_value = extents[axis]
     return extents
+
+
+def _check_dimensions(entry: onnx.ValueInfoProto, name: str, said: tuple[int, ...] | None) -> None:
+    dimensions = entry.type.tensor_type.shape.dim
+    if said is not None and len(said) != len(dimensions):
+        raise ModelError(
+            f'{name}: input "{entry.name}" has {len(dimensions)} dimensions, not {len(said)}'
+        )
+    if any(d.HasField("dim_value") and d.dim_value == 0 for d in dimensions):
+        raise UnsupportedError(
+            f'{name}: input "{entry.name}" has a dimension of 0 and so no elements: export the '
+            "model without it, or with the size that it has"
+        )
 
 
 def _open_size(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import onnx
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
     from loadstone.relax.types import BlockBuilder, Expr
 
-__all__ = ["OnnxNode", "attribute_value", "described", "schema_of"]
+__all__ = ["Attributes", "OnnxNode", "attribute_value", "described", "schema_of"]
+
+#: Of a node by name: numbers, texts, arrays, tuples of these.
+Attributes: TypeAlias = "Mapping[str, Any]"
 
 
 def described(node: NodeProto) -> str:
@@ -87,7 +90,7 @@ class OnnxNode:
         return self.opsets.get("" if self.proto.domain == "ai.onnx" else self.proto.domain, 1)
 
     @cached_property
-    def attributes(self) -> Mapping[str, Any]:
+    def attributes(self) -> Attributes:
         """By name, the schema's defaults where the file says nothing; those that have no default
         are absent."""
         schema = schema_of(self.proto, self.opsets)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import onnx
@@ -32,7 +32,7 @@ __all__ = [
     "CONVERTERS",
     "NUMBERS",
     "Convert",
-    "Row",
+    "Reads",
     "check",
     "converter",
     "element_types",
@@ -68,7 +68,7 @@ _WITHOUT_MEANING = frozenset({"consumed_inputs", "is_test"})
 
 
 @dataclass(frozen=True)
-class Row:
+class Reads:
     """What one converter reads.
 
     attributes: names. inputs, outputs: how many, from the first. constants: positions of inputs
@@ -85,7 +85,7 @@ class Row:
     opsets: tuple[int, int]
 
 
-CONVERTERS: dict[tuple[str, str], list[Row]] = {}
+CONVERTERS: dict[tuple[str, str], list[Reads]] = {}
 
 
 def converter(  # noqa: PLR0913 (a row of the table has as many columns)
@@ -102,7 +102,7 @@ def converter(  # noqa: PLR0913 (a row of the table has as many columns)
     between."""
 
     def register(convert: Convert) -> Convert:
-        row = Row(
+        row = Reads(
             convert,
             frozenset(attributes.split()),
             inputs,
@@ -118,7 +118,7 @@ def converter(  # noqa: PLR0913 (a row of the table has as many columns)
     return register
 
 
-def row_of(node: NodeProto, opsets: Mapping[str, int]) -> Row | None:
+def row_of(node: NodeProto, opsets: Mapping[str, int]) -> Reads | None:
     """The one for the version that the model asks for."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     version = opsets.get(domain, 1)
@@ -222,7 +222,7 @@ _REASONS = (
 )
 
 
-def _attribute(node: NodeProto, row: Row, opsets: Mapping[str, int]) -> str:
+def _attribute(node: NodeProto, row: Reads, opsets: Mapping[str, int]) -> str:
     schema = schema_of(node, opsets)
     for attribute in node.attribute:
         if attribute.name in row.attributes or attribute.name in _WITHOUT_MEANING:
@@ -242,11 +242,11 @@ def _attribute(node: NodeProto, row: Row, opsets: Mapping[str, int]) -> str:
     return ""
 
 
-def _same(given: Any, default: Any) -> bool:
+def _same(given: object, default: object) -> bool:
     return bool(np.array_equal(np.asarray(given), np.asarray(default)))
 
 
-def _text(given: Any) -> str:
+def _text(given: object) -> str:
     return short(" ".join(str(given).split())) if not isinstance(given, onnx.GraphProto) else "..."
 
 
@@ -260,7 +260,7 @@ def _count(names: Sequence[str], most: int, kind: str) -> str:
     return ""
 
 
-def _type(node: NodeProto, row: Row, types: Mapping[str, str]) -> str:
+def _type(node: NodeProto, row: Reads, types: Mapping[str, str]) -> str:
     for tensor in (*node.input, *node.output):
         found = types.get(tensor)
         if found is not None and found not in row.types:
@@ -282,7 +282,7 @@ _OF_TYPES = {
 }
 
 
-def _computed(node: NodeProto, row: Row, constants: Collection[str]) -> str:
+def _computed(node: NodeProto, row: Reads, constants: Collection[str]) -> str:
     for index in sorted(row.constants):
         given = node.input[index] if index < len(node.input) else ""
         if given and given not in constants:

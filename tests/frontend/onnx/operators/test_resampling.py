@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.frontend.onnx.operators.resampling import Axis, exact_nearest, weighted
+from loadstone.frontend.onnx.operators.resampling import ResizedAxis, exact_nearest, weighted
 
 
-def axis(size: int, made: int, coordinates: str = "half_pixel") -> Axis:
-    return Axis(2, size, made, np.float32(made) / np.float32(size), coordinates)
+def axis(size: int, made: int, coordinates: str = "half_pixel") -> ResizedAxis:
+    return ResizedAxis(2, size, made, np.float32(made) / np.float32(size), coordinates)
 
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])

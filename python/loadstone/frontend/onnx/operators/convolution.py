@@ -120,28 +120,31 @@ _TRANSPOSED = {
 def _cut(node: OnnxNode, full: Sequence[int], more: Sequence[int]) -> list[int]:
     """What is cut from the whole result, all befores and then all afters. full: its sizes. more:
     output_padding."""
-    rank, mode = len(full), node.attributes["auto_pad"]
-    wanted = node.attributes.get("output_shape")
+    mode, wanted = node.attributes["auto_pad"], node.attributes.get("output_shape")
     if wanted is None and mode not in ("SAME_UPPER", "SAME_LOWER"):
-        return (
-            [0] * 2 * rank
-            if mode == "VALID"
-            else list(node.attributes.get("pads") or [0] * 2 * rank)
-        )
-    if wanted is None and any(more):
-        raise node.refusal(
-            f"its auto_pad is {mode} and its output_padding {list(more)}, where ONNX and its "
-            "runtimes do not agree on the shape",
-            "export it with pads",
-        )
+        none = [0] * 2 * len(full)
+        return none if mode == "VALID" else list(node.attributes.get("pads") or none)
     if wanted is None:
-        strides = node.attributes.get("strides") or (1,) * rank
-        sizes = zip(node.extents(0)[2:], strides, full, strict=True)
-        wanted = [min(size * stride, whole) for size, stride, whole in sizes]
-    totals = [size + add - want for size, add, want in zip(full, more, wanted[-rank:], strict=True)]
+        wanted = _same_shape(node, full, more)
+    totals = [
+        size + add - want for size, add, want in zip(full, more, wanted[-len(full) :], strict=True)
+    ]
     halves = [max(0, total) // 2 for total in totals]
     others = [total - half for total, half in zip(totals, halves, strict=True)]
     if mode == "SAME_UPPER" or min(totals) < 0:
         befores = halves if mode == "SAME_UPPER" else [max(0, other) for other in others]
         return befores + [total - before for total, before in zip(totals, befores, strict=True)]
     return others + halves
+
+
+def _same_shape(node: OnnxNode, full: Sequence[int], more: Sequence[int]) -> list[int]:
+    """What SAME_UPPER and SAME_LOWER leave of it: size times stride."""
+    if any(more):
+        raise node.refusal(
+            f"its auto_pad is {node.attributes['auto_pad']} and its output_padding {list(more)}, "
+            "where ONNX and its runtimes do not agree on the shape",
+            "export it with pads",
+        )
+    strides = node.attributes.get("strides") or (1,) * len(full)
+    sizes = zip(node.extents(0)[2:], strides, full, strict=True)
+    return [min(size * stride, whole) for size, stride, whole in sizes]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loadstone.frontend.onnx.node import OnnxNode
+from loadstone.frontend.onnx.node import Attributes, OnnxNode
 from loadstone.frontend.onnx.table import converter
 from loadstone.frontend.recurrent import Gates, States, gates_of, unrolled
 from loadstone.numerics import Array
@@ -59,7 +59,7 @@ class _Layer:
         return self.node.op_type
 
     @property
-    def attributes(self) -> Mapping[str, Any]:
+    def attributes(self) -> Attributes:
         return self.node.attributes
 
     def emit(self, expr: Expr) -> Expr:

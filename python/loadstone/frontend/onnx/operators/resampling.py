@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which elements a resized axis reads, and by which weights.
 
-In:   Axis: sizes, scale, coordinates of ONNX's Resize.
-Out:  Samples, computed in float32 in ONNX Runtime's order, so that ties fall as they fall there.
+In:   ResizedAxis: sizes, scale, coordinates of ONNX's Resize.
+Out:  AxisSamples, computed in float32 in ONNX Runtime's order, so that ties fall as they fall
+      there.
 Next: resize.py emits what reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from loadstone.frontend.onnx.node import Attributes
 from loadstone.numerics import Array
 
-__all__ = ["COORDINATES", "Axis", "Samples", "exact_nearest", "nearest", "weighted"]
+__all__ = ["COORDINATES", "AxisSamples", "ResizedAxis", "exact_nearest", "nearest", "weighted"]
 
 _F = np.float32
 
 
 @dataclass(frozen=True)
-class Axis:
+class ResizedAxis:
     """number: of the axis. size, made: its elements before and after. coordinates: as ONNX calls
     them. roi: what of the axis is resized, in parts of it, if the coordinates say so."""
 
@@ -44,15 +44,15 @@ class Axis:
         return found.astype(_F)
 
 
-def _half_pixel(axis: Axis, index: Array) -> Array:
+def _half_pixel(axis: ResizedAxis, index: Array) -> Array:
     return (index + _F(0.5)) / axis.scale - _F(0.5)
 
 
-def _align_corners(axis: Axis, index: Array) -> Array:
+def _align_corners(axis: ResizedAxis, index: Array) -> Array:
     return index * _F(axis.size - 1) / _F(max(1, axis.made - 1))
 
 
-def _tf_crop_and_resize(axis: Axis, index: Array) -> Array:
+def _tf_crop_and_resize(axis: ResizedAxis, index: Array) -> Array:
     start, end = _F(axis.roi[0]), _F(axis.roi[1])
     last = _F(axis.size - 1)
     if axis.made == 1:
@@ -60,13 +60,13 @@ def _tf_crop_and_resize(axis: Axis, index: Array) -> Array:
     return start * last + index * (end - start) * last / _F(axis.made - 1)
 
 
-def _half_pixel_symmetric(axis: Axis, index: Array) -> Array:
+def _half_pixel_symmetric(axis: ResizedAxis, index: Array) -> Array:
     width = axis.scale * _F(axis.size)
     offset = _F(axis.size) / _F(2) * (_F(1) - _F(axis.made) / width)
     return offset + (index.astype(np.float64) + 0.5) / float(axis.scale) - 0.5
 
 
-#: Axis and the index of each result to positions.
+#: ResizedAxis and the index of each result to positions.
 COORDINATES = {
     "asymmetric": lambda axis, index: index / axis.scale,
     "half_pixel": _half_pixel,
@@ -81,7 +81,7 @@ COORDINATES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class AxisSamples:
     """places, weights: (results, taps); no weights where one element is copied. outside: (results,)
     bool, of a roi that reaches beyond the elements."""
 
@@ -89,7 +89,7 @@ class Samples:
     weights: Array | None
     outside: Array
 
-    def is_like(self, other: Samples) -> bool:
+    def is_like(self, other: AxisSamples) -> bool:
         """Whether the same is read."""
         if self.outside.any() or not np.array_equal(self.places, other.places):
             return False
@@ -98,13 +98,13 @@ class Samples:
         return np.array_equal(self.weights, other.weights)
 
 
-def _outside(axis: Axis, positions: Array) -> Array:
+def _outside(axis: ResizedAxis, positions: Array) -> Array:
     if axis.coordinates != "tf_crop_and_resize":
         return np.zeros(axis.made, bool)
     return (positions < 0) | (positions > axis.size - 1)
 
 
-def nearest(axis: Axis, rounding: str) -> Samples:
+def nearest(axis: ResizedAxis, rounding: str) -> AxisSamples:
     """rounding: nearest_mode; "simple" is what was before it. KeyError for others."""
     positions = axis.positions()
     # round_prefer_ceil rounds halves away from zero, which differs from upwards only below zero
@@ -117,10 +117,10 @@ def nearest(axis: Axis, rounding: str) -> Samples:
         "round_prefer_floor": np.where(positions % 1 == 0.5, np.floor(positions), up),
     }[rounding]
     places = np.clip(found, 0, axis.size - 1).astype(np.int64)[:, None]
-    return Samples(places, None, _outside(axis, positions))
+    return AxisSamples(places, None, _outside(axis, positions))
 
 
-def exact_nearest(axis: Axis) -> Samples:
+def exact_nearest(axis: ResizedAxis) -> AxisSamples:
     """As a device has it, in whole numbers, with the sizes' own ratio: `asymmetric` rounds down,
     `half_pixel` and `align_corners` round half up."""
     index, size, made = np.arange(axis.made), axis.size, axis.made
@@ -131,10 +131,10 @@ def exact_nearest(axis: Axis) -> Samples:
     else:
         gaps = max(1, made - 1)
         places = (2 * index * (size - 1) + gaps) // (2 * gaps)
-    return Samples(places[:, None], None, np.zeros(made, bool))
+    return AxisSamples(places[:, None], None, np.zeros(made, bool))
 
 
-def weighted(axis: Axis, mode: str, attributes: Mapping[str, Any]) -> Samples:
+def weighted(axis: ResizedAxis, mode: str, attributes: Attributes) -> AxisSamples:
     """mode: linear or cubic. attributes: of the node."""
     positions = axis.positions()
     a = _F(attributes.get("cubic_coeff_a", -0.75))
@@ -145,10 +145,10 @@ def weighted(axis: Axis, mode: str, attributes: Mapping[str, Any]) -> Samples:
         places, weights = _linear(axis, positions)
     else:
         places, weights = _cubic(axis, positions, a, excludes)
-    return Samples(places, weights, _outside(axis, positions))
+    return AxisSamples(places, weights, _outside(axis, positions))
 
 
-def _linear(axis: Axis, positions: Array) -> tuple[Array, Array]:
+def _linear(axis: ResizedAxis, positions: Array) -> tuple[Array, Array]:
     """At the last element two halves of it."""
     at = np.clip(positions, _F(0), _F(axis.size - 1))
     low = at.astype(np.int64)
@@ -158,7 +158,9 @@ def _linear(axis: Axis, positions: Array) -> tuple[Array, Array]:
     return np.stack([low, high], 1), weights.astype(_F)
 
 
-def _cubic(axis: Axis, positions: Array, a: np.float32, excludes: bool) -> tuple[Array, Array]:
+def _cubic(
+    axis: ResizedAxis, positions: Array, a: np.float32, excludes: bool
+) -> tuple[Array, Array]:
     """Keys' cubic of four elements."""
     low = np.floor(positions)
     taps = low[:, None].astype(np.int64) + np.arange(-1, 3)
@@ -174,7 +176,7 @@ def _cubic(axis: Axis, positions: Array, a: np.float32, excludes: bool) -> tuple
 
 
 def _filtered(
-    axis: Axis, positions: Array, mode: str, a: np.float32, excludes: bool
+    axis: ResizedAxis, positions: Array, mode: str, a: np.float32, excludes: bool
 ) -> tuple[Array, Array]:
     """antialias: the same curves, stretched over all elements that a result stands for."""
     step = _F(1) / axis.scale

@@ -9,18 +9,18 @@ Next: importer.py binds it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loadstone.frontend.onnx.node import OnnxNode
+from loadstone.frontend.onnx.node import Attributes, OnnxNode
 from loadstone.frontend.onnx.operators.resampling import (
     COORDINATES,
-    Axis,
-    Samples,
+    AxisSamples,
+    ResizedAxis,
     exact_nearest,
     nearest,
     weighted,
@@ -74,7 +74,7 @@ def _resize(node: OnnxNode) -> Expr:
     return _extrapolated(node, x, axes, read)
 
 
-def _checked(node: OnnxNode) -> Mapping[str, Any]:
+def _checked(node: OnnxNode) -> Attributes:
     """Its attributes; raises UnsupportedError for values that ONNX does not define."""
     attributes = {**_OLD, **node.attributes}
     if attributes["mode"] == "bilinear":  # Upsample-1's name
@@ -93,27 +93,17 @@ def _checked(node: OnnxNode) -> Mapping[str, Any]:
     return attributes
 
 
-def _axes(node: OnnxNode, attributes: Mapping[str, Any]) -> list[Axis]:
+def _axes(node: OnnxNode, attributes: Attributes) -> list[ResizedAxis]:
     """Those that are resized, by number."""
     extents = node.extents(0)
     named = [
         int(axis) % len(extents) for axis in node.attributes.get("axes") or range(len(extents))
     ]
-    scales, sizes = _given(node, len(named))
-    lengths = np.asarray([extents[axis] for axis in named], np.float32)
-    if scales is not None:
-        made = [int(size) for size in scales * lengths]
-    else:
-        assert sizes is not None
-        scales, made = sizes.astype(np.float32) / lengths, [int(size) for size in sizes]
-        policy = attributes.get("keep_aspect_ratio_policy", "stretch")
-        if policy != "stretch":
-            ratio = scales.min() if policy == "not_larger" else scales.max()
-            scales = np.full(len(named), ratio, np.float32)
-            made = [int(np.floor(size + np.float32(0.5))) for size in scales * lengths]
+    policy = attributes.get("keep_aspect_ratio_policy", "stretch")
+    scales, made = _scales_and_sizes(node, [extents[axis] for axis in named], policy)
     coordinates = attributes["coordinate_transformation_mode"]
     found = [
-        Axis(number, extents[number], size, scale, coordinates, roi)
+        ResizedAxis(number, extents[number], size, scale, coordinates, roi)
         for number, size, scale, roi in zip(
             named, made, scales, _roi(node, coordinates, len(named)), strict=True
         )
@@ -132,7 +122,24 @@ def _axes(node: OnnxNode, attributes: Mapping[str, Any]) -> list[Axis]:
     return sorted((axis for axis in found if axis.is_resized), key=lambda axis: axis.number)
 
 
-def _is_disputed(axis: Axis, axes: Sequence[Axis], *, antialias: bool) -> bool:
+def _scales_and_sizes(
+    node: OnnxNode, extents: Sequence[int], policy: str
+) -> tuple[Array, list[int]]:
+    """Of each axis that is resized, one-dimensional. extents: of these axes."""
+    scales, sizes = _given(node, len(extents))
+    lengths = np.asarray(extents, np.float32)
+    if scales is not None:
+        return scales, [int(size) for size in scales * lengths]
+    assert sizes is not None
+    scales = np.asarray(sizes.astype(np.float32) / lengths)
+    if policy == "stretch":
+        return scales, [int(size) for size in sizes]
+    ratio = scales.min() if policy == "not_larger" else scales.max()
+    scales = np.full(len(extents), ratio, np.float32)
+    return scales, [int(np.floor(size + np.float32(0.5))) for size in scales * lengths]
+
+
+def _is_disputed(axis: ResizedAxis, axes: Sequence[ResizedAxis], *, antialias: bool) -> bool:
     """A roi of the same size, which runtimes do not read; a scale that changes no size, which they
     leave out if it is the only one, or filters; corners of a smaller result whose exact size is not
     whole: ONNX's tests align those of the exact size, its text those of the result."""
@@ -170,7 +177,7 @@ def _roi(node: OnnxNode, coordinates: str, count: int) -> list[tuple[float, floa
 
 
 def _by_relax(
-    node: OnnxNode, axes: Sequence[Axis], read: Sequence[Samples], mode: str
+    node: OnnxNode, axes: Sequence[ResizedAxis], read: Sequence[AxisSamples], mode: str
 ) -> Expr | None:
     """image.resize2d; None where none of its coordinates reads the same elements by the same
     weights."""
@@ -203,7 +210,9 @@ def _by_relax(
     return None
 
 
-def _summed(node: OnnxNode, x: Expr, axes: Sequence[Axis], read: Sequence[Samples]) -> Expr:
+def _summed(
+    node: OnnxNode, x: Expr, axes: Sequence[ResizedAxis], read: Sequence[AxisSamples]
+) -> Expr:
     """Along these axes together: what is read, times the product of the weights, summed."""
     for axis, samples in zip(axes, read, strict=True):
         x = node.emit(relax.op.take(x, constant_int64(samples.places.reshape(-1)), axis.number))
@@ -230,7 +239,9 @@ def _summed(node: OnnxNode, x: Expr, axes: Sequence[Axis], read: Sequence[Sample
     return node.emit(relax.op.sum(x, taps))
 
 
-def _extrapolated(node: OnnxNode, x: Expr, axes: Sequence[Axis], read: Sequence[Samples]) -> Expr:
+def _extrapolated(
+    node: OnnxNode, x: Expr, axes: Sequence[ResizedAxis], read: Sequence[AxisSamples]
+) -> Expr:
     """extrapolation_value where any axis of a roi reaches beyond the elements."""
     rank = len(node.extents(0))
     for axis, samples in zip(axes, read, strict=True):

@@ -105,19 +105,21 @@ def _real_inverse(node: OnnxNode, parts: list[Expr], size: int) -> Expr:
     return node.emit(relax.op.subtract(real, other))
 
 
+def _frames(node: OnnxNode) -> tuple[int, int, Array]:
+    """Step and length of a frame, and its window, one-dimensional."""
+    step, window, said = node.constant(1), node.constant(2), node.constant(3)
+    if step is None or (window is None and said is None):
+        raise node.refusal("it has no frame_step, or no length of a frame", "export it anew")
+    given = np.zeros(0) if window is None else window.reshape(-1).astype(np.float64)
+    size = given.size if said is None else int(said.reshape(-1)[0])
+    return int(step.reshape(-1)[0]), size, np.ones(size) if window is None else given
+
+
 @converter("STFT", attributes="onesided", inputs=4, constants=(1, 2, 3), opsets=(17, ALL))
 def _stft(node: OnnxNode) -> Expr:
     """(batch, signal, 1 or 2) to (batch, frames, bins, 2)."""
     extents, onesided = node.extents(0), bool(node.attributes["onesided"])
-    step, window, said = node.constant(1), node.constant(2), node.constant(3)
-    if step is None or (window is None and said is None):
-        raise node.refusal("it has no frame_step, or no length of a frame", "export it anew")
-    stride = int(step.reshape(-1)[0])
-    if said is not None:
-        size = int(said.reshape(-1)[0])
-    else:
-        size = 0 if window is None else window.size
-    curve = np.ones(size) if window is None else window.reshape(-1).astype(np.float64)
+    stride, size, curve = _frames(node)
     is_complex = len(extents) == 3 and extents[-1] == 2
     if len(curve) != size or stride < 1 or not 1 <= size <= extents[1] or (is_complex and onesided):
         raise node.refusal(

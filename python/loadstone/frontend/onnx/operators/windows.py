@@ -85,16 +85,8 @@ def windows_of(node: OnnxNode, kernel: Sequence[int]) -> Windows:
     dilations = node.attributes.get("dilations") or (1,) * rank
     pads = tuple(node.attributes.get("pads") or (0,) * 2 * rank)
     mode = node.attributes["auto_pad"]
-    for name, given, wanted in (
-        ("kernel_shape", kernel, rank),
-        ("strides", strides, rank),
-        ("dilations", dilations, rank),
-        ("pads", pads, 2 * rank),
-    ):
-        if len(given) != wanted or (name != "pads" and min(given, default=1) < 1):
-            raise node.refusal(
-                f"its {name} is {list(given)} for {rank} spatial dimensions", "export it anew"
-            )
+    _check_lengths(node, kernel_shape=kernel, strides=strides, dilations=dilations)
+    _check_lengths(node, pads=pads)
     full = [(taps - 1) * dilation + 1 for taps, dilation in zip(kernel, dilations, strict=True)]
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         pads = _same(sizes, full, strides, upper=mode == "SAME_UPPER")
@@ -116,6 +108,17 @@ def windows_of(node: OnnxNode, kernel: Sequence[int]) -> Windows:
         )
     fields = (sizes, kernel, strides, dilations, before, after, outputs)
     return Windows(*(tuple(int(number) for number in numbers) for numbers in fields))
+
+
+def _check_lengths(node: OnnxNode, **given: Sequence[int]) -> None:
+    """One number for each spatial axis, two of pads, which alone may be below 1."""
+    rank = len(node.extents(0)) - 2
+    for name, numbers in given.items():
+        wanted = 2 * rank if name == "pads" else rank
+        if len(numbers) != wanted or (name != "pads" and min(numbers, default=1) < 1):
+            raise node.refusal(
+                f"its {name} is {list(numbers)} for {rank} spatial dimensions", "export it anew"
+            )
 
 
 def _count(room: int, stride: int, end: int, *, is_ceil: bool) -> int:
