@@ -15,4 +15,4 @@ def test_no_run_with_a_fault_is_wrong(tmp_path: Path, figure: Callable[[str], No
     campaign.go(times(60, 2000))
     figure(f"{campaign.runs} runs with random faults: {len(campaign.wrong)} wrong")
     assert not campaign.wrong
-    assert len({end for _, end in campaign.ends}) > 4
+    assert len({end for _, end in campaign.ends}) >= 4

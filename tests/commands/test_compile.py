@@ -56,8 +56,8 @@ def test_what_needs_python_is_said_and_refused_on_request(
 ) -> None:
     graph = Graph()
     x = graph.dequantize(graph.input((1, 16), np.int8), 0.05, 3)
-    brain = graph.node("Cast", x, to=onnx.TensorProto.BFLOAT16)  # a type that C has no name for
-    wide = graph.node("Cast", brain, to=onnx.TensorProto.FLOAT)
+    half = graph.node("Cast", x, to=onnx.TensorProto.FLOAT16)  # which C here does not compute with
+    wide = graph.node("Cast", graph.node("Mul", half, half), to=onnx.TensorProto.FLOAT)
     (tmp_path / "k.onnx").write_bytes(graph.save([(wide, np.float32)]))
     words = [f"{tmp_path}/k.onnx", "-o", f"{tmp_path}/m.lds"]
     assert compiled(*words) == 0

@@ -33,11 +33,13 @@ def output_names(function: RelaxFunction) -> list[str]:
 
 
 def with_output_names(function: RelaxFunction, names: list[str]) -> RelaxFunction:
-    """names: one for each result; a parameter keeps its own."""
+    """names: one for each result; a parameter keeps its own, also a state that a result is the
+    next value of."""
+    parameters = [str(parameter.name) for parameter in function.params]
     calls = {variable: name_of(bound) for variable, bound in bindings(function)}
     wanted: dict[Var, str] = {}
     for variable, name in zip(result(function), names, strict=True):
-        if variable in calls and name not in ("", *wanted.values()):
+        if variable in calls and name not in ("", *wanted.values(), *parameters):
             wanted.setdefault(variable, name)
     others = {name for variable, name in calls.items() if variable not in wanted}
     if all(calls[v] == name for v, name in wanted.items()) and others.isdisjoint(wanted.values()):

@@ -277,7 +277,8 @@ _OUTPUTS: Mapping[str, int | None] = {
 #: Fields by which LiteRT gives the output a type, and their numbers.
 _OUTPUT_TYPES = ("output_type", "out_type")
 _NUMBERED = {2: "int32", 4: "int64"}
-#: Operators with another list, whose own conversion names what it does not take.
+#: Operators with lists of their own, whose conversion names what it does not take, and which inputs
+#: may be left out.
 _OWN_VALUES = ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
 #: Fields that are divided by, or count elements.
 _POSITIVE = (
@@ -297,7 +298,7 @@ def wrong_operator(
     if not low <= len(inputs) <= high:
         most = f"{low} to {high}" if low < high else f"{low}"
         return f"has {len(inputs)} inputs, and {most} are taken"
-    if None in inputs[:low]:
+    if None in inputs[:low] and code not in _OWN_VALUES:
         return f"leaves out input {list(inputs).index(None)}, which it needs"
     count = _OUTPUTS.get(code, 1)
     if count is not None and len(outputs) != count:

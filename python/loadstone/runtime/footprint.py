@@ -4,7 +4,7 @@
 In:   an artifact.
 Out:  Footprint, in bytes.
 Next: commands/fit.py prints it, and refuses what is too large; commands/export.py writes it into
-      model.h.
+      the model's header.
 
 Flash holds the model, which is executed in place, and the runtime. RAM holds a session and the pool
 of DMA memory: the device's regions and a copy of the instructions. A stack of 2 KiB, what a board's

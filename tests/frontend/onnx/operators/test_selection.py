@@ -51,7 +51,7 @@ def test_values_and_places_of_every_kind(tmp_path: Path) -> None:
 def test_none_of_an_axis_is_one_line() -> None:
     graph = Graph()
     found = top_k(graph, graph.input(SHAPE, np.float32), 0)
-    with pytest.raises(UnsupportedError, match="its k is 0, and 1 to 9 of axis 2"):
+    with pytest.raises(UnsupportedError, match="has no elements"):
         from_bytes(graph.save([(found[1], np.int64)], [(1, 6, 0)]), "m.onnx")
 
 
