@@ -3,7 +3,7 @@
 
 In:   the command line of a compiler, of one call that compiles C files and links them.
 Out:  the program, as the call would have made it; objects in build/objects.
-Next: `make_with_cache`, for commands/test_export.py and board/test_cortex_m.py.
+Next: `make_with_cache`, for commands/test_export.py and board/exported.py.
 
 A file is compiled alone, and is kept when the compiler said nothing. It is taken again where the
 compiler, the flags, the file and every header that it included then are the same, wherever the

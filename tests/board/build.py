@@ -15,7 +15,7 @@ from pathlib import Path
 from tests import objects
 from tests.board.tools import BUILD, ROOT, locked, need, run, work
 
-__all__ = ["RUNTIME", "TOOLCHAINS", "Toolchain", "drivers", "executable", "plugin"]
+__all__ = ["RUNTIME", "TOOLCHAINS", "Toolchain", "data", "drivers", "executable", "plugin"]
 
 #: The C runtime.
 RUNTIME = sorted((ROOT / "runtime").glob("*.c"))
@@ -62,6 +62,26 @@ TOOLCHAINS = {
             "-Wl,--gc-sections",
         ),
     ),
+    "riscv64-firmware": Toolchain(
+        "riscv64-linux-gnu-",
+        "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross",
+        (
+            "-Os",
+            "-march=rv64gc",
+            "-mabi=lp64d",
+            "-mcmodel=medany",
+            "-fno-pie",
+            "-no-pie",
+            "-fno-asynchronous-unwind-tables",
+            "-ffreestanding",
+            "-ffunction-sections",
+            "-fdata-sections",
+            "-nostartfiles",
+            "-static",
+            "-Wl,--gc-sections",
+            "-Wl,--build-id=none",
+        ),
+    ),
 }
 
 
@@ -92,6 +112,24 @@ def executable(
     out = work() / f"{toolchain}-{name}"
     run([*compile_, *(_object(source, compile_) for source in sources), "-o", out])
     return out
+
+
+def data(folder: str, **contents: bytes) -> Path:
+    """An assembler file with read-only bytes between NAME_begin and NAME_end, for each name."""
+    place = work() / folder
+    place.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for name, content in contents.items():
+        (place / name).write_bytes(content)
+        lines += [
+            f'.section .rodata.{name}, "a"',
+            ".balign 4096",
+            f".global {name}_begin, {name}_end",
+            f'{name}_begin: .incbin "{place / name}"',
+            f"{name}_end:",
+        ]
+    (place / "data.S").write_text("\n".join(lines) + "\n")
+    return place / "data.S"
 
 
 def _object(source: Path, compile_: Sequence[str]) -> Path:

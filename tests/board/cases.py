@@ -4,7 +4,7 @@ then have printed.
 
 In:   a network; where its constants stand in the DMA memory.
 Out:  the faults for `loadstone simd`; assertions on the guest's lines.
-Next: rungs 4 to 7, each on machines of its own.
+Next: rungs 4 to 8, each on machines of its own.
 
     run      0   1          2   3             4           5   6                      7, 8
                             a program without memory

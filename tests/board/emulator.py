@@ -48,7 +48,7 @@ class Machine:
     memory_bytes: int
     registers: int
     controller: str  # type or path of the interrupt controller
-    line: int  # its input: number of the shared peripheral interrupt, or of NVIC's
+    line: int  # its input: number of the shared peripheral interrupt, or of NVIC's, PLIC's
     pool: int  # where the DMA memory begins
     console: str = ""  # of Linux
 
@@ -124,7 +124,19 @@ MACHINES = {
         20,
         0x21000000,
     ),
+    "virt-riscv64": Machine(
+        "qemu-system-riscv64",
+        "virt",
+        None,
+        0x80000000,
+        64 * _MIB,
+        0x40100000,
+        "riscv.sifive.plic",
+        50,
+        0x82000000,
+    ),
 }
+_PACKAGES = {"qemu-system-riscv64": "qemu-system-misc"}
 
 
 @dataclass(frozen=True)
@@ -196,12 +208,13 @@ def boot(
     """Starts the simulator, then the machine with `arguments` (what it boots). Both are gone
     afterwards. second: another device, at SECOND behind the first one's registers."""
     machine = MACHINES[name]
-    need(machine.qemu, "qemu-system-arm")
+    package = _PACKAGES.get(machine.qemu, "qemu-system-arm")
+    need(machine.qemu, package)
     version = run([machine.qemu, "--version"])
     if " 7.2" not in version:
         missing(
             f"{machine.qemu} 7.2 is needed, whose structures the plug-in mirrors: apt-get "
-            "install qemu-system-arm on Debian 12"
+            f"install {package} on Debian 12"
         )
     shared = plugin()
     with tempfile.TemporaryDirectory(prefix="lds-board-") as folder:

@@ -108,7 +108,8 @@ def arguments(
 def programs(
     machine: str, kernel: Kernel, init: Path, chosen: Sequence[tuple[Path, bytes]]
 ) -> list[str | Path]:
-    """The same for exported programs with their inputs, on two devices."""
+    """The same for exported programs with their inputs, on two devices; a board that driver/
+    devicetree has a fragment for has one."""
     files: dict[str, bytes] = {}
     for k, (program, inputs) in enumerate(chosen):
         files |= {f"program{k}": program.read_bytes(), f"inputs{k}": inputs}

@@ -9,7 +9,6 @@ import signal
 import struct
 import subprocess
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -29,9 +28,9 @@ from loadstone.vta.isa.registers import ERRORS, STATES
 from tests.analysis.faults import KINDS, Fault, faults
 from tests.board import build, cases, console, models
 from tests.board.emulator import MACHINES, boot
+from tests.board.exported import check_exported, exported_lines
 from tests.board.models import Network
-from tests.board.tools import ROOT, need, run, work
-from tests.cached_cc import make_with_cache
+from tests.board.tools import ROOT, need
 from tests.repeat import more
 
 pytestmark = [pytest.mark.full, pytest.mark.rung("5")]
@@ -42,27 +41,12 @@ GUEST = ROOT / "tests/board/guest"
 
 def firmware(network: Network, runs: int) -> list[str | Path]:
     """The arguments that boot a firmware with this network in its flash."""
-    folder = work() / "cortex-m3"
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = []
-    for name, content in (
-        ("model", network.artifact.to_bytes()),
-        ("inputs", network.inputs.tobytes()),
-    ):
-        (folder / name).write_bytes(content)
-        lines += [
-            f'.section .rodata.{name}, "a"',
-            ".balign 4096",
-            f".global {name}_begin, {name}_end",
-        ]
-        lines += [f'{name}_begin: .incbin "{folder / name}"', f"{name}_end:"]
-    (folder / "data.S").write_text("\n".join(lines) + "\n")
     sources = [
         *build.RUNTIME,
         *build.drivers("hal_baremetal.c"),
         GUEST / "run_cases.c",
         GUEST / "cortex_m/start.c",
-        folder / "data.S",
+        build.data("cortex-m3", model=network.artifact.to_bytes(), inputs=network.inputs.tobytes()),
     ]
     program = build.executable(
         "cortex-m3", "firmware", sources, ["-T", GUEST / "cortex_m/link.ld", f"-DRUNS={runs}u"]
@@ -237,67 +221,6 @@ def test_a_fault_of_the_processor_is_printed(convolutions: Network, tmp_path: Pa
         r"0x[0-9A-Fa-f]{8}, CFSR 0x0000[0-9A-Fa-f]{4}, BFAR 0x[0-9A-Fa-f]{8}",
         line,
     ), line
-
-
-def check_exported(network: Network, tmp_path: Path, plugins: Sequence[Path] = ()) -> None:
-    assert exported_lines(network, tmp_path, plugins=plugins) == [
-        "output " + " ".join(str(byte) for byte in network.outputs[0]),
-        f"cycles {network.cycles[0]}",
-    ]
-
-
-def exported_lines(
-    network: Network,
-    tmp_path: Path,
-    *make: str,
-    order: str = "program",
-    plugins: Sequence[Path] = (),
-    wrong: Sequence[str] = (),
-    registers: int | None = None,
-) -> list[str]:
-    """What an exported project prints. make: more words for it. order, wrong: of the device.
-    registers: where the firmware looks for it, if elsewhere than it is."""
-    need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
-    need("make", "make")
-    network.artifact.save(tmp_path / "model.lds")
-    np.savez(tmp_path / "in.npz", in0=network.inputs[:1])
-    project, machine = tmp_path / "firmware", MACHINES[MACHINE]
-    words = [
-        "export",
-        tmp_path / "model.lds",
-        "--board",
-        "cortex-m",
-        "-o",
-        project,
-        "--sample",
-        tmp_path / "in.npz",
-        *(word for folder in plugins for word in ("--uma-backends", folder)),
-    ]
-    assert main([str(word) for word in words]) == 0
-    flags = (
-        f"-Werror -DBOARD_SEMIHOSTING -DBOARD_REGISTERS={registers or machine.registers:#x}u "
-        f"-DBOARD_IRQ={machine.line}"
-    )
-    cached = make_with_cache("arm-none-eabi-gcc")
-    run(["make", "-C", project, f"FLAGS={flags}", *make, cached])
-    with boot(
-        MACHINE,
-        [
-            "-kernel",
-            project / "model.elf",
-            "-semihosting-config",
-            "enable=on,target=native,chardev=console",
-        ],
-        device=network.device,
-        order=order,
-        plugins=plugins,
-        faults=wrong,
-    ) as board:
-        if wrong or registers:  # the firmware's exit status is the emulator's
-            with pytest.raises(AssertionError, match="QEMU ended with"):
-                board.finish()
-            return board.lines
-        return board.finish()
 
 
 def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None:

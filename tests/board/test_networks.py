@@ -17,8 +17,8 @@ from loadstone.artifact.format import Artifact
 from loadstone.cli import main
 from loadstone.compiler import compile as compile_model
 from loadstone.runtime import device
+from tests.board.exported import check_exported
 from tests.board.models import Network
-from tests.board.test_cortex_m import check_exported
 from tests.board.tools import need, run
 from tests.compiled import golden, network
 from tests.repeat import more

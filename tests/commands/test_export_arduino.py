@@ -10,11 +10,12 @@ from pathlib import Path
 
 from loadstone.artifact import host_step
 from loadstone.cli import main
-from tests.board.tools import need
+from loadstone.vta.hw_config import load_config
+from tests.board.tools import need, run
 from tests.branches import branches
 from tests.conftest import ROOT
 from tests.repeat import more
-from tests.sample_model import copy_model
+from tests.sample_model import copy_model, dense_model
 
 #: What a sketch has of Arduino, as far as the example uses it.
 ARDUINO_H = """#include <stdint.h>
@@ -101,3 +102,42 @@ def test_the_example_opens_two_devices(tmp_path: Path) -> None:
         ["arm-none-eabi-nm", "g++.o"], cwd=tmp_path, capture_output=True, text=True, check=True
     ).stdout
     assert " T board_accelerator\n" in defined
+
+
+def test_two_libraries_are_one_sketch_with_one_runtime(tmp_path: Path) -> None:
+    """Each an archive, as Arduino makes of a library that says dot_a_linkage: of the runtime, which
+    both have, the linker takes one. They are for two devices, with registers of two kinds."""
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi")
+    artifacts = {"first": copy_model(), "second": dense_model(load_config("vta-pynq")).artifact}
+    flags = ["-mcpu=cortex-m4", "-mthumb", "-Os", "-Wall", "-Werror", "-ffunction-sections"]
+    for name, artifact in artifacts.items():
+        library = tmp_path / name
+        artifact.save(tmp_path / f"{name}.lds")
+        words = ["export", f"{tmp_path}/{name}.lds", "--board", "arduino", "--name", name]
+        assert main([*words, "-o", str(library)]) == 0
+        lines = (library / "library.properties").read_text().splitlines()
+        assert {f"name=loadstone_{name}", "dot_a_linkage=true"} < set(lines)
+        (tmp_path / f"objects_{name}").mkdir()
+        sources = sorted((library / "src").glob("*.[cS]"))
+        compile_ = ["arm-none-eabi-gcc", *flags, f"-I{library / 'src'}", "-c", *sources]
+        run(compile_, cwd=tmp_path / f"objects_{name}")
+        objects = sorted((tmp_path / f"objects_{name}").glob("*.o"))
+        run(["arm-none-eabi-ar", "rcs", tmp_path / f"lib{name}.a", *objects])
+    (tmp_path / "sketch.cpp").write_text(
+        "#include <first.h>\n#include <second.h>\n"
+        "int main() {\n  lds_model first, second;\n"
+        "  int status = lds_model_open(&first, first_bytes, first_bytes_end - first_bytes);\n"
+        "  status |= lds_model_open(&second, second_bytes, second_bytes_end - second_bytes);\n"
+        "  return status | (FIRST_REGISTERS.name == SECOND_REGISTERS.name);\n}\n"
+    )
+    includes = [f"-I{tmp_path / name / 'src'}" for name in artifacts]
+    run(
+        ["arm-none-eabi-g++", *flags, *includes, "-fno-exceptions", "-c", "sketch.cpp"],
+        cwd=tmp_path,
+    )
+    link = ["arm-none-eabi-gcc", *flags, "-nostdlib", "-Wl,-emain", "sketch.o"]
+    archives = ["-Wl,--start-group", "libfirst.a", "libsecond.a", "-lc", "-lgcc", "-Wl,--end-group"]
+    run([*link, *archives, "-o", "sketch.elf"], cwd=tmp_path)
+    symbols = run(["arm-none-eabi-nm", "sketch.elf"], cwd=tmp_path).split()
+    for name in ("first_bytes", "second_bytes", "lds_model_open", "lds_registers_hls"):
+        assert symbols.count(name) == 1

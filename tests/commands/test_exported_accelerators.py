@@ -78,8 +78,13 @@ def test_a_module_runs_vta_and_a_device_of_a_plugin(tmp_path: Path) -> None:
 @more
 def test_boards_build_with_two_devices(tmp_path: Path) -> None:
     need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    need("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross")
     chain()[1].save(tmp_path / "m.lds")
-    for board, compiler in (("cortex-m", "arm-none-eabi-gcc"), ("linux", "gcc")):
+    for board, compiler in (
+        ("cortex-m", "arm-none-eabi-gcc"),
+        ("riscv", "riscv64-linux-gnu-gcc"),
+        ("linux", "gcc"),
+    ):
         folder = tmp_path / board
         assert main(["export", f"{tmp_path}/m.lds", "--board", board, "-o", str(folder)]) == 0
         make(folder, "FLAGS=-Werror", compiler=compiler)

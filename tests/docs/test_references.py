@@ -68,7 +68,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "hw_sim/include/lds_sim.h": ("vta/devices/timing/NAME.json",),
     "python/loadstone/backend/template/test_backend.py": ("my_npu.py",),  # the file as written
     "python/loadstone/backend/template/test_isa_backend.py": ("my_npu.py",),
-    "python/loadstone/boards/cortex-m/board.c": ("model.h",),  # `loadstone export` writes it
+    # one folder in the exported project, with what `loadstone export` writes
+    "python/loadstone/boards/cortex-m/startup.c": ("main.c",),
+    "python/loadstone/boards/firmware/board.h": ("board.c", "startup.c"),
+    "python/loadstone/boards/firmware/device.c": ("board.c", "model.h"),
+    "python/loadstone/boards/firmware/main.c": ("board.c",),
+    "python/loadstone/boards/firmware/print.c": ("board.c", "startup.c"),
+    "python/loadstone/boards/riscv/startup.c": ("main.c",),
     "python/loadstone/commands/backend.py": ("DIR/NAME.py", "DIR/test_NAME.py"),
     "python/loadstone/commands/export.py": ("main.c",),
     "python/loadstone/commands/exported_accelerators.py": ("main.c", "model.h"),
@@ -78,6 +84,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "python/loadstone/errors.py": ("npu.py",),
     "python/loadstone/isa/c_meaning.py": ("NAME_meaning.h",),  # generated for the plug-in's own C
     "python/loadstone/runtime/c_meanings.py": ("NAME_meaning.h",),
+    "python/loadstone/runtime/footprint.py": ("model.h",),
     "docs/examples/word_fifo/vector_engine_meaning.c": ("vector_engine_meaning.h",),
     "python/loadstone/ir_pass/c_source.py": ("npu.h",),
     "python/loadstone/simulator/rtl_synthesis.py": ("build/rtl/NAME/TOP.json",),

@@ -53,8 +53,13 @@ TOOLS = {
         "docs/deploy.md: Cortex-M firmware",
         "gcc-arm-none-eabi libnewlib-arm-none-eabi",
     ),
+    "riscv64-linux-gnu-gcc": (
+        "docs/deploy.md: RISC-V firmware",
+        "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross",
+    ),
     "aarch64-linux-gnu-gcc": ("docs/deploy.md: boards under Linux", "gcc-aarch64-linux-gnu"),
     "qemu-system-arm": ("docs/boards/emulated.md: boards without boards", "qemu-system-arm"),
+    "qemu-system-riscv64": ("docs/boards/emulated.md: boards without boards", "qemu-system-misc"),
     "verilator": ("docs/hardware.md: --device rtl", "verilator"),
     "chromium": ("docs/tune.md: pages of `loadstone profile --html`", "chromium"),
 }

@@ -3,7 +3,7 @@
 
 In:   an artifact, the kind of board.
 Out:  a folder with the model's bytes, main.c, the runtime and drivers it needs, a Makefile, and
-      (cortex-m) a port and a linker script; for a module what Zephyr, ESP-IDF, PlatformIO and
+      (cortex-m, riscv) a port and a linker script; for a module what Zephyr, ESP-IDF, PlatformIO and
       CMake look for; for Arduino a library of its own layout, with an example.
 Next: `make -C DIR` with a cross-compiler; driver/README.md for the port to a board of your own.
 """
@@ -49,6 +49,7 @@ __all__ = ["BOARDS", "configure", "export", "extend", "run"]
 _EPILOG = """\
 examples:
   loadstone export model.lds --board cortex-m -o firmware && make -C firmware CPU=cortex-m55
+  loadstone export model.lds --board riscv -o firmware && make -C firmware
   loadstone export model.lds --board linux -o app && make -C app CROSS_COMPILE=aarch64-linux-gnu-
   loadstone export model.lds --board module -o model_module     a Zephyr module, an ESP-IDF component, a PlatformIO or CMake library
   loadstone export a.lds --board module --name a -o a      and b: two models in one firmware, with one runtime
@@ -56,13 +57,15 @@ examples:
   loadstone export model.lds --board cortex-m -o firmware --sample x.npz       a first input, built in
   loadstone export model.lds --board cortex-m -o firmware --uma-backends mine/     with programs of your own accelerator
 
-then: change board.c and link.ld (cortex-m) for your board; under Linux, `./model uio:/dev/uio0 in.bin out.bin`
+then: change board.c and link.ld (cortex-m, riscv) for your board; under Linux, `./model uio:/dev/uio0 in.bin out.bin`
 """
+_BAREMETAL = ("hal_baremetal.c", "mmio.h", "pool.c")
 #: Board -> drivers it needs beside the runtime.
 BOARDS = {
-    "arduino": ("hal_baremetal.c", "mmio.h", "pool.c"),
-    "cortex-m": ("hal_baremetal.c", "mmio.h", "pool.c"),
-    "module": ("hal_baremetal.c", "mmio.h", "pool.c"),
+    "arduino": _BAREMETAL,
+    "cortex-m": _BAREMETAL,
+    "riscv": _BAREMETAL,
+    "module": _BAREMETAL,
     "linux": (
         "hal_linux_uio.c",
         "hal_linux_devmem.c",
@@ -74,6 +77,8 @@ BOARDS = {
         "pool.c",
     ),
 }
+#: Boards whose project is a firmware: the folder of all of them, and one of each processor.
+_FIRMWARE = ("cortex-m", "riscv")
 #: What to do with boards that have no Makefile.
 _NEXT = {
     "arduino": "install {} as a library, open its example RunOnce",
@@ -105,7 +110,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--sample",
         metavar="IN.npz",
-        help="inputs whose first sample is built into the firmware (cortex-m)",
+        help="inputs whose first sample is built into the firmware (cortex-m, riscv)",
     )
 
 
@@ -147,12 +152,13 @@ def export(
     artifact, steps = for_the_board(artifact)
     files = {**named_files(steps, name), **accelerator_files(artifact)}
     folder.mkdir(parents=True, exist_ok=True)
-    templates = Path(str(resources.files("loadstone.boards"))) / board
-    for file in templates.rglob("*"):
-        if file.is_file():
-            target = folder / file.relative_to(templates)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(target, named_text(file.read_text(encoding="utf-8"), name))
+    for part in ("firmware", board) if board in _FIRMWARE else (board,):
+        templates = Path(str(resources.files("loadstone.boards"))) / part
+        for file in templates.rglob("*"):
+            if file.is_file():
+                target = folder / file.relative_to(templates)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(target, named_text(file.read_text(encoding="utf-8"), name))
     drivers = [*BOARDS[board], *register_files(artifact, device)]
     if board == "arduino":
         folder = folder / "src"

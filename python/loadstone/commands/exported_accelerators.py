@@ -120,7 +120,7 @@ def _table(
 
 
 _DECLARED = (
-    "/* Yours (board.c has it for cortex-m, main.c for linux): fills in *hal for accelerator `index`"
+    "/* Yours (device.c has it in firmware, main.c for linux): fills in *hal for accelerator `index`"
     ",\n * the same memory and clock as the board's, other registers. */\n"
     "void board_accelerator(const lds_hal *board, uint32_t index, lds_hal *hal);\n"
 )

@@ -99,6 +99,14 @@ static void die(const char *what, const char *detail) {
   exit(1);
 }
 
+/* A level that has not changed is not said again: QEMU's PLIC would take that for another interrupt. */
+static void set_line(int level) {
+  static int before;
+  if (level == before) return;
+  before = level;
+  qemu_set_irq(irq, level);
+}
+
 /* Without its simulator the page reads as an empty bus does: all ones, writes are lost, no interrupt. The guest goes on. */
 static void unplug(const char *why) {
   if (channel < 0) return;
@@ -106,7 +114,7 @@ static void unplug(const char *why) {
   qemu_set_fd_handler(channel, NULL, NULL, NULL);
   close(channel);
   channel = -1;
-  qemu_set_irq(irq, 0);
+  set_line(0);
 }
 
 /* A packet, and its own length, so that a longer one is none (MSG_TRUNC). A signal ends a wait that has a timeout, whatever SA_RESTART
@@ -138,7 +146,7 @@ static uint32_t call(uint32_t kind, uint32_t offset, uint32_t value) {
       unplug(got < 0 ? strerror(errno) : "closed");
       return UINT32_MAX;
     }
-    qemu_set_irq(irq, p.second & 1);
+    set_line(p.second & 1);
     if (p.kind == KIND_IRQ) continue;
     if (p.kind == kind && p.sequence == sequence) return p.first;
     unplug("an answer out of order");
@@ -164,7 +172,7 @@ static void channel_readable(void *opaque) {
   ssize_t got = recv(channel, &p, sizeof p, MSG_DONTWAIT | MSG_TRUNC);
   (void)opaque;
   if (got == (ssize_t)sizeof p && p.kind == KIND_IRQ) {
-    qemu_set_irq(irq, p.second & 1);
+    set_line(p.second & 1);
   } else if (got >= 0 || (errno != EAGAIN && errno != EINTR)) {
     unplug(got < 0 ? strerror(errno) : "closed");
   }

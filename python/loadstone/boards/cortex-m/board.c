@@ -1,30 +1,16 @@
-/* The port: addresses, clock, interrupt, caches. This is the file to change for your board.
+/* The port: clock, interrupt, caches, printing. This is the file to change for your board.
  *
- * In:   model.h says how much DMA memory the model needs, and where the device's registers were configured to be.
- * Out:  an lds_hal, and a way to print.
+ * In:   names given to the compiler (BOARD_...); device.c has the addresses.
+ * Out:  the fields of lds_baremetal, and a way to print.
  * Next: driver/README.md explains each field.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "board.h"
 
-#include "lds_hal_baremetal.h"
-#include "model.h"
-
 /* Clock of the processor, which SysTick counts. */
 #ifndef BOARD_CLOCK_HZ
 #define BOARD_CLOCK_HZ 25000000u
 #endif
-/* The device's address for byte 0 of the CPU's memory; 0 where both see the same addresses. */
-#ifndef BOARD_BUS_OFFSET
-#define BOARD_BUS_OFFSET MODEL_BUS_OFFSET
-#endif
-#ifndef BOARD_REGISTERS
-#define BOARD_REGISTERS MODEL_REGISTER_BASE
-#endif
-
-static uint8_t dma_memory[MODEL_DMA_BYTES] __attribute__((aligned(MODEL_DMA_ALIGN), section(".dma")));
-static lds_pool_block blocks[12];
-static lds_baremetal board;
 
 /* --- the clock: that of your RTOS, which has SysTick for itself: BOARD_NOW_NS is the name of a function of yours; else SysTick ---- */
 #ifdef BOARD_NOW_NS
@@ -64,55 +50,24 @@ static void irq_enable(int enable) {
 }
 #endif
 
-void board_irq_handler(void);
-
 void board_irq_handler(void) {
 #ifdef BOARD_IRQ
-  lds_baremetal_interrupt(&board);
+  board_interrupt();
 #endif
 }
 
-void board_open(lds_hal *hal) {
+void board_port(lds_baremetal *port) {
 #ifndef BOARD_NOW_NS
   SYST_RVR = 0x00FFFFFFu;
   SYST_CVR = 0;
   SYST_CSR = 5u; /* on, from the processor's clock, without an interrupt */
 #endif
-  board.registers = (volatile void *)BOARD_REGISTERS;
-  board.pool.cpu = dma_memory;
-  board.pool.bus = (uintptr_t)dma_memory + BOARD_BUS_OFFSET;
-  board.pool.size_bytes = sizeof dma_memory;
-  board.pool.blocks = blocks;
-  board.pool.capacity = sizeof blocks / sizeof blocks[0];
-  board.now_ns = now_ns;
+  port->now_ns = now_ns;
 #ifdef BOARD_IRQ
-  board.irq_enable = irq_enable;
+  port->irq_enable = irq_enable;
 #endif
-  /* With a data cache: board.cache_clean and board.cache_invalidate, or put section .dma where it is not cached. */
-  lds_baremetal_hal(&board, hal);
+  /* With a data cache: port->cache_clean and port->cache_invalidate, or put section .dma where it is not cached. */
 }
-
-#if defined(MODEL_ACCELERATORS) && MODEL_ACCELERATORS > MODEL_FIRST_IS_ACCELERATOR
-/* Where the registers of the first accelerator beside the model's own device are; the next follow. */
-#ifndef BOARD_ACCELERATORS
-#define BOARD_ACCELERATORS (BOARD_REGISTERS + 0x10000u)
-#endif
-
-void board_accelerator(const lds_hal *hal, uint32_t index, lds_hal *out);
-
-/* The same memory and clock, other registers, and no interrupt: they are polled. */
-void board_accelerator(const lds_hal *hal, uint32_t index, lds_hal *out) {
-  static lds_baremetal others[MODEL_ACCELERATORS];
-  const uint32_t behind = index - MODEL_FIRST_IS_ACCELERATOR;
-  *out = *hal;
-  if (MODEL_FIRST_IS_ACCELERATOR && index == 0) return;
-  others[index] = board;
-  others[index].registers = (volatile void *)(BOARD_ACCELERATORS + 0x10000u * behind);
-  out->ctx = &others[index];
-  out->irq_wait = NULL;
-  out->irq_ack = NULL;
-}
-#endif
 
 /* --- printing: semihosting (QEMU, a debug probe), or nothing ------------------------------------------------------------------- */
 #ifdef BOARD_SEMIHOSTING

@@ -28,19 +28,9 @@
 
 extern uint32_t stack_top[], data_start[], data_end[], data_load[], bss_start[], bss_end[];
 int main(void);
-void board_irq_handler(void);
 void reset_handler(void);
 
 void report_fault(const uint32_t *frame);
-
-static void print_hex(const char *name, uint32_t value) {
-  char text[12] = " 0x";
-  int k;
-  for (k = 0; k < 8; ++k) text[3 + k] = "0123456789abcdef"[value >> (28 - 4 * k) & 15u];
-  text[11] = '\0';
-  board_print(name);
-  board_print(text);
-}
 
 /* frame: what the processor put on the stack: r0 to r3, r12, lr, pc, xPSR. */
 void report_fault(const uint32_t *frame) {

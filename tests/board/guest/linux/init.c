@@ -87,12 +87,13 @@ static void mount_all(void) {
 
 static unsigned long registers_of(const char *map) { return strtoul(text_of(map), NULL, 0); }
 
-/* Runs /programN on both devices, that with the lower registers first, and prints what it wrote. */
+/* Runs /programN on the device, or on both, that with the lower registers first, and prints what it wrote. */
 static void run_program(char number) {
   static const char map0[] = "/sys/class/uio/uio0/maps/map0/addr", map1[] = "/sys/class/uio/uio1/maps/map0/addr";
   char program[] = "/program0", input[] = "/inputs0", output[] = "/output0", first[] = "uio:/dev/uio0", second[] = "uio:/dev/uio1";
-  const int swapped = registers_of(map1) < registers_of(map0); /* the kernel numbers them as it finds them */
-  char *const arguments[] = {program, swapped ? second : first, input, output, swapped ? first : second, NULL};
+  const int both = access(map1, F_OK) == 0;
+  const int swapped = both && registers_of(map1) < registers_of(map0); /* the kernel numbers them as it finds them */
+  char *const arguments[] = {program, swapped ? second : first, input, output, !both ? NULL : swapped ? first : second, NULL};
   const uint8_t *bytes;
   size_t size_bytes, k;
   int status = -1;

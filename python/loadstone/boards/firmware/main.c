@@ -14,16 +14,6 @@
 static uint64_t session_memory[(MODEL_SESSION_BYTES + 7) / 8];
 volatile int loadstone_status; /* for a debugger: LDS_OK (0), or what went wrong */
 
-static void print_number(uint32_t value) {
-  char text[11], *p = text + 10;
-  *p = '\0';
-  do {
-    *--p = (char)('0' + value % 10u);
-    value /= 10u;
-  } while (value > 0);
-  board_print(p);
-}
-
 #ifdef MODEL_DIGESTS
 static void print_digest(void *ctx, uint32_t step, uint32_t behind, uint32_t elements, uint32_t digest) {
   char text[9];

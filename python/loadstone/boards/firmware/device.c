@@ -1,0 +1,56 @@
+/* The device: where its registers and its memory are.
+ *
+ * In:   model.h says how much DMA memory the model needs, and where the device's registers were configured to be; board.c has the rest.
+ * Out:  an lds_hal.
+ * Next: driver/README.md explains each field.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "board.h"
+#include "model.h"
+
+/* The device's address for byte 0 of the CPU's memory; 0 where both see the same addresses. */
+#ifndef BOARD_BUS_OFFSET
+#define BOARD_BUS_OFFSET MODEL_BUS_OFFSET
+#endif
+#ifndef BOARD_REGISTERS
+#define BOARD_REGISTERS MODEL_REGISTER_BASE
+#endif
+
+static uint8_t dma_memory[MODEL_DMA_BYTES] __attribute__((aligned(MODEL_DMA_ALIGN), section(".dma")));
+static lds_pool_block blocks[12];
+static lds_baremetal board;
+
+void board_interrupt(void) { lds_baremetal_interrupt(&board); }
+
+void board_open(lds_hal *hal) {
+  board.registers = (volatile void *)(uintptr_t)BOARD_REGISTERS;
+  board.pool.cpu = dma_memory;
+  board.pool.bus = (uintptr_t)dma_memory + BOARD_BUS_OFFSET;
+  board.pool.size_bytes = sizeof dma_memory;
+  board.pool.blocks = blocks;
+  board.pool.capacity = sizeof blocks / sizeof blocks[0];
+  board_port(&board);
+  lds_baremetal_hal(&board, hal);
+}
+
+#if defined(MODEL_ACCELERATORS) && MODEL_ACCELERATORS > MODEL_FIRST_IS_ACCELERATOR
+/* Where the registers of the first accelerator beside the model's own device are; the next follow. */
+#ifndef BOARD_ACCELERATORS
+#define BOARD_ACCELERATORS (BOARD_REGISTERS + 0x10000u)
+#endif
+
+void board_accelerator(const lds_hal *hal, uint32_t index, lds_hal *out);
+
+/* The same memory and clock, other registers, and no interrupt: they are polled. */
+void board_accelerator(const lds_hal *hal, uint32_t index, lds_hal *out) {
+  static lds_baremetal others[MODEL_ACCELERATORS];
+  const uint32_t behind = index - MODEL_FIRST_IS_ACCELERATOR;
+  *out = *hal;
+  if (MODEL_FIRST_IS_ACCELERATOR && index == 0) return;
+  others[index] = board;
+  others[index].registers = (volatile void *)(uintptr_t)(BOARD_ACCELERATORS + 0x10000u * behind);
+  out->ctx = &others[index];
+  out->irq_wait = NULL;
+  out->irq_ack = NULL;
+}
+#endif

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A firmware as `loadstone export` writes it, built with -Werror and run on its emulated board.
+
+In:   a network, the kind of board.
+Out:  what the firmware printed.
+Next: test_cortex_m.py, test_riscv.py, test_networks.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadstone.cli import main
+from tests.board.build import TOOLCHAINS
+from tests.board.emulator import MACHINES, boot
+from tests.board.models import Network
+from tests.board.tools import need, run
+from tests.cached_cc import make_with_cache
+
+__all__ = ["BOARDS", "FirmwareBoard", "check_exported", "exported_lines"]
+
+
+@dataclass(frozen=True)
+class FirmwareBoard:
+    """A board's machine and compiler; the flags that let the firmware print; the words before the
+    firmware, and behind it, that boot it."""
+
+    machine: str
+    toolchain: str
+    prints: str
+    boots: str
+    arguments: tuple[str, ...] = ()
+
+
+BOARDS = {
+    "cortex-m": FirmwareBoard(
+        "mps2-an385",
+        "cortex-m3",
+        "-DBOARD_SEMIHOSTING",
+        "-kernel",
+        ("-semihosting-config", "enable=on,target=native,chardev=console"),
+    ),
+    "riscv": FirmwareBoard(
+        "virt-riscv64",
+        "riscv64-firmware",
+        "-DBOARD_UART=0x10000000u -DBOARD_EXIT=0x00100000u",
+        "-bios",
+    ),
+}
+
+
+def check_exported(
+    network: Network, folder: Path, board: str = "cortex-m", plugins: Sequence[Path] = ()
+) -> None:
+    """Output and cycles of the first input are those of a native run."""
+    assert exported_lines(network, folder, board=board, plugins=plugins) == [
+        "output " + " ".join(str(byte) for byte in network.outputs[0]),
+        f"cycles {network.cycles[0]}",
+    ]
+
+
+def exported_lines(
+    network: Network,
+    folder: Path,
+    *make: str,
+    board: str = "cortex-m",
+    order: str = "program",
+    plugins: Sequence[Path] = (),
+    wrong: Sequence[str] = (),
+    registers: int | None = None,
+) -> list[str]:
+    """What an exported project prints. make: more words for it. order, wrong: of the device.
+    registers: where the firmware looks for it, if elsewhere than it is."""
+    kind = BOARDS[board]
+    machine, chain = MACHINES[kind.machine], TOOLCHAINS[kind.toolchain]
+    need(chain.prefix + "gcc", chain.packages)
+    need("make", "make")
+    network.artifact.save(folder / "model.lds")
+    np.savez(folder / "in.npz", in0=network.inputs[:1])
+    project = folder / "firmware"
+    words = [
+        *("export", folder / "model.lds", "--board", board, "-o", project),
+        *("--sample", folder / "in.npz"),
+        *(word for plugin in plugins for word in ("--uma-backends", plugin)),
+    ]
+    assert main([str(word) for word in words]) == 0
+    flags = (
+        f"-Werror {kind.prints} -DBOARD_REGISTERS={registers or machine.registers:#x}u "
+        f"-DBOARD_IRQ={machine.line}"
+    )
+    cached = make_with_cache(chain.prefix + "gcc")
+    run(["make", "-C", project, f"FLAGS={flags}", *make, cached])
+    with boot(
+        kind.machine,
+        [kind.boots, project / "model.elf", *kind.arguments],
+        device=network.device,
+        order=order,
+        plugins=plugins,
+        faults=wrong,
+    ) as running:
+        if wrong or registers:  # the firmware's exit status is the emulator's
+            with pytest.raises(AssertionError, match="QEMU ended with"):
+                running.finish()
+            return running.lines
+        return running.finish()

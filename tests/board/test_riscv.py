@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rung 8: a RISC-V firmware under QEMU's virt, the device on its bus and at its PLIC."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.board import build, cases, models
+from tests.board.emulator import MACHINES, boot
+from tests.board.exported import BOARDS, check_exported, exported_lines
+from tests.board.models import Network
+from tests.board.tools import ROOT, need, run
+from tests.repeat import more
+
+pytestmark = [pytest.mark.full, pytest.mark.rung("8")]
+
+KIND = BOARDS["riscv"]
+MACHINE = MACHINES[KIND.machine]
+#: What `loadstone export` says of a model, for the cases: memory for any.
+MODEL = f"""\
+#define MODEL_REGISTER_BASE {MACHINE.registers:#x}u
+#define MODEL_BUS_OFFSET 0u
+#define MODEL_DMA_BYTES {16 << 20:#x}u
+#define MODEL_DMA_ALIGN 4096u
+"""
+GUEST = ROOT / "tests/board/guest"
+PROJECT = ROOT / "python/loadstone/boards"
+
+
+def firmware(network: Network, runs: int) -> list[str | Path]:
+    """The arguments that boot the cases on the exported project's own port."""
+    data = build.data(
+        KIND.toolchain, model=network.artifact.to_bytes(), inputs=network.inputs.tobytes()
+    )
+    (data.parent / "model.h").write_text(MODEL)
+    sources = [
+        *build.RUNTIME,
+        *build.drivers("hal_baremetal.c"),
+        *(PROJECT / "firmware" / name for name in ("device.c", "print.c", "libc.c")),
+        *(PROJECT / "riscv" / name for name in ("board.c", "startup.c")),
+        GUEST / "run_cases.c",
+        GUEST / "riscv/main.c",
+        data,
+    ]
+    flags = [
+        *(f"-I{folder}" for folder in (data.parent, PROJECT / "firmware")),
+        *KIND.prints.split(),
+        f"-DBOARD_IRQ={MACHINE.line}",
+        f"-DRUNS={runs}u",
+        *("-T", PROJECT / "riscv/link.ld", "-Wl,--wrap=lds_baremetal_interrupt"),
+    ]
+    program = build.executable(KIND.toolchain, "firmware", sources, flags)
+    return [KIND.boots, program]
+
+
+def test_network_gives_the_native_bytes_and_faults_are_survived(network: Network) -> None:
+    """Each interrupt is handled once: none is lost, none comes twice."""
+    faults = cases.faults(network, MACHINE.pool)
+    with boot(
+        KIND.machine, firmware(network, cases.RUNS), device=network.device, faults=faults
+    ) as board:
+        cases.check(board.finish(), network)
+
+
+def test_exported_project_runs_as_it_is(network: Network, tmp_path: Path) -> None:
+    """`loadstone export --board riscv`, told only where the registers and the interrupt are."""
+    check_exported(network, tmp_path, board="riscv")
+
+
+@more
+def test_exported_float_operators_give_the_native_bits(tmp_path: Path) -> None:
+    """With a floating-point unit whose products and sums are rounded one by one."""
+    check_exported(models.islands(tmp_path), tmp_path, board="riscv")
+
+
+def test_firmware_prints_the_whole_fault(convolutions: Network, tmp_path: Path) -> None:
+    """Of the device: status, step, instruction, layer, error, address."""
+    (line,) = exported_lines(convolutions, tmp_path, board="riscv", wrong=["bus-error@0:2"])
+    names = "|".join(part.name for part in convolutions.artifact.programs[0].layers)
+    assert re.fullmatch(
+        r"loadstone: status -30: the device stopped with an error; "
+        rf"step \d, instruction 2, layer ({names}), error 4, bus address \d+",
+        line,
+    ), line
+
+
+def test_a_fault_of_the_processor_is_printed(convolutions: Network, tmp_path: Path) -> None:
+    """Registers where nothing is: a load's or a store's access fault, with its address, from the
+    instruction of the driver that reads or writes."""
+    (line,) = exported_lines(convolutions, tmp_path, board="riscv", registers=0xD0000000)
+    found = re.fullmatch(
+        r"loadstone: the processor's exception 0x000000000000000[57] at 0x([0-9a-f]{16}), called "
+        r"from 0x[0-9a-f]{16}, mtval 0x00000000d0000[0-9a-f]{3}",
+        line,
+    )
+    assert found, line
+    symbols = run(["riscv64-linux-gnu-nm", "-n", tmp_path / "firmware/model.elf"])
+    assert _symbol(symbols, int(found[1], 16)) in ("read32", "write32")
+
+
+def _symbol(symbols: str, address: int) -> str:
+    """The last one at or before an address."""
+    lines = [line.split() for line in symbols.splitlines()]
+    return [words[2] for words in lines if int(words[0], 16) <= address][-1]
+
+
+@pytest.mark.parametrize(("line", "possible"), [(1, True), (1023, True), (0, False), (1024, False)])
+def test_interrupts_that_a_plic_cannot_have_are_errors(
+    *, line: int, possible: bool, tmp_path: Path
+) -> None:
+    need("riscv64-linux-gnu-gcc", build.TOOLCHAINS[KIND.toolchain].packages)
+    words = ["riscv64-linux-gnu-gcc", "-c", PROJECT / "riscv/board.c", "-o", tmp_path / "board.o"]
+    words += [f"-I{ROOT / folder}" for folder in ("runtime/include", "driver/include")]
+    words += [f"-I{PROJECT / 'firmware'}", f"-DBOARD_IRQ={line}"]
+    if possible:
+        run(words)
+        return
+    with pytest.raises(AssertionError, match="not one of the interrupts 1 to 1023"):
+        run(words)
