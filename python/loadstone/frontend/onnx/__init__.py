@@ -7,6 +7,7 @@ Next: layout.py and canonical.py, as for every format.
 
     graph.py      the model in one piece, sizes fixed
     ml.py         scikit-learn's operators in ONNX's own
+    estimators.py its scalers and linear models among them
     folding.py    constants, whole subgraphs of them; operators by ONNX's own definition
     qoperator.py  operators on integers to QDQ
     table.py      what each converter reads; a model is held against it

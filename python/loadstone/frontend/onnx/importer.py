@@ -67,9 +67,10 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
     begins the message.
     """
-    model = without_ml(read(data, name, reading), name)
+    model = read(data, name, reading)
     input_shapes(model, name, reading)
     try:
+        model = without_ml(model, name)
         model = fold(model, lambda node: row_of(node, _opsets(model)) is not None)
         _refuse(model, name)
         return _import(_checked(_qdq(model, name), name), name)
