@@ -22,12 +22,15 @@ from loadstone.artifact.memory_plan import MAX_RANK
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import MAX_SCALE, one_line, short
 from loadstone.frontend.onnx import operators
+from loadstone.frontend.onnx.estimators import ESTIMATORS
 from loadstone.frontend.onnx.folding import fold
+from loadstone.frontend.onnx.fused import FUSED
 from loadstone.frontend.onnx.graph import input_shapes, read
 from loadstone.frontend.onnx.ml import without_ml
 from loadstone.frontend.onnx.node import OnnxNode, described
 from loadstone.frontend.onnx.qoperator import rewrite_to_qdq
 from loadstone.frontend.onnx.quantizers import plain_quantizers
+from loadstone.frontend.onnx.rewriting import rewrite
 from loadstone.frontend.onnx.table import CONVERTERS, check, element_types, row_of
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.relax.compat import abandoning, dtype, exact_constant, is_constant, relax, shape
@@ -70,6 +73,7 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     model = read(data, name, reading)
     input_shapes(model, name, reading)
     try:
+        rewrite(model, {**ESTIMATORS, **FUSED}, name)
         model = without_ml(model, name)
         model = fold(model, lambda node: row_of(node, _opsets(model)) is not None)
         _refuse(model, name)

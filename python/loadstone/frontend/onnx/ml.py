@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What skl2onnx makes of scikit-learn's models, in ONNX's own operators.
+"""What skl2onnx puts behind a classifier, in ONNX's own operators: labels by number, chances as a
+matrix.
 
-In:   a model, sizes fixed by graph.py, that may hold operators of the domain ai.onnx.ml.
-Out:  the same with what estimators.py makes of scalers and linear models; with Gather for an
-      ArrayFeatureExtractor, and with the matrix that a ZipMap reads in place of its dictionaries.
-Next: folding.py.
+In:   a model, sizes fixed by graph.py, that may hold ArrayFeatureExtractor and ZipMap of the domain
+      ai.onnx.ml.
+Out:  the same with Gather, and with the matrix that a ZipMap reads in place of its dictionaries.
+Next: folding.py. Scalers and linear models of the domain are estimators.py's.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from onnx import helper
 
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.message import short
-from loadstone.frontend.onnx.estimators import ESTIMATORS, Estimator
-from loadstone.frontend.onnx.node import described
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -25,58 +24,25 @@ if TYPE_CHECKING:
 __all__ = ["without_ml"]
 
 _DOMAIN = "ai.onnx.ml"
-#: Of a model that has none of ONNX's own operators, and so no version of them.
-_OPSET = 17
 
 
 def without_ml(model: ModelProto, name: str) -> ModelProto:
-    """Raises UnsupportedError, `name` before the message, for labels that are texts, and for what
-    an operator's rule does not take. Other operators of the domain stay, and are refused as any
-    that nobody knows."""
+    """Raises UnsupportedError, `name` before the message, for labels that are texts. Other
+    operators of the domain stay, and are refused as any that nobody knows."""
     graph = model.graph
     if not any(node.domain == _DOMAIN for node in graph.node):
         return model
-    if not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
-        model.opset_import.append(helper.make_opsetid("", _OPSET))
     nodes: list[NodeProto] = []
     for node in graph.node:
         if (node.domain, node.op_type) == (_DOMAIN, "ArrayFeatureExtractor"):
             nodes += _gathered(model, node, name)
         elif (node.domain, node.op_type) == (_DOMAIN, "ZipMap"):
             nodes.append(_matrix(model, node))
-        elif node.domain == _DOMAIN and node.op_type in ESTIMATORS:
-            made = _estimator(model, node, nodes, name)
-            made.check_opset()
-            ESTIMATORS[node.op_type](made)
-            nodes += made.nodes
-            graph.initializer.extend(made.constants)
         else:
             nodes.append(node)
     del graph.node[:]
     graph.node.extend(nodes)
     return model
-
-
-def _estimator(model: ModelProto, node: NodeProto, before: list[NodeProto], name: str) -> Estimator:
-    """The node with what is known of its input. before: the nodes up to it, rewritten."""
-    part = onnx.ModelProto()
-    part.CopyFrom(model)
-    del part.graph.node[:]
-    part.graph.node.extend(before)
-    graph = onnx.shape_inference.infer_shapes(part, data_prop=True).graph
-    known = {e.name: e.type.tensor_type for e in (*graph.input, *graph.value_info, *graph.output)}
-    where, given = f"{name}: {described(node)}", node.input[0]
-    found = known.get(given)
-    extents = [int(d.dim_value) for d in found.shape.dim] if found is not None else []
-    if found is None or not found.HasField("shape") or not all(extents):
-        raise UnsupportedError(
-            f'{where}: the shape of its input "{short(given)}" is known only when the model runs: '
-            "export it with fixed shapes"
-        )
-    read = {entry for other in model.graph.node for entry in other.input}
-    read |= {entry.name for entry in model.graph.output}
-    opset = next(int(e.version) for e in model.opset_import if e.domain in ("", "ai.onnx"))
-    return Estimator(node, where, opset, found.elem_type, extents, frozenset(read))
 
 
 def _gathered(model: ModelProto, node: NodeProto, name: str) -> list[NodeProto]:
