@@ -94,6 +94,7 @@ def _opsets(model: ModelProto) -> Mapping[str, int]:
 
 def _refuse(model: ModelProto, name: str) -> None:
     for node in model.graph.node:
+        _refuse_training(node, name)
         if node.op_type in DYNAMIC:
             raise UnsupportedError(
                 f"{name}: {described(node)}: dynamic quantization, whose scales are computed "
@@ -118,6 +119,19 @@ def _refuse(model: ModelProto, name: str) -> None:
                 f"{name}: {described(node)}: scales per channel need opset {QDQ_OPSET}, the "
                 f"model has {_opset(model)}: "
                 "convert the float model (onnx.version_converter) before it is quantized"
+            )
+
+
+def _refuse_training(node: NodeProto, name: str) -> None:
+    """Before ONNX's checker, which takes it for damage where only the first output is there."""
+    if node.op_type != "BatchNormalization":
+        return
+    for attribute in node.attribute:
+        if attribute.name == "training_mode" and attribute.i:
+            raise UnsupportedError(
+                f"{name}: {described(node)}: its attribute training_mode is {attribute.i}, and "
+                "only 0 is imported: export the model for inference, where mean and variance are "
+                "those of the training"
             )
 
 
