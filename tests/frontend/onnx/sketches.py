@@ -2,8 +2,7 @@
 """How a random node of each ONNX operator is drawn: shapes, types, attributes, opsets.
 
 In:   a Sketch.
-Out:  ARITHMETIC, ELEMENTWISE, MOVEMENT, REDUCTION, SELECTION, SHAPES: by operator, what fills a
-      Sketch.
+Out:  ALL and its families: by operator, what fills a Sketch.
 Next: sweep.py makes models of them.
 """
 
@@ -14,6 +13,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tests.frontend.onnx.moving_sketches import MOVEMENT
+from tests.frontend.onnx.normalization_sketches import NORMALIZATION, SAMPLING
 from tests.frontend.onnx.sweep import FLOATS, INTEGERS, Sketch
 
 __all__ = [
@@ -341,7 +341,9 @@ ALL: Mapping[str, Fill] = {
     **ARITHMETIC,
     **ELEMENTWISE,
     **MOVEMENT,
+    **NORMALIZATION,
     **REDUCTION,
+    **SAMPLING,
     **SELECTION,
     **SHAPES,
 }

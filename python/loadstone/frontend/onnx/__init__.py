@@ -6,7 +6,10 @@ Out:  an IRModule.
 Next: layout.py and canonical.py, as for every format.
 
     graph.py      the model in one piece, sizes fixed
-    ml.py         scikit-learn's operators in ONNX's own
+    rewriting.py  operators of other domains in ONNX's own
+    estimators.py scikit-learn's scalers and linear models
+    fused.py      what ONNX Runtime's optimizer fuses
+    ml.py         what skl2onnx puts behind a classifier
     folding.py    constants, whole subgraphs of them; operators by ONNX's own definition
     qoperator.py  operators on integers to QDQ
     table.py      what each converter reads; a model is held against it

@@ -29,6 +29,8 @@ __all__ = ["fold"]
 
 #: These keep their meaning: weights stay integers with a scale.
 _KEPT = frozenset({"QuantizeLinear", "DequantizeLinear", "Loop", "Scan"})
+#: Their shapes are inferred as if each attribute that is not there were 0.
+_INFERRED = frozenset({("", "STFT")})
 #: What draws numbers anew each time.
 _RANDOM = frozenset(
     {
@@ -109,10 +111,11 @@ def _say_types(graph: GraphProto) -> None:
 
 
 def _say_defaults(model: ModelProto) -> None:
-    """ONNX's definitions in terms of others read only attributes that are there."""
+    """ONNX's definitions in terms of others read only attributes that are there, as does the
+    inference of some shapes."""
     versions = {entry.domain: int(entry.version) for entry in model.opset_import}
     for node in model.graph.node:
-        if not _is_defined(node, model):
+        if (node.domain, node.op_type) not in _INFERRED and not _is_defined(node, model):
             continue
         schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
         said = {attribute.name for attribute in node.attribute}

@@ -22,12 +22,15 @@ from loadstone.artifact.memory_plan import MAX_RANK
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import MAX_SCALE, one_line, short
 from loadstone.frontend.onnx import operators
+from loadstone.frontend.onnx.estimators import ESTIMATORS
 from loadstone.frontend.onnx.folding import fold
+from loadstone.frontend.onnx.fused import FUSED
 from loadstone.frontend.onnx.graph import input_shapes, read
 from loadstone.frontend.onnx.ml import without_ml
 from loadstone.frontend.onnx.node import OnnxNode, described
 from loadstone.frontend.onnx.qoperator import rewrite_to_qdq
 from loadstone.frontend.onnx.quantizers import plain_quantizers
+from loadstone.frontend.onnx.rewriting import rewrite
 from loadstone.frontend.onnx.table import CONVERTERS, check, element_types, row_of
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.relax.compat import abandoning, dtype, exact_constant, is_constant, relax, shape
@@ -67,9 +70,11 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
     begins the message.
     """
-    model = without_ml(read(data, name, reading), name)
+    model = read(data, name, reading)
     input_shapes(model, name, reading)
     try:
+        rewrite(model, {**ESTIMATORS, **FUSED}, name)
+        model = without_ml(model, name)
         model = fold(model, lambda node: row_of(node, _opsets(model)) is not None)
         _refuse(model, name)
         return _import(_checked(_qdq(model, name), name), name)
@@ -89,6 +94,7 @@ def _opsets(model: ModelProto) -> Mapping[str, int]:
 
 def _refuse(model: ModelProto, name: str) -> None:
     for node in model.graph.node:
+        _refuse_training(node, name)
         if node.op_type in DYNAMIC:
             raise UnsupportedError(
                 f"{name}: {described(node)}: dynamic quantization, whose scales are computed "
@@ -113,6 +119,19 @@ def _refuse(model: ModelProto, name: str) -> None:
                 f"{name}: {described(node)}: scales per channel need opset {QDQ_OPSET}, the "
                 f"model has {_opset(model)}: "
                 "convert the float model (onnx.version_converter) before it is quantized"
+            )
+
+
+def _refuse_training(node: NodeProto, name: str) -> None:
+    """Before ONNX's checker, which takes it for damage where only the first output is there."""
+    if node.op_type != "BatchNormalization":
+        return
+    for attribute in node.attribute:
+        if attribute.name == "training_mode" and attribute.i:
+            raise UnsupportedError(
+                f"{name}: {described(node)}: its attribute training_mode is {attribute.i}, and "
+                "only 0 is imported: export the model for inference, where mean and variance are "
+                "those of the training"
             )
 
 

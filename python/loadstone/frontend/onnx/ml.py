@@ -2,9 +2,10 @@
 """What skl2onnx puts behind a classifier, in ONNX's own operators: labels by number, chances as a
 matrix.
 
-In:   a model that may hold ArrayFeatureExtractor and ZipMap of the domain ai.onnx.ml.
+In:   a model, sizes fixed by graph.py, that may hold ArrayFeatureExtractor and ZipMap of the domain
+      ai.onnx.ml.
 Out:  the same with Gather, and with the matrix that a ZipMap reads in place of its dictionaries.
-Next: folding.py, with sizes fixed by graph.py.
+Next: folding.py. Scalers and linear models of the domain are estimators.py's.
 """
 
 from __future__ import annotations

@@ -66,6 +66,14 @@ def test_frames(onesided: int, *, windowed: bool) -> None:
     np.testing.assert_allclose(computed(model, x), want, rtol=1e-4, atol=1e-4)
 
 
+def test_frames_are_onesided_where_nothing_is_said() -> None:
+    (x,) = arrays([(2, 40, 1)])
+    given = (np.array(5), None, np.array(12))
+    left_out = single("STFT", [x], *given, opset=17, shape=(2, 6, 7, 2))
+    said = single("STFT", [x], *given, opset=17, onesided=1)
+    np.testing.assert_array_equal(computed(left_out, x), computed(said, x))
+
+
 def test_half_a_spectrum_of_complex_numbers_is_refused() -> None:
     model = single("DFT", [(1, 6, 2)], None, np.array(1), opset=20, onesided=1, shape=(1, 4, 2))
     assert "one-sided DFT requires real input" in refusal(model)

@@ -8,6 +8,7 @@ Next: importer.py looks them up.
 
 from loadstone.frontend.onnx.operators import (
     arithmetic,
+    columns,
     convolution,
     detection,
     elementwise,
@@ -16,6 +17,7 @@ from loadstone.frontend.onnx.operators import (
     pooling,
     recurrent,
     reduction,
+    regions,
     resize,
     selection,
     shapes,
@@ -25,6 +27,7 @@ from loadstone.frontend.onnx.operators import (
 
 __all__ = [
     "arithmetic",
+    "columns",
     "convolution",
     "detection",
     "elementwise",
@@ -33,6 +36,7 @@ __all__ = [
     "pooling",
     "recurrent",
     "reduction",
+    "regions",
     "resize",
     "selection",
     "shapes",

@@ -76,3 +76,19 @@ def _lp_normalization(node: OnnxNode) -> Expr:
     is_zero = node.emit(relax.op.equal(norm, _number(node, 0)))
     divisor = node.emit(relax.op.where(is_zero, _number(node, 1), norm))
     return relax.op.divide(x, divisor)
+
+
+#: Added to a standard deviation.
+_LEAST_DEVIATION = 1e-9
+
+
+@converter("MeanVarianceNormalization", attributes="axes")
+def _mean_variance_normalization(node: OnnxNode) -> Expr:
+    """The variance is the mean of squares of what is left of the mean: the difference of two means
+    of squares, as ONNX writes it, cancels, and may be below 0."""
+    x, axes = node.tensor(0), [int(axis) for axis in node.attributes["axes"]]
+    gaps = node.emit(relax.op.subtract(x, node.emit(relax.op.mean(x, axes, keepdims=True))))
+    squares = node.emit(relax.op.multiply(gaps, gaps))
+    deviation = node.emit(relax.op.sqrt(node.emit(relax.op.mean(squares, axes, keepdims=True))))
+    divisor = node.emit(relax.op.add(deviation, _number(node, _LEAST_DEVIATION)))
+    return relax.op.divide(gaps, divisor)
