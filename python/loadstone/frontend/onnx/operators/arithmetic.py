@@ -157,7 +157,8 @@ def _prelu(node: OnnxNode) -> Expr:
     if node.dtype(0) == "float32":  # as tables of functions know it
         if is_constant(slope) and math.prod(given) == 1 and len(given) <= len(extents):
             return relax.op.nn.leakyrelu(x, float(scalar(slope)))
-        if len(extents) > 1 and given == (extents[1], *[1] * (len(extents) - 2)):
+        aligned = (1,) * (len(extents) - len(given)) + given
+        if len(extents) > 1 and aligned == (1, extents[1], *[1] * (len(extents) - 2)):
             channels = node.emit(relax.op.reshape(slope, (extents[1],)))
             return relax.op.nn.prelu(x, channels, axis=1)
     zero = exact_constant(np.zeros((), node.dtype(0)))

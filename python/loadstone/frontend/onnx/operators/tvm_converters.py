@@ -56,7 +56,7 @@ _PLAIN = (
 @converter("Reshape", attributes="allowzero shape", inputs=2, constants=(1,))
 @converter("ScatterElements", attributes="axis reduction", inputs=3)
 @converter("ScatterND", attributes="reduction", inputs=3)
-@converter("Shrink", attributes="bias lambd")
+@converter("Shrink", attributes="bias lambd", types=("float32", "float16", "float64"))
 @converter("Slice", inputs=5, constants=(1, 2, 3, 4), opsets=(10, ALL))
 @converter("Squeeze", "Unsqueeze", attributes="axes", inputs=2, constants=(1,))
 @converter("Tile", inputs=2, constants=(1,))
