@@ -155,7 +155,10 @@ class OnnxNode:
     def emit(self, expr: Expr, name: str = "") -> Expr:
         """Binds an expression to a variable, so that its type is known. name: the node's first
         output if nothing else is said."""
-        normal = self.builder.normalize(with_types(expr))
+        try:
+            normal = self.builder.normalize(with_types(expr))
+        except Exception as error:  # TVM looks here at how shapes fit together
+            raise self.given_up() from error
         if not isinstance(normal.ty, relax.TensorType):
             return normal
         hint = name or self.proto.output[0]  # of the two that want to be `main`, the function is

@@ -113,7 +113,7 @@ class Rewriting:
         )
 
     def constant(self, given: Array) -> str:
-        """Adds an initializer."""
+        """Adds an initializer of any shape."""
         name = f"{self._stem()}/constant{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.asarray(given), name))
         return name

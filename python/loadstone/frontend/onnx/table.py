@@ -63,6 +63,17 @@ NUMBERS = frozenset(
 )
 #: Where ONNX and Relax call a type differently.
 _WORDS = {"float": "float32", "double": "float64"}
+#: Attributes that are true or false. ONNX does not say what another number means.
+_FLAGS = frozenset(
+    (
+        *("align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "center_point_box"),
+        *("count_include_pad", "detect_negative", "detect_positive", "exclude_outside"),
+        *("exclusive", "fmod", "input_forget", "interleaved", "inverse", "is_causal", "keepdims"),
+        *("largest", "linear_before_reset", "new_axis", "noop_with_empty_axes", "onesided"),
+        *("periodic", "reverse", "saturate", "select_last_index", "sorted", "storage_order"),
+        *("training_mode", "transA", "transB", "upper"),
+    )
+)
 #: Attributes of early opsets that never meant anything to inference.
 _WITHOUT_MEANING = frozenset({"consumed_inputs", "is_test"})
 
@@ -225,7 +236,13 @@ _REASONS = (
 def _attribute(node: NodeProto, row: Reads, opsets: Mapping[str, int]) -> str:
     schema = schema_of(node, opsets)
     for attribute in node.attribute:
-        if attribute.name in row.attributes or attribute.name in _WITHOUT_MEANING:
+        if attribute.name in _WITHOUT_MEANING:
+            continue
+        if attribute.name in _FLAGS and attribute.i not in (0, 1):
+            return (
+                f"its attribute {attribute.name} is {attribute.i}, and it is 0 or 1: export it anew"
+            )
+        if attribute.name in row.attributes:
             continue
         known = schema.attributes.get(attribute.name) if schema else None
         default = None

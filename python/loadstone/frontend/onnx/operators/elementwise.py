@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from loadstone.frontend.onnx.node import OnnxNode
-from loadstone.frontend.onnx.table import converter
+from loadstone.frontend.onnx.table import ALL, converter
 from loadstone.relax.compat import FloatImm, exact_constant, is_constant, relax, scalar
 
 if TYPE_CHECKING:
@@ -115,11 +115,11 @@ def _cumulated(node: OnnxNode) -> Expr:
     return relax.op.flip(made, axis) if reverse else made
 
 
-@converter("Dropout", attributes="is_test ratio seed", inputs=3, outputs=2, constants=(2,))
+@converter("Dropout", attributes="is_test ratio seed", opsets=(1, 11))
+@converter("Dropout", attributes="seed", inputs=3, outputs=2, constants=(2,), opsets=(12, ALL))
 def _dropout(node: OnnxNode) -> list[Expr]:
-    """Nothing at inference, and a mask of nothing but ones."""
+    """Nothing at inference, and a mask of nothing but ones, which earlier opsets do not define."""
     training = node.constant(2)
     if training is not None and training.any():
         raise node.refusal("its training_mode is true", "export the model for inference")
-    kind = "bool" if node.opset > 7 else node.dtype(0)  # the mask's, up to 7 the data's
-    return [node.tensor(0), exact_constant(np.ones(node.extents(0), kind))]
+    return [node.tensor(0), exact_constant(np.ones(node.extents(0), np.bool_))]
