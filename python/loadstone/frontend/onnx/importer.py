@@ -307,12 +307,11 @@ def _converted(node: OnnxNode) -> dict[str, Expr]:
     row = row_of(node.proto, node.opsets)
     assert row is not None  # check
     try:
-        made = row.convert(node)
+        results = _each(row.convert(node), node)
     except ModelError:
         raise
     except Exception as error:
         raise node.given_up() from error
-    results = _each(made, node)
     found: dict[str, Expr] = {}
     for output, result in zip(node.proto.output, results, strict=False):
         if not output or result is None:
