@@ -26,8 +26,8 @@ __all__ = ["golden", "network"]
 
 @functools.lru_cache(maxsize=24)
 def network(shared: Path, file: str, device: str) -> Compiled:
-    """A network of ../shared/models for a built-in device."""
-    return compile(shared / "models" / file, device)
+    """A network of ../shared/models for a built-in device; one of real numbers as it is."""
+    return compile(shared / "models" / file, device, as_float=True)
 
 
 def golden(shared: Path, file: str, samples: int) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:

@@ -15,12 +15,12 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
 from loadstone.frontend.onnx import importer, qoperator
-from loadstone.frontend.onnx.table import ALL, CONVERTERS, NUMBERS, Row
+from loadstone.frontend.onnx.table import ALL, CONVERTERS, NUMBERS, Reads
 
 BEGIN = "<!-- generated: pytest tests/docs/test_onnx.py --update-golden -->\n"
 
 
-def opsets(row: Row) -> str:
+def opsets(row: Reads) -> str:
     low, high = row.opsets
     if high == ALL:
         return "all" if low == 1 else f"{low} and later"
@@ -31,7 +31,7 @@ def count(number: int) -> str:
     return "any" if number == ALL else str(number)
 
 
-def line(domain: str, op_type: str, row: Row) -> str:
+def line(domain: str, op_type: str, row: Reads) -> str:
     name = f"{domain}: {op_type}" if domain else op_type
     constants = ", ".join(map(str, sorted(row.constants)))
     types = "" if row.types == NUMBERS else ", ".join(sorted(row.types))

@@ -97,11 +97,10 @@ def test_what_is_wrong_with_a_mutant_is_seen(
     case = models.mutant("tflite", 0)
     outputs = [np.arange(10, dtype=np.int8)]
     monkeypatch.setattr(models, "_framework", lambda _: ("done", outputs))
-    monkeypatch.setattr(models, "TIMEOUT_SECONDS", 5)
 
     def after(work: Callable[[], list[np.ndarray]]) -> str:
         monkeypatch.setattr(models, "_compile_and_run", lambda *_: ("done", work()))
-        ours, theirs = models.workers(tmp_path)
+        ours, theirs = models.workers(tmp_path, timeout_seconds=5)
         with ours, theirs:
             return models.verdict(case, ours, theirs)[0]
 
