@@ -49,6 +49,18 @@ def test_a_split_into_parts_of_which_one_is_the_rest(tmp_path: Path) -> None:
     assert kinds(graph, outputs, tmp_path) == ["slice", "slice"]
 
 
+def test_a_split_whose_sizes_are_not_its_outputs_is_refused(tmp_path: Path) -> None:
+    """LiteRT follows the sizes; the outputs' shapes were taken for them."""
+    graph = Graph()
+    x = source(graph)
+    outputs = [graph.tensor((1, 6, 5, c), np.int8, SCALE, ZERO) for c in (1, 3)]
+    sizes, axis = graph.constant(np.array([2, -1], np.int32)), graph.constant(np.int32(3))
+    graph.operator("SPLIT_V", [x, sizes, axis], outputs, num_splits=2)
+    (tmp_path / "m.tflite").write_bytes(graph.save(outputs))
+    with pytest.raises(UnsupportedError, match=r"its sizes along axis 3 are \[2, -1\]"):
+        compile(tmp_path / "m.tflite", "vtaq-tiny")
+
+
 @pytest.mark.parametrize("keep", [False, True])
 def test_a_mean_over_height_and_then_over_width(keep: bool, tmp_path: Path) -> None:
     graph = Graph()

@@ -37,7 +37,13 @@ def _split(converter: Converter, op: TfliteTable) -> Expr:
 
 def _split_v(converter: Converter, op: TfliteTable) -> Expr:
     """SPLIT_V, also with a size of -1, what the others leave."""
-    return _parts(converter, 0, axis_of(converter, 2))
+    axis, sizes = axis_of(converter, 2), constant_of(converter, 1).reshape(-1).tolist()
+    whole = converter.file.tensors[converter.record.inputs[0]].shape[axis]
+    said = [whole - sum(sizes) - 1 if size == -1 else size for size in sizes]
+    made = [converter.file.tensors[index].shape[axis] for index in converter.record.outputs]
+    if said != made:
+        raise UnsupportedError(f"its sizes along axis {axis} are {sizes}, and its outputs {made}")
+    return _parts(converter, 0, axis)
 
 
 def _parts(converter: Converter, position: int, axis: int) -> Expr:

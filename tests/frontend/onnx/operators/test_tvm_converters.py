@@ -45,3 +45,12 @@ def test_where_tvm_gives_up_the_node_is_named(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(UnsupportedError, match=rf'Relu \(node "", output "{y}"\)') as caught:
         from_bytes(graph.save([(y, np.float32)], [(1, 2)]), "m.onnx")
     assert "NoneType" not in str(caught.value)
+
+
+def test_nearest_places_behind_a_reflection_are_refused() -> None:
+    """Halfway between two elements runtimes do not read the same."""
+    graph = Graph()
+    x, grid = graph.input((1, 2, 4, 4), np.float32), graph.input((1, 3, 3, 2), np.float32)
+    y = graph.node("GridSample", x, grid, mode="nearest", padding_mode="reflection")
+    with pytest.raises(UnsupportedError, match="its mode is nearest and its padding_mode"):
+        from_bytes(graph.save([(y, np.float32)], [(1, 2, 3, 3)], opset=16), "m.onnx")

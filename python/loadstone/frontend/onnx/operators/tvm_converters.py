@@ -47,7 +47,6 @@ _PLAIN = (
 @converter("GatherND", attributes="batch_dims", inputs=2)
 @converter("Gelu", attributes="approximate")
 @converter("Gemm", attributes="alpha beta broadcast transA transB", inputs=3)
-@converter("GridSample", attributes="align_corners mode padding_mode", inputs=2)
 @converter("HardSigmoid", attributes="alpha beta")
 @converter("InstanceNormalization", attributes="epsilon", inputs=3)
 @converter("LRN", attributes="alpha beta bias size")
@@ -80,3 +79,16 @@ def by_tvm(node: OnnxNode) -> Expr | list[Expr]:
         raise
     except Exception as error:
         raise node.given_up() from error
+
+
+@converter("GridSample", attributes="align_corners mode padding_mode", inputs=2)
+def _grid_sample(node: OnnxNode) -> Expr | list[Expr]:
+    """What a place halfway between two elements reads behind a reflection, runtimes decide."""
+    mode, padding = node.attributes["mode"], node.attributes["padding_mode"]
+    if (mode, padding) == ("nearest", "reflection"):
+        raise node.refusal(
+            "its mode is nearest and its padding_mode reflection, where runtimes do not agree on "
+            "places between two elements",
+            "export it with another mode, or with the padding border or zeros",
+        )
+    return by_tvm(node)
