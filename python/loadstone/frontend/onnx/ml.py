@@ -17,6 +17,7 @@ from onnx import helper
 
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.message import short
+from loadstone.frontend.onnx.rewriting import OPSET
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -32,6 +33,8 @@ def without_ml(model: ModelProto, name: str) -> ModelProto:
     graph = model.graph
     if not any(node.domain == _DOMAIN for node in graph.node):
         return model
+    if not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
+        model.opset_import.append(helper.make_opsetid("", OPSET))
     nodes: list[NodeProto] = []
     for node in graph.node:
         if (node.domain, node.op_type) == (_DOMAIN, "ArrayFeatureExtractor"):

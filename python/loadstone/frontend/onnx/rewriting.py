@@ -21,12 +21,12 @@ from loadstone.frontend.message import short
 from loadstone.frontend.onnx.node import described
 from loadstone.numerics import Array
 
-__all__ = ["Rewriting", "Rule", "rewrite"]
+__all__ = ["OPSET", "Rewriting", "Rule", "rewrite"]
 
 #: From here on Equal and Where take numbers of every type, and Clip has its bounds as inputs.
 _LEAST_OPSET = 11
 #: Of a model that has none of ONNX's own operators, and so no version of them.
-_OPSET = 17
+OPSET = 17
 #: Shapes follow from the numbers of small constants; large ones only have a type.
 _MOST_READ = 64
 
@@ -145,7 +145,7 @@ def rewrite(model: ModelProto, rules: Mapping[tuple[str, str], Rule], name: str)
     if not any((node.domain, node.op_type) in rules for node in graph.node):
         return
     if not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
-        model.opset_import.append(helper.make_opsetid("", _OPSET))
+        model.opset_import.append(helper.make_opsetid("", OPSET))
     opset = next(int(e.version) for e in model.opset_import if e.domain in ("", "ai.onnx"))
     read = {entry for node in graph.node for entry in node.input}
     read |= {entry.name for entry in graph.output}
