@@ -10,14 +10,7 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.errors import LoweringError
-from loadstone.vta.emitter import Emitter
-from loadstone.vta.hw_config import load_config
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.lower import lower
-from loadstone.vta.nest_kernel import kernel_of_nests
-from loadstone.vta.operators import kernels
-from loadstone.vta.schedule.nest_tir import module
-from loadstone.vta.schedule.nests import (
+from loadstone.ir_pass.nests import (
     Function,
     NestAllocation,
     NestLoops,
@@ -25,12 +18,18 @@ from loadstone.vta.schedule.nests import (
     NestTensor,
     Statement,
 )
+from loadstone.vta.emitter import Emitter
+from loadstone.vta.hw_config import load_config
+from loadstone.vta.lower import lower
+from loadstone.vta.nest_kernel import kernel_of_nests
+from loadstone.vta.operators import kernels
+from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.stream import DramTile, FillNest
 from loadstone.vta.verify_kernel import verify_kernel
 
 CONFIG = load_config("vta-pynq")
 OUT = NestTensor("out", (8,), (1, 16), "int8")
-ACC = NestTensor("acc", (8,), (1, 16), "int32", Memory.ACC)
+ACC = NestTensor("acc", (8,), (1, 16), "int32", "local", "acc")
 
 
 def filled(*values: int) -> Function:
@@ -41,7 +40,7 @@ def filled(*values: int) -> Function:
         body.append(loops.nest(NestStep("fill", (ACC[loops.loop(8, "i")],), (value,))))
     loops = NestLoops()
     i = loops.loop(8, "i")
-    return Function((OUT,), (*body, loops.nest(NestStep("dma_copy", (OUT[i], ACC[i]), (0,)))))
+    return Function("filled", (OUT,), (*body, loops.nest(NestStep("copy", (OUT[i], ACC[i])))))
 
 
 def test_equal_kernels_pass_and_others_are_named() -> None:

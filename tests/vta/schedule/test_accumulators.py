@@ -8,13 +8,7 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.vta.emitter import Emitter
-from loadstone.vta.hw_config import load_config
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.nest_kernel import kernel_of_nests
-from loadstone.vta.schedule.accumulators import Accumulators, Element
-from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.nests import (
+from loadstone.ir_pass.nests import (
     Function,
     NestAllocation,
     NestLoops,
@@ -23,6 +17,11 @@ from loadstone.vta.schedule.nests import (
     chip_copy,
     whole_copy,
 )
+from loadstone.vta.emitter import Emitter
+from loadstone.vta.hw_config import load_config
+from loadstone.vta.nest_kernel import kernel_of_nests
+from loadstone.vta.schedule.accumulators import Accumulators, Element
+from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.stream import DramTile
 from loadstone.vta.stream_reference import execute
 
@@ -51,7 +50,7 @@ def test_products_and_operations_in_place() -> None:
         for name, lanes in (("x", own.lanes), ("w", own.square))
     )
     out = NestTensor("out", (TILES,), own.lanes, "int8")
-    x_chip, w_chip = chip_copy(x, Memory.INP), chip_copy(w, Memory.WGT)
+    x_chip, w_chip = chip_copy(x, "inp"), chip_copy(w, "wgt")
     turn = [
         NestAllocation(own.acc),
         own.cleared(own.acc),
@@ -62,7 +61,9 @@ def test_products_and_operations_in_place() -> None:
         own.stored(lambda place: out[own.begin + place[0]]),
     ]
     loads = (*whole_copy(x, x_chip), *whole_copy(w, w_chip))
-    kernel = kernel_of_nests(Function((x, w, out), (*loads, own.turns.around(turn))), CONFIG)
+    kernel = kernel_of_nests(
+        Function("test", (x, w, out), (*loads, *own.turns.around(turn))), CONFIG
+    )
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     rng = np.random.default_rng(1)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
+from loadstone.ir_pass.nests import Function, NestAllocation
 from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.nest_kernel import kernel_of_nests
-from loadstone.vta.schedule.nests import Function, NestAllocation
 from loadstone.vta.schedule.rescaled_spec import Window
 from loadstone.vta.schedule.sum_writer import SumWriter
 from loadstone.vta.schedule.tile_writer import TileWriter
@@ -40,10 +40,10 @@ def run(own_input: bool, chunk: int, x: NDArray[np.int8], w: NDArray[np.int8]) -
     body = [
         NestAllocation(tile.acc),
         tile.cleared(tile.acc),
-        own.chunks.around(turn),
+        *own.chunks.around(turn),
         tile.store(tile.out),
     ]
-    function = Function((own.x, own.w, tile.out), (tile.turns.around(body),))
+    function = Function("test", (own.x, own.w, tile.out), tile.turns.around(body))
     kernel = kernel_of_nests(function, CONFIG)
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from loadstone import graph as g
 from loadstone.backend.interface import current
 from loadstone.errors import LoweringError
+from loadstone.ir_pass.nests import Function
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes
 from loadstone.numerics import Array
 from loadstone.relax.compat import StructuralKey
@@ -51,7 +52,6 @@ from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.matmul import MatmulSpec
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
 from loadstone.vta.schedule.nest_tir import module
-from loadstone.vta.schedule.nests import Function
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
 from loadstone.vta.schedule.window import WindowSpec

@@ -22,11 +22,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeVar
 
-from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
-from loadstone.vta.schedule.affine import Place
-from loadstone.vta.schedule.nests import (
+from loadstone.ir_pass.affine import Place
+from loadstone.ir_pass.nests import (
+    COPY,
     Function,
     Nest,
     NestAccess,
@@ -38,6 +36,9 @@ from loadstone.vta.schedule.nests import (
     chip_copy,
     whole_copy,
 )
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
 
 __all__ = ["ChainSpec", "schedule"]
 
@@ -93,18 +94,20 @@ class _Writer(Accumulators):
             for number, moves in enumerate(spec.moves)
         ]
         self.x_chip = [
-            NestTensor(f"{x.name}_chip", _moved(self.sizes, moves), self.lanes, "int8", Memory.INP)
+            NestTensor(
+                f"{x.name}_chip", _moved(self.sizes, moves), self.lanes, "int8", "local", "inp"
+            )
             for x, moves in zip(self.x, spec.moves, strict=True)
         ]
         self.weights = NestTensor("weights", (spec.tiles,), self.square, "int8")
-        self.weights_chip = chip_copy(self.weights, Memory.WGT)
+        self.weights_chip = chip_copy(self.weights, "wgt")
         self.out = NestTensor("out", spec.extents, self.lanes, "int8")
 
     def function(self) -> Function:
         """The whole function."""
         weights = whole_copy(self.weights, self.weights_chip)
-        body = (*weights, self.turns.around(self._turn()))
-        return Function((*self.x, self.weights, self.out), body)
+        body = (*weights, *self.turns.around(self._turn()))
+        return Function("chain", (*self.x, self.weights, self.out), body)
 
     def _turn(self) -> list[Statement]:
         statements: list[Statement] = [NestAllocation(tile) for tile in (self.acc, *self.x_chip)]
@@ -145,9 +148,7 @@ class _Writer(Accumulators):
         source = tuple(
             begin + place for begin, place in zip(self.begins, at, strict=True) if place is not None
         ) or (0,)
-        return loops.nest(
-            NestStep("dma_copy", (self.x_chip[number][inside], self.x[number][source]), (0,))
-        )
+        return loops.nest(NestStep(COPY, (self.x_chip[number][inside], self.x[number][source])))
 
     def _product(self, step: Multiply) -> Nest:
         def product(at: Element) -> list[NestStep]:

@@ -21,10 +21,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.affine import Place
-from loadstone.vta.schedule.nests import (
+from loadstone.ir_pass.affine import Place
+from loadstone.ir_pass.nests import (
     Function,
     Nest,
     NestAllocation,
@@ -34,6 +32,7 @@ from loadstone.vta.schedule.nests import (
     once,
     whole_copy,
 )
+from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec, StairShape
 from loadstone.vta.schedule.sum_writer import sum_writer
 from loadstone.vta.schedule.tile_writer import tile_writer
@@ -56,12 +55,12 @@ class _Writer:
         self.tile = tile_writer(blocks, window.output, (rows, columns), config)
         self.sum = sum_writer(window, spec.own_input, chunk, self.tile)
         lanes, square = self.tile.lanes, self.tile.square
-        self.b, self.b_chip = _copied("b", (blocks, max(1, spec.bias)), square, Memory.WGT)
+        self.b, self.b_chip = _copied("b", (blocks, max(1, spec.bias)), square, "wgt")
         multipliers = (spec.multipliers, max(1, spec.chain_tiles))
-        self.m, self.m_chip = _copied("m", multipliers, square, Memory.WGT)
-        self.c, self.c_chip = _copied("c", (1,), lanes, Memory.INP)
+        self.m, self.m_chip = _copied("m", multipliers, square, "wgt")
+        self.c, self.c_chip = _copied("c", (1,), lanes, "inp")
         operands = (blocks, max(1, spec.operand_rows))
-        self.p, self.p_chip = _copied("p", operands, lanes, Memory.ACC)
+        self.p, self.p_chip = _copied("p", operands, lanes, "acc")
         self.digits, self.d = _digits((blocks, stored), window.output, (rows, columns), lanes)
         self.next_tile = 0
 
@@ -75,7 +74,7 @@ class _Writer:
         parameters += [self.p] if spec.operand_rows else []
         parameters += [self.digits] if spec.digits else []
         parameters += [self.tile.out]
-        return Function(tuple(parameters), (self.tile.turns.around(self._tile()),))
+        return Function("rescaled", tuple(parameters), self.tile.turns.around(self._tile()))
 
     # --- one tile ---------------------------------------------------------------------------------
     def _tile(self) -> list[Statement]:
@@ -88,7 +87,7 @@ class _Writer:
         statements += [self._by_tile("add", spec.bias_row)] if spec.added else []
         if spec.digits:
             whole = (*self._loads(self.sum.each), self._sum(self.sum.each, (0, spec.window.parts)))
-            statements += [self.sum.chunks.around(whole)] if self.sum.chunks.variables else whole
+            statements += self.sum.chunks.around(whole)
             statements += self._split()
             statements += [NestAllocation(self.d)]
             statements += [once(tile.fetch, self.digits, self.d, spec.stored)]
@@ -228,10 +227,10 @@ class _Writer:
 # --- tensors: the same objects for all functions, as their nests are ------------------------------
 @lru_cache(maxsize=256)
 def _copied(
-    name: str, shape: tuple[int, ...], lanes: tuple[int, int], memory: Memory
+    name: str, shape: tuple[int, ...], lanes: tuple[int, int], memory: str
 ) -> tuple[NestTensor, NestTensor]:
     """A tensor in DRAM, and its copy in a scratchpad."""
-    dtype = "int32" if memory is Memory.ACC else "int8"
+    dtype = "int32" if memory == "acc" else "int8"
     source = NestTensor(name, shape, lanes, dtype)
     return source, chip_copy(source, memory)
 
@@ -243,7 +242,7 @@ def _digits(
     """Digits in DRAM, and those of a tile as input tiles. stored: (blocks, digits)."""
     return (
         NestTensor("digits", (*stored, *output), lanes, "int8"),
-        NestTensor("d", (*stored, *tile), lanes, "int8", Memory.INP),
+        NestTensor("d", (*stored, *tile), lanes, "int8", "local", "inp"),
     )
 
 

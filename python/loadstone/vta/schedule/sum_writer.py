@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.affine import Index, Place
-from loadstone.vta.schedule.nests import Nest, NestLoops, NestStep, NestTensor
+from loadstone.ir_pass.affine import Index, Place
+from loadstone.ir_pass.nests import COPY, Nest, NestAccess, NestLoops, NestStep, NestTensor
 from loadstone.vta.schedule.rescaled_spec import Window
 from loadstone.vta.schedule.tile_writer import TileWriter
 
@@ -31,8 +30,10 @@ class SumWriter:
         loaded = (groups, chunk, *window.loaded(tile.rows, tile.columns))
         self.x = NestTensor("x", (groups, window.in_blocks, *window.input), lanes, "int8")
         self.w = NestTensor("w", (tile.blocks, window.in_blocks, *taps), square, "int8")
-        self.pixels = NestTensor("x_chip", loaded, lanes, "int8", Memory.INP)
-        self.weights = NestTensor("w_chip", (tile.blocks, chunk, *taps), square, "int8", Memory.WGT)
+        self.pixels = NestTensor("x_chip", loaded, lanes, "int8", "local", "inp")
+        self.weights = NestTensor(
+            "w_chip", (tile.blocks, chunk, *taps), square, "int8", "local", "wgt"
+        )
         self.chunks = NestLoops()
         self.each = self.chunks.turn(-(-window.in_blocks // chunk), "chunk")
 
@@ -48,7 +49,6 @@ class SumWriter:
         places = [
             start * step + at for start, step, at in zip(first, window.step, (y, x), strict=True)
         ]
-        inside: list[Index] = []
         sources = []
         for axis, place in enumerate(places):
             size = (tile.rows, tile.columns)[axis]
@@ -57,19 +57,11 @@ class SumWriter:
             if covered + self.pixels.shape[2 + axis] > whole[axis]:
                 loops.within(place, whole[axis])
             apart = window.strides[0] if axis == 0 and window.kernel[0] == 1 else 1
-            source = place * apart - window.padding[axis]
-            if window.padding[axis] > 0:
-                inside.append(source)
-            if (whole[axis] - 1) * apart - window.padding[axis] >= window.input[axis]:
-                inside.append(window.input[axis] - 1 - source)
-            sources.append(source)
+            sources.append(place * apart - window.padding[axis])
         self._within(loops, inner, chunk)
-        operands = (
-            self.pixels[group, inner, y, x],
-            self.x[group, chunk * self.chunk + inner, sources[0], sources[1]],
-        )
-        pad = window.pad_value if inside else 0
-        return loops.nest(NestStep("dma_copy", operands, (pad,), tuple(inside)))
+        at = (group, chunk * self.chunk + inner, *sources)
+        source = NestAccess(self.x, at, window.pad_value)
+        return loops.nest(NestStep(COPY, (self.pixels[group, inner, y, x], source)))
 
     def load_weights(self, chunk: Place) -> Nest:
         """All taps of the chunk."""
@@ -77,7 +69,7 @@ class SumWriter:
         at = [loops.loop(extent, f"w{axis}") for axis, extent in enumerate(copy.shape)]
         self._within(loops, at[1], chunk)
         source = self.w[at[0], chunk * self.chunk + at[1], at[2], at[3], at[4]]
-        return loops.nest(NestStep("dma_copy", (copy[tuple(at)], source), (0,)))
+        return loops.nest(NestStep(COPY, (copy[tuple(at)], source)))
 
     def products(self, chunk: Place, run: tuple[int, int]) -> Nest:
         """acc += pixels * weights, of a run (first, count) of parts."""

@@ -6,18 +6,18 @@ Out:  `TileWriter`, whose methods give nests; `tile_writer` has the one of each 
 Next: sum_writer.py adds what the sum reads; rescaled.py writes a convolution with both.
 
 A writer knows the tile alone, and a nest depends on nothing but the writer and what its method is
-told. So one of two functions may have the other's: `once` in nests.py.
+told. So one of two functions may have the other's: `once` in ir_pass/nests.py.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+from loadstone.ir_pass.affine import Index
+from loadstone.ir_pass.nests import COPY, Nest, NestAccess, NestLoops, NestStep, NestTensor
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule.accumulators import Accumulators, Element
-from loadstone.vta.schedule.affine import Index
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.nests import Nest, NestAccess, NestLoops, NestStep, NestTensor
 from loadstone.vta.schedule.rescaled_spec import StairShape
 
 __all__ = ["TileWriter", "tile_writer"]
@@ -128,7 +128,7 @@ class TileWriter(Accumulators):
         i, j = loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
         row, column = self.place(loops, i, j)
         target, source = copy[block, digit, i, j], digits[block, digit, row, column]
-        return loops.nest(NestStep("dma_copy", (target, source), (0,)))
+        return loops.nest(NestStep(COPY, (target, source)))
 
 
 @lru_cache(maxsize=256)

@@ -16,11 +16,9 @@ from dataclasses import dataclass
 from math import prod
 
 from loadstone.errors import LoweringError
-from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
-from loadstone.vta.schedule.affine import Index, Place
-from loadstone.vta.schedule.nests import (
+from loadstone.ir_pass.affine import Place
+from loadstone.ir_pass.nests import (
+    COPY,
     Function,
     Nest,
     NestAccess,
@@ -32,6 +30,9 @@ from loadstone.vta.schedule.nests import (
     chip_copy,
     whole_copy,
 )
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
 
 __all__ = ["WindowSpec", "schedule"]
 
@@ -95,16 +96,16 @@ class _Writer(Accumulators):
         self.x = NestTensor("x", (spec.blocks, *spec.input), self.lanes, "int8")
         rows = (tile.rows - 1) * spec.strides[0] + tile.taps
         loaded = (tile.blocks, rows, spec.reach(1, tile.columns))
-        self.x_chip = NestTensor("x_chip", loaded, self.lanes, "int8", Memory.INP)
+        self.x_chip = NestTensor("x_chip", loaded, self.lanes, "int8", "local", "inp")
         self.weights = NestTensor("weights", (spec.tiles,), self.square, "int8")
-        self.weights_chip = chip_copy(self.weights, Memory.WGT)
+        self.weights_chip = chip_copy(self.weights, "wgt")
         self.out = NestTensor("out", (spec.blocks, *spec.output), self.lanes, "int8")
 
     def function(self) -> Function:
         """The whole function."""
         weights = whole_copy(self.weights, self.weights_chip)
-        body = (*weights, self.turns.around(self._turn()))
-        return Function((self.x, self.weights, self.out), body)
+        body = (*weights, *self.turns.around(self._turn()))
+        return Function("window", (self.x, self.weights, self.out), body)
 
     def _turn(self) -> list[Statement]:
         whole = self.taps >= self.spec.kernel[0]
@@ -121,7 +122,7 @@ class _Writer(Accumulators):
                 turns = NestLoops()
                 first = turns.loop(-(-self.spec.kernel[0] // self.taps), "ky_0") * self.taps
                 parts = [*self._loaded(first), self._product(step, first)]
-                statements.append(turns.around(parts))
+                statements += turns.around(parts)
         return [*statements, self.stored(self._of_output)]
 
     def tile_loops(self, loops: NestLoops) -> Element:
@@ -144,7 +145,6 @@ class _Writer(Accumulators):
         block = self.begins[0] + c
         if spec.blocks % self.sizes[0]:
             loops.within(block, spec.blocks)
-        inside: list[Index] = []
         sources = []
         for axis, at in enumerate((first + y, x)):
             place = self.begins[1 + axis] * spec.strides[axis] + at
@@ -152,13 +152,9 @@ class _Writer(Accumulators):
             if spec.part[axis] % self.sizes[1 + axis] or (axis == 0 and read % self.taps):
                 loops.within(place, read)
             begin = spec.first[axis] * spec.strides[axis] - spec.padding[axis]
-            if begin < 0:
-                inside.append(place + begin)
-            if begin + read > spec.input[axis]:
-                inside.append(spec.input[axis] - begin - 1 - place)
             sources.append(place + begin)
-        operands = (self.x_chip[c, y, x], self.x[block, sources[0], sources[1]])
-        load = loops.nest(NestStep("dma_copy", operands, (0,), tuple(inside)))
+        source = NestAccess(self.x, (block, *sources), 0)
+        load = loops.nest(NestStep(COPY, (self.x_chip[c, y, x], source)))
         return [NestAllocation(self.x_chip), load]
 
     def _product(self, step: Multiply, first: Place) -> Nest:
