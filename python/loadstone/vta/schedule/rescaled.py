@@ -61,7 +61,10 @@ class _Writer:
         self.c, self.c_chip = _copied("c", (1,), lanes, "inp")
         operands = (blocks, max(1, spec.operand_rows))
         self.p, self.p_chip = _copied("p", operands, lanes, "acc")
-        self.digits, self.d = _digits((blocks, stored), window.output, (rows, columns), lanes)
+        self.read = _read_digits(spec)
+        self.digits, self.d = _digits(
+            (blocks, stored, self.read[1]), window.output, (rows, columns), lanes
+        )
         self.next_tile = 0
 
     def function(self) -> Function:
@@ -90,7 +93,7 @@ class _Writer:
             statements += self.sum.chunks.around(whole)
             statements += self._split()
             statements += [NestAllocation(self.d)]
-            statements += [once(tile.fetch, self.digits, self.d, spec.stored)]
+            statements += [once(tile.fetch, self.digits, self.d, self.read[0])]
         else:
             statements += self._loads(0)
         statements += self._chain()
@@ -221,7 +224,7 @@ class _Writer:
 
     def _level_products(self, run: tuple[int, int], into: NestTensor) -> Nest:
         place = (self.m_chip, self._taken(run[1]), self.spec.multipliers == 1)
-        return once(self.tile.digit_products, self.d, run, *place, into)
+        return once(self.tile.digit_products, self.d, (run[0] - self.read[0], run[1]), *place, into)
 
 
 # --- tensors: the same objects for all functions, as their nests are ------------------------------
@@ -237,13 +240,28 @@ def _copied(
 
 @lru_cache(maxsize=256)
 def _digits(
-    stored: tuple[int, int], output: tuple[int, int], tile: tuple[int, int], lanes: tuple[int, int]
+    stored: tuple[int, int, int],
+    output: tuple[int, int],
+    tile: tuple[int, int],
+    lanes: tuple[int, int],
 ) -> tuple[NestTensor, NestTensor]:
-    """Digits in DRAM, and those of a tile as input tiles. stored: (blocks, digits)."""
+    """Digits in DRAM, and those of a tile that are read, as input tiles. stored: blocks, digits,
+    and how many of these are read."""
+    blocks, digits, read = stored
     return (
-        NestTensor("digits", (*stored, *output), lanes, "int8"),
-        NestTensor("d", (*stored, *tile), lanes, "int8", "local", "inp"),
+        NestTensor("digits", (blocks, digits, *output), lanes, "int8"),
+        NestTensor("d", (blocks, read, *tile), lanes, "int8", "local", "inp"),
     )
+
+
+def _read_digits(spec: RescaledSpec) -> tuple[int, int]:
+    """The first digit that a chain reads, and how many from there to the last one."""
+    parts = (*spec.chain.levels, *spec.chain.upper)
+    runs = [run for level in parts for run in level.runs]
+    signs = any(stair.signed for stair in spec.chain.stairs)
+    runs += [(spec.stored - 1, 1)] if signs else []
+    first = min((start for start, _ in runs), default=0)
+    return first, max((start + count for start, count in runs), default=1) - first
 
 
 @lru_cache(maxsize=256)

@@ -27,7 +27,10 @@ class SumWriter:
         groups = tile.blocks if own_input else 1
         lanes, square = tile.lanes, tile.square
         taps = (window.parts, *window.kernel)
-        loaded = (groups, chunk, *window.loaded(tile.rows, tile.columns))
+        rows, columns = window.loaded(tile.rows, tile.columns)
+        #: Of a tile of one row, rows of the scratchpad are the taps that are read.
+        self.tap_rows = 1 if tile.rows == 1 else window.dilation[0]
+        loaded = (groups, chunk, window.kernel[0] if tile.rows == 1 else rows, columns)
         self.x = NestTensor("x", (groups, window.in_blocks, *window.input), lanes, "int8")
         self.w = NestTensor("w", (tile.blocks, window.in_blocks, *taps), square, "int8")
         self.pixels = NestTensor("x_chip", loaded, lanes, "int8", "local", "inp")
@@ -54,8 +57,13 @@ class SumWriter:
             size = (tile.rows, tile.columns)[axis]
             turns = -(-window.output[axis] // size)
             covered = (turns - 1) * size * window.step[axis]
-            if covered + self.pixels.shape[2 + axis] > whole[axis]:
+            single = axis == 0 and tile.rows == 1
+            if covered + self.pixels.shape[2 + axis] > whole[axis] and not single:
                 loops.within(place, whole[axis])
+            if single:
+                place = first[0] * window.strides[0] + y * window.dilation[0]
+                sources.append(place - window.padding[0])
+                continue
             apart = window.strides[0] if axis == 0 and window.kernel[0] == 1 else 1
             sources.append(place * apart - window.padding[axis])
         self._within(loops, inner, chunk)
@@ -88,7 +96,7 @@ class SumWriter:
         pixel = self.pixels[
             block if self.own_input else 0,
             inner,
-            i * window.step[0] + y * window.dilation[0],
+            i * window.step[0] + y * self.tap_rows,
             j * window.step[1] + x * window.dilation[1],
         ]
         weight = self.weights[block, inner, first + part, y, x]

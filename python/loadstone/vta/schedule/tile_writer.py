@@ -120,14 +120,15 @@ class TileWriter(Accumulators):
 
         return self.stored(of_output)
 
-    def fetch(self, digits: NestTensor, copy: NestTensor, count: int) -> Nest:
-        """The digits of this tile from DRAM, as input tiles."""
+    def fetch(self, digits: NestTensor, copy: NestTensor, first: int) -> Nest:
+        """The digits of this tile from DRAM, as input tiles: as many as `copy` has, from `first`
+        on."""
         loops = NestLoops()
         block = loops.loop(self.blocks, "block")
-        digit = loops.loop(count, "digit")
+        digit = loops.loop(copy.shape[1], "digit")
         i, j = loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
         row, column = self.place(loops, i, j)
-        target, source = copy[block, digit, i, j], digits[block, digit, row, column]
+        target, source = copy[block, digit, i, j], digits[block, first + digit, row, column]
         return loops.nest(NestStep(COPY, (target, source)))
 
 
