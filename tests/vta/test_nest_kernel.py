@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.errors import LoweringError
+from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.ir_pass.nests import (
     Function,
     NestAllocation,
     NestLoops,
     NestStep,
     NestTensor,
-    chip_copy,
-    whole_copy,
 )
+from loadstone.ir_pass.verify_dma_copy import verify_dma_copy
 from loadstone.numerics import Rounding
 from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
@@ -32,6 +32,7 @@ from loadstone.vta.schedule import chain, rescaled, window
 from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.epilogue import Immediate
+from loadstone.vta.schedule.memories import memory_table
 from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.schedule.rescaled_spec import (
     ChainShape,
@@ -75,7 +76,11 @@ def described(kernel: Kernel) -> list[Any]:
     return [kernel.parameters, emitter.pad_values, *map(whole, emitter.operations)]
 
 
-def same(function: Function) -> None:
+def same(computation: Function) -> None:
+    """With its copies, which are verified on the way."""
+    table = memory_table(CONFIG)
+    function = insert_dma_copy(computation, table)
+    verify_dma_copy(computation, function, table)
     kernel = kernel_of_nests(function, CONFIG)
     other = lower(module(function))
     found = described(kernel)
@@ -162,26 +167,22 @@ def test_sums_over_windows_are_what_their_tensor_ir_is(own: Window, blocks: int)
 
 
 def test_a_requantization_reads_three_tiles() -> None:
-    acc = NestTensor("acc", (4,), (1, 16), "int32", "local", "acc")
+    acc = NestTensor("acc", (2, 4), (1, 16), "int32", "local")
     operands = NestTensor("p", (2, 3), (1, 16), "int32", "table")
-    chip, out = chip_copy(operands, "acc"), NestTensor("out", (2, 4), (1, 16), "int8")
+    out = NestTensor("out", (2, 4), (1, 16), "int8")
     around, loops = NestLoops(), NestLoops()
     block, i = around.loop(2, "block"), loops.loop(4, "i")
-    steps = (NestStep("fill", (acc[i],), (7,)), NestStep("copy", (out[block, i], acc[i])))
-    begun, stored = map(loops.nest, steps)
-
-    def requantized(row: int) -> Function:
-        step = NestStep("rq", (acc[i], chip[block, row]), (3, -128, 127, 1))
-        turn = around.around((NestAllocation(acc), begun, loops.nest(step), stored))
-        return Function("rq", (operands, out), (*whole_copy(operands, chip), *turn))
-
-    same(requantized(0))
-    found = described(kernel_of_nests(requantized(0), CONFIG))
-    assert [o[1][3:] for o in found[2:] if o[0] is RequantizeNest] == [
-        [3, -128, 127, Rounding(1)]
-    ] * 2
-    with pytest.raises(LoweringError, match=r"tiles \[4, 7\) leave p_chip of 6 tiles"):
-        described(kernel_of_nests(requantized(1), CONFIG))
+    steps = (
+        NestStep("fill", (acc[block, i],), (7,)),
+        NestStep("rq", (acc[block, i], operands[block, 0]), (3, -128, 127, 1)),
+        NestStep("copy", (out[block, i], acc[block, i])),
+    )
+    function = Function("rq", (operands, acc, out), around.around(map(loops.nest, steps)))
+    same(function)
+    found = described(kernel_of_nests(insert_dma_copy(function, memory_table(CONFIG)), CONFIG))
+    rows = [o[1] for o in found[2:] if o[0] is RequantizeNest]
+    assert [row[2][1] for row in rows] == [0, 3]
+    assert [row[3:] for row in rows] == [[3, -128, 127, Rounding(1)]] * 2
 
 
 def test_what_no_unit_does_is_named() -> None:

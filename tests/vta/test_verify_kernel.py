@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.errors import LoweringError
+from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
+from loadstone.ir_pass.nest_text import parsed, printed
 from loadstone.ir_pass.nests import (
     Function,
     NestAllocation,
@@ -18,14 +20,17 @@ from loadstone.ir_pass.nests import (
     NestTensor,
     Statement,
 )
+from loadstone.numerics import Rounding
 from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.lower import lower
 from loadstone.vta.nest_kernel import kernel_of_nests
-from loadstone.vta.operators import kernels
+from loadstone.vta.operators import kernels, lower_operator
+from loadstone.vta.schedule.memories import memory_table
 from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.stream import DramTile, FillNest
 from loadstone.vta.verify_kernel import verify_kernel
+from tests.vta.operators.test_rescaled import convolution
 
 CONFIG = load_config("vta-pynq")
 OUT = NestTensor("out", (8,), (1, 16), "int8")
@@ -55,6 +60,14 @@ def test_equal_kernels_pass_and_others_are_named() -> None:
             verify_kernel(kernel, lower(module(other)), CONFIG)
     with pytest.raises(LoweringError, match=r"parameters \('y',\) of nests are \('out',\)"):
         verify_kernel(replace(kernel, parameters=("y",)), lowered, CONFIG)
+
+
+def test_a_dump_has_the_computation_and_its_copies() -> None:
+    lowered = lower_operator(convolution(20, 3, 0.0012, Rounding.DOUBLE), CONFIG)
+    titles = [title for title, _ in lowered.stages]
+    assert titles[:3] == ["computation", "copies", "schedule"]
+    (_, before), (_, after), *_ = lowered.stages
+    assert printed(insert_dma_copy(parsed(before), memory_table(CONFIG))) == after
 
 
 def test_every_new_kernel_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,9 +41,7 @@ __all__ = [
     "NestTensor",
     "Role",
     "Statement",
-    "chip_copy",
     "once",
-    "whole_copy",
 ]
 
 #: The step that crosses between DRAM and a scratchpad.
@@ -292,20 +290,6 @@ class NestLoops:
         for variable in reversed(self.variables):
             body = (NestLoop(variable, body, apart),)
         return body
-
-
-def chip_copy(source: NestTensor, memory: str) -> NestTensor:
-    """A tensor in a scratchpad as large as one in DRAM."""
-    return NestTensor(
-        f"{source.name}_chip", source.shape, source.lanes, source.dtype, "local", memory
-    )
-
-
-def whole_copy(source: NestTensor, copy: NestTensor) -> tuple[Statement, Statement]:
-    """All of a tensor to a scratchpad: its room there, and the load."""
-    loops = NestLoops()
-    at = tuple(loops.turn(extent, f"a{axis}") for axis, extent in enumerate(source.shape))
-    return NestAllocation(copy), loops.nest(NestStep(COPY, (copy[at], source[at])))
 
 
 @lru_cache(maxsize=4096)

@@ -7,9 +7,11 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
+from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.nest_kernel import kernel_of_nests
+from loadstone.vta.schedule.memories import memory_table
 from loadstone.vta.schedule.rescaled import schedule
 from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, RescaledSpec, Window
 from loadstone.vta.stream import DramTile, TileLoad
@@ -21,7 +23,8 @@ def loads(window: Window, tile: tuple[int, int, int], level: LevelShape) -> list
     """Those of a kernel of one block and two digits."""
     chain = ChainShape((level,), 8, -128, 127)
     spec = RescaledSpec(window, 1, False, tile, 1, 0, False, 2, False, False, chain, 1)
-    kernel = kernel_of_nests(schedule(spec, CONFIG), CONFIG)
+    function = insert_dma_copy(schedule(spec, CONFIG), memory_table(CONFIG))
+    kernel = kernel_of_nests(function, CONFIG)
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     return [o for o in emitter.operations if isinstance(o, TileLoad)]

@@ -53,7 +53,7 @@ class Accumulators:
 
     def sums(self, name: str) -> NestTensor:
         """Accumulators of every element."""
-        return NestTensor(name, self.sizes, self.lanes, "int32", "local", "acc")
+        return NestTensor(name, self.sizes, self.lanes, "int32", "local")
 
     def tile_loops(self, loops: NestLoops) -> Element:
         """Opens the loops over the tile, with a condition where it hangs over the output."""

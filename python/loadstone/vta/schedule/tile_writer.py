@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from loadstone.ir_pass.affine import Index
-from loadstone.ir_pass.nests import COPY, Nest, NestAccess, NestLoops, NestStep, NestTensor
+from loadstone.ir_pass.nests import Nest, NestAccess, NestLoops, NestStep, NestTensor
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule.accumulators import Accumulators, Element
 from loadstone.vta.schedule.epilogue import Immediate
@@ -42,19 +41,18 @@ class TileWriter(Accumulators):
     def tile_loops(self, loops: NestLoops) -> Element:
         """Loops over the tile's blocks and pixels, those that the output has."""
         block = loops.loop(self.blocks, "block")
-        i, j = loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
-        self.place(loops, i, j)
-        return block, i, j
-
-    def place(self, loops: NestLoops, i: Index, j: Index) -> tuple[Index, Index]:
-        """Row and column of the output; a condition where a tile hangs over."""
-        row, column = self.row * self.rows + i, self.column * self.columns + j
+        at = block, loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
         for place, size, tile in zip(
-            (row, column), self.output, (self.rows, self.columns), strict=True
+            self.of_output(at)[1:], self.output, (self.rows, self.columns), strict=True
         ):
             if size % tile:
                 loops.within(place, size)
-        return row, column
+        return at
+
+    def of_output(self, at: Element) -> Element:
+        """Block, row and column of the output."""
+        block, i, j = at
+        return block, self.row * self.rows + i, self.column * self.columns + j
 
     # --- ALU operations ---------------------------------------------------------------------------
     def by_tile(self, operation: str, operands: NestTensor, row: int) -> Nest:
@@ -101,35 +99,23 @@ class TileWriter(Accumulators):
         all; tile: the first one."""
         first, count = run
         loops = NestLoops()
-        block, i, j = self.tile_loops(loops)
+        at = self.tile_loops(loops)
         turn = loops.loop(count, "digit")
+        block, row, column = self.of_output(at)
         weight = tiles[0 if is_shared else block, tile + turn]
-        return loops.nest(
-            NestStep("gemm", (into[block, i, j], digits[block, first + turn, i, j], weight))
-        )
+        digit = digits[block, first + turn, row, column]
+        return loops.nest(NestStep("gemm", (into[at], digit, weight)))
 
-    # --- copies -----------------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------
     def store(self, to: NestTensor, digit: int | None = None) -> Nest:
         """The low bytes of the sum to DRAM: to a tensor as large as the output, or a digit of
         such."""
 
-        def of_output(at: Element) -> NestAccess:
-            row = self.row * self.rows + at[1]
-            column = self.column * self.columns + at[2]
-            return to[at[0], row, column] if digit is None else to[at[0], digit, row, column]
+        def place(at: Element) -> NestAccess:
+            block, row, column = self.of_output(at)
+            return to[block, row, column] if digit is None else to[block, digit, row, column]
 
-        return self.stored(of_output)
-
-    def fetch(self, digits: NestTensor, copy: NestTensor, first: int) -> Nest:
-        """The digits of this tile from DRAM, as input tiles: as many as `copy` has, from `first`
-        on."""
-        loops = NestLoops()
-        block = loops.loop(self.blocks, "block")
-        digit = loops.loop(copy.shape[1], "digit")
-        i, j = loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
-        row, column = self.place(loops, i, j)
-        target, source = copy[block, digit, i, j], digits[block, first + digit, row, column]
-        return loops.nest(NestStep(COPY, (target, source)))
+        return self.stored(place)
 
 
 @lru_cache(maxsize=256)
