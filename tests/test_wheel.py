@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadstone.vta.hw_config import device_names
+from loadstone.vta.device.hw_config import device_names
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Finish, Load
 from tests.random_insns import CONFIGS

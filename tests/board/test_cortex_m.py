@@ -23,7 +23,7 @@ from loadstone.runtime import device
 from loadstone.runtime.native import lib
 from loadstone.simulator.rtl_build import library
 from loadstone.simulator.sim import ORDERS
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.registers import ERRORS, STATES
 from tests.analysis.faults import KINDS, Fault, faults
 from tests.board import build, cases, console, models

@@ -21,7 +21,7 @@ from loadstone.compiler import compile
 from loadstone.isa import accelerator as accelerators
 from loadstone.isa.accelerator import register_accelerator
 from loadstone.runtime import device
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.artifact.test_program_step import program_model
 from tests.board.models import convolutions, island
 from tests.board.tools import need

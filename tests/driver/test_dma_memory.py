@@ -18,7 +18,7 @@ import pytest
 
 from loadstone.runtime import device
 from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.c.build import MODES, compile_c, includes
 from tests.sample_model import copy_model
 

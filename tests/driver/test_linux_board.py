@@ -13,7 +13,7 @@ import pytest
 from loadstone.errors import DeviceError
 from loadstone.runtime import device
 from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from tests.sample_model import copy_model
 
 pytestmark = pytest.mark.rung("3")

@@ -23,7 +23,7 @@ from loadstone.errors import SimulationError
 from loadstone.numerics import Array
 from loadstone.runtime.native import CData
 from loadstone.simulator.rtl_build import HEADER, library
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.registers import BITS, ERRORS, NATIVE, STATES
 from loadstone.vta.isa.spec import INSN_BYTES, Memory
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from loadstone.errors import AssemblerError
 from loadstone.isa.text import parsed_lines
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.asm_words import ALU_SIGNS, NEIGHBOURS, NOOPS, PADS
 from loadstone.vta.isa.codec import encode
 from loadstone.vta.isa.insn import CLASSES, KINDS, Finish, Insn, stage_of

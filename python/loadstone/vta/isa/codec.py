@@ -6,7 +6,7 @@ Out:  `decode_stream` / `encode_stream`: a Stream of columns per instruction kin
       `decode` / `encode`: single objects such as `Load(memory_id=Memory.INP, x_size=4)`, whose repr
       evaluates back;
       the same for micro-ops.
-Next: asm.py prints them, reference.py executes them, hw_sim reads the bytes.
+Next: asm.py prints them, meaning/reference.py executes them, hw_sim reads the bytes.
 
 All places of bits come from the table, and loadstone/isa moves them: what is here is VTA's own:
 one length for all, Stream, typed objects, and what it says of a mistake.
@@ -29,7 +29,7 @@ from loadstone.isa.codec import packed
 from loadstone.isa.columns import Column, Words, put, reserved_bits, take
 from loadstone.isa.table import InstructionTable
 from loadstone.numerics import Array
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.insn import (
     CLASSES,
     KINDS,

@@ -24,7 +24,8 @@ their word upwards in the order of the table; a width may depend on the device:
     +--+-+-+-+-+-------------------------------------------+-------------------------------+
 
 To add a field or an instruction: one line here (a new value or opcode: in values.py), `loadstone
-isa` to regenerate, a meaning in reference.py and in hw_sim, and CONTRIBUTING.md's checklist.
+isa` to regenerate, a meaning in meaning/reference.py and in hw_sim, and CONTRIBUTING.md's
+checklist.
 """
 
 from __future__ import annotations
@@ -292,5 +293,6 @@ def _table(lu: int, li: int, lw: int, la: int) -> InstructionTable:
 
 def table_of(widths: Widths) -> InstructionTable:
     """The instructions of one device, as those of any accelerator are described. What they reach
-    and how long they take is not in it: micro-ops in memory decide that (reference.py, hw_sim)."""
+    and how long they take is not in it: micro-ops in memory decide that (meaning/reference.py,
+    hw_sim)."""
     return _table(widths["lu"], widths["li"], widths["lw"], widths["la"])
