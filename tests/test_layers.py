@@ -30,7 +30,7 @@ PACKAGE = ROOT / "python" / "loadstone"
 WITHOUT_TVM = (
     "loadstone",
     "loadstone.__main__",
-    "loadstone.runtime.native",
+    "loadstone.library.native",
     "loadstone.artifact.arena",
     "loadstone.runtime.arrays",
     "loadstone.artifact.format",

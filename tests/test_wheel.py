@@ -28,7 +28,7 @@ from tests.sample_model import copy_model
 SCRIPT = """
 import importlib.util
 import sys
-from loadstone.runtime.native import lib
+from loadstone.library.native import lib
 assert importlib.util.find_spec("tvm") is None
 assert "cffi" not in sys.modules  # the build parsed the headers
 print(lib().lds_version())

@@ -70,7 +70,7 @@ def run_step(
 
 def session_memory(session: device.Session, operand: int) -> Any:
     """Memory of x (0) or y (1): the first and the last operand of step 0."""
-    from loadstone.runtime.native import ffi, lib
+    from loadstone.library.native import ffi, lib
 
     step = session.artifact.steps[0]
     assert isinstance(step, HostStep)

@@ -19,8 +19,8 @@ import pytest
 from loadstone.analysis.compare import one_run
 from loadstone.artifact.format import Artifact
 from loadstone.cli import main
+from loadstone.library.native import lib
 from loadstone.runtime import device
-from loadstone.runtime.native import lib
 from loadstone.simulator.rtl_build import library
 from loadstone.simulator.sim import ORDERS
 from loadstone.vta.device.hw_config import load_config

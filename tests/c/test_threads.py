@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from loadstone.errors import DeviceError
+from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
-from loadstone.runtime.native import ffi, lib
 from loadstone.vta.device.hw_config import load_config
 from tests import objects
 from tests.board.tools import need, run, work

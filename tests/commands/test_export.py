@@ -247,8 +247,8 @@ def test_a_debug_build_prints_what_each_layer_leaves(
 @pytest.mark.parametrize("name", INTEGER_DEVICES)
 def test_the_dma_memory_is_enough(name: str) -> None:
     """What the project reserves is what a session takes from a pool of exactly that size."""
+    from loadstone.library.native import ffi, lib
     from loadstone.runtime.footprint import pool_bytes
-    from loadstone.runtime.native import ffi, lib
 
     config = load_config(name)
     artifact = dense_model(config).artifact

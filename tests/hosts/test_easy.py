@@ -15,8 +15,8 @@ import pytest
 
 from loadstone.artifact import host_step
 from loadstone.compiler import compile
+from loadstone.library.native import ffi, lib
 from loadstone.runtime.device import open as open_runtime
-from loadstone.runtime.native import ffi, lib
 from loadstone.vta.device.hw_config import load_config
 from tests.compiled import golden, network
 from tests.float_models import images, small_onnx

@@ -144,7 +144,7 @@ def _parts() -> Iterator[Installed]:
 
 
 def _library() -> str | None:
-    from loadstone.runtime.native import library_file
+    from loadstone.library.native import library_file
 
     try:
         return library_file().name

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.runtime.native import ffi, lib
+from loadstone.library.native import ffi, lib
 
 __all__ = ["NONE", "Touch", "TouchColumns", "TouchStep", "conflicts_between", "conflicts_of"]
 

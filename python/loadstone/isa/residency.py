@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
 from loadstone.isa.scratchpad import Order, Scratchpad, Tile
-from loadstone.runtime.native import ffi, lib
+from loadstone.library.native import ffi, lib
 
 __all__ = [
     "NO_CONTENT",

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from loadstone.errors import LoweringError
 from loadstone.isa.hazards import NONE
 from loadstone.isa.token_proof import QueueEnds
-from loadstone.runtime.native import CData, ffi, lib
+from loadstone.library.native import CData, ffi, lib
 
 __all__ = ["Ordered", "StepColumns", "TokenRules", "ordered"]
 

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from cffi import FFI
 
 from loadstone.errors import SimulationError
+from loadstone.library.native import CData
 from loadstone.numerics import Array
-from loadstone.runtime.native import CData
 from loadstone.simulator.rtl_build import HEADER, library
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.registers import BITS, ERRORS, NATIVE, STATES

@@ -51,7 +51,7 @@ from pathlib import Path
 from typing import Protocol
 
 from loadstone.errors import DeviceError
-from loadstone.runtime.native import CData, ffi, lib
+from loadstone.library.native import CData, ffi, lib
 from loadstone.simulator.sim import ORDERS
 from loadstone.vta.device.hw_config import HwConfig
 

@@ -260,7 +260,7 @@ def test_class_13_one_field_read_as_another() -> None:
 def test_class_14_clean_up_order() -> None:
     """The device is stopped before the memory it works on is given back (the simulator would find
     its memory gone)."""
-    from loadstone.runtime.native import lib
+    from loadstone.library.native import lib
 
     with device.open("sim") as dev:
         for _ in range(5):

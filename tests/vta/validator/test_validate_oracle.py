@@ -19,8 +19,8 @@ import pytest
 
 from loadstone.artifact.format import Artifact, DeviceProgram, MemoryRegion, RegionKind
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
+from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
-from loadstone.runtime.native import ffi, lib
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Finish, Load

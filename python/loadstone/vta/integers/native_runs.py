@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.library.native import CData, ffi, lib
 from loadstone.numerics import Array
-from loadstone.runtime.native import CData, ffi, lib
 from loadstone.vta.integers.runs import IntArray, Runs
 
 __all__ = ["DigitCandidates", "NativeForm", "NativeRuns", "NativeStairs"]

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
 from loadstone.isa.residency import NO_CONTENT
-from loadstone.runtime.native import ffi, lib
+from loadstone.library.native import ffi, lib
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.program import LayerOperation, ProgramPass, SourceOrder, VtaProgram

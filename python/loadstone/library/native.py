@@ -4,7 +4,8 @@
 In:   libloadstone.so, _api.h (the C headers, preprocessed at build) and _api.ffi (the same,
       parsed), installed with the package.
 Out:  `ffi` and `lib()`.
-Next: device.py (runtime and drivers), simulator/sim.py (simulator).
+Next: isa/ and vta/ call what is in native/; runtime/device.py the runtime and its drivers,
+      simulator/sim.py the simulator.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError
-from loadstone.runtime import parsed_api
+from loadstone.library import parsed_api
 
 __all__ = ["CData", "ffi", "lib", "library_file", "owned", "raise_for"]
 

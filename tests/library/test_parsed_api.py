@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""runtime/parsed_api.py: what the build parsed is what parsing gives, and only that is taken."""
+"""library/parsed_api.py: what the build parsed is what parsing gives, and only that is taken."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.runtime import native, parsed_api
+from loadstone.library import native, parsed_api
 
 HEADER = "typedef struct point { int x, y; } point; int lds_point(point *p, int count);"
 
@@ -36,7 +36,7 @@ def test_the_build_parsed_the_header_that_lies_beside_it() -> None:
 
 
 def test_no_process_parses_headers() -> None:
-    script = "import sys, loadstone.runtime.native as n; n.lib().lds_version(); print(*sys.modules)"
+    script = "import sys, loadstone.library.native as n; n.lib().lds_version(); print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""runtime/native.py: the library is opened once, and its absence is one line."""
+"""library/native.py: the library is opened once, and its absence is one line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loadstone.errors import DeviceError
-from loadstone.runtime import native
+from loadstone.library import native
 
 
 def test_the_library_is_opened_once() -> None:
