@@ -37,7 +37,13 @@ from loadstone.vta.device.device_file import (
     integer,
     read_builtin,
 )
-from loadstone.vta.device.device_limits import check_limits
+from loadstone.vta.device.device_limits import (
+    DeviceNumbers,
+    check_name,
+    check_numbers,
+    check_profile,
+    check_registers,
+)
 from loadstone.vta.device.timing_tables import builtin_timing, timing_table
 from loadstone.vta.isa.registers import ERRORS
 from loadstone.vta.isa.spec import UOP_BYTES, Capability, Memory
@@ -92,7 +98,11 @@ class HwConfig:
     def __post_init__(self) -> None:
         if not self.uop_depth:
             object.__setattr__(self, "uop_depth", 1 << min(max(self.lu, 0), 13))
-        check_limits(self, _REGISTER_BLOCKS)
+        check_name(self.name)
+        numbers = {name: getattr(self, name) for name in DeviceNumbers._fields}
+        check_numbers(self.name, DeviceNumbers(**numbers))
+        check_profile(self.name, self.profile, self.log_width, self.capabilities)
+        check_registers(self.name, self.registers, _REGISTER_BLOCKS)
 
     # --- geometry ---------------------------------------------------------------------------------
     @property

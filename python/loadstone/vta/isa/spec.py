@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Protocol
 
 from loadstone.isa.parameters import BitField, Field, Widths, fields_of_device, layout
 from loadstone.isa.table import InstructionForm, InstructionTable
@@ -72,6 +72,7 @@ __all__ = [
     "Capability",
     "ConfigRegister",
     "Field",
+    "FieldWidths",
     "Instruction",
     "Memory",
     "Opcode",
@@ -270,6 +271,15 @@ MICRO_OPS: tuple[Field, ...] = (
     Field("src", "max(la,li)", "input tile (GEMM) or accumulator tile (ALU)"),
     Field("wgt", "lw", "weight tile (GEMM); 0 for ALU"),
 )
+
+
+class FieldWidths(Protocol):
+    """What bits of instructions ask of a device: how wide the fields are that differ between
+    devices. HwConfig answers."""
+
+    @property
+    def widths(self) -> Widths:
+        """`lu`, `li`, `lw` and `la`, as fields name them."""
 
 
 @lru_cache(maxsize=64)
