@@ -31,11 +31,15 @@ ARCHITECTURES = {
     "virt-armhf": "armhf",
     **dict.fromkeys(("zcu102", *FRAGMENTS), "arm64"),
 }
+#: Processes that are killed, each a millisecond later in a run.
+KILLS = 4
 
 
-def image(machine: str, network: Network, runs: int, registers: str = "native") -> list[str | Path]:
+def image(
+    machine: str, network: Network, runs: int, registers: str = "native", kills: int = 0
+) -> list[str | Path]:
     """The arguments that boot Debian's kernel, fetched and completed once and kept in build/board,
-    with this network in its file system."""
+    with this network in its file system. kills: processes that are killed afterwards."""
     arch = ARCHITECTURES[machine]
     sources = [
         *build.RUNTIME,
@@ -46,6 +50,7 @@ def image(machine: str, network: Network, runs: int, registers: str = "native") 
     program = build.executable(TOOLCHAINS[arch], "init", sources)
     offset = MACHINES[machine].memory_base if machine in FRAGMENTS else 0
     options = (f"runs={runs}", f"registers={registers}", f"bus_offset={offset:#x}")
+    options = (*options, f"kills={kills}")
     return linux_image.arguments(
         machine,
         debian.kernel(arch),
@@ -67,11 +72,15 @@ def image(machine: str, network: Network, runs: int, registers: str = "native") 
 def test_network_gives_the_native_bytes_and_faults_are_survived(
     machine: str, network: Network
 ) -> None:
+    """And then processes: of two one is refused, and behind one that was killed in the middle of a
+    run (the first in one that hangs) the next is right."""
     faults = cases.faults(network, MACHINES[machine].pool)
-    with boot(
-        machine, image(machine, network, cases.RUNS), device=network.device, faults=faults
-    ) as board:
-        cases.check(board.finish(), network)
+    faults.append(f"hang@{cases.RUNS + 1}")  # behind the program without memory
+    booted = image(machine, network, cases.RUNS, kills=KILLS)
+    with boot(machine, booted, device=network.device, faults=faults) as board:
+        lines = board.finish()
+    cases.check(lines[: lines.index("done") + 1], network)
+    cases.check_killed(lines[lines.index("done") + 1 :], network, KILLS)
 
 
 @more
@@ -104,8 +113,11 @@ def test_pages_of_vtas_bitstreams_work_too(machine: str, device: str, registers:
     """At the addresses and on the CPUs that these have on their boards; they are polled, and know
     no error."""
     network = models.dense(device)
-    with boot(machine, image(machine, network, 3, registers), device=device) as board:
-        cases.check_healthy(board.finish(), network)
+    booted = image(machine, network, 3, registers, kills=KILLS)
+    with boot(machine, booted, device=device) as board:
+        lines = board.finish()
+    cases.check_healthy(lines[: lines.index("done") + 1], network)
+    cases.check_killed(lines[lines.index("done") + 1 :], network, KILLS)
 
 
 @pytest.mark.rung("7")
