@@ -100,6 +100,15 @@ def levels(*pairs: tuple[int, int]) -> list[Level]:
     return [Level(shift, (), (np.array([constant]),)) for shift, constant in pairs]
 
 
+def two_levels(weight: int) -> tuple[Level, ...]:
+    """2 d0 + (weight + 256) d1, the highest level first."""
+    last = [2, 100, 100, weight - 200]
+    products = [
+        (digit, np.array([w], np.int8)) for digit, w in zip((0, 1, 1, 1), last, strict=True)
+    ]
+    return Level(0, ((1, np.array([1], np.int8)),), ()), Level(8, tuple(products), ())
+
+
 def stairs(*each: Stair) -> DigitPlan:
     """Floors of 5 plus the top digit, of which the judge reckons with 133."""
     return line(chain=chain_of(levels((0, 5)), stairs=each))
@@ -146,6 +155,18 @@ LIMITS: dict[str, Case] = {
     "an accumulator that goes to the right": lambda more: (
         line(left=-8),
         at(INT32_MAX - 256 + more, 127),
+    ),
+    "the last accumulator of several runs": lambda more: (
+        line(offset=np.array([-1000])),
+        runs_of_ends((1000, 1000, 0), (INT32_MAX + more, INT32_MAX + more, 127)),
+    ),
+    "the first accumulator of several runs": lambda more: (
+        line(offset=np.array([1000])),
+        runs_of_ends((-INT32_MAX - more, -INT32_MAX - more, -128), (-1000, -1000, 0)),
+    ),
+    "the offset of a dead lane that goes to the left": lambda more: (
+        line(left=8, offset=np.array([(1 << 23) - 2 + more]), dead=np.array([True])),
+        at(0, 127),
     ),
     "a lane's shift before the split": lambda more: (line(right=np.array([-more])), at(0, 0)),
     # safe: what stands there afterwards, whatever the digits are
@@ -206,6 +227,10 @@ LIMITS: dict[str, Case] = {
     # monotone
     "the second multiplier": lambda more: (line((4, 255 * 4 - more)), at(0, 0)),
     "the third multiplier": lambda more: (line((1, 256, 255 * 257 - more)), at(0, 0)),
+    "a multiplier of the second accumulator": lambda more: (
+        line(chain=chain_of([Level(8, (), ())], upper=two_levels(254 - more))),
+        at(0, 0),
+    ),
     "a lowest multiplier of 0": lambda more: (line((-more, 256)), at(0, 0)),
     "a top multiplier of 0": lambda more: (line((0, -more)), at(0, 0)),
     "the last shift": lambda more: (line(shift=-more), at(0, 0)),
@@ -330,13 +355,21 @@ def right_at_ends(made: IntArray, first: int) -> Runs:
     return runs_of_ends(*ends)
 
 
-@pytest.mark.parametrize(("digits", "left"), [(2, 0), (2, 1), (2, 3), (3, 3)])
-def test_a_sign_digit_may_change_within_a_run(digits: int, left: int) -> None:
+@pytest.mark.parametrize("offset", [0, 1000])
+@pytest.mark.parametrize("left", [0, 1, 3])
+@pytest.mark.parametrize("digits", [2, 3])
+def test_a_sign_digit_may_change_within_a_run(digits: int, left: int, offset: int) -> None:
     """Both sides of where it changes become ends. The digit itself is multiplied by nothing."""
-    levels, bits = tuple(range(0, 8 * digits, 8)), 8 * digits - 2
-    own = (64, 64 << 8, 64 << 16)[:digits]
-    plan = line(own, sign=0, exponents=levels, shift=6, left=left)
-    acc = np.arange(-2 << bits >> left, 1000)
+    plan = line(
+        (64, 64 << 8, 64 << 16)[:digits],
+        sign=0,
+        exponents=tuple(range(0, 8 * digits, 8)),
+        shift=6,
+        left=left,
+        offset=np.array([offset]),
+    )
+    change = -((128, 128 + 128 * 256)[digits - 2] >> left) - offset
+    acc = np.arange(change - 2000, 1000)
     assert proven(plan, right_at_ends(device(plan, 0, acc), int(acc[0])))
 
 
