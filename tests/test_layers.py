@@ -30,7 +30,7 @@ PACKAGE = ROOT / "python" / "loadstone"
 WITHOUT_TVM = (
     "loadstone",
     "loadstone.__main__",
-    "loadstone.runtime.native",
+    "loadstone.library.native",
     "loadstone.artifact.arena",
     "loadstone.runtime.arrays",
     "loadstone.artifact.format",
@@ -59,10 +59,10 @@ WITHOUT_TVM = (
     "loadstone.simulator.trace",
     "loadstone.simulator.vectors",
     "loadstone.vta",
-    "loadstone.vta.hw_config",
+    "loadstone.vta.device.hw_config",
     "loadstone.vta.isa*",
-    "loadstone.vta.listing",
-    "loadstone.vta.reference",
+    "loadstone.vta.meaning.listing",
+    "loadstone.vta.meaning.reference",
     *(
         f"loadstone.commands.{name}"
         for name in (

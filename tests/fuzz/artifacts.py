@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from loadstone.isa.c_table import c_table
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests import objects
 from tests.artifact.test_format import every_operator_model
 from tests.c.build import includes, mode_flags

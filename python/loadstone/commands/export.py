@@ -42,7 +42,7 @@ from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.device import device_of_artifact
 from loadstone.runtime.footprint import pool_bytes, session_bytes
 from loadstone.runtime.sources import source_folder
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 
 __all__ = ["BOARDS", "configure", "export", "extend", "run"]
 

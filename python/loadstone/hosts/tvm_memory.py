@@ -20,8 +20,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from loadstone.errors import LoadstoneError
+from loadstone.library.native import library_file
 from loadstone.relax.compat import tvm
-from loadstone.runtime.native import library_file
 from loadstone.runtime.sources import source_folder
 
 __all__ = ["build", "load"]

@@ -25,11 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from loadstone.errors import EncodingError, SimulationError
+from loadstone.library.native import CData, ffi, lib
 from loadstone.numerics import Array
-from loadstone.runtime.native import CData, ffi, lib
 from loadstone.simulator import signals
 from loadstone.simulator.result import Event, Finding, Result, SimulationStopped
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.asm import text_of
 from loadstone.vta.isa.codec import decode
 from loadstone.vta.isa.registers import ERRORS
