@@ -60,23 +60,38 @@ def with_wide_layers(function: RelaxFunction) -> RelaxFunction:
 
 @dataclass(frozen=True, eq=False)
 class _Grid:
-    """scale: float64, () or (O,). zero_point: of one number."""
+    """Of a tensor with one scale."""
 
-    scale: NDArray[np.float64]
+    scale: float
     zero_point: int
 
 
 @dataclass(frozen=True, eq=False)
-class _Layer:
-    """core: the conv2d or matmul. stored: what it reads, as integers. before, after: moves on both
-    sides, in order. weights: int16 with output
-    channels on `axis`, less their zero point. points: int64 (O,), what the zero point of the input
-    adds to sums. scale: (O,), from sums to steps of the output. bias: (O,), in such steps."""
+class _Form:
+    """core: the conv2d or matmul. read: the dequantize of its input; kernel: that of its weights.
+    before, after: moves on both sides, in order. low, high: the clamp."""
 
     core: Call
-    stored: Var
+    read: Call
+    kernel: Call
+    bias: Expr | None
     before: list[Call]
     after: list[Call]
+    low: float
+    high: float
+
+    @property
+    def axis(self) -> int:
+        """Of the weights' output channels."""
+        return 0 if is_call(self.core, "nn.conv2d") else 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """weights: int16, less their zero points. points: int64 (O,), what the zero point of the input
+    adds to sums. scale: (O,), from sums to steps of the output. bias: (O,), in such steps."""
+
+    form: _Form
     source: _Grid
     weights: NDArray[np.int16]
     points: NDArray[np.int64]
@@ -101,65 +116,49 @@ class _Wide(Rewriter):
 
     def layer(self, call: Call) -> _Layer | None:
         """None: another form, or one without 16 bits, or numbers that do not fit."""
-        target, kind = _grid(call), str(call.attrs.out_dtype)
-        if target is None or target.scale.size != 1 or kind not in _TYPES:
+        target, kind, form = _grid(call), str(call.attrs.out_dtype), self.form(call)
+        if form is None or target is None:
             return None
-        after, inner, low, high = self.tail(call.args[0])
+        kinds = {dtype(form.read.args[0]), dtype(form.kernel.args[0]), kind}
+        source, weights = _grid(form.read), self.weights(form)
+        if "int16" not in kinds or not kinds <= set(_TYPES) or source is None or weights is None:
+            return None
+        centred, weight_scales = weights
+        wide = np.moveaxis(centred.astype(np.int64), form.axis, 0).reshape(len(weight_scales), -1)
+        if np.abs(wide).sum(axis=1).max(initial=0) * (2**16 + 2**15) >= _EXACT:
+            return None
+        bias = self.bias(form.bias, len(weight_scales))
+        if bias is None:
+            return None
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            scale, steps = source.scale * weight_scales / target.scale, bias / target.scale
+        if not (np.isfinite(scale).all() and np.isfinite(steps).all() and np.all(scale > 0)):
+            return None
+        ends = _limits(form, target, kind)
+        points = -source.zero_point * wide.sum(axis=1)
+        return _Layer(form, source, centred, points, scale, steps, target.zero_point, ends, kind)
+
+    def form(self, call: Call) -> _Form | None:
+        """None: another one."""
+        after, core, low, high = self.tail(call.args[0])
         bias: Expr | None = None
-        if is_call(inner, "add") and shape(inner) == shape(inner.args[0]):
-            inner, bias = self.made(inner.args[0]), inner.args[1]
-        if not is_call(inner, "nn.conv2d", "matmul"):
+        if is_call(core, "add") and shape(core) == shape(core.args[0]):
+            core, bias = self.made(core.args[0]), core.args[1]
+        if not is_call(core, "nn.conv2d", "matmul"):
             return None
-        layouts = inner.attrs if is_call(inner, "nn.conv2d") else None
-        if layouts and (str(layouts.data_layout), str(layouts.kernel_layout)) != ("NHWC", "OHWI"):
+        before, read = self.moves(core.args[0])
+        kernel = self.bound.get(core.args[1], core.args[1])
+        if not (is_call(read, "dequantize") and is_call(kernel, "dequantize")):
             return None
-        axis = 0 if layouts else 1
-        before, read = self.moves(inner.args[0])
-        kernel = self.made(inner.args[1])
-        if not is_call(read, "dequantize") or is_constant(read.args[0]):
+        if is_constant(read.args[0]) or not is_constant(kernel.args[0]):
             return None
-        source, stored = _grid(read), read.args[0]
-        weights = self.weights(kernel, axis)
-        kinds = (dtype(stored), str(dtype(kernel.args[0])) if weights else "", kind)
-        if source is None or source.scale.size != 1 or weights is None:
+        if is_call(core, "nn.conv2d"):
+            layouts = str(core.attrs.data_layout), str(core.attrs.kernel_layout)
+            if layouts != ("NHWC", "OHWI"):
+                return None
+        elif value(kernel.args[0]).ndim != 2:
             return None
-        if "int16" not in kinds or not set(kinds) <= set(_TYPES):
-            return None
-        centred, weight_scale = weights
-        unit = source.scale.reshape(()) * np.broadcast_to(weight_scale, (centred.shape[axis],))
-        step = float(target.scale.reshape(()))
-        real = self.bias(bias, unit.size)
-        if real is None or not np.all(unit > 0) or not step > 0:
-            return None
-        scale, steps = unit / step, real / step
-        if not (np.isfinite(scale).all() and np.isfinite(steps).all()):
-            return None
-        others = tuple(range(1, centred.ndim)) if layouts else (0,)
-        wide = centred.astype(np.int64)
-        if np.abs(wide).sum(axis=others).max(initial=0) * (2**16 + 2**15) >= _EXACT:
-            return None
-        limits = np.iinfo(kind)
-
-        def limit(bound: float, end: int) -> int:
-            if not np.isfinite(bound):
-                return end
-            level = np.rint(bound / step) + target.zero_point
-            return int(min(max(level, limits.min), limits.max))
-
-        return _Layer(
-            inner,
-            stored,
-            before,
-            after,
-            source,
-            centred,
-            -source.zero_point * wide.sum(axis=others),
-            scale,
-            steps,
-            target.zero_point,
-            (limit(low, int(limits.min)), limit(high, int(limits.max))),
-            kind,
-        )
+        return _Form(core, read, kernel, bias, before, after, low, high)
 
     def made(self, expr: Expr) -> Expr:
         """The call behind a variable that nothing else reads."""
@@ -167,11 +166,16 @@ class _Wide(Rewriter):
 
     def moves(self, expr: Expr) -> tuple[list[Call], Expr]:
         """(moves in order, what stands before them)."""
-        call, found = self.made(expr), []
+        call, found = self.seen(expr), []
         while is_call(call, *_MOVES):
             found.append(call)
-            call = self.made(call.args[0])
+            call = self.seen(call.args[0])
         return found[::-1], call
+
+    def seen(self, expr: Expr) -> Expr:
+        """`made`, and a dequantize whoever else reads it: nothing is computed twice for that."""
+        call = self.bound.get(expr, expr)
+        return call if is_call(call, "dequantize") else self.made(expr)
 
     def tail(self, expr: Expr) -> tuple[list[Call], Expr, float, float]:
         """(moves in order, what stands before them and the clamps, low, high)."""
@@ -187,23 +191,19 @@ class _Wide(Rewriter):
             after = more + after
         return after, call, low, high
 
-    def weights(
-        self, call: Expr, axis: int
-    ) -> tuple[NDArray[np.int16], NDArray[np.float64]] | None:
-        """Less their zero points, and their scales: () or (O,)."""
-        if not is_call(call, "dequantize") or not is_constant(call.args[0]):
-            return None
-        array, scales, zeros = (value(item) for item in call.args)
-        if scales.size > 1 and int(call.attrs.axis) % array.ndim != axis:
-            return None
-        if axis == 1 and array.ndim != 2:
+    def weights(self, form: _Form) -> tuple[NDArray[np.int16], NDArray[np.float64]] | None:
+        """Less their zero points, and the scale of each output channel, (O,)."""
+        array, scales, zeros = (value(item) for item in form.kernel.args)
+        if scales.size > 1 and int(form.kernel.attrs.axis) % array.ndim != form.axis:
             return None
         along = [1] * array.ndim
-        along[axis] = -1
+        along[form.axis] = -1
         centred = array.astype(np.int64) - zeros.astype(np.int64).reshape(along)
         if np.abs(centred).max(initial=0) >= 2**15:
             return None
-        return centred.astype(np.int16), scales.astype(np.float64).reshape(-1)
+        channels = (array.shape[form.axis],)
+        each = np.broadcast_to(scales.astype(np.float64).reshape(-1), channels)
+        return centred.astype(np.int16), each
 
     def bias(self, expr: Expr | None, channels: int) -> NDArray[np.float64] | None:
         """(O,), the real numbers. None where they are computed, or no number of each channel."""
@@ -252,21 +252,21 @@ class _Wide(Rewriter):
         least = step("least", relax.op.maximum(levels, ends[0]))
         clamped = step("clamped", relax.op.minimum(least, ends[1]))
         result = relax.op.astype(clamped, layer.kind)
-        for index, move in enumerate(layer.after):
+        for index, move in enumerate(layer.form.after):
             result = _moved(move, step(f"before{index}", result))
         return self.emit(named(result, name), name)
 
     def product(self, layer: _Layer, step: Callable[[str, Expr], Expr]) -> Expr:
         """The sums of products, of int64; not bound yet."""
-        stored = self.mapped(layer.stored)
-        for index, move in enumerate(layer.before):
+        stored = self.mapped(layer.form.read.args[0])
+        for index, move in enumerate(layer.form.before):
             stored = step(f"moved{index}", _moved(move, stored))
         if dtype(stored) != "int16":
             stored = step("in", relax.op.astype(stored, "int16"))
         weights = exact_constant(np.ascontiguousarray(layer.weights))
-        if is_call(layer.core, "matmul"):
+        if is_call(layer.form.core, "matmul"):
             return relax.op.matmul(stored, weights, out_dtype="int64")
-        attrs = layer.core.attrs
+        attrs = layer.form.core.attrs
         padding = integers(attrs.padding)
         if any(padding) and layer.source.zero_point:
             top, left, bottom, right = padding
@@ -286,16 +286,29 @@ class _Wide(Rewriter):
         )
 
 
+def _limits(form: _Form, target: _Grid, kind: str) -> tuple[int, int]:
+    """The clamp as integers, in float32 as a quantize reckons."""
+    ends = np.iinfo(kind)
+
+    def level(bound: float, end: int) -> int:
+        if not np.isfinite(bound):
+            return end
+        steps = np.rint(np.float32(bound) / np.float32(target.scale)) + target.zero_point
+        return int(min(max(float(steps), ends.min), ends.max))
+
+    return level(form.low, int(ends.min)), level(form.high, int(ends.max))
+
+
 def _moved(move: Call, integers_: Expr) -> Expr:
     """The same move of integers."""
     return relax.Call(move.op, [integers_, *move.args[1:]], move.attrs, move.ty_args)
 
 
 def _grid(call: Call) -> _Grid | None:
-    """Of a quantize or dequantize; None where it is computed."""
+    """Of a quantize or dequantize; None where it is computed, or of each channel."""
     if not (is_constant(call.args[1]) and is_constant(call.args[2])):
         return None
-    zeros = value(call.args[2]).reshape(-1)
-    if zeros.size != 1:
+    scales, zeros = value(call.args[1]), value(call.args[2])
+    if scales.size != 1 or zeros.size != 1 or not scales.reshape(-1)[0] > 0:
         return None
-    return _Grid(value(call.args[1]).astype(np.float64).reshape(-1), int(zeros[0]))
+    return _Grid(float(scales.reshape(-1)[0]), int(zeros.reshape(-1)[0]))

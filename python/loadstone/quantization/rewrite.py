@@ -202,10 +202,9 @@ class _Rewrite(_Weights):
             integers, scales = quantized_weights(layer, self.plan), self.plan.weights[layer.name]
         else:
             return super().weights(layer)
-        axis = 0
         if layer.kind == "matmul":
-            integers, axis = np.ascontiguousarray(integers.T), 1
-        return self.real(integers, scales, axis, layer.name + "/weights")
+            return self.real(np.ascontiguousarray(integers.T), scales, 1, layer.name + "/weights")
+        return self.real(integers, scales, 0, layer.name + "/weights")
 
     def bias(self, layer: Layer | None) -> Expr:
         assert layer is not None
