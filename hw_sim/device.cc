@@ -21,6 +21,11 @@ uint32_t crc32(const uint8_t *p, size_t n) {
   return ~crc;
 }
 
+// No more than the clock's arithmetic takes.
+std::chrono::nanoseconds limited(uint64_t timeout_ns) {
+  return std::chrono::nanoseconds(timeout_ns < 1000000000000ull ? timeout_ns : 1000000000000ull);
+}
+
 }  // namespace
 
 lds_simdev::lds_simdev(lds_sim *sim, const lds_hw_config &config, int page) : sim_(sim, lds_sim_destroy), config_(config), page_(page) {
@@ -46,9 +51,13 @@ int lds_simdev::line() {
 
 int lds_simdev::wait_line(uint64_t timeout_ns) {
   Lock lock(mutex_);
-  const auto limit = std::chrono::nanoseconds(timeout_ns < 1000000000000ull ? timeout_ns : 1000000000000ull);
-  line_changed_.wait_for(lock, limit, [this] { return level_ != 0; });
+  line_changed_.wait_for(lock, limited(timeout_ns), [this] { return level_ != 0; });
   return level_;
+}
+
+void lds_simdev::wait_idle(uint64_t timeout_ns) {
+  Lock lock(mutex_);
+  idle_.wait_for(lock, limited(timeout_ns), [this] { return !busy_; });
 }
 
 void lds_simdev::on_irq(void (*notify)(void *, int), void *ctx) {
@@ -286,6 +295,8 @@ int lds_simdev_remap(lds_simdev *device, uint64_t bus_address, void *memory, uin
 int lds_simdev_irq(lds_simdev *device) { return device->line(); }
 
 int lds_simdev_irq_wait(lds_simdev *device, uint64_t timeout_ns) { return device->wait_line(timeout_ns); }
+
+void lds_simdev_idle_wait(lds_simdev *device, uint64_t timeout_ns) { device->wait_idle(timeout_ns); }
 
 void lds_simdev_on_irq(lds_simdev *device, void (*notify)(void *ctx, int level), void *ctx) { device->on_irq(notify, ctx); }
 

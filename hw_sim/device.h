@@ -54,6 +54,7 @@ struct lds_simdev {
   void write(uint32_t offset, uint32_t value);
   int line();
   int wait_line(uint64_t timeout_ns);
+  void wait_idle(uint64_t timeout_ns);
   void on_irq(void (*notify)(void *, int), void *ctx);
   void hw_reset();
   void quit();

@@ -148,11 +148,26 @@ def files_of_a_board(tmp_path: Path) -> tuple[bytes, int, bytes, int, bytes]:
 def test_a_number_that_u_dma_buf_does_not_say_is_an_error(tmp_path: Path, name: str) -> None:
     board, arguments = ffi.new("lds_linux *"), files_of_a_board(tmp_path)
     folder = describe_buffer(tmp_path / "class")
-    for spoil in (lambda: (folder / name).write_text("none\n"), (folder / name).unlink):
-        spoil()
-        assert lib().lds_linux_open_uio(board, *arguments) != 0
+    for text in ("none\n", "", "\n", "0x\n", "-1\n", "12 34\n", "0x30z\n", "9" * 30, None):
+        if text is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_text(text)
+        assert lib().lds_linux_open_uio(board, *arguments) != 0, text
         line = ffi.string(board.message).decode()
         assert line == f"{folder / name}: no such file, or no number in it"
+
+
+@pytest.mark.parametrize(("name", "most"), [("sync_mode", 7), ("dma_coherent", 1)])
+def test_a_number_that_u_dma_buf_cannot_have_is_an_error(
+    tmp_path: Path, name: str, most: int
+) -> None:
+    board, arguments = ffi.new("lds_linux *"), files_of_a_board(tmp_path)
+    folder = describe_buffer(tmp_path / "class", **{name: f"{most + 1}"})
+    assert lib().lds_linux_open_uio(board, *arguments) != 0
+    assert ffi.string(board.message).decode() == (
+        f"{folder / name}: {most + 1} is more than {most}, the most that it can be"
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,6 +200,51 @@ def test_cached_memory_is_synchronised(
             (folder / owner).write_text("")
         (folder / "sync_for_cpu").unlink()
         assert hal.dma_sync(hal.ctx, buffer, 0, 64, 2) != 0
+    lib().lds_linux_close(board)
+
+
+@pytest.mark.parametrize(
+    ("uio", "memory", "said"),
+    [
+        ("/dev/uio0", "/dev/dma_heap/linux,cma", "memory of a dma-heap has no address"),
+        ("/dev/uio0", "/dev/dma_heap/system", "take a u-dma-buf (/dev/udmabuf0)"),
+        ("/dev/vfio/12", None, "VFIO is not supported; bind the device to uio_pdrv_genirq"),
+        ("/dev/vfio/12", "/dev/udmabuf0", "VFIO is not supported"),
+        ("/dev/uio0", "/dev/vfio/vfio", "VFIO is not supported"),
+        ("/dev/iommu", None, "VFIO is not supported"),
+    ],
+)
+def test_interfaces_that_are_not_driven_are_refused_by_name(
+    uio: str, memory: str | None, said: str
+) -> None:
+    """Before anything is opened, with what to take instead."""
+    spec = f"uio:{uio},{memory}" if memory else f"uio:{uio}"
+    with device.open(spec) as dev, pytest.raises(DeviceError) as refused:
+        dev.load(copy_model())
+    wrong = memory if memory and not uio.startswith("/dev/vfio") else uio
+    assert str(refused.value).startswith(f"{wrong}: ")
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["identity", "DMA", "DMA-FQ", "blocked", ""])
+def test_a_device_behind_an_iommu_that_translates_is_refused(tmp_path: Path, kind: str) -> None:
+    """Physical addresses would lead nowhere."""
+    board, arguments = ffi.new("lds_linux *"), files_of_a_board(tmp_path)
+    describe_buffer(tmp_path / "class")
+    group = tmp_path / "class/uio/uio0/device/iommu_group"
+    group.mkdir(parents=True)
+    (group / "type").write_text(f"{kind}\n")
+    status = lib().lds_linux_open_uio(board, *arguments)
+    assert (status == 0) == (kind == "identity")
+    if status:
+        assert (
+            ffi.string(board.message)
+            .decode()
+            .endswith(
+                f": its IOMMU translates addresses (iommu_group/type is {kind!r}); boot with "
+                "iommu.passthrough=1"
+            )
+        )
     lib().lds_linux_close(board)
 
 

@@ -37,7 +37,7 @@ __all__ = [
 Bools = NDArray[np.bool_]
 Int8Array = NDArray[np.int8]
 #: Of 32 or of 64 bits.
-Integers: TypeAlias = NDArray[np.signedinteger[Any]]
+Integers: TypeAlias = "NDArray[np.signedinteger[Any]]"  # NumPy 1.21 cannot write it
 #: From here down the top digit is negative, for each count of digits.
 _HALF = {2: 128, 3: 128 + 128 * 256}
 
@@ -152,6 +152,7 @@ class PartPlan:
 def prove_digits(plan: DigitPlan, runs: Runs) -> Bools:
     """(lanes,): whether the lane gives the rule's output, or one within the runs' tolerance,
     wherever its accumulator can be. runs: of the lanes of the plan, in order."""
+    assert plan.signed or all(stair.sign is None for stair in plan.chain.stairs)
     if plan.signed:  # the sign digit may change within a run: both sides of that are ends, too
         assert plan.left >= 0
         runs = runs.cut(-plan.offset - (_HALF[plan.digits] >> plan.left))
@@ -159,13 +160,14 @@ def prove_digits(plan: DigitPlan, runs: Runs) -> Bools:
     reach = np.where(plan.dead, 0, np.array([runs.first[:, 0], runs.last[:, -1]]))
     fits = (np.abs(reach) <= INT32_MAX).all(axis=0) & (np.abs(plan.offset) <= INT32_MAX // 2)
     reach = (reach + plan.offset) << max(0, plan.left)
-    fits &= (np.abs(reach) <= INT32_MAX - 256).all(axis=0)
+    fits &= (np.abs(reach) <= INT32_MAX - 256).all(axis=0) & (plan.right >= 0)
+    safe = _safe(plan)
     # Where all of it fits, 32 bits say the same as 64, in less time.
-    held = bool((fits & _held_by_32(plan)).all())
-    start = _start(plan, _side_by_side(runs.first, runs.last, held))
-    wanted = _side_by_side(runs.value, runs.value, held)
+    narrow = bool((fits & safe).all())
+    start = _start(plan, _side_by_side(runs.first, runs.last, narrow))
+    wanted = _side_by_side(runs.value, runs.value, narrow)
     digits, exact = _split(plan, start)
-    value, safe = _run(plan.chain, digits, held)
+    value = _run(plan.chain, digits)
     alike = np.abs(value - wanted) <= runs.tolerance if runs.tolerance else value == wanted
     proven = fits & safe & (plan.dead | _monotone(plan))
     if not exact.all():
@@ -195,19 +197,6 @@ def _start(plan: DigitPlan, acc: Integers) -> Integers:
     return acc
 
 
-def _held_by_32(plan: DigitPlan) -> Bools:
-    """(lanes,): whether no sum of a chain without stairs can leave 32 bits, whatever x is. A sign
-    digit that nothing clamps may be of 16 bits."""
-    most = np.full(len(plan.dead), 1 << 16, np.int64)  # of the digit that stands there
-    held = np.full(len(most), not plan.chain.stairs)
-    for level in plan.chain.levels:
-        signs = [weights for digit, weights in level.products if digit == plan.digits]
-        own = sum((np.abs(weights.astype(np.int64)) << 16 for weights in signs), _reach(level))
-        most = (most >> level.shift) + 1 + own
-        held &= most <= INT32_MAX
-    return held
-
-
 def outputs(plan: DigitPlan | PartPlan, acc: IntArray) -> IntArray:
     """What the device makes of accumulators (lanes, n)."""
     if isinstance(plan, PartPlan):
@@ -216,7 +205,7 @@ def outputs(plan: DigitPlan | PartPlan, acc: IntArray) -> IntArray:
         total = (acc * plan.multiplier[:, None] + plan.constant[:, None]) >> shift
         return np.asarray(_held(total, plan.low, plan.high), np.int64)
     digits, _ = _split(plan, _start(plan, acc.copy()))
-    return np.asarray(_run(plan.chain, digits)[0], np.int64)
+    return np.asarray(_run(plan.chain, digits), np.int64)
 
 
 def _split(plan: DigitPlan, x: Integers) -> tuple[list[Integers], Bools]:
@@ -242,37 +231,22 @@ def _byte(x: Integers) -> Integers:
     return x.astype(np.int8).astype(x.dtype)
 
 
-def _run(chain: Chain, digits: Sequence[Integers], held: bool = False) -> tuple[Integers, Bools]:
-    """What the device makes of digits (lanes, n), and the lanes in which no sum leaves 32 bits.
-    held: none does, whatever the digits are."""
+def _run(chain: Chain, digits: Sequence[Integers]) -> Integers:
+    """What the device makes of digits (lanes, n), where no sum leaves 32 bits."""
     total = digits[-1]
-    safe = np.ones(len(total), np.bool_)
     for level in chain.levels:
         total = _added(total >> level.shift, level, digits)
-        if held:
-            continue
-        # Each partial sum is within the sum of magnitudes.
-        reach = np.abs(total).max(axis=1) + 2 * sum(
-            128 * np.abs(weights.astype(np.int64)) for _, weights in level.products
-        )
-        reach = reach + 2 * sum(np.abs(constant) for constant in level.constants)
-        safe &= reach <= INT32_MAX
-    if not chain.upper and not chain.stairs:
-        if chain.shift.any():
-            total = total >> chain.shift.astype(total.dtype)[:, None]
-        return _held(total, chain.low, chain.high), safe
-    upper, most = 0 * total, np.zeros(len(total), np.int64)
-    for level in chain.upper:
-        upper = _added(upper << level.shift, level, digits)
-        most = (most << level.shift) + _reach(level)
-    total = total + upper
-    most = most + sum(_reach(level) for level in chain.levels) + 128
-    floors = 0 * total
-    for stair in chain.stairs:
-        own, step = _stair(stair, total, digits[-1])
-        floors = floors + own
-        safe &= most + step <= INT32_MAX
-    return _held(floors, chain.low, chain.high), safe
+    if chain.upper:
+        upper = 0 * total
+        for level in chain.upper:
+            upper = _added(upper << level.shift, level, digits)
+        total = total + upper
+    if chain.stairs:
+        floors = [_stair(stair, total, digits[-1]) for stair in chain.stairs]
+        total = sum(floors[1:], floors[0])
+    elif chain.shift.any():
+        total = total >> chain.shift.astype(total.dtype)[:, None]
+    return _held(total, chain.low, chain.high)
 
 
 def _added(total: Integers, level: Level, digits: Sequence[Integers]) -> Integers:
@@ -284,24 +258,57 @@ def _added(total: Integers, level: Level, digits: Sequence[Integers]) -> Integer
     return total
 
 
+def _safe(plan: DigitPlan) -> Bools:
+    """(lanes,): whether no partial sum of the chain can leave 32 bits, whatever bytes its digits
+    are: inside a run they may be any, so that its ends say nothing of that."""
+    chain, safe = plan.chain, np.ones(len(plan.dead), np.bool_)
+    most = np.full(len(safe), 128, np.int64)  # of the last digit, which stands there
+    for level in chain.levels:
+        most = _floor_reach(most, level.shift) + _reach(level)
+        safe &= most <= INT32_MAX
+    upper = np.zeros(len(safe), np.int64)
+    for level in chain.upper:
+        upper = (upper << level.shift) + _reach(level)
+    most = most + upper  # more than any of the sums before it
+    safe &= most <= INT32_MAX
+    floors = np.zeros(len(safe), np.int64)
+    for stair in chain.stairs:
+        own = most + _stair_reach(stair)
+        safe &= own <= INT32_MAX
+        own = _floor_reach(own, stair.shifts[0]) + abs(stair.add)
+        safe &= own <= INT32_MAX
+        floors = floors + _floor_reach(own, stair.shifts[1])
+    return safe & (floors <= INT32_MAX)
+
+
+def _floor_reach(most: IntArray, shift: int) -> IntArray:
+    """The largest magnitude behind a shift to the right of values up to one: floors of negative
+    values are further from 0."""
+    return -(-most >> shift)
+
+
 def _reach(level: Level) -> IntArray:
     """(lanes,): no partial sum of what a level adds has a larger magnitude."""
     products = sum(128 * np.abs(weights.astype(np.int64)) for _, weights in level.products)
     return np.asarray(products + sum(np.abs(constant) for constant in level.constants), np.int64)
 
 
-def _stair(stair: Stair, total: Integers, sign: Integers) -> tuple[Integers, IntArray]:
-    """What one stair makes of the sum (lanes, n), and by how much it may add to its magnitude."""
-    step = np.asarray(sum(np.abs(constant) for constant in stair.constants), np.int64)
+def _stair_reach(stair: Stair) -> IntArray | int:
+    """(lanes,): the same of what a stair adds to the sum; the sign digit is 0 or -1."""
+    constants: IntArray | int = sum(np.abs(constant) for constant in stair.constants)
+    return constants if stair.sign is None else constants + np.abs(stair.sign.astype(np.int64))
+
+
+def _stair(stair: Stair, total: Integers, sign: Integers) -> Integers:
+    """What one stair makes of the sum (lanes, n)."""
     for constant in stair.constants:
         total = total + constant[:, None]
     if stair.sign is not None:
         total = total + sign * stair.sign.astype(np.int64)[:, None]
-        step = step + 128
     total = ((total >> stair.shifts[0]) + stair.add) >> stair.shifts[1]
     low = INT32_MIN if stair.low is None else stair.low
     high = INT32_MAX if stair.high is None else stair.high
-    return _held(total, low, high), step + 128
+    return _held(total, low, high)
 
 
 def _multipliers(plan: DigitPlan) -> list[IntArray]:
@@ -341,9 +348,9 @@ def _saturated(
         digits = [lanes + lower for _ in range(plan.digits - 1)] + [lanes + top]
         if plan.signed:
             digits.append(lanes + (-1 if top < 0 else 0))
-        worst, safe = _run(plan.chain, digits)
+        worst = _run(plan.chain, digits)
         held = np.where(side, wanted == value, True).all(axis=1) & (worst[:, 0] == value)
-        good &= np.where(side.any(axis=1), held & safe, True)
+        good &= np.where(side.any(axis=1), held, True)
     return good
 
 
