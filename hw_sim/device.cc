@@ -44,22 +44,6 @@ void lds_simdev::quit() {
   if (worker_.joinable()) worker_.join();
 }
 
-uint32_t lds_simdev::read(uint32_t offset) {
-  Lock lock(mutex_);
-  if (const std::optional<uint32_t> other = instead(offset)) return *other;
-  if (page_ == LDS_SIMDEV_CHISEL) return read_chisel(offset);
-  if (page_ == LDS_SIMDEV_HLS) return read_hls(offset);
-  return read_native(offset);
-}
-
-void lds_simdev::write(uint32_t offset, uint32_t value) {
-  Lock lock(mutex_);
-  if (all_read_) return;
-  if (page_ == LDS_SIMDEV_CHISEL) return write_chisel(offset, value);
-  if (page_ == LDS_SIMDEV_HLS) return write_hls(offset, value);
-  write_native(lock, offset, value);
-}
-
 int lds_simdev::line() {
   Lock lock(mutex_);
   return level_;
@@ -127,7 +111,7 @@ int lds_simdev::remap(uint64_t bus, void *memory, uint64_t size, uint32_t flags)
   return map(bus, memory, size, flags);
 }
 
-// --- jobs ------------------------------------------------------------------------------------------------------------------------
+// --- the interrupt line ----------------------------------------------------------------------------------------------------------
 void lds_simdev::update_line() {
   const int level = (regs_.irq_status & regs_.irq_mask) != 0 ? 1 : 0;
   if (level == level_) return;
@@ -249,6 +233,12 @@ const lds_simdev::Segment *lds_simdev::lost_segment() const {
   return nullptr;
 }
 
+// Compute writes 0 with its first instruction, long behind START perhaps, and 1 with FINISH.
+void lds_simdev::write_done(uint32_t value) {
+  regs_.hls_done = value;
+  regs_.hls_valid = true;
+}
+
 // The pages of VTA's bitstreams have no way to say that something went wrong: they never say that they are done.
 void lds_simdev::end(uint32_t error, uint32_t pc) {
   if (error != LDS_ERROR_NONE && page_ != LDS_SIMDEV_NATIVE && stop_ == kNone) return;
@@ -259,6 +249,21 @@ void lds_simdev::end(uint32_t error, uint32_t pc) {
   if (active_.kind == LDS_FAULT_LOST_IRQ) return;
   regs_.irq_status |= error == LDS_ERROR_NONE ? LDS_IRQ_DONE : LDS_IRQ_ERROR;
   update_line();
+}
+
+// --- faults of the registers ------------------------------------------------------------------------------------------------------
+void lds_simdev::begin_faults() {
+  if (active_.kind == LDS_FAULT_LIES) done_reads_ = static_cast<uint32_t>(active_.argument);
+  if (active_.kind == LDS_FAULT_ABSENT) all_read_ = static_cast<uint32_t>(active_.argument);
+  if (active_.kind != LDS_FAULT_DONE_LINGERS) return;
+  lingers_ = active_.argument;
+  lingering_ = regs_.hls_done;
+}
+
+void lds_simdev::end_faults(Stop how) {
+  lingers_ = 0;
+  done_reads_.reset();
+  if (how == kHwReset) all_read_.reset();
 }
 
 // --- the C functions -------------------------------------------------------------------------------------------------------------
@@ -286,10 +291,6 @@ int lds_simdev_map(lds_simdev *device, uint64_t bus_address, void *memory, uint6
 int lds_simdev_remap(lds_simdev *device, uint64_t bus_address, void *memory, uint64_t size_bytes, uint32_t flags) {
   return device->remap(bus_address, memory, size_bytes, flags);
 }
-
-uint32_t lds_simdev_read32(lds_simdev *device, uint32_t offset) { return device->read(offset); }
-
-void lds_simdev_write32(lds_simdev *device, uint32_t offset, uint32_t value) { device->write(offset, value); }
 
 int lds_simdev_irq(lds_simdev *device) { return device->line(); }
 

@@ -26,7 +26,7 @@ from loadstone.artifact.format import (
     ViewLayout,
 )
 from loadstone.numerics import Rounding, quantize_multiplier, rq, shift_lane
-from loadstone.vta.hw_config import HwConfig, device_names, load_config
+from loadstone.vta.device.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.codec import (
     Alu,
     Config,

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadstone.vta.hw_config import device_names
+from loadstone.vta.device.hw_config import device_names
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Finish, Load
 from tests.random_insns import CONFIGS
@@ -28,7 +28,7 @@ from tests.sample_model import copy_model
 SCRIPT = """
 import importlib.util
 import sys
-from loadstone.runtime.native import lib
+from loadstone.library.native import lib
 assert importlib.util.find_spec("tvm") is None
 assert "cffi" not in sys.modules  # the build parsed the headers
 print(lib().lds_version())

@@ -19,11 +19,11 @@ import pytest
 from loadstone.analysis.compare import one_run
 from loadstone.artifact.format import Artifact
 from loadstone.cli import main
+from loadstone.library.native import lib
 from loadstone.runtime import device
-from loadstone.runtime.native import lib
 from loadstone.simulator.rtl_build import library
 from loadstone.simulator.sim import ORDERS
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.registers import ERRORS, STATES
 from tests.analysis.faults import KINDS, Fault, faults
 from tests.board import build, cases, console, models

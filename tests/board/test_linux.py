@@ -15,7 +15,7 @@ import pytest
 
 from loadstone.artifact.format import Artifact
 from loadstone.cli import main
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests import further
 from tests.board import build, cases, console, debian, linux_image, models
 from tests.board.emulator import FRAGMENTS, MACHINES, boot

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from loadstone.errors import DeviceError
+from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
-from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from tests.sample_model import copy_model
 
 pytestmark = pytest.mark.rung("3")
@@ -266,7 +266,7 @@ def test_what_is_open_is_locked_until_it_is_closed(tmp_path: Path) -> None:
     arguments = files_of_a_board(tmp_path)
     describe_buffer(tmp_path / "class")
     holder = (
-        "import sys; from loadstone.runtime.native import ffi, lib\n"
+        "import sys; from loadstone.library.native import ffi, lib\n"
         "board = ffi.new('lds_linux *')\n"
         f"assert lib().lds_linux_open_uio(board, *{arguments!r}) == 0\n"
         "print('open', flush=True); sys.stdin.read()\n"

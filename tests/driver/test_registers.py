@@ -14,9 +14,9 @@ import pytest
 from loadstone.artifact.format import Artifact
 from loadstone.artifact.memory_plan import MAX_ALIGN_BYTES
 from loadstone.errors import DeviceError
+from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
-from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.registers import BLOCKS
 from loadstone.vta.isa.spec import MAX_REGIONS
 from tests.sample_model import copy_model, dense_model

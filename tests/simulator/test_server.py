@@ -28,7 +28,7 @@ from loadstone.simulator.server import (
     Server,
 )
 from loadstone.simulator.simd import PROTOCOL_VERSION, SharedMemory, SimulatedDevice
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.registers import ERRORS
 from tests.sample_model import copy_model, endless_model
 from tests.simd_client import (

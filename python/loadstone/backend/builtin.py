@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from loadstone.backend.device import NO_DEVICE, VTA_FINGERPRINT_BYTES, Device
 from loadstone.errors import ConfigError
 from loadstone.files import parsed_json
-from loadstone.vta.hw_config import TARGET_FIELDS, HwConfig, device_names, load_config
+from loadstone.vta.device.hw_config import TARGET_FIELDS, HwConfig, device_names, load_config
 
 if TYPE_CHECKING:
     from loadstone.backend.interface import Attribute, Backend

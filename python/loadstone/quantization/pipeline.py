@@ -13,7 +13,9 @@ Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
     equalize.py     channels of similar range                         a repair
     plan.py         every scale, by a method and a scheme             (scales.py)
     rounding.py     weights that err together less; biases            two repairs
-    mixed.py        sensitive layers stay on the host                 a repair
+    mixed.py        sensitive layers stay on the host                 a repair; wide_plan.py: in
+                        int16
+    planned.py      a plan as simulate.py takes it
     rewrite.py      float to QDQ                                      a Relax pass
     compare.py, report.py, export_onnx.py
 
@@ -60,7 +62,8 @@ class Options:
         pow2.
     equalize, compensate, correct: the repairs. host_cycles: what the mixed plan may spend on the
         host, in cycles of the device. keep_float: "auto", layers stay float on the host until the
-        outputs are good (mixed.GOOD_DB), for host_cycles at most where they are said.
+        outputs are good (mixed.GOOD_DB), for host_cycles at most where they are said. keep_16:
+        "auto", the same with int16 in place of float, which frontend/wide.py computes.
     sensitivity: measure every layer alone, for the report. cost: cycles that a layer
         (network.Layer) takes on the host; None: mixed.host_cycles. show: progress bars.
     """
@@ -74,6 +77,7 @@ class Options:
     correct: bool = True
     host_cycles: int = 0
     keep_float: str = ""
+    keep_16: str = ""
     sensitivity: bool = False
     cost: Callable[[Layer], int] | None = None
     show: bool = False
@@ -162,7 +166,7 @@ def quantize_prepared(
     from loadstone.quantization.accuracy import faults_of_samples
     from loadstone.quantization.compare import compare
     from loadstone.quantization.mixed import host_cycles, measure_sensitivities
-    from loadstone.quantization.plan import real_settings, settings
+    from loadstone.quantization.planned import real_settings, settings
     from loadstone.quantization.progress import phase
     from loadstone.quantization.report import report
     from loadstone.quantization.rewrite import rewrite
@@ -184,8 +188,9 @@ def quantize_prepared(
     network, plan = chosen.network, chosen.plan
     steps += repairs
 
-    sensitivities = None
-    if options.sensitivity or options.host_cycles or options.keep_float:
+    sensitivities, gain_db = None, None
+    mixed = bool(options.host_cycles or options.keep_float or options.keep_16)
+    if options.sensitivity or mixed:
         sensitivities = measure_sensitivities(
             runner,
             network,
@@ -194,9 +199,9 @@ def quantize_prepared(
             options.cost or host_cycles,
             show=options.show,
         )
-    if sensitivities is not None and (options.host_cycles or options.keep_float):
-        plan = _mixed(runner, chosen, sensitivities, few)
-        steps.append(f"left {len(plan.host)} layers on the host")
+    if sensitivities is not None and mixed:
+        plan, gain_db = _mixed(runner, chosen, sensitivities, few)
+        steps.append(f"left {len(plan.host)} layers on the host ({gain_db:+.1f} dB)")
     if comparison is None or plan is not chosen.plan or samples.labels is not None:
         comparison = compare(
             runner,
@@ -206,6 +211,7 @@ def quantize_prepared(
             show=options.show,
         )
     contents = report(network, plan, chosen.calibration, comparison, sensitivities, steps)
+    contents["host_gain_db"] = None if gain_db is None else round(gain_db, 2)
     contents["sample_faults"] = faults_of_samples(
         samples, list(map(network.name, network.parameters))
     )
@@ -216,15 +222,16 @@ def quantize_prepared(
 
 def _mixed(
     runner: FakeQuantizedRunner, chosen: _Attempt, sensitivities: Sensitivities, few: Samples
-) -> Plan:
-    """The plan with layers on the host, as the options say."""
+) -> tuple[Plan, float]:
+    """The plan with layers on the host, as the options say, and what that brings the worst output,
+    in decibels."""
     from loadstone.quantization.compare import compare
     from loadstone.quantization.mixed import with_good_outputs, with_host_layers
-    from loadstone.quantization.plan import real_settings, settings
+    from loadstone.quantization.planned import real_settings, settings
+    from loadstone.quantization.wide_plan import WIDE_BITS
 
-    network, plan, options = chosen.network, chosen.plan, chosen.options
-    if not options.keep_float:
-        return with_host_layers(network, plan, sensitivities, options.host_cycles)
+    network, options = chosen.network, chosen.options
+    plan = replace(chosen.plan, host_bits=WIDE_BITS if options.keep_16 else chosen.plan.host_bits)
 
     def measured(plan: Plan) -> float:
         real = real_settings(network)
@@ -232,7 +239,11 @@ def _mixed(
         return min(map(_bounded, found.outputs), default=math.inf)
 
     budget = options.host_cycles or math.inf
-    return with_good_outputs(network, plan, sensitivities, measured, budget)
+    if options.keep_float or options.keep_16:
+        mixed = with_good_outputs(network, plan, sensitivities, measured, budget)
+    else:
+        mixed = with_host_layers(network, plan, sensitivities, options.host_cycles)
+    return mixed, measured(mixed) - measured(plan) if mixed.host else 0.0
 
 
 def _repaired(
@@ -273,7 +284,8 @@ class _Attempt:
         growing: Collection[Var] = (),
     ) -> None:
         from loadstone.quantization.calibrate import calibrate
-        from loadstone.quantization.plan import make_plan, real_settings
+        from loadstone.quantization.plan import make_plan
+        from loadstone.quantization.planned import real_settings
         from loadstone.quantization.rounding import LayerInputs, correct_biases, round_weights
         from loadstone.quantization.scales import SCHEMES
 
@@ -314,7 +326,7 @@ def _compared(
     """How much better the other is, in decibels: signal to noise of what the device hands to the
     host, the mean over those tensors. And what each costs, beside its own float network."""
     from loadstone.quantization.compare import Pair, compare_all
-    from loadstone.quantization.plan import real_settings, settings
+    from loadstone.quantization.planned import real_settings, settings
 
     every, results = tuple(runner.network.groups), one.network.results()
     real, wide = (real_settings(attempt.network) for attempt in (one, other))
@@ -353,9 +365,14 @@ def checked(options: Options) -> Options:
             f"half_up is said with scheme {scheme!r}: ties are rare there, and rounded to even; "
             "choose pow2 or leave it out"
         )
-    if options.keep_float not in ("", "auto"):
+    for name in ("keep_float", "keep_16"):
+        if getattr(options, name) not in ("", "auto"):
+            raise LoadstoneError(
+                f"{name} {getattr(options, name)!r} does not exist: auto is what there is"
+            )
+    if options.keep_float and options.keep_16:
         raise LoadstoneError(
-            f"keep_float {options.keep_float!r} does not exist: auto is what there is"
+            "keep_float and keep_16 are two ways for the same layers: give one of them"
         )
     if options.host_cycles < 0:
         raise LoadstoneError(f"host_cycles is {options.host_cycles}: it must be 0 or more")

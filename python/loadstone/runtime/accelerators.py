@@ -32,10 +32,10 @@ from loadstone.isa.c_table import form_keeps, numbered_terms, reach_bank
 from loadstone.isa.device import TableDevice
 from loadstone.isa.state import BAD_INSTRUCTION, ERRORS, Dram, DramWindow, MachineFault
 from loadstone.isa.table import DRAM, InstructionTable
+from loadstone.library.native import CData, ffi, lib
 from loadstone.printable import one_line
 from loadstone.runtime.c_step import C_FLAGS, c_compiler
 from loadstone.runtime.handle import Handle
-from loadstone.runtime.native import CData, ffi, lib
 from loadstone.runtime.simulated import open_simulated_beside
 from loadstone.runtime.sources import source_folder
 

@@ -31,9 +31,9 @@ from loadstone.backend.builtin import device_names, device_of, load_config
 from loadstone.backend.device import NO_DEVICE, Device
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.files import is_file, read_whole
+from loadstone.library.native import CData, ffi, lib, owned, raise_for
 from loadstone.printable import one_line
 from loadstone.runtime.handle import Handle
-from loadstone.runtime.native import CData, ffi, lib, owned, raise_for
 from loadstone.runtime.session import (
     Counters,
     External,

@@ -30,11 +30,11 @@ from loadstone.runtime.accelerators import further_devices
 from loadstone.simulator.profile import Profile, profile
 from loadstone.simulator.result import Event
 from loadstone.simulator.table_profile import table_layer_cycles, table_runs
-from loadstone.vta.cost import CostModel, cost_model
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Alu, Finish, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import INSN_BYTES, AluOp, Memory, Stage
+from loadstone.vta.stream.cost import CostModel, cost_model
 
 __all__ = [
     "BOUNDS",

@@ -16,7 +16,7 @@ from loadstone.errors import SimulationError
 from loadstone.files import write_whole
 from loadstone.simulator.profile import traced_programs
 from loadstone.simulator.trace import trace_bytes
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 
 __all__ = ["write_profile_trace"]
 

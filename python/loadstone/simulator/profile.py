@@ -25,7 +25,7 @@ from loadstone.runtime.accelerators import further_devices
 from loadstone.simulator.result import Event, Result
 from loadstone.simulator.sim import Simulator
 from loadstone.simulator.vectors import absolute
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Stage
 
 __all__ = [
