@@ -21,6 +21,7 @@
 
 #include "map_shared.h"
 #include "mmio.h"
+#include "pool_shortage.h"
 
 enum { SHORTEST_SLEEP_NS = 50 * 1000 };
 
@@ -30,14 +31,8 @@ static void write32(void *ctx, uint32_t offset, uint32_t value) { lds_mmio_write
 
 static int dma_alloc(void *ctx, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out) {
   lds_linux *board = ctx;
-  const lds_pool *pool = &board->pool;
-  unsigned long used = 0;
-  uint32_t k;
   const int status = lds_pool_alloc(&board->pool, size_bytes, align_bytes, flags, out);
-  if (status == LDS_HAL_OK) return status;
-  for (k = 0; k < pool->used; ++k) used += (unsigned long)pool->blocks[k].size_bytes;
-  (void)snprintf(board->message, sizeof board->message, "DMA memory: %lu bytes more are needed, but of %lu bytes %lu are in use",
-                 (unsigned long)size_bytes, (unsigned long)pool->size_bytes, used);
+  if (status != LDS_HAL_OK) lds_pool_shortage(&board->pool, size_bytes, align_bytes, board->message, sizeof board->message);
   return status;
 }
 

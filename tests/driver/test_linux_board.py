@@ -261,6 +261,24 @@ def test_a_pool_that_is_too_small_says_both_numbers(tmp_path: Path) -> None:
     lib().lds_linux_close(board)
 
 
+def test_a_pool_without_buffers_or_without_places_says_so(tmp_path: Path) -> None:
+    """Not that bytes are missing, of which there are enough."""
+    board, arguments = ffi.new("lds_linux *"), files_of_a_board(tmp_path)
+    describe_buffer(tmp_path / "class", phys_addr="0x30000040")
+    assert lib().lds_linux_open_uio(board, *arguments) == 0, ffi.string(board.message)
+    hal, buffer = board.hal, ffi.new("lds_dma_buffer *")
+    assert hal.dma_alloc(hal.ctx, 64, 4096, 3, buffer) != 0
+    line = ffi.string(board.message).decode()
+    assert line.startswith("DMA memory: a buffer at a multiple of 4096 is needed, but "), line
+    blocks = lib().LDS_LINUX_BLOCKS
+    for _ in range(blocks):
+        assert hal.dma_alloc(hal.ctx, 64, 64, 3, buffer) == 0
+    assert hal.dma_alloc(hal.ctx, 64, 64, 3, buffer) != 0
+    line = ffi.string(board.message).decode()
+    assert line == f"DMA memory: a buffer more is needed, but all {blocks} are in use"
+    lib().lds_linux_close(board)
+
+
 def test_what_is_open_is_locked_until_it_is_closed(tmp_path: Path) -> None:
     """A second process hears whose the board is; a killed one leaves no lock."""
     arguments = files_of_a_board(tmp_path)
