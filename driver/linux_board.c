@@ -104,16 +104,19 @@ int lds_linux_lock(lds_linux *board, int fd, const char *path) {
     if (fgets(name, sizeof name, f) != NULL) name[strcspn(name, "\n")] = 0;
     (void)fclose(f);
   }
-  if (process > 0) {
-    (void)snprintf(board->message, sizeof board->message, "%s: in use by process %ld%s%s%s", path, process, name[0] != 0 ? " (" : "", name,
-                   name[0] != 0 ? ")" : "");
+  if (process > 0 && name[0] != 0) {
+    (void)snprintf(board->message, sizeof board->message, "%s: in use by process %ld (%s)", path, process, name);
+  } else if (process > 0) { /* what it has forked keeps the lock */
+    (void)snprintf(board->message, sizeof board->message,
+                   "%.80s: in use by a child of process %ld, which is gone; `fuser -v %.80s` names it", path, process, path);
   } else {
     (void)snprintf(board->message, sizeof board->message, "%s: in use by another process", path);
   }
   return 0;
 }
 
-int lds_linux_is_reserved(lds_linux *board, const char *iomem, int fd, uint64_t begin, uint64_t size_bytes) {
+int lds_linux_is_reserved(lds_linux *board, const char *iomem, int fd, int registers, uint64_t begin, uint64_t size_bytes) {
+  const char *what = registers ? "registers" : "DMA memory";
   char line[256];
   struct stat file;
   int seen = 0, clear = 1;
@@ -123,19 +126,19 @@ int lds_linux_is_reserved(lds_linux *board, const char *iomem, int fd, uint64_t 
   while (f != NULL && clear && fgets(line, sizeof line, f) != NULL) {
     unsigned long long first, last;
     char name[64];
-    if (sscanf(line, "%llx-%llx : %63[^\n]", &first, &last, name) != 3 || line[0] == ' ' || last == 0) continue;
+    if (sscanf(line, "%llx-%llx : %63[^\n]", &first, &last, name) != 3 || last == 0) continue;
     seen = 1;
-    if (strcmp(name, "System RAM") != 0 || begin > last || (begin < first && size_bytes <= first - begin)) continue;
+    if (strncmp(name, "System RAM", 10) != 0 || begin > last || (begin < first && size_bytes <= first - begin)) continue;
     clear = 0;
-    (void)snprintf(board->message, sizeof board->message,
-                   "DMA memory at %#llx: Linux uses %#llx to %#llx (System RAM); reserve it with no-map in the device tree that boots",
-                   (unsigned long long)begin, first, last);
+    (void)snprintf(board->message, sizeof board->message, "%s at %#llx: Linux uses %#llx to %#llx (System RAM); %s", what,
+                   (unsigned long long)begin, first, last,
+                   registers ? "the device is elsewhere" : "reserve it with no-map in the device tree that boots");
   }
   if (f != NULL) (void)fclose(f);
   if (!seen)
     (void)snprintf(board->message, sizeof board->message,
-                   "DMA memory at %#llx: %s does not show whether Linux uses it; run as root, or take a u-dma-buf",
-                   (unsigned long long)begin, iomem);
+                   "%s at %#llx: %s does not show whether Linux uses it; run as root, or take a u-dma-buf", what, (unsigned long long)begin,
+                   iomem);
   return seen && clear;
 }
 
