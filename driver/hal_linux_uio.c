@@ -161,7 +161,7 @@ static int map_memory(lds_linux *board, const char *uio, uint64_t bus_offset, co
   if (!number_in(board, folder, "maps/map1/size", SIZE_MAX, &size_bytes) ||
       !number_in(board, folder, "maps/map1/addr", UINT64_MAX, &physical))
     return 0;
-  if (!lds_linux_is_reserved(board, "/proc/iomem", board->fd, physical, size_bytes)) return 0;
+  if (!lds_linux_is_reserved(board, "/proc/iomem", board->fd, 0, physical, size_bytes)) return 0;
   pool->size_bytes = (size_t)size_bytes;
   pool->bus = physical + bus_offset;
   board->memory_fd = board->fd;

@@ -21,6 +21,7 @@
 #include "lds_hal_simd.h"
 #include "lds_pool.h"
 #include "map_shared.h"
+#include "pool_shortage.h"
 
 enum { BLOCKS = 4096, PROTOCOL_VERSION = 1, ANSWER_TIMEOUT_S = 10 };
 enum { KIND_HELLO = 0, KIND_READ = 1, KIND_WRITE = 2, KIND_IRQ = 3 };
@@ -41,6 +42,7 @@ struct lds_hal_simd {
   uint32_t sequence, level;
   lds_pool pool;
   lds_pool_block blocks[BLOCKS];
+  char message[256];
 };
 
 /* --- packets ----------------------------------------------------------------------------------------------------------------- */
@@ -90,7 +92,10 @@ static uint32_t read32(void *ctx, uint32_t offset) { return call(ctx, KIND_READ,
 static void write32(void *ctx, uint32_t offset, uint32_t value) { (void)call(ctx, KIND_WRITE, offset, value); }
 
 static int dma_alloc(void *ctx, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out) {
-  return lds_pool_alloc(&((lds_hal_simd *)ctx)->pool, size_bytes, align_bytes, flags, out);
+  lds_hal_simd *simd = ctx;
+  const int status = lds_pool_alloc(&simd->pool, size_bytes, align_bytes, flags, out);
+  if (status != LDS_HAL_OK) lds_pool_shortage(&simd->pool, size_bytes, align_bytes, simd->message, sizeof simd->message);
+  return status;
 }
 
 static void dma_free(void *ctx, lds_dma_buffer *buffer) { lds_pool_free(&((lds_hal_simd *)ctx)->pool, buffer); }
@@ -248,3 +253,5 @@ void lds_hal_simd_close(lds_hal_simd *simd) {
 }
 
 const lds_hal *lds_hal_simd_hal(lds_hal_simd *simd) { return &simd->hal; }
+
+const char *lds_hal_simd_message(const lds_hal_simd *simd) { return simd->message; }
