@@ -228,7 +228,7 @@ LIMITS: dict[str, Case] = {
     "the second multiplier": lambda more: (line((4, 255 * 4 - more)), at(0, 0)),
     "the third multiplier": lambda more: (line((1, 256, 255 * 257 - more)), at(0, 0)),
     "a multiplier of the second accumulator": lambda more: (
-        line(chain=chain_of([Level(8, (), ())], upper=two_levels(254 - more))),
+        line(chain=chain_of(levels((0, 0), (8, 0)), upper=two_levels(254 - more))),
         at(0, 0),
     ),
     "a lowest multiplier of 0": lambda more: (line((-more, 256)), at(0, 0)),
@@ -414,7 +414,7 @@ def test_drawn_plans_that_are_right_at_all_ends_are_proven_only_where_they_are_r
     """Most of these are wrong somewhere between, and few are so by much."""
     rng = np.random.default_rng(0)
     right = refused = 0
-    for _ in range(times(2000, 40_000)):
+    for _ in range(times(1000, 40_000)):
         first = int(rng.choice([-40_000, -4000, -200, 0, 30_000])) + int(rng.integers(2000))
         plan = drawn(rng, first + 600)
         acc = np.arange(first, first + 1200)
@@ -425,5 +425,5 @@ def test_drawn_plans_that_are_right_at_all_ends_are_proven_only_where_they_are_r
             assert not wrong
             right += 1
         refused += wrong
-    assert right > 300
-    assert refused > 100
+    assert right > 150
+    assert refused > 60
