@@ -295,6 +295,12 @@ COUNTEREXAMPLES: dict[str, tuple[BlockPlan, Runs, int]] = {
     ),
     # The top digit is clamped to 127, and the lower one is -128: 127 * 256 - 128 - 32384 is 0.
     "what a clamp leaves": (line(constant=-WORST), at(TOP + 1, 127), TOP + 1),
+    # Nothing rises here, so that -128 is not the worst of the lower digit: -127 + 22 is left.
+    "a dead lane that is clamped": (
+        line((-1, 0), 22, offset=np.array([TOP + 256]), dead=np.array([True])),
+        at(0, 127),
+        0,
+    ),
     # The accumulator is halved before it is split, so that the sign digit does not change where the
     # run was cut: 0 at both ends of the run, and there, but 3 between.
     "the sign digit": (
@@ -318,7 +324,7 @@ def test_what_one_rule_alone_refuses_is_wrong(rule: str) -> None:
 RIGHT: dict[str, tuple[BlockPlan, Runs]] = {
     # Of a pruned channel nothing is summed, whatever its accumulators would have been.
     "a dead lane": (
-        line((0, 256, 0), shift=8, offset=np.array([5 * 256]), dead=np.array([True])),
+        line((1, 256, 0), offset=np.array([5]), dead=np.array([True])),
         runs_of_ends((-(1 << 40), 1 << 40, 5)),
     ),
     "a dead lane in parts": (
