@@ -233,7 +233,7 @@ def test_the_pictures_are_those_of_the_code(
             path.write_text(text, encoding="utf-8")
         assert path.read_text(encoding="utf-8") == text, "pytest --update-golden draws it anew"
         assert len(text) < 8000
-        assert f'--8<-- "docs/images/{name}"' in page
+        assert f'\n<div>\n--8<-- "docs/images/{name}"\n</div>\n' in page
 
 
 # --- words ----------------------------------------------------------------------------------------
