@@ -11,10 +11,12 @@ import pytest
 from loadstone import errors
 from loadstone.errors import (
     MAX_MESSAGE_CHARACTERS,
+    ConfigError,
     LoadstoneError,
     Refusal,
     UnsupportedError,
     cause_of,
+    check_arguments,
     shortened,
 )
 
@@ -80,6 +82,13 @@ def test_an_error_keeps_the_refusal_that_it_was_raised_with() -> None:
     )
     assert pickle.loads(pickle.dumps(caught.value)).refusal == caught.value.refusal
     assert UnsupportedError("a text").refusal is None
+
+
+def test_an_argument_that_is_none_has_a_near_one_or_all() -> None:
+    with pytest.raises(ConfigError, match=r"^compile takes no 'sample'; did you mean samples\?$"):
+        check_arguments("compile", ["target", "sample"], ["target", "samples"])
+    with pytest.raises(ConfigError, match=r"takes no 'q'; it takes target, samples$"):
+        check_arguments("compile", {"q": 1}, ["target", "samples"])
 
 
 def test_the_examples_of_the_module_are_true() -> None:
