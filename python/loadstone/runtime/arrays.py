@@ -113,7 +113,8 @@ def as_inputs(inputs: Any, tensors: Sequence[BufferView]) -> list[Array]:
 
 
 def misfit(array: Array, tensor: BufferView, shape: Sequence[int]) -> str:
-    """Why an array is no samples of a tensor, whose sample has this shape; empty where it is."""
+    """Why an array is no samples of a tensor, whose sample has this shape; empty where it is.
+    array: (samples, ...), if it is right."""
     if array.shape[1:] == tuple(shape) and array.dtype == tensor.dtype.numpy:
         return ""
     wanted = f"(samples, {', '.join(map(str, shape))})" if shape else "(samples,)"
