@@ -44,3 +44,37 @@ def test_integers_begin_with_their_own_ends(kind: type) -> None:
     for value in (ends.min, ends.max):
         got = compiled.run(np.full((1, 2, 3), value, kind))
         assert [int(y.reshape(())) for y in got] == [value, value]
+
+
+def test_what_is_no_number_stays_none_in_c_and_in_tvm() -> None:
+    """As PyTorch and ONNX Runtime have it, of rows, element by element, and in a window."""
+    graph = Graph()
+    x = graph.input((1, 1, 3, 4), np.float32)
+    zero = graph.constant(np.float32(0.5))
+    kinds = {
+        "Relu": lambda a: np.maximum(a, 0),
+        "Clip": lambda a: np.clip(a, -1, 1),
+        "Max": lambda a: np.maximum(a, 0.5),
+        "Min": lambda a: np.minimum(a, 0.5),
+        "ReduceMax": lambda a: a.max(axis=3),
+        "ReduceMin": lambda a: a.min(axis=3),
+    }
+    ends = (graph.constant(np.float32(-1)), graph.constant(np.float32(1)))
+    names = [
+        graph.node("Relu", x),
+        graph.node("Clip", x, *ends),
+        graph.node("Max", x, zero),
+        graph.node("Min", x, zero),
+        graph.node("ReduceMax", x, axes=[3], keepdims=0),
+        graph.node("ReduceMin", x, axes=[3], keepdims=0),
+    ]
+    import onnx
+
+    shapes = [(1, 1, 3, 4)] * 4 + [(1, 1, 3)] * 2
+    model = graph.save([(name, np.float32) for name in names], shapes)
+    array = np.array([[np.nan, 1, 2, 3], [-1, np.nan, 5, -np.inf], [-2, -3, 4, 0.25]], np.float32)
+    compiled = compile(onnx.load_model_from_string(model), "vtaq-1x16x16", as_float=True)
+    given = array.reshape(1, 1, 1, 3, 4)
+    got = compiled.run(given, allow_nan=True)
+    for found, (name, want) in zip(got, kinds.items(), strict=True):
+        np.testing.assert_array_equal(found[0], want(given[0]), err_msg=name)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The largest and the smallest along axes, of numbers among which infinities may be.
+"""The largest and the smallest along axes, of numbers among which infinities may be, and what is
+no number.
 
 In:   calls of relax.max and relax.min whose shapes are known.
 Out:  a PrimFunc that begins with the worst that the type has; TVM's begins with the worst that is
-      finite, and makes that of a row of nothing but minus infinity, as masks have them.
-Next: artifact/c_operator.py legalizes by EXTREMES before anything else does.
+      finite, and makes that of a row of nothing but minus infinity, as masks have them. What is no
+      number stays none, as in PyTorch and ONNX Runtime.
+Next: artifact/c_operator.py and saved.py legalize by EXTREMES before anything else does.
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ def _extreme(builder: BlockBuilder, call: Call) -> Expr:
         return te.min_value(of) if largest else te.max_value(of)
 
     def better(a: Any, b: Any) -> Any:
-        return tirx.Max(a, b) if largest else tirx.Min(a, b)
+        if not str(a.ty.dtype if hasattr(a, "ty") else a.dtype).startswith("float"):
+            return tirx.Max(a, b) if largest else tirx.Min(a, b)
+        first = tirx.GT(a, b) if largest else tirx.LT(a, b)
+        return tirx.Select(tirx.Or(first, tirx.isnan(a)), a, b)
 
     reducer = te.comm_reducer(better, worst, name="largest" if largest else "smallest")
 
