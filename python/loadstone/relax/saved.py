@@ -81,8 +81,10 @@ def _with_externals(module: IRModule) -> IRModule:
 
 
 def _with_extremes(module: IRModule) -> IRModule:
-    """The largest and smallest of rows as C computes them, where the module asks for some."""
-    if not any(is_call(call, "max", "min") for _, call in bindings(module["main"])):
+    """The largest and smallest of rows, and comparisons, as C computes them, where the module asks
+    for some."""
+    wanted = [name.removeprefix("relax.") for name in EXTREMES]
+    if not any(is_call(call, *wanted) for _, call in bindings(module["main"])):
         return module
     steps = [relax.transform.DecomposeOpsForInference(), relax.transform.LegalizeOps({**EXTREMES})]
     with tvm.target.Target({"kind": "llvm"}):
