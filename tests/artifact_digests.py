@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m tests.artifact_digests MODEL ... [--against FILE]`: digests of compiled networks, for
-changes of the compiler that must not change what it makes.
+changes of the compiler that must not change what it makes for devices.
 
 In:   networks, names of devices; --against: lines that an earlier run printed.
-Out:  for each network and device a line of name, device, size of the artifact in bytes, and the
-      first 16 digits of its SHA-256; with --against exit status 1 where one differs.
+Out:  for each network and device a line of name, device, size in bytes and first 16 digits of the
+      SHA-256 of what the device is given: its instructions, and the memory that it may read. What
+      the host does is left out. With --against exit status 1 where a line differs.
 Next: tests/test_artifact_digests.py holds small networks against tests/golden/digests.txt; a
       person prints the lines of a folder of models before a change, and compares them behind it.
 """
@@ -30,10 +31,13 @@ def lines(name: str, model: Path, devices: Sequence[str] = DEVICES) -> Iterator[
     """A line for each device; where the network is refused, with the class of the error."""
     for device in devices:
         try:
-            data = compile(model, device, as_float=True).artifact.to_bytes()
+            artifact = compile(model, device, as_float=True).artifact
         except LoadstoneError as error:
             yield f"{name} {device} {type(error).__name__}"
         else:
+            parts = [program.instructions for program in artifact.programs]
+            parts += [region.data for region in artifact.regions if region.device_reads]
+            data = b"".join(parts)
             yield f"{name} {device} {len(data)} {hashlib.sha256(data).hexdigest()[:16]}"
 
 

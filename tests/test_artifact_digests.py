@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of compiled networks are those of tests/golden/digests.txt: 12 random networks, which
-between them have every kind of kernel but products of activations, on five devices.
+"""What devices are given of compiled networks is what tests/golden/digests.txt says: 12 random
+networks, which between them have every kind of kernel but products of activations, on five devices.
 
 A change of the compiler's structure changes none. One that means to change them runs `pytest
 tests/test_artifact_digests.py --update-golden -p no:xdist`, and says in its commit what it gains.

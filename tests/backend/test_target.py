@@ -19,7 +19,7 @@ from loadstone.backend.template.test_backend import small_model
 from loadstone.cli import main
 from loadstone.compiler import compile
 from loadstone.errors import ConfigError, TargetError
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 
 FORMS = (
     "vtaq-1x16x16",
@@ -160,6 +160,7 @@ def test_tensors_are_aligned_to_the_largest_tile() -> None:
 GOOD = {"kind": "ext_dev", "device": "vtaq-tiny"}
 MALFORMED: tuple[tuple[Any, str], ...] = (
     ("toaster", "'toaster' is no accelerator; known are"),
+    ("vtaq-1x16x17", r"JSON files of devices; did you mean vtaq-1x16x16\?"),
     ("", "an entry is empty"),
     (",", "an entry is empty"),
     ("vtaq-tiny,", "an entry is empty"),

@@ -8,13 +8,13 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
-from loadstone.vta.emitter import Emitter
-from loadstone.vta.hw_config import load_config
-from loadstone.vta.nest_kernel import kernel_of_nests
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.kernels.emitter import Emitter
+from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.schedule.memories import memory_table
 from loadstone.vta.schedule.rescaled import schedule
 from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, RescaledSpec, Window
-from loadstone.vta.stream import DramTile, TileLoad
+from loadstone.vta.stream.operations import DramTile, TileLoad
 
 CONFIG = load_config("vta-pynq")
 

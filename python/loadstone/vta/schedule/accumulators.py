@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from loadstone.ir_pass.affine import Index
 from loadstone.ir_pass.nests import COPY, Nest, NestAccess, NestLoops, NestStep, NestTensor
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.schedule.epilogue import Immediate
 
 __all__ = ["Accumulators", "ChainStep", "Element", "Multiply"]

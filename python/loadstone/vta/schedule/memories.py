@@ -11,10 +11,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from loadstone.ir_pass.memory_table import MemoryTable
-from loadstone.vta.emitter import OPERAND_TILES
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.lower import ALU
+from loadstone.vta.kernels.emitter import OPERAND_TILES
+from loadstone.vta.kernels.from_tir import ALU
 
 __all__ = ["memory_table"]
 

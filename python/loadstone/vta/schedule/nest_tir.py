@@ -3,9 +3,11 @@
 
 In:   `Function` of ir_pass/nests.py.
 Out:  an IRModule of loops that TVM's passes take, and those of a back end.
-Next: vta/lower.py, where somebody wants to see the stages of a kernel, or has passes of his own.
+Next: kernels/from_tir.py, where somebody wants to see the stages of a kernel, or has passes of his
+      own.
 
-What nest_kernel.py makes of a function, and what lower.py makes of this, are the same operations.
+What kernels/from_nests.py makes of a function, and what kernels/from_tir.py makes of this, are the
+same operations.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from loadstone.ir_pass.nests import (
     Statement,
 )
 from loadstone.relax.compat import tirx
-from loadstone.vta.emitter import OPERAND_TILES
+from loadstone.vta.kernels.emitter import OPERAND_TILES
 from loadstone.vta.schedule import loops
 from loadstone.vta.schedule.epilogue import extern
 

@@ -31,7 +31,7 @@ from loadstone.ir_pass.nests import (
     Statement,
     once,
 )
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec, StairShape
 from loadstone.vta.schedule.sum_writer import sum_writer
 from loadstone.vta.schedule.tile_writer import tile_writer

@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from loadstone.ir_pass.nests import Nest, NestAccess, NestLoops, NestStep, NestTensor
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.schedule.accumulators import Accumulators, Element
 from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.schedule.rescaled_spec import StairShape

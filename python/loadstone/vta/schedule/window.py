@@ -27,7 +27,7 @@ from loadstone.ir_pass.nests import (
     NestTensor,
     Statement,
 )
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
 
