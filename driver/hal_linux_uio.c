@@ -42,9 +42,13 @@ static int number_in(lds_linux *board, const char *folder, const char *file, uin
   return 0;
 }
 
+/* Not by strrchr, which newer C libraries have as a macro that C99 lacks the words for. */
 static const char *name_in(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash != NULL ? slash + 1 : path;
+  const char *name = path;
+  for (; *path != '\0'; ++path) {
+    if (*path == '/') name = path + 1;
+  }
+  return name;
 }
 
 /* --- what cannot be right ---------------------------------------------------------------------------------------------------- */
@@ -161,7 +165,7 @@ static int map_memory(lds_linux *board, const char *uio, uint64_t bus_offset, co
   if (!number_in(board, folder, "maps/map1/size", SIZE_MAX, &size_bytes) ||
       !number_in(board, folder, "maps/map1/addr", UINT64_MAX, &physical))
     return 0;
-  if (!lds_linux_is_reserved(board, "/proc/iomem", board->fd, physical, size_bytes)) return 0;
+  if (!lds_linux_is_reserved(board, "/proc/iomem", board->fd, 0, physical, size_bytes)) return 0;
   pool->size_bytes = (size_t)size_bytes;
   pool->bus = physical + bus_offset;
   board->memory_fd = board->fd;

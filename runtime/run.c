@@ -111,11 +111,13 @@ static int gone(lds_session *s) {
   return LDS_ERR_ABSENT;
 }
 
-/* A state that no run has: of a device that found an error, or of none. */
+static int is_gone(const lds_device *device) {
+  return device->registers->identify(device->hal, device->config_hash) == LDS_HAL_UNSUPPORTED;
+}
+
+/* An error, or a state that no run has: of a device that is there, or of none. */
 static int device_error(lds_session *s, const lds_device_state *state) {
-  const lds_device *device = s->running;
-  if (state->state != LDS_STATE_ERROR && device->registers->identify(device->hal, device->config_hash) == LDS_HAL_UNSUPPORTED)
-    return gone(s);
+  if (is_gone(s->running)) return gone(s);
   fault_at(s, state->error_pc);
   s->fault.error = state->error;
   s->fault.error_addr = state->error_addr;
@@ -125,6 +127,7 @@ static int device_error(lds_session *s, const lds_device_state *state) {
 }
 
 static int hung(lds_session *s, const lds_device_state *state) {
+  if (is_gone(s->running)) return gone(s); /* it read as a device that works does */
   fault_at(s, state->insn_pc);
   return lds_device_recover(s->running);
 }

@@ -30,7 +30,7 @@ from loadstone.backend.plugins import Registry, load_plugins
 from loadstone.backend.scope import file_of
 from loadstone.backend.target_spec import ALIASES, Entry, TargetSpec, TargetText, parse_target
 from loadstone.backend.tvm_external import TvmExternal
-from loadstone.errors import BackendError, ConfigError, TargetError, cause_of
+from loadstone.errors import BackendError, ConfigError, TargetError, cause_of, suggestion
 from loadstone.files import is_file
 from loadstone.relax.compat import external_names, has_external
 from loadstone.relax.targets import check_llvm_host, target_as_json
@@ -213,7 +213,8 @@ def _config(name: str, plugins: Registry | None) -> Device:
     except ConfigError as error:
         if name in device_names() or is_file(Path(name)):
             raise
-        known = ", ".join([*accelerators(plugins), *ALIASES])
+        known = [*accelerators(plugins), *ALIASES]
         raise TargetError(
-            f"target: {name!r} is no accelerator; known are {known}, and JSON files of devices"
+            f"target: {name!r} is no accelerator; known are {', '.join(known)}, and JSON files of "
+            f"devices{suggestion(name, known)}"
         ) from error

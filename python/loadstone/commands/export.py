@@ -74,6 +74,7 @@ BOARDS = {
         "map_shared.h",
         "mmio.h",
         "pool.c",
+        "pool_shortage.h",
     ),
 }
 #: Boards whose project is a firmware: the folder of all of them, and one of each processor.
