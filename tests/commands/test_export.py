@@ -73,6 +73,23 @@ def test_a_firmware_builds(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
         make(tmp_path / "fw", "clean")
 
 
+@pytest.mark.parametrize(("flags", "clock"), [((), "100000000u"), (("-DMODEL_CLOCK_HZ=9u",), "9u")])
+def test_a_bitstream_of_another_clock_is_said_to_the_compiler(
+    flags: tuple[str, ...], clock: str, tmp_path: Path
+) -> None:
+    """What a program can take, and so when a device hangs, follows from it."""
+    need("gcc", "gcc")
+    dense_model(load_config("vta-pynq")).artifact.save(tmp_path / "m.lds")
+    words = ["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]
+    assert main(words) == 0
+    (tmp_path / "app/clock.c").write_text('#include "model.h"\nclock MODEL_CLOCK_HZ\n')
+    shown = ["gcc", "-E", "-P", *flags, "-Iloadstone/include", "clock.c"]
+    text = subprocess.run(
+        shown, cwd=tmp_path / "app", capture_output=True, text=True, check=True
+    ).stdout
+    assert text.splitlines()[-1] == f"clock {clock}"
+
+
 #: What Zephyr and ESP-IDF have of CMake, as far as a module uses it: both end in one library.
 HOSTS = {
     "zephyr": """
