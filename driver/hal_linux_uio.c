@@ -42,9 +42,13 @@ static int number_in(lds_linux *board, const char *folder, const char *file, uin
   return 0;
 }
 
+/* Not by strrchr, which newer C libraries have as a macro that C99 lacks the words for. */
 static const char *name_in(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash != NULL ? slash + 1 : path;
+  const char *name = path;
+  for (; *path != '\0'; ++path) {
+    if (*path == '/') name = path + 1;
+  }
+  return name;
 }
 
 /* --- what cannot be right ---------------------------------------------------------------------------------------------------- */

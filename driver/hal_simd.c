@@ -145,19 +145,27 @@ static int connect_to(const char *path) {
   return -1;
 }
 
-/* The one descriptor of a message, or -1. Whatever else came with it is closed. */
-static int only_descriptor(struct msghdr *message) {
-  struct cmsghdr *part;
+/* The one descriptor of a message, or -1. Whatever else came with it is closed. The parts are walked by their lengths: CMSG_NXTHDR of
+ * musl compares signed with unsigned. */
+static int only_descriptor(const struct msghdr *message) {
+  const unsigned char *next = message->msg_control;
+  size_t left = message->msg_controllen;
   int found = -1, count = 0;
-  for (part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part)) {
-    const size_t bytes = part->cmsg_len - CMSG_LEN(0);
-    size_t k;
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    for (k = 0; k < bytes / sizeof(int); ++k) {
+  while (left >= sizeof(struct cmsghdr)) {
+    struct cmsghdr part;
+    size_t bytes, space, k;
+    memcpy(&part, next, sizeof part);
+    if (part.cmsg_len < CMSG_LEN(0) || part.cmsg_len > left) break;
+    bytes = part.cmsg_len - CMSG_LEN(0);
+    for (k = 0; part.cmsg_level == SOL_SOCKET && part.cmsg_type == SCM_RIGHTS && k < bytes / sizeof(int); ++k) {
       if (found >= 0) close(found);
-      memcpy(&found, CMSG_DATA(part) + k * sizeof(int), sizeof found);
+      memcpy(&found, next + CMSG_LEN(0) + k * sizeof(int), sizeof found);
       ++count;
     }
+    space = CMSG_SPACE(bytes);
+    if (space >= left) break;
+    next += space;
+    left -= space;
   }
   if (count == 1 && (message->msg_flags & MSG_CTRUNC) == 0) return found;
   if (found >= 0) close(found);

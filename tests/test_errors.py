@@ -12,10 +12,12 @@ import pytest
 from loadstone import errors
 from loadstone.errors import (
     MAX_MESSAGE_CHARACTERS,
+    ConfigError,
     LoadstoneError,
     Refusal,
     UnsupportedError,
     cause_of,
+    check_arguments,
     not_installed,
     shortened,
 )
@@ -98,6 +100,13 @@ def test_what_is_missing_is_not_asked_for_where_it_cannot_be(
     assert not_installed("rich", "terminal") == (
         "rich is not installed: pip install 'loadstone[terminal]'"
     )
+
+
+def test_an_argument_that_is_none_has_a_near_one_or_all() -> None:
+    with pytest.raises(ConfigError, match=r"^compile takes no 'sample'; did you mean samples\?$"):
+        check_arguments("compile", ["target", "sample"], ["target", "samples"])
+    with pytest.raises(ConfigError, match=r"takes no 'q'; it takes target, samples$"):
+        check_arguments("compile", {"q": 1}, ["target", "samples"])
 
 
 def test_the_examples_of_the_module_are_true() -> None:

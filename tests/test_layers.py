@@ -58,6 +58,7 @@ WITHOUT_TVM = (
     "loadstone.simulator.trace",
     "loadstone.simulator.vectors",
     "loadstone.vta",
+    "loadstone.vta.builtin",
     "loadstone.vta.device.hw_config",
     "loadstone.vta.isa*",
     "loadstone.vta.meaning.listing",

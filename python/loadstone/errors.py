@@ -31,7 +31,7 @@ goes on without it, the same Refusal is the reason why an operator stays on the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -50,7 +50,9 @@ __all__ = [
     "SimulationError",
     "TargetError",
     "UnsupportedError",
+    "axis_hint",
     "cause_of",
+    "check_arguments",
     "naming",
     "not_installed",
     "python_too_old",
@@ -207,6 +209,30 @@ def not_installed(package: str, extra: str) -> str:
     old = "" if extra in _WITHOUT_COMPILER else python_too_old()
     remedy = f", and {old}" if old else f": pip install 'loadstone[{extra}]'"
     return f"{package} is not installed{remedy}"
+
+
+def check_arguments(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises ConfigError for the first name that a function does not take, with a near one."""
+    names = list(known)
+    for name in given:
+        if name not in names:
+            near = suggestion(name, names) or f"; it takes {', '.join(names)}"
+            raise ConfigError(f"{function} takes no {name!r}{near}")
+
+
+def axis_hint(given: Sequence[int], sample: Sequence[int]) -> str:
+    """Which axis is missing of arrays (samples, ...) whose sample has this shape, where one is.
+
+    >>> axis_hint((1, 3, 8, 8), (1, 3, 8, 8))
+    '; one sample is x[None]'
+    >>> axis_hint((9, 3, 8, 8), (1, 3, 8, 8))
+    '; the model has an axis of 1 before them: x[:, None]'
+    """
+    if tuple(given) == tuple(sample):
+        return "; one sample is x[None]"
+    if sample and sample[0] == 1 and tuple(given[1:]) == tuple(sample[1:]):
+        return "; the model has an axis of 1 before them: x[:, None]"
+    return ""
 
 
 def cause_of(error: BaseException, file: str = "") -> str:

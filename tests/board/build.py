@@ -65,6 +65,7 @@ TOOLCHAINS = {
     "aarch64": Toolchain("aarch64-linux-gnu-", "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
     "armv7": Toolchain("arm-linux-gnueabihf-", "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"),
     "riscv64": Toolchain("riscv64-linux-gnu-", "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"),
+    "musl": Toolchain("musl-", "musl-tools"),  # this processor, with the C library of small Linux
     "cortex-m3": Toolchain(
         "arm-none-eabi-",
         "gcc-arm-none-eabi libnewlib-arm-none-eabi",

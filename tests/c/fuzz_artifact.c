@@ -20,6 +20,22 @@ static unsigned long opened, executed;
 
 static void say_counts(void) { (void)fprintf(stderr, "stat::opened: %lu\nstat::executed: %lu\n", opened, executed); }
 
+/* lds_crc32 eight bits at a time: its four would be half of what a run takes. Both are in uncovered.txt. */
+static uint32_t crc32(const uint8_t *p, size_t n) {
+  static uint32_t table[256];
+  uint32_t crc = 0xFFFFFFFFu;
+  size_t k;
+  uint8_t byte;
+  if (table[1] == 0) {
+    for (k = 0; k < 256; ++k) {
+      byte = (uint8_t)k;
+      table[255u - k] = ~lds_crc32(&byte, 1) ^ 0x00FFFFFFu;
+    }
+  }
+  for (k = 0; k < n; ++k) crc = crc >> 8 ^ table[(crc ^ p[k]) & 255u];
+  return ~crc;
+}
+
 static void put(uint8_t *p, uint32_t v) {
   p[0] = (uint8_t)v;
   p[1] = (uint8_t)(v >> 8);
@@ -31,8 +47,8 @@ static void seal(uint8_t *p, size_t size) {
   memcpy(p, "LDSM", 4);
   put(p + 4, p[4] >= 2 && p[4] <= 3 ? p[4] : 1);
   put(p + 8, (uint32_t)size);
-  put(p + 36, lds_crc32(p + 16, 20));
-  put(p + 12, lds_crc32(p + 16, size - 16));
+  put(p + 36, crc32(p + 16, 20));
+  put(p + 12, crc32(p + 16, size - 16));
 }
 
 static int nothing(void *ctx, lds_session *session, uint32_t step) {

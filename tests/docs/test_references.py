@@ -58,6 +58,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "NAME_meaning.h",
     ),
     "docs/c-projects.md": ("classify/classify.c",),
+    "docs/any-scale.md": ("lane.py", "average.py"),
     "docs/deploy.md": ("path/to/vta_config.json", "board.c", "idf.py", "model.h"),
     "docs/choose-a-device.md": ("best.json",),
     "python/loadstone/commands/sweep.py": ("best.json",),

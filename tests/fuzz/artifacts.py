@@ -58,7 +58,6 @@ def build(bits: int, folder: Path) -> Path:
         "-O1",
         "-fsanitize=fuzzer,address,undefined",
         "-fno-sanitize-recover=all",
-        "-DLDS_FUZZ",
         f"-fsanitize-coverage-ignorelist={Path(__file__).with_name('uncovered.txt')}",
     ]
     include = [*includes(ROOT), f"-I{ROOT}/hw_sim/include"]
@@ -78,7 +77,7 @@ def _models() -> list[Artifact]:
     models = [
         copy_model(),
         every_operator_model(),
-        *(dense_model(load_config(n)).artifact for n in devices),
+        *(dense_model(load_config(n), page_bytes=64).artifact for n in devices),
         with_host_memory(copy_model(), [(1 << 31, 16)] * 2),
         with_host_memory(copy_model(), [((1 << 32) - 1, 65536)] * 5),
         program_model(),  # of a device with instructions of its own

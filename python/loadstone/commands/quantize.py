@@ -174,7 +174,7 @@ def options(args: argparse.Namespace) -> dict[str, Any]:
 
 def arguments(args: argparse.Namespace) -> dict[str, Any]:
     """What compile() needs to quantize first; nothing without --data."""
-    from loadstone.quantization.pipeline import Options
+    from loadstone.quantization.options import Options
 
     if not args.data:
         if args.pixels:

@@ -25,7 +25,7 @@ Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,54 +33,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.errors import LoadstoneError, ModelError, UnsupportedError
+from loadstone.errors import ModelError, UnsupportedError
 from loadstone.files import JsonObject, write_whole
 from loadstone.numerics import Array
+from loadstone.quantization.options import Options, checked
 
 if TYPE_CHECKING:
     from loadstone.quantization.compare import Comparison
     from loadstone.quantization.mixed import Sensitivities
-    from loadstone.quantization.network import Layer, Network
+    from loadstone.quantization.network import Network
     from loadstone.quantization.plan import Plan
     from loadstone.quantization.samples import Arrays, Samples
     from loadstone.quantization.simulate import FakeQuantizedRunner
     from loadstone.relax.types import Expr, IRModule, Var
 
-__all__ = ["Options", "Quantized", "prepare", "quantize_module", "quantize_prepared"]
+__all__ = ["Quantized", "prepare", "quantize_module", "quantize_prepared"]
 
 #: Choices are compared, and the report is made, on so many samples at most.
 COMPARED_SAMPLES = 32
 #: Covariances for rounding are known well enough from so many.
 MOMENT_SAMPLES = 256
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to do. scheme: empty for affine. method: empty for expected.
-
-    half_up: convolutions round ties up, which costs a device without a multiplier least; for scheme
-        pow2.
-    equalize, compensate, correct: the repairs. host_cycles: what the mixed plan may spend on the
-        host, in cycles of the device. keep_float: "auto", layers stay float on the host until the
-        outputs are good (mixed.GOOD_DB), for host_cycles at most where they are said. keep_16:
-        "auto", the same with int16 in place of float, which frontend/wide.py computes.
-    sensitivity: measure every layer alone, for the report. cost: cycles that a layer
-        (network.Layer) takes on the host; None: mixed.host_cycles. show: progress bars.
-    """
-
-    scheme: str = ""
-    method: str = ""
-    per_channel: bool = True
-    half_up: bool = False
-    equalize: bool = True
-    compensate: bool = True
-    correct: bool = True
-    host_cycles: int = 0
-    keep_float: str = ""
-    keep_16: str = ""
-    sensitivity: bool = False
-    cost: Callable[[Layer], int] | None = None
-    show: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,6 +69,11 @@ class Quantized:
     def __repr__(self) -> str:
         outputs = ", ".join(self.outputs)
         return f"<quantized network, {self.report['scheme']}: outputs {outputs}>"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names, in the order of samples."""
+        return tuple(str(entry.name) for entry in self.module["main"].params)
 
     def save(self, path: str | Path) -> None:
         """Writes standard QDQ ONNX: inputs and outputs as the float model has them."""
@@ -211,7 +188,7 @@ def quantize_prepared(
             show=options.show,
         )
     contents = report(network, plan, chosen.calibration, comparison, sensitivities, steps)
-    contents["host_gain_db"] = None if gain_db is None else round(gain_db, 2)
+    contents["host_gain_db"] = gain_db
     contents["sample_faults"] = faults_of_samples(
         samples, list(map(network.name, network.parameters))
     )
@@ -243,7 +220,7 @@ def _mixed(
         mixed = with_good_outputs(network, plan, sensitivities, measured, budget)
     else:
         mixed = with_host_layers(network, plan, sensitivities, options.host_cycles)
-    return mixed, measured(mixed) - measured(plan) if mixed.host else 0.0
+    return mixed, round(measured(mixed) - measured(plan), 2) if mixed.host else 0.0
 
 
 def _repaired(
@@ -343,40 +320,6 @@ def _compared(
 def _bounded(ratio: float) -> float:
     """Decibels of which a mean can be made: exact, and zero throughout, are 200."""
     return 200.0 if math.isnan(ratio) else min(ratio, 200.0)
-
-
-def checked(options: Options) -> Options:
-    """The options with names where none are given. Raises LoadstoneError for names that mean
-    nothing."""
-    from loadstone.quantization.scales import METHODS, SCHEMES
-
-    scheme = options.scheme or "affine"
-    if scheme not in SCHEMES:
-        raise LoadstoneError(
-            f"scheme {scheme!r} does not exist: choose one of {', '.join(SCHEMES)}"
-        )
-    method = options.method or "expected"
-    if method not in METHODS:
-        raise LoadstoneError(
-            f"method {method!r} does not exist: choose one of {', '.join(METHODS)}"
-        )
-    if options.half_up and not SCHEMES[scheme].powers_of_two:
-        raise LoadstoneError(
-            f"half_up is said with scheme {scheme!r}: ties are rare there, and rounded to even; "
-            "choose pow2 or leave it out"
-        )
-    for name in ("keep_float", "keep_16"):
-        if getattr(options, name) not in ("", "auto"):
-            raise LoadstoneError(
-                f"{name} {getattr(options, name)!r} does not exist: auto is what there is"
-            )
-    if options.keep_float and options.keep_16:
-        raise LoadstoneError(
-            "keep_float and keep_16 are two ways for the same layers: give one of them"
-        )
-    if options.host_cycles < 0:
-        raise LoadstoneError(f"host_cycles is {options.host_cycles}: it must be 0 or more")
-    return replace(options, scheme=scheme, method=method)
 
 
 def _labels(labels: Array | None, count: int, output: Expr) -> NDArray[np.int64] | None:

@@ -228,7 +228,7 @@ LIMITS: dict[str, Case] = {
     "the second multiplier": lambda more: (line((4, 255 * 4 - more)), at(0, 0)),
     "the third multiplier": lambda more: (line((1, 256, 255 * 257 - more)), at(0, 0)),
     "a multiplier of the second accumulator": lambda more: (
-        line(chain=chain_of([Level(8, (), ())], upper=two_levels(254 - more))),
+        line(chain=chain_of(levels((0, 0), (8, 0)), upper=two_levels(254 - more))),
         at(0, 0),
     ),
     "a lowest multiplier of 0": lambda more: (line((-more, 256)), at(0, 0)),
@@ -295,6 +295,12 @@ COUNTEREXAMPLES: dict[str, tuple[BlockPlan, Runs, int]] = {
     ),
     # The top digit is clamped to 127, and the lower one is -128: 127 * 256 - 128 - 32384 is 0.
     "what a clamp leaves": (line(constant=-WORST), at(TOP + 1, 127), TOP + 1),
+    # Nothing rises here, so that -128 is not the worst of the lower digit: -127 + 22 is left.
+    "a dead lane that is clamped": (
+        line((-1, 0), 22, offset=np.array([TOP + 256]), dead=np.array([True])),
+        at(0, 127),
+        0,
+    ),
     # The accumulator is halved before it is split, so that the sign digit does not change where the
     # run was cut: 0 at both ends of the run, and there, but 3 between.
     "the sign digit": (
@@ -318,7 +324,7 @@ def test_what_one_rule_alone_refuses_is_wrong(rule: str) -> None:
 RIGHT: dict[str, tuple[BlockPlan, Runs]] = {
     # Of a pruned channel nothing is summed, whatever its accumulators would have been.
     "a dead lane": (
-        line((0, 256, 0), shift=8, offset=np.array([5 * 256]), dead=np.array([True])),
+        line((1, 256, 0), offset=np.array([5]), dead=np.array([True])),
         runs_of_ends((-(1 << 40), 1 << 40, 5)),
     ),
     "a dead lane in parts": (
@@ -414,7 +420,7 @@ def test_drawn_plans_that_are_right_at_all_ends_are_proven_only_where_they_are_r
     """Most of these are wrong somewhere between, and few are so by much."""
     rng = np.random.default_rng(0)
     right = refused = 0
-    for _ in range(times(2000, 40_000)):
+    for _ in range(times(1000, 40_000)):
         first = int(rng.choice([-40_000, -4000, -200, 0, 30_000])) + int(rng.integers(2000))
         plan = drawn(rng, first + 600)
         acc = np.arange(first, first + 1200)
@@ -425,5 +431,5 @@ def test_drawn_plans_that_are_right_at_all_ends_are_proven_only_where_they_are_r
             assert not wrong
             right += 1
         refused += wrong
-    assert right > 300
-    assert refused > 100
+    assert right > 150
+    assert refused > 60

@@ -171,7 +171,6 @@ def prove_digits(plan: DigitPlan, runs: Runs) -> Bools:
     alike = np.abs(value - wanted) <= runs.tolerance if runs.tolerance else value == wanted
     proven = fits & safe & (plan.dead | _monotone(plan))
     if not exact.all():
-        alike |= ~exact
         proven &= _saturated(plan, runs, wanted, (~exact & (start < 0), ~exact & (start >= 0)))
     proven &= alike.all(axis=1)
     if plan.signed:
