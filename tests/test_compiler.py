@@ -99,6 +99,8 @@ def test_what_quantize_returned_is_a_model(tmp_path: Path) -> None:
     quantized = quantize(path, images(4))
     compiled = compile(quantized, DEVICE)
     assert compiled.artifact.name == "small"
+    assert quantized.inputs == tuple(entry.name for entry in compiled.inputs)
+    assert quantized.outputs == tuple(entry.name for entry in compiled.outputs)
     assert not compiled.is_float
     for name in ("samples", "data"):
         choices: dict[str, Any] = {name: images(4)}
@@ -119,6 +121,12 @@ def test_a_float_model_asks_for_samples(tmp_path: Path) -> None:
     assert compile(path, DEVICE, as_float=True).is_float
     with pytest.raises(ModelError, match="small: quantize needs a hundred samples or so"):
         quantize(path)
+    wrong: dict[str, Any] = {"sampels": images(2)}
+    for function in (quantize, lambda path, **named: compile(path, DEVICE, **named)):
+        with pytest.raises(ConfigError, match="takes no 'sampels'; did you mean samples"):
+            function(path, **wrong)
+    with pytest.raises(ConfigError, match="compile: options takes no 'sheme'; did you mean scheme"):
+        compile(path, DEVICE, samples=images(2), options={"sheme": "pow2"})
     with pytest.raises(ConfigError, match="two names of one argument"):
         compile(path, DEVICE, samples=images(2), data=images(2))
     with pytest.raises(ConfigError, match="two names of one argument"):

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from loadstone.errors import LoadstoneError
+from loadstone.errors import LoadstoneError, not_installed
 
 if TYPE_CHECKING:
     from loadstone.analysis.loaded import LoadedModel, load
@@ -70,8 +70,7 @@ def __getattr__(name: str) -> Any:
             if str(error.name).partition(".")[0] == "loadstone":
                 raise
             raise LoadstoneError(
-                f"loadstone.{name} needs {error.name}, which is not installed: "
-                "pip install 'loadstone[compiler]'"
+                f"loadstone.{name}: {not_installed(str(error.name), 'compiler')}"
             ) from None
         return getattr(compiler, name)
     raise AttributeError(f"module 'loadstone' has no attribute {name!r}")

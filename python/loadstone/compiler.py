@@ -13,10 +13,10 @@ Next: `Compiled.save` writes it; runtime/ runs it; runtime/device.py runs it fro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from loadstone.analysis.compiled import Compiled
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
@@ -28,19 +28,22 @@ from loadstone.backend.region import LoweredRegion
 from loadstone.backend.scope import apply_passes, register_tag
 from loadstone.backend.target import Target, resolve
 from loadstone.backend.tuned_file import tuned_schedules
-from loadstone.errors import ConfigError, ModelError, naming
+from loadstone.errors import ConfigError, ModelError, check_arguments, naming
 from loadstone.frontend import Canonical, import_model, load
 from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
 from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import EagerPartitioner, Partitioner
-from loadstone.quantization.pipeline import Options, Quantized, quantize_module
+from loadstone.quantization.options import Options
+from loadstone.quantization.pipeline import Quantized, quantize_module
 from loadstone.quantization.progress import phase
 from loadstone.relax.dump import Dump
 from loadstone.runtime.acceptance import check_accepted
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack  # typing's own from Python 3.11 on
+
     from loadstone.backend.target import TargetSource
     from loadstone.frontend import Model
     from loadstone.quantization.samples import Arrays
@@ -49,6 +52,8 @@ __all__ = ["STRATEGIES", "CompileOptions", "Compiled", "compile", "quantize"]
 
 #: How the network is divided among back ends and host.
 STRATEGIES = ("eager", "cost")
+#: What quantize() takes besides the fields of Options.
+_QUANTIZE = ("samples", "data", "labels", "reading")
 _ONE_THREAD = RLock()  # TVM's builders keep one stack for all
 
 
@@ -124,6 +129,7 @@ def quantize(
     options: fields of quantization.pipeline.Options.
     Raises ModelError for a model or samples that cannot be used.
     """
+    check_arguments("quantize", options, [*_QUANTIZE, *_names(Options)])
     given = _samples(samples, options.pop("data", None))
     if given is None:
         raise ModelError(
@@ -147,6 +153,10 @@ def quantize(
             ),
             name=_name(model),
         )
+
+
+def _names(options: type[CompileOptions] | type[Options]) -> list[str]:
+    return [entry.name for entry in fields(options)]
 
 
 def _samples(samples: Any, data: Any) -> Any:
@@ -174,6 +184,9 @@ def compile(  # noqa: A001
     CompileOptions, and `data` is another name of `samples`. Raises ModelError for a model that
     cannot be read, ConfigError for device, costs or schedules, and for a float model without
     samples of which nothing runs on a device."""
+    check_arguments("compile", choices, _names(CompileOptions))
+    further = choices.get("options") or {}
+    check_arguments("compile: options", further, ["labels", "where", *_names(Options)])
     choices["samples"] = _samples(choices.get("samples"), data)
     options = CompileOptions(target, dump, plugins, **choices)
     with _ONE_THREAD:

@@ -30,7 +30,8 @@ goes on without it, the same Refusal is the reason why an operator stays on the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -49,8 +50,12 @@ __all__ = [
     "SimulationError",
     "TargetError",
     "UnsupportedError",
+    "axis_hint",
     "cause_of",
+    "check_arguments",
     "naming",
+    "not_installed",
+    "python_too_old",
     "shortened",
     "suggestion",
 ]
@@ -58,6 +63,10 @@ __all__ = [
 
 #: A refusal is read by a person: what is longer is cut in the middle.
 MAX_MESSAGE_CHARACTERS = 400
+#: The compiler's oldest Python; what runs on a board runs from pyproject.toml's requires-python on.
+COMPILER_PYTHON = (3, 11)
+#: Extras that do not bring the compiler, or parts of it.
+_WITHOUT_COMPILER = ("images", "terminal")
 
 
 @dataclass(frozen=True)
@@ -181,6 +190,49 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(word, list(known), 1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def python_too_old() -> str:
+    """Why there can be no compiler on this Python, and what to do; empty where there can be one."""
+    here = sys.version_info[:2]
+    if here >= COMPILER_PYTHON:
+        return ""
+    needed, found = (".".join(map(str, version)) for version in (COMPILER_PYTHON, here))
+    return (
+        f"the compiler needs Python {needed} or newer, and this is {found}: compile with a newer "
+        "one, on any machine, and run the artifact here"
+    )
+
+
+def not_installed(package: str, extra: str) -> str:
+    """That a package is missing, and the extra that brings it, where this Python can have it."""
+    old = "" if extra in _WITHOUT_COMPILER else python_too_old()
+    remedy = f", and {old}" if old else f": pip install 'loadstone[{extra}]'"
+    return f"{package} is not installed{remedy}"
+
+
+def check_arguments(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises ConfigError for the first name that a function does not take, with a near one."""
+    names = list(known)
+    for name in given:
+        if name not in names:
+            near = suggestion(name, names) or f"; it takes {', '.join(names)}"
+            raise ConfigError(f"{function} takes no {name!r}{near}")
+
+
+def axis_hint(given: Sequence[int], sample: Sequence[int]) -> str:
+    """Which axis is missing of arrays (samples, ...) whose sample has this shape, where one is.
+
+    >>> axis_hint((1, 3, 8, 8), (1, 3, 8, 8))
+    '; one sample is x[None]'
+    >>> axis_hint((9, 3, 8, 8), (1, 3, 8, 8))
+    '; the model has an axis of 1 before them: x[:, None]'
+    """
+    if tuple(given) == tuple(sample):
+        return "; one sample is x[None]"
+    if sample and sample[0] == 1 and tuple(given[1:]) == tuple(sample[1:]):
+        return "; the model has an axis of 1 before them: x[:, None]"
+    return ""
 
 
 def cause_of(error: BaseException, file: str = "") -> str:

@@ -48,6 +48,10 @@ def test_everything_that_is_an_array_runs(model: loadstone.LoadedModel) -> None:
 
 
 def test_lists_and_names(model: loadstone.LoadedModel) -> None:
+    (y,) = model.run(x=X)
+    np.testing.assert_array_equal(y, X)
+    with pytest.raises(ModelError, match="in their order and by name: give them one way"):
+        model.run(X, x=X)
     for given in (X.tolist(), {"in0": X}, {"x": X.tolist(), "y": 0}):
         (y,) = model.run(given)
         np.testing.assert_array_equal(y, X)
@@ -65,6 +69,14 @@ def test_what_is_none_is_one_line(model: loadstone.LoadedModel) -> None:
         model.run({}.keys())
     with pytest.raises(LoadstoneError, match=r"'x' has shape .* not \(samples, 1, 16\) and int8"):
         model.run(X.astype(np.float32))
+    with pytest.raises(LoadstoneError, match=r"; x\.astype\(np\.int8\) if these are the model's"):
+        model.run(X.astype(np.int64))
+    with pytest.raises(LoadstoneError, match=r"; one sample is x\[None\]$"):
+        model.run(X[0])
+    with pytest.raises(LoadstoneError, match=r"an axis of 1 before them: x\[:, None\]$"):
+        model.run(X[:, 0])
+    with pytest.raises(ModelError, match="no samples: there is nothing to compare"):
+        model.compare(X[:0])
 
 
 def test_it_says_what_it_is(model: loadstone.LoadedModel) -> None:
@@ -102,5 +114,5 @@ def test_without_tvm_the_error_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
-        "loadstone.compile needs tvm, which is not installed: pip install 'loadstone[compiler]'"
+        "loadstone.compile: tvm is not installed: pip install 'loadstone[compiler]'"
     )

@@ -160,6 +160,7 @@ def test_tensors_are_aligned_to_the_largest_tile() -> None:
 GOOD = {"kind": "ext_dev", "device": "vtaq-tiny"}
 MALFORMED: tuple[tuple[Any, str], ...] = (
     ("toaster", "'toaster' is no accelerator; known are"),
+    ("vtaq-1x16x17", r"JSON files of devices; did you mean vtaq-1x16x16\?"),
     ("", "an entry is empty"),
     (",", "an entry is empty"),
     ("vtaq-tiny,", "an entry is empty"),

@@ -135,7 +135,8 @@ def measure(model: FloatModel, shared: Path, folder: Path) -> list[Row]:
     from loadstone.compiler import compile as compile_model
     from loadstone.frontend import load
     from loadstone.quantization.export_onnx import export_onnx
-    from loadstone.quantization.pipeline import Options, prepare, quantize_prepared
+    from loadstone.quantization.options import Options
+    from loadstone.quantization.pipeline import prepare, quantize_prepared
 
     path = shared / "models" / model.file
     samples = images.prepare(model, shared, SAMPLES)

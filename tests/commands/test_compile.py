@@ -187,5 +187,14 @@ def test_layers_stay_float_until_the_outputs_are_good(
     assert quantization["host"] == line[1].split(", ")
     assert quantization["host_cycles"] == int(line[2].replace(",", "")) > 0
     assert quantization["output_sqnr_db"][0] > 45
+    assert main([*words, "--keep-16", "auto"]) == 0
+    line = re.search(
+        r"  kept 16 bits   (.*); [\d,]+ cycles .*; \+([\d.]+) dB", capsys.readouterr().out
+    )
+    assert line is not None
+    assert line[1].split(", ") == quantization["host"]
+    assert float(line[2]) > 3
+    assert main([*words, "--keep-16", "auto", "--keep-float", "auto"]) == 2
+    assert "two ways for the same layers: give one of them" in capsys.readouterr().err
     assert main([*words[:4], "--keep-float", "auto"]) == 2
     assert "keep_float is said of a quantization, which needs samples" in capsys.readouterr().err

@@ -16,9 +16,9 @@ from loadstone.graph import Quantization
 from loadstone.quantization.calibrate import calibrate
 from loadstone.quantization.compare import Pair, compare, compare_all, decibels, saturation
 from loadstone.quantization.equalize import equalize
-from loadstone.quantization.plan import real_settings
+from loadstone.quantization.planned import real_settings
 from loadstone.quantization.samples import samples_from
-from loadstone.quantization.simulate import FLOAT, Settings
+from loadstone.quantization.simulate import FLOAT, Grid, Settings
 from loadstone.quantization.statistics import Histogram
 from tests import float_models
 from tests.float_models import images
@@ -42,7 +42,9 @@ def test_saturation_counts_what_lies_outside() -> None:
 def test_a_comparison_is_the_difference_of_two_runs() -> None:
     runner = float_models.runner()
     samples = samples_from(images(6), runner.network.parameters)
-    grids = Settings(activations=dict.fromkeys(runner.network.boundaries(), Quantization(0.25, 0)))
+    grids = Settings(
+        activations=dict.fromkeys(runner.network.boundaries(), Grid(Quantization(0.25, 0)))
+    )
     labels = np.array([int(np.argmax(runner.run(inputs)[0][0])) for inputs in samples])
     labels[0] = (labels[0] + 1) % 5
     found = compare(runner, grids, replace(samples, labels=labels))
@@ -79,7 +81,9 @@ def test_pairs_share_runs_and_let_go_of_them(monkeypatch: pytest.MonkeyPatch) ->
     samples = samples_from(images(2), runner.network.parameters)
     every, whole = tuple(runner.network.groups), runner.run
     coarse, fine = (
-        Settings(activations=dict.fromkeys(runner.network.boundaries(), Quantization(scale, 0)))
+        Settings(
+            activations=dict.fromkeys(runner.network.boundaries(), Grid(Quantization(scale, 0)))
+        )
         for scale in (0.5, 0.125)
     )
     alive: list[weakref.ref[Any]] = []

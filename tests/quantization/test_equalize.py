@@ -8,7 +8,7 @@ import pytest
 
 from loadstone.quantization.calibrate import calibrate
 from loadstone.quantization.equalize import GROWTH, channel_factors, equalize
-from loadstone.quantization.plan import real_settings
+from loadstone.quantization.planned import real_settings
 from loadstone.quantization.samples import samples_from
 from tests.float_models import images, runner
 

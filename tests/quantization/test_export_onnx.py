@@ -22,7 +22,8 @@ from loadstone.graph.reference import run as run_graph
 from loadstone.partition.eager import partition
 from loadstone.quantization.export_onnx import export_onnx
 from loadstone.quantization.fold import fold
-from loadstone.quantization.pipeline import Options, prepare, quantize_prepared
+from loadstone.quantization.options import Options
+from loadstone.quantization.pipeline import prepare, quantize_prepared
 from loadstone.quantization.simulate import FakeQuantizedRunner
 from tests import images as photographs
 from tests.float_models import images, runner

@@ -16,7 +16,8 @@ from loadstone.quantization.mixed import (
     with_host_layers,
 )
 from loadstone.quantization.network import Role
-from loadstone.quantization.plan import Plan, float_groups, make_plan, settings
+from loadstone.quantization.plan import Plan, float_groups, make_plan
+from loadstone.quantization.planned import settings
 from loadstone.quantization.samples import Samples, samples_from
 from loadstone.quantization.scales import SCHEMES
 from loadstone.quantization.simulate import FakeQuantizedRunner

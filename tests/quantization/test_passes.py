@@ -12,7 +12,8 @@ from loadstone.errors import ModelError
 from loadstone.graph.reference import run as run_graph
 from loadstone.partition.eager import partition
 from loadstone.quantization import passes
-from loadstone.quantization.pipeline import Options, prepare
+from loadstone.quantization.options import Options
+from loadstone.quantization.pipeline import prepare
 from loadstone.quantization.simulate import FakeQuantizedRunner
 from loadstone.relax.compat import tvm
 from tests.float_models import images, module

@@ -18,7 +18,8 @@ from loadstone.cli import main
 from loadstone.commands.vectors import of_artifact
 from loadstone.demo import Digits, load_digits, network_path
 from loadstone.numerics import Rounding
-from loadstone.quantization.pipeline import Options, quantize_prepared
+from loadstone.quantization.options import Options
+from loadstone.quantization.pipeline import quantize_prepared
 from loadstone.simulator.profile import program_cycles
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.meaning.reference import DramBytes, Machine

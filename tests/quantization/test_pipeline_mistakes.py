@@ -14,7 +14,8 @@ from onnx import numpy_helper
 from loadstone.cli import main
 from loadstone.errors import LoadstoneError, ModelError
 from loadstone.quantization.export_onnx import export_onnx
-from loadstone.quantization.pipeline import Options, quantize_module, quantize_prepared
+from loadstone.quantization.options import Options
+from loadstone.quantization.pipeline import quantize_module, quantize_prepared
 from tests.float_models import images, runner, small_onnx
 
 

@@ -19,8 +19,8 @@ from loadstone.quantization.plan import (
     make_shiftable,
     quantized_bias,
     quantized_weights,
-    settings,
 )
+from loadstone.quantization.planned import settings
 from loadstone.quantization.samples import samples_from
 from loadstone.quantization.scales import SCHEMES
 from loadstone.quantization.simulate import FakeQuantizedRunner

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadstone.quantization.pipeline import Options, quantize_prepared
+from loadstone.quantization.options import Options
+from loadstone.quantization.pipeline import quantize_prepared
 from loadstone.quantization.report import as_html, as_json
 from tests.float_models import images, runner
 

@@ -14,7 +14,8 @@ from loadstone.frontend.canonical import canonical
 from loadstone.graph.reference import run as run_graph
 from loadstone.partition.eager import partition
 from loadstone.quantization.calibrate import calibrate
-from loadstone.quantization.plan import Plan, make_plan, settings
+from loadstone.quantization.plan import Plan, make_plan
+from loadstone.quantization.planned import settings
 from loadstone.quantization.rewrite import rewrite, write_weights
 from loadstone.quantization.rounding import correct_biases, measure_moments, round_weights
 from loadstone.quantization.samples import Samples, samples_from

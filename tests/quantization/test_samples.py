@@ -30,6 +30,8 @@ def spoiled(value: float) -> Any:
         ({"x": images(2)}, "no array in0"),
         (images(2)[:, :, :2], "needs [samples, 1, 3, 12, 12]"),
         (images(2)[:, 0], "has shape [2, 3, 12, 12]"),
+        (images(2)[:, 0], "; the model has an axis of 1 before them: x[:, None]"),
+        (images(2)[0], "; one sample is x[None]"),
         (images(2).astype(np.int8), "is int8"),
         (spoiled(np.nan), "in sample 1"),
         (spoiled(-np.inf), "in sample 1"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from loadstone.graph import Quantization
-from loadstone.quantization.simulate import FakeQuantizedRunner, Settings
+from loadstone.quantization.simulate import FakeQuantizedRunner, Grid, Settings
 from tests import float_models
 from tests.float_models import images, small_onnx
 from tests.onnx_builder import run
@@ -30,7 +30,7 @@ def test_every_tensor_can_be_rounded_alone(runner: FakeQuantizedRunner) -> None:
     exact = {variable: array.copy() for variable, array in runner.run([image])[1].items()}
     for variable in runner.network.boundaries():
         grid = Quantization(0.125, 7)
-        rounded = runner.run([image], Settings(activations={variable: grid}))[1][variable]
+        rounded = runner.run([image], Settings(activations={variable: Grid(grid)}))[1][variable]
         np.testing.assert_array_equal(
             rounded, np.clip(np.rint(exact[variable] / 0.125), -135, 120) * 0.125
         )
@@ -55,6 +55,8 @@ def test_settings_do_not_linger(runner: FakeQuantizedRunner) -> None:
     before = runner.run([image])[0][0].copy()
     runner.run(
         [image],
-        Settings(activations=dict.fromkeys(runner.network.boundaries(), Quantization(4.0, 0))),
+        Settings(
+            activations=dict.fromkeys(runner.network.boundaries(), Grid(Quantization(4.0, 0)))
+        ),
     )
     np.testing.assert_array_equal(runner.run([image])[0][0], before)

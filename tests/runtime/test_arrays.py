@@ -3,22 +3,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from loadstone.artifact.format import DataType
 from loadstone.errors import ModelError
-from loadstone.runtime.arrays import compare, read_arrays, write_arrays
+from loadstone.runtime.arrays import as_inputs, compare, misfit, read_arrays, write_arrays
 from tests.sample_model import copy_model
 
 TENSORS = copy_model().tensors
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    arrays = [np.arange(32, dtype=np.int8).reshape(2, 16), np.ones((2, 3), np.float32)]
-    write_arrays(tmp_path / "x.npz", arrays, "in")
-    for got, wanted in zip(read_arrays(tmp_path / "x.npz", TENSORS, "in"), arrays, strict=True):
+    written = [np.arange(32, dtype=np.int8).reshape(2, 16), np.ones((2, 3), np.float32)]
+    write_arrays(tmp_path / "x.npz", written, "in")
+    for got, wanted in zip(read_arrays(tmp_path / "x.npz", TENSORS, "in"), written, strict=True):
         np.testing.assert_array_equal(got, wanted)
         assert got.dtype == wanted.dtype
 
@@ -37,6 +39,22 @@ def test_what_is_missing_or_has_no_sample_is_named(tmp_path: Path) -> None:
         np.savez(tmp_path / "y.npz", in0=empty)
         with pytest.raises(ModelError, match="without a sample"):
             read_arrays(tmp_path / "y.npz", TENSORS[:1], "in")
+
+
+def test_real_numbers_of_another_width_are_taken() -> None:
+    tensor = replace(TENSORS[0], dtype=DataType.FLOAT32)
+    for kind in (np.float64, np.float16, np.float32):
+        (found,) = as_inputs([np.full((1, 16), 1.1, kind)], [tensor])
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, np.full((1, 16), kind(1.1), np.float32))
+    (kept,) = as_inputs([np.array([np.inf, np.nan])], [tensor])
+    assert np.isinf(kept[0])
+    with pytest.raises(ModelError, match=r"input 0 holds 1e\+300, and float32 ends at 3\.4e\+38"):
+        as_inputs([np.array([1e300])], [tensor])
+    (integers,) = as_inputs([np.ones((1, 16), np.int64)], [tensor])
+    assert integers.dtype == np.int64, "whoever has integers is asked what they mean"
+    assert "x.astype(np.float32)" in misfit(integers, tensor, (16,))
+    assert misfit(kept[None], tensor, (2,)) == ""
 
 
 def test_a_difference_is_counted_and_measured() -> None:

@@ -28,6 +28,7 @@ from loadstone.artifact.format import Artifact, DataType
 from loadstone.errors import ModelError
 from loadstone.graph.bfloat16 import widened
 from loadstone.numerics import Array
+from loadstone.runtime.arrays import misfit
 from loadstone.runtime.device import OpenedDevice
 
 __all__ = [
@@ -214,11 +215,10 @@ def one_run(artifact: Artifact, inputs: Sequence[Array], sample: int) -> list[Ar
     for index, array in zip(artifact.inputs, inputs, strict=True):
         tensor = artifact.tensors[index]
         shape = (tensor.shape[0] // group, *tensor.shape[1:])
-        if array.shape[1:] != shape or array.dtype != tensor.dtype.numpy:
-            raise ModelError(
-                f"input {tensor.name!r} has shape {array.shape} and type {array.dtype}, not "
-                f"(samples, {', '.join(map(str, shape))}) and {tensor.dtype.name.lower()}"
-            )
+        if why := misfit(array, tensor, shape):
+            raise ModelError(why)
+        if not len(array):
+            raise ModelError(f"input {tensor.name!r} has no samples: there is nothing to compare")
         if not 0 <= sample < len(array):
             raise ModelError(f"--sample {sample} is not in [0, {len(array) - 1}], what there is")
         begin = sample - sample % group

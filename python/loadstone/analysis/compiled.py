@@ -129,10 +129,12 @@ class Compiled:
         """As `loadstone.load` gives it back from a file."""
         return LoadedModel(self.artifact, self.device, trust=True)
 
-    def run(self, *inputs: Any, device: str = "sim", allow_nan: bool = False) -> list[Array]:
+    def run(
+        self, *inputs: Any, device: str = "sim", allow_nan: bool = False, **named: object
+    ) -> list[Array]:
         """Runs samples (arrays with a leading axis of samples, one per input, or by name) through
         the C runtime; one array per output. allow_nan: NaN goes in as it is."""
-        return self.loaded.run(*inputs, device=device, allow_nan=allow_nan)
+        return self.loaded.run(*inputs, device=device, allow_nan=allow_nan, **named)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:

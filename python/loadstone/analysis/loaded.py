@@ -38,12 +38,14 @@ class LoadedModel:
     device: Device
     trust: bool = False
 
-    def run(self, *inputs: Any, device: str = "sim", allow_nan: bool = False) -> list[Array]:
+    def run(
+        self, *inputs: Any, device: str = "sim", allow_nan: bool = False, **named: object
+    ) -> list[Array]:
         """Runs samples through the C runtime; one array (samples, ...) per output.
 
         inputs: one per input of the model, (samples, ...) each: NumPy arrays, tensors of PyTorch,
-            lists, or generators of samples; or one mapping by name. device: as of
-            `loadstone run`. allow_nan: NaN goes in as it is.
+            lists, or generators of samples; or one mapping by name. named: the same by name.
+            device: as of `loadstone run`. allow_nan: NaN goes in as it is.
         Raises DeviceError for arrays that do not fit, naming shape and type wanted, ModelError for
             NaN.
         """
@@ -51,7 +53,7 @@ class LoadedModel:
             self._opened(device) as opened,
             opened.load(self.artifact, trust=self.trust) as session,
         ):
-            return session.run(_by_name(inputs), allow_nan=allow_nan)
+            return session.run(_by_name(inputs, named), allow_nan=allow_nan)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -156,6 +158,10 @@ def load(path: str | Path, *, device: str | None = None, trust: bool = False) ->
     return LoadedModel(artifact, found, trusts(artifact, trust))
 
 
-def _by_name(inputs: Sequence[Any]) -> Any:
+def _by_name(inputs: Sequence[Any], named: Mapping[str, object] | None = None) -> Any:
     """The one mapping that was given, or the inputs in their order."""
+    if named and inputs:
+        raise ModelError("inputs were given in their order and by name: give them one way")
+    if named:
+        return named
     return inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs

@@ -22,13 +22,8 @@ from loadstone.artifact.c_text import COperator, translation_unit
 from loadstone.artifact.lifetimes import Lifetime
 from loadstone.errors import LoweringError, Refusal, UnsupportedError
 from loadstone.numerics import Array
-from loadstone.relax.c_printer import (
-    C_TYPES,
-    WORKSPACE_ALIGN_BYTES,
-    CFunction,
-    helper_texts,
-    print_function,
-)
+from loadstone.relax.c_helpers import C_TYPES, helper_texts
+from loadstone.relax.c_printer import WORKSPACE_ALIGN_BYTES, CFunction, print_function
 from loadstone.relax.compat import (
     bindings,
     codegens,

@@ -26,7 +26,7 @@ from loadstone.commands.plugin_options import target_of
 from loadstone.commands.terminal import print_table
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, check_places, write_whole
-from loadstone.quantization.accuracy import host_text, outputs_text, warnings_of
+from loadstone.quantization.accuracy import host_kind, host_text, outputs_text, warnings_of
 from loadstone.quantization.progress import phase
 from loadstone.relax.dump import Dump
 from loadstone.vta.device.hw_config import HwConfig
@@ -318,7 +318,8 @@ def _quantized(quantization: JsonObject | None) -> list[str]:
     if quantization is None:
         return []
     count = quantization["samples"]
-    kept = [f"  kept float     {host_text(quantization)}"] if quantization["host"] else []
+    where = f"kept {host_kind(quantization)}"
+    kept = [f"  {where:<15}{host_text(quantization)}"] if quantization["host"] else []
     return [
         f"  quantized      {quantization['scheme']}, with {count} "
         f"{'sample' if count == 1 else 'samples'}; signal to noise of the outputs "

@@ -19,7 +19,7 @@ from loadstone.errors import ModelError
 from loadstone.files import JsonObject, check_places, unpacked_arrays, write_whole
 from loadstone.frontend.reading import Reading, parse_shapes
 from loadstone.numerics import Array
-from loadstone.quantization.accuracy import host_text, outputs_text, warnings_of
+from loadstone.quantization.accuracy import host_kind, host_text, outputs_text, warnings_of
 from loadstone.quantization.images import PIXELS, ImageFolder
 from loadstone.quantization.progress import phase
 
@@ -32,6 +32,7 @@ examples:
   loadstone quantize net.onnx --data samples.npz --scheme pow2                          for VTA, which can only shift
   loadstone quantize net.onnx --data images/ --pixels imagenet                          a folder of images
   loadstone quantize net.onnx --data samples.npz --keep-float auto                      layers that lose much stay float
+  loadstone quantize net.onnx --data samples.npz --keep-16 auto                         or get 16 bits on the host
   loadstone quantize net.onnx --data samples.npz --host-cycles 2000000                  the most sensitive ones, for so many cycles
 
 samples: arrays in0, in1 ..., or of the inputs' names, with a leading axis of samples, as numpy.savez("samples.npz",
@@ -122,6 +123,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="auto: layers that lose most stay float on the host, until the outputs have 25 dB of "
         "signal to noise (for --host-cycles at most)",
     )
+    group.add_argument(
+        "--keep-16",
+        default="",
+        choices=("auto",),
+        help="auto: the same with int16 weights and tensors in place of float; the host computes in "
+        "integers",
+    )
     for repair, what in (
         ("equalize", "channels as they are"),
         ("compensate", "weights rounded to nearest"),
@@ -159,14 +167,14 @@ def reading(args: argparse.Namespace) -> Reading:
 
 def options(args: argparse.Namespace) -> dict[str, Any]:
     """The fields of quantize.Options."""
-    names = ["scheme", "method", "half_up", "host_cycles", "keep_float"]
+    names = ["scheme", "method", "half_up", "host_cycles", "keep_float", "keep_16"]
     names += ["equalize", "compensate", "correct"]
     return {**{name: getattr(args, name) for name in names}, "per_channel": not args.per_tensor}
 
 
 def arguments(args: argparse.Namespace) -> dict[str, Any]:
     """What compile() needs to quantize first; nothing without --data."""
-    from loadstone.quantization.pipeline import Options
+    from loadstone.quantization.options import Options
 
     if not args.data:
         if args.pixels:
@@ -252,7 +260,8 @@ def summary(report: JsonObject, output: Path) -> str:
             f"{report['top1']:.2%} quantized"
         )
     if report["host"]:
-        lines.append(f"  on the host                      {host_text(report)}")
+        where = f"on the host, {host_kind(report)}"
+        lines.append(f"  {where:<33}{host_text(report)}")
     lines.append(
         "  noisiest tensors                 "
         + "; ".join(f"{entry['name'][-40:]} {entry['sqnr_db']:.1f} dB" for entry in worst)

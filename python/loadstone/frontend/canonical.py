@@ -11,7 +11,7 @@ Out:  the same function, in which
         - an operator that only moves elements has its input's quantization on both sides;
         - float16 is computed in float32; weights are `dequantize(constant)`, kernels OHWI;
         - every call carries a name from the model file (`name_of`); those of quantize and
-          dequantize are unique. products.py and tables.py say more.
+          dequantize are unique. products.py, tables.py and wide.py say more.
 Next: partition/eager.py.
 """
 
@@ -40,6 +40,7 @@ from loadstone.frontend.real import (
     quantized_constant,
 )
 from loadstone.frontend.tables import with_tables
+from loadstone.frontend.wide import with_wide_layers
 from loadstone.relax.compat import (
     DeadCodeElimination,
     constant,
@@ -87,7 +88,7 @@ def canonical(module: IRModule) -> IRModule:
     """The module in the form above; float parts of it stay as they are."""
     functions = {v: f for v, f in module.functions.items() if v.name_hint != "main"}
     plain = _Canonical(channels_last(two_dimensional(in_single(module["main"])))).run()
-    whole = with_turned_products(with_tables(plain))
+    whole = with_wide_layers(with_turned_products(with_tables(plain)))
     functions["main"] = with_output_names(whole, output_names(module["main"]))
     return DeadCodeElimination(["main"])(tvm.IRModule(functions))
 
@@ -143,7 +144,7 @@ class _Canonical(Rewriter):
             stored = (
                 self.signed(stored, scales, zeros) if not is_constant(stored) else flipped(stored)
             )
-        elif kind not in ("int8", "int32") or (kind == "int32" and not is_constant(stored)):
+        elif kind != "int8" and (kind not in ("int16", "int32") or not is_constant(stored)):
             return None
         return Real(stored, scales, np.broadcast_to(zeros, scales.shape), axis)
 
@@ -208,8 +209,7 @@ class _Canonical(Rewriter):
         has a rule of its own)."""
         items = []
         for index, item in enumerate(concat.args[0].fields):
-            read = self.value(item)
-            own = self.dequantize_of(read)
+            own = self.dequantize_of(self.value(item))
             if own is None or own.same_quantization(target):
                 items.append(item)
             else:
@@ -396,5 +396,5 @@ class _Canonical(Rewriter):
         return self.mapped(output)
 
     def emit(self, expr: Expr, name: str | None = None) -> Expr:
-        name = name if name is not None else self.unique(self.name)
+        name = self.unique(self.name) if name is None else name
         return super().emit(named(expr, name) if isinstance(expr, relax.Call) else expr, name)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -191,7 +190,7 @@ def write_model(model: str | Path, samples: str | Path, home: str | Path) -> Pat
     arrays = {prefix: read_arrays(str(samples), tensors[prefix], prefix) for prefix in ports}
     folder = Path(home) / "models" / model.stem
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(model, folder / model.name)
+    write_whole(folder / model.name, model.read_bytes())
     nodes = {
         f"{prefix}put_nodes": [
             _node(tensor, artifact.samples, prefix) for tensor in tensors[prefix]

@@ -22,6 +22,7 @@ __all__ = [
     "NOISY_DB",
     "decibels_text",
     "faults_of_samples",
+    "host_kind",
     "host_text",
     "outputs_text",
     "warnings_of",
@@ -63,7 +64,8 @@ def warnings_of(report: JsonObject) -> list[str]:
         elif ratio is not None and ratio < NOISY_DB:
             found.append(
                 f"output {number} has {ratio:.1f} dB of signal to noise, below {NOISY_DB:g}: give "
-                "other samples, or keep the layers that lose most float (--keep-float auto)"
+                "other samples, or keep the layers that lose most float (--keep-float auto), or in "
+                "16 bits (--keep-16 auto)"
             )
     noisy = [e for e in report["layers"] if e["sqnr_db"] is not None and e["sqnr_db"] < NOISY_DB]
     if noisy:
@@ -82,11 +84,18 @@ def outputs_text(report: JsonObject) -> str:
 
 
 def host_text(report: JsonObject) -> str:
-    """The layers that stay float, and what they cost."""
+    """The layers that stay on the host, what they bring, and what they cost."""
+    gain = report["host_gain_db"]
     return (
         f"{', '.join(report['host'])}; {report['host_cycles']:,} cycles of the device's clock, by "
         "one for each multiply-accumulate"
+        + ("" if gain is None else f"; {gain:+.1f} dB at the worst output")
     )
+
+
+def host_kind(report: JsonObject) -> str:
+    """What the layers on the host are."""
+    return "float" if report["host_bits"] == 32 else f"{report['host_bits']} bits"
 
 
 def decibels_text(value: float | None) -> str:

@@ -3,7 +3,7 @@
 quantization.
 
 In:   a function in canonical form (NHWC, OHWI, QDQ or float), names for its outputs.
-Out:  an onnx.ModelProto, opset 13, or 17 where an operator needs it; what each operator becomes is
+Out:  an onnx.ModelProto, opset 13, or 17 or 21 where it needs that; what each operator becomes is
       the subclass's.
 Next: export_onnx.py has the operators.
 
@@ -48,6 +48,10 @@ OPSET = 13
 #: Operators that are younger.
 _SINCE = {"LayerNormalization": 17}
 IR_VERSION = 8
+#: Quantized tensors of 16 bits are younger too.
+WIDE_OPSET, WIDE_IR_VERSION = 21, 10
+#: The axes of a reduction are an input since.
+AXES_OPSET = 18
 #: Layouts of a value: in the module's order of axes, or channels first.
 PLAIN, FIRST = "plain", "first"
 TO_FIRST, TO_LAST = [0, 3, 1, 2], [0, 2, 3, 1]
@@ -70,6 +74,7 @@ class OnnxWriter:
         self.nodes: list[NodeProto] = []
         self.initializers: JsonObject = {}
         self.taken: set[str] = set()
+        self.opset = WIDE_OPSET if any(map(_is_wide, self.bound.values())) else OPSET
 
     def write(self) -> onnx.ModelProto:
         """The whole graph, checked by nobody yet."""
@@ -106,12 +111,12 @@ class OnnxWriter:
             outputs,
             list(self.initializers.values()),
         )
-        opset = max([OPSET, *(_SINCE.get(node.op_type, OPSET) for node in self.nodes)])
+        opset = max([self.opset, *(_SINCE.get(node.op_type, OPSET) for node in self.nodes)])
         return helper.make_model(
             graph,
             opset_imports=[helper.make_opsetid("", opset)],
             producer_name="loadstone",
-            ir_version=IR_VERSION,
+            ir_version=IR_VERSION if opset < WIDE_OPSET else WIDE_IR_VERSION,
         )
 
     # -- names -------------------------------------------------------------------------------------
@@ -131,10 +136,14 @@ class OnnxWriter:
                 self.names[variable, layout] = self.names[source, layout]
 
     def node(self, op_type: str, inputs: Sequence[str], output: str, **attributes: object) -> str:
-        """Appends a node of one output, and gives its name."""
-        self.nodes.append(
-            helper.make_node(op_type, list(inputs), [output], name=output, **attributes)
-        )
+        """Appends a node of one output, and gives its name. Reductions are written as before opset
+        18, which made the axes an input."""
+        inputs = list(inputs)
+        if self.opset >= AXES_OPSET and op_type.startswith("Reduce") and "axes" in attributes:
+            inputs.append(
+                self.constant(np.array(attributes.pop("axes"), np.int64), f"{output}/axes")
+            )
+        self.nodes.append(helper.make_node(op_type, inputs, [output], name=output, **attributes))
         return output
 
     def constant(self, array: Array | np.generic, name: str) -> str:
@@ -266,6 +275,13 @@ def _value_info(name: str, variable: Var) -> ValueInfoProto:
     return helper.make_tensor_value_info(
         name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype(variable))), extents
     )
+
+
+def _is_wide(call: Expr) -> bool:
+    """Whether it quantizes to 16 bits, or dequantizes such."""
+    if is_call(call, "quantize"):
+        return str(call.attrs.out_dtype) == "int16"
+    return is_call(call, "dequantize") and dtype(call.args[0]) == "int16"
 
 
 def _without_identities(nodes: Sequence[NodeProto]) -> list[NodeProto]:

@@ -29,7 +29,8 @@ from loadstone.quantization import rounding
 from loadstone.quantization.calibrate import calibrate
 from loadstone.quantization.fold import fold
 from loadstone.quantization.network import Network
-from loadstone.quantization.pipeline import Options, checked, prepare, quantize_module
+from loadstone.quantization.options import Options, checked
+from loadstone.quantization.pipeline import prepare, quantize_module
 from loadstone.quantization.plan import Plan, make_plan, real_weights
 from loadstone.quantization.rewrite import write_weights
 from loadstone.quantization.samples import samples_from

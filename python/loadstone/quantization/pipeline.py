@@ -13,7 +13,9 @@ Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
     equalize.py     channels of similar range                         a repair
     plan.py         every scale, by a method and a scheme             (scales.py)
     rounding.py     weights that err together less; biases            two repairs
-    mixed.py        sensitive layers stay on the host                 a repair
+    mixed.py        sensitive layers stay on the host                 a repair; wide_plan.py: in
+                        int16
+    planned.py      a plan as simulate.py takes it
     rewrite.py      float to QDQ                                      a Relax pass
     compare.py, report.py, export_onnx.py
 
@@ -23,7 +25,7 @@ Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,52 +33,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.errors import LoadstoneError, ModelError, UnsupportedError
+from loadstone.errors import ModelError, UnsupportedError
 from loadstone.files import JsonObject, write_whole
 from loadstone.numerics import Array
+from loadstone.quantization.options import Options, checked
 
 if TYPE_CHECKING:
     from loadstone.quantization.compare import Comparison
     from loadstone.quantization.mixed import Sensitivities
-    from loadstone.quantization.network import Layer, Network
+    from loadstone.quantization.network import Network
     from loadstone.quantization.plan import Plan
     from loadstone.quantization.samples import Arrays, Samples
     from loadstone.quantization.simulate import FakeQuantizedRunner
     from loadstone.relax.types import Expr, IRModule, Var
 
-__all__ = ["Options", "Quantized", "prepare", "quantize_module", "quantize_prepared"]
+__all__ = ["Quantized", "prepare", "quantize_module", "quantize_prepared"]
 
 #: Choices are compared, and the report is made, on so many samples at most.
 COMPARED_SAMPLES = 32
 #: Covariances for rounding are known well enough from so many.
 MOMENT_SAMPLES = 256
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to do. scheme: empty for affine. method: empty for expected.
-
-    half_up: convolutions round ties up, which costs a device without a multiplier least; for scheme
-        pow2.
-    equalize, compensate, correct: the repairs. host_cycles: what the mixed plan may spend on the
-        host, in cycles of the device. keep_float: "auto", layers stay float on the host until the
-        outputs are good (mixed.GOOD_DB), for host_cycles at most where they are said.
-    sensitivity: measure every layer alone, for the report. cost: cycles that a layer
-        (network.Layer) takes on the host; None: mixed.host_cycles. show: progress bars.
-    """
-
-    scheme: str = ""
-    method: str = ""
-    per_channel: bool = True
-    half_up: bool = False
-    equalize: bool = True
-    compensate: bool = True
-    correct: bool = True
-    host_cycles: int = 0
-    keep_float: str = ""
-    sensitivity: bool = False
-    cost: Callable[[Layer], int] | None = None
-    show: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,6 +69,11 @@ class Quantized:
     def __repr__(self) -> str:
         outputs = ", ".join(self.outputs)
         return f"<quantized network, {self.report['scheme']}: outputs {outputs}>"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names, in the order of samples."""
+        return tuple(str(entry.name) for entry in self.module["main"].params)
 
     def save(self, path: str | Path) -> None:
         """Writes standard QDQ ONNX: inputs and outputs as the float model has them."""
@@ -162,7 +143,7 @@ def quantize_prepared(
     from loadstone.quantization.accuracy import faults_of_samples
     from loadstone.quantization.compare import compare
     from loadstone.quantization.mixed import host_cycles, measure_sensitivities
-    from loadstone.quantization.plan import real_settings, settings
+    from loadstone.quantization.planned import real_settings, settings
     from loadstone.quantization.progress import phase
     from loadstone.quantization.report import report
     from loadstone.quantization.rewrite import rewrite
@@ -184,8 +165,9 @@ def quantize_prepared(
     network, plan = chosen.network, chosen.plan
     steps += repairs
 
-    sensitivities = None
-    if options.sensitivity or options.host_cycles or options.keep_float:
+    sensitivities, gain_db = None, None
+    mixed = bool(options.host_cycles or options.keep_float or options.keep_16)
+    if options.sensitivity or mixed:
         sensitivities = measure_sensitivities(
             runner,
             network,
@@ -194,9 +176,9 @@ def quantize_prepared(
             options.cost or host_cycles,
             show=options.show,
         )
-    if sensitivities is not None and (options.host_cycles or options.keep_float):
-        plan = _mixed(runner, chosen, sensitivities, few)
-        steps.append(f"left {len(plan.host)} layers on the host")
+    if sensitivities is not None and mixed:
+        plan, gain_db = _mixed(runner, chosen, sensitivities, few)
+        steps.append(f"left {len(plan.host)} layers on the host ({gain_db:+.1f} dB)")
     if comparison is None or plan is not chosen.plan or samples.labels is not None:
         comparison = compare(
             runner,
@@ -206,6 +188,7 @@ def quantize_prepared(
             show=options.show,
         )
     contents = report(network, plan, chosen.calibration, comparison, sensitivities, steps)
+    contents["host_gain_db"] = gain_db
     contents["sample_faults"] = faults_of_samples(
         samples, list(map(network.name, network.parameters))
     )
@@ -216,15 +199,16 @@ def quantize_prepared(
 
 def _mixed(
     runner: FakeQuantizedRunner, chosen: _Attempt, sensitivities: Sensitivities, few: Samples
-) -> Plan:
-    """The plan with layers on the host, as the options say."""
+) -> tuple[Plan, float]:
+    """The plan with layers on the host, as the options say, and what that brings the worst output,
+    in decibels."""
     from loadstone.quantization.compare import compare
     from loadstone.quantization.mixed import with_good_outputs, with_host_layers
-    from loadstone.quantization.plan import real_settings, settings
+    from loadstone.quantization.planned import real_settings, settings
+    from loadstone.quantization.wide_plan import WIDE_BITS
 
-    network, plan, options = chosen.network, chosen.plan, chosen.options
-    if not options.keep_float:
-        return with_host_layers(network, plan, sensitivities, options.host_cycles)
+    network, options = chosen.network, chosen.options
+    plan = replace(chosen.plan, host_bits=WIDE_BITS if options.keep_16 else chosen.plan.host_bits)
 
     def measured(plan: Plan) -> float:
         real = real_settings(network)
@@ -232,7 +216,11 @@ def _mixed(
         return min(map(_bounded, found.outputs), default=math.inf)
 
     budget = options.host_cycles or math.inf
-    return with_good_outputs(network, plan, sensitivities, measured, budget)
+    if options.keep_float or options.keep_16:
+        mixed = with_good_outputs(network, plan, sensitivities, measured, budget)
+    else:
+        mixed = with_host_layers(network, plan, sensitivities, options.host_cycles)
+    return mixed, round(measured(mixed) - measured(plan), 2) if mixed.host else 0.0
 
 
 def _repaired(
@@ -273,7 +261,8 @@ class _Attempt:
         growing: Collection[Var] = (),
     ) -> None:
         from loadstone.quantization.calibrate import calibrate
-        from loadstone.quantization.plan import make_plan, real_settings
+        from loadstone.quantization.plan import make_plan
+        from loadstone.quantization.planned import real_settings
         from loadstone.quantization.rounding import LayerInputs, correct_biases, round_weights
         from loadstone.quantization.scales import SCHEMES
 
@@ -314,7 +303,7 @@ def _compared(
     """How much better the other is, in decibels: signal to noise of what the device hands to the
     host, the mean over those tensors. And what each costs, beside its own float network."""
     from loadstone.quantization.compare import Pair, compare_all
-    from loadstone.quantization.plan import real_settings, settings
+    from loadstone.quantization.planned import real_settings, settings
 
     every, results = tuple(runner.network.groups), one.network.results()
     real, wide = (real_settings(attempt.network) for attempt in (one, other))
@@ -331,35 +320,6 @@ def _compared(
 def _bounded(ratio: float) -> float:
     """Decibels of which a mean can be made: exact, and zero throughout, are 200."""
     return 200.0 if math.isnan(ratio) else min(ratio, 200.0)
-
-
-def checked(options: Options) -> Options:
-    """The options with names where none are given. Raises LoadstoneError for names that mean
-    nothing."""
-    from loadstone.quantization.scales import METHODS, SCHEMES
-
-    scheme = options.scheme or "affine"
-    if scheme not in SCHEMES:
-        raise LoadstoneError(
-            f"scheme {scheme!r} does not exist: choose one of {', '.join(SCHEMES)}"
-        )
-    method = options.method or "expected"
-    if method not in METHODS:
-        raise LoadstoneError(
-            f"method {method!r} does not exist: choose one of {', '.join(METHODS)}"
-        )
-    if options.half_up and not SCHEMES[scheme].powers_of_two:
-        raise LoadstoneError(
-            f"half_up is said with scheme {scheme!r}: ties are rare there, and rounded to even; "
-            "choose pow2 or leave it out"
-        )
-    if options.keep_float not in ("", "auto"):
-        raise LoadstoneError(
-            f"keep_float {options.keep_float!r} does not exist: auto is what there is"
-        )
-    if options.host_cycles < 0:
-        raise LoadstoneError(f"host_cycles is {options.host_cycles}: it must be 0 or more")
-    return replace(options, scheme=scheme, method=method)
 
 
 def _labels(labels: Array | None, count: int, output: Expr) -> NDArray[np.int64] | None:

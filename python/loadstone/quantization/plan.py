@@ -5,7 +5,7 @@ them.
 In:   Network, the histogram of every group, a method and a scheme.
 Out:  Plan: quantization of each group, scales of each layer's weights, layers that stay on the
       host.
-Next: rewrite.py writes it into the network; simulate.py tries it first (`settings`).
+Next: rewrite.py writes it into the network; planned.py runs it first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from loadstone.quantization.scales import (
     shiftable_scales,
     weight_scales,
 )
-from loadstone.quantization.simulate import Settings
 from loadstone.quantization.statistics import Histogram
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Plan",
+    "along",
     "bias_scales",
     "float_groups",
     "half_step_bias",
@@ -43,9 +43,7 @@ __all__ = [
     "quantized_bias",
     "quantized_constant",
     "quantized_weights",
-    "real_settings",
     "real_weights",
-    "settings",
 ]
 
 INT32_LIMIT = 2**31 - 1
@@ -67,8 +65,10 @@ class Plan:
 
     rounded: integers of layers whose weights are not simply rounded to nearest. biases: real biases
         in place of the network's.
-    host: names of WEIGHTED and COMPUTED layers that stay float. What they write is int8, unless
-        only the host reads it.
+    host: names of WEIGHTED and COMPUTED layers that stay on the host. What they write is int8,
+        unless only the host reads it.
+    host_bits: 32: layers of the host are float. 16: their weights, and the tensors that only the
+        host writes and reads, are int16; their biases stay real.
     half_up: biases of convolutions have half a step of the accumulator more: no sum is a tie then,
         and one shift rounds it (`half_step_bias`).
     """
@@ -81,6 +81,7 @@ class Plan:
     rounded: Mapping[str, NDArray[np.int8]] = field(default_factory=dict)
     biases: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     host: frozenset[str] = field(default_factory=frozenset)
+    host_bits: int = 32
     half_up: bool = False
 
 
@@ -274,7 +275,7 @@ def quantized_weights(layer: Layer, plan: Plan) -> NDArray[np.int8]:
         return plan.rounded[layer.name]
     return np.asarray(
         np.clip(
-            np.rint(layer.weights / _along(plan.weights[layer.name], layer)), -INT8_MAX, INT8_MAX
+            np.rint(layer.weights / along(plan.weights[layer.name], layer)), -INT8_MAX, INT8_MAX
         ),
         np.int8,
     )
@@ -309,11 +310,12 @@ def half_step_bias(
 def real_weights(layer: Layer, plan: Plan) -> NDArray[np.float32]:
     """What the integers stand for: float32, of the shape of the layer's weights."""
     return np.asarray(
-        quantized_weights(layer, plan) * _along(plan.weights[layer.name], layer), np.float32
+        quantized_weights(layer, plan) * along(plan.weights[layer.name], layer), np.float32
     )
 
 
-def _along(scales: NDArray[np.float32], layer: Layer) -> NDArray[np.float32]:
+def along(scales: NDArray[np.float32], layer: Layer) -> NDArray[np.float32]:
+    """(O,) as it multiplies the layer's weights: (O, 1, ...)."""
     assert layer.weights is not None
     return scales.reshape((-1,) + (1,) * (layer.weights.ndim - 1))
 
@@ -333,55 +335,3 @@ def quantized_constant(array: NDArray[np.float32], quantization: Quantization) -
         ),
         np.int8,
     )
-
-
-def real_settings(network: Network) -> Settings:
-    """The network in float, with its own weights: what a repair may have changed since it was
-    compiled."""
-    return Settings(
-        {layer.name: layer.weights for layer in network.weighted if layer.weights is not None},
-        {layer.name: layer.bias for layer in network.weighted if layer.bias is not None},
-    )
-
-
-def settings(network: Network, plan: Plan) -> Settings:
-    """What the runner needs to run the network as planned."""
-    weights, biases = {}, {}
-    for layer in network.weighted:
-        source = plan.activations.get(network.groups.get(layer.inputs[0], -1))
-        assert layer.weights is not None
-        assert layer.bias is not None
-        weights[layer.name], biases[layer.name] = layer.weights, layer.bias
-        if layer.name not in plan.host and layer.output in network.quantized and source is not None:
-            scales = bias_scales(plan.weights[layer.name], source)
-            weights[layer.name] = real_weights(layer, plan)
-            target = plan.activations[network.groups[layer.output]]
-            half_step = half_step_bias(layer, plan, source, target)
-            biases[layer.name] = (
-                (quantized_bias(layer, plan, source) * scales).astype(np.float32)
-                if half_step is None
-                else half_step
-            )
-    free = float_groups(network, plan.host)
-    activations: dict[Var, Quantization] = {
-        variable: plan.activations[network.groups[variable]]
-        for variable in network.boundaries()
-        if network.groups[variable] not in free
-    }
-    constants = {}
-    for layer in network.layers:
-        for position, array in layer.constants.items():
-            quantization = plan.constants.get((layer.name, position))
-            if (
-                quantization is not None
-                and layer.name not in plan.host
-                and layer.output in network.quantized
-            ):
-                steps = (
-                    quantized_constant(array, quantization).astype(np.float32)
-                    - quantization.zero_point
-                )
-                constants[layer.name, position] = np.asarray(
-                    steps * np.float32(quantization.scale), np.float32
-                )
-    return Settings(weights, biases, constants, activations)

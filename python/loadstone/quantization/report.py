@@ -17,14 +17,20 @@ import numpy as np
 
 from loadstone.files import JsonObject
 from loadstone.graph import Quantization
-from loadstone.quantization.accuracy import decibels_text, host_text, outputs_text, warnings_of
+from loadstone.quantization.accuracy import (
+    decibels_text,
+    host_kind,
+    host_text,
+    outputs_text,
+    warnings_of,
+)
 from loadstone.quantization.calibrate import Calibration
 from loadstone.quantization.compare import Comparison, saturation
 from loadstone.quantization.mixed import Sensitivities
 from loadstone.quantization.network import Layer, Network, Role
 from loadstone.quantization.plan import Plan
-from loadstone.quantization.scales import INT8_MAX, INT8_MIN
 from loadstone.quantization.statistics import Histogram
+from loadstone.quantization.wide_plan import WIDE_BITS, wide_grid, wide_groups
 from loadstone.relax.compat import shape
 
 __all__ = ["as_html", "as_json", "report"]
@@ -58,6 +64,8 @@ def report(
         "float_top1": comparison.float_top1,
         "top1": comparison.top1,
         "host": sorted(plan.host),
+        "host_bits": plan.host_bits,
+        "host_gain_db": None,
         "host_cycles": sum(sensitivities.cycles[name] for name in plan.host)
         if sensitivities is not None
         else 0,
@@ -89,19 +97,22 @@ def _layer(
     if layer.output not in network.quantized:
         return None
     group = network.groups[layer.output]
-    quantization, histogram = plan.activations[group], calibration.histograms[group]
-    low, high = _bounds(quantization)
+    quantization, histogram, bits = plan.activations[group], calibration.histograms[group], 8
+    if group in wide_groups(network, plan):
+        quantization, bits = wide_grid(quantization), WIDE_BITS
+    low, high = _bounds(quantization, bits)
     entry: JsonObject = {
         "name": layer.name,
         "kind": layer.kind.removeprefix("nn."),
         "shape": list(shape(layer.output) or ()),
         "macs": layer.macs if layer.role is Role.WEIGHTED else 0,
         "on_host": layer.name in plan.host or layer.role is Role.FLOAT,
+        "bits": bits,
         "scale": quantization.scale,
         "zero_point": quantization.zero_point,
         "range": [low, high],
         "seen": [histogram.low, histogram.high],
-        "saturation": saturation(histogram, quantization),
+        "saturation": saturation(histogram, plan.activations[group]),
         "sqnr_db": _finite(comparison.tensors.get(layer.output)),
         "silent": _is_silent(comparison.tensors.get(layer.output)),
         "histogram": _bars(histogram),
@@ -116,10 +127,12 @@ def _layer(
     return entry
 
 
-def _bounds(quantization: Quantization) -> tuple[float, float]:
-    return tuple(
-        (limit - quantization.zero_point) * quantization.scale for limit in (INT8_MIN, INT8_MAX)
-    )  # type: ignore[return-value]
+def _bounds(quantization: Quantization, bits: int) -> tuple[float, float]:
+    end = 1 << (bits - 1)
+    low, high = (
+        (limit - quantization.zero_point) * quantization.scale for limit in (-end, end - 1)
+    )
+    return low, high
 
 
 def _bars(histogram: Histogram) -> JsonObject:
@@ -173,7 +186,7 @@ def as_html(contents: JsonObject, title: str) -> str:
     if contents["top1"] is not None:
         facts["top-1"] = f"{contents['float_top1']:.2%} in float, {contents['top1']:.2%} quantized"
     if contents["host"]:
-        facts["left on the host"] = host_text(contents)
+        facts["left on the host"] = f"{host_kind(contents)}: {host_text(contents)}"
     rows = "\n".join(_row(entry) for entry in contents["layers"])
     listed = "".join(
         f"<dt>{html.escape(key)}</dt><dd>{html.escape(str(value))}</dd>"

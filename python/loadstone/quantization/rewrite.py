@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadstone.graph import Quantization
 from loadstone.quantization.network import Layer, Network, Role
@@ -26,6 +27,7 @@ from loadstone.quantization.plan import (
     quantized_constant,
     quantized_weights,
 )
+from loadstone.quantization.wide_plan import is_wide, wide_grid, wide_groups, wide_weights
 from loadstone.relax.compat import (
     DeadCodeElimination,
     constant,
@@ -44,8 +46,8 @@ __all__ = ["rewrite", "write_weights"]
 
 
 def rewrite(network: Network, plan: Plan) -> IRModule:
-    """The quantized module. Layers of `plan.host` keep float weights, between a dequantize and a
-    quantize."""
+    """The quantized module. Layers of `plan.host` keep float weights, or get int16 ones, between a
+    dequantize and a quantize."""
     function = _Rewrite(network, plan).run().with_attr("loadstone.numerics", "onnx")
     return DeadCodeElimination(["main"])(tvm.IRModule({"main": function}))
 
@@ -57,7 +59,7 @@ def write_weights(network: Network) -> IRModule:
 
 @dataclass(frozen=True, eq=False)
 class _Stored:
-    """A tensor that exists as int8; each reader dequantizes it anew."""
+    """A tensor that exists as integers; each reader dequantizes it anew."""
 
     variable: Var
     quantization: Quantization
@@ -114,7 +116,8 @@ class _Rewrite(_Weights):
     def __init__(self, network: Network, plan: Plan) -> None:
         super().__init__(network)
         self.plan = plan
-        free = float_groups(network, plan.host)
+        self.wide = wide_groups(network, plan)
+        free = float_groups(network, plan.host) - self.wide
         self.quantized_variables = {
             variable for variable, group in network.groups.items() if group not in free
         }
@@ -134,7 +137,10 @@ class _Rewrite(_Weights):
         return new
 
     def quantized(self, real: Expr, variable: Var) -> _Stored:
-        quantization = self.plan.activations[self.network.groups[variable]]
+        group = self.network.groups[variable]
+        quantization, kind = self.plan.activations[group], "int8"
+        if group in self.wide:
+            quantization, kind = wide_grid(quantization), "int16"
         scale, zero_point = (
             constant(np.float32(quantization.scale)),
             constant(np.int32(quantization.zero_point)),
@@ -142,11 +148,10 @@ class _Rewrite(_Weights):
         name = self.unique(
             self.network.name(variable)
             if variable not in self.function.params
-            else f"{variable.name}/int8"
+            else f"{variable.name}/{kind}"
         )
-        return _Stored(
-            self.emit(relax.op.quantize(real, scale, zero_point, axis=0), name), quantization
-        )
+        call = relax.op.quantize(real, scale, zero_point, axis=0, out_dtype=kind)
+        return _Stored(self.emit(call, name), quantization)
 
     def mapped(self, expr: Expr) -> Expr:
         if isinstance(expr, relax.Var) and expr in self.quantized_variables:
@@ -190,13 +195,16 @@ class _Rewrite(_Weights):
         )
 
     def weights(self, layer: Layer) -> Expr:
-        if not self.on_device(layer):
+        integers: NDArray[np.int8] | NDArray[np.int16]
+        if is_wide(layer, self.plan):
+            integers, scales = wide_weights(layer)
+        elif self.on_device(layer):
+            integers, scales = quantized_weights(layer, self.plan), self.plan.weights[layer.name]
+        else:
             return super().weights(layer)
-        scales = self.plan.weights[layer.name]
-        integers, axis = quantized_weights(layer, self.plan), 0
         if layer.kind == "matmul":
-            integers, axis = np.ascontiguousarray(integers.T), 1
-        return self.real(integers, scales, axis, layer.name + "/weights")
+            return self.real(np.ascontiguousarray(integers.T), scales, 1, layer.name + "/weights")
+        return self.real(integers, scales, 0, layer.name + "/weights")
 
     def bias(self, layer: Layer | None) -> Expr:
         assert layer is not None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.errors import ModelError, suggestion
+from loadstone.errors import ModelError, axis_hint, suggestion
 from loadstone.files import unpacked_arrays
 from loadstone.numerics import Array
 from loadstone.quantization.images import PIXELS, ImageFolder
@@ -174,7 +174,7 @@ def _checked(array: Array, parameter: Var, where: str) -> Array:
     if array.shape[1:] != expected:
         raise ModelError(
             f'{where} has shape {list(array.shape)}, input "{parameter.name}" needs '
-            f"[samples, {', '.join(map(str, expected))}]"
+            f"[samples, {', '.join(map(str, expected))}]" + axis_hint(array.shape, expected)
         )
     if array.dtype.kind != kind.kind:
         raise ModelError(f'{where} is {array.dtype}, input "{parameter.name}" is {kind}')

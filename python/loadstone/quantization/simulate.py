@@ -24,7 +24,6 @@ from loadstone.graph import Quantization
 from loadstone.numerics import Array, Float32Array
 from loadstone.quantization.executable import executable
 from loadstone.quantization.network import Layer, Network, Role
-from loadstone.quantization.scales import INT8_MAX, INT8_MIN
 from loadstone.relax.compat import bindings, is_call, relax, shape, te, tirx, tvm, with_main
 from loadstone.relax.convolutions import channels_last_conv2d
 from loadstone.relax.rewriter import Rewriter
@@ -32,7 +31,15 @@ from loadstone.relax.rewriter import Rewriter
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr, IRModule, TeTensor, TvmTensor, Var
 
-__all__ = ["FLOAT", "FakeQuantizedRunner", "Settings"]
+__all__ = ["FLOAT", "FakeQuantizedRunner", "Grid", "Settings"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The steps of a tensor, as signed integers of so many bits."""
+
+    quantization: Quantization
+    bits: int = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +48,13 @@ class Settings:
 
     weights, biases: real values by layer name, in place of the network's own. constants: by (layer
         name, position).
-    activations: the quantization of boundary variables.
+    activations: the steps of boundary variables.
     """
 
     weights: Mapping[str, Float32Array] = field(default_factory=dict)
     biases: Mapping[str, Float32Array] = field(default_factory=dict)
     constants: Mapping[tuple[str, int], Float32Array] = field(default_factory=dict)
-    activations: Mapping[Var, Quantization] = field(default_factory=dict)
+    activations: Mapping[Var, Grid] = field(default_factory=dict)
 
 
 #: Of so many settings the arguments stay what the executable takes.
@@ -142,12 +149,13 @@ class _Recorded(Mapping["Var", Float32Array]):
 _ORDER = {"nn.conv2d": (1, 2, 3, 0), "matmul": (1, 0)}
 
 
-def _steps(quantization: Quantization | None) -> list[Float32Array]:
+def _steps(grid: Grid | None) -> list[Float32Array]:
     """scale, lowest and highest step around zero, of one element each; all 0: off."""
-    if quantization is None:
+    if grid is None:
         return [np.zeros(1, np.float32)] * 3
-    low, high = (limit - quantization.zero_point for limit in (INT8_MIN, INT8_MAX))
-    return [np.array([bound], np.float32) for bound in (quantization.scale, low, high)]
+    end = 1 << (grid.bits - 1)
+    low, high = (limit - grid.quantization.zero_point for limit in (-end, end - 1))
+    return [np.array([bound], np.float32) for bound in (grid.quantization.scale, low, high)]
 
 
 def _rounded(x: TeTensor, scale: TeTensor, low: TeTensor, high: TeTensor) -> TeTensor:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from math import factorial
 
+from loadstone.relax.c_composed import COMPOSED
+
 __all__ = ["MATH", "closure"]
 
 
@@ -290,6 +292,7 @@ static inline double lds_fmod(double x, double y) {
 }""",
     ),
 }
+_DEFINED.update(COMPOSED)
 #: Those of two arguments.
 _TWO = ("lds_pow", "lds_fmod")
 #: TensorIR's intrinsic -> the function of doubles. round is to even, as TVM's LLVM code does it.
@@ -297,6 +300,7 @@ MATH = {
     name: f"lds_{name}"
     for name in (
         *("exp", "log", "sqrt", "rsqrt", "tanh", "erf", "pow", "sin", "cos", "atan"),
+        *("tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh"),
         *("sigmoid", "fmod", "floor", "ceil", "trunc", "fabs"),
     )
 } | {"round": "lds_rint", "nearbyint": "lds_rint", "abs": "lds_fabs"}

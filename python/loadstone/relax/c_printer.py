@@ -21,20 +21,16 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from loadstone.errors import UnsupportedError
+from loadstone.relax.c_helpers import C_TYPES
 from loadstone.relax.c_loops import lowered, owner, written
 from loadstone.relax.c_math import MATH
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, PrimFunc, Stmt
 
-__all__ = ["C_TYPES", "WORKSPACE_ALIGN_BYTES", "CFunction", "helper_texts", "print_function"]
+__all__ = ["WORKSPACE_ALIGN_BYTES", "CFunction", "print_function"]
 
 WORKSPACE_ALIGN_BYTES = 8
-#: Type of TVM -> type of C. What is missing is refused. A float16 is its bits: it is moved and
-#: converted, and nothing is computed with it.
-C_TYPES = {"float16": "uint16_t", "float32": "float", "float64": "double", "bool": "uint8_t"} | {
-    f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
-}
 _SUFFIX = {"int64": "LL", "uint64": "ULL", "uint32": "u"}
 _INFIX = {
     "Add": "+",
@@ -51,6 +47,7 @@ _INFIX = {
     "Or": "||",
     "Mod": "%",
 }
+_REALS = ("float32", "float64")
 _BITWISE = {
     "LShift": "<<",
     "RShift": ">>",
@@ -63,16 +60,6 @@ _BITWISE = {
     "bitwise_or": "|",
     "bitwise_xor": "^",
 }
-#: Name -> definition for a type {t}, whose name is {n}.
-_HELPERS = {
-    "lds_floordiv": "static inline {t} lds_floordiv_{n}({t} a, {t} b) "
-    "{{ return ({t})(a / b - (a % b != 0 && (a < 0) != (b < 0))); }}",
-    "lds_floormod": "static inline {t} lds_floormod_{n}({t} a, {t} b) "
-    "{{ return ({t})(a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0)); }}",
-    "lds_min": "static inline {t} lds_min_{n}({t} a, {t} b) {{ return a < b ? a : b; }}",
-    "lds_max": "static inline {t} lds_max_{n}({t} a, {t} b) {{ return a > b ? a : b; }}",
-    "lds_abs": "static inline {t} lds_abs_{n}({t} a) {{ return ({t})(a < 0 ? -a : a); }}",
-}
 
 
 @dataclass(frozen=True)
@@ -84,15 +71,6 @@ class CFunction:
     workspace_bytes: int
     helpers: frozenset[str]
     stores: tuple[bool, ...]
-
-
-def helper_texts(helpers: set[str]) -> list[str]:
-    """The definitions of helpers that are no mathematics, in alphabetical order."""
-    named = sorted(helper for helper in helpers if " " in helper)
-    return [
-        _HELPERS[name].format(t=C_TYPES[kind], n=kind)
-        for name, kind in (helper.split() for helper in named)
-    ]
 
 
 def print_function(function: PrimFunc, name: str) -> CFunction:
@@ -278,6 +256,8 @@ class _Printer:
         self.computed(_kind(node), [node.a])
         if _kind(node) == "Mod" and _type_of(node).startswith("float"):
             return self.mathematics("fmod", _type_of(node), [node.a, node.b])
+        if _kind(node) in ("Div", "Mod") and not _is_harmless(node.b):
+            return self.helped(node)
         text = f"({self.expression(node.a)} {_INFIX[_kind(node)]} {self.expression(node.b)})"
         narrow = _type_of(node) in ("int8", "uint8", "int16", "uint16")
         return f"({self.type(_type_of(node))}){text}" if narrow else text
@@ -338,6 +318,10 @@ class _Printer:
             return f"lds_to_half({text})"
         if kind == "bool":
             return f"({text} != 0)"
+        if _type_of(node.value) in _REALS and "int" in kind:
+            name = f"lds_of_{C_TYPES[_type_of(node.value)]}"
+            self.helpers.add(f"{name} {kind}")
+            return f"{name}_{kind}({text})"
         return f"(({self.type(kind)})({text}))"
 
     def load(self, node: Expr) -> str:
@@ -366,6 +350,12 @@ class _Printer:
                 else f"({text} == {text} && {text} - {text} != 0)"
             )
         return self.mathematics(name, kind, arguments)
+
+
+def _is_harmless(divisor: Expr) -> bool:
+    """Whether no dividend makes C's own division fail."""
+    whole = _kind(divisor) == "IntImm" and int(divisor.value) not in (0, -1)
+    return whole or _type_of(divisor).startswith("float")
 
 
 _STATEMENTS: Mapping[str, _Method] = {

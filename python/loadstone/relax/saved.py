@@ -16,7 +16,18 @@ import numpy as np
 
 from loadstone.errors import DeviceError
 from loadstone.numerics import Array
-from loadstone.relax.compat import codegen, codegens, has_external, quietly, relax, shape, tvm
+from loadstone.relax.compat import (
+    bindings,
+    codegen,
+    codegens,
+    has_external,
+    is_call,
+    quietly,
+    relax,
+    shape,
+    tvm,
+)
+from loadstone.relax.extremes import EXTREMES
 
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule, VirtualMachine
@@ -69,6 +80,17 @@ def _with_externals(module: IRModule) -> IRModule:
     )
 
 
+def _with_extremes(module: IRModule) -> IRModule:
+    """The largest and smallest of rows, and comparisons, as C computes them, where the module asks
+    for some."""
+    wanted = [name.removeprefix("relax.") for name in EXTREMES]
+    if not any(is_call(call, *wanted) for _, call in bindings(module["main"])):
+        return module
+    steps = [relax.transform.DecomposeOpsForInference(), relax.transform.LegalizeOps({**EXTREMES})]
+    with tvm.target.Target({"kind": "llvm"}):
+        return tvm.ir.transform.Sequential(steps)(module)
+
+
 def run_module(module: IRModule, inputs: Sequence[Array]) -> list[Array]:
     """`main` of a module on the host (TVM llvm); compiled once per module.
 
@@ -77,10 +99,9 @@ def run_module(module: IRModule, inputs: Sequence[Array]) -> list[Array]:
     Raises what TVM raises: inputs of other shapes are for the caller to refuse.
     """
     if module not in _compiled:
+        target = tvm.target.Target({"kind": "llvm"})
         with quietly():
-            executable = tvm.compile(
-                _with_externals(module), target=tvm.target.Target({"kind": "llvm"})
-            )
+            executable = tvm.compile(_with_extremes(_with_externals(module)), target=target)
         _compiled[module] = relax.VirtualMachine(executable, tvm.cpu())
     outputs = _compiled[module]["main"](
         *(tvm.runtime.tensor(np.require(array, requirements="C")) for array in inputs)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from loadstone.artifact.format import Artifact, BufferView
-from loadstone.errors import DeviceError, ModelError, suggestion
+from loadstone.errors import DeviceError, ModelError, axis_hint, suggestion
 from loadstone.files import unpacked_arrays, write_whole
 from loadstone.numerics import Array
 
@@ -28,6 +28,7 @@ __all__ = [
     "as_inputs",
     "check_numbers",
     "compare",
+    "misfit",
     "read_arrays",
     "read_inputs",
     "tensor_infos",
@@ -84,7 +85,8 @@ def as_inputs(inputs: Any, tensors: Sequence[BufferView]) -> list[Array]:
 
     inputs: a sequence in the order of `tensors`, a mapping by name or by in0, in1 ..., or the one
         array of the only input. Each is a NumPy array, a tensor of PyTorch, a list or a generator.
-        Numbers of lists become the tensor's type where it has them all.
+        Numbers of lists become the tensor's type where it has them all, and float64 and float16
+        the real numbers of the tensor.
     Raises DeviceError for other numbers of inputs, ModelError for what is no array of numbers.
     """
     names = ", ".join(tensor.name for tensor in tensors)
@@ -108,6 +110,21 @@ def as_inputs(inputs: Any, tensors: Sequence[BufferView]) -> list[Array]:
         _as_array(value, tensor, f"input {number}")
         for number, (value, tensor) in enumerate(zip(inputs, tensors, strict=True))
     ]
+
+
+def misfit(array: Array, tensor: BufferView, shape: Sequence[int]) -> str:
+    """Why an array is no samples of a tensor, whose sample has this shape; empty where it is.
+    array: (samples, ...), if it is right."""
+    if array.shape[1:] == tuple(shape) and array.dtype == tensor.dtype.numpy:
+        return ""
+    wanted = f"(samples, {', '.join(map(str, shape))})" if shape else "(samples,)"
+    remedy = axis_hint(array.shape, shape)
+    if array.shape[1:] == tuple(shape):
+        remedy = f"; x.astype(np.{tensor.dtype.numpy}) if these are the model's own numbers"
+    return (
+        f"input {tensor.name!r} has shape {array.shape} and type {array.dtype}, not {wanted} and "
+        f"{tensor.dtype.name.lower()}{remedy}"
+    )
 
 
 def check_numbers(arrays: Sequence[Array], tensors: Sequence[BufferView]) -> None:
@@ -138,7 +155,9 @@ def _as_array(value: Any, tensor: BufferView, name: str) -> Array:
             f"{name} is {type(value).__name__}, which is no array of numbers: give an array "
             "(samples, ...)"
         )
-    return _of_type(array, tensor, name) if _is_plain(value) else array
+    if _is_plain(value):
+        return _of_type(array, tensor, name)
+    return _rounded(array, tensor, name) if array.dtype.kind == "f" else array
 
 
 def _is_plain(value: object) -> bool:
@@ -159,6 +178,18 @@ def _of_type(array: Array, tensor: BufferView, name: str) -> Array:
                 f"{name} holds {wrong.flat[0]:g}, and {tensor.name!r} takes whole numbers of "
                 f"{kind}, {low} to {high}"
             )
+    return array.astype(kind)
+
+
+def _rounded(array: Array, tensor: BufferView, name: str) -> Array:
+    """Real numbers as those of the tensor. Raises ModelError where one is too large for them."""
+    kind = tensor.dtype.numpy
+    if kind.kind != "f" or array.dtype == kind:
+        return array
+    most = np.finfo(kind).max
+    large = np.abs(array[np.isfinite(array)])
+    if large.size and large.max() > most:
+        raise ModelError(f"{name} holds {large.max():.3g}, and {kind} ends at {most:.3g}")
     return array.astype(kind)
 
 

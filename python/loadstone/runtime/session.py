@@ -27,7 +27,7 @@ from loadstone.backend.external import External, register_external
 from loadstone.errors import DeviceError
 from loadstone.library.native import CData, ffi, lib, raise_for
 from loadstone.numerics import Array
-from loadstone.runtime.arrays import as_inputs, check_numbers
+from loadstone.runtime.arrays import as_inputs, check_numbers, misfit
 from loadstone.runtime.counters import Counters, Totals
 from loadstone.runtime.external_steps import CallTimes, call_external, check_externals, place_of
 from loadstone.runtime.handle import Handle
@@ -306,11 +306,8 @@ class Session:
         ]
         for tensor, array in zip(tensors, arrays, strict=True):
             shape = _sample_shape(tensor, self.artifact.samples)
-            if array.shape[1:] != shape or array.dtype != tensor.dtype.numpy:
-                raise DeviceError(
-                    f"input {tensor.name!r} has shape {array.shape} and type {array.dtype}, "
-                    f"not (samples, {', '.join(map(str, shape))}) and {tensor.dtype.name.lower()}"
-                )
+            if why := misfit(array, tensor, shape):
+                raise DeviceError(why)
             if len(array) != len(arrays[0]):
                 raise DeviceError(
                     f"input {tensor.name!r} has {len(array)} samples, {tensors[0].name!r} "

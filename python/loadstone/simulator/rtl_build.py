@@ -123,7 +123,7 @@ def _compile(config: HwConfig, package: str, folder: Path, built: Path) -> None:
             *(str(unit), "-o", str(fresh), "-latomic"),
         ]
     )
-    shutil.copy(fresh, built)
+    fresh.replace(built)
 
 
 def _run(command: list[str]) -> None:

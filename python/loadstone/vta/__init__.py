@@ -14,4 +14,5 @@ Its folders are stages; each knows those above it only:
     operators/   an operator of the network -> its operations and constants
     region/      which operators a device takes; operators together -> a program
     backend.py   what the compiler sees
+    builtin.py   what backend/builtin.py asks: which devices there are, and their back end
 """

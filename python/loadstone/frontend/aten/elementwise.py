@@ -105,7 +105,7 @@ def _logical_not(build: Build, x: Expr) -> Expr:
 
 @importer("aten.isnan")
 def _isnan(build: Build, x: Expr) -> Expr:
-    return relax.op.not_equal(x, x)
+    return relax.op.isnan(x) if "float" in dtype(x) else relax.op.not_equal(x, x)
 
 
 @importer("aten.isinf")

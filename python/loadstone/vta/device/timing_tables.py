@@ -35,11 +35,8 @@ def timing_table(table: JsonValue, device: str) -> dict[str, TimingConstant]:
     start from."""
     if isinstance(table, str):
         try:
-            text = (
-                resources.files("loadstone.vta.devices")
-                .joinpath("timing", table + ".json")
-                .read_text(encoding="utf-8")
-            )
+            file = resources.files("loadstone.vta.devices") / "timing" / f"{table}.json"
+            text = file.read_text(encoding="utf-8")
         except (OSError, ValueError):  # a name that no file can have
             raise ConfigError(
                 f"device {device}: timing table {table!r} is not one of ours "

@@ -37,7 +37,7 @@ __all__ = [
 Bools = NDArray[np.bool_]
 Int8Array = NDArray[np.int8]
 #: Of 32 or of 64 bits.
-Integers: TypeAlias = NDArray[np.signedinteger[Any]]
+Integers: TypeAlias = "NDArray[np.signedinteger[Any]]"  # NumPy 1.21 cannot write it
 #: From here down the top digit is negative, for each count of digits.
 _HALF = {2: 128, 3: 128 + 128 * 256}
 

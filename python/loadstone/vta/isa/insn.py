@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from loadstone.vta.isa.spec import (
     INSTRUCTIONS,
@@ -27,6 +27,9 @@ from loadstone.vta.isa.spec import (
     Opcode,
     Stage,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # typing's own from Python 3.11 on
 
 __all__ = [
     "CLASSES",

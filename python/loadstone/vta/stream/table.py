@@ -279,6 +279,7 @@ def _with_contents(columns: StreamColumns) -> StreamColumns:
     brought = columns.brought[order].tolist()
     number = defaultdict[tuple[int, ...], int](count().__next__)  # a new key has the next number
     content = np.full(len(size), NO_CONTENT)
-    content[loaded] = [number[(tiles, *brought[begin:end])] for tiles, begin, end in ranges]
+    keys = ((tiles, *brought[begin:end]) for tiles, begin, end in ranges)
+    content[loaded] = [number[key] for key in keys]
     content[columns.touched[columns.steps > 0, 0]] = NO_CONTENT
     return replace(columns, tiles=replace(columns.tiles, content=content))

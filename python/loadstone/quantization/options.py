@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a quantization is told to do.
+
+In:   the arguments of `loadstone.quantize`, the options of `loadstone quantize`.
+Out:  Options, checked.
+Next: pipeline.py follows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from loadstone.errors import LoadstoneError
+
+if TYPE_CHECKING:
+    from loadstone.quantization.network import Layer
+
+__all__ = ["Options", "checked"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to do. scheme: empty for affine. method: empty for expected.
+
+    half_up: convolutions round ties up, which costs a device without a multiplier least; for scheme
+        pow2.
+    equalize, compensate, correct: the repairs. host_cycles: what the mixed plan may spend on the
+        host, in cycles of the device. keep_float: "auto", layers stay float on the host until the
+        outputs are good (mixed.GOOD_DB), for host_cycles at most where they are said. keep_16:
+        "auto", the same with int16 in place of float, which frontend/wide.py computes.
+    sensitivity: measure every layer alone, for the report. cost: cycles that a layer
+        (network.Layer) takes on the host; None: mixed.host_cycles. show: progress bars.
+    """
+
+    scheme: str = ""
+    method: str = ""
+    per_channel: bool = True
+    half_up: bool = False
+    equalize: bool = True
+    compensate: bool = True
+    correct: bool = True
+    host_cycles: int = 0
+    keep_float: str = ""
+    keep_16: str = ""
+    sensitivity: bool = False
+    cost: Callable[[Layer], int] | None = None
+    show: bool = False
+
+
+def checked(options: Options) -> Options:
+    """The options with names where none are given. Raises LoadstoneError for names that mean
+    nothing."""
+    from loadstone.quantization.scales import METHODS, SCHEMES
+
+    scheme = options.scheme or "affine"
+    if scheme not in SCHEMES:
+        raise LoadstoneError(
+            f"scheme {scheme!r} does not exist: choose one of {', '.join(SCHEMES)}"
+        )
+    method = options.method or "expected"
+    if method not in METHODS:
+        raise LoadstoneError(
+            f"method {method!r} does not exist: choose one of {', '.join(METHODS)}"
+        )
+    if options.half_up and not SCHEMES[scheme].powers_of_two:
+        raise LoadstoneError(
+            f"half_up is said with scheme {scheme!r}: ties are rare there, and rounded to even; "
+            "choose pow2 or leave it out"
+        )
+    for name in ("keep_float", "keep_16"):
+        if getattr(options, name) not in ("", "auto"):
+            raise LoadstoneError(
+                f"{name} {getattr(options, name)!r} does not exist: auto is what there is"
+            )
+    if options.keep_float and options.keep_16:
+        raise LoadstoneError(
+            "keep_float and keep_16 are two ways for the same layers: give one of them"
+        )
+    if options.host_cycles < 0:
+        raise LoadstoneError(f"host_cycles is {options.host_cycles}: it must be 0 or more")
+    return replace(options, scheme=scheme, method=method)
