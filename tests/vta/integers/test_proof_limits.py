@@ -306,6 +306,13 @@ COUNTEREXAMPLES: dict[str, tuple[BlockPlan, Runs, int]] = {
     "what a clamp leaves": (line(constant=-WORST), at(TOP + 1, 127), TOP + 1),
     # The same below: -128 * 256 + 127 + 32641 is 0.
     "what a clamp leaves below": (line(constant=-WORST_BELOW), at(BOTTOM - 1, -128), BOTTOM - 1),
+    # Nothing clamps the top digit: 65,536 further on the two digits are the same again.
+    "a top digit that wraps": (line(clamped=False), runs_of_ends((127, 127 + 65536, 127)), 40_000),
+    "a top digit that wraps below": (
+        line(clamped=False),
+        runs_of_ends((-128 - 65536, -128, -128)),
+        -40_000,
+    ),
     # Nothing rises here, so that -128 is not the worst of the lower digit: -127 + 22 is left.
     "a dead lane that is clamped": (
         line((-1, 0), 22, offset=np.array([TOP + 256]), dead=np.array([True])),
