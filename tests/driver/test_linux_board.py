@@ -331,7 +331,7 @@ def test_what_cannot_be_seen_is_refused(text: str | None, tmp_path: Path) -> Non
 
 
 def reserved(iomem: Path, of: str, begin: int, size: int) -> str:
-    """What linux_board.c says of addresses."""
+    """What driver/linux_board.c says of addresses."""
     sources = [ROOT / "tests/c/iomem.c", ROOT / "driver/linux_board.c", ROOT / "driver/pool.c"]
     program = compile_c(64, iomem.parent / "program", sources, includes())
     words = [program, iomem, of, hex(begin), hex(size)]
