@@ -13,6 +13,7 @@
 #   make fuzz     arbitrary input against everything that reads input: SECONDS=600
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
 #   make wheel    for other Linux machines, in dist/: its name says the oldest glibc that it runs with
+#   make wheels   for boards and other machines: aarch64, armv7l, musl; PLATFORMS="aarch64 armv7l"
 #   make sbom     what it is made of, in dist/: a software bill of materials (CycloneDX)
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -25,7 +26,7 @@ EXTRAS ?= compiler,dev
 PINS ?=
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz bench docs wheel sbom clean system
+.PHONY: help demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz bench docs wheel wheels sbom clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -78,11 +79,15 @@ test-emulated: lib
 quick: lib
 	$(PYTEST) -m "not full and not slow"
 
+# What runs on a board does so from Python 3.10 on. NumPy's types are for newer ones, and partly unknown to it.
+PYTHON_3_10 = --python-version 3.10 --follow-imports silent --disable-error-code no-any-return --no-warn-unused-ignores
+
 check: lib
 	$(BIN)/ruff check python tests docs/examples docs/site
 	$(BIN)/ruff format --check python tests docs/examples docs/site
 	$(BIN)/mypy
 	$(BIN)/mypy docs/examples/*/*.py
+	$(BIN)/mypy $(PYTHON_3_10) $$($(BIN)/python -m tests.without_tvm | sed 's/^/-m /')
 	git ls-files '*.c' '*.h' '*.cc' '*.hh' | grep -v lds_isa.h | xargs -r $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/loadstone isa --check
 	$(BIN)/lint-imports --no-cache
@@ -169,6 +174,13 @@ wheel: lib
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/pip wheel -q . --no-deps --no-build-isolation -w build/wheel
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair build/wheel/loadstone-*.whl -w dist
 	@ls dist/loadstone-*manylinux*.whl
+
+# Compiled by zig, which brings the C library of each: some three minutes a platform, the first time one more.
+PLATFORMS ?=
+wheels: lib
+	@$(BIN)/python -c 'import sys, tomllib; e = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(*e["wheel"], *e["cross"], sep="\n")' > .venv/wheels.txt
+	$(BIN)/pip install -q -r .venv/wheels.txt
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m tests.wheels $(PLATFORMS)
 
 bench: lib
 	$(BIN)/python -m tests.bench

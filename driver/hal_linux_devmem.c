@@ -19,7 +19,9 @@ int lds_linux_open_devmem(lds_linux *board, const char *path, uint64_t registers
   board->fd = open(path, O_RDWR | O_SYNC | O_CLOEXEC);
   if (board->fd < 0) return lds_linux_fail(board, "cannot open", path);
   if (!lds_linux_lock(board, board->fd, path)) return lds_linux_fail(board, "cannot be locked", path);
-  if (!lds_linux_is_reserved(board, "/proc/iomem", board->fd, memory, memory_bytes)) return lds_linux_fail(board, "", path);
+  if (!lds_linux_is_reserved(board, "/proc/iomem", board->fd, 1, registers, registers_bytes) ||
+      !lds_linux_is_reserved(board, "/proc/iomem", board->fd, 0, memory, memory_bytes))
+    return lds_linux_fail(board, "", path);
   board->registers_bytes = registers_bytes;
   board->registers = lds_linux_map(board, board->fd, registers, registers_bytes, 0, "registers");
   board->pool.bus = memory + bus_offset;

@@ -14,32 +14,69 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "linux_board.h"
 
-/* Whether a sysfs file holds a number, decimal or 0x...; a message when not. */
-static int number_in(lds_linux *board, const char *folder, const char *file, uint64_t *out) {
-  char path[320];
-  unsigned long long value = 0;
+/* Whether a sysfs file holds one number, decimal or 0x..., of at most `limit`, and nothing else; a message when not. */
+static int number_in(lds_linux *board, const char *folder, const char *file, uint64_t limit, uint64_t *out) {
+  char path[320], text[32] = "", *end = text;
   FILE *f;
-  int found;
   (void)snprintf(path, sizeof path, "%s/%s", folder, file);
   f = fopen(path, "r");
-  found = f != NULL && fscanf(f, "%lli", (long long *)&value) == 1;
+  if (f != NULL && fgets(text, sizeof text, f) == NULL) text[0] = '\0';
   if (f != NULL) (void)fclose(f);
-  if (!found) (void)snprintf(board->message, sizeof board->message, "%.220s: no such file, or no number in it", path);
-  *out = value;
-  return found;
+  text[strcspn(text, "\n")] = '\0';
+  errno = 0;
+  *out = strtoull(text, &end, 0);
+  if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0) {
+    (void)snprintf(board->message, sizeof board->message, "%.220s: no such file, or no number in it", path);
+    return 0;
+  }
+  if (*out <= limit) return 1;
+  (void)snprintf(board->message, sizeof board->message, "%.170s: %.24s is more than %llu, the most that it can be", path, text,
+                 (unsigned long long)limit);
+  return 0;
 }
 
+/* Not by strrchr, which newer C libraries have as a macro that C99 lacks the words for. */
 static const char *name_in(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash != NULL ? slash + 1 : path;
+  const char *name = path;
+  for (; *path != '\0'; ++path) {
+    if (*path == '/') name = path + 1;
+  }
+  return name;
 }
 
+/* --- what cannot be right ---------------------------------------------------------------------------------------------------- */
+/* Kernel interfaces that this HAL does not drive: why, and what to take instead; NULL for any other path. */
+static const char *unsupported(const char *path) {
+  if (strncmp(path, "/dev/dma_heap/", 14) == 0)
+    return "memory of a dma-heap has no address in user space that a device could be given; take a u-dma-buf (/dev/udmabuf0)";
+  if (strncmp(path, "/dev/vfio", 9) == 0 || strcmp(path, "/dev/iommu") == 0)
+    return "VFIO is not supported; bind the device to uio_pdrv_genirq (/dev/uio0)";
+  return NULL;
+}
+
+/* Behind an IOMMU that translates, physical addresses lead nowhere: a device's transfers would be blocked. folder: the UIO device's. */
+static int translates(lds_linux *board, const char *uio, const char *folder) {
+  char path[320], type[24] = "";
+  FILE *f;
+  (void)snprintf(path, sizeof path, "%s/device/iommu_group/type", folder);
+  f = fopen(path, "r");
+  if (f == NULL) return 0;
+  if (fscanf(f, "%23s", type) != 1) type[0] = '\0';
+  (void)fclose(f);
+  if (strcmp(type, "identity") == 0) return 0;
+  (void)snprintf(board->message, sizeof board->message,
+                 "%.80s: its IOMMU translates addresses (iommu_group/type is '%s'); boot with iommu.passthrough=1", uio, type);
+  return 1;
+}
+
+/* --- the interrupt ----------------------------------------------------------------------------------------------------------- */
 static int irq_ack(void *ctx) {
   const uint32_t on = 1;
   return write(((lds_linux *)ctx)->fd, &on, sizeof on) == (ssize_t)sizeof on ? LDS_HAL_OK : LDS_HAL_FAILED;
@@ -91,8 +128,8 @@ static int map_udmabuf(lds_linux *board, const char *udmabuf, uint64_t bus_offse
   (void)snprintf(folder, sizeof folder, "%.160s/u-dma-buf/%.50s", sysfs, name_in(udmabuf));
   if (access(folder, F_OK) != 0) (void)snprintf(folder, sizeof folder, "%.160s/udmabuf/%.50s", sysfs, name_in(udmabuf)); /* before 2.0 */
   if (access(folder, F_OK) != 0) (void)snprintf(folder, sizeof folder, "%.160s/u-dma-buf/%.50s", sysfs, name_in(udmabuf));
-  if (!number_in(board, folder, "size", &size_bytes) || !number_in(board, folder, "phys_addr", &physical)) return 0;
-  if (!number_in(board, folder, "sync_mode", &mode) || !number_in(board, folder, "dma_coherent", &coherent)) return 0;
+  if (!number_in(board, folder, "size", SIZE_MAX, &size_bytes) || !number_in(board, folder, "phys_addr", UINT64_MAX, &physical)) return 0;
+  if (!number_in(board, folder, "sync_mode", 7, &mode) || !number_in(board, folder, "dma_coherent", 1, &coherent)) return 0;
   errno = 0;
   board->memory_fd = open(udmabuf, O_RDWR | O_SYNC | O_CLOEXEC);
   if (board->memory_fd < 0 || !lds_linux_lock(board, board->memory_fd, udmabuf)) return 0;
@@ -110,7 +147,7 @@ static int map_udmabuf(lds_linux *board, const char *udmabuf, uint64_t bus_offse
 /* What lies behind map 0 in its last page is not the device's. */
 static int map_registers(lds_linux *board, const char *uio, size_t needed_bytes, const char *folder) {
   uint64_t size_bytes;
-  if (!number_in(board, folder, "maps/map0/size", &size_bytes)) return 0;
+  if (!number_in(board, folder, "maps/map0/size", SIZE_MAX, &size_bytes)) return 0;
   board->registers_bytes = (size_t)size_bytes;
   if (size_bytes < needed_bytes) {
     (void)snprintf(board->message, sizeof board->message,
@@ -125,8 +162,10 @@ static int map_registers(lds_linux *board, const char *uio, size_t needed_bytes,
 static int map_memory(lds_linux *board, const char *uio, uint64_t bus_offset, const char *folder) {
   lds_pool *pool = &board->pool;
   uint64_t size_bytes, physical;
-  if (!number_in(board, folder, "maps/map1/size", &size_bytes) || !number_in(board, folder, "maps/map1/addr", &physical)) return 0;
-  if (!lds_linux_is_reserved(board, "/proc/iomem", board->fd, physical, size_bytes)) return 0;
+  if (!number_in(board, folder, "maps/map1/size", SIZE_MAX, &size_bytes) ||
+      !number_in(board, folder, "maps/map1/addr", UINT64_MAX, &physical))
+    return 0;
+  if (!lds_linux_is_reserved(board, "/proc/iomem", board->fd, 0, physical, size_bytes)) return 0;
   pool->size_bytes = (size_t)size_bytes;
   pool->bus = physical + bus_offset;
   board->memory_fd = board->fd;
@@ -137,19 +176,22 @@ static int map_memory(lds_linux *board, const char *uio, uint64_t bus_offset, co
 
 int lds_linux_open_uio(lds_linux *board, const char *uio, size_t registers_bytes, const char *udmabuf, uint64_t bus_offset,
                        const char *sysfs) {
+  const char *memory = udmabuf != NULL ? udmabuf : uio, *path = unsupported(uio) != NULL ? uio : memory;
   char folder[256];
   int mapped;
   if (sysfs == NULL) sysfs = "/sys/class";
   (void)snprintf(folder, sizeof folder, "%.160s/uio/%.50s", sysfs, name_in(uio));
   lds_linux_begin(board);
   errno = 0;
+  if (unsupported(path) != NULL) return lds_linux_fail(board, unsupported(path), path);
   board->fd = open(uio, O_RDWR | O_SYNC | O_CLOEXEC);
   if (board->fd < 0) return lds_linux_fail(board, "cannot open", uio);
   if (!lds_linux_lock(board, board->fd, uio)) return lds_linux_fail(board, "cannot be locked", uio);
   errno = 0;
+  if (translates(board, uio, folder)) return lds_linux_fail(board, "", uio);
   if (!map_registers(board, uio, registers_bytes, folder)) return lds_linux_fail(board, "no registers", uio);
   mapped = udmabuf != NULL ? map_udmabuf(board, udmabuf, bus_offset, sysfs) : map_memory(board, uio, bus_offset, folder);
-  if (!mapped) return lds_linux_fail(board, "cannot open", udmabuf != NULL ? udmabuf : uio);
+  if (!mapped) return lds_linux_fail(board, "cannot open", memory);
   if (irq_ack(board) == LDS_HAL_OK) {
     board->hal.irq_wait = irq_wait;
     board->hal.irq_ack = irq_ack;

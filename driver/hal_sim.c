@@ -9,7 +9,6 @@
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
-#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -65,12 +64,8 @@ static uint64_t now_ns(void *ctx) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The device's thread wants the processor, and the lock of its registers. */
-static void rest(void *ctx, uint64_t ns) {
-  (void)ctx;
-  (void)ns;
-  (void)sched_yield();
-}
+/* Nothing is looked at while the device's thread works, which wants the processor and the lock of its registers. */
+static void rest(void *ctx, uint64_t ns) { lds_simdev_idle_wait(((lds_hal_sim *)ctx)->device, ns); }
 
 static void counters(void *counters_ctx, lds_counters *out) {
   lds_sim_result last;

@@ -21,6 +21,7 @@
 #include "lds_hal_simd.h"
 #include "lds_pool.h"
 #include "map_shared.h"
+#include "pool_shortage.h"
 
 enum { BLOCKS = 4096, PROTOCOL_VERSION = 1, ANSWER_TIMEOUT_S = 10 };
 enum { KIND_HELLO = 0, KIND_READ = 1, KIND_WRITE = 2, KIND_IRQ = 3 };
@@ -41,6 +42,7 @@ struct lds_hal_simd {
   uint32_t sequence, level;
   lds_pool pool;
   lds_pool_block blocks[BLOCKS];
+  char message[256];
 };
 
 /* --- packets ----------------------------------------------------------------------------------------------------------------- */
@@ -90,7 +92,10 @@ static uint32_t read32(void *ctx, uint32_t offset) { return call(ctx, KIND_READ,
 static void write32(void *ctx, uint32_t offset, uint32_t value) { (void)call(ctx, KIND_WRITE, offset, value); }
 
 static int dma_alloc(void *ctx, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out) {
-  return lds_pool_alloc(&((lds_hal_simd *)ctx)->pool, size_bytes, align_bytes, flags, out);
+  lds_hal_simd *simd = ctx;
+  const int status = lds_pool_alloc(&simd->pool, size_bytes, align_bytes, flags, out);
+  if (status != LDS_HAL_OK) lds_pool_shortage(&simd->pool, size_bytes, align_bytes, simd->message, sizeof simd->message);
+  return status;
 }
 
 static void dma_free(void *ctx, lds_dma_buffer *buffer) { lds_pool_free(&((lds_hal_simd *)ctx)->pool, buffer); }
@@ -140,19 +145,27 @@ static int connect_to(const char *path) {
   return -1;
 }
 
-/* The one descriptor of a message, or -1. Whatever else came with it is closed. */
-static int only_descriptor(struct msghdr *message) {
-  struct cmsghdr *part;
+/* The one descriptor of a message, or -1. Whatever else came with it is closed. The parts are walked by their lengths: CMSG_NXTHDR of
+ * musl compares signed with unsigned. */
+static int only_descriptor(const struct msghdr *message) {
+  const unsigned char *next = message->msg_control;
+  size_t left = message->msg_controllen;
   int found = -1, count = 0;
-  for (part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part)) {
-    const size_t bytes = part->cmsg_len - CMSG_LEN(0);
-    size_t k;
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    for (k = 0; k < bytes / sizeof(int); ++k) {
+  while (left >= sizeof(struct cmsghdr)) {
+    struct cmsghdr part;
+    size_t bytes, space, k;
+    memcpy(&part, next, sizeof part);
+    if (part.cmsg_len < CMSG_LEN(0) || part.cmsg_len > left) break;
+    bytes = part.cmsg_len - CMSG_LEN(0);
+    for (k = 0; part.cmsg_level == SOL_SOCKET && part.cmsg_type == SCM_RIGHTS && k < bytes / sizeof(int); ++k) {
       if (found >= 0) close(found);
-      memcpy(&found, CMSG_DATA(part) + k * sizeof(int), sizeof found);
+      memcpy(&found, next + CMSG_LEN(0) + k * sizeof(int), sizeof found);
       ++count;
     }
+    space = CMSG_SPACE(bytes);
+    if (space >= left) break;
+    next += space;
+    left -= space;
   }
   if (count == 1 && (message->msg_flags & MSG_CTRUNC) == 0) return found;
   if (found >= 0) close(found);
@@ -248,3 +261,5 @@ void lds_hal_simd_close(lds_hal_simd *simd) {
 }
 
 const lds_hal *lds_hal_simd_hal(lds_hal_simd *simd) { return &simd->hal; }
+
+const char *lds_hal_simd_message(const lds_hal_simd *simd) { return simd->message; }

@@ -21,6 +21,7 @@
 
 #include "map_shared.h"
 #include "mmio.h"
+#include "pool_shortage.h"
 
 enum { SHORTEST_SLEEP_NS = 50 * 1000 };
 
@@ -30,14 +31,8 @@ static void write32(void *ctx, uint32_t offset, uint32_t value) { lds_mmio_write
 
 static int dma_alloc(void *ctx, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out) {
   lds_linux *board = ctx;
-  const lds_pool *pool = &board->pool;
-  unsigned long used = 0;
-  uint32_t k;
   const int status = lds_pool_alloc(&board->pool, size_bytes, align_bytes, flags, out);
-  if (status == LDS_HAL_OK) return status;
-  for (k = 0; k < pool->used; ++k) used += (unsigned long)pool->blocks[k].size_bytes;
-  (void)snprintf(board->message, sizeof board->message, "DMA memory: %lu bytes more are needed, but of %lu bytes %lu are in use",
-                 (unsigned long)size_bytes, (unsigned long)pool->size_bytes, used);
+  if (status != LDS_HAL_OK) lds_pool_shortage(&board->pool, size_bytes, align_bytes, board->message, sizeof board->message);
   return status;
 }
 
@@ -109,16 +104,19 @@ int lds_linux_lock(lds_linux *board, int fd, const char *path) {
     if (fgets(name, sizeof name, f) != NULL) name[strcspn(name, "\n")] = 0;
     (void)fclose(f);
   }
-  if (process > 0) {
-    (void)snprintf(board->message, sizeof board->message, "%s: in use by process %ld%s%s%s", path, process, name[0] != 0 ? " (" : "", name,
-                   name[0] != 0 ? ")" : "");
+  if (process > 0 && name[0] != 0) {
+    (void)snprintf(board->message, sizeof board->message, "%s: in use by process %ld (%s)", path, process, name);
+  } else if (process > 0) { /* what it has forked keeps the lock */
+    (void)snprintf(board->message, sizeof board->message,
+                   "%.80s: in use by a child of process %ld, which is gone; `fuser -v %.80s` names it", path, process, path);
   } else {
     (void)snprintf(board->message, sizeof board->message, "%s: in use by another process", path);
   }
   return 0;
 }
 
-int lds_linux_is_reserved(lds_linux *board, const char *iomem, int fd, uint64_t begin, uint64_t size_bytes) {
+int lds_linux_is_reserved(lds_linux *board, const char *iomem, int fd, int registers, uint64_t begin, uint64_t size_bytes) {
+  const char *what = registers ? "registers" : "DMA memory";
   char line[256];
   struct stat file;
   int seen = 0, clear = 1;
@@ -128,19 +126,19 @@ int lds_linux_is_reserved(lds_linux *board, const char *iomem, int fd, uint64_t 
   while (f != NULL && clear && fgets(line, sizeof line, f) != NULL) {
     unsigned long long first, last;
     char name[64];
-    if (sscanf(line, "%llx-%llx : %63[^\n]", &first, &last, name) != 3 || line[0] == ' ' || last == 0) continue;
+    if (sscanf(line, "%llx-%llx : %63[^\n]", &first, &last, name) != 3 || last == 0) continue;
     seen = 1;
-    if (strcmp(name, "System RAM") != 0 || begin > last || (begin < first && size_bytes <= first - begin)) continue;
+    if (strncmp(name, "System RAM", 10) != 0 || begin > last || (begin < first && size_bytes <= first - begin)) continue;
     clear = 0;
-    (void)snprintf(board->message, sizeof board->message,
-                   "DMA memory at %#llx: Linux uses %#llx to %#llx (System RAM); reserve it with no-map in the device tree that boots",
-                   (unsigned long long)begin, first, last);
+    (void)snprintf(board->message, sizeof board->message, "%s at %#llx: Linux uses %#llx to %#llx (System RAM); %s", what,
+                   (unsigned long long)begin, first, last,
+                   registers ? "the device is elsewhere" : "reserve it with no-map in the device tree that boots");
   }
   if (f != NULL) (void)fclose(f);
   if (!seen)
     (void)snprintf(board->message, sizeof board->message,
-                   "DMA memory at %#llx: %s does not show whether Linux uses it; run as root, or take a u-dma-buf",
-                   (unsigned long long)begin, iomem);
+                   "%s at %#llx: %s does not show whether Linux uses it; run as root, or take a u-dma-buf", what, (unsigned long long)begin,
+                   iomem);
   return seen && clear;
 }
 

@@ -16,9 +16,9 @@ void lds_linux_begin(lds_linux *board);
 void *lds_linux_map(lds_linux *board, int fd, uint64_t offset, size_t size_bytes, uint64_t bus, const char *what);
 /* The lock of what fd is, as long as it is open; 0 and a message that names its holder when another has it. */
 int lds_linux_lock(lds_linux *board, int fd, const char *path);
-/* Whether Linux leaves physical memory alone, as `iomem` ("/proc/iomem") has it; 0 and a message when not, or when that cannot be seen. A
- * file in place of a device is no physical memory. */
-int lds_linux_is_reserved(lds_linux *board, const char *iomem, int fd, uint64_t begin, uint64_t size_bytes);
+/* Whether Linux leaves physical addresses alone (DMA memory, or registers), as `iomem` ("/proc/iomem") has it; 0 and a message when not, or
+ * when that cannot be seen. A file in place of a device is no physical memory. */
+int lds_linux_is_reserved(lds_linux *board, const char *iomem, int fd, int registers, uint64_t begin, uint64_t size_bytes);
 /* Closes what is open and says why: LDS_HAL_FAILED. */
 int lds_linux_fail(lds_linux *board, const char *what, const char *path);
 

@@ -11,12 +11,16 @@
 #include "lds_hal.h"
 #include "lds_isa.h"
 
+/* All registers of an empty bus read the same. Those of a device do not: its instructions stand at a multiple of 16. */
+static int reads_the_same(const lds_hal *hal, uint32_t control) { return hal->read32(hal->ctx, LDS_CHISEL_INSN_BASE) == control; }
+
 /* The number of instructions reads as it was written; an empty bus keeps nothing. */
 static int identify(const lds_hal *hal, uint32_t config_hash) {
   static const uint32_t patterns[] = {0x5A5A5A5Au, 0xA5A5A5A5u};
   unsigned k;
   (void)config_hash;
-  if (hal->read32(hal->ctx, LDS_CHISEL_CONTROL) == LDS_CHISEL_START) return LDS_HAL_OK; /* it works */
+  if (hal->read32(hal->ctx, LDS_CHISEL_CONTROL) == LDS_CHISEL_START) /* it works */
+    return reads_the_same(hal, LDS_CHISEL_START) ? LDS_HAL_UNSUPPORTED : LDS_HAL_OK;
   for (k = 0; k < sizeof patterns / sizeof patterns[0]; ++k) {
     hal->write32(hal->ctx, LDS_CHISEL_INSN_COUNT, patterns[k]);
     if (hal->read32(hal->ctx, LDS_CHISEL_INSN_COUNT) != patterns[k]) return LDS_HAL_UNSUPPORTED;
@@ -43,7 +47,7 @@ static void state(const lds_hal *hal, lds_device_state *out) {
       out->state = LDS_STATE_RUNNING;
       break;
     case LDS_CHISEL_DONE:
-      out->state = LDS_STATE_DONE;
+      out->state = reads_the_same(hal, control) ? LDS_ABSENT : LDS_STATE_DONE;
       break;
     default:
       out->state = control == LDS_ABSENT ? LDS_ABSENT : LDS_STATE_ERROR;

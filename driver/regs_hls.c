@@ -18,12 +18,15 @@ static uint32_t get(const lds_hal *hal, uint32_t offset) { return hal->read32(ha
 
 static void put(const lds_hal *hal, uint32_t offset, uint32_t value) { hal->write32(hal->ctx, offset, value); }
 
-/* The number of instructions reads as it was written; an empty bus keeps nothing. */
+/* The number of instructions reads as it was written; an empty bus keeps nothing, and reads the same everywhere, which a device that works
+ * does not: its instructions stand at a multiple of 16. */
 static int identify(const lds_hal *hal, uint32_t config_hash) {
   static const uint32_t patterns[] = {0x5A5A5A5Au, 0xA5A5A5A5u};
   unsigned k;
+  const uint32_t control = get(hal, LDS_HLS_FETCH_CONTROL);
   (void)config_hash;
-  if ((get(hal, LDS_HLS_FETCH_CONTROL) & (LDS_HLS_START | LDS_HLS_IDLE)) == LDS_HLS_START) return LDS_HAL_OK; /* it works */
+  if ((control & (LDS_HLS_START | LDS_HLS_IDLE)) == LDS_HLS_START) /* it works */
+    return get(hal, LDS_HLS_FETCH_INSN_BASE) == control ? LDS_HAL_UNSUPPORTED : LDS_HAL_OK;
   for (k = 0; k < sizeof patterns / sizeof patterns[0]; ++k) {
     put(hal, LDS_HLS_FETCH_INSN_COUNT, patterns[k]);
     if (get(hal, LDS_HLS_FETCH_INSN_COUNT) != patterns[k]) return LDS_HAL_UNSUPPORTED;

@@ -42,9 +42,11 @@ static void start(const lds_hal *hal, const lds_job *job) {
   put(hal, LDS_NATIVE_CTRL, LDS_CTRL_START);
 }
 
+/* DONE of a device that is still there: an empty bus may read as any number. */
 static void state(const lds_hal *hal, lds_device_state *out) {
   out->insn_pc = get(hal, LDS_NATIVE_INSN_PC);
   out->state = get(hal, LDS_NATIVE_STATUS);
+  if (out->state == LDS_STATE_DONE && get(hal, LDS_NATIVE_ID) != LDS_NATIVE_ID_VALUE) out->state = LDS_ABSENT;
   out->error = get(hal, LDS_NATIVE_ERROR);
   out->error_pc = get(hal, LDS_NATIVE_ERROR_PC);
   out->error_addr = get(hal, LDS_NATIVE_ERROR_ADDR);

@@ -21,6 +21,11 @@ uint32_t crc32(const uint8_t *p, size_t n) {
   return ~crc;
 }
 
+// No more than the clock's arithmetic takes.
+std::chrono::nanoseconds limited(uint64_t timeout_ns) {
+  return std::chrono::nanoseconds(timeout_ns < 1000000000000ull ? timeout_ns : 1000000000000ull);
+}
+
 }  // namespace
 
 lds_simdev::lds_simdev(lds_sim *sim, const lds_hw_config &config, int page) : sim_(sim, lds_sim_destroy), config_(config), page_(page) {
@@ -39,22 +44,6 @@ void lds_simdev::quit() {
   if (worker_.joinable()) worker_.join();
 }
 
-uint32_t lds_simdev::read(uint32_t offset) {
-  Lock lock(mutex_);
-  if (const std::optional<uint32_t> other = instead(offset)) return *other;
-  if (page_ == LDS_SIMDEV_CHISEL) return read_chisel(offset);
-  if (page_ == LDS_SIMDEV_HLS) return read_hls(offset);
-  return read_native(offset);
-}
-
-void lds_simdev::write(uint32_t offset, uint32_t value) {
-  Lock lock(mutex_);
-  if (all_read_) return;
-  if (page_ == LDS_SIMDEV_CHISEL) return write_chisel(offset, value);
-  if (page_ == LDS_SIMDEV_HLS) return write_hls(offset, value);
-  write_native(lock, offset, value);
-}
-
 int lds_simdev::line() {
   Lock lock(mutex_);
   return level_;
@@ -62,9 +51,13 @@ int lds_simdev::line() {
 
 int lds_simdev::wait_line(uint64_t timeout_ns) {
   Lock lock(mutex_);
-  const auto limit = std::chrono::nanoseconds(timeout_ns < 1000000000000ull ? timeout_ns : 1000000000000ull);
-  line_changed_.wait_for(lock, limit, [this] { return level_ != 0; });
+  line_changed_.wait_for(lock, limited(timeout_ns), [this] { return level_ != 0; });
   return level_;
+}
+
+void lds_simdev::wait_idle(uint64_t timeout_ns) {
+  Lock lock(mutex_);
+  idle_.wait_for(lock, limited(timeout_ns), [this] { return !busy_; });
 }
 
 void lds_simdev::on_irq(void (*notify)(void *, int), void *ctx) {
@@ -118,7 +111,7 @@ int lds_simdev::remap(uint64_t bus, void *memory, uint64_t size, uint32_t flags)
   return map(bus, memory, size, flags);
 }
 
-// --- jobs ------------------------------------------------------------------------------------------------------------------------
+// --- the interrupt line ----------------------------------------------------------------------------------------------------------
 void lds_simdev::update_line() {
   const int level = (regs_.irq_status & regs_.irq_mask) != 0 ? 1 : 0;
   if (level == level_) return;
@@ -240,6 +233,12 @@ const lds_simdev::Segment *lds_simdev::lost_segment() const {
   return nullptr;
 }
 
+// Compute writes 0 with its first instruction, long behind START perhaps, and 1 with FINISH.
+void lds_simdev::write_done(uint32_t value) {
+  regs_.hls_done = value;
+  regs_.hls_valid = true;
+}
+
 // The pages of VTA's bitstreams have no way to say that something went wrong: they never say that they are done.
 void lds_simdev::end(uint32_t error, uint32_t pc) {
   if (error != LDS_ERROR_NONE && page_ != LDS_SIMDEV_NATIVE && stop_ == kNone) return;
@@ -250,6 +249,21 @@ void lds_simdev::end(uint32_t error, uint32_t pc) {
   if (active_.kind == LDS_FAULT_LOST_IRQ) return;
   regs_.irq_status |= error == LDS_ERROR_NONE ? LDS_IRQ_DONE : LDS_IRQ_ERROR;
   update_line();
+}
+
+// --- faults of the registers ------------------------------------------------------------------------------------------------------
+void lds_simdev::begin_faults() {
+  if (active_.kind == LDS_FAULT_LIES) done_reads_ = static_cast<uint32_t>(active_.argument);
+  if (active_.kind == LDS_FAULT_ABSENT) all_read_ = static_cast<uint32_t>(active_.argument);
+  if (active_.kind != LDS_FAULT_DONE_LINGERS) return;
+  lingers_ = active_.argument;
+  lingering_ = regs_.hls_done;
+}
+
+void lds_simdev::end_faults(Stop how) {
+  lingers_ = 0;
+  done_reads_.reset();
+  if (how == kHwReset) all_read_.reset();
 }
 
 // --- the C functions -------------------------------------------------------------------------------------------------------------
@@ -278,13 +292,11 @@ int lds_simdev_remap(lds_simdev *device, uint64_t bus_address, void *memory, uin
   return device->remap(bus_address, memory, size_bytes, flags);
 }
 
-uint32_t lds_simdev_read32(lds_simdev *device, uint32_t offset) { return device->read(offset); }
-
-void lds_simdev_write32(lds_simdev *device, uint32_t offset, uint32_t value) { device->write(offset, value); }
-
 int lds_simdev_irq(lds_simdev *device) { return device->line(); }
 
 int lds_simdev_irq_wait(lds_simdev *device, uint64_t timeout_ns) { return device->wait_line(timeout_ns); }
+
+void lds_simdev_idle_wait(lds_simdev *device, uint64_t timeout_ns) { device->wait_idle(timeout_ns); }
 
 void lds_simdev_on_irq(lds_simdev *device, void (*notify)(void *ctx, int level), void *ctx) { device->on_irq(notify, ctx); }
 

@@ -2,7 +2,7 @@
 //
 // In:   lds_simdev.h's calls.
 // Out:  the struct behind them.
-// Next: device.cc runs jobs, pages.cc shows the registers in the form of each page.
+// Next: device.cc runs jobs; pages.cc shows the registers in the form of each page, and starts and stops jobs.
 //
 // One mutex guards all registers, and the list of segments; the worker holds it except while the simulator runs. The three register pages
 // share one set of registers (Regs) and differ in `read` and `write` only. SPDX-License-Identifier: Apache-2.0
@@ -54,6 +54,7 @@ struct lds_simdev {
   void write(uint32_t offset, uint32_t value);
   int line();
   int wait_line(uint64_t timeout_ns);
+  void wait_idle(uint64_t timeout_ns);
   void on_irq(void (*notify)(void *, int), void *ctx);
   void hw_reset();
   void quit();
@@ -72,13 +73,13 @@ struct lds_simdev {
   void write_chisel(uint32_t offset, uint32_t value);
   uint32_t read_hls(uint32_t offset);
   uint32_t read_done(uint32_t offset);
-  void write_done(uint32_t value);
-  void begin_faults();
-  void end_faults(Stop how);
   std::optional<uint32_t> instead(uint32_t offset) const;
   void write_hls(uint32_t offset, uint32_t value);
 
-  // --- device.cc
+  // --- device.cc, which calls nothing of pages.cc
+  void write_done(uint32_t value);
+  void begin_faults();
+  void end_faults(Stop how);
   void update_line();
   void start();
   void stop(Lock &lock, Stop how);

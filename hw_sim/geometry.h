@@ -26,7 +26,7 @@ struct Geometry {
   bool has(uint32_t capability) const { return (capabilities & capability) != 0; }
 };
 
-// The limits are those of HwConfig (vta/hw_config.py), which names them; here they only protect.
+// The limits are those of HwConfig (vta/device/hw_config.py), which names them; here they only protect.
 std::optional<Geometry> geometry_of(const lds_hw_config &config);
 
 }  // namespace lds::sim

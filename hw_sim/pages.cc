@@ -1,8 +1,8 @@
 // The register pages of a simulated device: native, VTA's Chisel shell, VTA's HLS blocks.
 //
-// In:   an offset, a value; the mutex is held.
+// In:   an offset, a value.
 // Out:  device.h's registers, read or changed; jobs started and stopped.
-// Next: device.cc.
+// Next: device.cc, which knows no page.
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
@@ -170,12 +170,6 @@ uint32_t lds_simdev::read_done(uint32_t offset) {
   return std::exchange(regs_.hls_valid, false) ? LDS_HLS_VALID : 0u;
 }
 
-// Compute writes 0 with its first instruction, long behind START perhaps, and 1 with FINISH.
-void lds_simdev::write_done(uint32_t value) {
-  regs_.hls_done = value;
-  regs_.hls_valid = true;
-}
-
 void lds_simdev::write_hls(uint32_t offset, uint32_t value) {
   for (int k = 0; k < 3; ++k)
     if (offset == hls_controls[k]) regs_.hls_running[k] = value == LDS_HLS_AUTO_RESTART;
@@ -188,23 +182,29 @@ void lds_simdev::write_hls(uint32_t offset, uint32_t value) {
   }
 }
 
-// --- faults of the page itself ---------------------------------------------------------------------------------------------------
-void lds_simdev::begin_faults() {
-  if (active_.kind == LDS_FAULT_LIES) done_reads_ = static_cast<uint32_t>(active_.argument);
-  if (active_.kind == LDS_FAULT_ABSENT) all_read_ = static_cast<uint32_t>(active_.argument);
-  if (active_.kind != LDS_FAULT_DONE_LINGERS) return;
-  lingers_ = active_.argument;
-  lingering_ = regs_.hls_done;
-}
-
-void lds_simdev::end_faults(Stop how) {
-  lingers_ = 0;
-  done_reads_.reset();
-  if (how == kHwReset) all_read_.reset();
-}
-
+// --- any page --------------------------------------------------------------------------------------------------------------------
 // What a register reads in place of what it holds.
 std::optional<uint32_t> lds_simdev::instead(uint32_t offset) const {
   const uint32_t says_done[3] = {LDS_NATIVE_STATUS, LDS_CHISEL_CONTROL, LDS_HLS_COMPUTE_DONE};
   return !all_read_ && offset == says_done[page_] ? done_reads_ : all_read_;
 }
+
+uint32_t lds_simdev::read(uint32_t offset) {
+  Lock lock(mutex_);
+  if (const std::optional<uint32_t> other = instead(offset)) return *other;
+  if (page_ == LDS_SIMDEV_CHISEL) return read_chisel(offset);
+  if (page_ == LDS_SIMDEV_HLS) return read_hls(offset);
+  return read_native(offset);
+}
+
+void lds_simdev::write(uint32_t offset, uint32_t value) {
+  Lock lock(mutex_);
+  if (all_read_) return;
+  if (page_ == LDS_SIMDEV_CHISEL) return write_chisel(offset, value);
+  if (page_ == LDS_SIMDEV_HLS) return write_hls(offset, value);
+  write_native(lock, offset, value);
+}
+
+uint32_t lds_simdev_read32(lds_simdev *device, uint32_t offset) { return device->read(offset); }
+
+void lds_simdev_write32(lds_simdev *device, uint32_t offset, uint32_t value) { device->write(offset, value); }

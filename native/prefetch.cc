@@ -2,7 +2,7 @@
 //
 // In:   operations in program order.
 // Out:  a better order.
-// Next: vta/prefetch.py, which says what is moved, and why.
+// Next: vta/passes/prefetch.py, which says what is moved, and why.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>

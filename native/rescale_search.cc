@@ -2,7 +2,7 @@
 //
 // In:   runs of channels; candidates, in the order in which they are tried.
 // Out:  of each channel the first one that leaves a constant, and the constant.
-// Next: vta/rescale/digit_search.py and vta/rescale/search.py say what is tried; vta/rescale/proof.py proves what is used.
+// Next: vta/integers/digit_search.py and vta/integers/search.py say what is tried; vta/integers/proof.py proves what is used.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 

@@ -2,7 +2,7 @@
 //
 // In:   runs of channels, where constants change; offsets and bends, in the order in which they are tried.
 // Out:  of each channel the first that is right everywhere, and the window of each constant.
-// Next: vta/rescale/stair_search.py chooses constants from the windows; vta/rescale/proof.py proves what is used.
+// Next: vta/integers/stair_search.py chooses constants from the windows; vta/integers/proof.py proves what is used.
 // SPDX-License-Identifier: Apache-2.0
 #include "channel_runs.h"
 

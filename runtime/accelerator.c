@@ -8,9 +8,9 @@
  * are filled in, and checked as it stands in the copy, which nobody else writes.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "accelerator.h"
-
 #include "program.h"
+#include "recover.h"
+#include "session.h"
 #include "sizes.h"
 #include "vta_program.h"
 

@@ -2,7 +2,7 @@
  *
  * In:   the flag of a device.
  * Out:  whether the caller now has the device, until it gives it back.
- * Next: run.c claims for a run, session.c gives back what is closed in flight.
+ * Next: run.c claims for a run, session.c gives back.
  *
  * C99 has no atomic exchange. GCC and Clang have it as a builtin, and say in a macro whether the processor does it without a library;
  * where it does not (ARMv6-M), and for other compilers, the flag is an ordinary one: starts must then come from one thread at a time.

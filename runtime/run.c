@@ -1,107 +1,27 @@
-/* Execute a session's steps: host operators here, programs on the device; and get over a device that hangs.
+/* Execute a session's steps: host operators here, programs on the device.
  *
  * In:   an open session whose inputs are set.
  * Out:  outputs, counters, or a status and where it went wrong.
- * Next: a register block of driver/ starts the device.
+ * Next: a register block of driver/ starts the device; recover.c gets over one that hangs.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "accelerator.h"
 #include "claim.h"
 #include "lds_isa.h"
+#include "recover.h"
 #include "session.h"
-
-enum { SETTLE_NS = 10 * 1000 * 1000, REST_NS = 2000 * 1000 * 1000, LONGEST_REST_NS = 10 * 1000 * 1000, SLICES = 8 };
 
 static const uint64_t LEAST_LIMIT_NS = 5u * 1000u * 1000u * (uint64_t)1000u;
 
 static uint64_t now(const lds_session *s) { return s->device->hal->now_ns(s->device->hal->ctx); }
 
-/* --- a device that hangs, or works for nobody -------------------------------------------------------------------------------- */
-static uint32_t look(lds_device *device, lds_device_state *state) {
-  memset(state, 0, sizeof *state);
-  state->seen = device->seen;
-  device->registers->state(device->hal, state);
-  device->seen = state->seen;
-  return state->state;
-}
-
-/* Between two looks at a device: a program that took so long already is looked at an eighth of that later, which is little to lose. */
-static void rest(const lds_hal *hal, uint64_t passed_ns, uint64_t left_ns) {
-  uint64_t ns = passed_ns / SLICES;
-  if (ns > LONGEST_REST_NS) ns = LONGEST_REST_NS;
-  if (ns > left_ns) ns = left_ns;
-  if (hal->rest != NULL) hal->rest(hal->ctx, ns);
-}
-
-/* Waits for the device to stop running. */
-static int settles(lds_device *device, uint64_t within_ns) {
-  const lds_hal *hal = device->hal;
-  const uint64_t begin = hal->now_ns(hal->ctx);
-  lds_device_state state;
-  while (look(device, &state) == LDS_STATE_RUNNING) {
-    const uint64_t passed = hal->now_ns(hal->ctx) - begin;
-    if (passed >= within_ns) return 0;
-    rest(hal, passed, within_ns - passed);
-  }
-  return 1;
-}
-
-static int stopped(lds_device *device, int how) {
-  return device->registers->stop(device->hal, how) == LDS_HAL_OK && settles(device, SETTLE_NS);
-}
-
-int lds_device_recover(lds_device *device) {
-  const lds_hal *hal = device->hal;
-  (void)stopped(device, LDS_STOP_ABORT); /* gently, so that the bus is left clean */
-  device->dead = 0;
-  if (!stopped(device, LDS_STOP_SOFT_RESET)) {
-    const int shows_state = (device->registers->flags & (LDS_BLOCK_PROGRESS | LDS_BLOCK_IDLE)) != 0;
-    const int reset = hal->hw_reset != NULL && hal->hw_reset(hal->ctx) == LDS_HAL_OK;
-    device->dead = shows_state ? !settles(device, SETTLE_NS) : !reset;
-  }
-  device->registers->irq_clear(hal);
-  if (hal->irq_ack != NULL) (void)hal->irq_ack(hal->ctx);
-  return device->dead != 0 ? LDS_ERR_DEAD : LDS_ERR_HUNG;
-}
-
-/* A process that was killed in a run leaves a device that works, reads its instructions, and writes to memory that is now another's. */
-int lds_device_rest(lds_device *device) {
-  lds_device_state state;
-  if ((device->registers->flags & LDS_BLOCK_IDLE) == 0) return LDS_OK;
-  device->seen = 1; /* whosever program it was */
-  if (look(device, &state) == LDS_ABSENT) return LDS_ERR_ABSENT;
-  if (state.state != LDS_STATE_RUNNING || stopped(device, LDS_STOP_ABORT)) return LDS_OK;
-  if (settles(device, REST_NS)) return LDS_OK; /* a page without a way to stop ends by itself */
-  return lds_device_recover(device) == LDS_ERR_DEAD ? LDS_ERR_DEAD : LDS_OK;
-}
-
 /* --- all devices of a session ------------------------------------------------------------------------------------------------ */
-/* Its own, then those of the configuration; NULL behind the last. */
-static lds_device *device_of(const lds_session *s, uint32_t index) {
-  if (index == 0) return s->device;
-  return index <= s->config.accelerator_count ? s->config.accelerators[index - 1u].device : NULL;
-}
-
-static void release(const lds_session *s, uint32_t count) {
-  uint32_t k;
-  for (k = 0; k < count; ++k) {
-    lds_device *device = device_of(s, k);
-    if (device != NULL) lds_release(&device->claimed);
-  }
-}
-
-void lds_devices_release(lds_session *s) {
-  if (s->config.programs != NULL) s->config.programs->stop(s);
-  release(s, s->config.accelerator_count + 1u);
-}
-
 /* Whether all of them are now this session's; else none is. */
 static int claim(const lds_session *s) {
   lds_device *device;
   uint32_t k;
-  for (k = 0; (device = device_of(s, k)) != NULL; ++k) {
+  for (k = 0; (device = lds_session_device(s, k)) != NULL; ++k) {
     if (!lds_claim(&device->claimed)) {
-      release(s, k);
+      lds_session_release(s, k);
       return 0;
     }
   }
@@ -191,11 +111,13 @@ static int gone(lds_session *s) {
   return LDS_ERR_ABSENT;
 }
 
-/* A state that no run has: of a device that found an error, or of none. */
+static int is_gone(const lds_device *device) {
+  return device->registers->identify(device->hal, device->config_hash) == LDS_HAL_UNSUPPORTED;
+}
+
+/* An error, or a state that no run has: of a device that is there, or of none. */
 static int device_error(lds_session *s, const lds_device_state *state) {
-  const lds_device *device = s->running;
-  if (state->state != LDS_STATE_ERROR && device->registers->identify(device->hal, device->config_hash) == LDS_HAL_UNSUPPORTED)
-    return gone(s);
+  if (is_gone(s->running)) return gone(s);
   fault_at(s, state->error_pc);
   s->fault.error = state->error;
   s->fault.error_addr = state->error_addr;
@@ -205,6 +127,7 @@ static int device_error(lds_session *s, const lds_device_state *state) {
 }
 
 static int hung(lds_session *s, const lds_device_state *state) {
+  if (is_gone(s->running)) return gone(s); /* it read as a device that works does */
   fault_at(s, state->insn_pc);
   return lds_device_recover(s->running);
 }
@@ -215,7 +138,7 @@ static int poll(lds_session *s, uint64_t until_ns) {
   const uint64_t time = now(s);
   uint64_t slice;
   lds_device_state state;
-  switch (look(s->running, &state)) {
+  switch (lds_device_look(s->running, &state)) {
     case LDS_STATE_DONE:
       add_counters(s, time);
       return acknowledge(s->running);
@@ -233,10 +156,10 @@ static int poll(lds_session *s, uint64_t until_ns) {
   if (is_over(s, time)) return hung(s, &state);
   if (time >= until_ns) return LDS_BUSY;
   if (hal->irq_wait == NULL || (s->running->registers->flags & LDS_BLOCK_NO_IRQ) != 0) {
-    rest(hal, time - s->started_ns, until_ns - time);
+    lds_device_pause(hal, time - s->started_ns, until_ns - time);
     return LDS_BUSY;
   }
-  slice = s->limit_ns / SLICES; /* an interrupt may be lost: look again before long */
+  slice = s->limit_ns / LDS_SLICES; /* an interrupt may be lost: look again before long */
   if (slice > until_ns - time) slice = until_ns - time;
   return hal->irq_wait(hal->ctx, slice) < LDS_HAL_TIMEOUT ? LDS_ERR_HAL : LDS_BUSY;
 }
@@ -321,7 +244,7 @@ int lds_session_start(lds_session *s) {
   memset(&s->fault, 0, sizeof s->fault);
   memset(&s->counters, 0, sizeof s->counters);
   s->step = s->next = 0;
-  for (k = 0; (device = device_of(s, k)) != NULL; ++k) {
+  for (k = 0; (device = lds_session_device(s, k)) != NULL; ++k) {
     if (device->dead != 0 && lds_device_recover(device) == LDS_ERR_DEAD) return finish(s, LDS_ERR_DEAD);
     status = lds_device_rest(device);
     if (status != LDS_OK) return finish(s, status);

@@ -7,8 +7,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session.h"
 
-#include "accelerator.h"
+#include "claim.h"
 #include "geometry.h"
+#include "recover.h"
 #include "sizes.h"
 
 enum { STREAM_ALIGN = 64, SESSION_ALIGN = 16 };
@@ -228,6 +229,25 @@ static int open_stream(lds_session *s, lds_memory memory, lds_fault *fault) {
   }
   if (status == LDS_OK) status = lds_stream_resolve(s, s->model, s->stream.cpu, insns.count);
   return status == LDS_OK && s->stream.flags != 0 ? sync_all(s, &s->stream, LDS_DMA_TO_DEVICE) : status;
+}
+
+/* --- devices ----------------------------------------------------------------------------------------------------------------- */
+lds_device *lds_session_device(const lds_session *s, uint32_t index) {
+  if (index == 0) return s->device;
+  return index <= s->config.accelerator_count ? s->config.accelerators[index - 1u].device : NULL;
+}
+
+void lds_session_release(const lds_session *s, uint32_t count) {
+  uint32_t k;
+  for (k = 0; k < count; ++k) {
+    lds_device *device = lds_session_device(s, k);
+    if (device != NULL) lds_release(&device->claimed);
+  }
+}
+
+void lds_devices_release(lds_session *s) {
+  if (s->config.programs != NULL) s->config.programs->stop(s);
+  lds_session_release(s, s->config.accelerator_count + 1u);
 }
 
 /* --- open and close ---------------------------------------------------------------------------------------------------------- */

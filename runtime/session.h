@@ -38,6 +38,25 @@ struct lds_session {
   lds_fault fault;
 };
 
+/* Programs of other devices: accelerator.c, where lds_session_config_accelerators links it in. */
+typedef struct lds_program_set {
+  /* Every program has a sound record and its device, which is there. */
+  int (*check)(const lds_session *session);
+  /* What `open` needs of the caller's memory. */
+  size_t (*scratch_bytes)(const lds_model *model);
+  /* Pins the programs, validates and relocates them. s->code is theirs; the caller frees it. */
+  int (*open)(lds_session *session, lds_memory scratch, lds_fault *fault);
+  /* Fills in what the program of a step is; the device that executes it. */
+  lds_device *(*job)(const lds_session *session, uint32_t step, lds_job *job);
+  /* Whose the program of a step is. */
+  lds_device *(*device)(const lds_session *session, uint32_t step);
+  /* Starts what may run beside the program that was just started; session->next is behind the last. */
+  void (*start)(lds_session *session);
+  /* Stops what is in flight beside the program that is waited for. One that cannot be stopped becomes session->running. */
+  void (*stop)(lds_session *session);
+  const char *(*layer)(const lds_model *model, uint32_t step, uint32_t instruction);
+} lds_program_set;
+
 /* Moves what one side wrote to the other, for one tensor. */
 int lds_session_sync(lds_session *session, const lds_tensor *tensor, int direction);
 /* Whether a model is for this device, and the device is there. */
@@ -50,12 +69,12 @@ int lds_device_reaches(const lds_device *device, const lds_dma_buffer *buffer, u
 int lds_stream_resolve(const lds_session *session, const lds_model *model, uint8_t *stream, uint32_t count);
 /* The operands and parameters of a host step; returns their number. */
 uint32_t lds_session_operands(lds_session *session, const lds_step *step, lds_operand *operands, int32_t *parameters);
-/* Stops the device whatever it does: LDS_ERR_HUNG when it is usable again, else LDS_ERR_DEAD. */
-int lds_device_recover(lds_device *device);
-/* Sees to it that the device works for nobody: LDS_OK, LDS_ERR_ABSENT, or LDS_ERR_DEAD when what it does does not end. */
-int lds_device_rest(lds_device *device);
 /* Starts the program of a step; its device is s->running from now on. */
 void lds_submit(lds_session *session, uint32_t step);
+/* Its own device, then those of the configuration; NULL behind the last. */
+lds_device *lds_session_device(const lds_session *session, uint32_t index);
+/* The first `count` of them are anyone's again. */
+void lds_session_release(const lds_session *session, uint32_t count);
 /* All devices of a session are anyone's again; those that work beside the one that was waited for are stopped. */
 void lds_devices_release(lds_session *session);
 /* Names the layer of an instruction of a step in *fault. */

@@ -31,7 +31,7 @@ sys.dont_write_bytecode = False
 settings.register_profile("loadstone", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("loadstone")
 
-#: The verifier of each pass of the VTA pipeline runs behind it (vta/pipeline.py).
+#: The verifier of each pass of the VTA pipeline runs behind it (vta/passes/pipeline.py).
 os.environ.setdefault("LOADSTONE_VERIFY", "1")
 
 #: What tests compile is not remembered as the user's own: the state folder stays as it is, and

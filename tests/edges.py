@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from loadstone.graph.bfloat16 import bits_of
 from loadstone.numerics import Rounding, rq
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import encode_stream, encode_uops
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, MicroOp
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage

@@ -208,7 +208,7 @@ def _serve(files: Sequence[str], log: Log, seconds: float) -> None:
         if find_spec(module.partition(".")[0]):
             import_module(module)
     from loadstone.simulator.sim import kernels_available
-    from loadstone.vta.hw_config import load_config
+    from loadstone.vta.device.hw_config import load_config
 
     print(f"{CPU}: kernels", *kernels_available(load_config("vtaq-1x16x16")), flush=True)
     for round_ in ROUNDS:

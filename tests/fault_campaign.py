@@ -30,9 +30,9 @@ from pathlib import Path
 import numpy as np
 
 from loadstone.errors import LoadstoneError
+from loadstone.library.native import lib
 from loadstone.runtime import device
-from loadstone.runtime.native import lib
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.sample_model import Dense, dense_model
 
 __all__ = ["Campaign", "main"]

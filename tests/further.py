@@ -3,7 +3,8 @@
 
 In:   two devices.
 Out:  a chain, whose second half is for the second device; two branches, one for each.
-Next: tests/vta/test_further.py, tests/runtime/test_simulated.py, and whoever runs two devices.
+Next: tests/vta/region/test_further.py, tests/runtime/test_simulated.py, and whoever runs two
+      devices.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from loadstone.artifact.format import Artifact
 from loadstone.artifact.lifetimes import Step
 from loadstone.graph.reference import run
 from loadstone.numerics import Array, Rounding
-from loadstone.vta.further import FurtherRegion
-from loadstone.vta.hw_config import HwConfig, load_config
-from loadstone.vta.offload import OffloadedRegion
+from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.region.further import FurtherRegion
+from loadstone.vta.region.offload import OffloadedRegion
 
 __all__ = ["FIRST", "SECOND", "branches", "chain", "expected", "inputs"]
 

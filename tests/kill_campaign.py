@@ -2,7 +2,8 @@
 """`python -m tests.kill_campaign [--count N] [--seconds S] [--seed K]`: commands that write files,
 killed at random instants.
 
-In:   compile, tune, sweep, run and export on a small network, in copies of this process.
+In:   compile, tune, sweep, run and export on a small network, in copies of this process, which has
+      imported what they import; one in `FRESH` in a process of its own, imports and all.
 Out:  how many were killed, and files that are neither what stood there nor what the command writes;
       a line for each of these, and exit status 1.
 Next: tests/commands/test_kill_campaign.py does some; the whole is run by hand.
@@ -14,24 +15,29 @@ they open, and the command that is given them again ends with the same table.
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import os
 import random
 import shutil
 import signal
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
 from loadstone.cli import main as loadstone
-from tests.search.small_network import SIZE, small_network
+from tests.onnx_builder import Graph
 
 __all__ = ["COMMANDS", "campaign"]
 
@@ -55,14 +61,75 @@ COMMANDS: dict[str, tuple[list[str], list[str]]] = {
 }
 _STORES = ("t.db", "s.db")
 _OLD = b"what stood there before"
+#: One in so many is a process of its own; one in so many is begun again and must end as ever.
+FRESH, AGAIN = 200, 8
+#: Sides of the network's image, and its channels: the files are what is looked at.
+SIZE, CHANNELS = 4, 16
+
+
+def _network() -> bytes:
+    """x -> conv 1x1 -> y, in powers of two."""
+    rng, graph = np.random.default_rng(0), Graph()
+    x = graph.dequantize(graph.input((1, CHANNELS, SIZE, SIZE), np.int8), 0.125, 0)
+    weights = rng.integers(-128, 128, (CHANNELS, CHANNELS, 1, 1))
+    w = graph.dequantize(graph.constant(weights, np.int8), 2.0**-9, 0)
+    y = graph.node("Conv", x, w, kernel_shape=[1, 1])
+    return graph.save([(graph.quantize(y, 0.125, 0), np.int8)])
 
 
 def _prepare(folder: Path) -> None:
-    (folder / "net.onnx").write_bytes(small_network())
+    (folder / "net.onnx").write_bytes(_network())
     (folder / "space.yaml").write_text("base: vtaq-1x8x8\ndevice:\n  bus_bits: [64, 128]\n")
-    drawn = np.random.default_rng(0).integers(-128, 128, (3, 1, 16, SIZE, SIZE))
+    drawn = np.random.default_rng(0).integers(-128, 128, (3, 1, CHANNELS, SIZE, SIZE))
     np.savez(folder / "x.npz", in0=drawn.astype(np.int8))
     assert _forked(["compile", "net.onnx", "-t", _TARGET, "-o", "net.lds"], folder, None) == 0
+
+
+def _import_all(folder: Path) -> None:
+    """What the commands import, as a copy that runs them says: nine tenths of their time. This
+    process runs none of them, as it would keep their threads."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            before = set(sys.modules)
+            for words, _ in COMMANDS.values():
+                _run(words, folder)
+            os.write(write, " ".join(sys.modules.keys() - before).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as names:
+        for name in sorted(names.read().split()):
+            with suppress(ImportError):  # what some library looks for, and makes itself
+                import_module(name)
+    os.waitpid(child, 0)
+    gc.collect()
+    gc.freeze()  # the copies share what is there
+
+
+def _run(words: Sequence[str], folder: Path) -> int:
+    os.chdir(folder)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    return loadstone(list(words))
+
+
+def _fresh(words: Sequence[str], folder: Path, seconds: float | None) -> int:
+    """As `_forked`, in a process of its own."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "loadstone", *words],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    if seconds is not None:
+        time.sleep(seconds)
+        child.kill()
+    status = child.wait()
+    return -status if status < 0 else status << 8
 
 
 def _forked(words: Sequence[str], folder: Path, seconds: float | None) -> int:
@@ -71,11 +138,7 @@ def _forked(words: Sequence[str], folder: Path, seconds: float | None) -> int:
     if child == 0:
         status = 1
         try:
-            os.chdir(folder)
-            nothing = os.open(os.devnull, os.O_RDWR)
-            for stream in (0, 1, 2):
-                os.dup2(nothing, stream)
-            status = loadstone(list(words))
+            status = _run(words, folder)
         finally:
             os._exit(status)
     if seconds is not None:
@@ -126,49 +189,88 @@ def _clear(folder: Path, names: Sequence[str]) -> None:
             file.unlink()
 
 
+class _Takes:
+    """How long a command takes, by the last few that ended: other work on a machine comes and
+    goes."""
+
+    def __init__(self) -> None:
+        self._seconds: deque[float] = deque(maxlen=5)
+
+    def timed(self, run: Callable[[], int]) -> int:
+        """`run()`, to its end."""
+        begin = time.monotonic()
+        status = run()
+        self._seconds.append(time.monotonic() - begin)
+        return status
+
+    def instant(self, drawn: random.Random) -> float:
+        """Any, from the command's begin to its end."""
+        return drawn.uniform(0, median(self._seconds))
+
+
 def campaign(
     count: int, folder: Path, seed: int = 0, seconds: float = float("inf")
 ) -> tuple[Counter[str], list[str]]:
     """Kills `count` commands, or as many as fit in the time: how many of each, and what was
     broken."""
     _prepare(folder)
+    _import_all(folder)
     whole, takes = {}, {}
     for name, (words, outputs) in COMMANDS.items():
-        begin = time.monotonic()
-        status = _forked(words, folder, None)
-        takes[name] = time.monotonic() - begin
+        _clear(folder, outputs)
+        takes[name] = _Takes()
+        status = takes[name].timed(partial(_forked, words, folder, None))
         assert status == 0, (name, status)
         whole[name] = _digests(folder, outputs)
         assert whole[name], name
         _clear(folder, outputs)
     drawn, counts, broken = random.Random(seed), Counter[str](), []
-    old, end = hashlib.sha256(_OLD).hexdigest(), time.monotonic() + seconds
+    end = time.monotonic() + seconds
+    slow = _Takes()  # a process of its own, whatever it does, mostly imports
     for number in range(count):
         if time.monotonic() > end:
             break
         name = drawn.choice(list(COMMANDS))
         words, outputs = COMMANDS[name]
-        files = [o for o in outputs if o not in _STORES and o != "app"]
         if number % 2:
-            for output in files:
-                (folder / output).write_bytes(_OLD)
-        status = _forked(words, folder, drawn.uniform(0, takes[name]))
+            for output in outputs:
+                if output not in _STORES and output != "app":
+                    (folder / output).write_bytes(_OLD)
+        fresh = number % FRESH == FRESH - 1
+        if fresh:
+            assert slow.timed(partial(_fresh, words, folder, None)) == 0
+            _clear(folder, outputs)
+        run, lasts = (_fresh, slow) if fresh else (_forked, takes[name])
+        status = run(words, folder, lasts.instant(drawn))
         counts[f"{name} killed" if status == signal.SIGKILL else f"{name} done"] += 1
-        for file, digest in _digests(folder, outputs).items():
-            if digest not in (whole[name].get(file), old):
-                broken.append(f"{number} {name}: {file}")
-        broken += [said for o in outputs if o in _STORES and (said := _broken_store(folder / o))]
-        if number % 8 == 0:  # goes on where it stopped, with the same files
-            status = _forked(words, folder, None)
-            if status or _digests(folder, outputs) != whole[name]:
-                broken.append(f"{number} {name}: run again, status {status}, it writes other files")
-            left = [p.name for p in folder.rglob(".*.part")]
-            if left and name != "export":
-                broken.append(f"{number} {name}: {left[0]} is left")
+        said = _broken(folder, name, whole[name])
+        if number % AGAIN == 0:
+            said += _broken_again(folder, name, whole[name], takes[name])
+        broken += [f"{number} {name}: {what}" for what in said]
         _clear(folder, outputs)
         for part in folder.glob(".*.part"):
             part.unlink()
     return counts, broken
+
+
+def _broken(folder: Path, name: str, whole: dict[str, str]) -> list[str]:
+    """What a kill left that is neither old nor new."""
+    outputs, old = COMMANDS[name][1], hashlib.sha256(_OLD).hexdigest()
+    found = _digests(folder, outputs).items()
+    said = [file for file, digest in found if digest not in (whole.get(file), old)]
+    return said + [said for o in outputs if o in _STORES and (said := _broken_store(folder / o))]
+
+
+def _broken_again(folder: Path, name: str, whole: dict[str, str], takes: _Takes) -> list[str]:
+    """It goes on where it stopped, with the same files."""
+    words, outputs = COMMANDS[name]
+    status, said = takes.timed(partial(_forked, words, folder, None)), []
+    if status or _digests(folder, outputs) != whole:
+        said.append(f"run again, status {status}, it writes other files")
+    left = [p.name for p in folder.rglob(".*.part")]
+    if left and name != "export":
+        said.append(f"{left[0]} is left")
+    return said
 
 
 def main() -> int:
@@ -178,8 +280,6 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    from loadstone import compiler  # noqa: F401  # in memory before the copies are made
-
     with tempfile.TemporaryDirectory() as folder:
         counts, broken = campaign(args.count, Path(folder), args.seed, args.seconds)
     killed = sum(n for what, n in counts.items() if what.endswith("killed"))

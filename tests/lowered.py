@@ -15,11 +15,11 @@ from loadstone import graph as g
 from loadstone.graph import reference as graph_reference
 from loadstone.graph.kernels.windows import convolve
 from loadstone.numerics import Rounding, requantize, wrap_int32
-from loadstone.vta.constants import requantization
-from loadstone.vta.hw_config import HwConfig, load_config
-from loadstone.vta.layout import Blocked, Im2colLayout
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.operators import LoweredOperator, lower_operator
-from loadstone.vta.stream_reference import execute
+from loadstone.vta.operators.constants import requantization
+from loadstone.vta.operators.layout import Blocked, Im2colLayout
+from tests.vta.stream.meaning import execute
 
 Array = NDArray[Any]
 

@@ -21,7 +21,7 @@ import numpy as np
 from loadstone.commands.vectors import of_artifact
 from loadstone.compiler import compile
 from loadstone.simulator.profile import program_cycles
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.compiled import golden
 
 __all__ = ["DEVICE", "HEAD", "LEAST_MACS_PERCENT", "NETWORKS", "Known", "Row", "line", "measure"]

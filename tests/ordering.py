@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import decode_uops
 from loadstone.vta.isa.insn import Alu, Gemm, Insn, Load, Store, stage_of
 from loadstone.vta.isa.spec import AluOp, Memory, Stage

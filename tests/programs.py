@@ -4,14 +4,14 @@
 In:   a HwConfig and a random generator.
 Out:  `random_program`: instructions in program order with tokens for every hazard between stages,
       the memory they run on.
-Next: simulator/test_sim.py holds the simulator against vta/reference.py; the runtime's validator
-      must accept each.
+Next: simulator/test_sim.py holds the simulator against vta/meaning/reference.py; the runtime's
+      validator must accept each.
 
-Tokens come from hazards alone, by a rule of its own (not the compiler's vta/synchronize.py): an
-instruction waits for the last one of another stage that touches the same tile or bytes, if one of
-the two writes and it has not waited for it, or a later one, before.
-Programs for profile vta keep to the subset in which real hardware agrees; others use what their
-device has.
+Tokens come from hazards alone, by a rule of its own (not the compiler's
+vta/passes/synchronize/synchronize.py): an instruction waits for the last one of another stage that
+touches the same tile or bytes, if one of the two writes and it has not waited for it, or a later
+one, before. Programs for profile vta keep to the subset in which real hardware agrees; others use
+what their device has.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from loadstone.graph import bfloat16
 from loadstone.numerics import scale_lane, shift_lane
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import encode, encode_uops
 from loadstone.vta.isa.insn import Alu, Config, Gemm, Insn, Load, MicroOp, Store
 from loadstone.vta.isa.spec import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from loadstone.artifact.format import Artifact
 from loadstone.simulator.unordered import findings
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 
 __all__ = ["check_races"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import Stream
 from loadstone.vta.isa.insn import CLASSES, KINDS, Insn
 from loadstone.vta.isa.spec import BitField, Opcode, layout

@@ -24,7 +24,7 @@ from loadstone.numerics import Rounding
 from loadstone.partition.eager import Partition, divide
 from loadstone.partition.lowering import lower_partition
 from loadstone.runtime.device import OpenedDevice
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 
 __all__ = [
     "KINDS",

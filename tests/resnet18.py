@@ -4,8 +4,8 @@
 In:   a layer's name, and how its file rounds.
 Out:  LAYERS, how often the network has each, and `onnx_file` for one of them: QDQ, int8, ReLU, with
       weights from a seed.
-Next: vta/test_resnet18.py checks their integers against ONNX Runtime's; bench/resnet18.py counts
-      their cycles on VTA as it is.
+Next: tests/vta/region/test_resnet18.py checks their integers against ONNX Runtime's;
+      bench/resnet18.py counts their cycles on VTA as it is.
 
     ties to even    every scale a power of two, the bias int32 at the accumulator's scale: what
                     `loadstone quantize --scheme pow2` writes

@@ -26,7 +26,7 @@ from loadstone.artifact.format import (
     ViewLayout,
 )
 from loadstone.numerics import Rounding, quantize_multiplier, rq, shift_lane
-from loadstone.vta.hw_config import HwConfig, device_names, load_config
+from loadstone.vta.device.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.codec import (
     Alu,
     Config,
@@ -178,9 +178,9 @@ class Dense:
 SHIFT = 6
 
 
-def dense_model(config: HwConfig) -> Dense:
+def dense_model(config: HwConfig, page_bytes: int = 4096) -> Dense:
     """A matrix product from 1.5 to 4 blocks of channels: pack, GEMM, RQ or SHR/MIN/MAX, unpack. Any
-    device."""
+    device. page_bytes: where micro-ops begin behind the constants."""
     random = np.random.default_rng(1)
     block, batch, blocks_in, blocks_out = config.block, config.batch, 2, 4
     inputs, outputs = block + block // 2, blocks_out * block
@@ -201,7 +201,7 @@ def dense_model(config: HwConfig) -> Dense:
     )
 
     constants = tiles.tobytes() + operands
-    uop_offset = -(-len(constants) // 4096) * 4096
+    uop_offset = -(-len(constants) // page_bytes) * page_bytes
     uops = encode_uops(np.array([[0, 0, 0], [0, blocks_out, 0]]), config).tobytes()
     constants = constants.ljust(uop_offset, b"\0") + uops
     tail = _requantize(config, blocks_out, tiles.size) if has_rq else _shift_and_clamp(blocks_out)

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from loadstone.simulator.simd import PROTOCOL_VERSION
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import Alu, Finish, Load, Store, encode_stream, encode_uops
 from loadstone.vta.isa.spec import AluOp
 from loadstone.vta.isa.spec import Memory as Pad

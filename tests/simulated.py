@@ -14,10 +14,10 @@ import numpy as np
 
 from loadstone.simulator.result import Result
 from loadstone.simulator.sim import Simulator, kernels_available
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.spec import Capability
-from loadstone.vta.reference import DramBytes, Machine
+from loadstone.vta.meaning.reference import DramBytes, Machine
 from tests.programs import BASE, Program
 
 VTA = load_config("vta-pynq")

@@ -15,7 +15,7 @@ import pytest
 
 from loadstone.cli import COMMANDS, main
 from loadstone.commands import devices
-from loadstone.vta.hw_config import device_names, load_config
+from loadstone.vta.device.hw_config import device_names, load_config
 from tests.sample_model import copy_model
 
 

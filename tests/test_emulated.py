@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.board.tools import need
 from tests.conftest import THREADS
 from tests.emulated import EMULATOR, Log, Round, environment, processor_seconds
@@ -35,7 +35,7 @@ START = """
 import sys
 from loadstone.cli import main
 from loadstone.simulator.sim import kernels_available
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 status = main(sys.argv[1:])
 print("kernels", *kernels_available(load_config("vtaq-1x16x16")))
 sys.exit(status)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import doctest
 import pickle
+import sys
 
 import pytest
 
@@ -17,6 +18,7 @@ from loadstone.errors import (
     UnsupportedError,
     cause_of,
     check_arguments,
+    not_installed,
     shortened,
 )
 
@@ -82,6 +84,22 @@ def test_an_error_keeps_the_refusal_that_it_was_raised_with() -> None:
     )
     assert pickle.loads(pickle.dumps(caught.value)).refusal == caught.value.refusal
     assert UnsupportedError("a text").refusal is None
+
+
+def test_what_is_missing_is_not_asked_for_where_it_cannot_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert not_installed("tvm", "compiler") == (
+        "tvm is not installed: pip install 'loadstone[compiler]'"
+    )
+    monkeypatch.setattr(sys, "version_info", (3, 10, 4))
+    assert not_installed("tvm", "compiler") == (
+        "tvm is not installed, and the compiler needs Python 3.11 or newer, and this is 3.10: "
+        "compile with a newer one, on any machine, and run the artifact here"
+    )
+    assert not_installed("rich", "terminal") == (
+        "rich is not installed: pip install 'loadstone[terminal]'"
+    )
 
 
 def test_an_argument_that_is_none_has_a_near_one_or_all() -> None:

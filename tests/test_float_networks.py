@@ -14,7 +14,7 @@ import pytest
 
 from loadstone.commands.vectors import of_artifact
 from loadstone.compiler import compile, quantize
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.repeat import more
 
 #: A network, and what else than the edges between float32 and int8 it leaves to the host.

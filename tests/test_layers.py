@@ -3,8 +3,7 @@
 and that every file has a header. Who may import whom stands in pyproject.toml.
 
 A board has NumPy and cffi, no TVM and no compiler: what runs there must not reach TVM, also not
-through a package's __init__. Imports inside functions are not followed: they are how a module uses
-TVM for one thing only.
+through a package's __init__ (without_tvm.py).
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from fnmatch import fnmatch
-from functools import cache
-from pathlib import Path
 
 import pytest
 
 from loadstone.cli import COMMANDS
 from tests.conftest import ROOT
+from tests.measure import modules
 from tests.repeat import SLOW
+from tests.without_tvm import foreign_to, reached_from
 
 PACKAGE = ROOT / "python" / "loadstone"
 
@@ -30,7 +29,7 @@ PACKAGE = ROOT / "python" / "loadstone"
 WITHOUT_TVM = (
     "loadstone",
     "loadstone.__main__",
-    "loadstone.runtime.native",
+    "loadstone.library.native",
     "loadstone.artifact.arena",
     "loadstone.runtime.arrays",
     "loadstone.artifact.format",
@@ -59,10 +58,11 @@ WITHOUT_TVM = (
     "loadstone.simulator.trace",
     "loadstone.simulator.vectors",
     "loadstone.vta",
-    "loadstone.vta.hw_config",
+    "loadstone.vta.builtin",
+    "loadstone.vta.device.hw_config",
     "loadstone.vta.isa*",
-    "loadstone.vta.listing",
-    "loadstone.vta.reference",
+    "loadstone.vta.meaning.listing",
+    "loadstone.vta.meaning.reference",
     *(
         f"loadstone.commands.{name}"
         for name in (
@@ -100,70 +100,6 @@ HOSTS = ROOT / "runtime/hosts"
 C_EXEMPT = ("runtime/include/lds_api.h",)
 
 
-@cache
-def modules() -> dict[str, Path]:
-    """Name -> file of every module of the package."""
-    found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-@cache
-def imports_of(module: str) -> frozenset[str]:
-    """What a module imports: modules of ours by full name, others by their top name."""
-    tree = ast.parse(modules()[module].read_text(encoding="utf-8"))
-    found: set[str] = set()
-    for node in walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{module}: imports are absolute"
-            assert node.module is not None
-            found |= {
-                f"{node.module}.{alias.name}"
-                if f"{node.module}.{alias.name}" in modules()
-                else node.module
-                for alias in node.names
-            }
-    return frozenset(
-        name if name.startswith("loadstone") else name.partition(".")[0] for name in found
-    )
-
-
-def walk(tree: ast.AST) -> Iterable[ast.AST]:
-    """All nodes; without what only runs in functions, or is there for type checkers."""
-    todo = [tree]
-    while todo:
-        for node in ast.iter_child_nodes(todo.pop()):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.expr):
-                continue  # no import stands in an expression
-            if isinstance(node, ast.If) and ast.unparse(node.test) in (
-                "TYPE_CHECKING",
-                "typing.TYPE_CHECKING",
-            ):
-                continue
-            yield node
-            todo.append(node)
-
-
-def reached_from(module: str) -> dict[str, str]:
-    """Everything that importing `module` imports, packages' __init__ included -> the module that
-    asked for it."""
-    asked = {module: ""}
-    todo = [module]
-    while todo:
-        current = todo.pop()
-        parents = [current.rsplit(".", k)[0] for k in range(1, current.count(".") + 1)]
-        for name in {*imports_of(current), *parents}:
-            if name not in asked:
-                asked[name] = current
-                if name in modules():
-                    todo.append(name)
-    return asked
-
-
 def matching(patterns: Iterable[str]) -> list[str]:
     return [name for name in modules() if any(fnmatch(name, pattern) for pattern in patterns)]
 
@@ -178,13 +114,7 @@ def test_the_graph_sees_what_is_there() -> None:
 
 @pytest.mark.parametrize("module", matching(WITHOUT_TVM))
 def test_what_a_board_uses_needs_numpy_and_cffi_alone(module: str) -> None:
-    allowed = {"numpy", "cffi", *sys.stdlib_module_names}
-    foreign = {
-        name: by
-        for name, by in reached_from(module).items()
-        if not name.startswith("loadstone") and name not in allowed
-    }
-    assert foreign == {}
+    assert foreign_to(module) == {}
 
 
 def test_c_folders_know_only_their_interfaces() -> None:

@@ -26,7 +26,7 @@ from loadstone.graph import Operator, Tensor
 from loadstone.graph import reference as graph_reference
 from loadstone.partition import partitioner
 from loadstone.partition.eager import Partition
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.compiled import golden, network
 from tests.races import check_races
 from tests.repeat import more

@@ -16,7 +16,7 @@ import pytest
 
 from loadstone.commands.vectors import of_artifact
 from loadstone.compiler import compile
-from loadstone.vta.hw_config import device_names, load_config
+from loadstone.vta.device.hw_config import device_names, load_config
 from tests import networks_on_vta as nv
 from tests import random_tflite
 from tests.repeat import more

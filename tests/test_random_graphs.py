@@ -30,7 +30,7 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 
 from loadstone.compiler import Compiled, compile
 from loadstone.partition.cost.prices import CostTable
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests import onnx_builder, random_onnx, random_tflite, tflite_builder
 from tests.races import check_races
 from tests.repeat import more, times

@@ -23,8 +23,8 @@ from loadstone.commands.vectors import of_artifact
 from loadstone.compiler import Compiled, compile
 from loadstone.demo import load_digits, network_path
 from loadstone.graph.kernels import real
-from loadstone.vta.hw_config import HwConfig, load_config
-from loadstone.vta.reference import DramBytes, Machine
+from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.meaning.reference import DramBytes, Machine
 from tests.conftest import ROOT
 from tests.float_models import images, small_onnx
 from tests.onnx_builder import Graph, run

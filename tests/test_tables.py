@@ -30,12 +30,12 @@ from loadstone.conformance.cases import OPERATORS as CASES
 from loadstone.graph.kernels import onnx, tflite
 from loadstone.partition.patterns import OPERATOR_PATTERNS, REAL_PATTERNS
 from loadstone.vta import operators as vta_operators
-from loadstone.vta import patterns as vta_patterns
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa import asm_parser
 from loadstone.vta.isa.insn import CLASSES, Insn
-from loadstone.vta.pipeline import PASSES
-from loadstone.vta.program import ProgramPass
+from loadstone.vta.passes.pipeline import PASSES
+from loadstone.vta.passes.program import ProgramPass
+from loadstone.vta.region import patterns as vta_patterns
 from tests.conftest import ROOT
 from tests.measure import imports_of, modules, tree_of
 from tests.test_layers import WITHOUT_TVM, matching
@@ -65,8 +65,11 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
         },
         "the C runtime has its own kernel, or it is Relax",
     ),
-    "loadstone.vta.reference._OPERATIONS": ({"RQ"}, "it reads three tiles: a function of its own"),
-    "loadstone.vta.reference._FLOAT_OPERATIONS": ({"RQ", "SHR"}, "they are of integers"),
+    "loadstone.vta.meaning.reference._OPERATIONS": (
+        {"RQ"},
+        "it reads three tiles: a function of its own",
+    ),
+    "loadstone.vta.meaning.reference._FLOAT_OPERATIONS": ({"RQ", "SHR"}, "they are of integers"),
     "loadstone.artifact.host_operators._INT8": (
         {
             *("INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64"),
@@ -81,7 +84,7 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
         "a copy is cut into boxes; the others are whole",
     ),
     "loadstone.conformance.draw.FRAMEWORKS": ({"SINGLE"}, "no framework rounds so"),
-    "loadstone.vta.copy_pieces.UNPADDED": (
+    "loadstone.vta.kernels.copy_pieces.UNPADDED": (
         {"UOP", "INP", "OUT", "ACC_8BIT"},
         "the memories whose loads have no pads",
     ),
@@ -91,7 +94,7 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
 #: Tables that share all operators between them: a test below says so.
 TOGETHER = (
     "loadstone.vta.operators._RULES",
-    "loadstone.vta.patterns._NEVER",
+    "loadstone.vta.region.patterns._NEVER",
     "loadstone.vta.operators._REAL_RULES",
 )
 #: Operators on real numbers: a device of bfloat16 alone has them, and what it computes depends on

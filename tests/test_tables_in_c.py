@@ -12,10 +12,10 @@ import pytest
 
 from loadstone.commands import export
 from loadstone.commands.exported_accelerators import REGISTER_BLOCKS
-from loadstone.vta.hw_config import device_names, load_config
+from loadstone.vta.device.hw_config import device_names, load_config
+from loadstone.vta.device.timing_tables import builtin_timing, table_names
 from loadstone.vta.isa import registers
 from loadstone.vta.isa.insn import CLASSES
-from loadstone.vta.timing_tables import builtin_timing, table_names
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "python" / "loadstone"
@@ -23,7 +23,7 @@ PACKAGE = ROOT / "python" / "loadstone"
 
 def test_register_blocks_are_known_everywhere_they_are_chosen() -> None:
     from loadstone.simulator import simd
-    from loadstone.vta import hw_config
+    from loadstone.vta.device import hw_config
 
     blocks = set(registers.BLOCKS)
     names = {name if name == "native" else f"vta-{name}" for name in blocks}
@@ -91,7 +91,7 @@ def parameters_of(cell: str) -> tuple[str, ...]:
 
 
 def test_statuses_of_the_validators_are_c_s() -> None:
-    from loadstone.vta.validate import _RULES, STATUS
+    from tests.vta.validator.validate import _RULES, STATUS
 
     statuses = c_values("runtime/include/loadstone.h", "LDS_ERR_")
     del statuses["ACCELERATOR"]  # a program of other instructions

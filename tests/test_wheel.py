@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-import venv
+import tomllib
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,20 +18,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadstone.vta.hw_config import device_names
+from loadstone.vta.device.hw_config import device_names
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Finish, Load
+from tests.conftest import ROOT
 from tests.random_insns import CONFIGS
 from tests.repeat import ALL, more
 from tests.sample_model import copy_model
+from tests.without_tvm import names
 
 SCRIPT = """
 import importlib.util
 import sys
-from loadstone.runtime.native import lib
+from loadstone.library.native import lib
 assert importlib.util.find_spec("tvm") is None
 assert "cffi" not in sys.modules  # the build parsed the headers
 print(lib().lds_version())
+"""
+IMPORTS = """
+import importlib
+import sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+print(len(sys.argv[1:]))
 """
 #: `make test` builds with the tools that made the checkout's own library, and does not optimise;
 #: `make test-all` builds as a user does, with tools of the build's own.
@@ -61,8 +70,8 @@ PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 EPOCH = "1700000000"
 
 
-def built(root: Path, folder: Path) -> Path:
-    """As pip builds it from the tracked files, in a folder."""
+def source_of(root: Path, folder: Path) -> Path:
+    """A copy of the tracked files in a folder."""
     source = folder / "source"
     subprocess.run(
         f"mkdir -p '{source}' && git -C {root} ls-files -z | tar -C {root} --null -T - -c | tar "
@@ -70,6 +79,12 @@ def built(root: Path, folder: Path) -> Path:
         shell=True,
         check=True,
     )
+    return source
+
+
+def built(root: Path, folder: Path) -> Path:
+    """As pip builds it from the tracked files, in a folder."""
+    source = source_of(root, folder)
     words = [*PIP, "wheel", "-q", ".", "--no-deps", *HOW, "-w", str(folder)]
     env = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH}
     subprocess.run(words, cwd=source, env=env, timeout=600, check=True)
@@ -118,10 +133,43 @@ def test_the_wheel_is_manylinux(wheel: Path, tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_the_wheel_runs_without_a_compiler_and_without_tvm(wheel: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path / "venv", with_pip=False)
+    check_installed(wheel, Path(sys.executable), tmp_path)
+
+
+@pytest.mark.full
+def test_the_wheel_runs_on_the_oldest_python(wheel: Path, tmp_path: Path) -> None:
+    """With Ubuntu 22.04's NumPy and cffi, which PYNQ's images have; and every module of a board can
+    be imported there."""
+    tools = check_installed(wheel, oldest_python(), tmp_path, "numpy==1.21.5", "cffi==1.15.0")
+    assert int(output_of(tools / "python", "-c", IMPORTS, *names(), path=str(tools))) > 300
+    words = (tools / "loadstone", "compile", "net.onnx", "--target", "vtaq-tiny", "-o", "net.lds")
+    env = {"PATH": str(tools)}
+    (tmp_path / "net.onnx").write_bytes(b"")
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(
+        "loadstone: the compiler needs Python 3.11 or newer, and this is "
+    )
+
+
+def oldest_python() -> Path:
+    """A Python of requires-python's version, on PATH or pyenv's. Skips the test without one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    name = "python" + project["requires-python"].removeprefix(">=")
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = [shutil.which(name), *versions.glob(f"{name.removeprefix('python')}.*/bin/{name}")]
+    for path in filter(None, found):  # pyenv's on PATH may be a launcher of nothing
+        if subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return Path(path)
+    pytest.skip(f"{name} is not here")
+
+
+def check_installed(wheel: Path, python: Path, tmp_path: Path, *floors: str) -> Path:
+    """Installed for `python` with these packages; the folder of its commands."""
     tools = tmp_path / "venv" / "bin"
+    output_of(python, "-m", "venv", "--without-pip", tools.parent)
     into = ("--python", tools / "python", "install", "-q", "--no-compile", "--only-binary", ":all:")
-    output_of(*PIP, *into, wheel, path=str(tools))
+    output_of(*PIP, *into, wheel, *floors, path=str(tools))
 
     devices = output_of(tools / "loadstone", "devices", path=str(tools), cwd=tmp_path)
     assert [line.split()[0] for line in devices.splitlines()[1:]] == device_names()
@@ -156,3 +204,4 @@ def test_the_wheel_runs_without_a_compiler_and_without_tvm(wheel: Path, tmp_path
     assert {"session.c", "validate.c", "regs_native.c"} <= {
         p.name for p in (tmp_path / "app/loadstone").iterdir()
     }
+    return tools

@@ -52,7 +52,7 @@ class TreeCopy:
         return cls(root)
 
     def path(self, name: str) -> Path:
-        """`vta/cost.py` of the package, or `runtime/validate.c` of the repository."""
+        """`vta/stream/cost.py` of the package, or `runtime/validate.c` of the repository."""
         ours = self.root / "python/loadstone" / name
         return ours if ours.exists() or not (self.root / name).parent.is_dir() else self.root / name
 

@@ -4,7 +4,7 @@ it.
 
 In:   sample_model.py; ../shared/vta_rtl.
 Out:  artifacts with changed programs; (status, instruction) on which C and Python agree.
-Next: vta/test_validate.py, vta/test_validate_mutants.py.
+Next: tests/vta/validator/test_validate.py, tests/vta/validator/test_validate_mutants.py.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact, DeviceProgram, MemoryRegion, RegionKind
 from loadstone.runtime import device
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import Insn, decode_stream, encode_stream
 from loadstone.vta.isa.spec import INSTRUCTIONS, Capability, Memory, Opcode, layout
-from loadstone.vta.validate import STATUS, validate
 from tests.sample_model import dense_model
+from tests.vta.validator.validate import STATUS, validate
 
 CONFIG = load_config("vtaq-1x16x16")
 Program = list[Insn]

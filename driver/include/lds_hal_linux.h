@@ -5,7 +5,8 @@
  * Next: runtime/session.c; driver/devicetree/ has the nodes that make the UIO device.
  *
  * DMA memory is reserved in the device tree that boots, so that Linux does not use it, and mapped uncached; or it is u-dma-buf's. Memory
- * that Linux uses is refused. What was opened is locked (flock) until it is closed: a second process is told whose it is.
+ * that Linux uses is refused, and so are dma-heaps, VFIO, and a device whose IOMMU translates. What was opened is locked (flock) until it
+ * is closed: a second process is told whose it is.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_HAL_LINUX_H

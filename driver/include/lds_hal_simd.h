@@ -23,6 +23,8 @@ typedef struct lds_hal_simd lds_hal_simd;
 LDS_HAL_EXPORT int lds_hal_simd_open(const char *socket_path, lds_hal_simd **out);
 LDS_HAL_EXPORT void lds_hal_simd_close(lds_hal_simd *simd);
 LDS_HAL_EXPORT const lds_hal *lds_hal_simd_hal(lds_hal_simd *simd);
+/* Why there was no DMA memory; "": there was. */
+LDS_HAL_EXPORT const char *lds_hal_simd_message(const lds_hal_simd *simd);
 
 #ifdef __cplusplus
 }

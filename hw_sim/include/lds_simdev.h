@@ -63,6 +63,8 @@ LDS_SIM_EXPORT void lds_simdev_write32(lds_simdev *device, uint32_t offset, uint
 LDS_SIM_EXPORT int lds_simdev_irq(lds_simdev *device);
 /* Waits until the line is 1: its level at the end. */
 LDS_SIM_EXPORT int lds_simdev_irq_wait(lds_simdev *device, uint64_t timeout_ns);
+/* Waits while a job runs, for a page without an interrupt: at once when none does. */
+LDS_SIM_EXPORT void lds_simdev_idle_wait(lds_simdev *device, uint64_t timeout_ns);
 /* Called with the new level whenever it changes, from the thread that changed it; NULL: nobody is. */
 LDS_SIM_EXPORT void lds_simdev_on_irq(lds_simdev *device, void (*notify)(void *ctx, int level), void *ctx);
 

@@ -2,7 +2,7 @@
  *
  * In:   operations in program order, and the tiles that they touch, as columns.
  * Out:  the same operations in a better order.
- * Next: prefetch.cc; vta/prefetch.py calls it, which says why, and verifies what comes out.
+ * Next: prefetch.cc; vta/passes/prefetch.py calls it, which says why, and verifies what comes out.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_PREFETCH_H

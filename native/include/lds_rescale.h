@@ -1,8 +1,8 @@
-/* Searches for the integers that give a rule's outputs: the inner loops of python/loadstone/vta/rescale/.
+/* Searches for the integers that give a rule's outputs: the inner loops of python/loadstone/vta/integers/.
  *
- * In:   runs of channels (vta/rescale/runs.py), and which candidates are tried, in which order.
+ * In:   runs of channels (vta/integers/runs.py), and which candidates are tried, in which order.
  * Out:  of each channel the first candidate that leaves it a constant.
- * Next: vta/rescale/native_runs.py calls them; vta/rescale/proof.py, which knows nothing of them, proves what is used.
+ * Next: vta/integers/native_runs.py calls them; vta/integers/proof.py, which knows nothing of them, proves what is used.
  *
  * The caller checks that channels are rows of the runs, and how long arrays are.
  */

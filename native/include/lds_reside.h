@@ -2,7 +2,7 @@
  *
  * In:   tiles in the order of their first use, as columns: size, what they hold, when they live; the scratchpads.
  * Out:  the first place of each tile; whether what it holds is still there.
- * Next: reside.cc; isa/residency.py calls it, which says what windows are preferred. vta/verify_residency.py verifies what comes out.
+ * Next: reside.cc; isa/residency.py calls it, which says what windows are preferred. vta/passes/allocate/verify.py verifies what comes out.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_RESIDE_H

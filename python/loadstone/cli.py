@@ -26,7 +26,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from loadstone.errors import MAX_MESSAGE_CHARACTERS, LoadstoneError, shortened, suggestion
+from loadstone.errors import (
+    MAX_MESSAGE_CHARACTERS,
+    LoadstoneError,
+    not_installed,
+    shortened,
+    suggestion,
+)
 from loadstone.printable import one_line
 
 __all__ = ["COMMANDS", "main"]
@@ -109,7 +115,7 @@ def _absent(error: ImportError) -> str:
     if not isinstance(error, ModuleNotFoundError):
         return f"{error.name or 'a library'} cannot be loaded: {error}"
     extra = _EXTRAS.get(str(error.name).partition(".")[0], "compiler")
-    return f"{error.name} is not installed: pip install 'loadstone[{extra}]'"
+    return not_installed(str(error.name), extra)
 
 
 def _check_words(words: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from loadstone.analysis.compiled import Compiled
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
@@ -42,6 +42,8 @@ from loadstone.relax.dump import Dump
 from loadstone.runtime.acceptance import check_accepted
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack  # typing's own from Python 3.11 on
+
     from loadstone.backend.target import TargetSource
     from loadstone.frontend import Model
     from loadstone.quantization.samples import Arrays

@@ -30,6 +30,7 @@ goes on without it, the same Refusal is the reason why an operator stays on the 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -53,6 +54,8 @@ __all__ = [
     "cause_of",
     "check_arguments",
     "naming",
+    "not_installed",
+    "python_too_old",
     "shortened",
     "suggestion",
 ]
@@ -60,6 +63,10 @@ __all__ = [
 
 #: A refusal is read by a person: what is longer is cut in the middle.
 MAX_MESSAGE_CHARACTERS = 400
+#: The compiler's oldest Python; what runs on a board runs from pyproject.toml's requires-python on.
+COMPILER_PYTHON = (3, 11)
+#: Extras that do not bring the compiler, or parts of it.
+_WITHOUT_COMPILER = ("images", "terminal")
 
 
 @dataclass(frozen=True)
@@ -183,6 +190,25 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(word, list(known), 1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def python_too_old() -> str:
+    """Why there can be no compiler on this Python, and what to do; empty where there can be one."""
+    here = sys.version_info[:2]
+    if here >= COMPILER_PYTHON:
+        return ""
+    needed, found = (".".join(map(str, version)) for version in (COMPILER_PYTHON, here))
+    return (
+        f"the compiler needs Python {needed} or newer, and this is {found}: compile with a newer "
+        "one, on any machine, and run the artifact here"
+    )
+
+
+def not_installed(package: str, extra: str) -> str:
+    """That a package is missing, and the extra that brings it, where this Python can have it."""
+    old = "" if extra in _WITHOUT_COMPILER else python_too_old()
+    remedy = f", and {old}" if old else f": pip install 'loadstone[{extra}]'"
+    return f"{package} is not installed{remedy}"
 
 
 def check_arguments(function: str, given: Iterable[str], known: Iterable[str]) -> None:

@@ -3,8 +3,8 @@
 
 In:   int32 accumulators; a multiplier and a shift, or a float32 scale.
 Out:  the integers that the frameworks' kernels and the device's RQ instruction give, bit for bit.
-Next: vta/reference.py (RQ), operators/ (whole operators), the compiler (constants for RQ's operand
-      tiles).
+Next: vta/meaning/reference.py (RQ), operators/ (whole operators), the compiler (constants for RQ's
+      operand tiles).
 
 A real network multiplies an int32 sum by a small real number and rounds it to 8 bits. No two
 frameworks do that alike, and a difference of one unit can grow to 66 at the end of a network. There

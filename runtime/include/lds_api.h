@@ -2,7 +2,7 @@
  *
  * In:   the public headers of runtime/, runtime/hosts/, driver/ and hw_sim/, and those of native/, which only Python uses.
  * Out:  one text for `cffi.cdef`, made by the C preprocessor with LDS_CDEF defined (system headers left out).
- * Next: python/loadstone/runtime/native.py.
+ * Next: python/loadstone/library/native.py.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lds_easy.h"

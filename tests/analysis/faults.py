@@ -20,7 +20,7 @@ import numpy as np
 from loadstone.artifact.format import Artifact, DeviceProgram
 from loadstone.backend.device import INSN_BYTES
 from loadstone.runtime.device import validate
-from loadstone.vta.hw_config import HwConfig, config_of
+from loadstone.vta.device.hw_config import HwConfig, config_of
 from loadstone.vta.isa.codec import decode_stream, encode
 from loadstone.vta.isa.insn import Alu, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import Memory

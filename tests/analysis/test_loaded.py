@@ -114,5 +114,5 @@ def test_without_tvm_the_error_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
-        "loadstone.compile needs tvm, which is not installed: pip install 'loadstone[compiler]'"
+        "loadstone.compile: tvm is not installed: pip install 'loadstone[compiler]'"
     )

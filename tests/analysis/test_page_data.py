@@ -16,7 +16,7 @@ from loadstone.analysis.report import ProfileReport, profile_report
 from loadstone.backend.plugins import load_plugins
 from loadstone.compiler import Compiled, compile
 from loadstone.runtime.device import OpenedDevice
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.browser import body_data, cells, opened
 from tests.compiled import network
 from tests.conftest import ROOT

@@ -11,7 +11,7 @@ from loadstone.analysis.report import Known, profile_report
 from loadstone.backend.plugins import load_plugins
 from loadstone.compiler import compile
 from loadstone.runtime import device
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.compiled import golden, network
 from tests.conftest import ROOT
 from tests.sample_model import dense_model

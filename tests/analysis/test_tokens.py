@@ -13,7 +13,7 @@ import pytest
 from loadstone.analysis.tokens import races
 from loadstone.artifact.format import Artifact, DeviceProgram
 from loadstone.cli import main
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
 from tests.analysis.faults import KINDS, faults
 from tests.compiled import golden, network

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy.py and vta/offload.py: order, layout changes at the edges, and tensors that are parts of
-others."""
+"""deploy.py and vta/region/offload.py: order, layout changes at the edges, and tensors that are
+parts of others."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from loadstone.backend.region import LoweredRegion
 from loadstone.graph.reference import run
 from loadstone.numerics import Rounding
 from loadstone.runtime.device import OpenedDevice
-from loadstone.vta.hw_config import load_config
-from loadstone.vta.offload import OffloadedRegion, find_aliases
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.region.offload import OffloadedRegion, find_aliases
 
 CONFIG = load_config("vtaq-1x16x16")
 Q = g.Quantization(0.125, 1)

@@ -19,7 +19,7 @@ from loadstone.artifact.host_step import EXTERNAL_OPERATOR, HostOpcode
 from loadstone.graph.reference import run
 from loadstone.numerics import Rounding
 from loadstone.runtime.device import OpenedDevice
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.poisoned import unwritten
 
 CONFIG = load_config("vtaq-1x16x16")

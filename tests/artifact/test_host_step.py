@@ -28,8 +28,8 @@ from loadstone.graph.kernels import tflite
 from loadstone.graph.kernels.tflite.functions import input_radius
 from loadstone.numerics import quantize_multiplier
 from loadstone.runtime import device
-from loadstone.vta.hw_config import load_config
-from loadstone.vta.layout import Blocked, Im2colLayout
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.operators.layout import Blocked, Im2colLayout
 
 Array = npt.NDArray[Any]
 CONFIG = load_config("vtaq-1x16x16")
@@ -70,7 +70,7 @@ def run_step(
 
 def session_memory(session: device.Session, operand: int) -> Any:
     """Memory of x (0) or y (1): the first and the last operand of step 0."""
-    from loadstone.runtime.native import ffi, lib
+    from loadstone.library.native import ffi, lib
 
     step = session.artifact.steps[0]
     assert isinstance(step, HostStep)

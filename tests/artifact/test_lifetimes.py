@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from loadstone import graph as g
 from loadstone.artifact.lifetimes import Lifetime, find_lifetimes
-from loadstone.vta.offload import OffloadedRegion
+from loadstone.vta.region.offload import OffloadedRegion
 from tests.artifact.test_deploy import CONFIG, conv, join, tensor
 
 

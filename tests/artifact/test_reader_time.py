@@ -23,7 +23,7 @@ from loadstone.artifact.program_step import ProgramStep
 from loadstone.backend.device import NO_DEVICE
 from loadstone.errors import ArtifactError, DeviceError, LoadstoneError
 from loadstone.runtime import device
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Alu, Finish, Load
 from loadstone.vta.isa.spec import AluOp, Memory

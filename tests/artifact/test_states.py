@@ -15,8 +15,8 @@ from loadstone.artifact.format import Artifact, RegionKind
 from loadstone.cli import main
 from loadstone.compiler import Compiled, compile
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
+from loadstone.library.native import ffi, lib
 from loadstone.runtime.device import open as open_device
-from loadstone.runtime.native import ffi, lib
 from tests.hosts.easy import Easy
 from tests.onnx_builder import Graph, run
 from tests.sample_model import copy_model, state_model

@@ -22,8 +22,8 @@ from loadstone.artifact.writer import least_version
 from loadstone.backend.device import NO_DEVICE
 from loadstone.cli import main
 from loadstone.errors import ArtifactError
+from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
-from loadstone.runtime.native import ffi, lib
 from tests.artifact.test_program_step import program_model
 from tests.c.test_readers import c_accepts, python_accepts, sealed
 from tests.sample_model import copy_model, state_model

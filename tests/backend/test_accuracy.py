@@ -13,7 +13,7 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 from loadstone.backend.accuracy import is_near, rounding_to
 from loadstone.compiler import compile
 from loadstone.simulator.profile import program_cycles
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests import random_tflite, tflite_builder
 
 #: A convolution of random_tflite whose digits lose bits, so that some outputs differ.

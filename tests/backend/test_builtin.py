@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from loadstone.backend.builtin import (
-    BuiltinDevice,
     attributes_of_device,
     backend_for,
     device_names,
     device_of,
+    is_builtin,
     load_config,
 )
 from loadstone.backend.device import NO_DEVICE
@@ -22,7 +22,7 @@ from loadstone.errors import ConfigError
 @pytest.mark.parametrize("name", device_names())
 def test_a_device_is_found_by_its_fingerprint(name: str) -> None:
     device = load_config(name)
-    assert isinstance(device, BuiltinDevice)
+    assert is_builtin(device)
     assert device_of(name, device.fingerprint()) == device
     found = device_of("another name", device.fingerprint())
     assert found is not None

@@ -30,7 +30,7 @@ from loadstone.backend.target_spec import ALIASES, parse_target
 from loadstone.backend.template.backend import MyNpu
 from loadstone.errors import BackendError
 from loadstone.vta.backend import VtaBackend
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.observed import compiled, right
 
 SEEN: list[tuple[str, Any]] = []

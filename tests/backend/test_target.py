@@ -19,7 +19,7 @@ from loadstone.backend.template.test_backend import small_model
 from loadstone.cli import main
 from loadstone.compiler import compile
 from loadstone.errors import ConfigError, TargetError
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 
 FORMS = (
     "vtaq-1x16x16",

@@ -15,7 +15,7 @@ import numpy as np
 
 from loadstone.compiler import compile
 from loadstone.runtime.device import OpenedDevice
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.conftest import SHARED
 
 __all__ = ["run"]

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
 from tests.random_insns import random_stream
 

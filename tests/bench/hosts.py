@@ -25,9 +25,9 @@ from loadstone.compiler import compile as compile_model
 from loadstone.hosts import litert, tvm_memory
 from loadstone.hosts import onnxruntime as onnx_host
 from loadstone.hosts import tvm as tvm_host
+from loadstone.library.native import library_file
 from loadstone.relax.compat import tvm
 from loadstone.runtime import device
-from loadstone.runtime.native import library_file
 from tests.bench.runtime import best_us
 from tests.hosts.easy import Easy
 from tests.hosts.partial import SHAPE, onnx_with_sine

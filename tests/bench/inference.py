@@ -21,7 +21,7 @@ import numpy as np
 
 from loadstone.compiler import compile as compile_model
 from loadstone.runtime import device
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.conftest import SHARED
 
 NETWORKS = {

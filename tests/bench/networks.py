@@ -109,7 +109,7 @@ def measure(model: str) -> dict[str, Any]:
     from loadstone.runtime.device import OpenedDevice
     from loadstone.simulator.layers import layer_figures
     from loadstone.simulator.profile import profile
-    from loadstone.vta.hw_config import load_config
+    from loadstone.vta.device.hw_config import load_config
 
     config = load_config(_DEVICE)
     compiled = compile_model(model, config)

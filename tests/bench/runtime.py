@@ -21,9 +21,9 @@ from pathlib import Path
 
 from loadstone.artifact.format import Artifact, DeviceProgram
 from loadstone.compiler import compile as compile_model
+from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
-from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.bench.networks import NETWORKS
 
 #: Microseconds of a run on the null device, host steps apart.

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from loadstone.runtime.native import ffi, lib
+from loadstone.library.native import ffi, lib
 from loadstone.simulator.replay import replay
 from loadstone.simulator.sim import kernels_available
 from loadstone.simulator.vectors import Vector, load_vectors

@@ -32,7 +32,7 @@ from loadstone import graph as g
 from loadstone.compiler import compile
 from loadstone.files import JsonObject
 from loadstone.search.evaluate import SweptNetwork, Unit, evaluate
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 
 __all__ = ["run"]
 

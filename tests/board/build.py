@@ -36,18 +36,36 @@ _WARNINGS = [
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A cross-compiler: its prefix, Debian's packages of it, its flags."""
+    """A cross-compiler: its prefix, Debian's packages of it, its flags, those behind the files."""
 
     prefix: str
     packages: str
     flags: tuple[str, ...] = ("-O2", "-static")
+    libraries: tuple[str, ...] = ()
 
 
+_RISCV_FIRMWARE = (
+    "-Os",
+    "-misa-spec=2.2",
+    "-mcmodel=medany",
+    "-fno-pie",
+    "-no-pie",
+    "-fno-asynchronous-unwind-tables",
+    "-ffreestanding",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-nostartfiles",
+    "-nostdlib",
+    "-static",
+    "-Wl,--gc-sections",
+    "-Wl,--build-id=none",
+)
 TOOLCHAINS = {
     "native": Toolchain("", "gcc", ("-O2",)),
     "aarch64": Toolchain("aarch64-linux-gnu-", "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
     "armv7": Toolchain("arm-linux-gnueabihf-", "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"),
     "riscv64": Toolchain("riscv64-linux-gnu-", "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"),
+    "musl": Toolchain("musl-", "musl-tools"),  # this processor, with the C library of small Linux
     "cortex-m3": Toolchain(
         "arm-none-eabi-",
         "gcc-arm-none-eabi libnewlib-arm-none-eabi",
@@ -65,22 +83,15 @@ TOOLCHAINS = {
     "riscv64-firmware": Toolchain(
         "riscv64-linux-gnu-",
         "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross",
-        (
-            "-Os",
-            "-march=rv64gc",
-            "-mabi=lp64d",
-            "-mcmodel=medany",
-            "-fno-pie",
-            "-no-pie",
-            "-fno-asynchronous-unwind-tables",
-            "-ffreestanding",
-            "-ffunction-sections",
-            "-fdata-sections",
-            "-nostartfiles",
-            "-static",
-            "-Wl,--gc-sections",
-            "-Wl,--build-id=none",
-        ),
+        ("-march=rv64gc", "-mabi=lp64d", *_RISCV_FIRMWARE),
+        ("-lgcc",),
+    ),
+    # the headers of newlib alone: they are of every processor
+    "riscv32-firmware": Toolchain(
+        "riscv64-unknown-elf-",
+        "gcc-riscv64-unknown-elf libnewlib-dev",
+        ("-march=rv32imac", "-mabi=ilp32", "-isystem/usr/include/newlib", *_RISCV_FIRMWARE),
+        ("-lgcc",),
     ),
 }
 
@@ -110,7 +121,9 @@ def executable(
         *map(str, flags),
     ]
     out = work() / f"{toolchain}-{name}"
-    run([*compile_, *(_object(source, compile_) for source in sources), "-o", out])
+    run(
+        [*compile_, *(_object(source, compile_) for source in sources), *chain.libraries, "-o", out]
+    )
     return out
 
 

@@ -15,13 +15,15 @@ Next: rungs 4 to 8, each on machines of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from loadstone.vta.isa.registers import ERRORS, STATES
 from tests.board import console
 from tests.board.models import Network
 
-__all__ = ["ABSENT", "RUNS", "check", "check_gone", "check_healthy", "faults"]
+__all__ = ["ABSENT", "RUNS", "check", "check_gone", "check_healthy", "check_killed", "faults"]
 
 RUNS = 9
 #: Of runs 0 to 2, 4, 5, 7 and 8 (an aborted job raises one, a reset one none), and of the program
@@ -71,6 +73,18 @@ def check_healthy(lines: Sequence[str], network: Network) -> None:
     runs = console.runs(lines)
     assert [run.status for run in runs] == [0] * len(network.inputs)
     assert tuple(run.output for run in runs) == network.outputs
+
+
+def check_killed(lines: Sequence[str], network: Network, kills: int) -> None:
+    """A second process was told whose the device is, and gave nothing; behind each one that was
+    killed the next computed the native bytes."""
+    refused = next(k for k, line in enumerate(lines) if line.startswith("/dev/uio0"))
+    assert re.fullmatch(r"/dev/uio0: in use by process \d+ \(init\)", lines[refused]), lines
+    assert lines[refused + 1] == "killed 0", lines
+    places = [k for k, line in enumerate(lines) if line.startswith("killed ")]
+    assert len(places) == kills
+    for begin, end in pairwise([*places, len(lines)]):
+        check_healthy(lines[begin:end], network)
 
 
 def check_gone(lines: Sequence[str], network: Network, first: int) -> None:

@@ -16,12 +16,13 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.board.tools import BUILD, locked, missing, need, run
 
-__all__ = ["Kernel", "kernel"]
+__all__ = ["Kernel", "apt_state", "downloaded", "kernel", "unpack"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def _kernel(arch: str) -> Kernel:
         _source(debs["source"])
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
-    _unpack(debs["image"], root / "image", "./boot/vmlinuz*", "*/kernel/drivers/uio/uio.ko")
+    unpack(debs["image"], root / "image", "./boot/vmlinuz*", "*/kernel/drivers/uio/uio.ko")
     shutil.copy(next(root.glob("image/boot/vmlinuz*")), result.image)
     shutil.copy(next(root.glob("image/**/uio.ko")), result.uio)
     shutil.copy(
@@ -80,7 +81,7 @@ def _download(arch: str, flavour: _Flavour) -> dict[str, Path]:
     """The packages of one kernel, by their part: image, headers, common, kbuild, source."""
     need("apt-get", "apt, on a Debian machine")
     host = run(["dpkg", "--print-architecture"]).strip()
-    apt = _apt_state(host)
+    apt = apt_state(host)
     meta = run(["apt-cache", *apt, "show", f"linux-image-{flavour.package}:{arch}"])
     depends = re.search(
         r"^Depends: linux-image-(\S+)-" + flavour.package + r"(?:-unsigned)? \(= ([^)]+)\)",
@@ -98,23 +99,32 @@ def _download(arch: str, flavour: _Flavour) -> dict[str, Path]:
         "kbuild": f"linux-kbuild-{series}:{host}",
         "source": f"linux-source-{series}",
     }
+    debs = downloaded(apt, list(packages.values()), f"={version}")
+    return dict(zip(packages, debs, strict=True))
+
+
+def downloaded(apt: Sequence[str], packages: Sequence[str], version: str = "") -> list[Path]:
+    """The packages' files, NAME:ARCHITECTURE each; what was downloaded before is taken."""
     folder = BUILD / "debs"
     folder.mkdir(parents=True, exist_ok=True)
-    absent = [package for package in packages.values() if _kept(folder, package) is None]
+    absent = [package for package in packages if _kept(folder, package) is None]
     if absent:
-        wanted = [f"{package}={version}" for package in absent]
+        wanted = [f"{package}{version}" for package in absent]
         said = f"{', '.join(absent)} cannot be downloaded"
         run(["apt-get", *apt, "-qq", "download", *wanted], cwd=folder, or_skip=said)
-    found = {part: _kept(folder, package) for part, package in packages.items()}
-    return {part: deb for part, deb in found.items() if deb is not None}
+    return [deb for package in packages if (deb := _kept(folder, package)) is not None]
 
 
 def _kept(folder: Path, package: str) -> Path | None:
-    """The package where it was downloaded before."""
-    return max(folder.glob(f"{package.partition(':')[0]}_*.deb"), default=None)
+    """The package where it was downloaded before; one for all architectures is named so."""
+    name, _, arch = package.partition(":")
+    return max(
+        (*folder.glob(f"{name}_*_{arch or '*'}.deb"), *folder.glob(f"{name}_*_all.deb")),
+        default=None,
+    )
 
 
-def _apt_state(host: str) -> list[str]:
+def apt_state(host: str) -> list[str]:
     """Options that give apt lists of its own, from the machine's mirror, for the architectures of
     the boards."""
     root = BUILD / "apt"
@@ -168,7 +178,7 @@ def _apt_state(host: str) -> list[str]:
     return apt
 
 
-def _unpack(deb: Path, folder: Path, *patterns: str) -> None:
+def unpack(deb: Path, folder: Path, *patterns: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as tar:
         run(["tar", "-x", "-C", folder, "--wildcards", *patterns], stdin=tar.stdout)
@@ -182,7 +192,7 @@ def _build_module(
 ) -> Path:
     tree = root / "headers"
     for part in ("headers", "common", "kbuild"):
-        _unpack(debs[part], tree, "*")
+        unpack(debs[part], tree, "*")
     headers = next(tree.glob(f"usr/src/linux-headers-*-{flavour.package}"))
     makefile = headers / "Makefile"
     makefile.write_text(makefile.read_text().replace("/usr/src", str(tree / "usr/src")))

@@ -124,19 +124,22 @@ MACHINES = {
         20,
         0x21000000,
     ),
-    "virt-riscv64": Machine(
-        "qemu-system-riscv64",
-        "virt",
-        None,
-        0x80000000,
-        64 * _MIB,
-        0x40100000,
-        "riscv.sifive.plic",
-        50,
-        0x82000000,
-    ),
+    **{
+        f"virt-{processor}": Machine(
+            f"qemu-system-{processor}",
+            "virt",
+            None,
+            0x80000000,
+            64 * _MIB,
+            0x40100000,
+            "riscv.sifive.plic",
+            50,
+            0x82000000,
+        )
+        for processor in ("riscv64", "riscv32")
+    },
 }
-_PACKAGES = {"qemu-system-riscv64": "qemu-system-misc"}
+_PACKAGES = dict.fromkeys(("qemu-system-riscv64", "qemu-system-riscv32"), "qemu-system-misc")
 
 
 @dataclass(frozen=True)

@@ -27,29 +27,36 @@ __all__ = ["BOARDS", "FirmwareBoard", "check_exported", "exported_lines"]
 
 @dataclass(frozen=True)
 class FirmwareBoard:
-    """A board's machine and compiler; the flags that let the firmware print; the words before the
-    firmware, and behind it, that boot it."""
+    """A board's name for `loadstone export`, its machine and compiler; the flags that let the
+    firmware print; the words before the firmware, and behind it, that boot it; words for make."""
 
+    exports: str
     machine: str
     toolchain: str
     prints: str
     boots: str
     arguments: tuple[str, ...] = ()
+    make: tuple[str, ...] = ()
 
 
+_PRINTS_TO_UART = "-DBOARD_UART=0x10000000u -DBOARD_EXIT=0x00100000u"
 BOARDS = {
     "cortex-m": FirmwareBoard(
+        "cortex-m",
         "mps2-an385",
         "cortex-m3",
         "-DBOARD_SEMIHOSTING",
         "-kernel",
         ("-semihosting-config", "enable=on,target=native,chardev=console"),
     ),
-    "riscv": FirmwareBoard(
-        "virt-riscv64",
-        "riscv64-firmware",
-        "-DBOARD_UART=0x10000000u -DBOARD_EXIT=0x00100000u",
+    "riscv": FirmwareBoard("riscv", "virt-riscv64", "riscv64-firmware", _PRINTS_TO_UART, "-bios"),
+    "riscv32": FirmwareBoard(
+        "riscv",
+        "virt-riscv32",
+        "riscv32-firmware",
+        f"{_PRINTS_TO_UART} -isystem/usr/include/newlib",
         "-bios",
+        make=("CROSS_COMPILE=riscv64-unknown-elf-", "ARCH=rv32imac", "ABI=ilp32"),
     ),
 }
 
@@ -84,7 +91,7 @@ def exported_lines(
     np.savez(folder / "in.npz", in0=network.inputs[:1])
     project = folder / "firmware"
     words = [
-        *("export", folder / "model.lds", "--board", board, "-o", project),
+        *("export", folder / "model.lds", "--board", kind.exports, "-o", project),
         *("--sample", folder / "in.npz"),
         *(word for plugin in plugins for word in ("--uma-backends", plugin)),
     ]
@@ -94,7 +101,7 @@ def exported_lines(
         f"-DBOARD_IRQ={machine.line}"
     )
     cached = make_with_cache(chain.prefix + "gcc")
-    run(["make", "-C", project, f"FLAGS={flags}", *make, cached])
+    run(["make", "-C", project, f"FLAGS={flags}", *kind.make, *make, cached])
     with boot(
         kind.machine,
         [kind.boots, project / "model.elf", *kind.arguments],

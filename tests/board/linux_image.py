@@ -17,7 +17,7 @@ from tests.board.debian import Kernel
 from tests.board.emulator import FRAGMENTS, MACHINES
 from tests.board.tools import ROOT, need, run, work
 
-__all__ = ["arguments", "device_tree", "initramfs", "programs"]
+__all__ = ["arguments", "device_tree", "initramfs", "programs", "tree_before"]
 
 _FOLDER, _PROGRAM = 0o40755, 0o100755
 _SOURCES = ROOT / "tests/board/guest/linux"
@@ -76,9 +76,11 @@ def device_tree(machine: str, *, second: bool = False) -> Path:
     return out
 
 
-def _with_fragment(machine: str, folder: Path) -> Path:
-    """driver/devicetree's fragment as it is, on a tree that has none of its nodes: the ZCU102's
-    with this board's memory, and as many cells to an address as the fragment has."""
+def tree_before(machine: str) -> Path:
+    """A tree that has none of the nodes of driver/devicetree's fragment: the ZCU102's with this
+    board's memory, and as many cells to an address as the fragment has."""
+    folder = work() / machine
+    folder.mkdir(parents=True, exist_ok=True)
     fragment = ROOT / f"driver/devicetree/{machine}.dts"
     text = (_SOURCES / "zcu102.dts").read_text()
     for node in ("reserved-memory", "loadstone@a0000000"):
@@ -89,11 +91,18 @@ def _with_fragment(machine: str, folder: Path) -> Path:
     if "#address-cells = <1>;" in fragment.read_text():
         text = text.replace("#address-cells = <2>;\n\t#size-cells = <2>;", _ONE_CELL)
         text = re.sub(r"<0 (\w+) 0 (\w+)>", r"<\1 \2>", text)
-    base, overlay, out = (folder / name for name in ("base.dts", "fragment.dtbo", "board.dtb"))
-    base.write_text(text)
-    run(["dtc", "-q", "-@", "-I", "dts", "-O", "dtb", "-o", folder / "base.dtb", base])
+    (folder / "base.dts").write_text(text)
+    out = folder / "base.dtb"
+    run(["dtc", "-q", "-@", "-I", "dts", "-O", "dtb", "-o", out, folder / "base.dts"])
+    return out
+
+
+def _with_fragment(machine: str, folder: Path) -> Path:
+    """driver/devicetree's fragment as it is on the tree of `tree_before`."""
+    fragment, out = ROOT / f"driver/devicetree/{machine}.dts", folder / "board.dtb"
+    overlay = folder / "fragment.dtbo"
     run(["dtc", "-q", "-@", "-I", "dts", "-O", "dtb", "-o", overlay, fragment])
-    run(["fdtoverlay", "-i", folder / "base.dtb", "-o", out, overlay])
+    run(["fdtoverlay", "-i", tree_before(machine), "-o", out, overlay])
     return out
 
 
@@ -106,14 +115,17 @@ def arguments(
 
 
 def programs(
-    machine: str, kernel: Kernel, init: Path, chosen: Sequence[tuple[Path, bytes]]
+    machine: str,
+    kernel: Kernel,
+    init: Path,
+    chosen: Sequence[tuple[Path, bytes]],
+    tree: Path | None = None,
 ) -> list[str | Path]:
-    """The same for exported programs with their inputs, on two devices; a board that driver/
-    devicetree has a fragment for has one."""
+    """The same for exported programs with their inputs, on two devices, or those of `tree`."""
     files: dict[str, bytes] = {}
     for k, (program, inputs) in enumerate(chosen):
         files |= {f"program{k}": program.read_bytes(), f"inputs{k}": inputs}
-    tree = device_tree(machine, second=True)
+    tree = tree or device_tree(machine, second=True)
     return _arguments(machine, kernel, init, files, tree, f"programs={len(chosen)}")
 
 

@@ -22,7 +22,7 @@ from loadstone.artifact.host_step import EXTERNAL_C
 from loadstone.backend.plugins import load_plugins
 from loadstone.compiler import compile as compile_model
 from loadstone.runtime import device
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests import onnx_builder
 from tests.board.tools import ROOT
 from tests.sample_model import dense_model

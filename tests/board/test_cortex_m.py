@@ -19,18 +19,18 @@ import pytest
 from loadstone.analysis.compare import one_run
 from loadstone.artifact.format import Artifact
 from loadstone.cli import main
+from loadstone.library.native import lib
 from loadstone.runtime import device
-from loadstone.runtime.native import lib
 from loadstone.simulator.rtl_build import library
 from loadstone.simulator.sim import ORDERS
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.registers import ERRORS, STATES
 from tests.analysis.faults import KINDS, Fault, faults
 from tests.board import build, cases, console, models
 from tests.board.emulator import MACHINES, boot
 from tests.board.exported import check_exported, exported_lines
 from tests.board.models import Network
-from tests.board.tools import ROOT, need
+from tests.board.tools import ROOT, need, run
 from tests.repeat import more
 
 pytestmark = [pytest.mark.full, pytest.mark.rung("5")]
@@ -221,6 +221,42 @@ def test_a_fault_of_the_processor_is_printed(convolutions: Network, tmp_path: Pa
         r"0x[0-9A-Fa-f]{8}, CFSR 0x0000[0-9A-Fa-f]{4}, BFAR 0x[0-9A-Fa-f]{8}",
         line,
     ), line
+
+
+@pytest.mark.parametrize(
+    ("cpu", "line", "complaint"),
+    [
+        ("cortex-m0", "31", ""),
+        ("cortex-m0", "32", "beyond the interrupts that this processor's NVIC can have"),
+        ("cortex-m3", "0", ""),
+        ("cortex-m3", "33", ""),
+        ("cortex-m3", "239", ""),
+        ("cortex-m3", "240", "beyond the interrupts that this processor's NVIC can have"),
+        ("cortex-m55", "479", ""),
+        ("cortex-m55", "480", "beyond the interrupts that this processor's NVIC can have"),
+        ("cortex-m3", "-1", "below the interrupts that a processor's NVIC has"),
+        ("cortex-m3", "NPU_IRQn", "undeclared"),
+    ],
+)
+def test_interrupts_that_an_nvic_cannot_have_are_errors(
+    cpu: str, line: str, complaint: str, tmp_path: Path
+) -> None:
+    """The table of handlers reaches to the device's, whichever that is."""
+    need("arm-none-eabi-gcc", build.TOOLCHAINS["cortex-m3"].packages)
+    project, out = ROOT / "python/loadstone/boards", tmp_path / "startup.o"
+    words = ["arm-none-eabi-gcc", f"-mcpu={cpu}", "-mthumb", "-std=gnu99", "-Wall", "-Werror", "-c"]
+    words += [f"-I{ROOT / folder}" for folder in ("runtime/include", "driver/include")]
+    words += [f"-I{project / 'firmware'}", f"-DBOARD_IRQ={line}"]
+    words += [str(project / "cortex-m/startup.c"), "-o", str(out)]
+    if complaint:
+        with pytest.raises(AssertionError, match=complaint):
+            run(words)
+        return
+    run(words)
+    sizes = run(["arm-none-eabi-size", "-A", out])
+    found = re.search(r"^\.vectors +(\d+)", sizes, re.MULTILINE)
+    assert found
+    assert int(found[1]) >= 4 * (16 + int(line) + 1)
 
 
 def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None:

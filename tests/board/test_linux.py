@@ -5,6 +5,7 @@ UIO driver, real interrupts, DMA."""
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from loadstone.artifact.format import Artifact
 from loadstone.cli import main
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests import further
 from tests.board import build, cases, console, debian, linux_image, models
 from tests.board.emulator import FRAGMENTS, MACHINES, boot
@@ -31,11 +32,15 @@ ARCHITECTURES = {
     "virt-armhf": "armhf",
     **dict.fromkeys(("zcu102", *FRAGMENTS), "arm64"),
 }
+#: Processes that are killed, each a millisecond later in a run.
+KILLS = 4
 
 
-def image(machine: str, network: Network, runs: int, registers: str = "native") -> list[str | Path]:
+def image(
+    machine: str, network: Network, runs: int, registers: str = "native", kills: int = 0
+) -> list[str | Path]:
     """The arguments that boot Debian's kernel, fetched and completed once and kept in build/board,
-    with this network in its file system."""
+    with this network in its file system. kills: processes that are killed afterwards."""
     arch = ARCHITECTURES[machine]
     sources = [
         *build.RUNTIME,
@@ -46,6 +51,7 @@ def image(machine: str, network: Network, runs: int, registers: str = "native") 
     program = build.executable(TOOLCHAINS[arch], "init", sources)
     offset = MACHINES[machine].memory_base if machine in FRAGMENTS else 0
     options = (f"runs={runs}", f"registers={registers}", f"bus_offset={offset:#x}")
+    options = (*options, f"kills={kills}")
     return linux_image.arguments(
         machine,
         debian.kernel(arch),
@@ -67,11 +73,15 @@ def image(machine: str, network: Network, runs: int, registers: str = "native") 
 def test_network_gives_the_native_bytes_and_faults_are_survived(
     machine: str, network: Network
 ) -> None:
+    """And then processes: of two one is refused, and behind one that was killed in the middle of a
+    run (the first in one that hangs) the next is right."""
     faults = cases.faults(network, MACHINES[machine].pool)
-    with boot(
-        machine, image(machine, network, cases.RUNS), device=network.device, faults=faults
-    ) as board:
-        cases.check(board.finish(), network)
+    faults.append(f"hang@{cases.RUNS + 1}")  # behind the program without memory
+    booted = image(machine, network, cases.RUNS, kills=KILLS)
+    with boot(machine, booted, device=network.device, faults=faults) as board:
+        lines = board.finish()
+    cases.check(lines[: lines.index("done") + 1], network)
+    cases.check_killed(lines[lines.index("done") + 1 :], network, KILLS)
 
 
 @more
@@ -104,8 +114,11 @@ def test_pages_of_vtas_bitstreams_work_too(machine: str, device: str, registers:
     """At the addresses and on the CPUs that these have on their boards; they are polled, and know
     no error."""
     network = models.dense(device)
-    with boot(machine, image(machine, network, 3, registers), device=device) as board:
-        cases.check_healthy(board.finish(), network)
+    booted = image(machine, network, 3, registers, kills=KILLS)
+    with boot(machine, booted, device=device) as board:
+        lines = board.finish()
+    cases.check_healthy(lines[: lines.index("done") + 1], network)
+    cases.check_killed(lines[lines.index("done") + 1 :], network, KILLS)
 
 
 @pytest.mark.rung("7")
@@ -132,24 +145,38 @@ def test_a_fragment_boots_as_it_is_shipped(fragment: str, device: str, interrupt
 
 #: What a page's commands do that is not done here: the bitstream, the board's own files, the copy
 #: to the board. The last two lines are what the booted system and the test do.
-BY_HAND = ("wget ", 'python3 -c "from pynq', "fdtoverlay ", "scp ", "sudo ", "cmp ")
+BY_HAND = ("wget ", 'python3 -c "from pynq', "bootgen ", "git clone ", "scp ", "cp /media/")
+BY_HAND += ("sudo ", "./model ", "cmp ")
 
 
 @pytest.mark.rung("7")
-def test_the_page_of_a_pynq_leads_to_the_first_inference(tmp_path: Path) -> None:
-    """Every command of docs/boards/pynq.md, in its order, from a folder with what the page says is
-    there: a model, samples, what they give. The program that they make, for armv7, then runs on
-    the emulated board. (Debian's kernel for arm64 runs it, as no other boots on this machine.)"""
+@pytest.mark.parametrize(
+    ("page", "fragment", "device", "tree"),
+    [
+        ("pynq", "pynq-z2", "vta-pynq", "system.dtb"),
+        ("ultra96", "ultra96", "vta-ultra96", "system.dtb"),
+        ("de10-nano", "de10-nano", "vta-de10nano", "socfpga.dtb"),
+    ],
+)
+def test_the_page_of_a_board_leads_to_the_first_inference(
+    page: str, fragment: str, device: str, tree: str, tmp_path: Path
+) -> None:
+    """Every command of docs/boards, in its order, from a folder with what the page says is there: a
+    model, samples, what they give, the tree that boots. The program and the tree that they make
+    then run on the emulated board. (Debian's kernel for arm64 runs programs for armv7, too: no
+    other boots on this machine.)"""
+    need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu libc6-dev-arm64-cross")
     need("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross")
     need("dtc", "device-tree-compiler")
     network = models.convolutions(tmp_path)
     (tmp_path / "convolutions.tflite").rename(tmp_path / "resnet8.tflite")
     (tmp_path / "driver").symlink_to(ROOT / "driver")
+    shutil.copy(linux_image.tree_before(fragment), tmp_path / tree)
     np.savez(tmp_path / "x.npz", in0=network.inputs)
     golden = np.stack([np.frombuffer(y, np.int8).reshape(1, -1) for y in network.outputs])
     np.savez(tmp_path / "golden.npz", out0=golden.reshape(len(golden), 1, 1, 1, -1))
-    page = (ROOT / "docs/boards/pynq.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
+    text = (ROOT / f"docs/boards/{page}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     here = f"PATH={Path(sys.executable).parent}:$PATH; set -e\n"
     run(
@@ -160,8 +187,9 @@ def test_the_page_of_a_pynq_leads_to_the_first_inference(tmp_path: Path) -> None
     sources = [*build.RUNTIME, *build.drivers("hal_linux_uio.c", "linux_board.c")]
     sources += [GUEST / "run_cases.c", GUEST / "linux/init.c"]
     init = build.executable("aarch64", "init", sources)
-    booted = linux_image.programs("pynq-z2", debian.kernel("arm64"), init, made)
-    with boot("pynq-z2", booted, device="vta-pynq") as board:
+    kernel, booting = debian.kernel("arm64"), tmp_path / "board.dtb"
+    booted = linux_image.programs(fragment, kernel, init, made, booting)
+    with boot(fragment, booted, device=device) as board:
         printed = board.finish()
     want = (tmp_path / "golden.bin").read_bytes()
     assert want == b"".join(network.outputs)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rung 8: a RISC-V firmware under QEMU's virt, the device on its bus and at its PLIC."""
+"""Rung 8: a RISC-V firmware of 64 and of 32 bits under QEMU's virt, the device on its bus and at
+its PLIC."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.board import build, cases, models
 from tests.board.emulator import MACHINES, boot
-from tests.board.exported import BOARDS, check_exported, exported_lines
+from tests.board.exported import BOARDS, FirmwareBoard, check_exported, exported_lines
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run
 from tests.repeat import more
@@ -18,7 +19,8 @@ from tests.repeat import more
 pytestmark = [pytest.mark.full, pytest.mark.rung("8")]
 
 KIND = BOARDS["riscv"]
-MACHINE = MACHINES[KIND.machine]
+MACHINE = MACHINES[KIND.machine]  # that of 32 bits has the same addresses
+PROCESSORS = ("riscv", "riscv32")
 #: What `loadstone export` says of a model, for the cases: memory for any.
 MODEL = f"""\
 #define MODEL_REGISTER_BASE {MACHINE.registers:#x}u
@@ -30,10 +32,10 @@ GUEST = ROOT / "tests/board/guest"
 PROJECT = ROOT / "python/loadstone/boards"
 
 
-def firmware(network: Network, runs: int) -> list[str | Path]:
+def firmware(kind: FirmwareBoard, network: Network, runs: int) -> list[str | Path]:
     """The arguments that boot the cases on the exported project's own port."""
     data = build.data(
-        KIND.toolchain, model=network.artifact.to_bytes(), inputs=network.inputs.tobytes()
+        kind.toolchain, model=network.artifact.to_bytes(), inputs=network.inputs.tobytes()
     )
     (data.parent / "model.h").write_text(MODEL)
     sources = [
@@ -47,27 +49,31 @@ def firmware(network: Network, runs: int) -> list[str | Path]:
     ]
     flags = [
         *(f"-I{folder}" for folder in (data.parent, PROJECT / "firmware")),
-        *KIND.prints.split(),
+        *kind.prints.split(),
         f"-DBOARD_IRQ={MACHINE.line}",
         f"-DRUNS={runs}u",
         *("-T", PROJECT / "riscv/link.ld", "-Wl,--wrap=lds_baremetal_interrupt"),
     ]
-    program = build.executable(KIND.toolchain, "firmware", sources, flags)
-    return [KIND.boots, program]
+    program = build.executable(kind.toolchain, "firmware", sources, flags)
+    return [kind.boots, program]
 
 
-def test_network_gives_the_native_bytes_and_faults_are_survived(network: Network) -> None:
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_network_gives_the_native_bytes_and_faults_are_survived(
+    processor: str, network: Network
+) -> None:
     """Each interrupt is handled once: none is lost, none comes twice."""
-    faults = cases.faults(network, MACHINE.pool)
-    with boot(
-        KIND.machine, firmware(network, cases.RUNS), device=network.device, faults=faults
-    ) as board:
+    kind, faults = BOARDS[processor], cases.faults(network, MACHINE.pool)
+    program = firmware(kind, network, cases.RUNS)
+    with boot(kind.machine, program, device=network.device, faults=faults) as board:
         cases.check(board.finish(), network)
 
 
-def test_exported_project_runs_as_it_is(network: Network, tmp_path: Path) -> None:
-    """`loadstone export --board riscv`, told only where the registers and the interrupt are."""
-    check_exported(network, tmp_path, board="riscv")
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_exported_project_runs_as_it_is(processor: str, network: Network, tmp_path: Path) -> None:
+    """`loadstone export --board riscv`, told only where the registers and the interrupt are, and
+    for which processor."""
+    check_exported(network, tmp_path, board=processor)
 
 
 @more

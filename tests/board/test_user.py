@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rung 4: the C runtime on three more instruction sets under qemu-user, with the simulator process
-as its device."""
+"""Rung 4: the C runtime on three more instruction sets under qemu-user, and with musl in place of
+glibc; the simulator process is its device."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.full, pytest.mark.rung("4")]
 
 QEMU = {
     "native": [],
+    "musl": [],
     "aarch64": ["qemu-aarch64"],
     "armv7": ["qemu-arm"],
     "riscv64": ["qemu-riscv64"],

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from tests.bochs.machine import run_on_avx512
 from tests.programs import Program, random_program

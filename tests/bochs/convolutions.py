@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.graph.bfloat16 import bits_of
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.insn import Gemm, MicroOp
 from loadstone.vta.isa.spec import Memory
 from tests.edges import one_program

@@ -4,7 +4,7 @@
 // In:   an artifact whose regions programs work in (region 0: constants of zeros), and lines `OPCODE NAME START WIDTH SIGNED ENUMERATED` on
 //       stdin, one for each field behind the flags; flags are named as in lds_isa.h.
 // Out:  JSON: instructions tried, accepted, refused by the simulator all the same (with strict mode: those that are no hazard of VTA's
-// RTL). Next: vta/test_validate_oracle.py.
+// RTL). Next: tests/vta/validator/test_validate_oracle.py.
 //
 // Each stands in a program that loads a micro-op before it and ends as its stage must. A device without regions gets absolute places,
 // as the runtime would make them.

@@ -2,7 +2,7 @@
 //
 // In:   a number, and artifacts whose first device program is the seed; devices with regions.
 // Out:  JSON: how many were accepted and ran, how many made the simulator stop for what the validator should have seen (unsound).
-// Next: vta/test_validate_mutants.py.
+// Next: tests/vta/validator/test_validate_mutants.py.
 //
 // The simulator has nothing mapped but the model's regions, each on an island of its own in the address space.
 // SPDX-License-Identifier: Apache-2.0

@@ -18,8 +18,8 @@ import pytest
 from loadstone.artifact.format import Artifact
 from loadstone.artifact.program_step import PROGRAM_STEP
 from loadstone.errors import ArtifactError
-from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import load_config
+from loadstone.library.native import ffi, lib
+from loadstone.vta.device.hw_config import load_config
 from tests.artifact.test_format import every_operator_model
 from tests.board.tools import work
 from tests.c.build import LONG_MODES, compile_c, includes

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from loadstone.errors import DeviceError
+from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
-from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests import objects
 from tests.board.tools import need, run, work
 from tests.c.build import STRICT, includes

@@ -21,7 +21,7 @@ from loadstone.compiler import compile
 from loadstone.isa import accelerator as accelerators
 from loadstone.isa.accelerator import register_accelerator
 from loadstone.runtime import device
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.artifact.test_program_step import program_model
 from tests.board.models import convolutions, island
 from tests.board.tools import need
@@ -247,8 +247,8 @@ def test_a_debug_build_prints_what_each_layer_leaves(
 @pytest.mark.parametrize("name", INTEGER_DEVICES)
 def test_the_dma_memory_is_enough(name: str) -> None:
     """What the project reserves is what a session takes from a pool of exactly that size."""
+    from loadstone.library.native import ffi, lib
     from loadstone.runtime.footprint import pool_bytes
-    from loadstone.runtime.native import ffi, lib
 
     config = load_config(name)
     artifact = dense_model(config).artifact

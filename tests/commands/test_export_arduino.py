@@ -10,7 +10,7 @@ from pathlib import Path
 
 from loadstone.artifact import host_step
 from loadstone.cli import main
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.board.tools import need, run
 from tests.branches import branches
 from tests.conftest import ROOT

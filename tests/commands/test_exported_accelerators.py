@@ -12,8 +12,8 @@ import numpy as np
 from loadstone.artifact.format import Artifact
 from loadstone.cli import main
 from loadstone.commands.exported_accelerators import accelerator_files, register_files
-from loadstone.runtime.native import library_file
-from loadstone.vta.hw_config import load_config
+from loadstone.library.native import library_file
+from loadstone.vta.device.hw_config import load_config
 from tests.board.tools import need
 from tests.branches import branches
 from tests.commands.test_export import make

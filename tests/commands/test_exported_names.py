@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from loadstone.cli import main
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.commands.test_export import HOSTS
 from tests.runtime.test_device import external_model
 from tests.sample_model import copy_model, dense_model

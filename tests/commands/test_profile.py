@@ -13,7 +13,7 @@ import pytest
 
 from loadstone.cli import main
 from loadstone.compiler import compile
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.compiled import network
 from tests.float_models import images, small_onnx
 from tests.sample_model import copy_model, dense_model

@@ -20,7 +20,7 @@ from loadstone.compiler import compile as compile_model
 from loadstone.errors import ModelError
 from loadstone.runtime.arrays import compare, read_arrays
 from loadstone.simulator.profile import program_cycles
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.conftest import ROOT
 from tests.float_models import images, module
 from tests.sample_model import copy_model, dense_model, endless_model

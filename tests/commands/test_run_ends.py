@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from loadstone.artifact.format import Artifact
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.commands.test_mistakes import external_model
 from tests.repeat import times
 from tests.sample_model import copy_model, endless_model

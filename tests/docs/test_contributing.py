@@ -129,14 +129,17 @@ def test_a_device(tree: TreeCopy, tmp_path: Path) -> None:
     assert "vtaq-mine" not in tree.says("loadstone", "devices")
     tree.write("vta/devices/vtaq-mine.json", mine.read_text(encoding="utf-8"))
     if ALL:
-        assert tree.pytest("tests/vta/test_hw_config.py", "-k", "built_in").returncode == 1
+        assert tree.pytest("tests/vta/device/test_hw_config.py", "-k", "built_in").returncode == 1
     tree.edit(
-        "tests/vta/test_hw_config.py",
+        "tests/vta/device/test_hw_config.py",
         '        "vtaq-tiny",\n    ]',
         '        "vtaq-mine",\n        "vtaq-tiny",\n    ]',
     )
     done = tree.pytest(
-        "tests/vta/test_hw_config.py", "tests/test_tables_in_c.py", "-k", "built_in or device"
+        "tests/vta/device/test_hw_config.py",
+        "tests/test_tables_in_c.py",
+        "-k",
+        "built_in or device",
     )
     assert done.returncode == 0, done.stdout
     assert "vtaq-mine" in tree.says("loadstone", "devices")
@@ -263,7 +266,7 @@ def test_an_operator(tree: TreeCopy) -> None:
 COMPUTED = """
 from dataclasses import replace
 import numpy as np
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import decode
 from loadstone.vta.isa.insn import Alu
 from loadstone.vta.isa.spec import AluOp, Capability
@@ -297,8 +300,8 @@ def add_xor(tree: TreeCopy) -> None:
     )
     tree.edit(values, "AluOp.RQ: Capability", "AluOp.XOR: Capability.ALU_XOR, AluOp.RQ: Capability")
     tree.edit("vta/isa/asm_words.py", '    AluOp.RQ: "rq=",\n', '    AluOp.RQ: "rq=",\n    AluOp.XOR: "^=",\n')  # fmt: skip # noqa: E501
-    tree.edit("vta/reference.py", "    AluOp.SHR: shift", "    AluOp.XOR: np.bitwise_xor,\n    AluOp.SHR: shift")  # fmt: skip # noqa: E501
-    tree.edit("tests/vta/test_reference.py", "        AluOp.MUL: lambda", "        AluOp.XOR: lambda x, y: x ^ y,\n        AluOp.MUL: lambda")  # fmt: skip # noqa: E501
+    tree.edit("vta/meaning/reference.py", "    AluOp.SHR: shift", "    AluOp.XOR: np.bitwise_xor,\n    AluOp.SHR: shift")  # fmt: skip # noqa: E501
+    tree.edit("tests/vta/meaning/test_reference.py", "        AluOp.MUL: lambda", "        AluOp.XOR: lambda x, y: x ^ y,\n        AluOp.MUL: lambda")  # fmt: skip # noqa: E501
     tree.edit("hw_sim/lanes.inc", "  static I mul(I a", "  static I bitwise_xor(I a, I b) { return a ^ b; }\n  static I mul(I a")  # fmt: skip # noqa: E501
     line = (
         "return alu_steps<V, kVectors, Operations<V>::bitwise_xor>"
@@ -324,7 +327,7 @@ def test_an_instruction(tree: TreeCopy) -> None:
     missing = tree.pytest(
         "tests/test_tables.py", "tests/test_tables_in_c.py", "-k", "enumerations or alu"
     )
-    for table in ("isa.asm_words.ALU_SIGNS", "vta.reference._OPERATIONS"):
+    for table in ("isa.asm_words.ALU_SIGNS", "vta.meaning.reference._OPERATIONS"):
         assert f"{table} lacks ['XOR']" in missing.stdout
     assert re.search("FAILED .*alu_operation_is_named", missing.stdout)
 
@@ -337,7 +340,10 @@ def test_an_instruction(tree: TreeCopy) -> None:
     )
     assert done.returncode == 0, done.stdout
     done = tree.pytest(
-        "tests/vta/isa/test_asm.py", "tests/vta/test_reference.py", "-k", "text or alu_is_its_loop"
+        "tests/vta/isa/test_asm.py",
+        "tests/vta/meaning/test_reference.py",
+        "-k",
+        "text or alu_is_its_loop",
     )
     assert done.returncode == 0, done.stdout
     assert tree.script(COMPUTED) == "True\nTrue\n('OK', 0)\n"

@@ -22,9 +22,9 @@ from loadstone.isa.codec import instruction_offsets
 from loadstone.isa.machine import TableMachine
 from loadstone.isa.state import Dram, DramWindow, MachineFault
 from loadstone.isa.table import InstructionTable
+from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
 from loadstone.runtime.accelerators import AcceleratorSet, accelerators_of
-from loadstone.runtime.native import ffi, lib
 from loadstone.simulator.table_profile import placed, relocated
 from tests.board.models import convolutions
 from tests.conftest import ROOT

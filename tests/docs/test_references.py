@@ -58,6 +58,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "NAME_meaning.h",
     ),
     "docs/c-projects.md": ("classify/classify.c",),
+    "docs/any-scale.md": ("lane.py", "average.py"),
     "docs/deploy.md": ("path/to/vta_config.json", "board.c", "idf.py", "model.h"),
     "docs/choose-a-device.md": ("best.json",),
     "python/loadstone/commands/sweep.py": ("best.json",),
@@ -88,7 +89,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "docs/examples/word_fifo/vector_engine_meaning.c": ("vector_engine_meaning.h",),
     "python/loadstone/ir_pass/c_source.py": ("npu.h",),
     "python/loadstone/simulator/rtl_synthesis.py": ("build/rtl/NAME/TOP.json",),
-    "python/loadstone/vta/timing_tables.py": ("devices/timing/NAME.json",),
+    "python/loadstone/vta/device/timing_tables.py": ("devices/timing/NAME.json",),
     "runtime/hosts/litert/litert_api.h": ("tflite/core/c/common.h",),  # of LiteRT
     "runtime/hosts/litert/subgraph.c": ("tflite/c/builtin_op_data.h",),
     "runtime/hosts/mlonmcu/main.c": ("mlonmcu/target/target.py",),  # of MLonMCU
@@ -213,7 +214,7 @@ def test_every_name_leads_somewhere(folder: str) -> None:
 def test_a_stale_name_is_found() -> None:
     here = ROOT / "python/loadstone/compiler.py"
     assert leads_to_file("runtime/device.py", here)
-    assert leads_to_file("numerics.py", ROOT / "python/loadstone/vta/reference.py")
+    assert leads_to_file("numerics.py", ROOT / "python/loadstone/vta/meaning/reference.py")
     assert leads_to_file("lds_hal.h", ROOT / "runtime/run.c")
     assert not leads_to_file("device.py", here)
     assert not leads_to_file("runtime/gone.py", here)
@@ -226,5 +227,7 @@ def test_a_stale_name_is_found() -> None:
         "x.cc",
         "a/b-c/d.md",
     ]
-    assert FILE.findall('<text class="where">vta/lower.py</text>') == ["vta/lower.py"]
+    assert FILE.findall('<text class="where">vta/kernels/from_tir.py</text>') == [
+        "vta/kernels/from_tir.py"
+    ]
     assert FILE.findall("in0.copy(), a.b, *.py, http://x.c/d.html") == []

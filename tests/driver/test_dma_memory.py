@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loadstone.errors import DeviceError
+from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
-from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.c.build import MODES, compile_c, includes
 from tests.sample_model import copy_model
 
@@ -51,10 +52,10 @@ def check(hal: Any) -> None:
 
 
 @contextmanager
-def simulator_process(folder: Path) -> Iterator[str]:
+def simulator_process(folder: Path, *words: str) -> Iterator[str]:
     path = folder / "socket"
     with subprocess.Popen(
-        [sys.executable, "-m", "loadstone", "simd", str(path), "--device", CONFIG.name]
+        [sys.executable, "-m", "loadstone", "simd", str(path), "--device", CONFIG.name, *words]
     ) as server:
         try:
             while not path.exists() and server.poll() is None:
@@ -96,6 +97,18 @@ def test_a_pool_that_cannot_be_is_no_device() -> None:
 def test_memory_of_a_simulator_process(tmp_path: Path) -> None:
     with simulator_process(tmp_path) as spec, device.open(spec) as dev, dev.load(copy_model()):
         check(dev.handle().device.hal)
+
+
+def test_memory_of_a_simulator_process_that_is_too_small_says_both_numbers(tmp_path: Path) -> None:
+    with (
+        simulator_process(tmp_path, "--size", "64") as spec,
+        device.open(spec) as dev,
+        pytest.raises(
+            DeviceError,
+            match=r"DMA memory: \d+ bytes more are needed, but of 64 bytes 64 are in use",
+        ),
+    ):
+        dev.load(copy_model())
 
 
 @pytest.mark.parametrize("shift", [0, 0x1000, 0x4000, 0xF000])

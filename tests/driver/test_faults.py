@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from loadstone.errors import DeviceError, DeviceHungError
+from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
-from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.driver.test_registers import POOL_BUS
 from tests.sample_model import copy_model, dense_model
 

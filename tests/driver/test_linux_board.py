@@ -4,16 +4,21 @@
 from __future__ import annotations
 
 import mmap
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from loadstone.errors import DeviceError
+from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
-from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
+from tests.board.tools import ROOT
+from tests.c.build import compile_c, includes
 from tests.sample_model import copy_model
 
 pytestmark = pytest.mark.rung("3")
@@ -148,11 +153,26 @@ def files_of_a_board(tmp_path: Path) -> tuple[bytes, int, bytes, int, bytes]:
 def test_a_number_that_u_dma_buf_does_not_say_is_an_error(tmp_path: Path, name: str) -> None:
     board, arguments = ffi.new("lds_linux *"), files_of_a_board(tmp_path)
     folder = describe_buffer(tmp_path / "class")
-    for spoil in (lambda: (folder / name).write_text("none\n"), (folder / name).unlink):
-        spoil()
-        assert lib().lds_linux_open_uio(board, *arguments) != 0
+    for text in ("none\n", "", "\n", "0x\n", "-1\n", "12 34\n", "0x30z\n", "9" * 30, None):
+        if text is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_text(text)
+        assert lib().lds_linux_open_uio(board, *arguments) != 0, text
         line = ffi.string(board.message).decode()
         assert line == f"{folder / name}: no such file, or no number in it"
+
+
+@pytest.mark.parametrize(("name", "most"), [("sync_mode", 7), ("dma_coherent", 1)])
+def test_a_number_that_u_dma_buf_cannot_have_is_an_error(
+    tmp_path: Path, name: str, most: int
+) -> None:
+    board, arguments = ffi.new("lds_linux *"), files_of_a_board(tmp_path)
+    folder = describe_buffer(tmp_path / "class", **{name: f"{most + 1}"})
+    assert lib().lds_linux_open_uio(board, *arguments) != 0
+    assert ffi.string(board.message).decode() == (
+        f"{folder / name}: {most + 1} is more than {most}, the most that it can be"
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,6 +208,51 @@ def test_cached_memory_is_synchronised(
     lib().lds_linux_close(board)
 
 
+@pytest.mark.parametrize(
+    ("uio", "memory", "said"),
+    [
+        ("/dev/uio0", "/dev/dma_heap/linux,cma", "memory of a dma-heap has no address"),
+        ("/dev/uio0", "/dev/dma_heap/system", "take a u-dma-buf (/dev/udmabuf0)"),
+        ("/dev/vfio/12", None, "VFIO is not supported; bind the device to uio_pdrv_genirq"),
+        ("/dev/vfio/12", "/dev/udmabuf0", "VFIO is not supported"),
+        ("/dev/uio0", "/dev/vfio/vfio", "VFIO is not supported"),
+        ("/dev/iommu", None, "VFIO is not supported"),
+    ],
+)
+def test_interfaces_that_are_not_driven_are_refused_by_name(
+    uio: str, memory: str | None, said: str
+) -> None:
+    """Before anything is opened, with what to take instead."""
+    spec = f"uio:{uio},{memory}" if memory else f"uio:{uio}"
+    with device.open(spec) as dev, pytest.raises(DeviceError) as refused:
+        dev.load(copy_model())
+    wrong = memory if memory and not uio.startswith("/dev/vfio") else uio
+    assert str(refused.value).startswith(f"{wrong}: ")
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["identity", "DMA", "DMA-FQ", "blocked", ""])
+def test_a_device_behind_an_iommu_that_translates_is_refused(tmp_path: Path, kind: str) -> None:
+    """Physical addresses would lead nowhere."""
+    board, arguments = ffi.new("lds_linux *"), files_of_a_board(tmp_path)
+    describe_buffer(tmp_path / "class")
+    group = tmp_path / "class/uio/uio0/device/iommu_group"
+    group.mkdir(parents=True)
+    (group / "type").write_text(f"{kind}\n")
+    status = lib().lds_linux_open_uio(board, *arguments)
+    assert (status == 0) == (kind == "identity")
+    if status:
+        assert (
+            ffi.string(board.message)
+            .decode()
+            .endswith(
+                f": its IOMMU translates addresses (iommu_group/type is {kind!r}); boot with "
+                "iommu.passthrough=1"
+            )
+        )
+    lib().lds_linux_close(board)
+
+
 def test_a_pool_that_is_too_small_says_both_numbers(tmp_path: Path) -> None:
     board, arguments = ffi.new("lds_linux *"), files_of_a_board(tmp_path)
     describe_buffer(tmp_path / "class")
@@ -201,12 +266,114 @@ def test_a_pool_that_is_too_small_says_both_numbers(tmp_path: Path) -> None:
     lib().lds_linux_close(board)
 
 
+def test_a_pool_without_buffers_or_without_places_says_so(tmp_path: Path) -> None:
+    """Not that bytes are missing, of which there are enough."""
+    board, arguments = ffi.new("lds_linux *"), files_of_a_board(tmp_path)
+    describe_buffer(tmp_path / "class", phys_addr="0x30000040")
+    assert lib().lds_linux_open_uio(board, *arguments) == 0, ffi.string(board.message)
+    hal, buffer = board.hal, ffi.new("lds_dma_buffer *")
+    assert hal.dma_alloc(hal.ctx, 64, 4096, 3, buffer) != 0
+    line = ffi.string(board.message).decode()
+    assert line.startswith("DMA memory: a buffer at a multiple of 4096 is needed, but "), line
+    blocks = lib().LDS_LINUX_BLOCKS
+    for _ in range(blocks):
+        assert hal.dma_alloc(hal.ctx, 64, 64, 3, buffer) == 0
+    assert hal.dma_alloc(hal.ctx, 64, 64, 3, buffer) != 0
+    line = ffi.string(board.message).decode()
+    assert line == f"DMA memory: a buffer more is needed, but all {blocks} are in use"
+    lib().lds_linux_close(board)
+
+
+#: As root sees it on a ZCU102: no-map memory is "reserved" of its own; memory that is plugged in
+#: later is below another line.
+IOMEM = """\
+00000000-0bffffff : System RAM
+  00010000-00ffffff : Kernel code
+0c000000-0dffffff : reserved
+0e000000-0fffffff : System RAM
+100000000-17fffffff : Persistent Memory
+  120000000-12fffffff : System RAM (kmem)
+a0000000-a0003fff : loadstone@a0000000
+"""
+USED = "(System RAM); reserve it with no-map in the device tree that boots"
+UNSEEN = "does not show whether Linux uses it; run as root, or take a u-dma-buf"
+
+
+@pytest.mark.parametrize(
+    ("of", "begin", "size", "said"),
+    [
+        ("memory", 0xC000000, 0x2000000, "yes"),
+        ("memory", 0xBFFFFFF, 0x2000000, f"Linux uses 0 to 0xbffffff {USED}"),
+        ("memory", 0xC000000, 0x2000001, f"Linux uses 0xe000000 to 0xfffffff {USED}"),
+        ("memory", 0x1000, 1, f"Linux uses 0 to 0xbffffff {USED}"),
+        ("memory", 0xC000000, (1 << 64) - 1, f"Linux uses 0xe000000 to 0xfffffff {USED}"),
+        ("memory", 0x12000_0000, 64, f"Linux uses 0x120000000 to 0x12fffffff {USED}"),
+        ("memory", 0x13000_0000, 64, "yes"),
+        ("registers", 0xA0000000, 0x4000, "yes"),
+        ("registers", 0xE000000, 0x4000, "(System RAM); the device is elsewhere"),
+    ],
+)
+def test_addresses_that_linux_uses_are_refused(
+    of: str, begin: int, size: int, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "iomem").write_text(IOMEM)
+    assert reserved(tmp_path / "iomem", of, begin, size).endswith(said)
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "no ranges\n", "00000000-00000000 : System RAM\n  00000000-00000000 : x\n"]
+)
+def test_what_cannot_be_seen_is_refused(text: str | None, tmp_path: Path) -> None:
+    """No such file, or one that shows zeros to all but root."""
+    if text is not None:
+        (tmp_path / "iomem").write_text(text)
+    assert reserved(tmp_path / "iomem", "memory", 0xC000000, 64).endswith(UNSEEN)
+
+
+def reserved(iomem: Path, of: str, begin: int, size: int) -> str:
+    """What driver/linux_board.c says of addresses."""
+    sources = [ROOT / "tests/c/iomem.c", ROOT / "driver/linux_board.c", ROOT / "driver/pool.c"]
+    program = compile_c(64, iomem.parent / "program", sources, includes())
+    words = [program, iomem, of, hex(begin), hex(size)]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_lock_that_a_child_keeps_says_whose_child(tmp_path: Path) -> None:
+    """The process that opened the board is gone; what it has forked has the lock still."""
+    arguments = files_of_a_board(tmp_path)
+    describe_buffer(tmp_path / "class")
+    holder = (
+        "import os, sys, time; from loadstone.library.native import ffi, lib\n"
+        "board = ffi.new('lds_linux *')\n"
+        f"assert lib().lds_linux_open_uio(board, *{arguments!r}) == 0\n"
+        "print(os.fork(), flush=True); sys.stdin.read(1)\n"
+    )
+    words = [sys.executable, "-c", holder]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        child = max(int(other.stdout.readline()), int(other.stdout.readline()))
+        other.kill()
+        other.wait()
+        board = ffi.new("lds_linux *")
+        assert lib().lds_linux_open_uio(board, *arguments) != 0
+        line = ffi.string(board.message).decode()
+        assert line.endswith(
+            f": in use by a child of process {other.pid}, which is gone; `fuser -v "
+            f"{tmp_path}/uio0` names it"
+        ), line
+        os.kill(child, signal.SIGKILL)
+    wait_until = time.monotonic() + 10
+    while lib().lds_linux_open_uio(board, *arguments) != 0:
+        assert time.monotonic() < wait_until, ffi.string(board.message)
+    lib().lds_linux_close(board)
+
+
 def test_what_is_open_is_locked_until_it_is_closed(tmp_path: Path) -> None:
     """A second process hears whose the board is; a killed one leaves no lock."""
     arguments = files_of_a_board(tmp_path)
     describe_buffer(tmp_path / "class")
     holder = (
-        "import sys; from loadstone.runtime.native import ffi, lib\n"
+        "import sys; from loadstone.library.native import ffi, lib\n"
         "board = ffi.new('lds_linux *')\n"
         f"assert lib().lds_linux_open_uio(board, *{arguments!r}) == 0\n"
         "print('open', flush=True); sys.stdin.read()\n"

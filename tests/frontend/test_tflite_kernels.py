@@ -20,7 +20,7 @@ from loadstone import graph as g
 from loadstone.compiler import compile
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.tflite import from_bytes
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.draw import Random
 from tests.imported import check_same, tflite_graph
 from tests.races import check_races

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from tests import objects
 from tests.fuzz.artifacts import BITS
 from tests.fuzz.artifacts import fuzz as fuzz_artifacts

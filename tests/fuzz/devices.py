@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from loadstone.errors import LoadstoneError
-from loadstone.vta.hw_config import device_names, load_config
+from loadstone.vta.device.hw_config import device_names, load_config
 
 __all__ = ["fuzz"]
 

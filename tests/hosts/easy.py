@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.artifact.format import Artifact
-from loadstone.runtime.native import CData, ffi, lib
+from loadstone.library.native import CData, ffi, lib
 
 __all__ = ["Easy", "EasyError", "bytes_kept", "open_device"]
 

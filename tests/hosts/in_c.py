@@ -16,10 +16,10 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact
 from loadstone.commands.export import export
+from loadstone.library.native import ffi, lib, library_file
 from loadstone.numerics import Array
 from loadstone.runtime.c_step import C_FLAGS
 from loadstone.runtime.device import device_of_artifact
-from loadstone.runtime.native import ffi, lib, library_file
 from tests.hosts.easy import Easy, open_device
 
 __all__ = ["run_in_c"]

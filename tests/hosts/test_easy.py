@@ -15,9 +15,9 @@ import pytest
 
 from loadstone.artifact import host_step
 from loadstone.compiler import compile
+from loadstone.library.native import ffi, lib
 from loadstone.runtime.device import open as open_runtime
-from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.compiled import golden, network
 from tests.float_models import images, small_onnx
 from tests.hosts.easy import Easy, EasyError, bytes_kept, open_device, zeros_like

@@ -13,8 +13,8 @@ import pytest
 from loadstone.artifact import host_step
 from loadstone.artifact.format import Artifact
 from loadstone.artifact.host_step import Strided
-from loadstone.runtime.native import CData, ffi, lib
-from loadstone.vta.hw_config import load_config
+from loadstone.library.native import CData, ffi, lib
+from loadstone.vta.device.hw_config import load_config
 from tests.compiled import golden, network
 from tests.hosts.easy import Easy, EasyError, bytes_kept, check, open_device
 from tests.sample_model import copy_model, dense_model

@@ -18,7 +18,7 @@ from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic, read_in
 from loadstone.ir_pass.verify import verify
 from loadstone.numerics import Rounding
 from loadstone.relax.compat import te, tirx, tvm
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.operators import lower_operator
 from tests import lowered as lo
 

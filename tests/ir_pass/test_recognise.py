@@ -13,7 +13,7 @@ from loadstone.ir_pass.intrinsics import Intrinsic
 from loadstone.ir_pass.recognise import recognised
 from loadstone.ir_pass.translate import Translator
 from loadstone.relax.compat import te, tirx
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.operators import lower_operator
 from tests.ir_pass.test_pipeline import CASES, copy_in, lowered
 

@@ -21,7 +21,7 @@ from loadstone.isa.state import Dram, MachineFault
 from loadstone.isa.table import Bits, InstructionForm, InstructionTable
 from loadstone.isa.text import assemble
 from loadstone.runtime import device
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import table_of
 from tests.artifact.test_program_step import program_model
 from tests.isa.tables import NPU, NPU_MEANING

@@ -21,8 +21,8 @@ from loadstone.numerics import Rounding
 from loadstone.quantization.options import Options
 from loadstone.quantization.pipeline import quantize_prepared
 from loadstone.simulator.profile import program_cycles
-from loadstone.vta.hw_config import load_config
-from loadstone.vta.reference import DramBytes, Machine
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.meaning.reference import DramBytes, Machine
 from tests.float_models import images, runner, small_onnx
 from tests.onnx_builder import session
 from tests.repeat import times

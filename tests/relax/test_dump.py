@@ -20,10 +20,10 @@ from loadstone.cli import main
 from loadstone.compiler import compile
 from loadstone.numerics import Rounding
 from loadstone.relax.dump import Dump
-from loadstone.vta.hw_config import load_config
-from loadstone.vta.listing import listing, programs_of
-from loadstone.vta.offload import OffloadedRegion
-from loadstone.vta.pipeline import PASSES
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.meaning.listing import listing, programs_of
+from loadstone.vta.passes.pipeline import PASSES
+from loadstone.vta.region.offload import OffloadedRegion
 from tests import lowered as lo
 from tests.tflite_builder import Graph, Padding
 

@@ -18,8 +18,8 @@ from loadstone.isa import accelerator as accelerators
 from loadstone.isa.accelerator import Accelerator, register_accelerator
 from loadstone.isa.codec import TableInsn, encode
 from loadstone.isa.native_page import NativePage
+from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
-from loadstone.runtime.native import ffi, lib
 from tests import further
 from tests.artifact.test_program_step import CODE, RELOCATIONS, program_model, with_second
 from tests.branches import branches

@@ -18,7 +18,7 @@ from loadstone.errors import UnsupportedError
 from loadstone.relax.compat import constant, relax, tvm
 from loadstone.relax.saved import save_function
 from loadstone.runtime.acceptance import check_accepted
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.relax.test_c_printer import module
 from tests.runtime.test_step_source import artifact
 from tests.sample_model import dense_model

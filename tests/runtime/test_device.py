@@ -18,10 +18,10 @@ from loadstone.artifact import host_step
 from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
 from loadstone.backend.external import _FUNCTIONS
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
+from loadstone.library.native import lib
 from loadstone.runtime import device
-from loadstone.runtime.native import lib
-from loadstone.vta.device_file import read_builtin
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.device_file import read_builtin
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import Capability
 from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model, endless_model
 

@@ -7,7 +7,7 @@ import pytest
 
 from loadstone.artifact.format import Artifact
 from loadstone.runtime.footprint import footprint, pool_bytes, session_bytes
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.artifact.test_program_step import program_model
 from tests.sample_model import copy_model, dense_model, state_model
 

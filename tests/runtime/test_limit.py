@@ -10,8 +10,8 @@ import pytest
 
 from loadstone.artifact.format import Artifact
 from loadstone.errors import DeviceHungError
-from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import HwConfig, device_names, load_config
+from loadstone.library.native import ffi, lib
+from loadstone.vta.device.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.registers import STATES
 from tests.driver.test_registers import Recorder, offset
 from tests.programs import random_program

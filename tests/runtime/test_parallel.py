@@ -12,7 +12,7 @@ import pytest
 from loadstone.errors import DeviceError
 from loadstone.runtime import device
 from loadstone.runtime.parallel import run_in_threads
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.sample_model import copy_model, dense_model, endless_model
 
 

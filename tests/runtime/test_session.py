@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from loadstone.artifact.format import Artifact, DeviceProgram, MemoryRegion, RegionKind
-from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import load_config
+from loadstone.library.native import ffi, lib
+from loadstone.vta.device.hw_config import load_config
 from tests.sample_model import copy_model, dense_model, endless_model
 
 CONFIG = load_config("vtaq-1x16x16")

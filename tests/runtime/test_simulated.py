@@ -10,8 +10,8 @@ import pytest
 
 from loadstone.backend.device import TimingConstant
 from loadstone.errors import DeviceError
+from loadstone.library.native import ffi, lib
 from loadstone.runtime.accelerators import sim_memory
-from loadstone.runtime.native import ffi, lib
 from loadstone.runtime.simulated import open_simulated, open_simulated_beside
 from tests.further import FIRST, SECOND
 

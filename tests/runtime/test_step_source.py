@@ -14,7 +14,7 @@ from loadstone.artifact.format import Artifact, HostStep
 from loadstone.errors import ArtifactError
 from loadstone.numerics import Rounding
 from loadstone.runtime.step_source import python_steps, step_source
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.artifact.c_kernels.operators import one, tensor
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from loadstone.artifact.format import HostStep
 from loadstone.runtime.step_time import measured_ns
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.sample_model import dense_model
 
 

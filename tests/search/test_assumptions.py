@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from loadstone.search.assumptions import SOURCES, Assumptions, Counts, area_mm2, energy_uj
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 
 
 def test_every_constant_has_a_source() -> None:

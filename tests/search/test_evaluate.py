@@ -14,7 +14,7 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.compiler import compile, quantize
 from loadstone.search.evaluate import SweptNetwork, Unit, code_digest, evaluate
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.float_models import images, small_onnx
 from tests.search.small_network import small_network
 

@@ -10,7 +10,7 @@ import pytest
 
 from loadstone.errors import ConfigError
 from loadstone.search.space import read_space
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import Capability
 
 pytest.importorskip("yaml", reason="PyYAML is not installed (the extra `search`)")

@@ -7,7 +7,7 @@ import pytest
 
 from loadstone.search.tune_layer import LayerUnit, try_layer
 from loadstone.search.tune_network import SimulatedNetwork
-from loadstone.vta.choices import LayerChoice
+from loadstone.vta.schedule.choices import LayerChoice
 from tests.search.small_network import SIZE, small_network
 
 

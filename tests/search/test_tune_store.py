@@ -16,7 +16,7 @@ from loadstone.search import tune_store
 from loadstone.search.checked_row import sealed_row
 from loadstone.search.tune_layer import LayerTrial
 from loadstone.search.tune_store import TrialStore, compiler_digest, default_store
-from loadstone.vta.choices import LayerChoice
+from loadstone.vta.schedule.choices import LayerChoice
 
 
 def test_a_trial_comes_back_for_its_layer_and_compiler(

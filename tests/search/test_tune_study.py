@@ -7,7 +7,7 @@ import pytest
 
 from loadstone.search.tune_layer import LayerTrial
 from loadstone.search.tune_study import BATCH, LayerStudy
-from loadstone.vta.choices import LayerChoice
+from loadstone.vta.schedule.choices import LayerChoice
 
 pytest.importorskip("optuna", reason="Optuna is not installed (the extra `search`)")
 

@@ -18,7 +18,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from loadstone.numerics import Rounding
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.board import cases, models
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run

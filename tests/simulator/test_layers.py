@@ -9,7 +9,7 @@ import pytest
 
 from loadstone.simulator.layers import BOUNDS, device_figures, layer_cycles, layer_figures
 from loadstone.simulator.profile import Profile, profile
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from tests.compiled import network
 from tests.sample_model import copy_model, dense_model
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from loadstone.simulator.occupation import Lived, arena_occupation, scratchpad_occupation
 from loadstone.simulator.profile import profile
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
 from tests.compiled import network
 

@@ -11,7 +11,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 from loadstone.backend.device import NO_DEVICE
 from loadstone.errors import SimulationError
 from loadstone.simulator.perfetto import write_profile_trace
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.sample_model import copy_model, dense_model
 
 

@@ -8,7 +8,7 @@ import pytest
 from loadstone.backend.device import NO_DEVICE
 from loadstone.errors import SimulationError
 from loadstone.simulator.profile import profile, program_cycles
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.sample_model import copy_model, dense_model
 
 VTAQ, PYNQ = load_config("vtaq-1x16x16"), load_config("vta-pynq")

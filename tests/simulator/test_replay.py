@@ -18,7 +18,7 @@ from loadstone.simulator.vectors import (
     load_vectors,
     save_vectors,
 )
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.sample_model import dense_model
 
 

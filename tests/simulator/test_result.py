@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from loadstone.simulator.result import SimulationStopped
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.simulated import VTA, run_text, simulate_text
 
 GEMM = "gemm acc[u] += inp[u] * wgt[u] for i<4 j<2 u in 0..1\nfinish"

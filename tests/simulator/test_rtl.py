@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from loadstone.simulator.rtl import RtlDevice, RtlResult
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.registers import BITS, ERRORS, STATES
 from loadstone.vta.isa.spec import Capability, Memory

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from loadstone.simulator.rtl_build import RTL, sources
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.device.rtl_package import config_package
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.registers import ERRORS, NATIVE, STATES
-from loadstone.vta.rtl_package import config_package
 from tests.repeat import more
 
 TINY = load_config("vtaq-tiny")

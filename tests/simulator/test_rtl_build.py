@@ -9,7 +9,7 @@ import pytest
 
 from loadstone.errors import LoadstoneError
 from loadstone.simulator import rtl_build
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 
 TINY = load_config("vtaq-tiny")
 

@@ -13,7 +13,7 @@ from loadstone.commands.vectors import of_artifact
 from loadstone.runtime import device
 from loadstone.simulator.rtl_replay import RtlReplay
 from loadstone.simulator.rtl_simd import rtl_socket
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.compiled import golden, network
 from tests.repeat import more
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.vta.hw_config import load_config
-from loadstone.vta.rtl_package import config_package
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.device.rtl_package import config_package
 from tests.board.tools import missing, need
 from tests.repeat import more
 

@@ -14,7 +14,7 @@ from loadstone.cli import main
 from loadstone.errors import DeviceError
 from loadstone.runtime import device
 from loadstone.simulator.rtl_simd import rtl_name, rtl_socket
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from tests.sample_model import dense_model
 
 TINY = load_config("vtaq-tiny")

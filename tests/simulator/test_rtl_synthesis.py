@@ -12,7 +12,7 @@ import pytest
 
 from loadstone.simulator import rtl_synthesis
 from loadstone.simulator.rtl_build import sources
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 
 TINY = load_config("vtaq-tiny")
 

@@ -28,7 +28,7 @@ from loadstone.simulator.server import (
     Server,
 )
 from loadstone.simulator.simd import PROTOCOL_VERSION, SharedMemory, SimulatedDevice
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.registers import ERRORS
 from tests.sample_model import copy_model, endless_model
 from tests.simd_client import (
@@ -244,7 +244,19 @@ def test_c_client_refuses_memory_that_could_become_shorter(tmp_path: Path) -> No
 def test_c_client_against_a_server_that_lies(
     tmp_path: Path, answer: bytes, sealed: bool, message: str
 ) -> None:
-    path = tmp_path / "liar"
+    check_refused(tmp_path / "liar", answer, sealed, message)
+
+
+def test_c_client_takes_one_descriptor_and_closes_all_others(tmp_path: Path) -> None:
+    answer = struct.pack("<4I2I2Q", HELLO, 0, 1, 0, 4096, 0, 0x10000000, 1 << 16)
+    for count in (0, 2, 4, 9):  # there is room for four
+        check_refused(tmp_path / str(count), answer, True, "no simulator answers", count)
+
+
+def check_refused(
+    path: Path, answer: bytes, sealed: bool, message: str, descriptors: int = 1
+) -> None:
+    """By a client whose server gives this answer, with a file so many times."""
     fd = os.memfd_create("liar", os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, 1 << 16)
     if sealed:
@@ -257,7 +269,7 @@ def test_c_client_against_a_server_that_lies(
             connection, _ = listener.accept()
             with connection:
                 connection.recv(100)
-                socket.send_fds(connection, [answer], [fd])
+                socket.send_fds(connection, [answer], [fd] * descriptors)
                 connection.recv(100)
 
         thread = threading.Thread(target=lie)

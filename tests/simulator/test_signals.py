@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from loadstone.runtime.native import ffi
+from loadstone.library.native import ffi
 from loadstone.simulator.signals import ASK, raise_what_was_caught
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""simulator/sim.py: equal to vta/reference.py on random programs with all kernels; and what the
-interface promises."""
+"""simulator/sim.py: equal to vta/meaning/reference.py on random programs with all kernels; and what
+the interface promises."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from loadstone.errors import SimulationError
 from loadstone.graph.bfloat16 import widened
 from loadstone.numerics import Rounding
 from loadstone.simulator.sim import Simulator, kernels_available
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Alu, Gemm, Load
 from loadstone.vta.isa.spec import Capability, Memory

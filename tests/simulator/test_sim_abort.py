@@ -13,12 +13,12 @@ import pytest
 
 from loadstone.simulator.result import Result
 from loadstone.simulator.sim import Simulator
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.codec import encode_stream, encode_uops
 from loadstone.vta.isa.insn import Alu, Finish, Gemm, Load, MicroOp
 from loadstone.vta.isa.spec import AluOp, Capability, Memory
-from loadstone.vta.reference import DramBytes, Machine
+from loadstone.vta.meaning.reference import DramBytes, Machine
 from tests.programs import BASE
 from tests.simulated import (
     DEVICES,

@@ -12,7 +12,7 @@ import pytest
 
 from loadstone.simulator.sim import Simulator
 from loadstone.simulator.vectors import load_vectors
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.codec import decode_stream, encode_stream
 from loadstone.vta.isa.insn import Insn

@@ -13,7 +13,7 @@ import pytest
 
 from loadstone.simulator.result import Event
 from loadstone.simulator.sim import Simulator
-from loadstone.vta.hw_config import HwConfig, builtin_timing, load_config
+from loadstone.vta.device.hw_config import HwConfig, builtin_timing, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.codec import encode_stream, encode_uops
 from loadstone.vta.isa.insn import Alu, Finish, Load, MicroOp

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from loadstone.errors import DeviceError, DeviceHungError
+from loadstone.library.native import lib
 from loadstone.runtime import device
-from loadstone.runtime.native import lib
 from loadstone.simulator.simd import FAULTS, PROTOCOL_VERSION, Fault, SharedMemory, SimulatedDevice
 from loadstone.vta.isa.registers import ERRORS
 from tests.sample_model import copy_model

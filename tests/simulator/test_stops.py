@@ -10,7 +10,7 @@ import pytest
 
 from loadstone.runtime.device import validate
 from loadstone.simulator.stops import layer_stores, without_stores
-from loadstone.vta.hw_config import config_of
+from loadstone.vta.device.hw_config import config_of
 from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Store
 from tests.compiled import network

@@ -12,7 +12,7 @@ import pytest
 from loadstone.errors import SimulationError
 from loadstone.simulator.sim import ORDERS, Simulator
 from loadstone.simulator.unordered import findings
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
 from loadstone.vta.isa.insn import Finish, Load
 from loadstone.vta.isa.spec import Memory

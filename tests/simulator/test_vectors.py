@@ -16,7 +16,7 @@ from loadstone.simulator.vectors import (
     measure,
     save_vectors,
 )
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Finish
 from loadstone.vta.isa.spec import Capability

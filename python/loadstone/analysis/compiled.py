@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from loadstone import graph as g
 from loadstone.analysis.compare import LayerDifferences, from_tensors
@@ -130,7 +130,7 @@ class Compiled:
         return LoadedModel(self.artifact, self.device, trust=True)
 
     def run(
-        self, *inputs: Any, device: str = "sim", allow_nan: bool = False, **named: object
+        self, *inputs: object, device: str = "sim", allow_nan: bool = False, **named: object
     ) -> list[Array]:
         """Runs samples (arrays with a leading axis of samples, one per input, or by name) through
         the C runtime; one array per output. allow_nan: NaN goes in as it is."""
@@ -148,7 +148,7 @@ class Compiled:
 
     def compare(
         self,
-        *inputs: Any,
+        *inputs: object,
         against: Against | Quantized | None = None,
         device: str = "sim",
         sample: int = 0,

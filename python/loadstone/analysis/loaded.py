@@ -39,7 +39,7 @@ class LoadedModel:
     trust: bool = False
 
     def run(
-        self, *inputs: Any, device: str = "sim", allow_nan: bool = False, **named: object
+        self, *inputs: object, device: str = "sim", allow_nan: bool = False, **named: object
     ) -> list[Array]:
         """Runs samples through the C runtime; one array (samples, ...) per output.
 
@@ -67,7 +67,7 @@ class LoadedModel:
 
     def compare(
         self,
-        *inputs: Any,
+        *inputs: object,
         against: Against = "reference",
         device: str = "sim",
         sample: int = 0,
@@ -88,7 +88,7 @@ class LoadedModel:
     def compare_with(
         self,
         right: Callable[[Sequence[Array]], Expected],
-        inputs: Sequence[Any],
+        inputs: Sequence[object],
         device: str,
         sample: int,
     ) -> LayerDifferences:
@@ -158,7 +158,7 @@ def load(path: str | Path, *, device: str | None = None, trust: bool = False) ->
     return LoadedModel(artifact, found, trusts(artifact, trust))
 
 
-def _by_name(inputs: Sequence[Any], named: Mapping[str, object] | None = None) -> Any:
+def _by_name(inputs: Sequence[object], named: Mapping[str, object] | None = None) -> Any:
     """The one mapping that was given, or the inputs in their order."""
     if named and inputs:
         raise ModelError("inputs were given in their order and by name: give them one way")

@@ -13,13 +13,12 @@ from dataclasses import asdict
 
 from loadstone.analysis.report import ProfileReport
 from loadstone.artifact.format import Artifact
-from loadstone.backend.builtin import BuiltinDevice
 from loadstone.backend.device import Device
 from loadstone.files import JsonObject
 from loadstone.pages.page import page
 from loadstone.simulator.layers import BOUNDS
 from loadstone.simulator.occupation import Lived, scratchpad_occupation
-from loadstone.simulator.profile import Profile
+from loadstone.simulator.profile import Profile, simulated
 
 __all__ = ["profile_page"]
 
@@ -38,8 +37,9 @@ def profile_page(report: ProfileReport, artifact: Artifact, device: Device) -> s
 
 
 def _pads(entry: Profile, device: Device, artifact: Artifact) -> list[Lived]:
-    assert isinstance(device, BuiltinDevice)
-    return scratchpad_occupation(entry, device, artifact)
+    config = simulated(device)
+    assert config is not None
+    return scratchpad_occupation(entry, config, artifact)
 
 
 def _program_starts(report: ProfileReport) -> list[float]:

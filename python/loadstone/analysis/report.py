@@ -23,17 +23,21 @@ from loadstone.analysis.html import rows_table
 from loadstone.analysis.names import plain_name, short_names
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.host_step import EXTERNAL_OPERATOR
-from loadstone.backend.builtin import BuiltinDevice
 from loadstone.backend.device import Device
 from loadstone.files import JsonObject
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.state import MachineRun
-from loadstone.runtime.accelerators import further_devices
 from loadstone.runtime.external_steps import place_of
 from loadstone.runtime.step_time import measured_ns
 from loadstone.simulator.layers import DeviceFigures, LayerFigures, device_figures, layer_figures
 from loadstone.simulator.occupation import Lived, arena_occupation
-from loadstone.simulator.profile import Profile, profile
+from loadstone.simulator.profile import (
+    Profile,
+    SimulatedDevice,
+    further_simulated,
+    profile,
+    simulated,
+)
 from loadstone.simulator.table_profile import table_layer_cycles, table_runs
 
 __all__ = ["Known", "ProfileReport", "Row", "profile_report"]
@@ -186,12 +190,12 @@ def profile_report(
     """trust: whether steps that are code may run (SECURITY.md). Raises SimulationError for a
     program that does not reach FINISH, ArtifactError for steps that nobody can run."""
     known = known or Known()
-    first = device if artifact.programs and isinstance(device, BuiltinDevice) else None
+    first = simulated(device) if artifact.programs else None
     profiles, arena, facts = _simulated(artifact, first)
     maker = _Rows(artifact, device, known, trust)
     programs = iter(zip(profiles, arena, strict=True))
     others = iter(table_runs(artifact, trace=True) if artifact.described_programs else ())
-    further = {one.name: one for one in further_devices(artifact)}
+    further = {one.name: one for one in further_simulated(artifact)}
     beside = {name: iter(profile(artifact, one, further=True)) for name, one in further.items()}
     for number, step in enumerate(artifact.steps):
         if isinstance(step, HostStep):
@@ -215,7 +219,7 @@ def profile_report(
 
 
 def _simulated(
-    artifact: Artifact, device: BuiltinDevice | None
+    artifact: Artifact, device: SimulatedDevice | None
 ) -> tuple[list[Profile], list[tuple[Lived, ...]], DeviceFigures | None]:
     """The programs of the artifact's first device, who lives where in the arena of each, and what
     the device can do."""
@@ -272,7 +276,7 @@ class _Rows:
         )
 
     def add_program(
-        self, number: int, entry: Profile, arena: Sequence[Lived], device: BuiltinDevice
+        self, number: int, entry: Profile, arena: Sequence[Lived], device: SimulatedDevice
     ) -> None:
         """A row for each layer."""
         for layer in layer_figures(entry, device):
@@ -297,7 +301,7 @@ class _Rows:
             )
 
     def _layer(
-        self, number: int, layer: LayerFigures, arena: Sequence[Lived], device: BuiltinDevice
+        self, number: int, layer: LayerFigures, arena: Sequence[Lived], device: SimulatedDevice
     ) -> Row:
         view = self.views.get(f"{layer.name} on device")
         view = view or self.views.get(f"{layer.name} for {device.name} on device")

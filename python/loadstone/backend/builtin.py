@@ -1,41 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of built-in devices and of the back ends that compile for them.
+"""The devices that come with Loadstone, and the back end that compiles for them.
 
 In:   a device's name, its file, or the fingerprint in an artifact.
 Out:  a Device; the attributes that a target may give it; its back end.
-Next: target.py makes a target of it, runtime/device.py opens it.
+Next: target.py makes a target of it, runtime/device.py opens it; vta/builtin.py is what is asked.
 
-This is the one file outside vta/, simulator/ and the commands that imports vta/. The back end
-itself is imported when a target needs it: it compiles, and takes TVM, which a board has not.
+Who describes them is found by name, as a plug-in is, and so stands above all that ask here. The
+back end itself is imported when a target needs it: it compiles, and takes TVM, which a board has
+not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from loadstone.backend.device import NO_DEVICE, VTA_FINGERPRINT_BYTES, Device
 from loadstone.errors import ConfigError
-from loadstone.files import parsed_json
-from loadstone.vta.hw_config import TARGET_FIELDS, HwConfig, device_names, load_config
+from loadstone.files import JsonValue, parsed_json
 
 if TYPE_CHECKING:
     from loadstone.backend.interface import Attribute, Backend
 
 __all__ = [
-    "BuiltinDevice",
+    "DeviceFamily",
     "attributes_of_device",
     "backend_for",
     "device_names",
     "device_of",
     "further_device",
+    "is_builtin",
     "load_config",
 ]
 
-#: What load_config gives: the class of all built-in devices, and of those read from a JSON file.
-BuiltinDevice = HwConfig
+#: The module whose FAMILY the devices are of.
+_FAMILY = "loadstone.vta.builtin"
+
+
+class DeviceFamily(Protocol):
+    """Devices of one kind, by name or from JSON files, and the back end for all of them."""
+
+    def device_names(self) -> Sequence[str]:
+        """Of those that are built in."""
+
+    def load_config(self, source: str | Path | Mapping[str, JsonValue]) -> Device:
+        """A device by built-in name, by path to a JSON file, or from a dict. Raises ConfigError."""
+
+    def is_device(self, thing: object) -> TypeGuard[Device]:
+        """Whether load_config makes such."""
+
+    def attributes(self, device: Device) -> tuple[Attribute, ...]:
+        """What a target may say of the device, with its own values as defaults."""
+
+    def backend(self, device: Device, values: Mapping[str, Any], further: bool) -> Backend:
+        """The back end for the device. values: of its attributes. further: the artifact's own
+        device is another one of the family. Raises ConfigError for values that it cannot have."""
+
+
+@cache
+def _family() -> DeviceFamily:
+    family: DeviceFamily = import_module(_FAMILY).FAMILY
+    return family
+
+
+def device_names() -> Sequence[str]:
+    """Of the devices that are built in."""
+    return _family().device_names()
+
+
+def load_config(source: str | Path | Mapping[str, JsonValue]) -> Device:
+    """A device by built-in name, by path to a JSON file, or from a dict. Raises ConfigError."""
+    return _family().load_config(source)
+
+
+def is_builtin(thing: object) -> TypeGuard[Device]:
+    """Whether it is a device that is built in, or was read from a JSON file."""
+    return _family().is_device(thing)
 
 
 def device_of(name: str, fingerprint: bytes) -> Device | None:
@@ -50,7 +94,7 @@ def device_of(name: str, fingerprint: bytes) -> Device | None:
     return None
 
 
-def further_device(name: str, attributes: str, fingerprint: bytes) -> HwConfig:
+def further_device(name: str, attributes: str, fingerprint: bytes) -> Device:
     """The further VTA that an artifact's program is for. attributes: the device as JSON, an empty
     object for a built-in one. Raises ConfigError."""
     data = parsed_json(attributes.encode(), f"device {name}", ConfigError)
@@ -64,18 +108,14 @@ def further_device(name: str, attributes: str, fingerprint: bytes) -> HwConfig:
     return found
 
 
-def attributes_of_device(device: HwConfig) -> tuple[Attribute, ...]:
+def attributes_of_device(device: Device) -> tuple[Attribute, ...]:
     """What a target may say of the device, with its own values as defaults."""
-    from loadstone.backend.interface import Attribute
-
-    return tuple(Attribute(name, getattr(device, name), doc) for name, doc in TARGET_FIELDS.items())
+    return _family().attributes(device)
 
 
 def backend_for(
-    device: HwConfig, values: Mapping[str, Any] = MappingProxyType({}), *, further: bool = False
+    device: Device, values: Mapping[str, Any] = MappingProxyType({}), *, further: bool = False
 ) -> Backend:
     """The back end that compiles for the device. values: of its attributes, typed. further: the
     artifact's own device is another VTA. Raises ConfigError for one that the device cannot have."""
-    from loadstone.vta.backend import VtaBackend
-
-    return VtaBackend(replace(device, **values), further=further)
+    return _family().backend(device, values, further)

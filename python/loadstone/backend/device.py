@@ -4,8 +4,8 @@
 In:   nothing; no TVM.
 Out:  Device: what the compiler, the artifact and the runtime ask of one; NO_DEVICE; DeviceProgram,
       what a device executes.
-Next: vta/hw_config.py implements it; target.py finds the device of a target; artifact/deploy.py
-      binds an artifact to it; runtime/device.py opens it.
+Next: vta/device/hw_config.py implements it; target.py finds the device of a target;
+      artifact/deploy.py binds an artifact to it; runtime/device.py opens it.
 """
 
 from __future__ import annotations

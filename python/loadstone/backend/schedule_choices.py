@@ -3,7 +3,7 @@
 
 In:   records by key: what they say, and what a key is made of, is the back end's own.
 Out:  `ScheduleChoices`, in force inside `using`; the back end looks a layer up in `in_force()`.
-Next: vta/choices.py reads the records; tuned_file.py has them in a file.
+Next: vta/schedule/choices.py reads the records; tuned_file.py has them in a file.
 
 Without any, every choice is the cost model's, and nothing here is asked.
 """

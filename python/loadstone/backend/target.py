@@ -15,23 +15,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from loadstone.backend.builtin import (
-    BuiltinDevice,
     attributes_of_device,
     backend_for,
     device_names,
+    is_builtin,
     load_config,
 )
 from loadstone.backend.device import NO_DEVICE, Device
 from loadstone.backend.interface import Attribute, Backend
 from loadstone.backend.plugins import Registry, load_plugins
 from loadstone.backend.scope import file_of
-from loadstone.backend.target_spec import ALIASES, Entry, TargetSpec, parse_target
+from loadstone.backend.target_spec import ALIASES, Entry, TargetSpec, TargetText, parse_target
 from loadstone.backend.tvm_external import TvmExternal
 from loadstone.errors import BackendError, ConfigError, TargetError, cause_of, suggestion
-from loadstone.files import JsonValue, is_file
+from loadstone.files import is_file
 from loadstone.relax.compat import external_names, has_external
 from loadstone.relax.targets import check_llvm_host, target_as_json
 
@@ -67,9 +67,7 @@ class Target:
 
 
 #: What names a target: text, the path of a JSON file, a composite, several texts, or what is ready.
-TargetSource: TypeAlias = (
-    str | Path | Mapping[str, JsonValue] | Sequence[str] | TargetSpec | BuiltinDevice
-)
+TargetSource: TypeAlias = TargetText | TargetSpec | Device
 
 
 def accelerators(plugins: Registry | None = None) -> list[str]:
@@ -105,10 +103,12 @@ def resolve(
 
     Raises TargetError or ConfigError, one line with what is wrong and what is allowed.
     """
-    if isinstance(target, BuiltinDevice):
+    if is_builtin(target):
         return Target((backend_for(target),), target, TargetSpec((Entry(target.name),)))
     spec = (
-        target if isinstance(target, TargetSpec) else parse_target(target_as_json(target) or target)
+        target
+        if isinstance(target, TargetSpec)
+        else parse_target(target_as_json(target) or cast(TargetText, target))
     )
     known = _known(plugins)
     if spec.host.name == "llvm":
@@ -207,7 +207,7 @@ def _is_external(name: str, plugins: Registry) -> bool:
     return name in external_names() and name not in plugins.backends and name not in device_names()
 
 
-def _config(name: str, plugins: Registry | None) -> BuiltinDevice:
+def _config(name: str, plugins: Registry | None) -> Device:
     try:
         return load_config(name)
     except ConfigError as error:

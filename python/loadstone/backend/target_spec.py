@@ -20,11 +20,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from loadstone.errors import TargetError
 from loadstone.files import JsonObject, JsonValue, is_file, parsed_json, read_whole
 
-__all__ = ["ALIASES", "HOSTS", "Entry", "TargetSpec", "parse_target"]
+__all__ = ["ALIASES", "HOSTS", "Entry", "TargetSpec", "TargetText", "parse_target"]
+
+#: How a target is written: text, the path of a JSON file, a dict, or several texts.
+TargetText: TypeAlias = str | Path | Mapping[str, JsonValue] | Sequence[str]
 
 #: Boards: what stands for what.
 ALIASES = {
@@ -74,7 +78,7 @@ class TargetSpec:
         }
 
 
-def parse_target(target: str | Path | Mapping[str, JsonValue] | Sequence[str]) -> TargetSpec:
+def parse_target(target: TargetText) -> TargetSpec:
     """Text, an alias, the path of a JSON file with a composite, a dict, or several texts whose
     accelerators are joined in order.
 

@@ -8,8 +8,8 @@ Next: search/tune.py writes one, compiler.py follows it.
     {"format": "loadstone-tuned", "version": 1, "model": ..., "device": ..., "device_digest": ...,
      "default_cycles": 75024, "cycles": 71816, "choices": {key: record}, "layers": [rows]}
 
-Keys and records are the back end's (vta/choices.py); rows are for people. A file that was made for
-another device or network is refused, because what is fast there need not be fast here.
+Keys and records are the back end's (vta/schedule/choices.py); rows are for people. A file that was
+made for another device or network is refused, because what is fast there need not be fast here.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.table_sources import table_bytes
 from loadstone.errors import AssemblerError
 from loadstone.files import read_whole, write_whole
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.asm import assemble
-from loadstone.vta.listing import DEFAULT_DEVICE
+from loadstone.vta.meaning.listing import DEFAULT_DEVICE
 
 __all__ = ["configure", "extend", "run"]
 

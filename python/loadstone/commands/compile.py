@@ -29,7 +29,7 @@ from loadstone.files import JsonObject, check_places, write_whole
 from loadstone.quantization.accuracy import host_kind, host_text, outputs_text, warnings_of
 from loadstone.quantization.progress import phase
 from loadstone.relax.dump import Dump
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 
 if TYPE_CHECKING:
     from loadstone.compiler import Compiled

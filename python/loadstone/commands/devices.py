@@ -12,7 +12,7 @@ import argparse
 import json
 
 from loadstone.commands.terminal import print_table
-from loadstone.vta.hw_config import HwConfig, device_names, load_config
+from loadstone.vta.device.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.spec import Capability, Memory
 
 __all__ = ["configure", "run"]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from loadstone.artifact.format import MAGIC, Artifact
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.files import read_whole
-from loadstone.vta.listing import DEFAULT_DEVICE, listing, programs_of
+from loadstone.vta.meaning.listing import DEFAULT_DEVICE, listing, programs_of
 
 __all__ = ["configure", "extend", "run"]
 

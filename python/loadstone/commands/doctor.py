@@ -144,7 +144,7 @@ def _parts() -> Iterator[Installed]:
 
 
 def _library() -> str | None:
-    from loadstone.runtime.native import library_file
+    from loadstone.library.native import library_file
 
     try:
         return library_file().name
@@ -156,6 +156,6 @@ def _kernels() -> list[str]:
     if _library() is None:
         return []
     from loadstone.simulator.sim import kernels_available
-    from loadstone.vta.hw_config import load_config
+    from loadstone.vta.device.hw_config import load_config
 
     return kernels_available(load_config("vtaq-1x16x16"))

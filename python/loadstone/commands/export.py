@@ -11,7 +11,6 @@ Next: `make -C DIR` with a cross-compiler; driver/README.md for the port to a bo
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -42,7 +41,7 @@ from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.device import device_of_artifact
 from loadstone.runtime.footprint import pool_bytes, session_bytes
 from loadstone.runtime.sources import source_folder
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 
 __all__ = ["BOARDS", "configure", "export", "extend", "run"]
 
@@ -75,6 +74,7 @@ BOARDS = {
         "map_shared.h",
         "mmio.h",
         "pool.c",
+        "pool_shortage.h",
     ),
 }
 #: Boards whose project is a firmware: the folder of all of them, and one of each processor.
@@ -189,7 +189,7 @@ def _copy_sources(folder: Path, headers: Path, drivers: list[str], first: bytes)
     public = [*(root / "runtime/include").glob("*.h"), *(root / "driver/include").glob("*.h")]
     for header in public:
         if header.name not in ("lds_api.h", "lds_hal_sim.h"):
-            shutil.copyfile(header, headers / header.name)
+            write_whole(headers / header.name, header.read_bytes())
     for source in [*(root / "runtime").glob("*.[ch]"), *(root / "driver" / d for d in drivers)]:
         write_whole(folder / source.name, first + source.read_bytes())
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from loadstone.artifact.format import Artifact
-from loadstone.backend.builtin import BuiltinDevice
 from loadstone.backend.device import Device
 from loadstone.files import read_whole
 from loadstone.isa.accelerator import Accelerator
@@ -73,9 +72,7 @@ def accelerator_declarations(artifact: Artifact) -> str:
     )
 
 
-def _table(
-    artifact: Artifact, chosen: Sequence[Accelerator], further: Sequence[BuiltinDevice]
-) -> str:
+def _table(artifact: Artifact, chosen: Sequence[Accelerator], further: Sequence[Device]) -> str:
     externs, blocks, entries = [], [], []
     for number, accelerator in enumerate(chosen):
         name = accelerator.table.name

@@ -68,7 +68,7 @@ def add_plugin_options(
 def _add_attributes(parser: argparse.ArgumentParser, plugins: Registry, shown: bool) -> None:
     """shown: whether --help lists them; they are many."""
     from loadstone.backend.interface import Attribute
-    from loadstone.vta.hw_config import TARGET_FIELDS, device_names, load_config
+    from loadstone.vta.device.hw_config import TARGET_FIELDS, device_names, load_config
 
     devices = {name: load_config(name) for name in device_names()}
     known = {

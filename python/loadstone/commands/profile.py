@@ -22,7 +22,7 @@ from loadstone.analysis.page_data import profile_page
 from loadstone.analysis.report import Known, ProfileReport, profile_report
 from loadstone.analysis.tables import csv_text, profile_rows, text_table, totals_text
 from loadstone.artifact.format import Artifact
-from loadstone.backend.builtin import BuiltinDevice, load_config
+from loadstone.backend.builtin import is_builtin, load_config
 from loadstone.backend.device import Device
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
@@ -163,7 +163,7 @@ def _known(args: argparse.Namespace, artifact: Artifact, device: Device) -> Know
     from loadstone.backend.target import resolve
 
     _, _, name = args.device.partition(":")
-    backends = resolve(name or device.name).backends if isinstance(device, BuiltinDevice) else ()
+    backends = resolve(name or device.name).backends if is_builtin(device) else ()
     known = known_of_file(args.network, backends)
     programs = [layer.name for program in artifact.all_programs for layer in program.layers]
     if not {*programs, *(step.name for step in artifact.steps)} & known.kinds.keys():

@@ -37,8 +37,8 @@ from loadstone.runtime.device import Totals
 from loadstone.runtime.external_steps import trusts
 from loadstone.runtime.parallel import run_in_threads
 from loadstone.runtime.step_time import measured_ns
-from loadstone.vta.hw_config import config_of
-from loadstone.vta.hw_config import load_config as vta_config
+from loadstone.vta.device.hw_config import config_of
+from loadstone.vta.device.hw_config import load_config as vta_config
 
 __all__ = ["configure", "extend", "run"]
 

@@ -27,7 +27,7 @@ from loadstone.simulator.server import Server
 from loadstone.simulator.sim import ORDERS
 from loadstone.simulator.simd import FAULTS, Fault, Served, SharedMemory, SimulatedDevice
 from loadstone.simulator.table_simd import TableSimulated
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 
 __all__ = ["configure", "extend", "run"]
 

@@ -48,7 +48,7 @@ from loadstone.simulator.vectors import (
     measure,
     save_vectors,
 )
-from loadstone.vta.hw_config import HwConfig, device_names, load_config
+from loadstone.vta.device.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.spec import INSN_BYTES, Capability
 

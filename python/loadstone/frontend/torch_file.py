@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-from loadstone.errors import ModelError
+from loadstone.errors import ModelError, not_installed
 from loadstone.frontend.message import short
 from loadstone.frontend.torch_text import check_config, checked_program
 
@@ -131,9 +131,7 @@ def pytorch(name: str) -> ModuleType:
     try:
         import torch
     except ModuleNotFoundError:
-        raise ModelError(
-            f"{name}: PyTorch is not installed: pip install 'loadstone[torch]'"
-        ) from None
+        raise ModelError(f"{name}: {not_installed('PyTorch', 'torch')}") from None
     return torch  # type: ignore[no-any-return]
 
 

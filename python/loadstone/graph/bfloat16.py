@@ -3,7 +3,8 @@
 
 In:   float32 arrays; bits of bfloat16 as uint16.
 Out:  the one from the other, the same on every machine.
-Next: vta/reference.py computes with them; runtime/operators_bfloat16.c rounds what a device reads.
+Next: vta/meaning/reference.py computes with them; runtime/operators_bfloat16.c rounds what a device
+      reads.
 
 One sign, eight bits of exponent, seven of fraction: every bfloat16 is a float32, and numbers beyond
 the largest become infinite. Subnormal numbers are numbers like all others. Whatever is not a number

@@ -45,7 +45,7 @@ from loadstone.compiler import compile as compile_model
 from loadstone.errors import LoadstoneError
 from loadstone.frontend.torch import FunctionalProgram, from_functional
 from loadstone.hosts.cut import CutModel, Node, cut
-from loadstone.runtime.native import library_file
+from loadstone.library.native import library_file
 from loadstone.runtime.sources import source_folder
 
 if TYPE_CHECKING:

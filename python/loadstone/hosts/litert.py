@@ -27,8 +27,8 @@ from loadstone.backend.target import TargetSource, resolve
 from loadstone.errors import LoadstoneError, ModelError, UnsupportedError
 from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile, read
 from loadstone.hosts.cut import CutModel, HostModel, Node, Part, cut
+from loadstone.library.native import library_file
 from loadstone.relax.rewriter import fresh_name
-from loadstone.runtime.native import library_file
 
 __all__ = ["compile", "delegate_file"]
 

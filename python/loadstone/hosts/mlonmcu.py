@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,10 +39,10 @@ from loadstone.artifact.host_step import HostStep
 from loadstone.compiler import compile as compile_model
 from loadstone.errors import LoadstoneError
 from loadstone.files import JsonObject, JsonValue, write_whole
+from loadstone.library.native import library_file
 from loadstone.numerics import Array
 from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.device import device_of_artifact
-from loadstone.runtime.native import library_file
 from loadstone.runtime.sources import source_folder
 
 __all__ = ["MlonmcuBackend", "MlonmcuFramework", "main", "write_environment", "write_model"]
@@ -191,7 +190,7 @@ def write_model(model: str | Path, samples: str | Path, home: str | Path) -> Pat
     arrays = {prefix: read_arrays(str(samples), tensors[prefix], prefix) for prefix in ports}
     folder = Path(home) / "models" / model.stem
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(model, folder / model.name)
+    write_whole(folder / model.name, model.read_bytes())
     nodes = {
         f"{prefix}put_nodes": [
             _node(tensor, artifact.samples, prefix) for tensor in tensors[prefix]

@@ -24,7 +24,7 @@ from loadstone.backend.target import TargetSource, resolve
 from loadstone.errors import LoadstoneError, ModelError
 from loadstone.frontend.message import one_line
 from loadstone.hosts.cut import CutModel, HostModel, Node, Part, cut
-from loadstone.runtime.native import library_file
+from loadstone.library.native import library_file
 
 __all__ = ["PROVIDER", "compile", "provider_file"]
 

@@ -19,9 +19,9 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
-from loadstone.errors import LoadstoneError
+from loadstone.errors import LoadstoneError, not_installed
+from loadstone.library.native import library_file
 from loadstone.relax.compat import tvm
-from loadstone.runtime.native import library_file
 from loadstone.runtime.sources import source_folder
 
 __all__ = ["build", "load"]
@@ -57,7 +57,7 @@ def build(folder: str | Path) -> Path:
 def _package(name: str) -> Path:
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
-        raise LoadstoneError(f"{name} is not installed: pip install 'loadstone[compiler]'")
+        raise LoadstoneError(not_installed(name, "compiler"))
     return Path(spec.submodule_search_locations[0])
 
 

@@ -5,7 +5,8 @@ runs in no time.
 In:   a PrimFunc after pipeline.py.
 Out:  `Translator`: the text of `def emit(e, PARAMETERS)`; a back end says how its scratchpads and
       calls are written. `Expressions` are what it has between them.
-Next: vta/lower.py puts VTA's words in; unroll.py gives a back end each call with plain numbers.
+Next: vta/kernels/from_tir.py puts VTA's words in; unroll.py gives a back end each call with plain
+      numbers.
 
 Walking TVM's objects once per tile is slow; so the TensorIR is translated once, and what runs is
 Python with plain numbers:

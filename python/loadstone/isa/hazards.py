@@ -5,7 +5,7 @@ In:   instructions in program order: the unit of each, the places that it reads 
 Out:  the last instruction of each unit that one must not overtake: of steps that say their touches
       (conflicts_of), and of touches in columns (conflicts_between).
 Next: native/hazards.cc finds them; tokens.py sets tokens by them, token_proof.py holds these
-      against them; vta/hazards.py has VTA's columns.
+      against them; vta/passes/synchronize/hazards.py has VTA's columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.runtime.native import ffi, lib
+from loadstone.library.native import ffi, lib
 
 __all__ = ["NONE", "Touch", "TouchColumns", "TouchStep", "conflicts_between", "conflicts_of"]
 

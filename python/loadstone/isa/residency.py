@@ -4,7 +4,8 @@
 In:   of each operation, the tiles that it touches; what tiles hold that only loads write; the
       device's scratchpads.
 Out:  each tile's first place, and the tiles whose loads need not be repeated.
-Next: native/reside.cc finds them; vta/allocate.py and tiled.py ask, each of its own operations.
+Next: native/reside.cc finds them; vta/passes/allocate/allocate.py and tiled.py ask, each of its own
+      operations.
 
 A tile takes the window that was last used longest ago, so that tile n+1 lands beside tile n while
 space lasts: its load need not wait for the work on tile n. That is multi-buffering.
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
 from loadstone.isa.scratchpad import Order, Scratchpad, Tile
-from loadstone.runtime.native import ffi, lib
+from loadstone.library.native import ffi, lib
 
 __all__ = [
     "NO_CONTENT",

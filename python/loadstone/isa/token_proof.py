@@ -4,7 +4,7 @@
 In:   the token flags of instructions in program order; what each must not overtake.
 Out:  the most tokens that each queue can hold; LoweringError naming two instructions that no token
       orders, a token that nobody gives or takes, a queue that overflows.
-Next: vta/synchronize.py and program_tokens.py ask it of what tokens.py has made.
+Next: vta/passes/synchronize/synchronize.py and program_tokens.py ask it of what tokens.py has made.
 
 It looks at the flags alone. Program order itself is one schedule that satisfies every token (each
 push stands before its pop), so nothing can deadlock.

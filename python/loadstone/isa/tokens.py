@@ -4,8 +4,8 @@
 In:   instructions in program order with the unit of each; what each must not overtake; the queues.
 Out:  the same with the token flags of each, and instructions that do nothing where a unit must
       pass on what another knows.
-Next: native/order.cc finds the tokens, token_proof.py proves that they suffice; vta/synchronize.py
-      and program_tokens.py use it.
+Next: native/order.cc finds the tokens, token_proof.py proves that they suffice;
+      vta/passes/synchronize/synchronize.py and program_tokens.py use it.
 
 The units run in order, each at its own pace; only tokens order them against each other.
 
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from loadstone.errors import LoweringError
 from loadstone.isa.hazards import NONE
 from loadstone.isa.token_proof import QueueEnds
-from loadstone.runtime.native import CData, ffi, lib
+from loadstone.library.native import CData, ffi, lib
 
 __all__ = ["Ordered", "StepColumns", "TokenRules", "ordered"]
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from loadstone.errors import ModelError, UnsupportedError
+from loadstone.errors import LoadstoneError, ModelError, UnsupportedError, python_too_old
 from loadstone.numerics import Array
 from loadstone.relax.room import check_room
 
@@ -56,6 +56,8 @@ def _hidden(package: str) -> Iterator[None]:
             del sys.modules[package]
 
 
+if python_too_old():
+    raise LoadstoneError(python_too_old())
 check_room()
 with _hidden("torch"):  # tvm_ffi imports PyTorch wherever it is installed: 1.5 s and 200 MB
     import tvm

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from loadstone.artifact.format import Artifact, ProgramStep
-from loadstone.backend.builtin import BuiltinDevice, further_device
+from loadstone.backend.builtin import further_device
 from loadstone.backend.device import Device
 from loadstone.backend.plugins import load_plugins
 from loadstone.errors import ConfigError, DeviceError
@@ -32,10 +32,10 @@ from loadstone.isa.c_table import form_keeps, numbered_terms, reach_bank
 from loadstone.isa.device import TableDevice
 from loadstone.isa.state import BAD_INSTRUCTION, ERRORS, Dram, DramWindow, MachineFault
 from loadstone.isa.table import DRAM, InstructionTable
+from loadstone.library.native import CData, ffi, lib
 from loadstone.printable import one_line
 from loadstone.runtime.c_step import C_FLAGS, c_compiler
 from loadstone.runtime.handle import Handle
-from loadstone.runtime.native import CData, ffi, lib
 from loadstone.runtime.simulated import open_simulated_beside
 from loadstone.runtime.sources import source_folder
 
@@ -70,7 +70,7 @@ def accelerators_of(artifact: Artifact) -> list[Accelerator]:
     return list(found.values())
 
 
-def further_devices(artifact: Artifact) -> list[BuiltinDevice]:
+def further_devices(artifact: Artifact) -> list[Device]:
     """The further VTAs whose programs an artifact holds, each once. Raises ConfigError for one that
     is not what it was."""
     return [further_device(*said) for said in _distinct(artifact, artifact.further_programs)]

@@ -31,9 +31,9 @@ from loadstone.backend.builtin import device_names, device_of, load_config
 from loadstone.backend.device import NO_DEVICE, Device
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.files import is_file, read_whole
+from loadstone.library.native import CData, ffi, lib, owned, raise_for
 from loadstone.printable import one_line
 from loadstone.runtime.handle import Handle
-from loadstone.runtime.native import CData, ffi, lib, owned, raise_for
 from loadstone.runtime.session import (
     Counters,
     External,
@@ -211,6 +211,10 @@ def _message(board: CData) -> str:
     return str(ffi.string(board.message).decode())
 
 
+def _simd_message(simd: CData) -> str:
+    return str(ffi.string(lib().lds_hal_simd_message(simd)).decode())
+
+
 def _linux(board: CData, status: int) -> tuple[CData, CData]:
     if status:
         raise DeviceError(_message(board))
@@ -224,6 +228,14 @@ _KINDS: Mapping[str, Callable[[OpenedDevice], tuple[CData, CData]]] = {
     "null": _open_null,
     "uio": _open_uio,
     "devmem": _open_devmem,
+}
+
+
+#: Kind -> what says why it had no memory.
+_MESSAGES: Mapping[str, Callable[[CData], str]] = {
+    "simd": _simd_message,
+    "uio": _message,
+    "devmem": _message,
 }
 
 
@@ -309,7 +321,7 @@ class OpenedDevice:
                 lib().lds_device_open(device, hal, registers, self.device.config_hash), "open"
             )
             sim = owner if kind == "sim" else None
-            message = partial(_message, owner) if kind in ("uio", "devmem") else str
+            message = partial(_MESSAGES[kind], owner) if kind in _MESSAGES else str
             self._handle = Handle(device, owner, sim, self.timing, self._connect, message)
         if self._process not in (None, os.getpid()):
             raise DeviceError(

@@ -18,7 +18,7 @@ from hashlib import sha256
 
 from loadstone.artifact.format import Artifact, HostStep, RegionKind
 from loadstone.artifact.host_step import EXTERNAL_C
-from loadstone.runtime.native import ffi, lib
+from loadstone.library.native import ffi, lib
 
 __all__ = ["RUNTIME_BYTES", "Footprint", "footprint", "pool_bytes", "session_bytes"]
 

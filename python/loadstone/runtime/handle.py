@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from loadstone.runtime.native import CData
+from loadstone.library.native import CData
 
 __all__ = ["Handle"]
 

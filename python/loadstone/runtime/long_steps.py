@@ -19,7 +19,7 @@ from math import prod
 from loadstone.artifact.format import Artifact, DataType, HostStep
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.artifact.memory_plan import MAX_RANK
-from loadstone.runtime.native import CData, ffi
+from loadstone.library.native import CData, ffi
 
 __all__ = ["PIECE_ELEMENTS", "LongSteps", "blocks"]
 

@@ -25,13 +25,13 @@ from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep, 
 from loadstone.backend.device import Device
 from loadstone.backend.external import External, register_external
 from loadstone.errors import DeviceError
+from loadstone.library.native import CData, ffi, lib, raise_for
 from loadstone.numerics import Array
 from loadstone.runtime.arrays import as_inputs, check_numbers, misfit
 from loadstone.runtime.counters import Counters, Totals
 from loadstone.runtime.external_steps import CallTimes, call_external, check_externals, place_of
 from loadstone.runtime.handle import Handle
 from loadstone.runtime.long_steps import LongSteps
-from loadstone.runtime.native import CData, ffi, lib, raise_for
 
 if TYPE_CHECKING:
     from loadstone.runtime.accelerators import AcceleratorSet

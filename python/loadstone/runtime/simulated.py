@@ -17,7 +17,7 @@ import os
 
 from loadstone.backend.device import Device
 from loadstone.errors import DeviceError
-from loadstone.runtime.native import CData, ffi, lib
+from loadstone.library.native import CData, ffi, lib
 
 __all__ = ["open_simulated", "open_simulated_beside", "quit_simulated"]
 

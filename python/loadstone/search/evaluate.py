@@ -30,7 +30,7 @@ from loadstone.numerics import Array
 from loadstone.search.assumptions import Counts
 from loadstone.simulator.layers import layer_figures
 from loadstone.simulator.profile import profile
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 
 if TYPE_CHECKING:
     from loadstone.analysis.loaded import LoadedModel

@@ -33,7 +33,7 @@ from pathlib import Path
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, JsonValue, read_whole
 from loadstone.search.assumptions import Assumptions, assumptions_of
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 
 __all__ = ["MAX_POINTS", "Point", "Space", "SpaceAxis", "read_space"]
 

@@ -19,7 +19,7 @@ from loadstone.search.sampling import OBJECTIVES, batches
 from loadstone.search.space import Point, Space
 from loadstone.search.store import ResultStore, key_of
 from loadstone.search.workers import Pool
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 
 __all__ = ["BEST", "Sweep", "SweepPlan", "SweptDevice", "run_sweep"]
 

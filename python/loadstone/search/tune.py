@@ -31,9 +31,15 @@ from loadstone.search.tune_network import NetworkLayer, NetworkTrial, SimulatedN
 from loadstone.search.tune_store import TrialStore, default_store
 from loadstone.search.tune_study import LayerStudy, needs_optuna
 from loadstone.search.workers import open_pool
-from loadstone.vta.choices import PLACES, LayerChoice, RegionChoice, device_digest, region_key
-from loadstone.vta.columns import column_choices
-from loadstone.vta.schedule_space import layer_choices
+from loadstone.vta.region.fold_pixels import column_choices
+from loadstone.vta.region.schedule_space import layer_choices
+from loadstone.vta.schedule.choices import (
+    PLACES,
+    LayerChoice,
+    RegionChoice,
+    device_digest,
+    region_key,
+)
 
 __all__ = ["TuneOptions", "tune"]
 

@@ -21,10 +21,10 @@ from loadstone.backend.schedule_choices import ScheduleChoices, using
 from loadstone.errors import LoweringError, SimulationError, UnsupportedError
 from loadstone.simulator.layers import layer_figures
 from loadstone.simulator.profile import profile
-from loadstone.vta.choices import LayerChoice, layer_key
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.offload import OffloadedRegion
+from loadstone.vta.region.offload import OffloadedRegion
+from loadstone.vta.schedule.choices import LayerChoice, layer_key
 
 __all__ = ["LayerTrial", "LayerUnit", "try_layer"]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole network on the simulator, with one set of choices after the other.
 
-In:   a model file and a target; records of choices by key (vta/choices.py).
+In:   a model file and a target; records of choices by key (vta/schedule/choices.py).
 Out:  SimulatedNetwork: its tunable layers, and a NetworkTrial for each set of records.
 Next: tune.py decides by it: a layer that is faster alone may hold up its neighbours.
 
@@ -27,9 +27,9 @@ from loadstone.partition.lowering import LoweredPartition, lower_partition
 from loadstone.partition.partitioner import EagerPartitioner
 from loadstone.simulator.layers import layer_figures
 from loadstone.simulator.profile import profile
-from loadstone.vta.choices import layer_key
-from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.offload import OffloadedRegion, is_done_by_addresses
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.region.offload import OffloadedRegion, is_done_by_addresses
+from loadstone.vta.schedule.choices import layer_key
 
 __all__ = ["NetworkLayer", "NetworkTrial", "SimulatedNetwork"]
 

@@ -26,7 +26,7 @@ from loadstone.errors import ConfigError
 from loadstone.files import JsonValue
 from loadstone.search.checked_row import DATABASE_ERRORS, complaint, opened_row, sealed_row
 from loadstone.search.tune_layer import LayerTrial
-from loadstone.vta.choices import LayerChoice
+from loadstone.vta.schedule.choices import LayerChoice
 
 __all__ = ["TrialStore", "compiler_digest", "default_store"]
 

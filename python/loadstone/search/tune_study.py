@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loadstone.search.tune_layer import LayerTrial
-from loadstone.vta.choices import LayerChoice
+from loadstone.vta.schedule.choices import LayerChoice
 
 __all__ = ["BATCH", "LayerStudy", "needs_optuna"]
 

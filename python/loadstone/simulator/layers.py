@@ -26,15 +26,14 @@ from typing import NamedTuple
 
 from loadstone.artifact.format import Artifact
 from loadstone.backend.device import Device
-from loadstone.runtime.accelerators import further_devices
-from loadstone.simulator.profile import Profile, profile
+from loadstone.simulator.profile import Profile, further_simulated, profile, simulated
 from loadstone.simulator.result import Event
 from loadstone.simulator.table_profile import table_layer_cycles, table_runs
-from loadstone.vta.cost import CostModel, cost_model
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Alu, Finish, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import INSN_BYTES, AluOp, Memory, Stage
+from loadstone.vta.stream.cost import CostModel, cost_model
 
 __all__ = [
     "BOUNDS",
@@ -196,8 +195,9 @@ class _Sum:
 def layer_cycles(artifact: Artifact, device: Device) -> dict[str, LayerCycles]:
     """By layer, of every device that is simulated here."""
     found: dict[str, LayerCycles] = {}
-    devices = [(device, False)] if isinstance(device, HwConfig) else []
-    for one, further in (*devices, *((one, True) for one in further_devices(artifact))):
+    own = simulated(device)
+    devices = [] if own is None else [(own, False)]
+    for one, further in (*devices, *((one, True) for one in further_simulated(artifact))):
         for entry in profile(artifact, one, further=further):
             for layer in layer_figures(entry, one):
                 found[layer.name] = LayerCycles(layer.cycles, layer.busy_cycles["compute"])

@@ -4,7 +4,7 @@
 In:   a device program, and what the device's regions hold before it.
 Out:  bytes of memory behind certain instructions.
 Next: analysis/compare.py takes them for right: no tokens, no overlap, no other code than
-      vta/reference.py.
+      vta/meaning/reference.py.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from loadstone.artifact.format import Artifact, BufferView, DeviceProgram
 from loadstone.simulator.vectors import absolute
-from loadstone.vta.hw_config import HwConfig, config_of
+from loadstone.vta.device.hw_config import HwConfig, config_of
 from loadstone.vta.isa.insn import Insn
 from loadstone.vta.isa.spec import Capability
-from loadstone.vta.reference import DramBytes, Machine
+from loadstone.vta.meaning.reference import DramBytes, Machine
 
 __all__ = ["memory_behind"]
 

@@ -22,7 +22,7 @@ from loadstone.artifact.format import Artifact, HostStep
 from loadstone.artifact.memory_layout import RegionIndex
 from loadstone.simulator.profile import Profile
 from loadstone.simulator.result import Event
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import decode_stream, decode_uops
 from loadstone.vta.isa.insn import Alu, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import UOP_BYTES, AluOp, Memory, Stage

@@ -14,19 +14,19 @@ from loadstone.artifact.format import Artifact
 from loadstone.backend.device import Device
 from loadstone.errors import SimulationError
 from loadstone.files import write_whole
-from loadstone.simulator.profile import traced_programs
+from loadstone.simulator.profile import simulated, traced_programs
 from loadstone.simulator.trace import trace_bytes
-from loadstone.vta.hw_config import HwConfig
 
 __all__ = ["write_profile_trace"]
 
 
 def write_profile_trace(path: str | Path, artifact: Artifact, device: Device) -> None:
     """Raises SimulationError for a device that is not simulated here."""
-    if not isinstance(device, HwConfig):
+    config = simulated(device)
+    if config is None:
         raise SimulationError(f"device {device.name} has no simulator, and so no trace")
     traces = [
         trace_bytes(number, program.name, simulator, program.layers)
-        for number, (program, simulator, _) in enumerate(traced_programs(artifact, device), 1)
+        for number, (program, simulator, _) in enumerate(traced_programs(artifact, config), 1)
     ]
     write_whole(path, b"".join(traces))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +26,23 @@ from loadstone.runtime.accelerators import further_devices
 from loadstone.simulator.result import Event, Result
 from loadstone.simulator.sim import Simulator
 from loadstone.simulator.vectors import absolute
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Stage
 
 __all__ = [
     "LayerTime",
     "Profile",
+    "SimulatedDevice",
     "further_cycles",
+    "further_simulated",
     "profile",
     "program_cycles",
+    "simulated",
     "traced_programs",
 ]
+
+#: What is simulated instruction by instruction, with its time.
+SimulatedDevice: TypeAlias = HwConfig
 
 _POOL = 0x10000000  # where driver/hal_sim.c has its memory
 _STREAM_ALIGN = 64  # runtime/session.c
@@ -98,10 +105,22 @@ def profile(artifact: Artifact, config: HwConfig, *, further: bool = False) -> l
     return profiles
 
 
-def further_cycles(artifact: Artifact) -> list[tuple[HwConfig, int]]:
+def simulated(device: Device) -> SimulatedDevice | None:
+    """The device, if its programs are simulated here; else None."""
+    return device if isinstance(device, HwConfig) else None
+
+
+def further_simulated(artifact: Artifact) -> list[SimulatedDevice]:
+    """The artifact's further VTAs, each once."""
+    found = [simulated(device) for device in further_devices(artifact)]
+    assert None not in found, "a further device is a VTA"
+    return [device for device in found if device is not None]
+
+
+def further_cycles(artifact: Artifact) -> list[tuple[SimulatedDevice, int]]:
     """Of every program of a further VTA, in order: whose, and its cycles."""
     found: dict[str, Iterator[int]] = {}
-    devices = {device.name: device for device in further_devices(artifact)}
+    devices = {device.name: device for device in further_simulated(artifact)}
     for name, device in devices.items():
         simulator = Simulator(device)
         placed = _place(simulator, artifact, further=True)
@@ -112,12 +131,13 @@ def further_cycles(artifact: Artifact) -> list[tuple[HwConfig, int]]:
 def program_cycles(artifact: Artifact, device: Device) -> list[int]:
     """Cycles of every device program. Raises SimulationError when one does not reach FINISH, and
     for a device that is not simulated here."""
-    if not isinstance(device, HwConfig):
+    config = simulated(device)
+    if config is None:
         raise SimulationError(
             f"device {device.name} has no simulator: its back end says what a segment costs "
             "(Backend.cost_cycles)"
         )
-    simulator = Simulator(device)
+    simulator = Simulator(config)
     placed = _place(simulator, artifact)
     return [simulator.run(insns, address=address).cycles for _, insns, address in placed]
 

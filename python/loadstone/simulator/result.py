@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from loadstone.errors import SimulationError
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Stage
 
 __all__ = ["Event", "Finding", "Result", "SimulationStopped"]

@@ -20,10 +20,10 @@ import numpy.typing as npt
 from cffi import FFI
 
 from loadstone.errors import SimulationError
+from loadstone.library.native import CData
 from loadstone.numerics import Array
-from loadstone.runtime.native import CData
 from loadstone.simulator.rtl_build import HEADER, library
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.registers import BITS, ERRORS, NATIVE, STATES
 from loadstone.vta.isa.spec import INSN_BYTES, Memory
 

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loadstone.errors import LoadstoneError
-from loadstone.vta.hw_config import HwConfig, load_config
-from loadstone.vta.rtl_package import config_package
+from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.device.rtl_package import config_package
 
 __all__ = ["HEADER", "RTL", "library", "main", "missing", "sources"]
 
@@ -123,7 +123,7 @@ def _compile(config: HwConfig, package: str, folder: Path, built: Path) -> None:
             *(str(unit), "-o", str(fresh), "-latomic"),
         ]
     )
-    shutil.copy(fresh, built)
+    fresh.replace(built)
 
 
 def _run(command: list[str]) -> None:

@@ -24,7 +24,7 @@ from loadstone.errors import DeviceError
 from loadstone.simulator.rtl import RtlDevice
 from loadstone.simulator.server import Server
 from loadstone.simulator.simd import SharedMemory
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.registers import NATIVE, STATES
 
 __all__ = ["RtlSimulated", "rtl_name", "rtl_socket"]

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 
 from loadstone.errors import LoadstoneError
 from loadstone.simulator.rtl_build import RTL, sources
-from loadstone.vta.hw_config import HwConfig, load_config
-from loadstone.vta.rtl_package import config_package
+from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.device.rtl_package import config_package
 
 __all__ = ["FAMILIES", "TOPS", "main", "script"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from threading import current_thread, main_thread
 
-from loadstone.runtime.native import CData, ffi
+from loadstone.library.native import CData, ffi
 
 __all__ = ["ASK", "raise_what_was_caught"]
 

@@ -19,21 +19,24 @@ Needs NumPy and cffi, not TVM.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from loadstone.errors import EncodingError, SimulationError
+from loadstone.library.native import CData, ffi, lib
 from loadstone.numerics import Array
-from loadstone.runtime.native import CData, ffi, lib
 from loadstone.simulator import signals
 from loadstone.simulator.result import Event, Finding, Result, SimulationStopped
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.asm import text_of
 from loadstone.vta.isa.codec import decode
 from loadstone.vta.isa.registers import ERRORS
 from loadstone.vta.isa.spec import INSN_BYTES, Memory, Opcode, Stage
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # typing's own from Python 3.11 on
 
 __all__ = [
     "KERNELS",

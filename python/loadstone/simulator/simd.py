@@ -51,9 +51,9 @@ from pathlib import Path
 from typing import Protocol
 
 from loadstone.errors import DeviceError
-from loadstone.runtime.native import CData, ffi, lib
+from loadstone.library.native import CData, ffi, lib
 from loadstone.simulator.sim import ORDERS
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 
 __all__ = [
     "FAULTS",

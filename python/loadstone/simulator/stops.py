@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from loadstone.artifact.format import DeviceProgram
 from loadstone.backend.device import INSN_BYTES
-from loadstone.vta.hw_config import config_of
+from loadstone.vta.device.hw_config import config_of
 from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Store
 from loadstone.vta.isa.spec import Memory

@@ -18,7 +18,7 @@ from loadstone.artifact.format import Artifact, DeviceProgram
 from loadstone.simulator.result import Finding
 from loadstone.simulator.sim import Simulator
 from loadstone.simulator.vectors import absolute
-from loadstone.vta.hw_config import HwConfig, config_of
+from loadstone.vta.device.hw_config import HwConfig, config_of
 from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Finish, Store
 from loadstone.vta.isa.spec import INSN_BYTES, Capability

@@ -47,7 +47,7 @@ from loadstone.simulator.vector_files import (
     with_written,
     write_index,
 )
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
 from loadstone.vta.isa.spec import INSN_BYTES, MAX_REGIONS, Capability, Memory, Opcode
 

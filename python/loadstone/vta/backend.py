@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 
 from loadstone.backend.interface import Backend, Pattern, Phase, Segment
 from loadstone.backend.region import LoweredRegion
-from loadstone.vta.choices import device_digest
-from loadstone.vta.further import FurtherRegion
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
-from loadstone.vta.offload import OffloadedRegion, is_free
-from loadstone.vta.patterns import patterns
-from loadstone.vta.real_network import fold_real
+from loadstone.vta.region.further import FurtherRegion
+from loadstone.vta.region.offload import OffloadedRegion, is_free
+from loadstone.vta.region.patterns import patterns
+from loadstone.vta.region.real_network import fold_real
+from loadstone.vta.schedule.choices import device_digest
 
 __all__ = ["VtaBackend"]
 

@@ -7,10 +7,12 @@
  * ONNX Runtime may give a fused node its inputs and outputs in an order of its own; the artifact's is that of the EPContext node.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kernel.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "provider.h"
+#include "ort_text.h"
 
 typedef struct kernel {
   ort_compute_info info; /* first: ONNX Runtime's pointer is ours */

@@ -42,6 +42,9 @@ typedef struct ort_api_base {
   const char *(*get_version)(void);
 } ort_api_base;
 
+/* A function of ONNX Runtime's table by its place and type: ORT(api, ORT_CREATE_STATUS, ort_create_status)(code, text). */
+#define ORT(table, place, type) ((type)(table)[place])
+
 /* Places in the table. */
 enum {
   ORT_CREATE_STATUS = 0,

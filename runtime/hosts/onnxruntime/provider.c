@@ -8,12 +8,11 @@
  * ONNX Runtime's own kernels. ONNX Runtime knows no VTA, so the provider stands for the CPU's hardware device.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "provider.h"
-
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "kernel.h"
+#include "ort_text.h"
 
 /* Names that ONNX Runtime looks up: its own spelling. */
 LDS_EXPORT ort_status *CreateEpFactories(const char *registered, const ort_api_base *base, const ort_logger *logger,
@@ -34,32 +33,7 @@ typedef struct provider {
   lds_easy_device *device;
 } provider;
 
-ort_status *lds_ort_fail(const ort_function *api, int code, const char *format, ...) {
-  char text[LDS_EASY_TEXT_BYTES + 64] = "loadstone: ";
-  const size_t begin = strlen(text);
-  va_list arguments;
-  va_start(arguments, format);
-  (void)vsnprintf(text + begin, sizeof text - begin, format, arguments);
-  va_end(arguments);
-  return ORT(api, ORT_CREATE_STATUS, ort_create_status)(code, text);
-}
-
 /* --- nodes ------------------------------------------------------------------------------------------------------------------- */
-ort_status *lds_ort_text(const ort_function *api, const ort_node *node, const char *name, char **out, size_t *size) {
-  const ort_attribute *attribute = NULL;
-  ort_status *status = ORT(api, ORT_NODE_GET_ATTRIBUTE, ort_node_get_attribute)(node, name, &attribute);
-  *out = NULL;
-  *size = 0;
-  if (status != NULL) return status;
-  if (attribute == NULL) return lds_ort_fail(api, ORT_EP_FAIL, "an EPContext node has no attribute %s", name);
-  /* Without room it says, by an error, how much it needs. */
-  status = ORT(api, ORT_READ_ATTRIBUTE, ort_read_attribute)(attribute, ORT_ATTRIBUTE_STRING, NULL, 0, size);
-  if (status != NULL) ORT(api, ORT_RELEASE_STATUS, ort_release_status)(status);
-  *out = calloc(*size + 1u, 1);
-  if (*out == NULL) return lds_ort_fail(api, ORT_EP_FAIL, "out of memory");
-  return *size == 0 ? NULL : ORT(api, ORT_READ_ATTRIBUTE, ort_read_attribute)(attribute, ORT_ATTRIBUTE_STRING, *out, *size, size);
-}
-
 static ort_status *is_ours(const ort_function *api, const ort_node *node, int *ours) {
   const char *type = NULL, *domain = NULL;
   char *source = NULL;

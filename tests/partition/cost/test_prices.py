@@ -18,7 +18,7 @@ from loadstone.errors import ConfigError
 from loadstone.numerics import Rounding
 from loadstone.partition.cost.prices import CostTable, _two_digits
 from loadstone.runtime.device import OpenedDevice
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 
 CONFIG = load_config("vtaq-1x16x16")
 GRID = g.Quantization(0.5, 0)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa import asm
 from loadstone.vta.isa.asm import assemble, disassemble, parse_insn, text_of
 from loadstone.vta.isa.codec import decode_stream

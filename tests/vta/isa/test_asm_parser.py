@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadstone.errors import AssemblerError
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.asm import assemble, parse_insn
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Finish, Load

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.c_names import DEFAULT, c_width, distinct, own_fields, struct_of
 from loadstone.vta.isa.spec import INSTRUCTIONS, TOKEN_FLAGS
 

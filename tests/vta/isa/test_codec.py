@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadstone.errors import EncodingError
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import (
     Alu,
     Config,

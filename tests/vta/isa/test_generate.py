@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from loadstone.errors import EncodingError
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa import generate, registers
 from loadstone.vta.isa.codec import decode, decode_stream, decode_uops, encode_stream, encode_uops
 from loadstone.vta.isa.insn import CLASSES, KINDS, stage_of

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from loadstone.isa.codec import decode, encode
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.registers import BLOCKS, NATIVE
 from loadstone.vta.isa.spec import (

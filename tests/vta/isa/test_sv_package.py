@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa import registers
 from loadstone.vta.isa.c_names import distinct, own_fields, struct_of
 from loadstone.vta.isa.spec import MICRO_OPS, AluOp, Opcode, layout

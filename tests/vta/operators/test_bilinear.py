@@ -9,7 +9,7 @@ import pytest
 
 from loadstone import graph as g
 from loadstone.numerics import Rounding
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.operators import unsupported_reason
 from tests import lowered as lo
 

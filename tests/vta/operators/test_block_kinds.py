@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.numerics import Rounding
-from loadstone.vta import constants
+from loadstone.vta.integers.levels import constant_tile
+from loadstone.vta.integers.plan import block_plans
+from loadstone.vta.integers.proof import DigitPlan, PartPlan
+from loadstone.vta.integers.runs import runs_of
+from loadstone.vta.integers.steps import BlockPlan
+from loadstone.vta.operators import constants
 from loadstone.vta.operators.block_kinds import MOST_BIAS, Kind, biases_of, kinds_of, part_levels
-from loadstone.vta.rescale.levels import constant_tile
-from loadstone.vta.rescale.plan import block_plans
-from loadstone.vta.rescale.proof import DigitPlan, PartPlan
-from loadstone.vta.rescale.runs import runs_of
-from loadstone.vta.rescale.steps import BlockPlan
 from tests import lowered as lo
 
 BLOCK, CHANNELS = 16, 53

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from loadstone.vta.integers.levels import constant_tile
+from loadstone.vta.integers.proof import Chain, DigitPlan, Level, PartPlan, Stair
 from loadstone.vta.operators.chain_shape import chain_tiles, common_shift, digit_shape, kind_of
-from loadstone.vta.rescale.levels import constant_tile
-from loadstone.vta.rescale.proof import Chain, DigitPlan, Level, PartPlan, Stair
 from loadstone.vta.schedule.rescaled_spec import LevelShape
 
 LANES = 16

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from loadstone import graph as g
 from loadstone.numerics import Rounding
-from loadstone.vta.allocate import allocate
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.operators import unsupported_reason
+from loadstone.vta.passes.allocate.allocate import allocate
 from tests import lowered as lo
 from tests.repeat import times
 

@@ -14,16 +14,15 @@ from hypothesis import strategies as st
 
 from loadstone import graph as g
 from loadstone.errors import LoweringError
-from loadstone.vta import constants
-from loadstone.vta.choices import LayerChoice, entered
-from loadstone.vta.hw_config import HwConfig, load_config
-from loadstone.vta.operators import edges
+from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.operators import constants, edges
 from loadstone.vta.operators.edges import with_edges
 from loadstone.vta.operators.weighted import conv_spec
-from loadstone.vta.program import VtaProgram
+from loadstone.vta.passes.program import VtaProgram
+from loadstone.vta.passes.skip_pads.skip_pads import SkipPads
+from loadstone.vta.schedule.choices import LayerChoice, entered
 from loadstone.vta.schedule.conv import ConvSpec
-from loadstone.vta.skip_pads import SkipPads
-from loadstone.vta.stream import GemmNest, Operation, TileLoad
+from loadstone.vta.stream.operations import GemmNest, Operation, TileLoad
 from tests import lowered as lo
 
 VTAQ = load_config("vtaq-1x16x16")
@@ -67,7 +66,7 @@ def steps(operations: list[Operation]) -> int:
 
 
 def skipped(operations: list[Operation], config: HwConfig) -> list[Operation]:
-    """Behind vta/skip_pads.py and its verifier."""
+    """Behind vta/passes/skip_pads/skip_pads.py and its verifier."""
     before = VtaProgram(config, {}, [("conv", operation) for operation in operations])
     after = SkipPads().run(before)
     SkipPads().verify(before, after)

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.vta.hw_config import load_config
-from loadstone.vta.lower import lower
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.kernels.from_tir import lower
 from loadstone.vta.operators import kernels, lower_operator
 from tests.lowered import small_convolution
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from loadstone import graph as g
 from loadstone.numerics import Rounding
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.operators import layer_plans as module
 from loadstone.vta.operators.layer_plans import layer_plans, refusal
 from tests.vta.operators.test_rescaled import convolution

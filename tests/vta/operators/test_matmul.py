@@ -11,11 +11,11 @@ from loadstone import graph as g
 from loadstone.errors import LoweringError
 from loadstone.graph import reference
 from loadstone.numerics import Rounding
-from loadstone.vta.allocate import allocate
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.operators import lower_operator, unsupported_reason
-from loadstone.vta.stream import TileLoad
+from loadstone.vta.passes.allocate.allocate import allocate
+from loadstone.vta.stream.operations import TileLoad
 from tests.lowered import random_inputs, run, tensor
 from tests.repeat import times
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from loadstone import graph as g
 from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
-from loadstone.vta.allocate import allocate
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.spec import AluOp
 from loadstone.vta.operators import im2col_input, lower_operator, unsupported_reason
-from loadstone.vta.stream import AluNest, TileLoad
+from loadstone.vta.passes.allocate.allocate import allocate
+from loadstone.vta.stream.operations import AluNest, TileLoad
 from tests import lowered as lo
 from tests.repeat import times
 

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone import graph as g
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.operators import unsupported_reason
 from tests.real_operators import (
     KINDS,

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from loadstone import graph as g
 from loadstone.numerics import Rounding
-from loadstone.vta.allocate import Allocate, allocate
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.integers.steps import name_of
 from loadstone.vta.operators import lower_operator, unsupported_reason
 from loadstone.vta.operators.layer_plans import layer_plans
-from loadstone.vta.program import VtaProgram
-from loadstone.vta.rescale.steps import name_of
-from loadstone.vta.stream import TileStore
+from loadstone.vta.passes.allocate.allocate import Allocate, allocate
+from loadstone.vta.passes.program import VtaProgram
+from loadstone.vta.stream.operations import TileStore
 from tests import lowered as lo
 from tests.repeat import times
 

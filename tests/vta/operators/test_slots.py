@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from loadstone.numerics import Rounding
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.operators import lower_operator
 from loadstone.vta.operators.slots import interleaved, slots_of
-from loadstone.vta.stream import GemmNest, TileLoad, TileStore
+from loadstone.vta.stream.operations import GemmNest, TileLoad, TileStore
 from tests.vta.operators.test_rescaled import convolution
 
 

@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.compiler import compile
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.operators import lower_operator, rescaled, tried
-from loadstone.vta.patterns import patterns
-from tests.vta.test_patterns import dense
+from loadstone.vta.region.patterns import patterns
+from tests.vta.region.test_patterns import dense
 
 VTA = load_config("vta-pynq")
 

@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.vta.emitter import Emitter
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.nest_kernel import kernel_of_nests
+from loadstone.vta.kernels.emitter import Emitter
+from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.schedule.accumulators import Accumulators, Element
 from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.schedule.nests import (
@@ -23,8 +23,8 @@ from loadstone.vta.schedule.nests import (
     chip_copy,
     whole_copy,
 )
-from loadstone.vta.stream import DramTile
-from loadstone.vta.stream_reference import execute
+from loadstone.vta.stream.operations import DramTile
+from tests.vta.stream.meaning import execute
 
 CONFIG = load_config("vta-pynq")
 TILES = 7

@@ -7,14 +7,21 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.vta.emitter import Emitter
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.nest_kernel import kernel_of_nests
+from loadstone.vta.kernels.emitter import Emitter
+from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.chain import ChainSpec, schedule
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.stream import AluNest, DramTile, FillNest, GemmNest, Operation, TileLoad
+from loadstone.vta.stream.operations import (
+    AluNest,
+    DramTile,
+    FillNest,
+    GemmNest,
+    Operation,
+    TileLoad,
+)
 
 CONFIG = load_config("vta-pynq")
 STEPS = (

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from loadstone.numerics import Rounding
-from loadstone.vta.hw_config import load_config
-from loadstone.vta.lower import lower
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.kernels.from_tir import lower
 from loadstone.vta.schedule.conv import ConvSpec, schedule
 from loadstone.vta.schedule.epilogue import (
     ConstantProduct,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv_spec import PIXEL, ConvSpec, Edge
 from loadstone.vta.schedule.edges import edge_work, outside_taps, taps_of_pixels

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from loadstone.numerics import Rounding
-from loadstone.vta.hw_config import load_config
-from loadstone.vta.lower import lower
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.kernels.from_tir import lower
 from loadstone.vta.schedule.elementwise import ElementwiseSpec, Input, schedule
 from loadstone.vta.schedule.epilogue import Immediate, Rq
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from loadstone.errors import LoweringError
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, RescaledSpec, Window
 from loadstone.vta.schedule.rescaled_tile import cheapest, choose

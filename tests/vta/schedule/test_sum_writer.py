@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.vta.emitter import Emitter
-from loadstone.vta.hw_config import load_config
-from loadstone.vta.nest_kernel import kernel_of_nests
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.kernels.emitter import Emitter
+from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.schedule.nests import Function, NestAllocation
 from loadstone.vta.schedule.rescaled_spec import Window
 from loadstone.vta.schedule.sum_writer import SumWriter
 from loadstone.vta.schedule.tile_writer import TileWriter
-from loadstone.vta.stream import DramTile
-from loadstone.vta.stream_reference import execute
+from loadstone.vta.stream.operations import DramTile
+from tests.vta.stream.meaning import execute
 
 CONFIG = load_config("vta-pynq")
 IN_BLOCKS, SIZE, PAD = 3, (5, 4), 2

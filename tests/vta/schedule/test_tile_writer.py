@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.relax.compat import tirx
-from loadstone.vta.emitter import Emitter
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.nest_kernel import kernel_of_nests
+from loadstone.vta.kernels.emitter import Emitter
+from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.schedule.nests import (
@@ -32,8 +32,8 @@ from loadstone.vta.schedule.nests import (
 from loadstone.vta.schedule.rescaled import schedule
 from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, RescaledSpec, Window
 from loadstone.vta.schedule.tile_writer import TileWriter
-from loadstone.vta.stream import DramTile, TileStore
-from loadstone.vta.stream_reference import execute
+from loadstone.vta.stream.operations import DramTile, TileStore
+from tests.vta.stream.meaning import execute
 
 CONFIG = load_config("vta-pynq")
 OUTPUT = (5, 6)

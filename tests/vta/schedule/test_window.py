@@ -10,14 +10,14 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.errors import LoweringError
-from loadstone.vta.emitter import Emitter
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.nest_kernel import kernel_of_nests
+from loadstone.vta.kernels.emitter import Emitter
+from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.schedule.window import WindowSpec, schedule
-from loadstone.vta.stream import DramTile, Operation, TileLoad, TileStore
+from loadstone.vta.stream.operations import DramTile, Operation, TileLoad, TileStore
 
 CONFIG = load_config("vta-pynq")
 SPEC = WindowSpec(

@@ -18,12 +18,18 @@
 #else
 #define MOST_INTERRUPTS 480
 #endif
-#if !defined(BOARD_IRQ) || BOARD_IRQ < 32
+#if defined(BOARD_IRQ) && BOARD_IRQ < 0
+#error "BOARD_IRQ is below the interrupts that a processor's NVIC has"
+#elif !defined(BOARD_IRQ) || BOARD_IRQ < 32
 #define INTERRUPTS 32
 #elif BOARD_IRQ < MOST_INTERRUPTS
 #define INTERRUPTS (BOARD_IRQ + 1)
 #else
 #error "BOARD_IRQ is beyond the interrupts that this processor's NVIC can have"
+#endif
+
+#ifdef BOARD_IRQ
+_Static_assert(BOARD_IRQ < INTERRUPTS, "BOARD_IRQ is a name that the preprocessor takes for 0: give its number");
 #endif
 
 extern uint32_t stack_top[], data_start[], data_end[], data_load[], bss_start[], bss_end[];

@@ -36,6 +36,7 @@ static int check(int status, const char *what) {
 }
 
 static lds_linux boards[1 + OTHER_DEVICES];
+static const char *no_memory = ""; /* why the first device has no more */
 
 /* The HAL that DEVICE names; boards stay open until the program ends. */
 static const lds_hal *open_device(const char *device, uint32_t number) {
@@ -51,12 +52,16 @@ static const lds_hal *open_device(const char *device, uint32_t number) {
   } else if (sscanf(device, "devmem:%lli+%lli", (long long *)&address, (long long *)&bytes) == 2) {
     status = lds_linux_open_devmem(board, "/dev/mem", MODEL_REGISTER_BASE, MODEL_REGISTER_BYTES, address, (size_t)bytes, MODEL_BUS_OFFSET);
   } else if (strncmp(device, "simd:", 5) == 0) {
-    if (lds_hal_simd_open(device + 5, &simd) == LDS_HAL_OK) return lds_hal_simd_hal(simd);
+    if (lds_hal_simd_open(device + 5, &simd) == LDS_HAL_OK) {
+      if (number == 0) no_memory = lds_hal_simd_message(simd);
+      return lds_hal_simd_hal(simd);
+    }
     (void)snprintf(board->message, sizeof board->message, "%s: no simulator answers there", device + 5);
   } else {
     fputs(usage, stderr);
     exit(2);
   }
+  if (number == 0) no_memory = board->message;
   if (status == LDS_HAL_OK) return &board->hal;
   fprintf(stderr, "model: %s\n", board->message);
   exit(1);
@@ -145,8 +150,8 @@ int main(int argc, char **argv) {
 #endif
   size = lds_session_size_bytes(&model, &config);
   status = lds_session_open(&session, &model, &device, &config, malloc(size), size, NULL);
-  if (status == LDS_ERR_MEMORY && boards[0].message[0] != 0)
-    fprintf(stderr, "model: %s; the model takes %lu\n", boards[0].message, (unsigned long)MODEL_DMA_BYTES);
+  if (status == LDS_ERR_MEMORY && no_memory[0] != 0)
+    fprintf(stderr, "model: %s; the model takes %lu\n", no_memory, (unsigned long)MODEL_DMA_BYTES);
   check(status, lds_model_name(&model));
   in = open_file(argv[2], "rb", stdin);
   out = open_file(argv[3], "wb", stdout);

@@ -4,7 +4,7 @@ reads.
 
 In:   `main` of a module in canonical form.
 Out:  FORMS, in the order in which they are tried: the longest first.
-Next: a back end picks those it runs and adds a predicate to each (vta/patterns.py);
+Next: a back end picks those it runs and adds a predicate to each (vta/region/patterns.py);
       partition/eager.py applies them.
 
 To add an operator: a dataclass in graph/, its rule in graph/reference.py, and one line here.

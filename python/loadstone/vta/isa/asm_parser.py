@@ -17,19 +17,26 @@ from numpy.typing import NDArray
 
 from loadstone.errors import AssemblerError
 from loadstone.isa.text import parsed_lines
-from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.asm_words import ALU_SIGNS, NEIGHBOURS, NOOPS, PADS
 from loadstone.vta.isa.codec import encode
 from loadstone.vta.isa.insn import CLASSES, KINDS, Finish, Insn, stage_of
-from loadstone.vta.isa.spec import INSN_BYTES, ConfigRegister, Memory, Opcode, Rounding, Stage
+from loadstone.vta.isa.spec import (
+    INSN_BYTES,
+    ConfigRegister,
+    FieldWidths,
+    Memory,
+    Opcode,
+    Rounding,
+    Stage,
+)
 
 __all__ = ["assemble", "parse_insn"]
 
 
-def assemble(text: str, config: HwConfig) -> NDArray[np.uint8]:
+def assemble(text: str, device: FieldWidths) -> NDArray[np.uint8]:
     """uint8 (N, 16). Raises AssemblerError naming the line and what was expected, or the field that
     does not fit."""
-    encoded = parsed_lines(text, lambda line: encode(parse_insn(line), config))
+    encoded = parsed_lines(text, lambda line: encode(parse_insn(line), device))
     return np.frombuffer(b"".join(encoded), np.uint8).reshape(-1, INSN_BYTES)
 
 

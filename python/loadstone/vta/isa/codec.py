@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bytes <-> fields, for whole streams (NumPy columns) and for single instructions (objects).
 
-In:   a HwConfig, and bytes or fields.
+In:   the widths of a device's fields, and bytes or fields.
 Out:  `decode_stream` / `encode_stream`: a Stream of columns per instruction kind;
       `decode` / `encode`: single objects such as `Load(memory_id=Memory.INP, x_size=4)`, whose repr
       evaluates back;
       the same for micro-ops.
-Next: asm.py prints them, reference.py executes them, hw_sim reads the bytes.
+Next: asm.py prints them, meaning/reference.py executes them, hw_sim reads the bytes.
 
 All places of bits come from the table, and loadstone/isa moves them: what is here is VTA's own:
 one length for all, Stream, typed objects, and what it says of a mistake.
@@ -29,7 +29,6 @@ from loadstone.isa.codec import packed
 from loadstone.isa.columns import Column, Words, put, reserved_bits, take
 from loadstone.isa.table import InstructionTable
 from loadstone.numerics import Array
-from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.insn import (
     CLASSES,
     KINDS,
@@ -47,6 +46,7 @@ from loadstone.vta.isa.spec import (
     MICRO_OPS,
     UOP_BYTES,
     BitField,
+    FieldWidths,
     Opcode,
     layout,
     table_of,
@@ -106,9 +106,9 @@ def _layouts(lu: int, li: int, lw: int, la: int) -> dict[Opcode, dict[str, BitFi
     return {op: layout(spec.fields, widths) for op, spec in KINDS.items()}
 
 
-def bit_fields(config: HwConfig) -> Mapping[Opcode, Mapping[str, BitField]]:
+def bit_fields(device: FieldWidths) -> Mapping[Opcode, Mapping[str, BitField]]:
     """Address, width and limits of every field on one device."""
-    return _layouts(config.lu, config.li, config.lw, config.la)
+    return _layouts(**device.widths)
 
 
 def _object(opcode: Opcode, values: Mapping[str, int]) -> Insn:
@@ -122,7 +122,7 @@ def _object(opcode: Opcode, values: Mapping[str, int]) -> Insn:
 
 
 # --- whole streams --------------------------------------------------------------------------------
-def decode_stream(data: bytes | npt.NDArray[np.uint8], config: HwConfig) -> Stream:
+def decode_stream(data: bytes | npt.NDArray[np.uint8], device: FieldWidths) -> Stream:
     """Columns of a stream of 16-byte instructions. Bytes as uint8 may be of any shape.
 
     Raises EncodingError for a length that is no multiple of 16, an unknown opcode, an unknown value
@@ -148,7 +148,7 @@ def decode_stream(data: bytes | npt.NDArray[np.uint8], config: HwConfig) -> Stre
         )
     index: dict[Opcode, npt.NDArray[np.int64]] = {}
     columns: dict[Opcode, Columns] = {}
-    for op, places in bit_fields(config).items():
+    for op, places in bit_fields(device).items():
         rows = index[op] = np.flatnonzero(opcode == op)
         if not rows.size:
             columns[op] = {name: np.zeros(0, np.int64) for name in places if name != "opcode"}
@@ -190,12 +190,12 @@ def _decode_kind(
     return result
 
 
-def encode_stream(stream: Stream | Iterable[Insn], config: HwConfig) -> npt.NDArray[np.uint8]:
+def encode_stream(stream: Stream | Iterable[Insn], device: FieldWidths) -> npt.NDArray[np.uint8]:
     """uint8 (N, 16). Raises EncodingError naming instruction, field, value and limit when a value
     does not fit."""
     columns = stream if isinstance(stream, Stream) else _to_columns(list(stream))
     words = np.zeros((len(columns), 2), np.uint64)
-    for op, places in bit_fields(config).items():
+    for op, places in bit_fields(device).items():
         rows = columns.index[op]
         if not rows.size:
             continue
@@ -233,13 +233,13 @@ def _to_columns(insns: Sequence[Insn]) -> Stream:
 
 
 # --- single instructions --------------------------------------------------------------------------
-def encode(insn: Insn, config: HwConfig) -> bytes:
+def encode(insn: Insn, device: FieldWidths) -> bytes:
     """16 bytes. Raises EncodingError: `LOAD.y_pad_0=16 does not fit 4 bits [0, 15]`."""
-    limits, table = _limits(config.lu, config.li, config.lw, config.la)
+    limits, table = _limits(**device.widths)
     opcode, values = insn.SPEC.opcode, insn.__dict__
     for name, low, high in limits[opcode]:
         if not low <= values[name] <= high:
-            place = bit_fields(config)[opcode][name]
+            place = bit_fields(device)[opcode][name]
             raise EncodingError(_does_not_fit(f"{insn.SPEC.name}.{name}", int(values[name]), place))
     return packed(table, table.by_opcode[opcode], values)
 
@@ -256,16 +256,16 @@ def _limits(
     return limits, table_of({"lu": lu, "li": li, "lw": lw, "la": la})
 
 
-def decode(data: bytes, config: HwConfig) -> Insn:
+def decode(data: bytes, device: FieldWidths) -> Insn:
     """The instruction in 16 bytes. Raises EncodingError like decode_stream."""
     if len(data) != INSN_BYTES:
         raise EncodingError(f"an instruction has {INSN_BYTES} bytes, not {len(data)}")
-    return next(iter(decode_stream(bytes(data), config)))
+    return next(iter(decode_stream(bytes(data), device)))
 
 
 # --- micro-ops ------------------------------------------------------------------------------------
 def encode_uops(
-    uops: npt.NDArray[np.int64] | Sequence[MicroOp], config: HwConfig
+    uops: npt.NDArray[np.int64] | Sequence[MicroOp], device: FieldWidths
 ) -> npt.NDArray[np.uint32]:
     """uint32 (N,) from an (N, 3) array of dst, src, wgt, or from MicroOp objects."""
     table = (
@@ -274,7 +274,7 @@ def encode_uops(
         else uops
     )
     result = np.zeros(len(table), np.uint64)
-    for column, (name, place) in enumerate(layout(MICRO_OPS, config.widths).items()):
+    for column, (name, place) in enumerate(layout(MICRO_OPS, device.widths).items()):
         values = table[:, column].astype(np.int64)
         bad = np.flatnonzero((values < place.low) | (values > place.high))
         if bad.size:
@@ -285,7 +285,7 @@ def encode_uops(
     return result.astype("<u4")
 
 
-def decode_uops(data: bytes | Array, config: HwConfig) -> npt.NDArray[np.int64]:
+def decode_uops(data: bytes | Array, device: FieldWidths) -> npt.NDArray[np.int64]:
     """(N, 3) array of dst, src, wgt."""
     raw = (
         np.frombuffer(data, np.uint8)
@@ -295,5 +295,5 @@ def decode_uops(data: bytes | Array, config: HwConfig) -> npt.NDArray[np.int64]:
     if raw.size % UOP_BYTES:
         raise EncodingError(f"micro-op table of {raw.size} bytes is not a multiple of {UOP_BYTES}")
     words = [raw.view("<u4").astype(np.uint64)]
-    places = layout(MICRO_OPS, config.widths).values()
+    places = layout(MICRO_OPS, device.widths).values()
     return np.stack([take(words, p.start, p.width) for p in places], axis=1)

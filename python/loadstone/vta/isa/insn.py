@@ -3,7 +3,7 @@
 
 In:   field values; every field is 0 unless it is given.
 Out:  frozen objects whose repr evaluates back, and what each asks of a device.
-Next: codec.py turns them into bytes, asm.py into text, reference.py executes them.
+Next: codec.py turns them into bytes, asm.py into text, meaning/reference.py executes them.
 
 The classes repeat the names of spec.py's fields so that editors and type checkers know them; the
 last lines of this file see to it that they are the same. What a field means, and its bits, stand in
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from loadstone.vta.isa.spec import (
     INSTRUCTIONS,
@@ -27,6 +27,9 @@ from loadstone.vta.isa.spec import (
     Opcode,
     Stage,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # typing's own from Python 3.11 on
 
 __all__ = [
     "CLASSES",

@@ -24,14 +24,15 @@ their word upwards in the order of the table; a width may depend on the device:
     +--+-+-+-+-+-------------------------------------------+-------------------------------+
 
 To add a field or an instruction: one line here (a new value or opcode: in values.py), `loadstone
-isa` to regenerate, a meaning in reference.py and in hw_sim, and CONTRIBUTING.md's checklist.
+isa` to regenerate, a meaning in meaning/reference.py and in hw_sim, and CONTRIBUTING.md's
+checklist.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Protocol
 
 from loadstone.isa.parameters import BitField, Field, Widths, fields_of_device, layout
 from loadstone.isa.table import InstructionForm, InstructionTable
@@ -71,6 +72,7 @@ __all__ = [
     "Capability",
     "ConfigRegister",
     "Field",
+    "FieldWidths",
     "Instruction",
     "Memory",
     "Opcode",
@@ -271,6 +273,15 @@ MICRO_OPS: tuple[Field, ...] = (
 )
 
 
+class FieldWidths(Protocol):
+    """What bits of instructions ask of a device: how wide the fields are that differ between
+    devices. HwConfig answers."""
+
+    @property
+    def widths(self) -> Widths:
+        """`lu`, `li`, `lw` and `la`, as fields name them."""
+
+
 @lru_cache(maxsize=64)
 def _table(lu: int, li: int, lw: int, la: int) -> InstructionTable:
     widths = {"lu": lu, "li": li, "lw": lw, "la": la}
@@ -292,5 +303,6 @@ def _table(lu: int, li: int, lw: int, la: int) -> InstructionTable:
 
 def table_of(widths: Widths) -> InstructionTable:
     """The instructions of one device, as those of any accelerator are described. What they reach
-    and how long they take is not in it: micro-ops in memory decide that (reference.py, hw_sim)."""
+    and how long they take is not in it: micro-ops in memory decide that (meaning/reference.py,
+    hw_sim)."""
     return _table(widths["lu"], widths["li"], widths["lw"], widths["la"])

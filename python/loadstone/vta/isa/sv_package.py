@@ -3,7 +3,7 @@
 
 In:   spec.py, registers.py.
 Out:  `package`: values, places of fields, offsets of registers. A width that depends on the device
-      is a parameter of lds_config_pkg, which vta/rtl_package.py writes for one device.
+      is a parameter of lds_config_pkg, which device/rtl_package.py writes for one device.
 Next: generate.py writes it; every file of hw_sim/rtl imports it.
 """
 

@@ -18,9 +18,7 @@ from typing import Any
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
-from loadstone.vta.choices import entered, of_layer
-from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.layout import Im2colLayout
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.operators import (
     bilinear,
     elementwise,
@@ -33,6 +31,8 @@ from loadstone.vta.operators import (
     weighted,
 )
 from loadstone.vta.operators.kernels import LoweredOperator
+from loadstone.vta.operators.layout import Im2colLayout
+from loadstone.vta.schedule.choices import entered, of_layer
 
 __all__ = [
     "REAL_TAKEN_PATTERNS",
@@ -54,7 +54,7 @@ class _Rule:
 
 
 #: Every operator that some VTA does, in the order in which their patterns are tried. None: only
-#: where addresses alone do it (offload.py).
+#: where addresses alone do it (region/offload.py).
 _RULES: dict[type[g.Operator], _Rule | None] = {
     g.Conv2D: _Rule(weighted.conv2d, weighted.unsupported),
     g.Dense: _Rule(weighted.dense, weighted.unsupported),

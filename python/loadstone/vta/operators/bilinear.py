@@ -33,16 +33,20 @@ from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
 from loadstone.graph.kernels import tflite
 from loadstone.numerics import Array, Rounding
-from loadstone.vta import constants
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.integers.chain import AluStep, Chain, Product
+from loadstone.vta.integers.linear_form import Correction
+from loadstone.vta.integers.linear_search import LinearProblem, find_chain
+from loadstone.vta.integers.requantization_search import (
+    OutputRange,
+    Requantization,
+    find_requantization,
+)
 from loadstone.vta.isa.spec import AluOp, Capability, Memory
-from loadstone.vta.layout import Blocked
+from loadstone.vta.operators import constants
 from loadstone.vta.operators.kernels import LoweredOperator
-from loadstone.vta.requantization_search import OutputRange, Requantization, find_requantization
-from loadstone.vta.rescale.chain import AluStep, Chain, Product
-from loadstone.vta.rescale.linear_form import Correction
-from loadstone.vta.rescale.linear_search import LinearProblem, find_chain
-from loadstone.vta.stream import (
+from loadstone.vta.operators.layout import Blocked
+from loadstone.vta.stream.operations import (
     Access,
     AluNest,
     DramTile,

@@ -15,18 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone.vta import constants
-from loadstone.vta.operators.chain_shape import chain_tiles, common_shift, digit_shape, kind_of
-from loadstone.vta.rescale.lanes import Lanes
-from loadstone.vta.rescale.levels import (
+from loadstone.vta.integers.lanes import Lanes
+from loadstone.vta.integers.levels import (
     constant_limit,
     constant_steps,
     split_constants,
     split_levels,
 )
-from loadstone.vta.rescale.proof import DigitPlan, PartPlan
-from loadstone.vta.rescale.runs import IntArray
-from loadstone.vta.rescale.steps import BlockPlan
+from loadstone.vta.integers.proof import DigitPlan, PartPlan
+from loadstone.vta.integers.runs import IntArray
+from loadstone.vta.integers.steps import BlockPlan
+from loadstone.vta.operators import constants
+from loadstone.vta.operators.chain_shape import chain_tiles, common_shift, digit_shape, kind_of
 from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape
 
 __all__ = ["MOST_BIAS", "Form", "Kind", "biases_of", "kinds_of", "last_shift", "part_levels"]

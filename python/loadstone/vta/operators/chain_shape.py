@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chains of blocks that one kernel does: their common shape, and the weight tiles of each.
 
-In:   DigitPlans of one kind (rescale/plan.py).
+In:   DigitPlans of one kind (integers/plan.py).
 Out:  a ChainShape that has room for each of them; a block's tiles in the order of the shape.
 Next: block_kinds.py.
 """
@@ -14,10 +14,10 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.vta.rescale.levels import constant_steps
-from loadstone.vta.rescale.proof import DigitPlan, Level, PartPlan
-from loadstone.vta.rescale.runs import IntArray
-from loadstone.vta.rescale.steps import BlockPlan
+from loadstone.vta.integers.levels import constant_steps
+from loadstone.vta.integers.proof import DigitPlan, Level, PartPlan
+from loadstone.vta.integers.runs import IntArray
+from loadstone.vta.integers.steps import BlockPlan
 from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, StairShape
 
 __all__ = ["chain_tiles", "common_shift", "digit_shape", "kind_of"]

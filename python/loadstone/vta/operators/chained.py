@@ -15,17 +15,17 @@ import numpy as np
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
-from loadstone.vta import constants
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.integers.chain import Chain, Product
+from loadstone.vta.integers.pair import Linear, linear_chain
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.layout import Blocked
+from loadstone.vta.operators import constants
 from loadstone.vta.operators.kernels import LoweredOperator, emit
-from loadstone.vta.rescale.chain import Chain, Product
-from loadstone.vta.rescale.pair import Linear, linear_chain
+from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.stream import DramTile
+from loadstone.vta.stream.operations import DramTile
 
 __all__ = ["chain_constants", "copied", "elementwise", "unsupported"]
 

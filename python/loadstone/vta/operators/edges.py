@@ -4,7 +4,7 @@
 In:   a convolution's spec, its weights, the value of its padding.
 Out:  `with_edges`: the spec with edges, and the constants that they add; the spec as it was where
       that takes no less.
-Next: weighted.py; skip_pads.py leaves the products with zeros out.
+Next: weighted.py; passes/skip_pads/skip_pads.py leaves the products with zeros out.
 
 What a sum lacks is the padding's value times the weights of the taps that lie outside. It depends
 on the output pixel alone through which taps these are (schedule/edges.py): one GEMM step adds it,
@@ -25,15 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
-from loadstone.vta.constants import split_weights
-from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.join_products import joined
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.operators.constants import split_weights
 from loadstone.vta.operators.kernels import chosen_tile
 from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.conv_spec import Edge
 from loadstone.vta.schedule.edges import PixelsOfTaps, taps_of_pixels
-from loadstone.vta.stream import GemmNest, Operation, TileLoad
+from loadstone.vta.stream.join_products import joined
+from loadstone.vta.stream.operations import GemmNest, Operation, TileLoad
 
 __all__ = ["Edges", "joined_edges", "with_edges"]
 

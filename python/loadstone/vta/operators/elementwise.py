@@ -21,21 +21,20 @@ from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
 from loadstone.graph.kernels import tflite
 from loadstone.numerics import INT32_MAX, INT32_MIN, Rounding, shift_lane
-from loadstone.vta import constants
-from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.spec import Capability, Memory
-from loadstone.vta.layout import Blocked
-from loadstone.vta.operators import chained
-from loadstone.vta.operators.kernels import IDENTITY, Constants, LoweredOperator, emit
-from loadstone.vta.requantization_search import (
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.integers.requantization_search import (
     OutputRange,
     Requantization,
     find_requantization,
     on_all_values,
 )
+from loadstone.vta.integers.weighted_sum import WeightedSum, find_weighted_sum
+from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.operators import chained, constants
+from loadstone.vta.operators.kernels import IDENTITY, Constants, LoweredOperator, emit
+from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.schedule.elementwise import SUM, ElementwiseSpec, Input
 from loadstone.vta.schedule.epilogue import Immediate, Rq
-from loadstone.vta.weighted_sum import WeightedSum, find_weighted_sum
 
 __all__ = ["add", "mul", "requantize", "unsupported"]
 

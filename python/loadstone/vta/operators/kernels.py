@@ -26,15 +26,16 @@ from loadstone.errors import LoweringError
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes
 from loadstone.numerics import Array
 from loadstone.relax.compat import StructuralKey
-from loadstone.vta import constants, kernel_store
-from loadstone.vta.choices import ORDERS, current_layer
-from loadstone.vta.cost import CostModel, cost_model
-from loadstone.vta.emitter import PAD_TENSOR, Emitter
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.layout import Blocked
-from loadstone.vta.lower import Kernel, lower
-from loadstone.vta.nest_kernel import kernel_of_nests
+from loadstone.vta.kernels import store
+from loadstone.vta.kernels.emitter import PAD_TENSOR, Emitter
+from loadstone.vta.kernels.from_nests import kernel_of_nests
+from loadstone.vta.kernels.from_tir import Kernel, lower
+from loadstone.vta.kernels.verify import verify_kernel
+from loadstone.vta.operators import constants
+from loadstone.vta.operators.layout import Blocked
+from loadstone.vta.passes.verified import verified
 from loadstone.vta.schedule import (
     chain,
     conv,
@@ -46,6 +47,7 @@ from loadstone.vta.schedule import (
     window,
 )
 from loadstone.vta.schedule.chain import ChainSpec
+from loadstone.vta.schedule.choices import ORDERS, current_layer
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.matmul import MatmulSpec
@@ -55,10 +57,9 @@ from loadstone.vta.schedule.nests import Function
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
 from loadstone.vta.schedule.window import WindowSpec
-from loadstone.vta.stream import DramTile, Operation
-from loadstone.vta.stream_columns import StreamColumns, columns_of
-from loadstone.vta.verified import verified
-from loadstone.vta.verify_kernel import verify_kernel
+from loadstone.vta.stream.cost import CostModel, cost_model
+from loadstone.vta.stream.operations import DramTile, Operation
+from loadstone.vta.stream.table import StreamColumns, columns_of
 
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule
@@ -89,8 +90,8 @@ PRODUCT_INPUT = "product.input"
 class LoweredOperator:
     """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM).
     kernels: what it was lowered by. scratch: tensors in DRAM that it alone writes and reads, name
-        -> tiles of INP. remark: makes what --explain says of it. placed: whether allocate.py has
-        found room for just these operations.
+        -> tiles of INP. remark: makes what --explain says of it. placed: whether
+        passes/allocate/allocate.py has found room for just these operations.
 
     Two constants of one name are the same, also between operators (identity and pad tiles).
     """
@@ -195,7 +196,7 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
         return lower(module(function), passes)
     if passes != NO_PASSES:  # nobody can say when somebody else's pass has changed
         return _lowered(spec, config, passes)
-    return kernel_store.kept(spec, config, cost, lambda: _lowered(spec, config, passes))
+    return store.kept(spec, config, cost, lambda: _lowered(spec, config, passes))
 
 
 def _written(spec: NestSpec, config: HwConfig) -> Function:

@@ -19,11 +19,11 @@ import numpy as np
 from loadstone import graph as g
 from loadstone.backend.accuracy import is_near
 from loadstone.backend.interface import Refusal
-from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.rescale.near import NearPlanner
-from loadstone.vta.rescale.plan import Planner
-from loadstone.vta.rescale.runs import runs_of
-from loadstone.vta.rescale.steps import BlockPlan
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.integers.near import NearPlanner
+from loadstone.vta.integers.plan import Planner
+from loadstone.vta.integers.runs import runs_of
+from loadstone.vta.integers.steps import BlockPlan
 
 __all__ = ["FEW_PIXELS", "MANY_STEPS", "layer_plans", "refusal"]
 

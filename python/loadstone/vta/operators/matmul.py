@@ -25,10 +25,9 @@ import numpy as np
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.numerics import Array, wrap_int32
-from loadstone.vta import constants
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
-from loadstone.vta.layout import Blocked
+from loadstone.vta.operators import constants
 from loadstone.vta.operators.kernels import (
     IDENTITY,
     Constants,
@@ -36,11 +35,12 @@ from loadstone.vta.operators.kernels import (
     emit,
     joined,
 )
+from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.operators.real_layers import clamps
 from loadstone.vta.schedule.conv import PIXEL, ConvSpec
 from loadstone.vta.schedule.epilogue import Rq, Step
 from loadstone.vta.schedule.matmul import MatmulSpec
-from loadstone.vta.stream import DramTile
+from loadstone.vta.stream.operations import DramTile
 
 __all__ = ["batch_matmul", "real_matmul", "real_unsupported", "unsupported"]
 

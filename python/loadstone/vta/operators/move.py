@@ -20,19 +20,18 @@ from numpy.typing import NDArray
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.graph import reference as graph_reference
-from loadstone.vta import constants
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.integers.pair import rescaled_part
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.layout import Blocked
-from loadstone.vta.operators import chained
+from loadstone.vta.operators import chained, constants
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit, joined
-from loadstone.vta.rescale.pair import rescaled_part
+from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec, Input
 from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
 from loadstone.vta.schedule.select import SelectSpec
-from loadstone.vta.stream import DramTile
+from loadstone.vta.stream.operations import DramTile
 
 __all__ = ["concatenate", "max_pool2d", "pad", "resize", "slice_", "unsupported"]
 

@@ -28,14 +28,18 @@ from loadstone.errors import LoweringError
 from loadstone.graph.kernels import onnx, tflite
 from loadstone.graph.kernels.windows import windows
 from loadstone.numerics import Rounding, scale_lane, shift_lane
-from loadstone.vta import constants
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.integers.mean import MeanRounding, MeanRule, integer_means, mean_chain
+from loadstone.vta.integers.requantization_search import (
+    OutputRange,
+    Requantization,
+    find_requantization,
+)
 from loadstone.vta.isa.spec import Capability, Memory
-from loadstone.vta.layout import Blocked
+from loadstone.vta.operators import constants
 from loadstone.vta.operators.chained import chain_constants
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit, joined
-from loadstone.vta.requantization_search import OutputRange, Requantization, find_requantization
-from loadstone.vta.rescale.mean import MeanRounding, MeanRule, integer_means, mean_chain
+from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.schedule.conv import PIXEL, ConvSpec
 from loadstone.vta.schedule.epilogue import Rq
 from loadstone.vta.schedule.window import WindowSpec

@@ -15,9 +15,9 @@ from __future__ import annotations
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.graph.bfloat16 import immediate
-from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.layout import Blocked
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit
+from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.operators.real_layers import clamps
 from loadstone.vta.schedule.elementwise import ElementwiseSpec, Input
 from loadstone.vta.schedule.epilogue import Immediate

@@ -18,11 +18,11 @@ from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.graph.bfloat16 import bits_of, immediate
 from loadstone.numerics import Array
-from loadstone.vta import constants
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.layout import Blocked, Im2colLayout
+from loadstone.vta.operators import constants
 from loadstone.vta.operators.kernels import LoweredOperator, emit
+from loadstone.vta.operators.layout import Blocked, Im2colLayout
 from loadstone.vta.operators.weighted import (
     can_fold,
     fold_spec,

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.graph.kernels.real import tap_counts
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.layout import Blocked
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit
+from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.operators.real_layers import float_rows
 from loadstone.vta.schedule.conv import PIXEL, ConvSpec
 from loadstone.vta.schedule.epilogue import RowOperand

@@ -5,7 +5,7 @@ In:   a convolution or dense layer, its shape in tiles, its weights.
 Out:  LoweredOperator, with a scratch tensor for the digits.
 Next: weighted.py decides between this and shifts.
 
-The plan of each block of channels (rescale/plan.py) is already proven; rescaled_layer.py makes
+The plan of each block of channels (integers/plan.py) is already proven; rescaled_layer.py makes
 specs of it, and here are the constants. The kernels of all blocks run side by side (slots.py).
 """
 
@@ -22,26 +22,26 @@ from loadstone import graph as g
 from loadstone.backend.accuracy import is_near
 from loadstone.errors import LoweringError
 from loadstone.numerics import Array
-from loadstone.vta import constants
-from loadstone.vta.allocate import allocate
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.integers.levels import constant_tile
+from loadstone.vta.integers.near import differing
+from loadstone.vta.integers.proof import DigitPlan
+from loadstone.vta.integers.runs import IntArray, runs_of
+from loadstone.vta.integers.steps import name_of
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.lower import Kernel
+from loadstone.vta.kernels.from_tir import Kernel
+from loadstone.vta.operators import constants
 from loadstone.vta.operators.block_kinds import last_shift, part_levels
 from loadstone.vta.operators.kernels import LoweredOperator, emit
 from loadstone.vta.operators.rescaled_layer import Blocks, RescaledLayer, cheapest_layer
 from loadstone.vta.operators.slots import Slot, interleaved, slots_of
-from loadstone.vta.rescale.levels import constant_tile
-from loadstone.vta.rescale.near import differing
-from loadstone.vta.rescale.proof import DigitPlan
-from loadstone.vta.rescale.runs import IntArray, runs_of
-from loadstone.vta.rescale.steps import name_of
+from loadstone.vta.passes.allocate.allocate import allocate
 from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.epilogue import Immediate, RowOperand, Rq
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
-from loadstone.vta.stream import DramTile, Operation
-from loadstone.vta.stream_columns import StreamColumns, columns_of
+from loadstone.vta.stream.operations import DramTile, Operation
+from loadstone.vta.stream.table import StreamColumns, columns_of
 
 __all__ = ["CONSTANT", "lower"]
 

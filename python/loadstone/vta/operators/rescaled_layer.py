@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.errors import LoweringError
-from loadstone.vta.choices import current_layer
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.integers.proof import PartPlan
+from loadstone.vta.integers.steps import BlockPlan
 from loadstone.vta.operators.block_kinds import MOST_BIAS, Form, Kind, biases_of, kinds_of
 from loadstone.vta.operators.layer_plans import FEW_PIXELS, MANY_STEPS, layer_plans
-from loadstone.vta.rescale.proof import PartPlan
-from loadstone.vta.rescale.steps import BlockPlan
 from loadstone.vta.schedule import rescaled_tile
+from loadstone.vta.schedule.choices import current_layer
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec, Window
 

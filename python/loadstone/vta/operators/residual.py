@@ -21,7 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.stream import Access, DramTile, GemmNest, Operation, TileLoad, VirtualTile
+from loadstone.vta.stream.operations import (
+    Access,
+    DramTile,
+    GemmNest,
+    Operation,
+    TileLoad,
+    VirtualTile,
+)
 
 __all__ = ["with_rest"]
 

@@ -45,8 +45,8 @@ from loadstone.numerics import (
     requantize_float64,
     requantize_single,
 )
-from loadstone.vta import constants
-from loadstone.vta.requantization_search import OutputRange
+from loadstone.vta.integers.requantization_search import OutputRange
+from loadstone.vta.operators import constants
 from loadstone.vta.schedule.epilogue import (
     ConstantProduct,
     Immediate,

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.stream import FillNest, Operation, TileLoad, TileStore
+from loadstone.vta.stream.operations import FillNest, Operation, TileLoad, TileStore
 
 __all__ = ["Slot", "interleaved", "slots_of"]
 

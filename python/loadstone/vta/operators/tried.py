@@ -3,7 +3,8 @@
 
 In:   an operator of the graph, a device.
 Out:  its LoweredOperator, made once.
-Next: patterns.py tries; offload.py takes what was tried, so that nothing is kept behind it.
+Next: region/patterns.py tries; region/offload.py takes what was tried, so that nothing is kept
+      behind it.
 
 Kept by the operator itself, not by what it says: the partition hands the very operator that it
 asked about to the region. What nobody takes goes, with its operator, when the next one is tried.
@@ -17,7 +18,7 @@ from weakref import ref
 from loadstone import graph as g
 from loadstone.backend.interface import Backend, current
 from loadstone.backend.schedule_choices import in_force
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.operators import LoweredOperator, lower_operator
 
 __all__ = ["lower_and_keep", "take"]

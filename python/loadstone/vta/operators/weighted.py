@@ -18,20 +18,19 @@ from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
 from loadstone.numerics import Array, Rounding
-from loadstone.vta import constants
-from loadstone.vta.choices import of_layer
-from loadstone.vta.cost import cost_model
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
-from loadstone.vta.layout import Blocked, Im2colLayout
-from loadstone.vta.operators import layer_plans, rescaled, rescaled_layer, shifted
+from loadstone.vta.operators import constants, layer_plans, rescaled, rescaled_layer, shifted
 from loadstone.vta.operators.edges import joined_edges, with_edges
 from loadstone.vta.operators.kernels import PRODUCT_INPUT, LoweredOperator, emit
+from loadstone.vta.operators.layout import Blocked, Im2colLayout
 from loadstone.vta.operators.residual import with_rest
 from loadstone.vta.operators.shifted import Epilogue
 from loadstone.vta.schedule import conv
+from loadstone.vta.schedule.choices import of_layer
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.epilogue import Rq
+from loadstone.vta.stream.cost import cost_model
 
 __all__ = [
     "can_fold",

@@ -3,7 +3,7 @@
 
 In:   `ChainSpec`: loop extents in tiles, which loops each input moves along, the steps.
 Out:  a Function. Parameters: x0, x1, ..., weights, out.
-Next: nest_kernel.py.
+Next: kernels/from_nests.py.
 
     [weights: whole]
     for tiles:
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeVar
 
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
 from loadstone.vta.schedule.affine import Place

@@ -3,7 +3,7 @@
 
 In:   `ConvSpec`: extents, strides and padding in blocks and pixels; the tail.
 Out:  its tiles, and an IRModule of loops over them.
-Next: conv_writer.py writes the loops; lower.py.
+Next: conv_writer.py writes the loops; kernels/from_tir.py.
 
 One sum serves many operators: dense layers (one pixel), depthwise (each group one block, weight
 tiles diagonal), grouped (`groups` convolutions side by side), average pooling and copies (one
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule import tile
 from loadstone.vta.schedule.conv_spec import PIXEL, ConvSpec, Operands

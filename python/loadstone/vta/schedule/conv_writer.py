@@ -3,7 +3,7 @@
 
 In:   a ConvSpec, a Tiling, a HwConfig.
 Out:  `ConvWriter`, whose module() is the IRModule of loops.
-Next: conv.py gives it to lower.py.
+Next: conv.py gives it to kernels/from_tir.py.
 
 An access is loaded outside the loops that it does not depend on; where all of it is small, once:
 
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from loadstone.relax.compat import tirx
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule.epilogue import ConstantProduct, Step, TieCorrection, extern
 from loadstone.vta.schedule.loops import Loops, chip_buffer, dram_buffer, whole_copy, written

@@ -5,7 +5,7 @@ ALU does the rest.
 In:   `ElementwiseSpec`: loop extents in tiles, which loops each input moves along, steps for each
       input and for the result.
 Out:  an IRModule of loops.
-Next: lower.py.
+Next: kernels/from_tir.py.
 
     a_acc[t][b, l] = sum over k of a[t][b, k] * identity[l, k]        GEMM: one step a tile, and the
     load stage brings the next
@@ -27,7 +27,7 @@ from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 from loadstone.relax.compat import tirx
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule.epilogue import Immediate, Rq, Step, extern

@@ -3,7 +3,7 @@
 
 In:   `MatmulSpec`: extents in tiles; the parts of both zero points; the tail.
 Out:  a scheduled IRModule. Parameters: x, w, [a,] [b,] [p,] out.
-Next: lower.py.
+Next: kernels/from_tir.py.
 
     x[n, c, h, m][1, k]        the first factor, blocked
     w[n, c, h, o][lane, k]     the second one, blocked: its rows are lanes, sixteen to a tile
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
 from loadstone.relax.compat import s_tir, te, tvm
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule.epilogue import Step

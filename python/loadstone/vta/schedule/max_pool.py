@@ -4,7 +4,7 @@ takes maxima tap by tap.
 
 In:   `MaxPoolSpec`.
 Out:  a scheduled IRModule. Parameters: x, identity, out.
-Next: lower.py.
+Next: kernels/from_tir.py.
 
     pixels[c, y, x]    = sum over k of x_padded[c, y, x][b, k] * identity[l, k]         pads are
     -128 and never win
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from loadstone.errors import LoweringError
 from loadstone.graph.bfloat16 import LOWEST, immediate
 from loadstone.relax.compat import s_tir, te, tirx, tvm
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule.epilogue import Step

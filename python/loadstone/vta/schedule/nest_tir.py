@@ -3,9 +3,11 @@
 
 In:   `Function` of nests.py.
 Out:  an IRModule of loops that TVM's passes take, and those of a back end.
-Next: vta/lower.py, where somebody wants to see the stages of a kernel, or has passes of his own.
+Next: kernels/from_tir.py, where somebody wants to see the stages of a kernel, or has passes of his
+      own.
 
-What nest_kernel.py makes of a function, and what lower.py makes of this, are the same operations.
+What kernels/from_nests.py makes of a function, and what kernels/from_tir.py makes of this, are the
+same operations.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 In:   tensors in DRAM and in scratchpads, loops, what is done in the middle of them.
 Out:  `Function`: allocations, nests, and loops around them.
-Next: vta/nest_kernel.py makes operations of it; nest_tir.py the TensorIR that says the same, for
+Next: kernels/from_nests.py makes operations of it; nest_tir.py the TensorIR that says the same, for
       the passes of others and for people.
 
     loops = NestLoops()

@@ -5,7 +5,7 @@ and back.
 In:   `RescaledSpec`: extents of a few blocks of output channels, tile sizes, what the digits are
       multiplied by.
 Out:  a Function. Parameters: x, w, b, m, c, p, digits, out.
-Next: nest_kernel.py; operators/slots.py puts the parts of neighbouring tiles side by side.
+Next: kernels/from_nests.py; operators/slots.py puts the parts of neighbouring tiles side by side.
 
     acc = c * b[...] + sum x * w          bias and offset come from the constant input tile c
     digits[0] = low byte of acc           STORE
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.affine import Place
 from loadstone.vta.schedule.nests import (
@@ -98,8 +98,8 @@ class _Writer:
         return [*statements, once(tile.store, tile.out)]
 
     def _constants(self) -> list[Statement]:
-        """Loads of what does not depend on the pixels; allocate.py drops those of what is still
-        there."""
+        """Loads of what does not depend on the pixels; passes/allocate/allocate.py drops those of
+        what is still there."""
         spec = self.spec
         pairs = [(self.c, self.c_chip)]
         pairs += [(self.m, self.m_chip)] if spec.chain_tiles else []

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
-from loadstone.vta.cost import CostModel, cost_model
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.rescaled_spec import ChainShape, RescaledSpec
+from loadstone.vta.stream.cost import CostModel, cost_model
 
 __all__ = ["TileChoice", "cheapest", "choose"]
 

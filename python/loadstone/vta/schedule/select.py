@@ -4,7 +4,7 @@ as TensorIR.
 
 In:   `SelectSpec`: how many source blocks, how many pixels.
 Out:  a scheduled IRModule. Parameters: x0, x1, ..., selection, out.
-Next: lower.py.
+Next: kernels/from_tir.py.
 
     out[p][b, l] = sum over sources r and lanes k of x_r[p][b, k] * selection[r][l, k]
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loadstone.relax.compat import s_tir, te, tvm
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule.epilogue import Step

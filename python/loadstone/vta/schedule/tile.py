@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
-from loadstone.vta.cost import CostModel, cost_model
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.stream.cost import CostModel, cost_model
 
 __all__ = ["EdgeWork", "Tiling", "WeightedNest", "cheapest", "choose", "given"]
 

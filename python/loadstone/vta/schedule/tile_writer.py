@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.schedule.accumulators import Accumulators, Element
 from loadstone.vta.schedule.affine import Index
 from loadstone.vta.schedule.epilogue import Immediate

@@ -3,7 +3,7 @@
 
 In:   `WindowSpec`: geometry in tiles, which part of the output, the steps.
 Out:  a Function. Parameters: x, weights, out.
-Next: nest_kernel.py.
+Next: kernels/from_nests.py.
 
 A product of the chain (accumulators.py) is that of every tap of the window with one weight tile, so
 that the window's sum is multiplied. The input stays on the chip from the first product to the last;
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import prod
 
 from loadstone.errors import LoweringError
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
 from loadstone.vta.schedule.affine import Index, Place

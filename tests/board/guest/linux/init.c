@@ -1,14 +1,17 @@
-/* The first and only process of the Linux guest.
+/* The first process of the Linux guest.
  *
  * In:   an initial file system with uio.ko, uio_pdrv_genirq.ko, model.lds and inputs; runs=N, registers=NAME and bus_offset=N on the
- * kernel's command line. Or, with programs=N there, programs 0 to N-1, each an exported project, and their inputs.
- * Out:  run_cases() over the linux_uio HAL, unmodified; or the outputs of each program; then the machine is off.
+ * kernel's command line, kills=N where processes are to be killed. Or, with programs=N there, programs 0 to N-1, each an exported
+ * project, and their inputs.
+ * Out:  run_cases() over the linux_uio HAL, unmodified, by this process, then by others, one after each that is killed; or the outputs of
+ *       each program; then the machine is off.
  * Next: run_cases.c.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,21 +121,85 @@ static void run_programs(uint32_t count) {
   off(NULL);
 }
 
+/* Opens the device for this process. */
+static int open_device(board *b, lds_linux *uio) {
+  const size_t page_bytes = b->registers == &lds_registers_hls ? 0x4000u : 0x1000u;
+  b->hal = &uio->hal;
+  return lds_linux_open_uio(uio, "/dev/uio0", page_bytes, NULL, strtoull(option("bus_offset="), NULL, 0), NULL);
+}
+
+/* --- two processes; one that is killed in the middle of a run ------------------------------------------------------------------ */
+static int told; /* where tell() writes */
+
+static void tell(const char *text) {
+  if (write(told, text, strlen(text)) < 0) _exit(1);
+}
+
+/* In a process of its own; 0 for the other one, which has forked. */
+static pid_t begin(board *b, uint32_t runs, void (*say)(const char *text)) {
+  static lds_linux uio;
+  const pid_t process = fork();
+  if (process != 0) return process;
+  b->runs = runs;
+  b->print = say;
+  if (open_device(b, &uio) != LDS_HAL_OK) {
+    say(uio.message);
+    say("\n");
+    _exit(1);
+  }
+  _exit(run_cases(b) == 0 ? 0 : 1);
+}
+
+/* The lines of a process until its run `last` has begun. */
+static void read_until_run(int from, unsigned last) {
+  char wanted[32], line[256];
+  size_t length = 0;
+  (void)snprintf(wanted, sizeof wanted, "run %u begin", last);
+  for (;;) {
+    if (read(from, line + length, 1) != 1) off("the other process");
+    if (line[length] != '\n') {
+      if (length < sizeof line - 1u) ++length; /* outputs are long */
+      continue;
+    }
+    line[length] = 0;
+    length = 0;
+    if (strcmp(line, wanted) == 0) return;
+  }
+}
+
+/* One process runs for ever, and is killed as a run has begun or a little later; meanwhile another one wants the device, and behind it
+ * the next has it. */
+static void kill_one(board *b, unsigned number) {
+  int ends[2];
+  pid_t process;
+  if (pipe(ends) != 0) off("pipe");
+  told = ends[1];
+  process = begin(b, UINT32_MAX, tell);
+  read_until_run(ends[0], number);
+  if (number == 0) (void)waitpid(begin(b, 1, print), NULL, 0);
+  (void)usleep(1000u * number);
+  (void)kill(process, SIGKILL);
+  (void)waitpid(process, NULL, 0);
+  close(ends[0]);
+  close(ends[1]);
+  printf("killed %u\n", number);
+  fflush(stdout);
+  (void)waitpid(begin(b, 3, print), NULL, 0);
+}
+
 int main(void) {
   static lds_linux uio;
   board b = {0};
-  size_t page_bytes;
+  unsigned k, kills;
   mount_all();
   insert("/uio.ko", "");
   insert("/uio_pdrv_genirq.ko", "of_id=generic-uio");
   if (strstr(text_of("/proc/cmdline"), "programs=") != NULL) run_programs((uint32_t)strtoul(option("programs="), NULL, 0));
   b.registers = lds_registers_named(option("registers="));
-  page_bytes = b.registers == &lds_registers_hls ? 0x4000u : 0x1000u;
-  if (lds_linux_open_uio(&uio, "/dev/uio0", page_bytes, NULL, strtoull(option("bus_offset="), NULL, 0), NULL) != LDS_HAL_OK) {
+  if (open_device(&b, &uio) != LDS_HAL_OK) {
     printf("failed %s\n", uio.message);
     off(NULL);
   }
-  b.hal = &uio.hal;
   b.model = contents("/model.lds", &b.model_bytes);
   b.inputs = contents("/inputs", &b.inputs_bytes);
   b.runs = (uint32_t)strtoul(option("runs="), NULL, 0);
@@ -142,5 +209,7 @@ int main(void) {
   b.interrupts = interrupts;
   if (b.memory != NULL && b.registers != NULL) (void)run_cases(&b);
   lds_linux_close(&uio);
+  kills = (unsigned)strtoul(option("kills="), NULL, 0);
+  for (k = 0; k < kills; ++k) kill_one(&b, k);
   off(NULL);
 }

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""VTA's devices as a family: what backend/builtin.py asks of those that come with Loadstone.
+
+In:   a device's name or file; values that a target gives.
+Out:  FAMILY: HwConfigs, their attributes, their back end.
+Next: backend/builtin.py finds it by its name.
+
+The back end is imported when one is asked for: it takes TVM, which a board has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from loadstone.backend.builtin import DeviceFamily
+from loadstone.backend.device import Device
+from loadstone.files import JsonValue
+from loadstone.vta.device.hw_config import TARGET_FIELDS, HwConfig, device_names, load_config
+
+if TYPE_CHECKING:
+    from loadstone.backend.interface import Attribute, Backend
+
+__all__ = ["FAMILY"]
+
+
+class _Vta:
+    """Every VTA, VTA-Q and VTA-B."""
+
+    def device_names(self) -> Sequence[str]:
+        return device_names()
+
+    def load_config(self, source: str | Path | Mapping[str, JsonValue]) -> HwConfig:
+        return load_config(source)
+
+    def is_device(self, thing: object) -> TypeGuard[Device]:
+        return isinstance(thing, HwConfig)
+
+    def attributes(self, device: Device) -> tuple[Attribute, ...]:
+        from loadstone.backend.interface import Attribute
+
+        return tuple(Attribute(name, getattr(device, name), d) for name, d in TARGET_FIELDS.items())
+
+    def backend(self, device: Device, values: Mapping[str, Any], further: bool) -> Backend:
+        from loadstone.vta.backend import VtaBackend
+
+        assert isinstance(device, HwConfig)
+        return VtaBackend(replace(device, **values), further=further)
+
+
+FAMILY: DeviceFamily = _Vta()

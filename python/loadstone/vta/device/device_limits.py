@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a device can be: sizes that instructions can name, and properties that go together.
+
+In:   a device's name, its numbers, its profile, its capabilities.
+Out:  nothing, or a ConfigError that names the property, its value and the limit.
+Next: hw_config.py asks for every HwConfig that is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from loadstone.errors import ConfigError, shortened
+from loadstone.printable import PLAIN_NAME, is_plain_name, one_line
+from loadstone.vta.device.device_file import FLOAT_WIDTH
+from loadstone.vta.isa.spec import Capability
+
+__all__ = ["DeviceNumbers", "check_name", "check_numbers", "check_profile", "check_registers"]
+
+#: Instruction profiles, and log2 of the bits of their elements.
+_PROFILES = {"vta": 3, "vtaq": 3, "vtab": FLOAT_WIDTH}
+_BUSES = (32, 64, 128, 256, 512)
+
+
+class DeviceNumbers(NamedTuple):
+    """What is a number of a device.
+
+    log_width: log2 of an element's bits. log_batch, log_block: log2 of a tile's rows and columns.
+    lu, li, lw, la: log2 of the micro-ops, and of the tiles of INP, WGT and ACC, that instructions
+    can name. uop_depth: micro-ops that there are. bus_bits: width of the DRAM bus.
+    """
+
+    log_width: int
+    log_batch: int
+    log_block: int
+    lu: int
+    li: int
+    lw: int
+    la: int
+    uop_depth: int
+    clock_mhz: int
+    bus_bits: int
+    register_base: int
+    bus_offset: int
+    products_per_multiplier: int
+
+
+def check_name(name: str) -> None:
+    """Refuses a name that no file and no report could carry. Raises ConfigError."""
+    if not is_plain_name(name):
+        raise ConfigError(
+            f"device {shortened(one_line(name), 80)!r}: a name is {PLAIN_NAME}: give it one with "
+            'the key "name"'
+        )
+
+
+def check_numbers(device: str, n: DeviceNumbers) -> None:
+    """Refuses what cannot be encoded or built, by name and limit. Raises ConfigError."""
+    for name, value, low, high, why in (
+        ("LOG_INP_WIDTH", n.log_width, 3, FLOAT_WIDTH, "3 is int8, 4 is bfloat16"),
+        ("LOG_BATCH", n.log_batch, 0, 6, "a tile has 1 to 64 rows"),
+        ("LOG_BLOCK", n.log_block, 1, 7, "a block has 2 to 128 lanes"),
+        (
+            "lu=LOG_UOP_BUFF_SIZE-2",
+            n.lu,
+            1,
+            13,
+            "uop_bgn, uop_end and the loop counts share one 64-bit word of GEMM and ALU",
+        ),
+        (
+            "li=LOG_INP_BUFF_SIZE-LOG_BATCH-LOG_BLOCK",
+            n.li,
+            1,
+            15,
+            "a scratchpad has at most 32768 tiles",
+        ),
+        ("lw=LOG_WGT_BUFF_SIZE-2*LOG_BLOCK", n.lw, 1, 15, "a scratchpad has at most 32768 tiles"),
+        (
+            "la=LOG_ACC_BUFF_SIZE-LOG_BATCH-LOG_BLOCK-2",
+            n.la,
+            1,
+            11,
+            "ALU's factors, operation and immediate share one 64-bit word",
+        ),
+        (
+            "la+li+lw",
+            n.la + n.li + n.lw,
+            3,
+            32,
+            "GEMM's factors share one 64-bit word; make a scratchpad smaller",
+        ),
+        (
+            "la+max(la,li)+lw",
+            n.la + max(n.la, n.li) + n.lw,
+            3,
+            32,
+            "a micro-op has 32 bits; make a scratchpad smaller",
+        ),
+        ("uop_depth", n.uop_depth, 1, 1 << max(n.lu, 0), "micro-op indices have lu bits"),
+        ("clock_mhz", n.clock_mhz, 1, 10_000, "a clock in MHz"),
+        ("register_base", n.register_base, 0, (1 << 64) - 1, "an address of 64 bits"),
+        (
+            "products_per_multiplier",
+            n.products_per_multiplier,
+            1,
+            2,
+            "a multiplier of 25 x 18 bits holds two products of int8",
+        ),
+        ("bus_offset", n.bus_offset, 0, (1 << 64) - 1, "an address of 64 bits"),
+    ):
+        if not low <= value <= high:
+            raise ConfigError(f"device {device}: {name}={value} is outside [{low}, {high}]: {why}")
+    if n.bus_bits not in _BUSES:
+        raise ConfigError(
+            f"device {device}: bus_bits={n.bus_bits} is not one of {', '.join(map(str, _BUSES))}"
+        )
+
+
+def check_profile(device: str, profile: str, log_width: int, capabilities: Capability) -> None:
+    """Refuses properties that do not go together. log_width: log2 of an element's bits. Raises
+    ConfigError."""
+    if profile not in _PROFILES:
+        raise ConfigError(
+            f"device {device}: profile={profile!r} is not one of {', '.join(_PROFILES)}"
+        )
+    if _PROFILES[profile] != log_width:
+        raise ConfigError(
+            f"device {device}: profile {profile} has LOG_INP_WIDTH={_PROFILES[profile]}, not "
+            f"{log_width}: vta and vtaq compute on int8, vtab on bfloat16"
+        )
+    if Capability.REQUANTIZE not in capabilities:
+        return
+    if log_width == FLOAT_WIDTH:
+        raise ConfigError(
+            f"device {device}: capability requantize is of integers, and the device computes on "
+            "bfloat16: leave it out"
+        )
+    if Capability.CONFIG not in capabilities:
+        raise ConfigError(
+            f"device {device}: capability requantize needs capability config, whose "
+            "registers it reads"
+        )
+
+
+def check_registers(device: str, registers: str, pages: Collection[str]) -> None:
+    """Refuses a page of registers that there is not. Raises ConfigError."""
+    if registers not in pages:
+        raise ConfigError(
+            f"device {device}: registers={registers!r} is not one of {', '.join(pages)}"
+        )

@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each instruction means: the living definition, in plain NumPy.
+
+In:   a HwConfig, the regions of DRAM, a program's bytes.
+Out:  the regions as the program leaves them; the scratchpads, to be looked at.
+Next: hw_sim does the same faster and counts cycles; tests hold the two, and vectors measured on
+      VTA's RTL, against each other.
+
+Instructions run in program order. That is what a program with sound tokens computes on a device,
+whose three queues run side by side; whether the tokens are sound is the simulator's to check.
+
+Within GEMM and ALU the steps (i, then j, then u) also run in order: a step sees what the steps
+before it wrote, and of two writes to one tile the later one stays. All arithmetic on accumulators
+is int32 and wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from loadstone.errors import SimulationError
+from loadstone.numerics import rq, wrap_int32
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.isa.codec import Stream, decode_stream, decode_uops
+from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.spec import (
+    CONFIG_DEFAULTS,
+    STAGE_REGISTERS,
+    AluOp,
+    ConfigRegister,
+    Memory,
+    Stage,
+)
+
+__all__ = ["DramBytes", "Machine", "shift_right"]
+
+Int32Array = NDArray[np.int32]
+Float32Array = NDArray[np.float32]
+IndexArray = NDArray[np.int64]
+
+#: Steps that are done at a time: a bound on memory, without meaning.
+_CHUNK = 1 << 14
+
+
+@dataclass
+class DramBytes:
+    """Bytes of DRAM, changed in place by STORE.
+
+    data: uint8. base: the address of data[0] as instructions count (dram_base * tile bytes): 0 for
+        a region of a device
+    that has regions; for other devices, whose only region is the whole memory, where the bytes lie
+    in it.
+    """
+
+    data: NDArray[np.uint8]
+    base: int = 0
+    writable: bool = True
+
+
+class Machine:
+    """One device: scratchpads and registers. Scratchpads begin as zeros and keep their contents
+    from run to run."""
+
+    def __init__(self, config: HwConfig, regions: Sequence[DramBytes]) -> None:
+        self.config = config
+        self.regions = list(regions)
+        self.uop = np.zeros((config.depth(Memory.UOP), 3), np.int64)  # dst, src, wgt
+        element, accumulator = (
+            (np.float32, np.float32) if config.is_float else (np.int8, np.int32)
+        )  # a bfloat16 is kept as the float32 that it is
+        self.inp = np.zeros((config.depth(Memory.INP), config.batch, config.block), element)
+        self.wgt = np.zeros(
+            (config.depth(Memory.WGT), config.block, config.block), element
+        )  # out, in
+        self.acc: NDArray[Any] = np.zeros(
+            (config.depth(Memory.ACC), config.batch, config.block), accumulator
+        )
+        self.registers: dict[tuple[Stage, ConfigRegister], int] = {}
+
+    def run(self, program: Stream | bytes | NDArray[np.uint8]) -> None:
+        """Executes up to FINISH. Registers begin with their defaults.
+
+        program: bytes as uint8 may be of any shape.
+
+        Raises EncodingError for bytes that are no instructions, SimulationError naming the
+        instruction for an access out of bounds, a capability that the device lacks, or a program
+        without FINISH.
+        """
+        stream = program if isinstance(program, Stream) else decode_stream(program, self.config)
+        self.registers = {
+            (stage, r): CONFIG_DEFAULTS[r]
+            for stage, registers in STAGE_REGISTERS.items()
+            for r in registers
+        }
+        for number, insn in enumerate(stream):
+            try:
+                if not self.step(insn):
+                    return
+            except SimulationError as error:
+                raise SimulationError(f"instruction {number}: {error}") from None
+        raise SimulationError(f"the program of {len(stream)} instructions has no FINISH")
+
+    def step(self, insn: Insn) -> bool:
+        """Executes one instruction; False after FINISH."""
+        for what, capability in insn.needs():
+            if not self.config.has(capability):
+                raise SimulationError(
+                    f"{what} needs capability {str(capability.name).lower()}, which "
+                    f"{self.config.name} lacks"
+                )
+        match insn:
+            case Load():
+                self._load(insn)
+            case Store():
+                self._store(insn)
+            case Gemm():
+                self._gemm(insn)
+            case Alu():
+                self._alu(insn)
+            case Config():
+                self._config(insn)
+            case Finish():
+                return False
+        return True
+
+    # --- DRAM <-> scratchpads ---------------------------------------------------------------------
+    def _load(self, insn: Load) -> None:
+        """Rows -y_pad_0 .. y_size + y_pad_1 of x_pad_0 + x_size + x_pad_1 tiles, packed from
+        sram_base on."""
+        if insn.is_noop:
+            return
+        if insn.memory_id == Memory.OUT:
+            raise SimulationError("LOAD of memory OUT: OUT is only stored")
+        memory = Memory(insn.memory_id)
+        rows, width = (
+            insn.y_pad_0 + insn.y_size + insn.y_pad_1,
+            insn.x_pad_0 + insn.x_size + insn.x_pad_1,
+        )
+        self._check(memory, insn.sram_base + rows * width - 1, "LOAD")
+        tiles = np.zeros((rows, width, self.config.tile_bytes(memory)), np.uint8)
+        element = np.uint16 if self.config.is_float else np.uint8
+        if memory in (Memory.INP, Memory.ACC_8BIT):
+            tiles.view(element)[:] = self._pad(memory) & np.iinfo(element).max
+        inside = tiles[
+            insn.y_pad_0 : insn.y_pad_0 + insn.y_size, insn.x_pad_0 : insn.x_pad_0 + insn.x_size
+        ]
+        for row, dram in zip(inside, self._rows(insn), strict=True):
+            row[:] = dram
+        self._fill(memory, insn.sram_base, tiles)
+
+    def _pad(self, memory: Memory) -> int:
+        """PAD_VALUE, whose low bits are what pads of activations consist of."""
+        stage = Stage.LOAD if memory == Memory.INP else Stage.COMPUTE
+        return self.registers[stage, ConfigRegister.PAD_VALUE]
+
+    def _fill(self, memory: Memory, first: int, tiles: NDArray[np.uint8]) -> None:
+        """Writes tiles as they stand in DRAM (uint8 [rows, width, bytes of a tile]) to a scratchpad
+        from tile `first` on."""
+        where = slice(first, first + tiles.shape[0] * tiles.shape[1])
+        match memory:
+            case Memory.UOP:
+                self.uop[where] = decode_uops(tiles, self.config)
+            case Memory.INP:
+                self.inp[where] = self._elements(tiles).reshape(-1, *self.inp.shape[1:])
+            case Memory.WGT:
+                self.wgt[where] = self._elements(tiles).reshape(-1, *self.wgt.shape[1:])
+            case Memory.ACC:
+                self.acc[where] = tiles.view(self.acc.dtype).reshape(-1, *self.acc.shape[1:])
+            case _:  # ACC_8BIT: sign-extended, or widened
+                self.acc[where] = self._elements(tiles).reshape(-1, *self.acc.shape[1:])
+
+    def _elements(self, tiles: NDArray[np.uint8]) -> NDArray[Any]:
+        """Elements as they stand in DRAM (uint8, of any shape), in the type of INP; the last axis
+        becomes elements."""
+        return _widened(tiles.view("<u2")) if self.config.is_float else tiles.view(np.int8)
+
+    def _store(self, insn: Store) -> None:
+        """y_size rows of x_size tiles: the low 8 bits of the lanes, without saturation (200 becomes
+        -56); of float32 the nearest bfloat16."""
+        if insn.is_noop:
+            return
+        if insn.memory_id != Memory.OUT:
+            raise SimulationError(
+                f"STORE of memory {Memory(insn.memory_id).name}: only OUT is stored"
+            )
+        if insn.y_pad_0 or insn.y_pad_1 or insn.x_pad_0 or insn.x_pad_1:
+            raise SimulationError("STORE has no padding: its pads must be 0")
+        last = insn.sram_base + insn.y_size * insn.x_size
+        self._check(Memory.OUT, last - 1, "STORE")
+        acc = self.acc[insn.sram_base : last]
+        elements = _bits_of(acc).astype("<u2") if self.config.is_float else acc.astype(np.uint8)
+        tiles = elements.view(np.uint8).reshape(
+            insn.y_size, insn.x_size, self.config.tile_bytes(Memory.OUT)
+        )
+        for row, dram in zip(tiles, self._rows(insn), strict=True):
+            dram[:] = row
+
+    def _rows(self, insn: Load | Store) -> list[NDArray[np.uint8]]:
+        """Views of the rows in DRAM, uint8 [x_size, bytes of a tile] each."""
+        if insn.region >= len(self.regions):
+            raise SimulationError(
+                f"{insn.SPEC.name}.region={insn.region}: the program has {len(self.regions)} "
+                "regions"
+            )
+        region, size = self.regions[insn.region], self.config.tile_bytes(Memory(insn.memory_id))
+        if isinstance(insn, Store) and not region.writable:
+            raise SimulationError(f"STORE to region {insn.region}, which is read-only")
+        rows = []
+        for y in range(insn.y_size):
+            begin = (insn.dram_base + y * insn.x_stride) * size - region.base
+            end = begin + insn.x_size * size
+            if begin < 0 or end > region.data.size:
+                raise SimulationError(
+                    f"{insn.SPEC.name} row {y} is bytes {begin} to {end} of region "
+                    f"{insn.region}, which has {region.data.size}"
+                )
+            rows.append(region.data[begin:end].reshape(insn.x_size, size))
+        return rows
+
+    # --- compute ----------------------------------------------------------------------------------
+    def _gemm(self, insn: Gemm) -> None:
+        """acc[dst][b][o] += sum over k of inp[src][b][k] * wgt[wgt][o][k]; reset: = 0; overwrite: =
+        the sum."""
+        for dst, src, wgt in self._steps(insn, insn.wgt_out, insn.wgt_in):
+            self._check(Memory.ACC, dst.max(), "GEMM dst")
+            if insn.reset:
+                self.acc[dst] = 0
+                continue
+            self._check(Memory.INP, src.max(), "GEMM src")
+            self._check(Memory.WGT, wgt.max(), "GEMM wgt")
+            if self.config.is_float:
+                self._float_gemm(dst, src, wgt, overwrite=bool(insn.overwrite))
+                continue
+            product = np.einsum(
+                "nbk,nok->nbo", self.inp[src].astype(np.int32), self.wgt[wgt].astype(np.int32)
+            )
+            if insn.overwrite:
+                self.acc[dst] = product  # of equal indices the last stays
+            else:
+                np.add.at(self.acc, dst, product)  # equal indices add up
+
+    def _float_gemm(
+        self, dst: IndexArray, src: IndexArray, wgt: IndexArray, *, overwrite: bool
+    ) -> None:
+        """The same in float32, where the order counts: runs of steps whose accumulators differ, and
+        in them k after k."""
+        with np.errstate(all="ignore"):  # infinities and what comes of them are results
+            for run in _independent(dst, dst, 0):
+                acc = self.acc[dst[run]]
+                acc = np.zeros_like(acc) if overwrite else acc
+                x, w = self.inp[src[run]], self.wgt[wgt[run]]
+                for k in range(self.config.block):
+                    acc = acc + x[:, :, None, k] * w[:, None, :, k]
+                self.acc[dst[run]] = acc
+
+    def _alu(self, insn: Alu) -> None:
+        """acc[dst] = op(acc[dst], imm or acc[src]), lane by lane; RQ reads acc[src], acc[src+1],
+        acc[src+2]."""
+        if insn.reset:
+            raise SimulationError("ALU.reset must be 0")
+        if insn.alu_op == AluOp.RQ and insn.use_imm:
+            raise SimulationError("ALU.use_imm must be 0 for RQ, whose operands are tiles")
+        if insn.alu_op == AluOp.SHR and self.config.is_float:
+            raise SimulationError(f"ALU SHR is of integers: {self.config.name} computes in float32")
+        operands = 3 if insn.alu_op == AluOp.RQ else 0 if insn.use_imm else 1
+        for all_dst, all_src, _ in self._steps(insn):
+            self._check(Memory.ACC, all_dst.max(), "ALU dst")
+            if operands:
+                self._check(Memory.ACC, all_src.max() + operands - 1, "ALU src")
+            for run in _independent(all_dst, all_src, operands):
+                dst, src = all_dst[run], all_src[run]
+                if insn.alu_op == AluOp.RQ:
+                    self.acc[dst] = self._requantize(
+                        self.acc[dst], self.acc[src], self.acc[src + 1], self.acc[src + 2]
+                    )
+                else:
+                    other = self._immediate(insn.imm) if insn.use_imm else self.acc[src]
+                    self.acc[dst] = self._operation(AluOp(insn.alu_op), self.acc[dst], other)
+
+    def _immediate(self, imm: int) -> Any:
+        """A number of the accumulators' type."""
+        return _widened(np.uint16(imm & 0xFFFF)) if self.config.is_float else np.int32(imm)
+
+    def _operation(self, op: AluOp, x: NDArray[Any], y: Any) -> NDArray[Any]:
+        """One ALU operation on accumulators, lane by lane."""
+        if not self.config.is_float:
+            return _OPERATIONS[op](x, y)
+        with np.errstate(all="ignore"):
+            return _FLOAT_OPERATIONS[op](x, y)
+
+    def _requantize(
+        self, acc: Int32Array, bias: Int32Array, multiplier: Int32Array, shift: Int32Array
+    ) -> Int32Array:
+        register = {
+            name: self.registers[Stage.COMPUTE, name] for name in STAGE_REGISTERS[Stage.COMPUTE]
+        }
+        return rq(
+            acc,
+            bias,
+            multiplier,
+            shift,
+            zero_point=register[ConfigRegister.RQ_ZERO_POINT],
+            low=register[ConfigRegister.RQ_MIN],
+            high=register[ConfigRegister.RQ_MAX],
+            rounding=register[ConfigRegister.RQ_ROUNDING],
+        )
+
+    def _steps(
+        self, insn: Gemm | Alu, wgt_out: int = 0, wgt_in: int = 0
+    ) -> Iterator[tuple[IndexArray, IndexArray, IndexArray]]:
+        """dst, src, wgt of all steps in order (i outermost, then j, then u), in arrays of at most
+        _CHUNK steps."""
+        if not insn.steps:
+            return
+        self._check(Memory.UOP, insn.uop_end - 1, "uop_end")
+        per_turn = insn.uop_end - insn.uop_bgn
+        out, inner = (
+            np.array([insn.dst_out, insn.src_out, wgt_out]),
+            np.array([insn.dst_in, insn.src_in, wgt_in]),
+        )
+        for first in range(0, insn.steps, _CHUNK):
+            turn, u = np.divmod(np.arange(first, min(first + _CHUNK, insn.steps)), per_turn)
+            i, j = np.divmod(turn, insn.iter_in)
+            indices = self.uop[insn.uop_bgn + u] + i[:, None] * out + j[:, None] * inner
+            yield indices[:, 0], indices[:, 1], indices[:, 2]
+
+    def _config(self, insn: Config) -> None:
+        """register[stage][register_id] = value."""
+        stage, register = Stage(insn.stage), ConfigRegister(insn.register_id)
+        if register not in STAGE_REGISTERS[stage]:
+            raise SimulationError(f"CONFIG: stage {stage.name} has no register {register.name}")
+        if register == ConfigRegister.RQ_ROUNDING and not 0 <= insn.value <= 2:
+            raise SimulationError(f"CONFIG: RQ_ROUNDING={insn.value} is outside [0, 2]")
+        self.registers[stage, register] = insn.value
+
+    def _check(self, memory: Memory, last: int, what: str) -> None:
+        if last >= self.config.depth(memory):
+            raise SimulationError(
+                f"{what} reaches tile {last} of {memory.name}, which has "
+                f"{self.config.depth(memory)}"
+            )
+
+
+def _independent(dst: IndexArray, src: IndexArray, operands: int) -> Iterator[slice]:
+    """Cuts steps into runs in which none reads what an earlier one of the run wrote: such a run may
+    be done at once.
+
+    A step reads acc[dst] and `operands` tiles from acc[src] on.
+    """
+    begin = 0
+    written: set[int] = set()
+    for step, (d, s) in enumerate(zip(dst.tolist(), src.tolist(), strict=True)):
+        if d in written or any(s + k in written for k in range(operands)):
+            yield slice(begin, step)
+            begin = step
+            written.clear()
+        written.add(d)
+    yield slice(begin, len(dst))
+
+
+def shift_right(x: Int32Array, amount: Int32Array | np.int32) -> Int32Array:
+    """floor(x / 2^amount) for any int32 amount; a negative amount shifts left, and wraps.
+    Shapes broadcast."""
+    n = np.asarray(amount, np.int64)
+    right = np.asarray(x, np.int64) >> np.clip(n, 0, 32)
+    return wrap_int32(right << np.clip(-n, 0, 32))
+
+
+_OPERATIONS: Mapping[AluOp, Callable[[Int32Array, Int32Array | np.int32], Int32Array]] = {
+    AluOp.MIN: np.minimum,
+    AluOp.MAX: np.maximum,
+    AluOp.ADD: lambda x, y: wrap_int32(np.asarray(x, np.int64) + y),
+    AluOp.SHR: shift_right,
+    AluOp.MUL: lambda x, y: wrap_int32(np.asarray(x, np.int64) * y),
+}
+
+_FLOAT_OPERATIONS: Mapping[AluOp, Callable[[Float32Array, Float32Array], Float32Array]] = {
+    AluOp.MIN: lambda x, y: np.where((x < y) | np.isnan(x), x, y),
+    AluOp.MAX: lambda x, y: np.where((x > y) | np.isnan(x), x, y),
+    AluOp.ADD: lambda x, y: x + y,
+    AluOp.MUL: lambda x, y: x * y,
+}
+
+
+def _widened(bits: ArrayLike) -> Float32Array:
+    """bfloat16 as float32. Imported here: devices of integers need nothing of the graph."""
+    from loadstone.graph.bfloat16 import widened
+
+    return widened(bits)
+
+
+def _bits_of(x: Float32Array) -> NDArray[np.uint16]:
+    """The nearest bfloat16 of float32."""
+    from loadstone.graph.bfloat16 import bits_of
+
+    return bits_of(x)

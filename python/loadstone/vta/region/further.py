@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run of operators on a VTA that stands beside the artifact's own.
+
+In:   an OffloadedRegion.
+Out:  FurtherRegion: the same with names of its own in memory, its program that of another device
+      (runtime/FORMAT.md, Programs of other devices).
+Next: artifact/deploy.py; runtime/accelerators.py opens the device.
+
+Two VTAs may have tiles of different sizes: a tensor that both use stands in memory twice, and the
+host packs it from one into the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from loadstone.backend.device import FINGERPRINT_BYTES, TableProgram
+from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
+from loadstone.numerics import Array
+from loadstone.vta.device.device_file import device_names
+from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.region.offload import OffloadedRegion
+
+__all__ = ["FurtherRegion", "further_attributes"]
+
+
+def further_attributes(config: HwConfig) -> str:
+    """The device as JSON, for the artifact: an empty object where it is a built-in one as it is."""
+    said = config.to_json()
+    known = config.name in device_names() and load_config(config.name).to_json() == said
+    return json.dumps({} if known else said, sort_keys=True)
+
+
+class FurtherRegion(LoweredRegion):
+    """Lowered for a further VTA."""
+
+    def __init__(self, region: OffloadedRegion) -> None:
+        self.region = region
+        self.name = region.name
+        self.operators = region.operators
+        self.config = region.config
+        self.aliases: Mapping[str, tuple[str, int]] = {
+            self._own(name): (self._own(whole), offset)
+            for name, (whole, offset) in region.aliases.items()
+        }
+        self.constants: Mapping[str, tuple[Array, int]] = {
+            self._own(name): value for name, value in region.constants.items()
+        }
+
+    @property
+    def device(self) -> str:
+        """Whose program it is."""
+        return self.config.name
+
+    @property
+    def align_bytes(self) -> int:
+        """Its largest tile."""
+        return self.config.align_bytes
+
+    @property
+    def remarks(self) -> Mapping[str, str]:
+        """As on a VTA alone."""
+        return self.region.remarks
+
+    @property
+    def stages(self) -> Mapping[str, Sequence[tuple[str, str]]]:
+        """As on a VTA alone."""
+        return self.region.stages
+
+    @property
+    def layouts(self) -> Sequence[tuple[DeviceLayout, int, int]]:
+        """Under names of its own."""
+        return [
+            (replace(layout, name=self._own(layout.name)), first, last)
+            for layout, first, last in self.region.layouts
+        ]
+
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[TableProgram, bytes]:
+        """The program and its micro-op table."""
+        names = [layout.name for layout, _, _ in self.region.layouts]
+        names += [*self.region.constants, *self.region.aliases]
+        program, table = self.region.build({n: addresses[self._own(n)] for n in names}, uops)
+        return TableProgram(
+            program.name,
+            self.device,
+            further_attributes(self.config),
+            self.config.fingerprint().ljust(FINGERPRINT_BYTES, b"\0"),
+            program.instructions,
+            len(program),
+            (),
+            program.layers,
+        ), table
+
+    def _own(self, name: str) -> str:
+        return f"{name} for {self.device}"

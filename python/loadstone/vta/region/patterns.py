@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operators a VTA device takes, and why it leaves the others.
+
+In:   a HwConfig.
+Out:  the pattern table of the back end: names of operator patterns in the order in which
+      they are tried, each with a predicate.
+Next: partition/eager.py applies it; operators/ lowers what is taken.
+
+A predicate sees an operator of graph/ and answers None (taken) or a Refusal. What is taken gives
+the framework's integers, not nearly (operators/ proves it, or says what would change a no), and
+fits the scratchpads: it is lowered, alone, to see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from loadstone import graph as g
+from loadstone.backend.interface import Pattern, Refusal, offered
+from loadstone.backend.schedule_choices import using
+from loadstone.errors import LoadstoneError, UnsupportedError
+from loadstone.graph.batching import batched_operator
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.operators import REAL_TAKEN_PATTERNS, TAKEN_PATTERNS, unsupported_reason
+from loadstone.vta.operators.tried import lower_and_keep
+from loadstone.vta.passes.allocate.allocate import allocate
+from loadstone.vta.region.offload import is_free
+
+__all__ = ["patterns"]
+
+#: Operators that no VTA can run: why, and what would change it.
+_NEVER: Mapping[type[g.Operator], Refusal] = {
+    g.Softmax: Refusal(
+        "the ALU has no exponential",
+        "a model that ends in its logits: their largest names the same class",
+    ),
+    g.LayerNorm: Refusal(
+        "the ALU has no root", "batch normalization, which joins the layer before it"
+    ),
+    g.ArgMax: Refusal(
+        "the ALU compares tiles with tiles, not the lanes of one", "a model that ends in its logits"
+    ),
+    g.Quantize: Refusal("it is the edge between float32 and int8", "a model with int8 inputs"),
+    g.Dequantize: Refusal("it is the edge between int8 and float32", "a model with int8 outputs"),
+    g.Transpose: Refusal(
+        "it moves elements between the lanes of a tile", "a model with channels last"
+    ),
+    g.Div: Refusal("the ALU does not divide", "a model that multiplies by a constant instead"),
+    g.SquaredDifference: Refusal(
+        "no schedule squares what the ALU subtracts", "a model without squares"
+    ),
+    g.ReduceSum: Refusal("no schedule sums over axes but for means", "MEAN in its place"),
+    g.ReduceProduct: Refusal("the ALU multiplies no two activations so", "a model without it"),
+    g.L2Normalize: Refusal("the ALU has no root", "a model that ends before it"),
+    g.Lookup: Refusal(
+        "the ALU looks nothing up in a table", "a model whose activations are RELU or RELU6"
+    ),
+}
+
+
+def patterns(config: HwConfig) -> Sequence[Pattern]:
+    """The table of one device: the patterns that a schedule exists for, in the order in which they
+    are tried; then those that it never takes, each with its reason."""
+    if config.is_float:
+        return [offered(name, partial(_predicate, config)) for name in REAL_TAKEN_PATTERNS]
+    taken = [offered(name, partial(_predicate, config)) for name in TAKEN_PATTERNS]
+    return [
+        *taken,
+        *(
+            offered(name, partial(_refuse, refusal))
+            for kind, refusal in _NEVER.items()
+            for name in kind.patterns
+        ),
+    ]
+
+
+def _refuse(refusal: Refusal, _: g.Operator) -> Refusal:
+    return refusal
+
+
+def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
+    """None when the operator can be lowered exactly and each of its tiles placed."""
+    for tensor in (*operator.inputs, *operator.outputs):
+        if tensor.dtype != config.tensor_type:
+            return Refusal(
+                f"tensor {tensor.name} is {tensor.dtype}, and the device computes on "
+                f"{config.tensor_type}",
+                f"a model that is {config.tensor_type} there",
+            )
+    try:
+        whole = batched_operator(operator, config.batch)
+    except UnsupportedError as error:
+        return Refusal(str(error), "a device whose batch is 1")
+    if is_free(whole, config):
+        return None
+    if refusal := unsupported_reason(whole, config):
+        return refusal
+    try:
+        with using(None):  # who tuned it says how it is done, not whether
+            lowered = lower_and_keep(whole, config)
+            if not lowered.placed:
+                allocate(lowered.columns, config)
+    except LoadstoneError as error:
+        return Refusal(f"{operator.kind}: {error}", "a device with larger scratchpads")
+    return None

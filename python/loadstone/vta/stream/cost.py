@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What instructions cost, estimated: the one model on which the compiler's choices of speed rest.
+
+In:   a HwConfig, whose timing table (devices/timing/*.json) also feeds the simulator.
+Out:  CostModel: cycles of an instruction of each kind, for a number of steps or tiles.
+Next: schedule/tile.py, operators/weighted.py and region/fold_pixels.py choose shapes by it;
+      passes/prefetch.py and passes/synchronize/synchronize.py guess with it when each stage does
+      what.
+
+    GEMM, ALU    overhead + steps x step                                     + fetch
+    RQ           its own overhead + steps x step + operand tiles read anew   + fetch
+    MUL          RQ's overhead + steps x step of an ALU instruction          + fetch
+    LOAD         request + latency + beats + done                            + fetch
+    STORE        overhead + bursts x burst + tiles x tile                    + fetch
+
+The simulator knows more: who waits for whom, and for the bus. A step of RQ or MUL that waits for a
+tile in flight is left out, because the compiler's nests write a tile once. Fetch is the share of
+the bus that every instruction takes: its beats, and the cycle in which it enters its queue. A store
+seldom begins at a burst's boundary, so it counts two bursts. A constant that a table leaves out is
+that of the measured VTA. Nothing but speed rests on an estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.backend.device import TimingConstant
+from loadstone.vta.device.hw_config import HwConfig, builtin_timing
+from loadstone.vta.isa.insn import Alu, Gemm, Store
+from loadstone.vta.isa.instruction_columns import InsnForm, PendingInstruction
+from loadstone.vta.isa.spec import INSN_BYTES, UOP_BYTES, AluOp, Memory
+from loadstone.vta.stream.operations import (
+    AluNest,
+    Operation,
+    RequantizeNest,
+    TileLoad,
+    TileStore,
+)
+from loadstone.vta.stream.table import NO_TILE, StreamColumns
+
+__all__ = ["CostModel", "cost_model"]
+
+Cycles: TypeAlias = NDArray[np.int64]
+#: One number, or one for each of several instructions.
+Count = TypeVar("Count", int, NDArray[np.int64])
+#: The table whose constants stand in for those that a device's own leaves out.
+_MEASURED = "vta-rtl"
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Cycles of one device. Two models are equal where every estimate is.
+
+    The overheads are of a whole instruction, fetch included; *_step of one step of the loops;
+    rq_operand of a step of RQ whose operand tiles are not those of the step before; *_beats of one
+    tile on the bus.
+    """
+
+    gemm_overhead: int
+    gemm_step: int
+    alu_overhead: int
+    alu_immediate_step: int
+    alu_tensor_step: int
+    rq_overhead: int
+    rq_step: int
+    rq_operand: int
+    load_overhead: int
+    store_overhead: int
+    store_tile: int
+    read_latency: int
+    noop: int
+    bus_bytes: int
+    inp_beats: int
+    wgt_beats: int
+    acc_beats: int
+
+    def gemm(self, steps: Count) -> Count:
+        """A GEMM, also one that resets."""
+        return self.gemm_overhead + steps * self.gemm_step
+
+    def alu(self, steps: Count, *, tensor: bool) -> Count:
+        """An ALU instruction whose operand is a tile, or an immediate."""
+        return self.alu_overhead + steps * self.alu_step(tensor)
+
+    def alu_step(self, tensor: bool) -> int:
+        """One step of an ALU instruction."""
+        return self.alu_tensor_step if tensor else self.alu_immediate_step
+
+    def multiply(self, steps: Count, *, tensor: bool) -> Count:
+        """An ALU MUL: the steps of any ALU instruction, through the multipliers of RQ."""
+        return self.rq_overhead + steps * self.alu_step(tensor)
+
+    def requantize(self, steps: Count, moves: Count | int = 1) -> Count:
+        """An ALU RQ. moves: steps whose operand tiles are not those of the step before."""
+        return self.rq_overhead + steps * self.rq_step + moves * self.rq_operand
+
+    def elementwise(self, tiles: int, inputs: int) -> int:
+        """An operator on elements: a GEMM by the identity and an RQ for each input, and one of both
+        for the sum of two."""
+        each = self.gemm_step + self.rq_step
+        joined = self.alu_tensor_step + self.rq_step if inputs > 1 else 0
+        return tiles * (inputs * each + joined)
+
+    def load(self, size_bytes: Count) -> Count:
+        """A LOAD of so many bytes, pads not counted."""
+        return self.load_overhead + size_bytes // self.bus_bytes
+
+    def store(self, tiles: Count) -> Count:
+        """A STORE of so many tiles."""
+        return self.store_overhead + tiles * self.store_tile
+
+    def uop_load(self, uops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Cycles of LOADs of so many micro-ops each, in the shape of `uops`."""
+        return self.load_overhead + uops * UOP_BYTES // self.bus_bytes
+
+    def operations(
+        self, operations: Sequence[Operation], columns: StreamColumns, config: HwConfig
+    ) -> Cycles:
+        """(operations,): each, were it one instruction. columns: theirs."""
+        cycles, steps, tiles = np.zeros(len(operations), np.int64), columns.steps, columns.copied
+        tile_bytes = np.array([config.tile_bytes(memory) for memory in Memory])
+        for kind, own in columns.kinds.items():
+            if kind is TileLoad:
+                cycles[own] = self.load(tiles[own] * tile_bytes[columns.copies[own, 5]])
+            elif kind is TileStore:
+                cycles[own] = self.store(tiles[own])
+            elif kind is AluNest:
+                nests = [operations[n] for n in own.tolist()]
+                has_source = columns.touched[own, 1] != NO_TILE
+                cycles[own] = self._alus(nests, steps[own], has_source)
+            elif kind is RequantizeNest:
+                nests = [operations[n] for n in own.tolist()]
+                cycles[own] = self.requantize(steps[own], _nest_moves(nests))
+            else:
+                cycles[own] = self.gemm(steps[own])
+        return cycles
+
+    def _alus(
+        self, nests: Sequence[Operation], steps: Cycles, has_source: NDArray[np.bool_]
+    ) -> Cycles:
+        multiplies = [type(o) is AluNest and o.op is AluOp.MUL for o in nests]
+        alu, multiply = (
+            np.where(has_source, cycles(steps, tensor=True), cycles(steps, tensor=False))
+            for cycles in (self.alu, self.multiply)
+        )
+        return np.where(multiplies, multiply, alu)
+
+    def instruction(self, pending: PendingInstruction | InsnForm, config: HwConfig) -> int:
+        """How long after its turn an instruction should be done.
+
+        For a store with the memory's latency: reads go before it on the bus, and who waits for a
+        store too early stalls, while who waits for an older one loses nothing.
+        """
+        insn, dram = pending.insn, pending.dram
+        if type(insn) is Gemm:
+            return self.gemm(insn.steps)
+        if type(insn) is Alu:
+            return self._alu(insn)
+        if dram is None:
+            return self.noop
+        size = dram.rows * dram.row_bytes
+        if type(insn) is Store:
+            return self.store(size // config.tile_bytes(Memory.OUT)) + self.read_latency
+        return self.load(size)
+
+    def _alu(self, insn: Alu) -> int:
+        if insn.alu_op == AluOp.RQ:
+            extents = (insn.iter_out, insn.iter_in, insn.uop_end - insn.uop_bgn)
+            return self.requantize(insn.steps, _moves(extents, (insn.src_out, insn.src_in, 1)))
+        if insn.alu_op == AluOp.MUL:
+            return self.multiply(insn.steps, tensor=not insn.use_imm)
+        return self.alu(insn.steps, tensor=not insn.use_imm)
+
+
+def cost_model(config: HwConfig) -> CostModel:
+    """The model of a device."""
+    timing = config.timing
+
+    def cycles(name: str) -> int:
+        return (timing.get(name) or _measured()[name]).value
+
+    bus_bytes = config.bus_bits // 8
+    fetch = max(1, INSN_BYTES // bus_bytes) + 1
+
+    def beats(memory: Memory) -> int:
+        return max(1, config.tile_bytes(memory) // bus_bytes)
+
+    wait = cycles("load_request_cycles") + cycles("read_latency_cycles")
+    return CostModel(
+        gemm_overhead=cycles("gemm_overhead_cycles") + fetch,
+        gemm_step=cycles("gemm_step_cycles"),
+        alu_overhead=cycles("alu_overhead_cycles") + fetch,
+        alu_immediate_step=cycles("alu_imm_step_cycles"),
+        alu_tensor_step=cycles("alu_tensor_step_cycles"),
+        rq_overhead=cycles("rq_overhead_cycles") + fetch,
+        rq_step=cycles("rq_step_cycles"),
+        rq_operand=cycles("rq_operand_cycles"),
+        load_overhead=wait + cycles("load_done_cycles") + fetch,
+        store_overhead=cycles("store_overhead_cycles") + 2 * cycles("store_burst_cycles") + fetch,
+        read_latency=cycles("read_latency_cycles"),
+        store_tile=cycles("store_tile_cycles") or beats(Memory.OUT),
+        noop=cycles("nop_cycles") + fetch,
+        bus_bytes=bus_bytes,
+        inp_beats=beats(Memory.INP),
+        wgt_beats=beats(Memory.WGT),
+        acc_beats=beats(Memory.ACC),
+    )
+
+
+def _moves(extents: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Steps of a nest, outermost loop first, at which an operand is another than the step
+    before."""
+    moving = [k for k, n in enumerate(extents) if n > 1 and strides[k]]
+    return prod(extents[: moving[-1] + 1]) if moving else 1
+
+
+def _nest_moves(nests: Sequence[Operation]) -> Cycles:
+    moves = [_moves(o.extents, o.operands.strides) for o in nests if type(o) is RequantizeNest]
+    return np.array(moves, np.int64)
+
+
+@lru_cache(maxsize=1)
+def _measured() -> dict[str, TimingConstant]:
+    return builtin_timing(_MEASURED)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The static stream before it has addresses: operations on virtual tiles.
+
+In:   kernels/from_tir.py runs the emitted Python of a lowered PrimFunc and appends these records,
+      tile after tile, operator after operator.
+Out:  a list of operations whose scratchpad operands are VirtualTiles and whose DRAM operands are
+      (tensor name, tile).
+Next: passes/allocate/allocate.py gives the virtual tiles scratchpad addresses and drops loads of
+      what is still there; passes/encode/encode.py turns operations into instructions and micro-ops;
+      passes/synchronize/synchronize.py adds the tokens.
+
+An operation is a loop nest around one intrinsic; every operand is affine in the loops:
+
+    for l in 0 .. extents:   acc[dst.base + sum l*dst.strides]  op=  operand[src.base + sum
+                             l*src.strides]
+
+Indices count tiles (of the operand's memory), relative to the virtual tile. Loops are outermost
+first and all of extent >= 1;
+a nest with no loops has extents (). Field widths are not a concern here: passes/encode/encode.py
+splits what does not fit.
+
+Nobody changes a record. They are not frozen because a network has some hundred thousand of them,
+and a frozen dataclass takes three to seven times as long to make.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, final
+
+from loadstone.numerics import Rounding
+from loadstone.vta.isa.spec import AluOp, Memory
+
+__all__ = [
+    "Access",
+    "AluNest",
+    "DramTile",
+    "FillNest",
+    "GemmNest",
+    "Nest",
+    "Operation",
+    "RequantizeNest",
+    "TileLoad",
+    "TileStore",
+    "VirtualTile",
+    "tiles_of",
+]
+
+
+@dataclass(eq=False, slots=True)
+class VirtualTile:
+    """One life of a scratchpad buffer: a new object for every turn of the loop that allocates it.
+    memory: INP, WGT or ACC."""
+
+    memory: Memory
+    size_tiles: int
+    name: str
+
+
+@dataclass(slots=True)
+class DramTile:
+    """A place in DRAM: tile number `tile` of the tensor or constant `tensor`, counted in tiles of
+    the loading memory."""
+
+    tensor: str
+    tile: int
+
+
+@dataclass(slots=True)
+class Access:
+    """Tile index `base + sum(loop * stride)` inside a virtual tile."""
+
+    tile: VirtualTile
+    base: int
+    strides: tuple[int, ...]
+
+
+@final
+@dataclass(slots=True)
+class TileLoad:
+    """DRAM -> scratchpad: y_size rows of x_size tiles, x_stride apart in DRAM, packed from `offset`
+    on, with pads around.
+
+    memory: INP, WGT, ACC, or ACC_8BIT (into an ACC tile, sign-extended). pad_value fills the pads
+        (INP, ACC_8BIT).
+    """
+
+    memory: Memory
+    tile: VirtualTile
+    offset: int
+    dram: DramTile
+    y_size: int
+    x_size: int
+    x_stride: int
+    y_pad_0: int = 0
+    y_pad_1: int = 0
+    x_pad_0: int = 0
+    x_pad_1: int = 0
+    pad_value: int = 0
+
+
+@final
+@dataclass(slots=True)
+class TileStore:
+    """Low 8 bits of packed ACC tiles -> DRAM: y_size rows of x_size tiles, x_stride apart in
+    DRAM."""
+
+    tile: VirtualTile
+    offset: int
+    dram: DramTile
+    y_size: int
+    x_size: int
+    x_stride: int
+
+
+@final
+@dataclass(slots=True)
+class GemmNest:
+    """acc[dst] += inp[src] * wgt[wgt]; a loop with dst stride 0 is a reduction."""
+
+    extents: tuple[int, ...]
+    dst: Access
+    src: Access
+    wgt: Access
+
+
+@final
+@dataclass(slots=True)
+class FillNest:
+    """acc[dst] = value in every lane."""
+
+    extents: tuple[int, ...]
+    dst: Access
+    value: int
+
+
+@final
+@dataclass(slots=True)
+class AluNest:
+    """acc[dst] = op(acc[dst], src or imm). op: MIN MAX ADD SHR MUL. src None: the immediate (16
+    bits signed)."""
+
+    op: AluOp
+    extents: tuple[int, ...]
+    dst: Access
+    src: Access | None
+    imm: int = 0
+
+
+@final
+@dataclass(slots=True)
+class RequantizeNest:
+    """acc[dst] = clamp(requantize(acc[dst] + bias, multiplier, shift) + zero_point, low, high).
+
+    operands: bias, multiplier and shift stand in three consecutive ACC tiles from the access's tile
+        on.
+    """
+
+    extents: tuple[int, ...]
+    dst: Access
+    operands: Access
+    zero_point: int
+    low: int
+    high: int
+    rounding: Rounding
+
+
+#: What GEMM and ALU instructions do.
+Nest: TypeAlias = GemmNest | FillNest | AluNest | RequantizeNest
+Operation: TypeAlias = TileLoad | TileStore | Nest
+
+
+def tiles_of(operation: Operation) -> tuple[VirtualTile, ...]:
+    """The virtual tiles an operation touches."""
+    # Asked of every operation by every pass: comparing classes takes a fifth of isinstance.
+    if type(operation) is TileLoad or type(operation) is TileStore:
+        return (operation.tile,)
+    if type(operation) is GemmNest:
+        return (operation.dst.tile, operation.src.tile, operation.wgt.tile)
+    if type(operation) is FillNest:
+        return (operation.dst.tile,)
+    other = operation.operands if type(operation) is RequantizeNest else operation.src
+    return (operation.dst.tile,) if other is None else (operation.dst.tile, other.tile)

@@ -1,0 +1,19 @@
+/* Texts that go to ONNX Runtime and come from it. Private to runtime/hosts/onnxruntime/.
+ *
+ * In:   ONNX Runtime's table of functions.
+ * Out:  what went wrong; attributes of nodes.
+ * Next: ort_text.c.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LDS_ORT_TEXT_H
+#define LDS_ORT_TEXT_H
+
+#include "ort_api.h"
+
+/* What went wrong, with "loadstone: " before it. */
+ort_status *lds_ort_fail(const ort_function *api, int code, const char *format, ...);
+
+/* An attribute of a node as text, ended by a zero: to free. */
+ort_status *lds_ort_text(const ort_function *api, const ort_node *node, const char *name, char **out, size_t *size);
+
+#endif /* LDS_ORT_TEXT_H */

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vta/device/timing_tables.py: tables by name, as objects, one upon another; mistakes are one
+line."""
+
+from __future__ import annotations
+
+import pytest
+
+from loadstone.backend.device import TimingConstant
+from loadstone.errors import ConfigError
+from loadstone.vta.device.timing_tables import builtin_timing, table_names, timing_table
+
+
+def test_built_in_tables_have_a_source_for_each_constant() -> None:
+    assert table_names() == sorted(table_names())
+    assert {"vta-rtl", "vtaq-rtl"} <= set(table_names())
+    for name in table_names():
+        table = builtin_timing(name)
+        assert table
+        assert all(constant.value >= 0 and constant.source for constant in table.values())
+
+
+def test_an_object_changes_its_base() -> None:
+    base = builtin_timing("vta-rtl")
+    said = {"base": "vta-rtl", "gemm_step_cycles": {"value": 3, "source": "mine"}}
+    table = timing_table(said, "mine")
+    assert table == {**base, "gemm_step_cycles": TimingConstant(3, "mine")}
+    assert timing_table({"x": {"value": 0, "source": "s"}}, "mine") == {"x": TimingConstant(0, "s")}
+
+
+@pytest.mark.parametrize(
+    ("table", "part"),
+    [
+        (
+            "no-such-table",
+            "timing table 'no-such-table' is not one of ours (vta-de10nano, vta-rtl, vtaq",
+        ),
+        ("../vta-pynq\0", "is not one of ours"),
+        (7, "timing is a int, not a table's name or an object of constants"),
+        ({"x": 3}, "timing.x must be"),
+        ({"x": {"value": "3", "source": "s"}}, "timing.x must be"),
+        ({"x": {"value": 3}}, "timing.x must be"),
+        ({"x": {"value": -1, "source": "s"}}, "timing.x=-1 is outside [0, 2147483647]"),
+        ({"base": "nothing"}, "is not one of ours"),
+    ],
+)
+def test_mistakes_name_the_device_and_the_constant(table: object, part: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        timing_table(table, "mine")  # type: ignore[arg-type]
+    assert str(caught.value).startswith("device mine: ")
+    assert part in str(caught.value)

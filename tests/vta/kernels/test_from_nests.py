@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vta/kernels/from_nests.py with vta/schedule/nest_tir.py: the operations of a function are those
+that its TensorIR is lowered to."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
+
+from loadstone.errors import LoweringError
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.kernels.emitter import Emitter
+from loadstone.vta.kernels.from_nests import kernel_of_nests
+from loadstone.vta.kernels.from_tir import Kernel, lower
+from loadstone.vta.schedule import chain, rescaled, window
+from loadstone.vta.schedule.accumulators import Multiply
+from loadstone.vta.schedule.chain import ChainSpec
+from loadstone.vta.schedule.epilogue import Immediate
+from loadstone.vta.schedule.nest_tir import module
+from loadstone.vta.schedule.nests import Function, NestAllocation, NestLoops, NestStep, NestTensor
+from loadstone.vta.schedule.rescaled_spec import (
+    ChainShape,
+    LevelShape,
+    RescaledSpec,
+    StairShape,
+    Window,
+)
+from loadstone.vta.schedule.window import WindowSpec
+from loadstone.vta.stream.operations import Access, DramTile, Operation, VirtualTile
+from tests.repeat import times
+
+CONFIG = load_config("vta-pynq")
+STEPS = (Multiply(0, 0), Multiply(1, 1), Immediate("shr", 8), Multiply(0, 2), Immediate("max", -9))
+quick = settings(
+    max_examples=times(12, 400),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+)
+
+
+def described(kernel: Kernel) -> list[Any]:
+    """All that its operations say, with a number for each life of a tile."""
+    emitter = Emitter(CONFIG, {})
+    kernel.emit(emitter, *(DramTile(name, 10_000) for name in kernel.parameters))
+    lives: dict[int, tuple[Any, ...]] = {}
+
+    def part(value: Any) -> Any:
+        if isinstance(value, VirtualTile):
+            return lives.setdefault(
+                id(value), (len(lives), value.memory, value.size_tiles, value.name)
+            )
+        if isinstance(value, Access):
+            return (part(value.tile), value.base, value.strides)
+        return value
+
+    def whole(operation: Operation) -> Any:
+        return type(operation), [part(getattr(operation, f.name)) for f in fields(operation)]
+
+    return [kernel.parameters, emitter.pad_values, *map(whole, emitter.operations)]
+
+
+def same(function: Function) -> None:
+    kernel = kernel_of_nests(function, CONFIG)
+    other = lower(module(function))
+    found = described(kernel)
+    assert len(found) > 5
+    assert found == described(other)
+    assert kernel.source == other.source
+
+
+@st.composite
+def windows(draw: Any) -> Window:
+    def pair(low: int, high: int) -> Any:
+        return draw(st.tuples(st.integers(low, high), st.integers(low, high)))
+
+    output, kernel, strides, dilation = pair(1, 6), pair(1, 3), pair(1, 2), pair(1, 2)
+    padding = pair(0, 1)
+    size = tuple(
+        max(1, (o - 1) * s + (k - 1) * d + 1 - p - draw(st.integers(0, p)))
+        for o, k, s, d, p in zip(output, kernel, strides, dilation, padding, strict=True)
+    )
+    blocks, parts = draw(st.integers(1, 5)), draw(st.integers(1, 2))
+    pad = draw(st.integers(-4, 4))
+    return Window(blocks, parts, size, output, kernel, strides, dilation, padding, pad)  # type: ignore[arg-type]
+
+
+@st.composite
+def rescaled_specs(draw: Any) -> RescaledSpec:
+    own, blocks = draw(windows()), draw(st.integers(1, 2))
+    height, width = own.output
+    columns = draw(st.sampled_from([n for n in range(1, width + 1) if width % n == 0]))
+    rows = draw(st.integers(1, height)) if columns == width else 1
+    digits = draw(st.integers(2, 3))
+    runs = st.integers(0, digits - 1).map(lambda first: (first, digits - first))
+    levels = st.builds(LevelShape, st.integers(0, 8), st.tuples(runs), st.integers(0, 2))
+    bound = st.none() | st.integers(-9, 9)
+    shifts = st.tuples(st.integers(0, 9), st.integers(0, 9))
+    stairs = st.builds(
+        StairShape, st.integers(0, 2), st.booleans(), shifts, st.integers(0, 2), bound, bound
+    )
+    shape = ChainShape(
+        tuple(draw(st.lists(levels, min_size=1, max_size=2))),
+        draw(st.none() | st.integers(0, 9)),
+        -128,
+        draw(st.integers(0, 127)),
+        tuple(draw(st.lists(levels, max_size=2))),
+        tuple(draw(st.lists(stairs, max_size=3))),
+    )
+    return RescaledSpec(
+        window=own,
+        blocks=blocks,
+        own_input=draw(st.booleans()),
+        tile=(rows, columns, draw(st.integers(1, own.in_blocks))),
+        bias=draw(st.integers(0, 2)),
+        left=draw(st.integers(-2, 2)),
+        right=draw(st.booleans()),
+        digits=digits,
+        clamped=draw(st.booleans()),
+        signed=draw(st.booleans()),
+        chain=shape,
+        multipliers=draw(st.sampled_from([1, blocks])),
+    )
+
+
+@given(rescaled_specs())
+@quick
+def test_rescaled_convolutions_are_what_their_tensor_ir_is(spec: RescaledSpec) -> None:
+    same(rescaled.schedule(spec, CONFIG))
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=3), st.data())
+@quick
+def test_chains_are_what_their_tensor_ir_is(extents: list[int], data: Any) -> None:
+    moves = [tuple(data.draw(st.booleans()) for _ in extents) for _ in range(2)]
+    sizes = tuple(data.draw(st.integers(1, extent)) for extent in extents)
+    same(chain.schedule(ChainSpec(tuple(extents), tuple(moves), STEPS, sizes), CONFIG))
+
+
+@given(windows(), st.integers(1, 3))
+@quick
+def test_sums_over_windows_are_what_their_tensor_ir_is(own: Window, blocks: int) -> None:
+    assume(own.dilation == (1, 1))
+    steps = (Multiply(0, 0), Immediate("shr", 8), Multiply(0, 1))
+    places = (own.input, own.output, own.kernel, own.strides, own.padding, (0, 0), own.output)
+    same(window.schedule(WindowSpec(blocks, *places, steps), CONFIG))
+
+
+def test_what_no_unit_does_is_named() -> None:
+    acc = NestTensor("acc", (4,), (1, 16), "int32", Memory.ACC)
+    x = NestTensor("x", (4,), (1, 16), "int8")
+    for step, message in (
+        (NestStep("gemm", (acc[0], acc[1], acc[2])), "no unit does gemm of acc, acc, acc"),
+        (NestStep("divide", (acc[0],), (3,)), "no unit does divide of acc"),
+        (NestStep("dma_copy", (acc[0], acc[1]), (0,)), "no unit does dma_copy of acc, acc"),
+        (NestStep("dma_copy", (x[0], acc[0]), (0,)), "acc is used where it is nowhere"),
+    ):
+        with pytest.raises(LoweringError, match=message):
+            kernel_of_nests(Function((x,), (NestLoops().nest(step),)), CONFIG)
+    room = NestAllocation(acc)
+    with pytest.raises(LoweringError, match=r"tiles \[5, 6\) leave acc of 4 tiles"):
+        kernel_of_nests(
+            Function((x,), (room, NestLoops().nest(NestStep("fill", (acc[5],), (0,))))), CONFIG
+        )

@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The living definition: equal to what VTA's RTL and functional simulator left in memory, and to
+the spec's loops in scalars."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loadstone.errors import EncodingError, SimulationError
+from loadstone.numerics import Rounding, rq, scale_lane, shift_lane
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.isa.codec import encode_stream, encode_uops
+from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, MicroOp, Store
+from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
+from loadstone.vta.meaning import reference
+from loadstone.vta.meaning.reference import DramBytes, Machine, shift_right
+
+VTA = load_config("vta-pynq")
+#: With every capability that there is.
+TINY = replace(load_config("vtaq-tiny"), capabilities=~Capability(0))
+#: VTA with what its functional simulator has and its RTL lacks.
+FSIM = replace(VTA, name="vta-fsim", capabilities=Capability.ALU_MUL | Capability.LOAD_ACC8)
+
+
+def test_every_measured_program_byte_for_byte(vectors: list[Path]) -> None:
+    for path in vectors:
+        vector = np.load(path)
+        before = vector["dram_in"]
+        memory = DramBytes(before.copy(), base=int(vector["dram_base"]))
+        Machine(FSIM if path.name.startswith("fsim") else VTA, [memory]).run(vector["insns"])
+        after, cursor = before.copy(), 0
+        for offset, length in vector["out_regions"]:
+            after[offset : offset + length] = vector["out"][cursor : cursor + length]
+            cursor += length
+        np.testing.assert_array_equal(memory.data, after, err_msg=path.name)
+    assert len(vectors) == 200
+
+
+def test_the_vectors_would_catch_a_change(
+    vectors: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        reference._OPERATIONS, AluOp.SHR, lambda x, n: shift_right(x, n) + (x < 0)
+    )  # toward zero, nearly
+    differing = 0
+    for path in vectors:
+        vector = np.load(path)
+        memory = DramBytes(vector["dram_in"].copy(), base=int(vector["dram_base"]))
+        Machine(FSIM, [memory]).run(vector["insns"])
+        out = [memory.data[o : o + n] for o, n in vector["out_regions"]]
+        differing += bool(out) and not np.array_equal(np.concatenate(out), vector["out"])
+    assert differing > 20
+
+
+# --- a machine with random contents, and the loops of the spec in scalars -------------------------
+def machine(seed: int, regions: int = 1) -> Machine:
+    """vtaq-tiny with random scratchpads."""
+    rng = np.random.default_rng(seed)
+    m = Machine(TINY, [DramBytes(rng.integers(0, 256, 4096, np.uint8)) for _ in range(regions)])
+    for pad in (m.inp, m.wgt, m.acc):
+        pad[:] = rng.integers(
+            np.iinfo(pad.dtype).min, np.iinfo(pad.dtype).max, pad.shape, endpoint=True
+        )
+    return m
+
+
+def execute(m: Machine, *insns: Insn) -> None:
+    m.run(encode_stream([*insns, Finish()], m.config))
+
+
+def int32(x: int) -> int:
+    return (x + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def scalar_steps(insn: Gemm | Alu, uops: list[MicroOp]) -> list[tuple[int, int, int]]:
+    wgt_out, wgt_in = (insn.wgt_out, insn.wgt_in) if isinstance(insn, Gemm) else (0, 0)
+    return [
+        (
+            u.dst + i * insn.dst_out + j * insn.dst_in,
+            u.src + i * insn.src_out + j * insn.src_in,
+            u.wgt + i * wgt_out + j * wgt_in,
+        )
+        for i in range(insn.iter_out)
+        for j in range(insn.iter_in)
+        for u in uops
+    ]
+
+
+# Few tiles and small factors: most steps meet tiles that earlier steps have written.
+indices = st.integers(0, 5)
+micro_ops = st.lists(
+    st.builds(MicroOp, dst=indices, src=indices, wgt=indices), min_size=1, max_size=5
+)
+counts = st.integers(0, 4)
+factors = {name: st.integers(0, 3) for name in ("dst_out", "dst_in", "src_out", "src_in")}
+
+
+@given(
+    uops=micro_ops,
+    insn=st.builds(
+        Gemm,
+        iter_out=counts,
+        iter_in=counts,
+        **factors,
+        wgt_out=counts,
+        wgt_in=counts,
+        overwrite=st.integers(0, 1),
+    ),
+    seed=st.integers(0, 9),
+)
+@settings(max_examples=100, deadline=None)
+def test_gemm_is_its_loop(uops: list[MicroOp], insn: Gemm, seed: int) -> None:
+    insn = replace(insn, uop_end=len(uops))
+    m = machine(seed)
+    m.uop[: len(uops)] = [(u.dst, u.src, u.wgt) for u in uops]
+    acc = m.acc.tolist()
+    for d, s, w in scalar_steps(insn, uops):
+        for b in range(TINY.batch):
+            for o in range(TINY.block):
+                total = sum(int(m.inp[s, b, k]) * int(m.wgt[w, o, k]) for k in range(TINY.block))
+                acc[d][b][o] = int32(total + (0 if insn.overwrite else acc[d][b][o]))
+    execute(m, insn)
+    assert m.acc.tolist() == acc
+
+
+@given(
+    uops=micro_ops,
+    insn=st.builds(
+        Alu,
+        iter_out=counts,
+        iter_in=counts,
+        **factors,
+        alu_op=st.sampled_from(AluOp),
+        use_imm=st.integers(0, 1),
+        imm=st.integers(-40, 40),
+    ),
+    seed=st.integers(0, 9),
+    small=st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_alu_is_its_loop_and_a_step_sees_the_steps_before(
+    uops: list[MicroOp], insn: Alu, seed: int, small: bool
+) -> None:
+    insn = replace(insn, uop_end=len(uops), use_imm=0 if insn.alu_op == AluOp.RQ else insn.use_imm)
+    m = machine(seed)
+    if small:
+        m.acc %= 64
+    m.uop[: len(uops)] = [(u.dst, u.src, 0) for u in uops]
+    acc = m.acc.tolist()
+    operation = {
+        AluOp.MIN: min,
+        AluOp.MAX: max,
+        AluOp.ADD: lambda x, y: int32(x + y),
+        AluOp.SHR: lambda x, y: x >> y if y >= 0 else int32(x << min(-y, 32)),
+        AluOp.MUL: lambda x, y: int32(x * y),
+        AluOp.RQ: lambda x, *y: int(
+            rq(x, *y, zero_point=0, low=-128, high=127, rounding=Rounding.DOUBLE)
+        ),
+    }[AluOp(insn.alu_op)]
+    for d, s, _ in scalar_steps(insn, uops):
+        for b in range(TINY.batch):
+            for lane in range(TINY.block):
+                operands = [acc[s + k][b][lane] for k in range(3 if insn.alu_op == AluOp.RQ else 1)]
+                acc[d][b][lane] = operation(
+                    acc[d][b][lane], *([insn.imm] if insn.use_imm else operands)
+                )
+    execute(m, insn)
+    assert m.acc.tolist() == acc
+
+
+def test_shift_right_takes_any_amount() -> None:
+    x = np.array([1, -1, 5, -5, 2**31 - 1, -(2**31)], np.int32)
+    for amount in (0, 1, 31, 32, 33, 2**31 - 1):
+        assert shift_right(x, np.int32(amount)).tolist() == [int(v) >> amount for v in x]
+    for amount in (-1, -31, -32, -(2**31)):
+        assert shift_right(x, np.int32(amount)).tolist() == [
+            int32(int(v) << min(-amount, 32)) for v in x
+        ]
+
+
+@pytest.mark.parametrize("rounding", Rounding)
+def test_rq_takes_three_operand_tiles_and_the_registers(rounding: Rounding) -> None:
+    m = machine(1)
+    scale = (
+        scale_lane(np.full(m.acc.shape[1:], 0.0003))
+        if rounding is Rounding.FLOAT32
+        else np.full(m.acc.shape[1:], 1 << 30)
+    )
+    m.acc[10], m.acc[11], m.acc[12] = m.acc[10] % 1000, scale, shift_lane(-9, 1)
+    m.acc[:4] //= 1 << 14
+    before = m.acc.copy()
+    registers = {
+        ConfigRegister.RQ_ZERO_POINT: -7,
+        ConfigRegister.RQ_MIN: -100,
+        ConfigRegister.RQ_MAX: 99,
+        ConfigRegister.RQ_ROUNDING: int(rounding),
+    }
+    m.uop[0] = (0, 10, 0)
+    execute(
+        m,
+        *(Config(stage=Stage.COMPUTE, register_id=r, value=v) for r, v in registers.items()),
+        Alu(alu_op=AluOp.RQ, uop_end=1, iter_out=1, iter_in=4, dst_in=1),
+    )
+    expected = rq(before[:4], *before[10:13], zero_point=-7, low=-100, high=99, rounding=rounding)
+    np.testing.assert_array_equal(m.acc[:4], expected)
+    np.testing.assert_array_equal(m.acc[4:], before[4:])
+    assert len(np.unique(expected)) > 3
+
+
+def test_steps_beyond_one_chunk() -> None:
+    m = machine(2)
+    m.acc[:] = 0
+    m.uop[0] = (3, 0, 0)
+    execute(m, Alu(alu_op=AluOp.ADD, use_imm=1, imm=1, uop_end=1, iter_out=300, iter_in=200))
+    assert m.acc[3].tolist() == [[60000] * 4]
+
+
+# --- LOAD and STORE -------------------------------------------------------------------------------
+def test_pads_are_the_register_of_the_stage_that_loads() -> None:
+    m = machine(3)
+    values = {Stage.LOAD: -5, Stage.COMPUTE: 7 + 256}  # the low 8 bits count
+    pads = {"y_size": 1, "x_size": 1, "x_stride": 1, "y_pad_0": 1, "x_pad_1": 1}
+    execute(
+        m,
+        *(
+            Config(stage=s, register_id=ConfigRegister.PAD_VALUE, value=v)
+            for s, v in values.items()
+        ),
+        *(Load(memory_id=memory, **pads) for memory in (Memory.INP, Memory.WGT)),
+        Load(memory_id=Memory.ACC_8BIT, **pads),
+        Load(memory_id=Memory.ACC, sram_base=8, **pads),
+    )
+    dram = m.regions[0].data.view(np.int8)
+    assert m.inp[:4].reshape(4, 4).tolist() == [[-5] * 4, [-5] * 4, dram[:4].tolist(), [-5] * 4]
+    assert m.acc[:4].reshape(4, 4).tolist() == [[7] * 4, [7] * 4, dram[:4].tolist(), [7] * 4]
+    assert m.wgt[:4].reshape(4, 16).tolist() == [[0] * 16, [0] * 16, dram[:16].tolist(), [0] * 16]
+    assert m.acc[8:12].reshape(4, 4).tolist() == [
+        [0] * 4,
+        [0] * 4,
+        dram[:16].view("<i4").tolist(),
+        [0] * 4,
+    ]
+
+
+def test_pads_alone_are_written_but_a_noop_writes_nothing() -> None:
+    m = machine(4)
+    before = m.inp.copy()
+    execute(
+        m,
+        Load(memory_id=Memory.INP, y_size=1, y_pad_0=2),
+        Load(memory_id=Memory.INP, x_size=3),
+        Store(),
+        Store(memory_id=Memory.OUT, x_size=3),
+    )
+    np.testing.assert_array_equal(m.inp, before)
+    execute(m, Load(memory_id=Memory.INP, x_size=3, y_pad_0=2))
+    assert not m.inp[:6].any()
+    np.testing.assert_array_equal(m.inp[6:], before[6:])
+
+
+def test_registers_begin_with_their_defaults_in_every_run() -> None:
+    m = machine(5)
+    execute(m, Config(stage=Stage.LOAD, register_id=ConfigRegister.PAD_VALUE, value=3))
+    assert m.registers[Stage.LOAD, ConfigRegister.PAD_VALUE] == 3
+    execute(m)
+    assert m.registers[Stage.LOAD, ConfigRegister.PAD_VALUE] == 0
+
+
+def test_regions_are_memories_of_their_own() -> None:
+    m = machine(6, regions=3)
+    a = m.regions[1].data.copy()
+    uops = encode_uops([MicroOp(1, 2, 3), MicroOp(4, 5, 6)], TINY).view(np.uint8)
+    m.regions[0].data[8:16] = uops
+    execute(
+        m,
+        Load(memory_id=Memory.ACC_8BIT, region=1, dram_base=2, y_size=2, x_size=2, x_stride=5),
+        Load(memory_id=Memory.UOP, dram_base=2, y_size=1, x_size=2, x_stride=2),
+        Store(memory_id=Memory.OUT, region=2, dram_base=1, y_size=1, x_size=4, x_stride=4),
+    )
+    np.testing.assert_array_equal(m.regions[2].data[4:20], np.concatenate([a[8:16], a[28:36]]))
+    assert m.uop[:2].tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("insn", "message"),
+    [
+        (
+            Load(memory_id=Memory.INP, sram_base=255, y_size=1, x_size=2),
+            "LOAD reaches tile 256 of INP, which has 256",
+        ),
+        (
+            Load(memory_id=Memory.INP, dram_base=1024, y_size=1, x_size=1),
+            "LOAD row 0 is bytes 4096 to 4100 of region 0, which has 4096",
+        ),
+        (
+            Load(memory_id=Memory.INP, y_size=2, x_size=1, x_stride=1024),
+            "LOAD row 1 is bytes 4096 to 4100 of region 0, which has 4096",
+        ),
+        (Load(memory_id=Memory.OUT, y_size=1, x_size=1), "LOAD of memory OUT: OUT is only stored"),
+        (
+            Store(memory_id=Memory.ACC, y_size=1, x_size=1),
+            "STORE of memory ACC: only OUT is stored",
+        ),
+        (
+            Store(memory_id=Memory.OUT, y_size=1, x_size=1, x_pad_0=1),
+            "STORE has no padding: its pads must be 0",
+        ),
+        (
+            Store(memory_id=Memory.OUT, y_size=1, x_size=1, region=1),
+            "STORE to region 1, which is read-only",
+        ),
+        (
+            Load(memory_id=Memory.INP, y_size=1, x_size=1, region=7),
+            "LOAD.region=7: the program has 2 regions",
+        ),
+        (
+            Gemm(uop_end=1, iter_out=2, iter_in=1, dst_out=255),
+            "GEMM dst reaches tile 256 of ACC, which has 256",
+        ),
+        (
+            Gemm(uop_end=1, iter_out=2, iter_in=1, src_out=254),
+            "GEMM src reaches tile 256 of INP, which has 256",
+        ),
+        (
+            Gemm(uop_end=1, iter_out=2, iter_in=1, wgt_out=253),
+            "GEMM wgt reaches tile 256 of WGT, which has 256",
+        ),
+        (
+            Gemm(uop_end=257, iter_out=1, iter_in=1),
+            "uop_end reaches tile 256 of UOP, which has 256",
+        ),
+        (
+            Alu(uop_end=1, iter_out=2, iter_in=1, src_out=254),
+            "ALU src reaches tile 256 of ACC, which has 256",
+        ),
+        (
+            Alu(alu_op=AluOp.RQ, uop_end=1, iter_out=2, iter_in=1, src_out=252),
+            "ALU src reaches tile 256 of ACC, which has 256",
+        ),
+        (
+            Alu(alu_op=AluOp.RQ, uop_end=1, iter_out=1, iter_in=1, use_imm=1),
+            "ALU.use_imm must be 0 for RQ, whose operands are tiles",
+        ),
+        (Alu(reset=1), "ALU.reset must be 0"),
+        (Config(stage=Stage.STORE), "CONFIG: stage STORE has no register PAD_VALUE"),
+        (
+            Config(stage=Stage.LOAD, register_id=ConfigRegister.RQ_MIN),
+            "CONFIG: stage LOAD has no register RQ_MIN",
+        ),
+        (
+            Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_ROUNDING, value=3),
+            "CONFIG: RQ_ROUNDING=3 is outside [0, 2]",
+        ),
+    ],
+)
+def test_what_cannot_be_done_stops_the_program(insn: Insn, message: str) -> None:
+    m = machine(7, regions=2)
+    m.regions[1].writable = False
+    m.uop[0] = (1, 2, 3)
+    with pytest.raises(SimulationError) as caught:
+        execute(m, Load(), insn)
+    assert str(caught.value) == f"instruction 1: {message}"
+
+
+@pytest.mark.parametrize(
+    ("insn", "what"),
+    [
+        (Alu(alu_op=AluOp.MUL), "ALU.alu_op=MUL needs capability alu_mul"),
+        (Alu(alu_op=AluOp.RQ), "ALU.alu_op=RQ needs capability requantize"),
+        (Load(memory_id=Memory.ACC_8BIT), "LOAD.memory_id=ACC_8BIT needs capability load_acc8"),
+        (Load(region=2), "LOAD.region=2 needs capability regions"),
+        (Gemm(overwrite=1), "GEMM.overwrite=1 needs capability gemm_overwrite"),
+        (Config(), "CONFIG needs capability config"),
+    ],
+)
+def test_a_capability_that_the_device_lacks(insn: Insn, what: str) -> None:
+    with pytest.raises(SimulationError) as caught:
+        execute(Machine(VTA, [DramBytes(np.zeros(16, np.uint8))]), insn)
+    assert str(caught.value) == f"instruction 0: {what}, which vta-pynq lacks"
+
+
+def test_a_program_ends_with_finish() -> None:
+    m = machine(8)
+    with pytest.raises(SimulationError, match="the program of 1 instructions has no FINISH"):
+        m.run(encode_stream([Load()], TINY))
+    m.run(encode_stream([Finish(), Alu(reset=1)], TINY))  # what follows is not executed
+    with pytest.raises(EncodingError, match="opcode 7 is unknown"):
+        m.run(b"\x07" + bytes(15))

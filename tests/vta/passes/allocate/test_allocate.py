@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""allocate.py: windows, reuse of content, and what does not fit, each rule alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from loadstone.errors import LoweringError
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.isa.spec import AluOp, Memory
+from loadstone.vta.passes.allocate.allocate import Allocate, allocate
+from loadstone.vta.passes.program import SourceOrder, VtaProgram
+from loadstone.vta.stream.operations import (
+    Access,
+    AluNest,
+    DramTile,
+    GemmNest,
+    Operation,
+    TileLoad,
+    TileStore,
+    VirtualTile,
+)
+from loadstone.vta.stream.table import columns_of
+from tests.vta.passes.hand_lowered import behind, compare_golden, small_program
+
+CONFIG = load_config("vtaq-tiny")  # 256 tiles in each scratchpad
+
+
+def tile(memory: Memory, size: int, name: str = "t") -> VirtualTile:
+    return VirtualTile(memory, size, name)
+
+
+def load(into: VirtualTile, tensor: str, first: int = 0) -> TileLoad:
+    return TileLoad(
+        into.memory, into, 0, DramTile(tensor, first), 1, into.size_tiles, into.size_tiles
+    )
+
+
+def gemm(acc: VirtualTile, inp: VirtualTile, wgt: VirtualTile, steps: int = 1) -> GemmNest:
+    return GemmNest((steps,), Access(acc, 0, (0,)), Access(inp, 0, (0,)), Access(wgt, 0, (0,)))
+
+
+def use(inp: VirtualTile, acc: VirtualTile, wgt: VirtualTile) -> Operation:
+    return gemm(acc, inp, wgt)
+
+
+def test_tiles_rotate_through_the_scratchpad() -> None:
+    acc, wgt = tile(Memory.ACC, 1), tile(Memory.WGT, 1)
+    tiles = [tile(Memory.INP, 100, f"x{k}") for k in range(4)]
+    operations: list[Operation] = [load(wgt, "w")]
+    for k, x in enumerate(tiles):
+        operations += [load(x, "x", 100 * k), use(x, acc, wgt)]
+    address = allocate(columns_of(operations), CONFIG).address
+    assert [address[x] for x in tiles] == [0, 100, 0, 100]
+
+
+def test_content_that_is_still_there_is_not_loaded_again() -> None:
+    acc, first, again = tile(Memory.ACC, 1), tile(Memory.WGT, 9), tile(Memory.WGT, 9)
+    x = tile(Memory.INP, 4)
+    operations = [
+        load(x, "x"),
+        load(first, "w"),
+        use(x, acc, first),
+        load(again, "w"),
+        use(x, acc, again),
+    ]
+    result = allocate(columns_of(operations), CONFIG)
+    assert result.kept.tolist() == [0, 1, 2, 4]
+    assert result.address[first] == result.address[again]
+    assert (result.loads_dropped, result.tiles_dropped) == (1, 9)
+
+
+def test_weights_that_nothing_multiplies_are_not_loaded() -> None:
+    acc, inp = tile(Memory.ACC, 1), tile(Memory.INP, 1)
+    used, unused = tile(Memory.WGT, 4), tile(Memory.WGT, 4)
+    wanted = [load(inp, "x"), load(used, "w"), use(inp, acc, used)]
+    operations = [*wanted[:2], load(unused, "w", 4), wanted[2]]
+    before = VtaProgram(CONFIG, {}, [("layer", operation) for operation in operations])
+    after = Allocate().run(before)
+    Allocate().verify(before, after)
+    assert [operation for _, operation in after.operations] == wanted
+    assert unused not in (after.tile_address or {})
+
+
+def test_other_content_of_the_same_size_is_loaded() -> None:
+    acc, first, other, x = (
+        tile(Memory.ACC, 1),
+        tile(Memory.WGT, 9),
+        tile(Memory.WGT, 9),
+        tile(Memory.INP, 4),
+    )
+    operations = [
+        load(x, "x"),
+        load(first, "w"),
+        use(x, acc, first),
+        load(other, "w", 9),
+        use(x, acc, other),
+    ]
+    assert allocate(columns_of(operations), CONFIG).loads_dropped == 0
+
+
+def test_content_that_is_wanted_again_is_given_away_last() -> None:
+    acc, x = tile(Memory.ACC, 1), tile(Memory.INP, 1)
+    kept, once, new, again = (tile(Memory.WGT, 120, n) for n in ("kept", "once", "new", "again"))
+    operations: list[Operation] = [
+        load(x, "x"),
+        load(kept, "k"),
+        use(x, acc, kept),
+        load(once, "o"),
+        use(x, acc, once),
+    ]
+    operations += [load(new, "n"), use(x, acc, new), load(again, "k"), use(x, acc, again)]
+    result = allocate(columns_of(operations), CONFIG)
+    assert result.address[new] == result.address[once]
+    assert result.address[again] == result.address[kept]
+    assert result.loads_dropped == 1
+
+
+def test_a_tile_that_alu_or_gemm_writes_is_no_content() -> None:
+    wgt, x = tile(Memory.WGT, 1), tile(Memory.INP, 1)
+    a, b = tile(Memory.ACC, 2), tile(Memory.ACC, 2)
+    operations: list[Operation] = [load(wgt, "w"), load(x, "x")]
+    for acc in (a, b):
+        operations += [
+            load(acc, "bias"),
+            use(x, acc, wgt),
+            TileStore(acc, 0, DramTile("y", 0), 1, 2, 2),
+        ]
+    assert allocate(columns_of(operations), CONFIG).loads_dropped == 0
+
+
+def test_what_does_not_fit_is_named_with_the_room_there_is() -> None:
+    acc, wgt, x = tile(Memory.ACC, 1), tile(Memory.WGT, 200, "kernel"), tile(Memory.INP, 1)
+    more = tile(Memory.WGT, 57, "more")
+    operations = [
+        load(x, "x"),
+        load(wgt, "w"),
+        load(more, "m"),
+        use(x, acc, wgt),
+        use(x, acc, more),
+    ]
+    with pytest.raises(
+        LoweringError, match="WGT has no room for more of 57 tiles: 200 of 256 are in use"
+    ):
+        allocate(columns_of(operations), CONFIG)
+
+
+def test_what_neither_spreading_nor_packing_places_is_fitted() -> None:
+    """Tiles of several sizes, of which at most 240 live at a time."""
+    acc, wgt = tile(Memory.ACC, 1), tile(Memory.WGT, 1)
+    x = [tile(Memory.INP, size, f"x{k}") for k, size in enumerate((80, 30, 30, 80, 80, 80, 30))]
+    operations: list[Operation] = [load(wgt, "w")]
+    for kind, k in zip("lllululululuuu", (0, 1, 2, 2, 3, 1, 4, 3, 5, 5, 6, 0, 4, 6), strict=True):
+        operations.append(load(x[k], "x", 100 * k) if kind == "l" else use(x[k], acc, wgt))
+    verified(operations, allocate(columns_of(operations), CONFIG).address)
+
+
+def test_layers_that_need_different_orders_have_them() -> None:
+    """The first layer has room only when spread, the second only when it is not."""
+    acc, wgt = tile(Memory.ACC, 1), tile(Memory.WGT, 1)
+    operations: list[tuple[str, Operation]] = [("first", load(wgt, "w"))]
+    for layer, kinds, numbers, sizes in (
+        ("first", "lulluluu", (0, 0, 1, 2, 1, 3, 3, 2), (100, 60, 90, 110)),
+        ("second", "lulluu", (0, 0, 1, 2, 2, 1), (60, 120, 100)),
+    ):
+        x = [tile(Memory.INP, size, f"{layer}{k}") for k, size in enumerate(sizes)]
+        for kind, k in zip(kinds, numbers, strict=True):
+            operation = load(x[k], layer, 200 * k) if kind == "l" else use(x[k], acc, wgt)
+            operations.append((layer, operation))
+    with pytest.raises(LoweringError, match="INP has no room"):
+        allocate(columns_of([operation for _, operation in operations]), CONFIG)
+    program = VtaProgram(CONFIG, {}, operations)
+    Allocate().verify(program, Allocate().run(program))
+
+
+def test_the_text_behind_the_pass_is_the_golden_one(update_golden: bool) -> None:
+    compare_golden("allocate", behind("allocate", small_program()).text(), update_golden)
+
+
+def test_weights_come_late_again_where_early_ones_leave_no_room() -> None:
+    """Two tiles of 200 fit one after the other, not side by side."""
+    acc, x = tile(Memory.ACC, 1), tile(Memory.INP, 1)
+    first, second = tile(Memory.WGT, 200, "first"), tile(Memory.WGT, 200, "second")
+    late = [load(x, "x"), load(first, "a"), use(x, acc, first), load(second, "b")]
+    late.append(use(x, acc, second))
+    early = [late[0], late[1], late[3], late[2], late[4]]
+    source = SourceOrder([("l", o) for o in late], columns_of(late), np.array([0, 1, 3, 2, 4]))
+    program = VtaProgram(CONFIG, {}, [("l", o) for o in early], source=source)
+    after = Allocate().run(program)
+    assert [operation for _, operation in after.operations] == late
+    with pytest.raises(LoweringError, match="no room for second"):
+        Allocate().run(replace(program, source=None))
+
+
+def verified(operations: list[Operation], address: dict[VirtualTile, int]) -> None:
+    """Runs the verifier on addresses that this test chose."""
+    before = VtaProgram(CONFIG, {}, [("l", operation) for operation in operations])
+    Allocate().verify(before, replace(before, tile_address=address))
+
+
+def test_the_verifier_finds_tiles_that_overwrite_each_other() -> None:
+    acc, wgt = tile(Memory.ACC, 1), tile(Memory.WGT, 1)
+    x, y = tile(Memory.INP, 100, "x"), tile(Memory.INP, 100, "y")
+    operations = [load(wgt, "w"), load(x, "x"), load(y, "y"), use(x, acc, wgt), use(y, acc, wgt)]
+    others = {acc: 0, wgt: 0}
+    verified(operations, {**others, x: 0, y: 100})
+    with pytest.raises(LoweringError, match="x is used after y took its place in INP"):
+        verified(operations, {**others, x: 0, y: 99})
+    with pytest.raises(LoweringError, match=r"y at \[200, 300\) leaves INP of 256 tiles"):
+        verified(operations, {**others, x: 0, y: 200})
+
+
+def test_the_verifier_finds_loads_that_should_not_have_been_left_out() -> None:
+    acc, x = tile(Memory.ACC, 1), tile(Memory.INP, 4)
+    first, again = tile(Memory.WGT, 9, "first"), tile(Memory.WGT, 9, "again")
+    address = {acc: 0, x: 0, first: 0, again: 0}
+    for tensor, held in (("w", True), ("v", False)):
+        loads = [load(x, "x"), load(first, "w"), load(again, tensor)]
+        before = VtaProgram(CONFIG, {}, [("l", o) for o in (*loads, use(x, acc, again))])
+        kept = [before.operations[n] for n in (0, 1, 3)]
+        after = replace(before, operations=kept, tile_address=address)
+        if held:
+            Allocate().verify(before, after)
+            continue
+        with pytest.raises(LoweringError, match="loads of again were left out"):
+            Allocate().verify(before, after)
+
+
+def test_operands_that_stay_leave_room_for_two_sums() -> None:
+    """The window that nobody used yet would part what is left into 100 and 150 tiles, where sums of
+    110 could not take turns."""
+    x, wgt = tile(Memory.INP, 1), tile(Memory.WGT, 1)
+    before, operands = tile(Memory.ACC, 100), tile(Memory.ACC, 6)
+    sums = [tile(Memory.ACC, 110, f"sum{k}") for k in range(3)]
+    operations: list[Operation] = [load(x, "x"), load(wgt, "w"), gemm(before, x, wgt)]
+    operations.append(load(operands, "p"))
+    for each in sums:
+        operations.append(gemm(each, x, wgt))
+        operations.append(
+            AluNest(AluOp.ADD, (1,), Access(each, 0, (0,)), Access(operands, 0, (0,)))
+        )
+    assert allocate(columns_of(operations), CONFIG).address[operands] == 250
+
+
+def test_a_constant_input_that_stays_leaves_room_for_two_large_ones() -> None:
+    """The window that nobody used yet would part what is left into 100 and 153 tiles."""
+    acc, wgt = tile(Memory.ACC, 1), tile(Memory.WGT, 1)
+    before, constant = tile(Memory.INP, 100), tile(Memory.INP, 3)
+    inputs = [tile(Memory.INP, 110, f"x{k}") for k in range(3)]
+    operations: list[Operation] = [load(wgt, "w"), load(before, "x"), use(before, acc, wgt)]
+    operations.append(load(constant, "one"))
+    for k, each in enumerate(inputs):
+        operations += [load(each, "x", 100 * k), use(each, acc, wgt), use(constant, acc, wgt)]
+    address = allocate(columns_of(operations), CONFIG).address
+    assert address[constant] == 253
+    assert address[inputs[0]] != address[inputs[1]]

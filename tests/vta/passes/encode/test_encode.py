@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""encode.py with expand.py, micro_op_cache.py and split_transfer.py: what one operation
+becomes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadstone.backend.region import Address
+from loadstone.errors import LoweringError
+from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.isa.codec import bit_fields
+from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.spec import AluOp, Capability, Memory, Opcode, Stage
+from loadstone.vta.passes.encode.encode import Encode
+from loadstone.vta.passes.encode.split_transfer import CopyLimits, split_load, split_store
+from loadstone.vta.passes.program import UOP_TENSOR, VtaProgram
+from loadstone.vta.stream.loop_nest import FoldingLimits, fold_nest, merged_nest, offsets
+from loadstone.vta.stream.operations import (
+    Access,
+    AluNest,
+    DramTile,
+    FillNest,
+    GemmNest,
+    Operation,
+    TileLoad,
+    TileStore,
+    VirtualTile,
+)
+from tests.vta.passes.hand_lowered import behind, compare_golden, small_program
+
+CONFIG = load_config("vtaq-1x16x16")
+PLACES = {"x": Address(2, 0), "y": Address(2, 1 << 20), UOP_TENSOR: Address(1, 64)}
+ACC, INP, WGT = (VirtualTile(m, 64, m.name) for m in (Memory.ACC, Memory.INP, Memory.WGT))
+ADDRESS = {ACC: 100, INP: 200, WGT: 300}
+
+
+def encoded(*operations: Operation, config: HwConfig = CONFIG) -> VtaProgram:
+    before = VtaProgram(config, PLACES, [("layer", o) for o in operations], tile_address=ADDRESS)
+    after = Encode().run(before)
+    Encode().verify(before, after)
+    return after
+
+
+def insns(*operations: Operation, config: HwConfig = CONFIG) -> list[Insn]:
+    return [pending.insn for pending in encoded(*operations, config=config).instructions]
+
+
+def gemm(extents: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...]) -> GemmNest:
+    return GemmNest(extents, Access(ACC, 0, dst), Access(INP, 0, src), Access(WGT, 0, src))
+
+
+def test_the_text_behind_the_pass_is_the_golden_one(update_golden: bool) -> None:
+    compare_golden("encode", behind("encode", small_program()).text(), update_golden)
+
+
+# --- copies ---------------------------------------------------------------------------------------
+def test_a_load_counts_tiles_from_the_start_of_its_region() -> None:
+    load, finish = insns(TileLoad(Memory.INP, INP, 3, DramTile("y", 5), 2, 4, 8, x_pad_0=1))
+    assert load == Load(
+        memory_id=Memory.INP,
+        sram_base=203,
+        dram_base=(1 << 20) // CONFIG.tile_bytes(Memory.INP) + 5,
+        region=2,
+        y_size=2,
+        x_size=4,
+        x_stride=8,
+        x_pad_0=1,
+    )
+    assert finish == Finish()
+
+
+def test_a_pad_value_is_set_once_for_each_stage() -> None:
+    def padded(memory: Memory, tile: VirtualTile) -> TileLoad:
+        return TileLoad(memory, tile, 0, DramTile("x", 0), 1, 1, 1, x_pad_1=1, pad_value=-5)
+
+    found = insns(*[padded(Memory.INP, INP), padded(Memory.ACC_8BIT, ACC)] * 2)
+    assert [i.stage for i in found if isinstance(i, Config)] == [Stage.LOAD, Stage.COMPUTE]
+    vta = load_config("vta-pynq")
+    with pytest.raises(LoweringError, match=r"PAD_VALUE=-5 is needed.*has no config"):
+        insns(padded(Memory.INP, INP), config=vta)
+
+
+@given(
+    y_size=st.integers(1, 6),
+    x_size=st.integers(1, 3000),
+    pads=st.tuples(*[st.integers(0, 15)] * 4),
+    extra=st.integers(0, 70000),
+)
+def test_parts_of_a_load_write_what_the_whole_would(
+    y_size: int, x_size: int, pads: tuple[int, int, int, int], extra: int
+) -> None:
+    """On VTA, where a load of INP moves less than 2048 tiles; strides may pass their field."""
+    config = load_config("vta-pynq")
+    tile = VirtualTile(Memory.INP, 1, "t")
+    whole = TileLoad(Memory.INP, tile, 7, DramTile("x", 3), y_size, x_size, x_size + extra, *pads)
+    if x_size > 2047 and (pads[0] or pads[1]):
+        with pytest.raises(LoweringError, match="cannot be split"):
+            list(split_load(whole, CopyLimits(config)))
+        return
+    parts = list(split_load(whole, CopyLimits(config)))
+    for part in parts:
+        assert part.x_size * part.y_size <= 2047
+        assert part.y_size == 1 or part.x_stride <= 0xFFFF
+    written = [cell for part in parts for cell in cells(part).items()]
+    assert len(written) == len(dict(written))
+    assert dict(written) == cells(whole)
+
+
+def cells(o: TileLoad) -> dict[int, int | None]:
+    """Scratchpad tile -> tile of DRAM, None for a pad."""
+    width = o.x_pad_0 + o.x_size + o.x_pad_1
+    found: dict[int, int | None] = {}
+    for y in range(o.y_pad_0 + o.y_size + o.y_pad_1):
+        for x in range(width):
+            row, column = y - o.y_pad_0, x - o.x_pad_0
+            inside = 0 <= row < o.y_size and 0 <= column < o.x_size
+            place = o.dram.tile + row * o.x_stride + column
+            found[o.offset + y * width + x] = place if inside else None
+    return found
+
+
+def test_rows_of_a_store_that_are_too_far_apart_are_stores_of_their_own() -> None:
+    store = TileStore(ACC, 2, DramTile("y", 1), 3, 4, 1 << 16)
+    parts = list(split_store(store, CopyLimits(CONFIG)))
+    assert [(p.offset, p.dram.tile, p.y_size) for p in parts] == [
+        (2 + 4 * row, 1 + (row << 16), 1) for row in range(3)
+    ]
+    assert list(split_store(replace(store, x_stride=0xFFFF), CopyLimits(CONFIG))) == [
+        replace(store, x_stride=0xFFFF)
+    ]
+    assert isinstance(insns(store)[0], Store)
+
+
+# --- nests ----------------------------------------------------------------------------------------
+@st.composite
+def nests(draw: st.DrawFn) -> tuple[tuple[int, ...], list[Access]]:
+    extents = tuple(draw(st.lists(st.integers(1, 5), max_size=5)))
+    strides = st.tuples(*[st.integers(0, 9)] * len(extents))
+    return extents, [Access(t, draw(st.integers(0, 3)), draw(strides)) for t in (ACC, INP, WGT)]
+
+
+@given(nests(), st.integers(2, 40), st.integers(1, 9), st.booleans())
+def test_folded_loops_make_the_steps_of_the_nest(
+    drawn: tuple[tuple[int, ...], list[Access]], uops: int, factor: int, in_order: bool
+) -> None:
+    extents, accesses = drawn
+    limits = FoldingLimits(turns=4, factors=(factor, factor, factor), uops=uops)
+    steps = []
+    for folded in fold_nest(merged_nest(extents, accesses, ADDRESS), limits, in_order=in_order):
+        assert len(folded.uops) <= uops
+        for n, strides in (folded.outer, folded.inner):
+            assert n <= 4
+            assert max(strides) <= factor
+        loops = offsets([folded.outer, folded.inner], 3)
+        steps.append((loops[:, None, :] + folded.uops[None]).reshape(-1, 3))
+    found = np.concatenate(steps)
+    loops = [(n, tuple(a.strides[k] for a in accesses)) for k, n in enumerate(extents)]
+    wanted = offsets(loops, 3) + [ADDRESS[a.tile] + a.base for a in accesses]
+    assert len(found) == prod(extents)
+    assert sorted(found.tolist()) == sorted(wanted.tolist())
+    if in_order and len(steps) == 1:
+        assert found.tolist() == wanted.tolist()
+
+
+def test_limits_come_from_the_fields() -> None:
+    """A loop of more turns than iter_in holds, and a stride that no factor holds, are written
+    out."""
+    most = bit_fields(CONFIG)[Opcode.GEMM]["iter_in"].high
+    assert most == (1 << 14) - 1
+    (one, _) = insns(gemm((most,), (0,), (0,)))[1:]
+    assert isinstance(one, Gemm)
+    assert (one.iter_in, one.uop_end - one.uop_bgn) == (most, 1)
+    found = [i for i in insns(gemm((most + 1,), (0,), (0,))) if isinstance(i, Gemm)]
+    assert sum(i.steps for i in found) == most + 1
+    assert {i.iter_out * i.iter_in for i in found} == {1}
+
+
+def test_a_fill_before_a_gemm_that_writes_all_of_it_is_left_out() -> None:
+    fill = FillNest((8,), Access(ACC, 0, (1,)), 0)
+    product = gemm((8, 3), (1, 0), (0, 1))
+    first, second = (i for i in insns(fill, product) if isinstance(i, Gemm))
+    assert (first.overwrite, first.steps, second.overwrite, second.steps) == (1, 8, 0, 16)
+    half = gemm((4, 3), (1, 0), (0, 1))
+    assert [i.reset for i in insns(fill, half) if isinstance(i, Gemm)] == [1, 0]
+    without = replace(CONFIG, capabilities=CONFIG.capabilities & ~Capability.GEMM_OVERWRITE)
+    found = [i for i in insns(fill, product, config=without) if isinstance(i, Gemm)]
+    assert [i.reset for i in found] == [1, 0]
+
+
+def test_an_immediate_has_sixteen_bits() -> None:
+    def add(imm: int) -> AluNest:
+        return AluNest(AluOp.ADD, (1,), Access(ACC, 0, (0,)), None, imm)
+
+    for imm in (-(1 << 15), (1 << 15) - 1):
+        (alu,) = (i for i in insns(add(imm)) if isinstance(i, Alu))
+        assert alu.imm == imm
+    with pytest.raises(LoweringError, match=r"imm=32768 does not fit 16 bits \[-32768, 32767\]"):
+        insns(add(1 << 15))
+
+
+def test_what_the_device_lacks_is_named() -> None:
+    multiply = AluNest(AluOp.MUL, (1,), Access(ACC, 0, (0,)), None, 3)
+    with pytest.raises(LoweringError, match="layer: MUL is needed, but .* has no alu_mul"):
+        insns(multiply, config=load_config("vta-pynq"))
+
+
+# --- micro-ops ------------------------------------------------------------------------------------
+def uop_loads(program: VtaProgram) -> list[Load]:
+    loads = [p.insn for p in program.instructions if isinstance(p.insn, Load)]
+    return [insn for insn in loads if insn.memory_id == Memory.UOP]
+
+
+def test_a_list_that_is_resident_is_not_loaded_again() -> None:
+    a, b = gemm((2, 3), (1, 0), (0, 1)), gemm((5,), (1,), (0,))
+    program = encoded(a, b, a, b, a)
+    (load,) = uop_loads(program)
+    assert load.dram_base == 64 // 4
+    assert load.x_size == len(program.uops)
+    ranges = [(p.insn.uop_bgn, p.insn.uop_end) for p in program.instructions[:-1][1:]]  # type: ignore[attr-defined]
+    assert ranges == [ranges[0], ranges[1]] * 2 + [ranges[0]]
+
+
+def test_the_ring_forgets_the_oldest_lists() -> None:
+    """Lists of 60 micro-ops in a scratchpad of 256: each is loaded again when its turn comes."""
+    config = replace(CONFIG, uop_depth=256)
+    lists = [
+        AluNest(AluOp.ADD, (2, 2, 60), Access(ACC, 0, (0, 0, 1)), Access(ACC, k, (3, 1, 0)))
+        for k in range(8)
+    ]
+    once, twice = encoded(*lists, config=config), encoded(*lists, *lists, config=config)
+    np.testing.assert_array_equal(once.uops, twice.uops)
+    assert len(uop_loads(twice)) > len(uop_loads(once))
+
+
+@pytest.mark.parametrize(("device", "instructions"), [("vta-pynq", 9), ("vtaq-1x16x16", 1)])
+def test_a_reduction_into_few_tiles_is_an_instruction_for_each_turn(
+    device: str, instructions: int
+) -> None:
+    """VTA's ALU does not see what the last two steps of the instruction wrote."""
+    largest = AluNest(AluOp.MAX, (3, 3, 2), Access(ACC, 0, (0, 0, 1)), Access(ACC, 8, (6, 2, 1)))
+    program = encoded(largest, config=load_config(device))
+    assert sum(isinstance(p.insn, Alu) for p in program.instructions) == instructions
+
+
+# --- the verifier ---------------------------------------------------------------------------------
+def test_the_verifier_finds_spoilt_instructions() -> None:
+    program = encoded(gemm((2, 3), (1, 0), (0, 1)))
+    load, product, finish = program.instructions
+    assert isinstance(product.insn, Gemm)
+    for spoilt, why in (
+        ((replace(product, insn=replace(product.insn, iter_in=1 << 14)),), "iter_in"),
+        ((replace(product, insn=replace(product.insn, uop_end=200)),), "not loaded"),
+        ((replace(product, insn=replace(product.insn, dst_in=2)),), "other tiles than it claims"),
+        ((replace(product, scratch=product.scratch[1:]),), "other tiles than it claims"),
+    ):
+        with pytest.raises(LoweringError, match=why):
+            Encode().verify(program, replace(program, instructions=(load, *spoilt, finish)))
+    with pytest.raises(LoweringError, match="not loaded"):
+        Encode().verify(program, replace(program, instructions=(product, finish)))

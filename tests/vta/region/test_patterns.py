@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vta/region/patterns.py: what a VTA device takes, and that every no says why and what would change
+it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
+
+from loadstone import graph as g
+from loadstone.backend.interface import Refusal
+from loadstone.frontend import load
+from loadstone.numerics import Rounding
+from loadstone.partition.eager import HOST, explain, partition
+from loadstone.partition.patterns import operator_pattern
+from loadstone.vta.backend import VtaBackend
+from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.region.patterns import patterns
+
+VTAQ = load_config("vtaq-1x16x16")
+Q = g.Quantization(0.5, 3)
+
+
+def asked(operator: g.Operator, config: HwConfig = VTAQ) -> Refusal | None:
+    """The answer of the device's table."""
+    name = {"resize_nearest": "resize", "resize_bilinear": "resize"}.get(
+        operator.kind, operator.kind
+    )
+    return next(pattern for pattern in patterns(config) if pattern.name == name).predicate(operator)
+
+
+def dense(low: int = -128, dtype: str = "int8") -> g.Dense:
+    return g.Dense(
+        name="y",
+        inputs=(g.Tensor("x", (1, 32), dtype, Q),),
+        outputs=(g.Tensor("y", (1, 16), "int8", Q),),
+        weights=np.ones((16, 32), np.int8),
+        weight_scales=np.full(16, 0.017, np.float32),
+        weight_zero_points=np.zeros(16, np.int32),
+        bias=np.zeros(16, np.int32),
+        low=low,
+        high=127,
+        rounding=Rounding.DOUBLE,
+    )
+
+
+def test_every_line_of_the_table_names_a_form_that_exists() -> None:
+    for pattern in patterns(VTAQ):
+        assert operator_pattern(pattern.kind).name == pattern.name
+
+
+def test_a_dense_layer_is_taken_and_one_of_uint8_is_not() -> None:
+    assert asked(dense()) is None
+    refusal = asked(dense(dtype="uint8"))
+    assert refusal is not None
+    assert refusal.why == "tensor x is uint8, and the device computes on int8"
+
+
+def test_a_device_without_requantization_says_what_it_would_take() -> None:
+    assert asked(dense(), load_config("vta-pynq")) is None
+    largest = np.full_like(dense().bias, 2**31 - 1)
+    refusal = asked(replace(dense(), bias=largest), load_config("vta-pynq"))
+    assert refusal is not None
+    assert "32 bits" in refusal.why
+    assert refusal.remedy
+
+
+@pytest.mark.parametrize("kind", ["softmax", "argmax", "quantize", "dequantize", "transpose"])
+def test_what_no_vta_runs_is_refused_with_a_reason_of_its_own(kind: str) -> None:
+    refusal = next(pattern for pattern in patterns(VTAQ) if pattern.name == kind).predicate(dense())
+    assert refusal is not None
+    assert "the device has no" not in refusal.why
+    assert refusal.remedy
+
+
+def test_the_same_operator_in_another_batch_is_asked_as_the_device_runs_it() -> None:
+    """A device of batch 4 runs four samples at a time; the graph has one."""
+    assert asked(dense(), load_config("vtaq-4x16x16")) is None
+
+
+def test_what_is_taken_alone_is_taken_whatever_its_clamp() -> None:
+    assert asked(replace(dense(), low=0)) is None
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["mlpt_resnet8_int8.tflite", "mlpt_kws_int8.tflite", "tinyengine_mcunet_det_int8.tflite"],
+)
+def test_networks_leave_only_what_no_vta_runs(shared: Path, file: str) -> None:
+    divided = partition(load(shared / "models" / file), [VtaBackend(VTAQ)], file)
+    assert {row["kind"] for row in explain(divided) if row["where"] == HOST} <= {
+        "softmax",
+        "quantize",
+        "dequantize",
+    }
+    assert len(divided.segments) == 1
+
+
+def test_every_operator_left_on_the_host_says_why(shared: Path) -> None:
+    divided = partition(
+        load(shared / "models" / "mlpt_resnet8_int8.tflite"),
+        [VtaBackend(load_config("vta-pynq"))],
+        "resnet8",
+    )
+    for row in explain(divided):
+        assert row["where"] != HOST or (row["why"] and row["remedy"])

@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The validator's rules once more, written from runtime/VALIDATION.md, not runtime/validate.c.
+
+In:   an artifact, or instructions with a device and regions.
+Out:  None, or a Refusal: instruction, rule, status, one line.
+Next: tests compare it with the C validator on whatever they can think of; people read what is wrong
+      with a program.
+
+Each rule is computed for the whole stream at once; the refusal is the violation of the first
+instruction, of the first rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from loadstone.artifact.format import Artifact
+from loadstone.artifact.memory_plan import MemoryRegion, RegionKind
+from loadstone.errors import ConfigError, EncodingError
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.isa.codec import Columns, Stream, decode, decode_stream, decode_uops
+from loadstone.vta.isa.spec import (
+    INSN_BYTES,
+    LOAD_STAGE,
+    MAX_TOKENS,
+    TOKEN_FLAGS,
+    TOKEN_QUEUES,
+    UOP_BYTES,
+    VALUE_NEEDS,
+    AluOp,
+    Capability,
+    ConfigRegister,
+    Memory,
+    Opcode,
+    Stage,
+    TokenQueue,
+)
+
+__all__ = ["STATUS", "StreamRefusal", "validate", "validate_program"]
+
+#: Statuses of runtime/include/loadstone.h.
+STATUS = {
+    "CONFIG": -20,
+    "INSTRUCTION": -21,
+    "DRAM": -22,
+    "SRAM": -23,
+    "UOP": -24,
+    "TOKEN": -25,
+    "FINISH": -26,
+}
+_RULES = {
+    "V1": "INSTRUCTION",
+    "V2": "FINISH",
+    "V3": "INSTRUCTION",
+    "V4": "INSTRUCTION",
+    "V5": "INSTRUCTION",
+    "V6": "DRAM",
+    "V7": "DRAM",
+    "V8": "SRAM",
+    "V9": "UOP",
+    "V10": "INSTRUCTION",
+    "V11": "UOP",
+    "V12": "SRAM",
+    "V13": "INSTRUCTION",
+    "V14": "TOKEN",
+    "V15": "TOKEN",
+    "V16": "FINISH",
+}
+_ORDER = {rule: rank for rank, rule in enumerate(_RULES)}
+Indices = npt.NDArray[np.int64]
+Violation = tuple[int, str]  # instruction, rule
+TokenFlags = dict[str, npt.NDArray[np.bool_]]  # name of a flag -> the instructions that have it
+QueueUses = dict[TokenQueue, Indices]
+
+#: (stage, flag) -> the queue that the flag is about.
+_QUEUES: dict[tuple[Stage, str], TokenQueue] = {
+    **{(queue.pusher, queue.push): queue for queue in TOKEN_QUEUES},
+    **{(queue.popper, queue.pop): queue for queue in TOKEN_QUEUES},
+}
+
+
+@dataclass(frozen=True)
+class StreamRefusal:
+    """The first instruction that is refused, and the rule of runtime/VALIDATION.md it breaks."""
+
+    program: int
+    instruction: int
+    rule: str
+
+    @property
+    def status(self) -> int:
+        """As the C runtime returns it."""
+        return STATUS[_RULES[self.rule]]
+
+
+def validate(artifact: Artifact) -> StreamRefusal | None:
+    """All device programs of an artifact. Raises ConfigError for a fingerprint of no possible
+    device (V0)."""
+    config = possible_config(artifact.fingerprint)
+    for number, program in enumerate(artifact.programs):
+        found = validate_program(program.instructions, config, artifact.regions)
+        if found is not None:
+            return StreamRefusal(number, *found)
+    return None
+
+
+def validate_program(
+    instructions: bytes, config: HwConfig, regions: Sequence[MemoryRegion]
+) -> Violation | None:
+    """The first (instruction, rule) that is violated, or None."""
+    count = len(instructions) // INSN_BYTES
+    readable = _readable(instructions, config)
+    stream = decode_stream(instructions[: readable * INSN_BYTES], config)
+    violations = [
+        *_finishes(stream, count),
+        *_memory(stream, config, regions),
+        *_loops(stream, config),
+        *_micro_ops(stream, config, regions),
+        *_configs(stream, config),
+        *_tokens(stream, count),
+    ]
+    if readable < count:
+        violations.append((readable, "V1"))
+    return min(violations, key=lambda v: (v[0], _ORDER[v[1]]), default=None)
+
+
+def possible_config(fingerprint: bytes) -> HwConfig:
+    """V0: the device of 20 bytes, if there can be one; what else the bytes say does not matter.
+    Raises ConfigError."""
+    batch, block, uop, inp, wgt, acc = fingerprint[4:10]
+    depth, capabilities = (int.from_bytes(fingerprint[at : at + 4], "little") for at in (12, 16))
+    profile = {bytes((3, 3, 5)): "vta", bytes((4, 4, 5)): "vtab"}.get(fingerprint[1:4])
+    if profile is None or not 1 <= depth <= 1 << 13:
+        raise ConfigError("the fingerprint is of no device that can be")
+    known = Capability(capabilities & int(sum(Capability)))
+    sizes = (batch, block, uop, inp, wgt, acc, fingerprint[1])
+    return HwConfig("fingerprint", *sizes, profile, uop_depth=depth, capabilities=known)
+
+
+def _readable(instructions: bytes, config: HwConfig) -> int:
+    """Instructions before the first that does not decode."""
+    try:
+        return len(decode_stream(instructions, config))
+    except EncodingError:
+        for number in range(len(instructions) // INSN_BYTES):
+            try:
+                decode(instructions[number * INSN_BYTES : (number + 1) * INSN_BYTES], config)
+            except EncodingError:
+                return number
+    raise AssertionError("the stream does not decode, but each of its instructions does")
+
+
+def _where(index: Indices, broken: npt.NDArray[np.bool_], rule: str) -> Iterator[Violation]:
+    """The first instruction of a kind that breaks a rule: later ones cannot matter."""
+    at = np.flatnonzero(broken)
+    if at.size:
+        yield int(index[at[0]]), rule
+
+
+def _finishes(stream: Stream, count: int) -> Iterator[Violation]:
+    finish = stream.opcode == Opcode.FINISH
+    last = np.arange(len(stream)) == count - 1
+    yield from _where(np.arange(len(stream)), finish != last, "V2")
+
+
+# --- LOAD and STORE -------------------------------------------------------------------------------
+def _memory(
+    stream: Stream, config: HwConfig, regions: Sequence[MemoryRegion]
+) -> Iterator[Violation]:
+    for opcode in (Opcode.LOAD, Opcode.STORE):
+        index, c = stream.index[opcode], stream.columns[opcode]
+        store = opcode == Opcode.STORE
+        memory, noop = c["memory_id"], c["x_size"] == 0
+        wrong_noop = noop & store & (memory != Memory.UOP) & (memory != Memory.OUT)
+        yield from _where(
+            index, wrong_noop | ((~noop | (not store)) & ((memory == Memory.OUT) != store)), "V3"
+        )
+        others = np.zeros(index.size, bool)
+        for name in (
+            "sram_base",
+            "dram_base",
+            "region",
+            "y_size",
+            "x_stride",
+            "y_pad_0",
+            "y_pad_1",
+            "x_pad_0",
+            "x_pad_1",
+        ):
+            others |= c[name] != 0
+        yield from _where(index, noop & others, "V4")
+        pads = (c["y_pad_0"] + c["y_pad_1"] + c["x_pad_0"] + c["x_pad_1"]) > 0
+        uop = memory == Memory.UOP
+        shape = (
+            (c["y_size"] == 0)
+            | (pads & (uop | (memory == Memory.WGT) | store))
+            | (uop & (c["y_size"] != 1))
+        )
+        lacks = np.full(index.size, not config.has(Capability.LOAD_ACC8)) & (
+            memory == Memory.ACC_8BIT
+        )
+        yield from _where(index, (~noop & shape) | lacks, "V5")
+        yield from _extents(index, c, ~noop, config, regions, store)
+
+
+def _extents(
+    index: Indices,
+    c: Columns,
+    real: npt.NDArray[np.bool_],
+    config: HwConfig,
+    regions: Sequence[MemoryRegion],
+    store: bool,
+) -> Iterator[Violation]:
+    allowed = [r.device_writes if store else r.device_reads for r in regions] + [False] * 8
+    sizes = np.array([r.size_bytes for r in regions] + [0] * 8, np.int64)
+    yield from _where(index, real & ~np.array(allowed)[c["region"]], "V6")
+    tiles = np.array([config.tile_bytes(m) for m in Memory], np.int64)[c["memory_id"]]
+    end = (c["dram_base"] + (c["y_size"] - 1) * c["x_stride"] + c["x_size"]) * tiles
+    yield from _where(index, real & (end > sizes[c["region"]]), "V7")
+    depth = np.array([config.depth(m) for m in Memory], np.int64)[c["memory_id"]]
+    area = (c["y_pad_0"] + c["y_size"] + c["y_pad_1"]) * (c["x_pad_0"] + c["x_size"] + c["x_pad_1"])
+    yield from _where(index, real & (c["sram_base"] + area > depth), "V8")
+    constant = np.array([r.kind == RegionKind.CONSTANTS for r in regions] + [False] * 8)
+    yield from _where(index, real & (c["memory_id"] == Memory.UOP) & ~constant[c["region"]], "V9")
+
+
+# --- GEMM and ALU ---------------------------------------------------------------------------------
+def _loops(stream: Stream, config: HwConfig) -> Iterator[Violation]:
+    index, g = stream.index[Opcode.GEMM], stream.columns[Opcode.GEMM]
+    empty = (g["iter_out"] == 0) | (g["iter_in"] == 0)
+    overwrite = g["overwrite"] != 0
+    yield from _where(
+        index,
+        empty
+        | (overwrite & (g["reset"] != 0))
+        | (overwrite & (not config.has(Capability.GEMM_OVERWRITE))),
+        "V10",
+    )
+    index, a = stream.index[Opcode.ALU], stream.columns[Opcode.ALU]
+    empty = (a["iter_out"] == 0) | (a["iter_in"] == 0) | (a["reset"] != 0)
+    absent = [op for op, needed in VALUE_NEEDS[AluOp].items() if not config.has(needed)]
+    lacks = np.isin(a["alu_op"], [*absent, *[AluOp.SHR] * config.is_float])
+    rq = a["alu_op"] == AluOp.RQ
+    yield from _where(index, empty | lacks | (rq & (a["use_imm"] != 0)), "V10")
+
+
+def _micro_ops(
+    stream: Stream, config: HwConfig, regions: Sequence[MemoryRegion]
+) -> Iterator[Violation]:
+    """V11 and V12, in the order of the stream, with the micro-ops that are in the scratchpad."""
+    uops = np.full((config.depth(Memory.UOP), 3), -1, np.int64)
+    sources = [decode_uops(r.data[: len(r.data) // UOP_BYTES * UOP_BYTES], config) for r in regions]
+    for number, opcode in enumerate(stream.opcode.tolist()):
+        if opcode not in (Opcode.LOAD, Opcode.GEMM, Opcode.ALU):
+            continue
+        kind = Opcode(opcode)
+        row = int(np.searchsorted(stream.index[kind], number))
+        values = {name: int(column[row]) for name, column in stream.columns[kind].items()}
+        if kind == Opcode.LOAD:
+            if values["memory_id"] == Memory.UOP and values["region"] < len(regions):
+                begin, size = values["dram_base"], values["x_size"]
+                table = sources[values["region"]][begin : begin + size]
+                target = uops[values["sram_base"] : values["sram_base"] + size]
+                target[: len(table)] = table[: len(target)]
+            continue
+        used = uops[values["uop_bgn"] : values["uop_end"]]
+        if not len(used) or values["uop_end"] > len(uops) or (used[:, 0] < 0).any():
+            yield number, "V11"
+            return
+        if _reaches_beyond(kind, values, used.max(axis=0).tolist(), config):
+            yield number, "V12"
+            return
+
+
+def _reaches_beyond(kind: Opcode, v: dict[str, int], largest: list[int], config: HwConfig) -> bool:
+    acc = config.depth(Memory.ACC)
+    gemm = kind == Opcode.GEMM
+    depths = (acc, config.depth(Memory.INP) if gemm else acc, config.depth(Memory.WGT))
+    behind = (0, 2 if not gemm and v["alu_op"] == AluOp.RQ else 0, 0)
+    for k, name in enumerate(("dst", "src", "wgt") if gemm else ("dst", "src")):
+        last = (
+            largest[k]
+            + (v["iter_out"] - 1) * v[f"{name}_out"]
+            + (v["iter_in"] - 1) * v[f"{name}_in"]
+            + behind[k]
+        )
+        if last >= depths[k]:
+            return True
+    return False
+
+
+def _configs(stream: Stream, config: HwConfig) -> Iterator[Violation]:
+    index, c = stream.index[Opcode.CONFIG], stream.columns[Opcode.CONFIG]
+    register, value = c["register_id"], c["value"]
+    pad = register == ConfigRegister.PAD_VALUE
+    exists = (c["stage"] == Stage.COMPUTE) | ((c["stage"] == Stage.LOAD) & pad)
+    limit = 1 << (8 * config.element_bytes - 1)
+    bad = (pad & ((value < -limit) | (value >= limit))) | (
+        (register == ConfigRegister.RQ_ROUNDING) & ((value < 0) | (value > 2))
+    )
+    yield from _where(
+        index, np.full(index.size, not config.has(Capability.CONFIG)) | ~exists | bad, "V13"
+    )
+
+
+# --- tokens ---------------------------------------------------------------------------------------
+def _stages(stream: Stream) -> Indices:
+    stage = np.full(len(stream), int(Stage.COMPUTE), np.int64)
+    stage[stream.index[Opcode.STORE]] = Stage.STORE
+    stage[stream.index[Opcode.CONFIG]] = stream.columns[Opcode.CONFIG]["stage"]
+    of_memory = np.array([LOAD_STAGE[memory] for memory in Memory], np.int64)
+    stage[stream.index[Opcode.LOAD]] = of_memory[stream.columns[Opcode.LOAD]["memory_id"]]
+    return stage
+
+
+def _flag(stream: Stream, name: str) -> npt.NDArray[np.bool_]:
+    column = np.zeros(len(stream), bool)
+    for opcode, index in stream.index.items():
+        column[index] = stream.columns[opcode][name] != 0
+    return column
+
+
+def _tokens(stream: Stream, count: int) -> Iterator[Violation]:
+    """V14 to V16. Clocks count instructions: clock[i][s] of stage s have certainly happened when
+    instruction i begins."""
+    stage = _stages(stream)
+    flags = {name: _flag(stream, name) for name in TOKEN_FLAGS}
+    yield from _queueless(stage, flags)
+    pushes, pops = _pushes_and_pops(stage, flags)
+    pusher_of: dict[int, list[int]] = {}
+    for queue, popping in pops.items():
+        pushing = pushes[queue]
+        unserved = popping[pushing.size :]
+        early = popping[: pushing.size][pushing[: popping.size] >= popping[: pushing.size]]
+        yield from ((int(at), "V14") for at in [*unserved[:1], *early[:1]])
+        for push, pop in zip(pushing.tolist(), popping.tolist(), strict=False):
+            pusher_of.setdefault(pop, []).append(push)
+    yield from _overflows(stage, pushes, pops, pusher_of)
+    if len(stream) == count:
+        if any(pushes[q].size > pops[q].size for q in pushes):
+            yield count - 1, "V15"
+        yield from _undrained(stage, flags, count - 1)
+
+
+def _queueless(stage: Indices, flags: TokenFlags) -> Iterator[Violation]:
+    """Flags that are about a neighbour which the stage does not have."""
+    everywhere = np.arange(len(stage))
+    for s in Stage:
+        for name in TOKEN_FLAGS:
+            if (s, name) not in _QUEUES:
+                yield from _where(everywhere, flags[name] & (stage == s), "V14")
+
+
+def _pushes_and_pops(stage: Indices, flags: TokenFlags) -> tuple[QueueUses, QueueUses]:
+    """The instructions that push to each queue, and those that pop from it, in order."""
+    pushes: QueueUses = {q: np.zeros(0, np.int64) for q in _QUEUES.values()}
+    pops = dict(pushes)
+    for (s, name), queue in _QUEUES.items():
+        (pushes if name.startswith("push") else pops)[queue] = np.flatnonzero(
+            (stage == s) & flags[name]
+        )
+    return pushes, pops
+
+
+def _overflows(
+    stage: Indices, pushes: QueueUses, pops: QueueUses, pusher_of: dict[int, list[int]]
+) -> Iterator[Violation]:
+    """Pushes that may find 255 tokens waiting."""
+    number_in_stage = np.zeros(len(stage), np.int64)
+    for s in Stage:
+        mine = np.flatnonzero(stage == s)
+        number_in_stage[mine] = np.arange(mine.size)
+    clock = np.zeros((len(stage), 3), np.int64)
+    latest = np.zeros((3, 3), np.int64)
+    for i, s in enumerate(stage.tolist()):
+        now = latest[s].copy()
+        for push in pusher_of.get(i, []):
+            if push < i:
+                now = np.maximum(now, clock[push])
+                now[stage[push]] = max(now[stage[push]], number_in_stage[push] + 1)
+        clock[i] = now
+        latest[s] = now
+        latest[s][s] = number_in_stage[i] + 1
+    for queue, pushing in pushes.items():
+        popper = int(queue.popper)
+        popped_by = number_in_stage[pops[queue]]  # ascending: positions in the popping stage
+        certainly = np.searchsorted(popped_by, clock[pushing, popper], side="left")
+        late = np.flatnonzero(np.arange(pushing.size) - certainly >= MAX_TOKENS)
+        if late.size:
+            yield int(pushing[late[0]]), "V14"
+
+
+def _undrained(stage: Indices, flags: TokenFlags, last: int) -> Iterator[Violation]:
+    for s, name in ((Stage.LOAD, "push_next"), (Stage.STORE, "push_prev")):
+        mine = np.flatnonzero(stage == s)
+        if mine.size and not flags[name][mine[-1]]:
+            yield last, "V16"

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m tests.wheels [PLATFORM ...]`: wheels for other machines, in dist/: `make wheels`.
+
+In:   the tracked files; a platform of PLATFORMS. The compiler is zig's (PyPI's `ziglang`), which
+      brings the C library's headers and symbols of each target: no sysroot, nothing of Debian's.
+Out:  loadstone-VERSION-py3-none-PLATFORM.whl, whose name auditwheel read off the library: which
+      processor, which C library, how old it may be.
+Next: docs/boards/python.md says which wheel goes where; test_wheels.py runs them.
+
+CMake builds as ever; the compiler it is told is a script that names the target. The C++ library is
+linked in, so that a wheel asks for libc and libm alone.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+__all__ = ["PLATFORMS", "Platform", "compilers", "wheel"]
+
+
+@dataclass(frozen=True)
+class Platform:
+    """target: zig's, with the oldest glibc. processor: as the wheel's name has it."""
+
+    target: str
+    processor: str
+
+
+#: Whose wheels are made. 2.28 is Debian 10's and Ubuntu 18.10's: no board's Linux that has a Python
+#: of 3.10 is older.
+PLATFORMS = {
+    "aarch64": Platform("aarch64-linux-gnu.2.28", "aarch64"),
+    "armv7l": Platform("arm-linux-gnueabihf.2.28", "armv7l"),
+    "musl-x86_64": Platform("x86_64-linux-musl", "x86_64"),
+    "musl-aarch64": Platform("aarch64-linux-musl", "aarch64"),
+}
+_TOOLS = ("cc", "c++", "ar", "ranlib")
+
+
+def compilers(platform: Platform, folder: Path) -> dict[str, Path]:
+    """Scripts in `folder` that are the compiler, the archiver and so on of a platform."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {}
+    for tool in _TOOLS:
+        target = f" -target {platform.target}" if tool in ("cc", "c++") else ""
+        made[tool] = folder / tool
+        made[tool].write_text(f'#!/bin/sh\nexec {sys.executable} -m ziglang {tool}{target} "$@"\n')
+        made[tool].chmod(0o755)
+    return made
+
+
+def wheel(platform: Platform, source: Path, folder: Path, options: Sequence[str] = ()) -> Path:
+    """The wheel of a source tree, in `folder`/dist. options: more words for pip. Raises
+    CalledProcessError; both programs say on stderr what they lack."""
+    tools = compilers(platform, folder / "tools")
+    defined = {
+        "CMAKE_SYSTEM_NAME": "Linux",
+        "CMAKE_SYSTEM_PROCESSOR": platform.processor,
+        "CMAKE_C_COMPILER": tools["cc"],
+        "CMAKE_CXX_COMPILER": tools["c++"],
+        "CMAKE_AR": tools["ar"],
+        "CMAKE_RANLIB": tools["ranlib"],
+        "CMAKE_SHARED_LINKER_FLAGS": "-s",  # no `strip` of this machine knows the target
+        "Python_EXECUTABLE": sys.executable,
+    }
+    words = [f"-Ccmake.define.{name}={value}" for name, value in defined.items()]
+    words += ["-Cinstall.strip=false", f"-Cbuild-dir={folder / 'cmake'}", *options]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "-q", "--no-deps"]
+    env = {**os.environ, "_PYTHON_HOST_PLATFORM": f"linux-{platform.processor}"}
+    into = folder / "built"
+    for old in into.glob("loadstone-*.whl"):
+        old.unlink()
+    subprocess.run([*pip, "--no-build-isolation", *words, "-w", into, source], env=env, check=True)
+    (made,) = into.glob("loadstone-*.whl")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    repair = [sys.executable, "-m", "auditwheel", "repair", made, "-w", folder / "dist"]
+    before = set((folder / "dist").glob("*.whl"))
+    subprocess.run(repair, env={**os.environ, "PATH": path}, check=True)
+    (named,) = set((folder / "dist").glob("*.whl")) - before
+    return named
+
+
+def main(words: Sequence[str]) -> int:
+    """Makes those that are named, or all."""
+    unknown = set(words) - PLATFORMS.keys()
+    if unknown:
+        print(f"{', '.join(sorted(unknown))}: not of {', '.join(PLATFORMS)}", file=sys.stderr)
+        return 2
+    for name in words or PLATFORMS:
+        made = wheel(PLATFORMS[name], ROOT, ROOT / "build/wheels" / name)
+        target = ROOT / "dist" / made.name
+        target.parent.mkdir(exist_ok=True)
+        made.replace(target)
+        print(target.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
