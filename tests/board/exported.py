@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A firmware as `loadstone export` writes it, built with -Werror and run on its emulated board; and
-the cases of run_cases.c on the same port.
+the cases of guest/run_cases.c on the same port.
 
 In:   a network, the kind of board.
 Out:  what the firmware printed; the arguments that boot the cases.

@@ -313,7 +313,7 @@ def test_names_in_a_model_are_no_code(tmp_path: Path, capsys: pytest.CaptureFixt
         assert "\x1b" not in out
         assert "\n#error" not in out
     header = (tmp_path / "app/model.h").read_text()
-    assert header.count("*/") == header.count("/*") == 2
+    assert header.count("*/") == header.count("/*") == 3
     assert "\n#error" not in header
 
 
