@@ -427,7 +427,8 @@ def drawn(rng: np.random.Generator, middle: int) -> DigitPlan:
         replace(
             stair(int(rng.integers(-999, 999)), (int(rng.integers(1, 9)), 2), int(rng.integers(9))),
             sign=rng.integers(-100, 100, 1).astype(np.int8) if signed else None,
-            high=int(rng.integers(0, 200)),
+            low=int(rng.integers(-90, 0)) if rng.integers(2) else None,
+            high=int(rng.integers(0, 200)) if rng.integers(2) else None,
         )
         for _ in range(2)
     )
