@@ -265,6 +265,14 @@ LIMITS: dict[str, Case] = {
         line(constant=-128 - WORST_BELOW + more),
         at(BOTTOM - 1000, -128),
     ),
+    "the least behind a clamped top digit, where the sign digit is 0": lambda more: (
+        line(constant=127 - WORST - more, sign=1000),
+        at(TOP + 1000, 127),
+    ),
+    "the most behind one clamped below, where the sign digit is -1": lambda more: (
+        line(constant=1000 - 128 - WORST_BELOW + more, sign=1000),
+        at(BOTTOM - 1000, -128),
+    ),
     # weights that are multiplied
     "the sum in parts": lambda more: (parts(1, (INT32_MAX << 8) + 255 + more), at(0, 127)),
     "the sum in parts below 0": lambda more: (parts(1, (INT32_MIN << 8) - more), at(0, -128)),
