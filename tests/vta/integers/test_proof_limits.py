@@ -276,6 +276,22 @@ LIMITS: dict[str, Case] = {
     # weights that are multiplied
     "the sum in parts": lambda more: (parts(1, (INT32_MAX << 8) + 255 + more), at(0, 127)),
     "the sum in parts below 0": lambda more: (parts(1, (INT32_MIN << 8) - more), at(0, -128)),
+    "the last of several sums in parts": lambda more: (
+        parts(256),
+        runs_of_ends((0, 0, 0), (INT32_MAX + more, INT32_MAX + more, 127)),
+    ),
+    "the first of several sums in parts": lambda more: (
+        parts(256),
+        runs_of_ends((INT32_MIN - more, INT32_MIN - more, -128), (0, 0, 0)),
+    ),
+    "the first end of a run in parts": lambda more: (
+        parts(256, shift=3),
+        runs_of_ends((8 - more, 15, 1)),
+    ),
+    "the last end of a run in parts": lambda more: (
+        parts(256, shift=3),
+        runs_of_ends((8, 15 + more, 1)),
+    ),
     "a multiplier of weights": lambda more: (parts(-more), at(0, 0)),
     "the last shift of parts": lambda more: (parts(256, 0, -more), at(0, 0)),
 }
@@ -354,7 +370,7 @@ RIGHT: dict[str, tuple[BlockPlan, Runs]] = {
         runs_of_ends((-(1 << 40), 1 << 40, 5)),
     ),
     "a dead lane in parts": (
-        parts(1, 5 << 8, dead=True),
+        parts(1, (5 << 8) + 255, dead=True),
         runs_of_ends((-(1 << 40), 1 << 40, 5)),
     ),
     # A carry that the next multiplier just makes up for.
