@@ -19,7 +19,7 @@ from tests.tflite_builder import Graph
     [
         ((np.int16, 0.01, 3), (np.int16, 0.01, 0), "is int16 with a zero point other than 0"),
         ((np.int16, 0.01, 0), (np.int16, 0.02, 0), "its input and output have other scales"),
-        ((np.int16, [0.01, 0.02], [0, 0]), (np.int16, 0.01, 0), "has no single scale"),
+        ((np.int16, 0.01, 0), (np.int16, 0.01, 5), "is int16 with a zero point other than 0"),
     ],
 )
 def test_a_scale_that_is_not_the_one_is_named(source: tuple, target: tuple, words: str) -> None:
