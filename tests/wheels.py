@@ -33,6 +33,8 @@ class Platform:
     processor: str
 
 
+#: What zig compiles once: its C++ library, for each target. Not in the user's own folder of caches.
+_CACHE = ROOT / "build/zig"
 #: Whose wheels are made. 2.28 is Debian 10's and Ubuntu 18.10's: no board's Linux that has a Python
 #: of 3.10 is older.
 PLATFORMS = {
@@ -51,7 +53,10 @@ def compilers(platform: Platform, folder: Path) -> dict[str, Path]:
     for tool in _TOOLS:
         target = f" -target {platform.target}" if tool in ("cc", "c++") else ""
         made[tool] = folder / tool
-        made[tool].write_text(f'#!/bin/sh\nexec {sys.executable} -m ziglang {tool}{target} "$@"\n')
+        made[tool].write_text(
+            f"#!/bin/sh\nexport ZIG_GLOBAL_CACHE_DIR='{_CACHE}' ZIG_LOCAL_CACHE_DIR='{_CACHE}'\n"
+            f"exec '{sys.executable}' -m ziglang {tool}{target} \"$@\"\n"
+        )
         made[tool].chmod(0o755)
     return made
 

@@ -224,7 +224,9 @@ extern "C" {{
 #define MODEL_REGISTER_BASE {device.register_block.base_address or 0x40010000:#x}u
 #define MODEL_REGISTER_BYTES {device.register_block.size_bytes:#x}u
 #define MODEL_BUS_OFFSET {device.bus_offset:#x}u
+#ifndef MODEL_CLOCK_HZ /* -D gives your bitstream's, where that is another */
 #define MODEL_CLOCK_HZ {device.clock_mhz * 1_000_000}u
+#endif
 #define MODEL_CONFIG_HASH {device.config_hash:#x}u
 #define MODEL_SESSION_BYTES {session_bytes(data, bool(artifact.other_programs))}u
 #define MODEL_DMA_BYTES {pool_bytes(artifact)}u

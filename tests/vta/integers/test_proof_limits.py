@@ -23,6 +23,7 @@ from loadstone.vta.integers.proof import (
     prove_digits,
     prove_parts,
 )
+from loadstone.vta.integers.proof import outputs as judged
 from loadstone.vta.integers.runs import IntArray, Runs
 from loadstone.vta.integers.steps import BlockPlan
 from tests.repeat import times
@@ -224,6 +225,14 @@ LIMITS: dict[str, Case] = {
         stairs(stair(INT32_MAX - 266 + more), stair()),
         at(0, 127),
     ),
+    "the sum of two stairs, one of which is shifted first": lambda more: (
+        stairs(stair(INT32_MAX - 133 - 67 + more), stair(0, (1, 0))),
+        at(0, 127),
+    ),
+    "the sum of two stairs, one of which is shifted last": lambda more: (
+        stairs(stair(INT32_MAX - 133 - 67 + more), stair(0, (0, 1))),
+        at(0, 127),
+    ),
     # monotone
     "the second multiplier": lambda more: (line((4, 255 * 4 - more)), at(0, 0)),
     "the third multiplier": lambda more: (line((1, 256, 255 * 257 - more)), at(0, 0)),
@@ -295,6 +304,15 @@ COUNTEREXAMPLES: dict[str, tuple[BlockPlan, Runs, int]] = {
     ),
     # The top digit is clamped to 127, and the lower one is -128: 127 * 256 - 128 - 32384 is 0.
     "what a clamp leaves": (line(constant=-WORST), at(TOP + 1, 127), TOP + 1),
+    # The same below: -128 * 256 + 127 + 32641 is 0.
+    "what a clamp leaves below": (line(constant=-WORST_BELOW), at(BOTTOM - 1, -128), BOTTOM - 1),
+    # Nothing clamps the top digit: 65,536 further on the two digits are the same again.
+    "a top digit that wraps": (line(clamped=False), runs_of_ends((127, 127 + 65536, 127)), 40_000),
+    "a top digit that wraps below": (
+        line(clamped=False),
+        runs_of_ends((-128 - 65536, -128, -128)),
+        -40_000,
+    ),
     # Nothing rises here, so that -128 is not the worst of the lower digit: -127 + 22 is left.
     "a dead lane that is clamped": (
         line((-1, 0), 22, offset=np.array([TOP + 256]), dead=np.array([True])),
@@ -413,7 +431,8 @@ def drawn(rng: np.random.Generator, middle: int) -> DigitPlan:
         )
         for _ in range(2)
     )
-    return replace(plan, chain=replace(plan.chain, stairs=floors))
+    upper = two_levels(int(rng.integers(200, 300))) if rng.integers(2) else ()
+    return replace(plan, chain=replace(plan.chain, upper=upper, stairs=floors))
 
 
 def test_drawn_plans_that_are_right_at_all_ends_are_proven_only_where_they_are_right() -> None:
@@ -427,6 +446,8 @@ def test_drawn_plans_that_are_right_at_all_ends_are_proven_only_where_they_are_r
         made = device(plan, 0, acc)
         runs = right_at_ends(made, first)
         wrong = bool((made != outputs(runs, 0, acc)).any())
+        if plan.clamped or plan.digits > 2:  # no digit is more than a byte
+            np.testing.assert_array_equal(judged(plan, acc[None]), made[None])
         if proven(plan, runs):
             assert not wrong
             right += 1

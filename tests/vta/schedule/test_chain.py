@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
+from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.kernels.emitter import Emitter
@@ -14,6 +15,7 @@ from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.chain import ChainSpec, schedule
 from loadstone.vta.schedule.epilogue import Immediate
+from loadstone.vta.schedule.memories import memory_table
 from loadstone.vta.stream.operations import (
     AluNest,
     DramTile,
@@ -37,7 +39,8 @@ STEPS = (
 
 
 def operations(spec: ChainSpec) -> list[Operation]:
-    kernel = kernel_of_nests(schedule(spec, CONFIG), CONFIG)
+    function = insert_dma_copy(schedule(spec, CONFIG), memory_table(CONFIG))
+    kernel = kernel_of_nests(function, CONFIG)
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     return emitter.operations

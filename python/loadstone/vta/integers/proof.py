@@ -326,7 +326,7 @@ def _monotone(plan: DigitPlan) -> Bools:
     below = np.zeros(len(plan.offset), np.int64)
     rises = np.ones(len(plan.offset), np.bool_)
     for multiplier in _multipliers(plan)[: plan.digits]:
-        rises &= (multiplier >= 0) & (multiplier >= 255 * below)
+        rises &= multiplier >= 255 * below
         below = below + multiplier
     return rises & (plan.chain.shift >= 0)
 
