@@ -19,7 +19,7 @@ from loadstone.artifact.deploy import deploy
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.artifact.host import is_built_in
 from loadstone.artifact.host_step import EXTERNAL_C, HostOpcode
-from loadstone.relax.compat import constant, relax
+from loadstone.relax.compat import constant, constant_int64, relax
 from loadstone.relax.saved import run_module
 from loadstone.runtime.device import OpenedDevice
 from loadstone.vta.hw_config import load_config
@@ -155,6 +155,83 @@ def test_samples_stand_one_behind_the_other(samples: int) -> None:
     x = normal(samples, 2, 4)
     (y,), (wanted,) = computed(operator, [x]), as_c(operator, [x], samples)
     np.testing.assert_allclose(y, wanted, rtol=1e-6)
+
+
+F, ROW = ((2, 6, 8), "float32"), ((8,), "float32")
+FIXED = normal(2, 8, 3)
+#: Operators whose numbers are those of the C, bit by bit; what each takes.
+SAME: dict[str, tuple[Callable[..., Any], Shapes]] = {
+    **{
+        name: (getattr(op, name), [F])
+        for name in ("exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "negative", "square")
+    },
+    **{
+        name: (getattr(op, name), [F, ((6, 1), "float32")])
+        for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")
+    },
+    **{name: (getattr(op.nn, name), [F]) for name in ("relu", "silu", "gelu")},
+    "both broadcast": (op.add, [((6, 1), "float32"), ((2, 1, 8), "float32")]),
+    "a number": (lambda x: op.subtract(constant(np.float32(1.5)), x), [F]),
+    "itself": (lambda x: op.multiply(x, x), [F]),
+    "clip": (lambda x: op.clip(x, -1, 0.75), [F]),
+    "sum": (lambda x: op.sum(x, [1]), [F]),
+    "sum of all": (lambda x: op.sum(x, None, True), [F]),
+    "mean": (lambda x: op.mean(x, [-2, -1], True), [F]),
+    "layer_norm": (lambda x, g, b: op.nn.layer_norm(x, g, b, axes=[-1]), [F, ROW, ROW]),
+    "layer_norm of two": (
+        lambda x, g, b: op.nn.layer_norm(x, g, b, axes=[-2, -1]),
+        [F, ((6, 8), "float32"), ((6, 8), "float32")],
+    ),
+    "matmul": (op.matmul, [F, ((2, 8, 3), "float32")]),
+    "matmul with a constant": (lambda x: op.matmul(x, constant(FIXED[1])), [F]),
+    "matmul of one": (op.matmul, [((6, 8), "float32"), ((2, 8, 3), "float32")]),
+    "slice": (lambda x: op.strided_slice(x, [1, 2], [1, -7], [6, 8], [2, 3]), [F]),
+    "take": (lambda x: op.take(x, constant_int64([[5, 0], [2, 2]]), axis=1), [F]),
+    "chain": (
+        lambda x, y: op.add(op.multiply(op.tanh(op.add(x, y)), op.sigmoid(x)), op.exp(y)),
+        [F, F],
+    ),
+}
+POSITIVE = ("log", "sqrt", "rsqrt", "power")
+ODD = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e-42, 3e38, -3e38], np.float32)
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_numbers_are_those_of_the_c(name: str) -> None:
+    """All operators with what is no number, too."""
+    make, shapes = SAME[name]
+    inputs = [normal(*shape, scale=2.0) for shape, _ in shapes]
+    inputs = [np.abs(x) if name in POSITIVE else x for x in inputs]
+    inputs[0].reshape(-1)[:8] = ODD[: inputs[0].size]
+    wanted = run_module(module(make, *shapes), inputs)
+    operator = host(make, shapes, [(y.shape, str(y.dtype)) for y in wanted])
+    (y,), (in_c,) = computed(operator, inputs), as_c(operator, inputs)
+    np.testing.assert_array_equal(y, in_c)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_rows_of_a_table_are_taken_inside_it(dtype: str) -> None:
+    table = normal(9, 5)
+    shapes = [((1, 4), dtype)]
+    operator = host(
+        lambda at: op.take(constant(table), at, axis=0), shapes, [((1, 4, 5), "float32")], 3
+    )
+    at = np.array([[0, 8, 3, 3], [-1, 9, 2**31 - 1, -(2**31)], [1, 2, 3, 4]], dtype)
+    (y,) = computed(operator, [at])
+    np.testing.assert_array_equal(y, table[np.clip(at, 0, 8)])
+
+
+def test_places_that_an_exporter_counts_are_known_when_it_is_compiled() -> None:
+    """As ONNX's Gather comes: a negative place is counted from the end."""
+
+    def make(x: Any) -> Any:
+        at, zero = constant_int64(-2), constant_int64(0)
+        extent = op.take(op.shape_to_tensor(op.shape_of(x)), constant_int64(1), 0, "wrap")
+        return op.take(x, op.where(op.less(at, zero), op.add(at, extent), at), axis=1)
+
+    operator = host(make, [F], [((2, 8), "float32")])
+    x = normal(2, 6, 8)
+    np.testing.assert_array_equal(computed(operator, [x])[0], x[:, -2])
 
 
 def test_results_may_be_inputs_constants_or_each_other() -> None:

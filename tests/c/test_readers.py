@@ -42,7 +42,7 @@ def c_accepts(data: bytes) -> bool:
     kinds = [steps[16 * k] | steps[16 * k + 1] << 8 for k in range(model.section[5].count)]
     hosts = [k for k, kind in enumerate(kinds) if kind not in (0, PROGRAM_STEP)]
     programs = lib().lds_programs_check(model) == 0
-    return programs and all(lib().lds_step_check(model, k) == 0 for k in hosts)
+    return programs and all(lib().lds_real_step_check(model, k) == 0 for k in hosts)
 
 
 def python_accepts(data: bytes) -> bool:

@@ -5,265 +5,363 @@ In:   a Host operator of the graph, and a Workspace (host.py).
 Out:  its steps, or None where the runtime has no operator for one of its calls.
 Next: host.py takes them; what has none becomes C of the step's own (c_operator.py).
 
-A Relax function is taken whole or not at all. Values between its calls are temporary tensors, which
-share memory once nobody reads them; a reshape is another name of the same memory. Operands of a run
-of several samples hold one sample behind the other, so that a sample is one more axis, the first.
+A function is taken whole or not at all: C that is there anyway computes all of it. What the runtime
+has not as one operator is written as TVM computes it (its legalization), so that the numbers are
+those of that C: but for a softmax, whose exp is within 3 units in the last place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from loadstone import graph as g
 from loadstone.artifact import host_step as steps
-from loadstone.artifact.host_step import HostStep, Strided
-from loadstone.numerics import Array
-from loadstone.relax.compat import (
-    bindings,
-    dtype,
-    is_constant,
-    op_name,
-    relax,
-    result,
-    shape,
-    value,
+from loadstone.artifact.host_step import HostOpcode, HostStep, Strided
+from loadstone.artifact.memory_plan import MAX_RANK
+from loadstone.artifact.step_writer import (
+    MOVED,
+    HostMemory,
+    Maker,
+    Makers,
+    NoOperatorError,
+    StepWriter,
+    extents_of,
+    row_major,
 )
+from loadstone.relax.compat import dtype, integers, scalar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from loadstone.relax.types import Call, Expr
 
-__all__ = ["Memory", "relax_steps"]
+__all__ = ["relax_steps"]
 
 
-class Memory(Protocol):
-    """The part of host.py's Workspace that is needed here."""
-
-    def tensor(self, tensor: g.Tensor) -> int:
-        """The row-major form of a graph tensor."""
-        ...
-
-    def temporary(self, tensor: g.Tensor) -> int:
-        """A row-major tensor that lives for this operator only."""
-        ...
-
-    def constant(self, name: str, value: Array) -> int:
-        """A row-major tensor whose content the file holds."""
-        ...
-
-
-class _NoOperatorError(Exception):
-    """The runtime has no operator for it."""
-
-
-def relax_steps(o: g.Host, space: Memory) -> list[HostStep] | None:
+def relax_steps(o: g.Host, space: HostMemory) -> list[HostStep] | None:
     """The steps of the runtime that compute it; None where there are none. `space` is asked for
     tensors either way."""
     try:
-        return _Writer(o, space).written()
-    except _NoOperatorError:
+        return StepWriter(o, space, _MAKERS).written()
+    except NoOperatorError:
         return None
 
 
-class _Writer:
-    """The calls of `main` in a row."""
-
-    def __init__(self, o: g.Host, space: Memory) -> None:
-        self.o, self.space = o, space
-        self.main = o.function["main"]
-        self.bound = dict(bindings(self.main))
-        self.steps: list[HostStep] = []
-        self.place: dict[Expr, int] = {}  # tensors of values, under their first names
-        self.spare: dict[tuple[int, str], list[int]] = {}  # temporary tensors that nobody reads
-        self.made = 0
-        self.samples = 1
-        for parameter, tensor in zip(self.main.params, o.inputs, strict=True):
-            extents = _extents(parameter)
-            self.place[parameter] = space.tensor(tensor)
-            self.samples = tensor.size // max(prod(extents), 1)
-
-    def written(self) -> list[HostStep]:
-        """Every call, then results that are an input, a constant, or another result."""
-        results = [self.first(entry) for entry in result(self.main)]
-        kept = dict.fromkeys(results)
-        targets = [self.space.tensor(tensor) for tensor in self.o.outputs]
-        wanted: dict[Expr, int] = {}
-        for entry, target in zip(results, targets, strict=True):
-            if entry in self.bound:
-                wanted.setdefault(entry, target)
-        calls = [v for v, entry in self.bound.items() if isinstance(entry, relax.Call)]
-        calls = [v for v in calls if self.first(v) is v]
-        last = {self.first(entry): k for k, v in enumerate(calls) for entry in self.read(v)}
-        for k, variable in enumerate(calls):
-            call = self.bound[variable]
-            maker = _MAKERS.get(op_name(call))
-            if maker is None:
-                raise _NoOperatorError
-            if variable not in wanted:
-                wanted[variable] = self.temporary(variable)
-                last.setdefault(variable, k)
-            self.place[variable] = wanted[variable]
-            maker(self, call, wanted[variable])
-            for entry in [e for e, when in last.items() if when == k and e not in kept]:
-                self.release(entry)
-        for entry, target in zip(results, targets, strict=True):
-            if self.operand(entry) != target:
-                size = [self.elements(entry)]
-                self.copy(self.operand(entry), target, size, Strided([1]), Strided([1]))
-        return self.steps
-
-    # --- values -----------------------------------------------------------------------------------
-    def first(self, entry: Expr) -> Expr:
-        """The variable or constant whose memory a value has."""
-        while True:
-            found = self.bound.get(entry) if isinstance(entry, relax.Var) else None
-            if found is None or isinstance(found, relax.Tuple | relax.TupleGetItem):
-                return entry
-            if isinstance(found, relax.Call):
-                if op_name(found) not in _SAME_MEMORY:
-                    return entry
-                found = found.args[0]
-            entry = found
-
-    def read(self, variable: Expr) -> list[Expr]:
-        """The tensors that a call reads."""
-        found: list[Expr] = []
-        for entry in self.bound[variable].args:
-            found += self.parts(entry) if shape(entry) is None else [entry]
-        return [entry for entry in found if isinstance(entry, relax.Var)]
-
-    def parts(self, entry: Expr) -> list[Expr]:
-        """The tensors of a tuple."""
-        entry = self.bound.get(entry, entry) if isinstance(entry, relax.Var) else entry
-        return list(entry.fields) if isinstance(entry, relax.Tuple) else []
-
-    def operand(self, entry: Expr) -> int:
-        """The tensor of a value."""
-        entry = self.first(entry)
-        if is_constant(entry) and entry not in self.place:
-            name = f"{self.o.name}.constant{self.numbered()}"
-            self.place[entry] = self.space.constant(name, value(entry))
-        if entry not in self.place:
-            raise _NoOperatorError
-        return self.place[entry]
-
-    def elements(self, entry: Expr) -> int:
-        """Of all samples."""
-        return prod(_extents(entry)) * (1 if is_constant(self.first(entry)) else self.samples)
-
-    def temporary(self, entry: Expr) -> int:
-        """Memory for a value: one that is spare, or new."""
-        key = self.elements(entry), dtype(entry)
-        if self.spare.get(key):
-            return self.spare[key].pop()
-        name = f"{self.o.name}.value{self.numbered()}"
-        return self.space.temporary(g.Tensor(name, (key[0],), key[1]))
-
-    def release(self, entry: Expr) -> None:
-        """Nobody reads it any more."""
-        if entry in self.bound and not is_constant(entry):
-            self.give_back(entry, self.place[entry])
-
-    def give_back(self, entry: Expr, tensor: int) -> None:
-        """Memory of such a value is spare."""
-        self.spare.setdefault((self.elements(entry), dtype(entry)), []).append(tensor)
-
-    def numbered(self) -> int:
-        """A number of its own."""
-        self.made += 1
-        return self.made
-
-    # --- steps ------------------------------------------------------------------------------------
-    def copy(self, x: int, y: int, extents: Sequence[int], source: Strided, to: Strided) -> None:
-        """One copy."""
-        self.steps.append(steps.copy(self.o.name, x, y, extents, source, to))
-
-    def walk(self, call: Call, y: int, extents: Sequence[int], source: Strided) -> None:
-        """y, row by row, from places of the call's first operand."""
-        if len(extents) > _MOST_AXES or dtype(call.args[0]) not in _MOVED:
-            raise _NoOperatorError
-        first = self.first(call.args[0])
-        step = 0 if is_constant(first) else prod(_extents(call.args[0]))
-        inner = Strided([step, *source.strides], source.offset)
-        whole = (self.samples, *extents)
-        x = self.operand(call.args[0])
-        self.copy(x, y, whole, inner, Strided(_row_major(whole)))
+def _need(fits: bool) -> None:
+    if not fits:
+        raise NoOperatorError
 
 
-def _extents(entry: Expr) -> tuple[int, ...]:
-    found = shape(entry)
-    if found is None:
-        raise _NoOperatorError
-    return found
-
-
-def _row_major(extents: Sequence[int]) -> list[int]:
-    strides = [1] * len(extents)
-    for axis in range(len(extents) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * extents[axis + 1]
-    return strides
-
-
-# --- one function per operator --------------------------------------------------------------------
-#: Of a copy, besides that of the samples.
-_MOST_AXES = 5
-#: What is moved without being looked at.
-_MOVED = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")
-#: Another shape of the same elements.
-_SAME_MEMORY = ("reshape", "expand_dims", "squeeze", "flatten")
-
-
-def _permute_dims(writer: _Writer, call: Call, y: int) -> None:
-    extents = _extents(call.args[0])
+# --- moves ----------------------------------------------------------------------------------------
+def _permute_dims(w: StepWriter, call: Call, y: int) -> None:
+    extents = extents_of(call.args[0])
     axes = call.attrs.axes
     order = range(len(extents))[::-1] if axes is None else [int(a) % len(extents) for a in axes]
-    strides = _row_major(extents)
-    writer.walk(call, y, [extents[a] for a in order], Strided([strides[a] for a in order]))
+    strides = row_major(extents)
+    w.walk(call, y, [extents[a] for a in order], Strided([strides[a] for a in order]))
 
 
-def _concat(writer: _Writer, call: Call, y: int) -> None:
-    parts, whole = writer.parts(call.args[0]), _extents(call)
+def _strided_slice(w: StepWriter, call: Call, y: int) -> None:
+    source, extents = extents_of(call.args[0]), extents_of(call)
+    axes, begins = integers(call.args[1]), integers(call.args[2])
+    by = integers(call.args[4]) if len(call.args) > 4 else (1,) * len(axes)
+    _need(min(by) > 0)
+    strides, offset = row_major(source), 0
+    for axis, begin, step in zip(axes, begins, by, strict=True):
+        at = axis % len(source)
+        first = max(0, begin + source[at] if begin < 0 else begin)
+        offset += min(first, source[at] - 1) * strides[at]
+        strides[at] *= step
+    w.walk(call, y, extents, Strided(strides, offset))
+
+
+def _concat(w: StepWriter, call: Call, y: int) -> None:
+    parts, whole = w.parts(call.args[0]), extents_of(call)
     axis = int(call.attrs.axis) % len(whole)
     outer, begin = prod(whole[:axis]), 0
     row = prod(whole[axis:])
     for part in parts:
-        size = prod(_extents(part)[axis:])
-        step = 0 if is_constant(writer.first(part)) else outer * size
-        if dtype(part) not in _MOVED:
-            raise _NoOperatorError
-        writer.copy(
-            writer.operand(part),
-            y,
-            (writer.samples, outer, size),
-            Strided([step, size, 1]),
-            Strided([outer * row, row, 1], begin),
-        )
+        size = prod(extents_of(part)[axis:])
+        _need(dtype(part) in MOVED)
+        source = Strided([w.stride(part), size, 1])
+        target = Strided([outer * row, row, 1], begin)
+        w.copy(w.operand(part), y, (w.samples, outer, size), source, target)
         begin += size
 
 
-def _softmax(writer: _Writer, call: Call, y: int) -> None:
+def _take(w: StepWriter, call: Call, y: int) -> None:
+    """Rows by their numbers; of several samples those of one table, which all share."""
+    table, indices = call.args[0], call.args[1]
+    extents = extents_of(table)
+    axis = int(call.attrs.axis or 0) % len(extents)
+    _need(call.attrs.axis is not None or len(extents) == 1)
+    _need(str(call.attrs.mode) in ("fast", "clip") and dtype(indices) in ("int32", "int64"))
+    _need(dtype(table) in MOVED)
+    _need(w.samples == 1 or (w.is_fixed(table) and prod(extents[:axis]) == 1))
+    operands = w.operand(table), w.operand(indices), y
+    w.steps.append(steps.gather(w.o.name, operands, extents[axis], prod(extents[axis + 1 :])))
+
+
+# --- of each element ------------------------------------------------------------------------------
+def _float(*entries: Expr) -> None:
+    _need(all(dtype(entry) == "float32" for entry in entries))
+
+
+def _unary(opcode: HostOpcode) -> Maker:
+    def make(w: StepWriter, call: Call, y: int) -> None:
+        _float(call.args[0])
+        w.steps.append(steps.unary(w.o.name, opcode, w.operand(call.args[0]), y))
+
+    return make
+
+
+def _binary(opcode: HostOpcode) -> Maker:
+    def make(w: StepWriter, call: Call, y: int) -> None:
+        _float(*call.args)
+        sides = [_Side(w.operand(e), _strides(w, e, extents_of(call))) for e in call.args]
+        _join(w, opcode, sides, y, extents_of(call))
+
+    return make
+
+
+class _Side:
+    """An operand of a function of two: its tensor, and its strides, that of the samples first."""
+
+    def __init__(self, tensor: int, strides: Sequence[int]) -> None:
+        self.tensor, self.strides = tensor, strides
+
+
+def _strides(w: StepWriter, entry: Expr, whole: Sequence[int]) -> list[int]:
+    """Along the axes of the result: 0 where all have one element."""
+    own = extents_of(entry)
+    steps_of = [0 if n == 1 else s for n, s in zip(own, row_major(own), strict=True)]
+    return [w.stride(entry), *[0] * (len(whole) - len(own)), *steps_of]
+
+
+def _join(
+    w: StepWriter, opcode: HostOpcode, sides: Sequence[_Side], y: int, whole: Sequence[int]
+) -> None:
+    """y = a op b. Axes that both sides walk through as one are one, so that rows are long."""
+    extents: list[int] = []
+    strides: tuple[list[int], list[int]] = ([], [])
+    for extent, *by in zip((w.samples, *whole), *(side.strides for side in sides), strict=True):
+        if extent == 1:
+            continue
+        if extents and all(s[-1] == b * extent for s, b in zip(strides, by, strict=True)):
+            extents[-1] *= extent
+            for known, step in zip(strides, by, strict=True):
+                known[-1] = step
+            continue
+        extents.append(extent)
+        for known, step in zip(strides, by, strict=True):
+            known.append(step)
+    _need(len(extents) <= MAX_RANK)
+    operands = sides[0].tensor, sides[1].tensor, y
+    w.steps.append(steps.broadcast(w.o.name, opcode, operands, extents or (1,), strides))
+
+
+# --- what is several operators --------------------------------------------------------------------
+class _Sequence:
+    """Steps of one call on tensors of its result's shape; each value is read once or kept."""
+
+    def __init__(self, w: StepWriter, call: Call) -> None:
+        _float(call)
+        self.w, self.call = w, call
+        self.whole = extents_of(call)
+        self.rows = (w.stride(call), *row_major(self.whole))
+
+    def side(self, operand: int | float) -> _Side:
+        """A tensor of the result's shape, by its number; or one number for all elements."""
+        if isinstance(operand, float):
+            known = np.array([operand], np.float32)
+            return _Side(self.w.constant(known), [0] * len(self.rows))
+        return _Side(operand, self.rows)
+
+    def join(
+        self, opcode: HostOpcode, a: int | float | _Side, b: int | float | _Side, y: int
+    ) -> None:
+        """y = a op b."""
+        sides = [x if isinstance(x, _Side) else self.side(x) for x in (a, b)]
+        _join(self.w, opcode, sides, y, self.whole)
+
+    def unary(self, opcode: HostOpcode, x: int, y: int) -> None:
+        """y = f(x)."""
+        self.w.steps.append(steps.unary(self.w.o.name, opcode, x, y))
+
+
+_ADD, _SUBTRACT, _MULTIPLY = (
+    HostOpcode.ADD_FLOAT32,
+    HostOpcode.SUBTRACT_FLOAT32,
+    HostOpcode.MULTIPLY_FLOAT32,
+)
+_DIVIDE, _MAXIMUM, _MINIMUM = (
+    HostOpcode.DIVIDE_FLOAT32,
+    HostOpcode.MAXIMUM_FLOAT32,
+    HostOpcode.MINIMUM_FLOAT32,
+)
+
+
+def _with_number(opcode: HostOpcode, number: float) -> Maker:
+    def make(w: StepWriter, call: Call, y: int) -> None:
+        _Sequence(w, call).join(opcode, w.operand(call.args[0]), number, y)
+
+    return make
+
+
+def _square(w: StepWriter, call: Call, y: int) -> None:
+    x = w.operand(call.args[0])
+    _Sequence(w, call).join(_MULTIPLY, x, x, y)
+
+
+def _clip(w: StepWriter, call: Call, y: int) -> None:
+    s, low = _Sequence(w, call), w.temporary(call)
+    x, (least, most) = w.operand(call.args[0]), (float(scalar(e)) for e in call.args[1:3])
+    s.join(_MINIMUM, x, most, low)
+    s.join(_MAXIMUM, low, least, y)
+    w.give_back(low)
+
+
+def _silu(w: StepWriter, call: Call, y: int) -> None:
+    s, half, x = _Sequence(w, call), w.temporary(call), w.operand(call.args[0])
+    s.unary(HostOpcode.SIGMOID_FLOAT32, x, half)
+    s.join(_MULTIPLY, x, half, y)
+    w.give_back(half)
+
+
+def _gelu(w: StepWriter, call: Call, y: int) -> None:
+    """x * (0.5 + erf(x * sqrt(0.5)) * 0.5)."""
+    s, a, x = _Sequence(w, call), w.temporary(call), w.operand(call.args[0])
+    s.join(_MULTIPLY, x, float(np.float32(0.5**0.5)), y)
+    s.unary(HostOpcode.ERF_FLOAT32, y, a)
+    s.join(_MULTIPLY, a, 0.5, y)
+    s.join(_ADD, 0.5, y, a)
+    s.join(_MULTIPLY, x, a, y)
+    w.give_back(a)
+
+
+# --- along an axis --------------------------------------------------------------------------------
+def _softmax(w: StepWriter, call: Call, y: int) -> None:
     """Rows along the axis; where that is not the last one, they are gathered first."""
-    extents = _extents(call)
+    extents = extents_of(call)
     axis = int(call.attrs.axis) % len(extents)
     depth, inner = extents[axis], prod(extents[axis + 1 :])
-    if dtype(call) != "float32":
-        raise _NoOperatorError
-    x = writer.operand(call.args[0])
+    _float(call)
+    x = w.operand(call.args[0])
     if inner == 1:
-        writer.steps.append(steps.softmax_float32(writer.o.name, x, y, depth))
+        w.steps.append(steps.softmax_float32(w.o.name, x, y, depth))
         return
-    outer = writer.elements(call) // (depth * inner)
-    rows = writer.temporary(call)
+    outer = w.elements(call) // (depth * inner)
+    rows = w.temporary(call)
     planes, turned = (outer, inner, depth), Strided([depth * inner, 1, inner])
-    writer.copy(x, rows, planes, turned, Strided(_row_major(planes)))
-    writer.steps.append(steps.softmax_float32(writer.o.name, rows, rows, depth))
-    writer.copy(rows, y, planes, Strided(_row_major(planes)), turned)
-    writer.give_back(call, rows)
+    w.copy(x, rows, planes, turned, Strided(row_major(planes)))
+    w.steps.append(steps.softmax_float32(w.o.name, rows, rows, depth))
+    w.copy(rows, y, planes, Strided(row_major(planes)), turned)
+    w.give_back(rows)
 
 
-_MAKERS: Mapping[str, Callable[[_Writer, Call, int], None]] = {
+def _summed(extents: Sequence[int], axes: Iterable[int] | None) -> tuple[int, int]:
+    """(depth, inner) of axes that stand together; None: of all."""
+    whole = range(len(extents))
+    chosen = sorted({int(a) % len(extents) for a in (whole if axes is None else axes)})
+    _need(bool(chosen) and chosen == list(range(chosen[0], chosen[-1] + 1)))
+    return prod(extents[chosen[0] : chosen[-1] + 1]), prod(extents[chosen[-1] + 1 :])
+
+
+def _sum(w: StepWriter, call: Call, y: int) -> None:
+    _float(call.args[0])
+    depth, inner = _summed(extents_of(call.args[0]), call.attrs.axis)
+    w.steps.append(steps.sum_float32(w.o.name, w.operand(call.args[0]), y, depth, inner))
+
+
+def _mean(w: StepWriter, call: Call, y: int) -> None:
+    s, total = _Sequence(w, call), w.temporary(call)
+    depth, _ = _summed(extents_of(call.args[0]), call.attrs.axis)
+    _sum(w, call, total)
+    s.join(_DIVIDE, total, float(depth), y)
+    w.give_back(total)
+
+
+def _layer_norm(w: StepWriter, call: Call, y: int) -> None:
+    """((x - mean) * rsqrt(mean of squares + epsilon)) * gamma + beta."""
+    s, extents = _Sequence(w, call), extents_of(call)
+    depth, inner = _summed(extents, call.attrs.axes)
+    _need(inner == 1)
+    rows = w.elements(call) // depth
+    axes = len(extents) - next(k for k in range(len(extents)) if prod(extents[k:]) == depth)
+    x, centred, squares = w.operand(call.args[0]), w.temporary(call), w.temporary(call)
+    few = [w.memory(rows, "float32"), w.memory(rows, "float32")]
+    name, count = w.o.name, w.constant(np.array([depth], np.float32))
+    epsilon = w.constant(np.array([call.attrs.epsilon], np.float32))
+    one, all_rows = ([1], [0]), [rows]
+
+    def mean(source: int, sums: int, target: int) -> None:
+        w.steps.append(steps.sum_float32(name, source, sums, depth, 1))
+        w.steps.append(steps.broadcast(name, _DIVIDE, (sums, count, target), all_rows, one))
+
+    per_row = _Side(
+        few[1], [*(step // depth for step in s.rows[: len(s.rows) - axes]), *[0] * axes]
+    )
+    mean(x, *few)
+    s.join(_SUBTRACT, x, per_row, centred)
+    s.join(_MULTIPLY, centred, centred, squares)
+    mean(squares, *few)
+    w.steps.append(steps.broadcast(name, _ADD, (few[1], epsilon, few[0]), all_rows, one))
+    s.unary(HostOpcode.RSQRT_FLOAT32, *few)
+    s.join(_MULTIPLY, centred, per_row, squares)
+    for opcode, source, factor, target in (
+        (_MULTIPLY, squares, call.args[1], centred),
+        (_ADD, centred, call.args[2], y),
+    ):
+        _float(factor)
+        _need(prod(extents_of(factor)) == depth)
+        by = [w.stride(factor), *[0] * (len(extents) - axes), *row_major(extents[-axes:])]
+        s.join(opcode, source, _Side(w.operand(factor), by), target)
+    w.give_back(centred, squares, *few)
+
+
+def _matmul(w: StepWriter, call: Call, y: int) -> None:
+    """Matrices of one batch, of which either side may have one for all."""
+    _float(*call.args)
+    _need(min(len(extents_of(e)) for e in call.args) > 1)
+    (*outer, m, k), (*others, _, n) = (extents_of(e) for e in call.args)
+    batch = w.samples * prod(extents_of(call)[:-2])
+    shared = []
+    for entry, own in zip(call.args, (outer, others), strict=True):
+        each = prod(own) * (1 if w.is_fixed(entry) else w.samples)
+        _need(each in (1, batch))
+        shared.append(each != batch)
+    operands = w.operand(call.args[0]), w.operand(call.args[1]), y
+    made = steps.matmul_float32(
+        w.o.name, operands, (m, k, n), a_shared=shared[0], b_shared=shared[1]
+    )
+    w.steps.append(made)
+
+
+_MAKERS: Makers = {
     "permute_dims": _permute_dims,
+    "strided_slice": _strided_slice,
     "concat": _concat,
+    "take": _take,
+    **{
+        name: _unary(HostOpcode[f"{name.upper()}_FLOAT32"])
+        for name in ("exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf")
+    },
+    **{
+        name: _binary(HostOpcode[f"{name.upper()}_FLOAT32"])
+        for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")
+    },
+    "negative": _with_number(_MULTIPLY, -1.0),
+    "nn.relu": _with_number(_MAXIMUM, 0.0),
+    "square": _square,
+    "clip": _clip,
+    "nn.silu": _silu,
+    "nn.gelu": _gelu,
     "nn.softmax": _softmax,
+    "sum": _sum,
+    "mean": _mean,
+    "nn.layer_norm": _layer_norm,
+    "matmul": _matmul,
 }

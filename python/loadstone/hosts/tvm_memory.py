@@ -20,9 +20,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from loadstone.errors import LoadstoneError
+from loadstone.files import source_folder
 from loadstone.relax.compat import tvm
 from loadstone.runtime.native import library_file
-from loadstone.runtime.sources import source_folder
 
 __all__ = ["build", "load"]
 
