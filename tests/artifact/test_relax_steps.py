@@ -186,6 +186,12 @@ SAME: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "matmul with a constant": (lambda x: op.matmul(x, constant(FIXED[1])), [F]),
     "matmul of one": (op.matmul, [((6, 8), "float32"), ((2, 8, 3), "float32")]),
     "slice": (lambda x: op.strided_slice(x, [1, 2], [1, -7], [6, 8], [2, 3]), [F]),
+    "broadcast": (lambda x: op.broadcast_to(x, (3, 2, 6, 8)), [((2, 1, 8), "float32")]),
+    "turned in six axes": (
+        lambda x: op.permute_dims(op.reshape(x, (1, 2, 3, 2, 2, 4)), (0, 3, 1, 5, 2, 4)),
+        [F],
+    ),
+    "the same type": (lambda x: op.exp(op.astype(x, "float32")), [F]),
     "take": (lambda x: op.take(x, constant_int64([[5, 0], [2, 2]]), axis=1), [F]),
     "chain": (
         lambda x, y: op.add(op.multiply(op.tanh(op.add(x, y)), op.sigmoid(x)), op.exp(y)),

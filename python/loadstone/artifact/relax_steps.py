@@ -29,6 +29,7 @@ from loadstone.artifact.step_writer import (
     NoOperatorError,
     StepWriter,
     extents_of,
+    merged,
     row_major,
 )
 from loadstone.relax.compat import dtype, integers, scalar
@@ -62,6 +63,11 @@ def _permute_dims(w: StepWriter, call: Call, y: int) -> None:
     order = range(len(extents))[::-1] if axes is None else [int(a) % len(extents) for a in axes]
     strides = row_major(extents)
     w.walk(call, y, [extents[a] for a in order], Strided([strides[a] for a in order]))
+
+
+def _broadcast_to(w: StepWriter, call: Call, y: int) -> None:
+    whole = extents_of(call)
+    w.walk(call, y, whole, Strided(_strides(w, call.args[0], whole)[1:]))
 
 
 def _strided_slice(w: StepWriter, call: Call, y: int) -> None:
@@ -144,23 +150,12 @@ def _strides(w: StepWriter, entry: Expr, whole: Sequence[int]) -> list[int]:
 def _join(
     w: StepWriter, opcode: HostOpcode, sides: Sequence[_Side], y: int, whole: Sequence[int]
 ) -> None:
-    """y = a op b. Axes that both sides walk through as one are one, so that rows are long."""
-    extents: list[int] = []
-    strides: tuple[list[int], list[int]] = ([], [])
-    for extent, *by in zip((w.samples, *whole), *(side.strides for side in sides), strict=True):
-        if extent == 1:
-            continue
-        if extents and all(s[-1] == b * extent for s, b in zip(strides, by, strict=True)):
-            extents[-1] *= extent
-            for known, step in zip(strides, by, strict=True):
-                known[-1] = step
-            continue
-        extents.append(extent)
-        for known, step in zip(strides, by, strict=True):
-            known.append(step)
+    """y = a op b."""
+    extents, strides = merged((w.samples, *whole), [side.strides for side in sides])
     _need(len(extents) <= MAX_RANK)
     operands = sides[0].tensor, sides[1].tensor, y
-    w.steps.append(steps.broadcast(w.o.name, opcode, operands, extents or (1,), strides))
+    made = steps.broadcast(w.o.name, opcode, operands, extents, (strides[0], strides[1]))
+    w.steps.append(made)
 
 
 # --- what is several operators --------------------------------------------------------------------
@@ -342,6 +337,7 @@ def _matmul(w: StepWriter, call: Call, y: int) -> None:
 
 _MAKERS: Makers = {
     "permute_dims": _permute_dims,
+    "broadcast_to": _broadcast_to,
     "strided_slice": _strided_slice,
     "concat": _concat,
     "take": _take,

@@ -21,6 +21,7 @@ import numpy as np
 from loadstone import graph as g
 from loadstone.artifact import host_step as steps
 from loadstone.artifact.host_step import HostStep, Strided
+from loadstone.artifact.memory_plan import MAX_RANK
 from loadstone.numerics import Array
 from loadstone.relax.compat import (
     bindings,
@@ -47,8 +48,6 @@ __all__ = [
     "row_major",
 ]
 
-#: Of a copy, besides that of the samples.
-_MOST_AXES = 5
 #: What is moved without being looked at.
 MOVED = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")
 #: Another shape of the same elements.
@@ -140,7 +139,8 @@ class StepWriter:
             if found is None or isinstance(found, relax.Tuple | relax.TupleGetItem):
                 return entry  # a part of a tuple has no place
             if isinstance(found, relax.Call):
-                if op_name(found) not in _SAME_MEMORY:
+                same = op_name(found) == "astype" and dtype(found) == dtype(found.args[0])
+                if op_name(found) not in _SAME_MEMORY and not same:
                     return entry
                 found = found.args[0]
             entry = found
@@ -243,11 +243,34 @@ class StepWriter:
 
     def walk(self, call: Call, y: int, extents: Sequence[int], source: Strided) -> None:
         """y, row by row, from places of the call's first operand."""
-        if len(extents) > _MOST_AXES or dtype(call.args[0]) not in MOVED:
+        whole, strides = merged(
+            (self.samples, *extents), [(self.stride(call.args[0]), *source.strides)]
+        )
+        if len(whole) > MAX_RANK or dtype(call.args[0]) not in MOVED:
             raise NoOperatorError
-        inner = Strided([self.stride(call.args[0]), *source.strides], source.offset)
-        whole = (self.samples, *extents)
+        inner = Strided(strides[0], source.offset)
         self.copy(self.operand(call.args[0]), y, whole, inner, Strided(row_major(whole)))
+
+
+def merged(
+    extents: Sequence[int], walks: Sequence[Sequence[int]]
+) -> tuple[list[int], list[list[int]]]:
+    """Extents and the strides of each walk through them, where axes that all walk through as one
+    are one, so that rows are long; one axis at least."""
+    whole: list[int] = []
+    found: list[list[int]] = [[] for _ in walks]
+    for extent, *by in zip(extents, *walks, strict=True):
+        if extent == 1:
+            continue
+        if whole and all(s[-1] == step * extent for s, step in zip(found, by, strict=True)):
+            whole[-1] *= extent
+            for strides, step in zip(found, by, strict=True):
+                strides[-1] = step
+            continue
+        whole.append(extent)
+        for strides, step in zip(found, by, strict=True):
+            strides.append(step)
+    return (whole, found) if whole else ([1], [[0] for _ in walks])
 
 
 def extents_of(entry: Expr) -> tuple[int, ...]:
