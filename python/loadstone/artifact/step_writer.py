@@ -74,7 +74,7 @@ class HostMemory(Protocol):
         ...
 
     def constant(self, name: str, value: Array) -> int:
-        """A row-major tensor whose content the file holds."""
+        """A row-major tensor whose content the file holds. value: of any shape."""
         ...
 
 
@@ -152,7 +152,8 @@ class StepWriter:
         return variable not in self.folded and self.first(variable) is variable
 
     def computed(self, entry: Expr) -> Array | None:
-        """What is known of a value when the model is compiled: of places in tensors, most often."""
+        """What is known of a value when the model is compiled, of its shape () or (n,): of places
+        in tensors, most often."""
         name = op_name(entry) if isinstance(entry, relax.Call) else ""
         if name == "shape_to_tensor":
             source = self.bound.get(entry.args[0])
@@ -167,7 +168,7 @@ class StepWriter:
         return np.asarray(_FOLDED[name](*known))
 
     def number(self, entry: Expr) -> Array | None:
-        """The value of a constant."""
+        """The value of a constant, in its shape; None for what is none."""
         entry = self.first(entry)
         return value(entry) if is_constant(entry) else self.folded.get(entry)
 
@@ -201,7 +202,7 @@ class StepWriter:
         return prod(extents_of(entry)) * (1 if self.is_fixed(entry) else self.samples)
 
     def constant(self, known: Array) -> int:
-        """A tensor of the file's; equal ones are one."""
+        """A tensor of the file's, of any shape; equal ones are one."""
         key = known.tobytes(), str(known.dtype)
         if key not in self.constants:
             name = f"{self.o.name}.constant{self.numbered()}"
