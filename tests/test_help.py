@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python/loadstone/__init__.py: what `help(loadstone)` shows first is the way from a file to numbers, and
+"""The package itself: what `help(loadstone)` shows first is the way from a file to numbers, and
 its lines do what they say."""
 
 from __future__ import annotations

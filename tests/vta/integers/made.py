@@ -82,7 +82,8 @@ def device(plan: BlockPlan, lane: int, acc: IntArray) -> IntArray:
     if chain.stairs:
         floors = [_stair(x, stair, stored, lane) for stair in chain.stairs]
         x = sum(floors[1:], floors[0])
-    x = x >> np.int32(chain.shift[lane])
+    else:
+        x = x >> np.int32(chain.shift[lane])
     assert x.dtype == np.int32
     return np.clip(x, chain.low, chain.high).astype(np.int64)
 

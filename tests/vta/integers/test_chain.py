@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -50,12 +53,25 @@ def test_a_chain_that_is_wrong_anywhere_is_not_exact() -> None:
     assert is_exact(half, (values,), wanted)
     wanted[77] += 1
     assert not is_exact(half, (values,), wanted)
+    assert is_exact((Product(0, 1), AluStep("add", 256)), (values,), values)  # a byte is stored
 
 
-@pytest.mark.parametrize("step", [Product(0, 128), AluStep("add", 1 << 15), AluStep("shr", 16)])
-def test_what_no_field_holds_is_no_step(step: Product | AluStep) -> None:
-    with pytest.raises(AssertionError):
-        run((step,), (np.arange(3),))
+#: A kind of step, and the least and the largest number that its field holds.
+FIELDS: dict[str, tuple[Callable[[int], Product | AluStep], int, int]] = {
+    "weight": (partial(Product, 0), -128, 127),
+    **{op: (partial(AluStep, op), -(1 << 15), (1 << 15) - 1) for op in ("add", "min", "max")},
+    "shr": (partial(AluStep, "shr"), -16, 15),
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_what_no_field_holds_is_no_step(field: str) -> None:
+    step, least, most = FIELDS[field]
+    for value in (least, least + 1, most - 1, most):
+        assert run((step(value),), (np.array([3]),)) == [scalar((step(value),), (3, 0))]
+    for value in (least - 1, most + 1):
+        with pytest.raises(AssertionError):
+            run((step(value),), (np.array([3]),))
 
 
 def test_a_product_takes_a_cycle_for_each_tap() -> None:

@@ -23,6 +23,7 @@ from loadstone.vta.integers.proof import (
     prove_digits,
     prove_parts,
 )
+from loadstone.vta.integers.proof import outputs as judged
 from loadstone.vta.integers.runs import IntArray, Runs
 from loadstone.vta.integers.steps import BlockPlan
 from tests.repeat import times
@@ -224,6 +225,14 @@ LIMITS: dict[str, Case] = {
         stairs(stair(INT32_MAX - 266 + more), stair()),
         at(0, 127),
     ),
+    "the sum of two stairs, one of which is shifted first": lambda more: (
+        stairs(stair(INT32_MAX - 133 - 67 + more), stair(0, (1, 0))),
+        at(0, 127),
+    ),
+    "the sum of two stairs, one of which is shifted last": lambda more: (
+        stairs(stair(INT32_MAX - 133 - 67 + more), stair(0, (0, 1))),
+        at(0, 127),
+    ),
     # monotone
     "the second multiplier": lambda more: (line((4, 255 * 4 - more)), at(0, 0)),
     "the third multiplier": lambda more: (line((1, 256, 255 * 257 - more)), at(0, 0)),
@@ -256,9 +265,33 @@ LIMITS: dict[str, Case] = {
         line(constant=-128 - WORST_BELOW + more),
         at(BOTTOM - 1000, -128),
     ),
+    "the least behind a clamped top digit, where the sign digit is 0": lambda more: (
+        line(constant=127 - WORST - more, sign=1000),
+        at(TOP + 1000, 127),
+    ),
+    "the most behind one clamped below, where the sign digit is -1": lambda more: (
+        line(constant=1000 - 128 - WORST_BELOW + more, sign=1000),
+        at(BOTTOM - 1000, -128),
+    ),
     # weights that are multiplied
     "the sum in parts": lambda more: (parts(1, (INT32_MAX << 8) + 255 + more), at(0, 127)),
     "the sum in parts below 0": lambda more: (parts(1, (INT32_MIN << 8) - more), at(0, -128)),
+    "the last of several sums in parts": lambda more: (
+        parts(256),
+        runs_of_ends((0, 0, 0), (INT32_MAX + more, INT32_MAX + more, 127)),
+    ),
+    "the first of several sums in parts": lambda more: (
+        parts(256),
+        runs_of_ends((INT32_MIN - more, INT32_MIN - more, -128), (0, 0, 0)),
+    ),
+    "the first end of a run in parts": lambda more: (
+        parts(256, shift=3),
+        runs_of_ends((8 - more, 15, 1)),
+    ),
+    "the last end of a run in parts": lambda more: (
+        parts(256, shift=3),
+        runs_of_ends((8, 15 + more, 1)),
+    ),
     "a multiplier of weights": lambda more: (parts(-more), at(0, 0)),
     "the last shift of parts": lambda more: (parts(256, 0, -more), at(0, 0)),
 }
@@ -295,6 +328,15 @@ COUNTEREXAMPLES: dict[str, tuple[BlockPlan, Runs, int]] = {
     ),
     # The top digit is clamped to 127, and the lower one is -128: 127 * 256 - 128 - 32384 is 0.
     "what a clamp leaves": (line(constant=-WORST), at(TOP + 1, 127), TOP + 1),
+    # The same below: -128 * 256 + 127 + 32641 is 0.
+    "what a clamp leaves below": (line(constant=-WORST_BELOW), at(BOTTOM - 1, -128), BOTTOM - 1),
+    # Nothing clamps the top digit: 65,536 further on the two digits are the same again.
+    "a top digit that wraps": (line(clamped=False), runs_of_ends((127, 127 + 65536, 127)), 40_000),
+    "a top digit that wraps below": (
+        line(clamped=False),
+        runs_of_ends((-128 - 65536, -128, -128)),
+        -40_000,
+    ),
     # Nothing rises here, so that -128 is not the worst of the lower digit: -127 + 22 is left.
     "a dead lane that is clamped": (
         line((-1, 0), 22, offset=np.array([TOP + 256]), dead=np.array([True])),
@@ -328,7 +370,7 @@ RIGHT: dict[str, tuple[BlockPlan, Runs]] = {
         runs_of_ends((-(1 << 40), 1 << 40, 5)),
     ),
     "a dead lane in parts": (
-        parts(1, 5 << 8, dead=True),
+        parts(1, (5 << 8) + 255, dead=True),
         runs_of_ends((-(1 << 40), 1 << 40, 5)),
     ),
     # A carry that the next multiplier just makes up for.
@@ -409,11 +451,13 @@ def drawn(rng: np.random.Generator, middle: int) -> DigitPlan:
         replace(
             stair(int(rng.integers(-999, 999)), (int(rng.integers(1, 9)), 2), int(rng.integers(9))),
             sign=rng.integers(-100, 100, 1).astype(np.int8) if signed else None,
-            high=int(rng.integers(0, 200)),
+            low=int(rng.integers(-90, 0)) if rng.integers(2) else None,
+            high=int(rng.integers(0, 200)) if rng.integers(2) else None,
         )
         for _ in range(2)
     )
-    return replace(plan, chain=replace(plan.chain, stairs=floors))
+    upper = two_levels(int(rng.integers(200, 300))) if rng.integers(2) else ()
+    return replace(plan, chain=replace(plan.chain, upper=upper, stairs=floors))
 
 
 def test_drawn_plans_that_are_right_at_all_ends_are_proven_only_where_they_are_right() -> None:
@@ -427,6 +471,8 @@ def test_drawn_plans_that_are_right_at_all_ends_are_proven_only_where_they_are_r
         made = device(plan, 0, acc)
         runs = right_at_ends(made, first)
         wrong = bool((made != outputs(runs, 0, acc)).any())
+        if plan.clamped or plan.digits > 2:  # no digit is more than a byte
+            np.testing.assert_array_equal(judged(plan, acc[None]), made[None])
         if proven(plan, runs):
             assert not wrong
             right += 1

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Integers with which a device computes a framework's rule, found and proven for every value.
+docs/any-scale.md is the chapter on it, with one lane worked by hand.
 
 On a device with a multiplier, a shift and a rounding behind its accumulators:
 
