@@ -8,7 +8,7 @@ Out:  loadstone-VERSION-py3-none-PLATFORM.whl, whose name auditwheel read off th
 Next: docs/boards/python.md says which wheel goes where; test_wheels.py runs them.
 
 CMake builds as ever; the compiler it is told is a script that names the target. The C++ library is
-linked in, so that a wheel asks for libc and libm alone.
+linked in, so that a wheel asks for the C library alone.
 """
 
 from __future__ import annotations
