@@ -159,6 +159,9 @@ int main(int argc, char **argv) {
 #ifdef MODEL_ACCELERATORS
   check(model_accelerators(device.hal, &config), argv[1]);
 #endif
+#ifdef MODEL_OPERATORS
+  config.operators = &model_operators;
+#endif
 #ifdef MODEL_EXTERNAL
   config.external = model_external;
 #endif
