@@ -242,6 +242,20 @@ def test_an_application_says_the_whole_fault(tmp_path: Path) -> None:
     assert written == model.expected(x[:1]).tobytes()
 
 
+def test_an_application_does_not_guess_where_registers_are(tmp_path: Path) -> None:
+    """A configuration without register_base, through /dev/mem; UIO has them from the tree."""
+    copy_model().save(tmp_path / "m.lds")
+    assert main(["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]) == 0
+    make(tmp_path / "app", "FLAGS=-Werror", compiler="gcc")
+    words = [str(tmp_path / "app/model"), "devmem:0x1c000000+0x4000000", "in", "out"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "model: devmem: the device's configuration has no register_base: uio:/dev/uio0 has it from "
+        "the device tree\n",
+    )
+
+
 def test_steps_in_c_compute_in_the_application_what_python_does(tmp_path: Path) -> None:
     """On a device that takes four samples at once: the steps go through them one by one."""
     artifact = island(tmp_path, "vtaq-4x16x16")

@@ -433,6 +433,11 @@ def test_a_board_that_is_not_there_is_one_line(tmp_path: Path) -> None:
         with device.open(spec) as dev, pytest.raises(DeviceError, match=f"{spec} is not uio:PATH"):
             dev.load(copy_model())
     with (
+        device.open("devmem:0x1c000000+0x4000000") as dev,
+        pytest.raises(DeviceError, match="has no register_base, so nobody knows where"),
+    ):
+        dev.load(copy_model())
+    with (
         device.open("devmem:here") as dev,
         pytest.raises(DeviceError, match="is not devmem:ADDRESS"),
     ):

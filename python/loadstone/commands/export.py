@@ -228,7 +228,7 @@ extern "C" {{
 #endif
 
 #define MODEL_REGISTERS {REGISTER_BLOCKS[device.register_block.name][0]}
-#define MODEL_REGISTER_BASE {device.register_block.base_address or 0x40010000:#x}u
+{_registers(device.register_block.base_address)}
 #define MODEL_REGISTER_BYTES {device.register_block.size_bytes:#x}u
 #define MODEL_BUS_OFFSET {device.bus_offset:#x}u
 #ifndef MODEL_CLOCK_HZ /* -D gives your bitstream's, where that is another */
@@ -247,6 +247,13 @@ extern const uint8_t model_bytes[], model_bytes_end[];
 
 #endif /* MODEL_H */
 """
+
+
+def _registers(base: int) -> str:
+    """The address of the configuration, or an example for firmware, which is told another one."""
+    if base:
+        return f"#define MODEL_REGISTER_BASE {base:#x}u"
+    return "#define MODEL_REGISTER_BASE 0x40010000u\n#define MODEL_REGISTER_BASE_UNKNOWN 1"
 
 
 def _assembly(name: str, file: str) -> str:

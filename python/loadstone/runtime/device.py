@@ -200,6 +200,11 @@ def _open_devmem(opened: OpenedDevice) -> tuple[CData, CData]:
         )
     board = ffi.new("lds_linux *")
     registers = device.register_block
+    if registers.base_address == 0:
+        raise DeviceError(
+            f"device devmem:{opened.argument}: {device.name} has no register_base, so nobody knows "
+            "where its registers are: uio:PATH has them from the device tree"
+        )
     status = lib().lds_linux_open_devmem(
         board,
         b"/dev/mem",
