@@ -175,7 +175,7 @@ wheel: lib
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair build/wheel/loadstone-*.whl -w dist
 	@ls dist/loadstone-*manylinux*.whl
 
-# Compiled by zig, which brings the C library of each: some three minutes a platform, the first time one more.
+# Compiled by zig, which brings the C library of each: a minute or two a platform, the first time one more.
 PLATFORMS ?=
 wheels: lib
 	@$(BIN)/python -c 'import sys, tomllib; e = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(*e["wheel"], *e["cross"], sep="\n")' > .venv/wheels.txt

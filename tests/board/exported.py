@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A firmware as `loadstone export` writes it, built with -Werror and run on its emulated board.
+"""A firmware as `loadstone export` writes it, built with -Werror and run on its emulated board; and
+the cases of guest/run_cases.c on the same port.
 
 In:   a network, the kind of board.
-Out:  what the firmware printed.
+Out:  what the firmware printed; the arguments that boot the cases.
 Next: test_cortex_m.py, test_riscv.py, test_networks.py.
 """
 
@@ -16,13 +17,14 @@ import numpy as np
 import pytest
 
 from loadstone.cli import main
+from tests.board import build
 from tests.board.build import TOOLCHAINS
 from tests.board.emulator import MACHINES, boot
 from tests.board.models import Network
-from tests.board.tools import need, run
+from tests.board.tools import ROOT, need, run
 from tests.cached_cc import make_with_cache
 
-__all__ = ["BOARDS", "FirmwareBoard", "check_exported", "exported_lines"]
+__all__ = ["BOARDS", "FirmwareBoard", "check_exported", "exported_lines", "firmware"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,48 @@ BOARDS = {
         make=("CROSS_COMPILE=riscv64-unknown-elf-", "ARCH=rv32imac", "ABI=ilp32"),
     ),
 }
+
+
+#: What `loadstone export` says of a model, for the cases: memory for any.
+_MODEL = """\
+#define MODEL_REGISTER_BASE {registers:#x}u
+#define MODEL_BUS_OFFSET 0u
+#define MODEL_DMA_BYTES 0x1000000u
+#define MODEL_DMA_ALIGN 4096u
+"""
+_PROJECT = ROOT / "python/loadstone/boards"
+_GUEST = ROOT / "tests/board/guest"
+
+
+def firmware(board: str, network: Network, runs: int) -> list[str | Path]:
+    """The arguments that boot the cases on the exported project's own port, with a network in its
+    flash."""
+    kind = BOARDS[board]
+    machine = MACHINES[kind.machine]
+    model, inputs = network.artifact.to_bytes(), network.inputs.tobytes()
+    data = build.data(kind.toolchain, model=model, inputs=inputs)
+    (data.parent / "model.h").write_text(_MODEL.format(registers=machine.registers))
+    sources = [
+        *build.RUNTIME,
+        *build.drivers("hal_baremetal.c"),
+        *(_PROJECT / "firmware" / name for name in ("device.c", "print.c", "libc.c")),
+        *(_PROJECT / kind.exports / name for name in ("board.c", "startup.c")),
+        _GUEST / "run_cases.c",
+        _GUEST / "firmware.c",
+        data,
+    ]
+    flags = [
+        *(f"-I{folder}" for folder in (data.parent, _PROJECT / "firmware")),
+        *kind.prints.split(),
+        f"-DBOARD_IRQ={machine.line}",
+        f"-DRUNS={runs}u",
+        *("-T", _PROJECT / kind.exports / "link.ld", "-Wl,--wrap=lds_baremetal_interrupt"),
+    ]
+    return [
+        kind.boots,
+        build.executable(kind.toolchain, "firmware", sources, flags),
+        *kind.arguments,
+    ]
 
 
 def check_exported(

@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -28,36 +29,20 @@ from loadstone.vta.isa.registers import ERRORS, STATES
 from tests.analysis.faults import KINDS, Fault, faults
 from tests.board import build, cases, console, models
 from tests.board.emulator import MACHINES, boot
-from tests.board.exported import check_exported, exported_lines
+from tests.board.exported import check_exported, exported_lines, firmware
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run
 from tests.repeat import more
 
 pytestmark = [pytest.mark.full, pytest.mark.rung("5")]
 
-MACHINE = "mps2-an385"
-GUEST = ROOT / "tests/board/guest"
-
-
-def firmware(network: Network, runs: int) -> list[str | Path]:
-    """The arguments that boot a firmware with this network in its flash."""
-    sources = [
-        *build.RUNTIME,
-        *build.drivers("hal_baremetal.c"),
-        GUEST / "run_cases.c",
-        GUEST / "cortex_m/start.c",
-        build.data("cortex-m3", model=network.artifact.to_bytes(), inputs=network.inputs.tobytes()),
-    ]
-    program = build.executable(
-        "cortex-m3", "firmware", sources, ["-T", GUEST / "cortex_m/link.ld", f"-DRUNS={runs}u"]
-    )
-    return ["-kernel", program, "-semihosting-config", "enable=on,target=native"]
+BOARD, MACHINE = "cortex-m", "mps2-an385"
 
 
 def test_network_gives_the_native_bytes_and_faults_are_survived(network: Network) -> None:
     faults = cases.faults(network, MACHINES[MACHINE].pool)
     with boot(
-        MACHINE, firmware(network, cases.RUNS), device=network.device, faults=faults
+        MACHINE, firmware(BOARD, network, cases.RUNS), device=network.device, faults=faults
     ) as board:
         cases.check(board.finish(), network)
 
@@ -70,7 +55,7 @@ def test_the_driver_runs_a_model_on_the_hardware() -> None:
     network = models.dense("vtaq-tiny")
     library(load_config("vtaq-tiny"))  # built before the machine waits for it
     runs = len(network.inputs)
-    with boot(MACHINE, firmware(network, runs), device="rtl:vtaq-tiny") as board:
+    with boot(MACHINE, firmware(BOARD, network, runs), device="rtl:vtaq-tiny") as board:
         lines = board.finish()
     cases.check_healthy(lines, network)
     bad = console.bad_address(lines)
@@ -81,7 +66,7 @@ def test_the_driver_runs_a_model_on_the_hardware() -> None:
 def test_float_operators_give_the_native_bits() -> None:
     """Without a floating-point unit: the compiler's own arithmetic."""
     network = models.floats()
-    with boot(MACHINE, firmware(network, 3)) as board:
+    with boot(MACHINE, firmware(BOARD, network, 3)) as board:
         cases.check_healthy(board.finish(), network)
 
 
@@ -89,7 +74,7 @@ def test_float_operators_give_the_native_bits() -> None:
 def test_bfloat16_gives_the_native_bits(tmp_path: Path) -> None:
     """Packed and unpacked without a floating-point unit; by the driver, and as exported."""
     network = models.reals(tmp_path)
-    with boot(MACHINE, firmware(network, 3), device=network.device) as board:
+    with boot(MACHINE, firmware(BOARD, network, 3), device=network.device) as board:
         cases.check_healthy(board.finish(), network)
     check_exported(network, tmp_path)
 
@@ -123,9 +108,12 @@ def loaded(file: Path) -> list[Segment]:
     return [Segment(*header[2:6]) for header in headers if header[0] == 1]
 
 
-def test_exported_steps_in_c_give_the_native_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reals", [models.islands, models.gates], ids=["steps in C", "operators"])
+def test_exported_real_numbers_give_the_native_bytes(
+    reals: Callable[[Path], Network], tmp_path: Path
+) -> None:
     """Without a floating-point unit and without libm."""
-    check_exported(models.islands(tmp_path), tmp_path)
+    check_exported(reals(tmp_path), tmp_path)
 
 
 def test_exported_programs_of_another_accelerator(systolic: Network, tmp_path: Path) -> None:
@@ -260,7 +248,7 @@ def test_interrupts_that_an_nvic_cannot_have_are_errors(
 
 
 def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None:
-    with boot(MACHINE, firmware(convolutions, 3), faults=["hang@1"]) as board:
+    with boot(MACHINE, firmware(BOARD, convolutions, 3), faults=["hang@1"]) as board:
         for line in board.read():
             if line == "run 1 begin":
                 board.simulator.kill()
@@ -269,7 +257,7 @@ def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None
 
 def test_stopped_simulator_does_not_hang_the_guest(convolutions: Network) -> None:
     """It is there, but does not answer: after five seconds the plug-in gives it up."""
-    with boot(MACHINE, firmware(convolutions, 3), faults=["hang@1"]) as board:
+    with boot(MACHINE, firmware(BOARD, convolutions, 3), faults=["hang@1"]) as board:
         for line in board.read():
             if line == "run 1 begin":
                 board.simulator.send_signal(signal.SIGSTOP)

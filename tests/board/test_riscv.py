@@ -5,13 +5,14 @@ its PLIC."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.board import build, cases, models
 from tests.board.emulator import MACHINES, boot
-from tests.board.exported import BOARDS, FirmwareBoard, check_exported, exported_lines
+from tests.board.exported import BOARDS, check_exported, exported_lines, firmware
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run
 from tests.repeat import more
@@ -21,41 +22,7 @@ pytestmark = [pytest.mark.full, pytest.mark.rung("8")]
 KIND = BOARDS["riscv"]
 MACHINE = MACHINES[KIND.machine]  # that of 32 bits has the same addresses
 PROCESSORS = ("riscv", "riscv32")
-#: What `loadstone export` says of a model, for the cases: memory for any.
-MODEL = f"""\
-#define MODEL_REGISTER_BASE {MACHINE.registers:#x}u
-#define MODEL_BUS_OFFSET 0u
-#define MODEL_DMA_BYTES {16 << 20:#x}u
-#define MODEL_DMA_ALIGN 4096u
-"""
-GUEST = ROOT / "tests/board/guest"
 PROJECT = ROOT / "python/loadstone/boards"
-
-
-def firmware(kind: FirmwareBoard, network: Network, runs: int) -> list[str | Path]:
-    """The arguments that boot the cases on the exported project's own port."""
-    data = build.data(
-        kind.toolchain, model=network.artifact.to_bytes(), inputs=network.inputs.tobytes()
-    )
-    (data.parent / "model.h").write_text(MODEL)
-    sources = [
-        *build.RUNTIME,
-        *build.drivers("hal_baremetal.c"),
-        *(PROJECT / "firmware" / name for name in ("device.c", "print.c", "libc.c")),
-        *(PROJECT / "riscv" / name for name in ("board.c", "startup.c")),
-        GUEST / "run_cases.c",
-        GUEST / "riscv/main.c",
-        data,
-    ]
-    flags = [
-        *(f"-I{folder}" for folder in (data.parent, PROJECT / "firmware")),
-        *kind.prints.split(),
-        f"-DBOARD_IRQ={MACHINE.line}",
-        f"-DRUNS={runs}u",
-        *("-T", PROJECT / "riscv/link.ld", "-Wl,--wrap=lds_baremetal_interrupt"),
-    ]
-    program = build.executable(kind.toolchain, "firmware", sources, flags)
-    return [kind.boots, program]
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)
@@ -63,9 +30,9 @@ def test_network_gives_the_native_bytes_and_faults_are_survived(
     processor: str, network: Network
 ) -> None:
     """Each interrupt is handled once: none is lost, none comes twice."""
-    kind, faults = BOARDS[processor], cases.faults(network, MACHINE.pool)
-    program = firmware(kind, network, cases.RUNS)
-    with boot(kind.machine, program, device=network.device, faults=faults) as board:
+    faults = cases.faults(network, MACHINE.pool)
+    program = firmware(processor, network, cases.RUNS)
+    with boot(BOARDS[processor].machine, program, device=network.device, faults=faults) as board:
         cases.check(board.finish(), network)
 
 
@@ -77,9 +44,12 @@ def test_exported_project_runs_as_it_is(processor: str, network: Network, tmp_pa
 
 
 @more
-def test_exported_float_operators_give_the_native_bits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reals", [models.islands, models.gates], ids=["steps in C", "operators"])
+def test_exported_float_operators_give_the_native_bits(
+    reals: Callable[[Path], Network], tmp_path: Path
+) -> None:
     """With a floating-point unit whose products and sums are rounded one by one."""
-    check_exported(models.islands(tmp_path), tmp_path, board="riscv")
+    check_exported(reals(tmp_path), tmp_path, board="riscv")
 
 
 def test_firmware_prints_the_whole_fault(convolutions: Network, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -25,6 +26,17 @@ def test_every_part_says_what_it_is_for(capsys: pytest.CaptureFixture[str]) -> N
     assert len(lines) == len(parts) + 2
     for part in parts.values():
         assert any(part["name"] in line and part["what_for"] in line for line in lines)
+
+
+def test_nothing_is_asked_for_that_this_python_cannot_have(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 10, 4))
+    assert main(["doctor", "--json"]) == 0
+    parts = {part["name"]: part for part in json.loads(capsys.readouterr().out)}
+    for name in ("apache-tvm", "onnx", "tflite", "torch"):
+        assert parts[name]["install"] == "Python 3.11 or newer"
+    assert parts["rich"]["install"] == "pip install 'loadstone[terminal]'"
 
 
 def test_the_guides_that_it_names_exist() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ from loadstone.isa.accelerator import register_accelerator
 from loadstone.runtime import device
 from loadstone.vta.device.hw_config import load_config
 from tests.artifact.test_program_step import program_model
-from tests.board.models import convolutions, island
+from tests.board.models import convolutions, gate, island
 from tests.board.tools import need
 from tests.cached_cc import make_with_cache
 from tests.float_models import images, small_onnx
@@ -71,6 +72,23 @@ def test_a_firmware_builds(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
         make(tmp_path / "fw", f"CPU={cpu}", f"FLAGS={flags}")
         assert (tmp_path / "fw/model.elf").is_file()
         make(tmp_path / "fw", "clean")
+
+
+@pytest.mark.parametrize(("flags", "clock"), [((), "100000000u"), (("-DMODEL_CLOCK_HZ=9u",), "9u")])
+def test_a_bitstream_of_another_clock_is_said_to_the_compiler(
+    flags: tuple[str, ...], clock: str, tmp_path: Path
+) -> None:
+    """What a program can take, and so when a device hangs, follows from it."""
+    need("gcc", "gcc")
+    dense_model(load_config("vta-pynq")).artifact.save(tmp_path / "m.lds")
+    words = ["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]
+    assert main(words) == 0
+    (tmp_path / "app/clock.c").write_text('#include "model.h"\nclock MODEL_CLOCK_HZ\n')
+    shown = ["gcc", "-E", "-P", *flags, "-Iloadstone/include", "clock.c"]
+    text = subprocess.run(
+        shown, cwd=tmp_path / "app", capture_output=True, text=True, check=True
+    ).stdout
+    assert text.splitlines()[-1] == f"clock {clock}"
 
 
 #: What Zephyr and ESP-IDF have of CMake, as far as a module uses it: both end in one library.
@@ -172,18 +190,18 @@ def test_a_module_builds_by_its_platformio_manifest(tmp_path: Path) -> None:
 
 
 def application(
-    artifact: Artifact, device: str, x: np.ndarray, folder: Path, *words: str
+    artifact: Artifact, device: str, x: np.ndarray, folder: Path, *words: str, fault: str = ""
 ) -> tuple[bytes, str]:
     """What the exported Linux project writes for inputs `x`, and says, with a simulator process.
-    words: for its make."""
+    words: for its make. fault: of the simulator, with which the program fails."""
     artifact.save(folder / "m.lds")
     assert main(["export", f"{folder}/m.lds", "--board", "linux", "-o", f"{folder}/app"]) == 0
     make(folder / "app", "FLAGS=-Werror", *words, compiler="gcc")
     (folder / "in").write_bytes(x.tobytes())
     socket = folder / "socket"
-    with subprocess.Popen(
-        [sys.executable, "-m", "loadstone", "simd", str(socket), "--device", device]
-    ) as server:
+    serve = [sys.executable, "-m", "loadstone", "simd", str(socket), "--device", device]
+    serve += ["--fault", fault] if fault else []
+    with subprocess.Popen(serve) as server:
         try:
             while not socket.exists() and server.poll() is None:
                 time.sleep(0.02)
@@ -196,7 +214,7 @@ def application(
             done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
         finally:
             server.terminate()
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == bool(fault), done.stderr
     return (folder / "out").read_bytes(), done.stderr
 
 
@@ -210,6 +228,20 @@ def test_an_application_runs_against_the_simulator(tmp_path: Path) -> None:
     assert np.array_equal(y, model.expected(x))
 
 
+def test_an_application_says_the_whole_fault(tmp_path: Path) -> None:
+    """Where the device came to an end, and why; what it gave before is written."""
+    model = dense_model(load_config("vtaq-1x16x16"))
+    x = np.random.default_rng(1).integers(-128, 128, (2, 1, model.weights.shape[1]), np.int8)
+    artifact, name = model.artifact, "vtaq-1x16x16"
+    written, said = application(artifact, name, x, tmp_path, fault="bus-error@1:2")
+    assert re.fullmatch(
+        r"model: step \d, instruction 2, layer dense, error 4, bus address \d+\n"
+        r"model: run: the device stopped with an error \(-30\)\n",
+        said,
+    ), said
+    assert written == model.expected(x[:1]).tobytes()
+
+
 def test_steps_in_c_compute_in_the_application_what_python_does(tmp_path: Path) -> None:
     """On a device that takes four samples at once: the steps go through them one by one."""
     artifact = island(tmp_path, "vtaq-4x16x16")
@@ -217,6 +249,34 @@ def test_steps_in_c_compute_in_the_application_what_python_does(tmp_path: Path) 
     with device.open("sim:vtaq-4x16x16") as dev, dev.load(artifact, trust=True) as session:
         (wanted,) = session.run([x])
     assert application(artifact, "vtaq-4x16x16", x, tmp_path)[0] == wanted.tobytes()
+
+
+def test_operators_of_real_numbers_compute_in_the_application_what_python_does(
+    tmp_path: Path,
+) -> None:
+    artifact = gate(tmp_path, "vtaq-4x16x16")
+    x = np.random.default_rng(1).integers(-128, 128, (8, 1, 16), np.int8)
+    with device.open("sim:vtaq-4x16x16") as dev, dev.load(artifact) as session:
+        (wanted,) = session.run([x])
+    assert application(artifact, "vtaq-4x16x16", x, tmp_path)[0] == wanted.tobytes()
+
+
+@pytest.mark.full
+def test_a_firmware_links_the_operators_of_its_model_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No other function of real numbers, and nothing that came from the file is code."""
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    gate(tmp_path, "vtaq-1x16x16").save(tmp_path / "m.lds")
+    words = ["export", f"{tmp_path}/m.lds", "--board", "cortex-m", "-o", f"{tmp_path}/fw"]
+    assert main(words) == 0
+    assert "the code of whoever made it" not in capsys.readouterr().out
+    make(tmp_path / "fw", "CPU=cortex-m55", "FLAGS=-mfloat-abi=hard -Werror")
+    command = ["arm-none-eabi-nm", str(tmp_path / "fw/model.elf")]
+    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    linked = set(re.findall(r"lds_(\w+)_float32\b", names))
+    assert linked == {"sigmoid", "erf", "exp", "multiply", "softmax"}
+    assert "lds_gather" not in names
 
 
 @pytest.mark.parametrize("name", ["vtaq-1x16x16", "vtab-1x8x8"])
@@ -281,7 +341,7 @@ def test_names_in_a_model_are_no_code(tmp_path: Path, capsys: pytest.CaptureFixt
         assert "\x1b" not in out
         assert "\n#error" not in out
     header = (tmp_path / "app/model.h").read_text()
-    assert header.count("*/") == header.count("/*") == 2
+    assert header.count("*/") == header.count("/*") == 3
     assert "\n#error" not in header
 
 

@@ -260,7 +260,7 @@ def test_int16_activations_are_named() -> None:
     text = refusal(
         dense_model(x=lambda graph: graph.input((1, 4), np.int16, 0.1, 0)), UnsupportedError
     )
-    assert "int16" in text
+    assert "its tensors are int16, int8, and beside int16 int16, int16 are known" in text
     assert "FULLY_CONNECTED (operator 0" in text
 
 

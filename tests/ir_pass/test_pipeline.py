@@ -13,7 +13,7 @@ import pytest
 from loadstone import graph as g
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.compute import insert_compute
-from loadstone.ir_pass.dma_copy import insert_dma_copy
+from loadstone.ir_pass.dma_copy import recognise_dma_copy
 from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic, read_intrinsic
 from loadstone.ir_pass.verify import verify
 from loadstone.numerics import Rounding
@@ -149,14 +149,14 @@ def copy_in(pad: bool) -> tuple[Any, Any]:
 def test_bounds_of_a_padded_copy_become_its_inside() -> None:
     x, tile = copy_in(pad=True)
     out = te.compute((10, 16), lambda i, k: tile[i, k], name="out")
-    text = str(insert_dma_copy(lowered(x, out, scopes={"tile": "local.inp"})).script())
+    text = str(recognise_dma_copy(lowered(x, out, scopes={"tile": "local.inp"})).script())
     assert '"axis", 10, 16, 16, 0, 10, 1, 9)' in text
     assert "-5" in text
 
 
 def test_a_copy_within_dram_stays_and_is_refused_by_verify() -> None:
     x, tile = copy_in(pad=False)
-    function = insert_dma_copy(lowered(x, tile, scopes={}))
+    function = recognise_dma_copy(lowered(x, tile, scopes={}))
     with pytest.raises(
         LoweringError, match="verify after dma_copy: .* is in DRAM and accessed without dma_copy"
     ):
@@ -170,7 +170,7 @@ def test_arithmetic_that_no_instruction_does_is_named() -> None:
     out = te.compute((8, 16), lambda i, k: square[i, k].astype("int8"), name="out")
     scopes = {"tile": "local.acc", "wide": "local.acc", "square": "local.acc"}
     with pytest.raises(LoweringError, match="compute: no instruction does"):
-        insert_compute(insert_dma_copy(lowered(x, out, scopes=scopes)))
+        insert_compute(recognise_dma_copy(lowered(x, out, scopes=scopes)))
 
 
 def onto(head: Callable[[Any], Any]) -> Any:
@@ -196,7 +196,7 @@ def onto(head: Callable[[Any], Any]) -> Any:
     out = te.compute((4, 16), lambda i, j: both[i, j].astype("int8"), name="out")
     scopes = dict.fromkeys(("acc", "more", "both"), "local.acc")
     scopes |= {"x_in": "local.inp", "w_in": "local.wgt"}
-    return insert_dma_copy(lowered(x, w, out, scopes=scopes))
+    return recognise_dma_copy(lowered(x, w, out, scopes=scopes))
 
 
 def test_a_product_onto_a_sum_clears_nothing_and_needs_no_tile_of_its_own() -> None:
@@ -221,13 +221,13 @@ def test_a_bound_on_two_loops_at_once_is_named() -> None:
     )
     out = te.compute((8, 8, 16), lambda i, j, k: corner[i, j, k], name="out")
     with pytest.raises(LoweringError, match="bounds more than one loop"):
-        insert_dma_copy(lowered(x, out, scopes={"tile": "local.inp"}))
+        recognise_dma_copy(lowered(x, out, scopes={"tile": "local.inp"}))
 
 
 def test_an_operand_in_the_wrong_scope_is_refused() -> None:
     x, tile = copy_in(pad=False)
     out = te.compute((8, 16), lambda i, k: tile[i, k], name="out")
-    function = insert_dma_copy(lowered(x, out, scopes={"tile": "local.inp"}))
+    function = recognise_dma_copy(lowered(x, out, scopes={"tile": "local.inp"}))
     wrong = Intrinsic(
         "fill",
         (BufferOperand(buffer((4, 16), "int8", "local.inp", "w"), (0, 0)),),

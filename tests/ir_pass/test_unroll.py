@@ -10,7 +10,7 @@ from loadstone.backend.template.backend import MyNpu
 from loadstone.conformance.cases import OPERATORS
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.compute import insert_compute
-from loadstone.ir_pass.dma_copy import insert_dma_copy
+from loadstone.ir_pass.dma_copy import recognise_dma_copy
 from loadstone.ir_pass.pipeline import lowered as lowered_by
 from loadstone.ir_pass.unroll import Loop, Run, offset, runs, turns, unroll
 from loadstone.relax.compat import te, tirx
@@ -26,7 +26,9 @@ def test_a_padded_copy_is_three_runs() -> None:
         name="tile",
     )
     out = te.compute((10, 16), lambda i, k: tile[i, k], name="out")
-    calls = unroll(insert_compute(insert_dma_copy(lowered(x, out, scopes={"tile": "local.acc"}))))
+    calls = unroll(
+        insert_compute(recognise_dma_copy(lowered(x, out, scopes={"tile": "local.acc"})))
+    )
     load, store = calls
     assert [(call.name, [place.buffer.scope for place in call.operands]) for call in calls] == [
         ("dma_copy", ["local.acc", "global"]),

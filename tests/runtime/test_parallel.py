@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,6 +67,37 @@ def test_a_share_that_fails_ends_the_others() -> None:
     thread.start()
     thread.join(5)
     assert done
+
+
+def test_an_interrupt_while_shares_are_handed_out_ends_those_that_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each would take weeks, and was waited for."""
+    begun = threading.Event()
+    submit, handed = ThreadPoolExecutor.submit, list[Any]()
+
+    def interrupted(pool: ThreadPoolExecutor, *work: Any) -> Any:
+        if handed:
+            assert begun.wait(30)
+            raise KeyboardInterrupt
+        handed.append(submit(pool, *work))
+        return handed[0]
+
+    def opened() -> device.OpenedDevice:
+        begun.set()
+        return device.open()
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    ended = threading.Event()
+
+    def run() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            run_in_threads(endless_model(), [np.zeros((2, 1, 16), np.int8)], opened, 2)
+        ended.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    assert ended.wait(30)
+    assert isinstance(handed[0].exception(), DeviceError)
 
 
 def test_a_cancelled_session_runs_no_more() -> None:

@@ -17,7 +17,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
 from loadstone.backend.device import NO_DEVICE, VTA_FINGERPRINT_BYTES, Device
 from loadstone.errors import ConfigError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from loadstone.backend.interface import Attribute, Backend
 
 __all__ = [
+    "AttributeValue",
     "DeviceFamily",
     "attributes_of_device",
     "backend_for",
@@ -37,6 +38,8 @@ __all__ = [
     "load_config",
 ]
 
+#: What an attribute of a target can be.
+AttributeValue: TypeAlias = int | str | bool
 #: The module whose FAMILY the devices are of.
 _FAMILY = "loadstone.vta.builtin"
 
@@ -56,7 +59,9 @@ class DeviceFamily(Protocol):
     def attributes(self, device: Device) -> tuple[Attribute, ...]:
         """What a target may say of the device, with its own values as defaults."""
 
-    def backend(self, device: Device, values: Mapping[str, Any], further: bool) -> Backend:
+    def backend(
+        self, device: Device, values: Mapping[str, AttributeValue], further: bool
+    ) -> Backend:
         """The back end for the device. values: of its attributes. further: the artifact's own
         device is another one of the family. Raises ConfigError for values that it cannot have."""
 
@@ -114,7 +119,10 @@ def attributes_of_device(device: Device) -> tuple[Attribute, ...]:
 
 
 def backend_for(
-    device: Device, values: Mapping[str, Any] = MappingProxyType({}), *, further: bool = False
+    device: Device,
+    values: Mapping[str, AttributeValue] = MappingProxyType({}),
+    *,
+    further: bool = False,
 ) -> Backend:
     """The back end that compiles for the device. values: of its attributes, typed. further: the
     artifact's own device is another VTA. Raises ConfigError for one that the device cannot have."""

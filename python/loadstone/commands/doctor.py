@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from pathlib import Path
 
 import loadstone
 from loadstone.commands.terminal import print_table
-from loadstone.errors import LoadstoneError
+from loadstone.errors import COMPILER_PYTHON, LoadstoneError, python_too_old
 
 __all__ = ["TOOLS", "configure", "run", "version_text"]
 
@@ -130,8 +131,10 @@ def _version(package: str) -> str | None:
 
 
 def _parts() -> Iterator[Installed]:
+    newer = f"Python {'.'.join(map(str, COMPILER_PYTHON))} or newer" if python_too_old() else ""
     for package, (what_for, install) in PACKAGES.items():
-        yield Installed("package", package, _version(package), what_for, install)
+        remedy = newer if newer and re.search(r"\[(compiler|torch)\]", install) else install
+        yield Installed("package", package, _version(package), what_for, remedy)
     yield Installed(
         "library", "libloadstone", _library(), "running models", "make lib, or the wheel"
     )

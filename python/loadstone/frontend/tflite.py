@@ -48,6 +48,7 @@ from loadstone.frontend.tflite_state import STATEFUL
 from loadstone.frontend.tflite_variables import described, resolved, states_of
 from loadstone.frontend.tflite_view import TensorView
 from loadstone.frontend.tflite_weights import with_positive_scales
+from loadstone.frontend.tflite_wide import WIDE, is_wide
 from loadstone.numerics import Array
 from loadstone.relax.compat import (
     abandoning,
@@ -240,8 +241,10 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         for record in self.file.operators:
             self.record = record
             try:
-                converted = self.convert_map[record.code](op=record.table)
-                self.store(record, converted)
+                if is_wide(self.file, record):
+                    WIDE[record.code](self, record.table)
+                else:
+                    self.store(record, self.convert_map[record.code](op=record.table))
             except ModelError as error:
                 raise type(error)(
                     f"{self.model_name}: {self.file.describe(record)}: {error}"

@@ -19,6 +19,7 @@ from loadstone.frontend.tflite_kernels import OPERANDS
 from loadstone.frontend.tflite_operators import OPERATORS, wrong_operator
 from loadstone.frontend.tflite_rules import check_kernel
 from loadstone.frontend.tflite_state import STATEFUL
+from loadstone.frontend.tflite_wide import WIDE, is_wide
 
 __all__ = ["CONVERSIONS", "check_operator"]
 
@@ -36,12 +37,12 @@ def check_operator(file: TfliteFile, record: OperatorRecord, name: str) -> None:
         hint = cut_hint(file, record)
         raise UnsupportedError(f"{where}: no importer for this operator; {hint}")
     _check_sixteen_bits(file, record, where)
-    types = [file.tensors[k].dtype if k >= 0 else None for k in record.inputs]
-    made = [file.tensors[k].dtype for k in record.outputs]
+    types = [_type(file.tensors[k]) if k >= 0 else None for k in record.inputs]
+    made = [_type(file.tensors[k]) for k in record.outputs]
     wrong = wrong_operator(record.code, record.options, types, made)
     if wrong:
         raise UnsupportedError(f"{where}: it {wrong}; {cut_hint(file, record)}")
-    if record.code in STATEFUL:
+    if record.code in STATEFUL or is_wide(file, record):
         return
     if any(index < 0 for index in record.inputs[:-1]):
         raise UnsupportedError(f"{where}: it leaves out an input that is not the last one")
@@ -53,6 +54,11 @@ def check_operator(file: TfliteFile, record: OperatorRecord, name: str) -> None:
     _check_activations(tensors, where)
 
 
+def _type(tensor: TensorRecord) -> str:
+    """Of an activation that stands for real numbers, whatever its bits: int8."""
+    return "int8" if tensor.dtype == "int16" and tensor.is_quantized else tensor.dtype
+
+
 def _check_activations(tensors: list[TensorRecord], where: str) -> None:
     for tensor in tensors:
         if tensor.data is None and tensor.scales is not None and tensor.scales.size > 1:
@@ -60,13 +66,15 @@ def _check_activations(tensors: list[TensorRecord], where: str) -> None:
 
 
 def _check_sixteen_bits(file: TfliteFile, record: OperatorRecord, where: str) -> None:
-    """Operators with a state have int16 inside."""
-    for index in (*record.inputs, *record.outputs) if record.code not in STATEFUL else ():
+    """Operators with a state have int16 inside, and some are done on it."""
+    if record.code in STATEFUL or is_wide(file, record):
+        return
+    for index in (*record.inputs, *record.outputs):
         tensor = file.tensors[index]
         if index >= 0 and tensor.is_quantized and tensor.dtype == "int16":
             raise UnsupportedError(
-                f'{where}: tensor "{short(tensor.name)}" is int16: 16x8 quantization is not '
-                "done, Loadstone runs 8-bit activations: convert with int8 activations"
+                f'{where}: tensor "{short(tensor.name)}" is int16, and with 16x8 quantization '
+                f"{', '.join(sorted(WIDE))} are done: convert with int8 activations"
             )
 
 

@@ -88,6 +88,15 @@ class Integers:
         high = self.emit(relax.op.where(upward, size, self.emit(relax.op.negative(size))))
         return self.shifted(high, right) if np.any(right) else high
 
+    def scaled_wide(self, x: Expr, scale: ArrayLike) -> Expr:
+        """LiteRT's MultiplyByQuantizedMultiplier of 64 bits: a multiplier of 16 bits, rounded once,
+        ties upward. scale: () or (columns,)."""
+        multiplier, shift = (array.astype(np.int64) for array in quantize_multiplier(scale))
+        reduced = np.where(multiplier < 0x7FFF0000, (multiplier + (1 << 15)) >> 16, 0x7FFF)
+        product = self.emit(relax.op.multiply(x, self.number(reduced)))
+        nudged = self.emit(relax.op.add(product, self.number(np.int64(1) << (14 - shift))))
+        return self.emit(relax.op.right_shift(nudged, self.number(15 - shift)))
+
     def scaled_once(self, x: Expr, scale: ArrayLike) -> Expr:
         """numerics.requantize_single: times a multiplier and shifted right, rounded once, ties
         upward. scale: () or (columns,)."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Insert dma_copy between DRAM and the scratchpads.
+"""Recognise the copies between DRAM and the scratchpads that TensorIR has.
 
 In:   a lowered PrimFunc: loop nests of stores, buffers with memory scopes.
 Out:  the same PrimFunc; every nest that copies between DRAM ("global") and a scratchpad is one
@@ -25,12 +25,12 @@ from loadstone.relax.compat import TensorLoad, is_tir_call, tirx
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, PrimFunc, Stmt
 
-__all__ = ["dma_copy", "insert_dma_copy"]
+__all__ = ["dma_copy", "recognise_dma_copy"]
 
 DRAM = "global"
 
 
-def insert_dma_copy(func: PrimFunc) -> PrimFunc:
+def recognise_dma_copy(func: PrimFunc) -> PrimFunc:
     """Replaces every copy between DRAM and a scratchpad in `func` (a PrimFunc) by one intrinsic
     call."""
 

@@ -24,7 +24,7 @@ from loadstone.backend.interface import Backend, Phase
 from loadstone.errors import LoweringError
 from loadstone.graph import Operator
 from loadstone.ir_pass.compute import insert_compute
-from loadstone.ir_pass.dma_copy import insert_dma_copy
+from loadstone.ir_pass.dma_copy import recognise_dma_copy
 from loadstone.ir_pass.recognise import Calls, recognised
 from loadstone.ir_pass.verify import verify
 from loadstone.relax.compat import (
@@ -101,7 +101,7 @@ def lower_to_calls(module: IRModule, passes: Passes = NO_PASSES) -> Stages:
     """
     stages = _loop_stages(module, passes)
     function = stages[-1][1]
-    for title, rewrite in (("dma_copy", insert_dma_copy), ("compute", insert_compute)):
+    for title, rewrite in (("dma_copy", recognise_dma_copy), ("compute", insert_compute)):
         function = rewrite(function)
         verify(function, title)
         stages.append((title, function))

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["channels_last_conv2d", "with_types"]
 
 
+#: How a convolution says that its result has the type of what it reads.
+_UNSAID = ("None", "", "void")
+
+
 def channels_last_conv2d(
     data: Expr,
     kernel: Expr,
@@ -32,8 +36,9 @@ def channels_last_conv2d(
     kernel_layout: str = "OHWI",
     padding: Sequence[int] | None = None,
 ) -> Expr:
-    """A convolution of NHWC data with the strides, dilation and groups of another one, and its
-    padding unless given."""
+    """A convolution of NHWC data with the strides, dilation, groups and type of another one, and
+    its padding unless given."""
+    said = str(attrs.out_dtype)
     call = relax.op.nn.conv2d(
         data,
         kernel,
@@ -43,6 +48,7 @@ def channels_last_conv2d(
         groups=int(attrs.groups),
         data_layout="NHWC",
         kernel_layout=kernel_layout,
+        out_dtype=None if said in _UNSAID else said,
     )
     return with_types(call)
 
@@ -111,7 +117,7 @@ def _agree(call: Call, data: dict[str, int], kernel: dict[str, int]) -> bool:
     types, groups = {dtype(argument) for argument in call.args}, int(call.attrs.groups)
     return (
         len(types) == 1
-        and str(call.attrs.out_dtype) in ("None", "", "void", *types)
+        and str(call.attrs.out_dtype) in (*_UNSAID, *types)
         and data["C"] == kernel["I"] * groups
         and kernel["O"] % groups == 0
     )

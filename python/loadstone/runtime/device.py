@@ -168,7 +168,12 @@ def _simd_at(path: str) -> tuple[CData, CData]:
 
 
 def _open_uio(opened: OpenedDevice) -> tuple[CData, CData]:
-    uio, _, udmabuf = opened.argument.partition(",")
+    uio, comma, udmabuf = opened.argument.partition(",")
+    if not uio or (comma and not udmabuf):
+        raise DeviceError(
+            f"device uio:{opened.argument} is not uio:PATH, such as uio:/dev/uio0, or "
+            "uio:PATH,UDMABUF, such as uio:/dev/uio0,/dev/udmabuf0"
+        )
     board = ffi.new("lds_linux *")
     device, memory = opened.device, udmabuf.encode() if udmabuf else ffi.NULL
     status = lib().lds_linux_open_uio(

@@ -76,8 +76,8 @@ def run_in_threads(
             return outputs, session.totals, opened.device
 
     with ThreadPoolExecutor(len(shares)) as pool:
-        futures = [pool.submit(work, share) for share in shares]
-        try:
+        try:  # the first begins while the last is submitted
+            futures = [pool.submit(work, share) for share in shares]
             done_or_failed, _ = wait(futures, return_when=FIRST_EXCEPTION)
             results = [future.result() for future in sorted(done_or_failed, key=futures.index)]
         except BaseException:  # Ctrl-C, or a share that failed: nobody waits for the others

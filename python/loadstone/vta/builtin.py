@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from loadstone.backend.builtin import DeviceFamily
+from loadstone.backend.builtin import AttributeValue, DeviceFamily
 from loadstone.backend.device import Device
 from loadstone.files import JsonValue
 from loadstone.vta.device.hw_config import TARGET_FIELDS, HwConfig, device_names, load_config
@@ -43,11 +43,14 @@ class _Vta:
 
         return tuple(Attribute(name, getattr(device, name), d) for name, d in TARGET_FIELDS.items())
 
-    def backend(self, device: Device, values: Mapping[str, Any], further: bool) -> Backend:
+    def backend(
+        self, device: Device, values: Mapping[str, AttributeValue], further: bool
+    ) -> Backend:
         from loadstone.vta.backend import VtaBackend
 
         assert isinstance(device, HwConfig)
-        return VtaBackend(replace(device, **values), further=further)
+        changed: dict[str, Any] = dict(values)
+        return VtaBackend(replace(device, **changed), further=further)
 
 
 FAMILY: DeviceFamily = _Vta()

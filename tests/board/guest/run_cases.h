@@ -2,7 +2,7 @@
  *
  * In:   a board: its HAL, a model's bytes, inputs, a way to print.
  * Out:  lines that the test on the host reads.
- * Next: linux/init.c, cortex_m/start.c and riscv/main.c call it; tests/board/console.py reads the lines.
+ * Next: linux/init.c, firmware.c and user/main.c call it; tests/board/console.py reads the lines.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef RUN_CASES_H

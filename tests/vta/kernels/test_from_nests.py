@@ -14,17 +14,26 @@ from hypothesis import strategies as st
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.errors import LoweringError
+from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
+from loadstone.ir_pass.nests import (
+    Function,
+    NestAllocation,
+    NestLoops,
+    NestStep,
+    NestTensor,
+)
+from loadstone.ir_pass.verify_dma_copy import verify_dma_copy
+from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.isa.spec import Memory
 from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.kernels.from_tir import Kernel, lower
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.schedule import chain, rescaled, window
 from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.schedule.nest_tir import module
-from loadstone.vta.schedule.nests import Function, NestAllocation, NestLoops, NestStep, NestTensor
 from loadstone.vta.schedule.rescaled_spec import (
     ChainShape,
     LevelShape,
@@ -33,7 +42,7 @@ from loadstone.vta.schedule.rescaled_spec import (
     Window,
 )
 from loadstone.vta.schedule.window import WindowSpec
-from loadstone.vta.stream.operations import Access, DramTile, Operation, VirtualTile
+from loadstone.vta.stream.operations import Access, DramTile, Operation, RequantizeNest, VirtualTile
 from tests.repeat import times
 
 CONFIG = load_config("vta-pynq")
@@ -67,7 +76,11 @@ def described(kernel: Kernel) -> list[Any]:
     return [kernel.parameters, emitter.pad_values, *map(whole, emitter.operations)]
 
 
-def same(function: Function) -> None:
+def same(computation: Function) -> None:
+    """With its copies, which are verified on the way."""
+    table = memory_table(CONFIG)
+    function = insert_dma_copy(computation, table)
+    verify_dma_copy(computation, function, table)
     kernel = kernel_of_nests(function, CONFIG)
     other = lower(module(function))
     found = described(kernel)
@@ -153,19 +166,39 @@ def test_sums_over_windows_are_what_their_tensor_ir_is(own: Window, blocks: int)
     same(window.schedule(WindowSpec(blocks, *places, steps), CONFIG))
 
 
+def test_a_requantization_reads_three_tiles() -> None:
+    acc = NestTensor("acc", (2, 4), (1, 16), "int32", "local")
+    operands = NestTensor("p", (2, 3), (1, 16), "int32", "table")
+    out = NestTensor("out", (2, 4), (1, 16), "int8")
+    around, loops = NestLoops(), NestLoops()
+    block, i = around.loop(2, "block"), loops.loop(4, "i")
+    steps = (
+        NestStep("fill", (acc[block, i],), (7,)),
+        NestStep("rq", (acc[block, i], operands[block, 0]), (3, -128, 127, 1)),
+        NestStep("copy", (out[block, i], acc[block, i])),
+    )
+    function = Function("rq", (operands, acc, out), around.around(map(loops.nest, steps)))
+    same(function)
+    found = described(kernel_of_nests(insert_dma_copy(function, memory_table(CONFIG)), CONFIG))
+    rows = [o[1] for o in found[2:] if o[0] is RequantizeNest]
+    assert [row[2][1] for row in rows] == [0, 3]
+    assert [row[3:] for row in rows] == [[3, -128, 127, Rounding(1)]] * 2
+
+
 def test_what_no_unit_does_is_named() -> None:
-    acc = NestTensor("acc", (4,), (1, 16), "int32", Memory.ACC)
+    acc = NestTensor("acc", (4,), (1, 16), "int32", "local", "acc")
     x = NestTensor("x", (4,), (1, 16), "int8")
     for step, message in (
         (NestStep("gemm", (acc[0], acc[1], acc[2])), "no unit does gemm of acc, acc, acc"),
         (NestStep("divide", (acc[0],), (3,)), "no unit does divide of acc"),
-        (NestStep("dma_copy", (acc[0], acc[1]), (0,)), "no unit does dma_copy of acc, acc"),
-        (NestStep("dma_copy", (x[0], acc[0]), (0,)), "acc is used where it is nowhere"),
+        (NestStep("copy", (acc[0], acc[1])), "no unit does copy of acc, acc"),
+        (NestStep("copy", (x[0], acc[0])), "acc is used where it is nowhere"),
     ):
         with pytest.raises(LoweringError, match=message):
-            kernel_of_nests(Function((x,), (NestLoops().nest(step),)), CONFIG)
+            kernel_of_nests(Function("test", (x,), (NestLoops().nest(step),)), CONFIG)
     room = NestAllocation(acc)
     with pytest.raises(LoweringError, match=r"tiles \[5, 6\) leave acc of 4 tiles"):
         kernel_of_nests(
-            Function((x,), (room, NestLoops().nest(NestStep("fill", (acc[5],), (0,))))), CONFIG
+            Function("test", (x,), (room, NestLoops().nest(NestStep("fill", (acc[5],), (0,))))),
+            CONFIG,
         )

@@ -10,15 +10,9 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.errors import LoweringError
-from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.kernels.emitter import Emitter
-from loadstone.vta.kernels.from_nests import kernel_of_nests
-from loadstone.vta.kernels.from_tir import lower
-from loadstone.vta.kernels.verify import verify_kernel
-from loadstone.vta.operators import kernels
-from loadstone.vta.schedule.nest_tir import module
-from loadstone.vta.schedule.nests import (
+from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
+from loadstone.ir_pass.nest_text import parsed, printed
+from loadstone.ir_pass.nests import (
     Function,
     NestAllocation,
     NestLoops,
@@ -26,11 +20,21 @@ from loadstone.vta.schedule.nests import (
     NestTensor,
     Statement,
 )
+from loadstone.numerics import Rounding
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.kernels.emitter import Emitter
+from loadstone.vta.kernels.from_nests import kernel_of_nests
+from loadstone.vta.kernels.from_tir import lower
+from loadstone.vta.kernels.memories import memory_table
+from loadstone.vta.kernels.verify import verify_kernel
+from loadstone.vta.operators import kernels, lower_operator
+from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.stream.operations import DramTile, FillNest
+from tests.vta.operators.test_rescaled import convolution
 
 CONFIG = load_config("vta-pynq")
 OUT = NestTensor("out", (8,), (1, 16), "int8")
-ACC = NestTensor("acc", (8,), (1, 16), "int32", Memory.ACC)
+ACC = NestTensor("acc", (8,), (1, 16), "int32", "local", "acc")
 
 
 def filled(*values: int) -> Function:
@@ -41,7 +45,7 @@ def filled(*values: int) -> Function:
         body.append(loops.nest(NestStep("fill", (ACC[loops.loop(8, "i")],), (value,))))
     loops = NestLoops()
     i = loops.loop(8, "i")
-    return Function((OUT,), (*body, loops.nest(NestStep("dma_copy", (OUT[i], ACC[i]), (0,)))))
+    return Function("filled", (OUT,), (*body, loops.nest(NestStep("copy", (OUT[i], ACC[i])))))
 
 
 def test_equal_kernels_pass_and_others_are_named() -> None:
@@ -56,6 +60,14 @@ def test_equal_kernels_pass_and_others_are_named() -> None:
             verify_kernel(kernel, lower(module(other)), CONFIG)
     with pytest.raises(LoweringError, match=r"parameters \('y',\) of nests are \('out',\)"):
         verify_kernel(replace(kernel, parameters=("y",)), lowered, CONFIG)
+
+
+def test_a_dump_has_the_computation_and_its_copies() -> None:
+    lowered = lower_operator(convolution(20, 3, 0.0012, Rounding.DOUBLE), CONFIG)
+    titles = [title for title, _ in lowered.stages]
+    assert titles[:3] == ["computation", "copies", "schedule"]
+    (_, before), (_, after), *_ = lowered.stages
+    assert printed(insert_dma_copy(parsed(before), memory_table(CONFIG))) == after
 
 
 def test_every_new_kernel_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:

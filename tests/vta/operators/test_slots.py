@@ -48,4 +48,4 @@ def test_the_next_sum_comes_between_a_tile_s_digits() -> None:
 
 
 def test_no_slots_are_no_operations() -> None:
-    assert list(interleaved(slots_of([], "digits"))) == []
+    assert list(interleaved(slots_of([], "digits", "constant"))) == []

@@ -8,21 +8,19 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.kernels.emitter import Emitter
-from loadstone.vta.kernels.from_nests import kernel_of_nests
-from loadstone.vta.schedule.accumulators import Accumulators, Element
-from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.nests import (
+from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
+from loadstone.ir_pass.nests import (
     Function,
-    NestAllocation,
     NestLoops,
     NestStep,
     NestTensor,
-    chip_copy,
-    whole_copy,
 )
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.kernels.emitter import Emitter
+from loadstone.vta.kernels.from_nests import kernel_of_nests
+from loadstone.vta.kernels.memories import memory_table
+from loadstone.vta.schedule.accumulators import Accumulators, Element
+from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.stream.operations import DramTile
 from tests.vta.stream.meaning import execute
 
@@ -51,18 +49,16 @@ def test_products_and_operations_in_place() -> None:
         for name, lanes in (("x", own.lanes), ("w", own.square))
     )
     out = NestTensor("out", (TILES,), own.lanes, "int8")
-    x_chip, w_chip = chip_copy(x, Memory.INP), chip_copy(w, Memory.WGT)
     turn = [
-        NestAllocation(own.acc),
         own.cleared(own.acc),
-        own.elements(lambda at: [NestStep("gemm", (own.acc[at], x_chip[0], w_chip[0]))]),
+        own.elements(lambda at: [NestStep("gemm", (own.acc[at], x[0], w[0]))]),
         own.immediate(Immediate("add", 6)),
         own.shift(1),
         own.clamp(-50, 90),
         own.stored(lambda place: out[own.begin + place[0]]),
     ]
-    loads = (*whole_copy(x, x_chip), *whole_copy(w, w_chip))
-    kernel = kernel_of_nests(Function((x, w, out), (*loads, own.turns.around(turn))), CONFIG)
+    function = Function("test", (x, w, own.acc, out), own.turns.around(turn))
+    kernel = kernel_of_nests(insert_dma_copy(function, memory_table(CONFIG)), CONFIG)
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     rng = np.random.default_rng(1)

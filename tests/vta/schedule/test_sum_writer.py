@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
+from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
+from loadstone.ir_pass.nests import Function
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
-from loadstone.vta.schedule.nests import Function, NestAllocation
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.schedule.rescaled_spec import Window
 from loadstone.vta.schedule.sum_writer import SumWriter
 from loadstone.vta.schedule.tile_writer import TileWriter
@@ -30,21 +32,11 @@ def run(own_input: bool, chunk: int, x: NDArray[np.int8], w: NDArray[np.int8]) -
     window = Window(IN_BLOCKS, 1, SIZE, SIZE, (3, 3), (1, 1), (1, 1), (1, 1), PAD)
     tile = TileWriter(blocks, SIZE, (2, 4), CONFIG)
     own = SumWriter(window, own_input, chunk, tile)
-    turn = [
-        NestAllocation(own.pixels),
-        own.load_pixels(own.each),
-        NestAllocation(own.weights),
-        own.load_weights(own.each),
-        own.products(own.each, (0, 1)),
-    ]
-    body = [
-        NestAllocation(tile.acc),
-        tile.cleared(tile.acc),
-        own.chunks.around(turn),
-        tile.store(tile.out),
-    ]
-    function = Function((own.x, own.w, tile.out), (tile.turns.around(body),))
-    kernel = kernel_of_nests(function, CONFIG)
+    products = own.chunks.around([own.products(own.each, (0, 1))])
+    body = [tile.cleared(tile.acc), *products, tile.store(tile.out)]
+    tensors = (own.x, own.w, tile.acc, tile.out)
+    function = Function("test", tensors, tile.turns.around(body))
+    kernel = kernel_of_nests(insert_dma_copy(function, memory_table(CONFIG)), CONFIG)
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     out = np.zeros((blocks * SIZE[0] * SIZE[1], 1, 16), np.int8)

@@ -13,22 +13,21 @@ from numpy.typing import NDArray
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
+from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
+from loadstone.ir_pass.nests import (
+    Function,
+    NestLoop,
+    NestTensor,
+    Statement,
+    once,
+)
 from loadstone.relax.compat import tirx
 from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.isa.spec import Memory
 from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.schedule.nest_tir import module
-from loadstone.vta.schedule.nests import (
-    Function,
-    NestAllocation,
-    NestTensor,
-    Turns,
-    chip_copy,
-    once,
-    whole_copy,
-)
 from loadstone.vta.schedule.rescaled import schedule
 from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, RescaledSpec, Window
 from loadstone.vta.schedule.tile_writer import TileWriter
@@ -44,20 +43,17 @@ def run(tile: tuple[int, int]) -> tuple[NDArray[np.int8], list[TileStore]]:
     """acc = 5000, then each lane to the right by its operand, less 40, held to -30 .. 99; of two
     blocks of 5 x 6 pixels, with an operand tile for each block."""
     own = TileWriter(BLOCKS, OUTPUT, tile, CONFIG)
-    operands = NestTensor("p", (BLOCKS, 1), own.lanes, "int32")
-    copy = chip_copy(operands, Memory.ACC)
+    operands = NestTensor("p", (BLOCKS, 1), own.lanes, "int32", "table")
     statements = [
-        *whole_copy(operands, copy),
-        NestAllocation(own.acc),
         own.cleared(own.acc),
         own.immediate(Immediate("add", 5000)),
-        own.by_tile("shr", copy, 0),
+        own.by_tile("shr", operands, 0),
         own.immediate(Immediate("add", -40)),
         own.clamp(-30, 99),
         own.store(own.out),
     ]
-    function = Function((operands, own.out), (own.turns.around(statements),))
-    kernel = kernel_of_nests(function, CONFIG)
+    function = Function("test", (operands, own.acc, own.out), own.turns.around(statements))
+    kernel = kernel_of_nests(insert_dma_copy(function, memory_table(CONFIG)), CONFIG)
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     pixels = OUTPUT[0] * OUTPUT[1]
@@ -96,6 +92,14 @@ def test_a_nest_is_written_once_for_several_functions() -> None:
     assert once(TileWriter(1, (4, 4), (2, 4), CONFIG).shift, 3, tile.acc) is not nest
 
 
+def inside(function: Function) -> tuple[Statement, ...]:
+    """What stands in the loops around everything."""
+    body = function.body
+    while len(body) == 1 and isinstance(body[0], NestLoop):
+        body = body[0].body
+    return body
+
+
 def test_functions_that_differ_in_their_chain_share_all_else_and_are_well_formed() -> None:
     one = (1, 1)
     window = Window(1, 1, (4, 4), (4, 4), one, one, one, (0, 0), 0)
@@ -103,8 +107,9 @@ def test_functions_that_differ_in_their_chain_share_all_else_and_are_well_formed
     chain = ChainShape(levels, 8, -128, 127)
     spec = RescaledSpec(window, 1, False, (4, 4, 1), 1, 0, False, 2, False, False, chain, 1)
     others = replace(spec, chain=replace(chain, high=100))
-    functions = [schedule(each, CONFIG) for each in (spec, others)]
+    table = memory_table(CONFIG)
+    functions = [insert_dma_copy(schedule(each, CONFIG), table) for each in (spec, others)]
     assert all(tirx.analysis.verify_well_formed(module(each)["main"]) for each in functions)
-    bodies = [each.body[0].body for each in functions if isinstance(each.body[0], Turns)]
+    bodies = [inside(each) for each in functions]
     different = [number for number, (a, b) in enumerate(zip(*bodies, strict=True)) if a != b]
     assert different == [len(bodies[0]) - 2]

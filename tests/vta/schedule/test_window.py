@@ -10,10 +10,12 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.errors import LoweringError
+from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.schedule.window import WindowSpec, schedule
@@ -34,7 +36,8 @@ SPEC = WindowSpec(
 
 
 def operations(spec: WindowSpec) -> list[Operation]:
-    kernel = kernel_of_nests(schedule(spec, CONFIG), CONFIG)
+    function = insert_dma_copy(schedule(spec, CONFIG), memory_table(CONFIG))
+    kernel = kernel_of_nests(function, CONFIG)
     emitter = Emitter(CONFIG, {})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     return emitter.operations

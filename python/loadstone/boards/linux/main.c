@@ -35,6 +35,15 @@ static int check(int status, const char *what) {
   exit(1);
 }
 
+/* Of the model's own: all that is known of what went wrong. */
+static void check_session(int status, const char *what, const lds_fault *fault) {
+  if (status != LDS_OK && fault->status == status)
+    fprintf(stderr, "model: step %lu, instruction %lu, layer %s, error %lu, bus address %lu\n", (unsigned long)fault->step,
+            (unsigned long)fault->instruction, fault->layer != NULL ? fault->layer : "", (unsigned long)fault->error,
+            (unsigned long)fault->error_addr);
+  check(status, what);
+}
+
 static lds_linux boards[1 + OTHER_DEVICES];
 static const char *no_memory = ""; /* why the first device has no more */
 
@@ -127,6 +136,7 @@ int main(int argc, char **argv) {
   lds_session_config config;
   lds_session *session;
   lds_counters counters;
+  lds_fault fault = {0, 0, 0, 0, 0, NULL};
   FILE *in, *out;
   size_t size;
   long runs = 0;
@@ -145,18 +155,23 @@ int main(int argc, char **argv) {
 #ifdef MODEL_ACCELERATORS
   check(model_accelerators(device.hal, &config), argv[1]);
 #endif
+#ifdef MODEL_OPERATORS
+  config.operators = &model_operators;
+#endif
 #ifdef MODEL_EXTERNAL
   config.external = model_external;
 #endif
   size = lds_session_size_bytes(&model, &config);
-  status = lds_session_open(&session, &model, &device, &config, malloc(size), size, NULL);
+  status = lds_session_open(&session, &model, &device, &config, malloc(size), size, &fault);
   if (status == LDS_ERR_MEMORY && no_memory[0] != 0)
     fprintf(stderr, "model: %s; the model takes %lu\n", no_memory, (unsigned long)MODEL_DMA_BYTES);
-  check(status, lds_model_name(&model));
+  check_session(status, lds_model_name(&model), &fault);
   in = open_file(argv[2], "rb", stdin);
   out = open_file(argv[3], "wb", stdout);
   for (; read_inputs(&model, session, in); ++runs) {
-    check(lds_session_run(session), "run");
+    status = lds_session_run(session);
+    if (status != LDS_OK) lds_session_fault(session, &fault);
+    check_session(status, "run", &fault);
     write_outputs(&model, session, out);
 #ifdef MODEL_DIGESTS /* of the first run; afterwards the session can only be closed */
     check(lds_session_digests(session, &model, print_digest, NULL), "digests");

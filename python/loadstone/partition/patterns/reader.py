@@ -202,8 +202,8 @@ def _check_bits(name: str, kind: str) -> None:
     if kind in ("int16", "uint16"):
         raise Mismatch(
             Refusal(
-                f"{name} has 16-bit activations ({kind}), and operators of integers here are of 8 "
-                "bits: it is computed in real numbers",
+                f"{name} has 16-bit activations ({kind}), and operators of devices are of 8 bits: "
+                "it is computed on the host",
                 "8-bit activations",
             )
         )

@@ -38,7 +38,7 @@ from loadstone.vta.stream.operations import (
     VirtualTile,
 )
 
-__all__ = ["PAD_TENSOR", "Emitter"]
+__all__ = ["OPERAND_TILES", "PAD_TENSOR", "Emitter"]
 
 #: The constant of one INP tile that holds a pad value in every lane, for pads that a LOAD cannot
 #: make itself.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations of functions that are nests over tiles.
 
-In:   `Function` of schedule/nests.py.
+In:   `Function` of ir_pass/nests.py.
 Out:  `Kernel`, as from_tir.py makes it of TensorIR.
 Next: operators/kernels.py runs it with names.
 
@@ -16,30 +16,32 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import product
 from math import prod
 from operator import itemgetter
 from typing import TypeAlias
 
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.pipeline import lower_to_calls
-from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.isa.spec import AluOp, Capability, Memory
-from loadstone.vta.kernels.clipped_loops import clipped_nest
-from loadstone.vta.kernels.copy_pieces import CopyLoop, Loading, load_pieces, store_pieces
-from loadstone.vta.kernels.emitter import Emitter
-from loadstone.vta.kernels.from_tir import ALU, Kernel, lower
-from loadstone.vta.schedule.affine import Variable
-from loadstone.vta.schedule.nest_tir import module
-from loadstone.vta.schedule.nests import (
+from loadstone.ir_pass.affine import Variable
+from loadstone.ir_pass.nests import (
+    COPY,
     Function,
     Nest,
     NestAllocation,
     NestAxis,
     NestCall,
+    NestGroup,
     NestTensor,
     Statement,
 )
+from loadstone.ir_pass.pipeline import lower_to_calls
+from loadstone.numerics import Rounding
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.isa.spec import AluOp, Capability, Memory
+from loadstone.vta.kernels.clipped_loops import clipped_nest
+from loadstone.vta.kernels.copy_pieces import CopyLoop, Loading, load_pieces, store_pieces
+from loadstone.vta.kernels.emitter import OPERAND_TILES, Emitter
+from loadstone.vta.kernels.from_tir import ALU, Kernel, lower
+from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.stream.operations import (
     Access,
     AluNest,
@@ -47,6 +49,7 @@ from loadstone.vta.stream.operations import (
     FillNest,
     GemmNest,
     Operation,
+    RequantizeNest,
     VirtualTile,
 )
 
@@ -105,9 +108,11 @@ def _actions(body: Sequence[Statement], known: set[NestTensor], any_pad: bool) -
         elif isinstance(statement, NestAllocation):
             known.add(statement.tensor)
             found.append(_allocation(statement.tensor))
+        elif isinstance(statement, NestGroup):
+            found += _actions(statement.body, known, any_pad)
         else:
             inside = _actions(statement.body, known, any_pad)
-            found.append(partial(_repeat, statement.loops, inside))
+            found.append(partial(_repeat, statement.variable, inside))
     return found
 
 
@@ -120,9 +125,9 @@ def _allocation(tensor: NestTensor) -> _Action:
     return act
 
 
-def _repeat(loops: Sequence[Variable], body: Sequence[_Action], run: _Run) -> None:
-    for turn in product(*(range(loop.extent) for loop in loops)):
-        run.values.update(zip(loops, turn, strict=True))
+def _repeat(loop: Variable, body: Sequence[_Action], run: _Run) -> None:
+    for turn in range(loop.extent):
+        run.values[loop] = turn
         for action in body:
             action(run)
 
@@ -156,11 +161,13 @@ def _by_turn(call: NestCall, made: Callable[[_Values], _Action]) -> _Action:
 def _maker(call: NestCall, any_pad: bool) -> Callable[[_Values], _Action]:
     """Raises LoweringError for what no unit does."""
     memories = tuple(tensor.memory for tensor, _ in call.operands)
-    if call.name == "dma_copy" and memories.count(None) == 1:
+    if call.name == COPY and memories.count(None) == 1:
         return partial(_store, call) if memories[0] is None else partial(_load, call, any_pad)
-    if call.name == "gemm" and memories == (Memory.ACC, Memory.INP, Memory.WGT):
+    if call.name == "gemm" and memories == ("acc", "inp", "wgt"):
         return partial(_computation, _product, call)
-    if set(memories) == {Memory.ACC}:
+    if set(memories) == {"acc"}:
+        if call.name == "rq":
+            return partial(_computation, partial(_requantized, call.immediates), call)
         if call.name == "fill":
             return partial(_computation, partial(_in_place, FillNest, call.immediates), call)
         if call.name in ALU and call.immediates:
@@ -181,9 +188,10 @@ def _computation(
     if nest is None:
         return lambda _: None
     operands = []
-    for path, (tensor, number) in zip(nest.paths, call.operands, strict=True):
+    reaches = (1, OPERAND_TILES if call.name == "rq" else 1, 1)
+    for path, (tensor, number), reach in zip(nest.paths, call.operands, reaches, strict=False):
         life = VirtualTile(_memory(tensor), prod(tensor.shape), tensor.name)
-        inside = path.access((life, number.at(values)))
+        inside = path.access((life, number.at(values)), reach)
         operands.append((tensor, inside.base, inside.strides))
     return act(nest.extents, operands)
 
@@ -231,9 +239,31 @@ def _with_tiles(op: AluOp, extents: _Extents, operands: Sequence[_Operand]) -> _
     return act
 
 
+def _requantized(
+    immediates: tuple[int, ...], extents: _Extents, operands: Sequence[_Operand]
+) -> _Action:
+    (to, dst, ways), (of, src, ways_of) = operands
+    zero_point, low, high, rounding = immediates
+
+    def act(run: _Run) -> None:
+        run.operations.append(
+            RequantizeNest(
+                extents,
+                Access(run.chip[to], dst, ways),
+                Access(run.chip[of], src, ways_of),
+                zero_point,
+                low,
+                high,
+                Rounding(rounding),
+            )
+        )
+
+    return act
+
+
 def _load(call: NestCall, any_pad: bool, values: _Values) -> _Action:
     ((to, first), (source, start)), (pad,) = call.operands, call.immediates
-    extends = to.memory is Memory.ACC and source.dtype == "int8"
+    extends = to.memory == "acc" and source.dtype == "int8"
     loading = Loading(Memory.ACC_8BIT if extends else _memory(to), pad, any_pad)
     offset, tile = first.at(values), start.at(values)
     pieces = load_pieces(loading, tuple(_copied(a, a.strides, values) for a in call.axes))
@@ -264,4 +294,4 @@ def _copied(axis: NestAxis, strides: Sequence[int], values: _Values) -> CopyLoop
 def _memory(tensor: NestTensor) -> Memory:
     if tensor.memory is None:
         raise LoweringError(f"nest: {tensor.name} is in DRAM, and no scratchpad's")
-    return tensor.memory
+    return Memory[tensor.memory.upper()]

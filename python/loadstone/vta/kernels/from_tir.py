@@ -55,12 +55,14 @@ ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, "
 class Kernel:
     """One lowered operator. emit(emitter, *places): the DRAM tensors in the order of
     `parameters`. functions: (title, PrimFunc) of every stage, for dumps; lowers again, and writes
-    the calls into the TensorIR. text: Python that emits the same."""
+    the calls into the TensorIR. text: Python that emits the same. forms: (title, text) of what
+    comes in front of the TensorIR."""
 
     parameters: tuple[str, ...]
     emit: Callable[..., None]
     functions: Callable[[], Sequence[tuple[str, PrimFunc]]]
     text: Callable[[], str]
+    forms: Callable[[], tuple[tuple[str, str], ...]] = tuple
 
     @cached_property
     def source(self) -> str:
@@ -72,6 +74,7 @@ class Kernel:
         """(title, text) of every stage. Printing costs as much as lowering, so it is done when
         somebody asks."""
         return (
+            *self.forms(),
             *((title, _text(function)) for title, function in self.functions()),
             ("python", self.source),
         )

@@ -6,7 +6,7 @@ Out:  `LoweredOperator`.
 Next: __init__.py returns it to the back end.
 
     spec -> TensorIR, scheduled -> loops -> dma_copy, intrinsics -> Python -> operations
-       \\-> nests over tiles -----------------------------------------------/
+       \\-> nests over tiles -> copies inserted ----------------------------/
     \\______________________ Kernel, cached by spec ______________/
 
 Layers with the same spec are lowered once (by the same passes), and so is TensorIR of the same
@@ -23,7 +23,11 @@ from typing import TYPE_CHECKING
 from loadstone import graph as g
 from loadstone.backend.interface import current
 from loadstone.errors import LoweringError
+from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
+from loadstone.ir_pass.nest_text import printed
+from loadstone.ir_pass.nests import Function
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes
+from loadstone.ir_pass.verify_dma_copy import verify_dma_copy
 from loadstone.numerics import Array
 from loadstone.relax.compat import StructuralKey
 from loadstone.vta.device.hw_config import HwConfig
@@ -32,6 +36,7 @@ from loadstone.vta.kernels import store
 from loadstone.vta.kernels.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.kernels.from_tir import Kernel, lower
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.kernels.verify import verify_kernel
 from loadstone.vta.operators import constants
 from loadstone.vta.operators.layout import Blocked
@@ -53,7 +58,6 @@ from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.matmul import MatmulSpec
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
 from loadstone.vta.schedule.nest_tir import module
-from loadstone.vta.schedule.nests import Function
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
 from loadstone.vta.schedule.window import WindowSpec
@@ -190,10 +194,15 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
     """cost: what the schedule is chosen by, so that devices that differ in timing alone differ
     here."""
     if isinstance(spec, NestSpec):
-        function = _written(spec, config)
-        if passes == NO_PASSES:
-            return _of_nests(function, config)
-        return lower(module(function), passes)
+        computation = _written(spec, config)
+        function = _with_copies(computation, config)
+        kernel = (
+            _of_nests(function, config) if passes == NO_PASSES else lower(module(function), passes)
+        )
+        return replace(
+            kernel,
+            forms=lambda: (("computation", printed(computation)), ("copies", printed(function))),
+        )
     if passes != NO_PASSES:  # nobody can say when somebody else's pass has changed
         return _lowered(spec, config, passes)
     return store.kept(spec, config, cost, lambda: _lowered(spec, config, passes))
@@ -207,6 +216,15 @@ def _written(spec: NestSpec, config: HwConfig) -> Function:
             return rescaled.schedule(spec, config)
         case WindowSpec():
             return window.schedule(spec, config)
+
+
+def _with_copies(function: Function, config: HwConfig) -> Function:
+    """A computation with its copies and allocations; looked at by other means in all tests."""
+    table = memory_table(config)
+    found = insert_dma_copy(function, table)
+    if verified():
+        verify_dma_copy(function, found, table)
+    return found
 
 
 def _of_nests(function: Function, config: HwConfig) -> Kernel:

@@ -183,7 +183,7 @@ class _Lowering:
         lowered = emit(kernel, names, {}, self.op, self.config)
         self.own |= lowered.constants
         self.kernels += lowered.kernels
-        return slots_of(lowered.operations, self.names["digits"])
+        return slots_of(lowered.operations, self.names["digits"], CONSTANT)
 
 
 class _Pieces:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tiles of rescaled layers side by side: while one tile's digits are stored, the next is summed.
 
-In:   the operations of kernels of schedule/rescaled.py, tile after tile.
+In:   the operations of kernels of schedule/rescaled.py, tile after tile, each of which ends in the
+      store of its output.
 Out:  the same operations in an order in which the compute stage seldom waits.
 Next: operators/rescaled.py hands them on.
 
@@ -24,9 +25,6 @@ from loadstone.vta.stream.operations import FillNest, Operation, TileLoad, TileS
 
 __all__ = ["Slot", "interleaved", "slots_of"]
 
-#: The tile whose load is the first operation of a kernel's turn.
-FIRST_TILE = "c_chip"
-
 
 @dataclass
 class Slot:
@@ -38,35 +36,36 @@ class Slot:
     phases: list[list[Operation]] = field(default_factory=lambda: [[]])
 
 
-def slots_of(operations: Sequence[Operation], digits: str) -> list[Slot]:
-    """Cuts a kernel's operations. digits: the name of its scratch tensor in DRAM."""
+def slots_of(operations: Sequence[Operation], digits: str, constant: str) -> list[Slot]:
+    """Cuts a kernel's operations. digits: the name of its scratch tensor in DRAM; constant: of the
+    input tile that constants are multiplied by."""
     slots: list[Slot] = []
     phase: list[Operation] = []
     for operation in operations:
         # Asked of every operation of a network: comparing classes takes a fifth of isinstance.
-        if type(operation) is TileLoad:
-            if operation.tile.name == FIRST_TILE:
+        if type(operation) is TileLoad and operation.dram.tensor == digits:
+            slots[-1].fetch.append(operation)
+            continue
+        # What comes behind a store begins the next phase; behind that of the output, the next tile.
+        last = phase[-1] if phase else None
+        if last is None or (type(last) is TileStore and type(operation) is not TileStore):
+            if last is None or last.dram.tensor != digits:
                 slots.append(Slot())
-                (phase,) = slots[-1].phases
-            elif operation.dram.tensor == digits:
-                slots[-1].fetch.append(operation)
-                continue
-        # The one behind a store begins the next phase.
-        if type(operation) is not TileStore and phase and type(phase[-1]) is TileStore:
-            phase = []
-            slots[-1].phases.append(phase)
+            else:
+                slots[-1].phases.append([])
+            phase = slots[-1].phases[-1]
         phase.append(operation)
     for slot in slots:
-        _move_loads(slot)
+        _move_loads(slot, constant)
     return slots
 
 
-def _move_loads(slot: Slot) -> None:
+def _move_loads(slot: Slot, constant: str) -> None:
     """Loads that phase 0 can do before its first GEMM; where it has several inputs, those before
     its sums begin."""
     first = slot.phases[0]
     loads = (o for o in first if type(o) is TileLoad and o.memory is Memory.INP)
-    inputs = {id(o.tile) for o in loads if o.tile.name != FIRST_TILE}
+    inputs = {id(o.tile) for o in loads if o.dram.tensor != constant}
     fills = (n for n, o in enumerate(first) if type(o) is FillNest)
     end = next(fills, len(first)) if len(inputs) > 1 else len(first)
     slot.loads = [o for o in first[:end] if type(o) is TileLoad]

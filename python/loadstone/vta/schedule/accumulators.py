@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from loadstone.ir_pass.affine import Index
+from loadstone.ir_pass.nests import COPY, Nest, NestAccess, NestLoops, NestStep, NestTensor
 from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.affine import Index
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.nests import Nest, NestAccess, NestLoops, NestStep, NestTensor
 
 __all__ = ["Accumulators", "ChainStep", "Element", "Multiply"]
 
@@ -54,7 +53,7 @@ class Accumulators:
 
     def sums(self, name: str) -> NestTensor:
         """Accumulators of every element."""
-        return NestTensor(name, self.sizes, self.lanes, "int32", Memory.ACC)
+        return NestTensor(name, self.sizes, self.lanes, "int32", "local")
 
     def tile_loops(self, loops: NestLoops) -> Element:
         """Opens the loops over the tile, with a condition where it hangs over the output."""
@@ -100,4 +99,4 @@ class Accumulators:
 
     def stored(self, to: Callable[[Element], NestAccess]) -> Nest:
         """The low bytes of the sum to DRAM: the place of each element."""
-        return self.elements(lambda at: [NestStep("dma_copy", (to(at), self.acc[at]), (0,))])
+        return self.elements(lambda at: [NestStep(COPY, (to(at), self.acc[at]))])

@@ -2,13 +2,12 @@
 """A chain of products and ALU operations on one accumulator as nests over tiles.
 
 In:   `ChainSpec`: loop extents in tiles, which loops each input moves along, the steps.
-Out:  a Function. Parameters: x0, x1, ..., weights, out.
-Next: kernels/from_nests.py.
+Out:  a Function without copies. Parameters: weights, x0, x1, ..., out.
+Next: ir_pass/insert_dma_copy.py.
 
-    [weights: whole]
     for tiles:
-        [x0]  acc = 0;  acc += x0 * weights[0]          an input is loaded in front of its first use
-        [x1]  acc += x1 * weights[1]
+        acc = 0;  acc += x0 * weights[0]
+        acc += x1 * weights[1]
         acc = acc >> 8 ...
         out = acc
 
@@ -22,22 +21,19 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeVar
 
-from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
-from loadstone.vta.schedule.affine import Place
-from loadstone.vta.schedule.nests import (
+from loadstone.ir_pass.nests import (
     Function,
     Nest,
     NestAccess,
-    NestAllocation,
+    NestGroup,
     NestLoops,
     NestStep,
     NestTensor,
     Statement,
-    chip_copy,
-    whole_copy,
 )
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
 
 __all__ = ["ChainSpec", "schedule"]
 
@@ -92,73 +88,48 @@ class _Writer(Accumulators):
             NestTensor(f"x{number}", _moved(spec.extents, moves), self.lanes, "int8")
             for number, moves in enumerate(spec.moves)
         ]
-        self.x_chip = [
-            NestTensor(f"{x.name}_chip", _moved(self.sizes, moves), self.lanes, "int8", Memory.INP)
-            for x, moves in zip(self.x, spec.moves, strict=True)
-        ]
-        self.weights = NestTensor("weights", (spec.tiles,), self.square, "int8")
-        self.weights_chip = chip_copy(self.weights, Memory.WGT)
+        self.weights = NestTensor("weights", (spec.tiles,), self.square, "int8", "table")
         self.out = NestTensor("out", spec.extents, self.lanes, "int8")
 
     def function(self) -> Function:
         """The whole function."""
-        weights = whole_copy(self.weights, self.weights_chip)
-        body = (*weights, self.turns.around(self._turn()))
-        return Function((*self.x, self.weights, self.out), body)
+        tensors = (self.weights, self.acc, *self.x, self.out)
+        return Function("chain", tensors, self.turns.around(self._turn()))
 
     def _turn(self) -> list[Statement]:
-        statements: list[Statement] = [NestAllocation(tile) for tile in (self.acc, *self.x_chip)]
-        loaded: set[int] = set()
-        for number, step in enumerate(self.spec.steps):
-            if isinstance(step, Multiply) and step.input not in loaded:
-                statements.append(self._load(step.input))
-                loaded.add(step.input)
-            if number == 0:
-                statements.append(self.cleared(self.acc))
-            if isinstance(step, Multiply):
-                statements.append(self._product(step))
-            else:
-                statements.append(self.immediate(step))
-        return [*statements, self.stored(self._of_output)]
+        """The sum begins with the first product."""
+        first, *others = self.spec.steps
+        assert isinstance(first, Multiply)
+        begun = NestGroup((self.cleared(self.acc), self._product(first)))
+        following = [
+            self._product(step) if isinstance(step, Multiply) else self.immediate(step)
+            for step in others
+        ]
+        return [begun, *following, self.stored(self._of_output)]
 
     def tile_loops(self, loops: NestLoops) -> Element:
         at = [loops.loop(size, f"t{loop}") for loop, size in enumerate(self.sizes)]
-        self._within(loops, at)
-        return tuple(at)
-
-    def _within(self, loops: NestLoops, at: Sequence[Place | None]) -> None:
-        """Conditions where the tile hangs over. None: a loop that is not there."""
         for place, begin, size, extent in zip(
             at, self.begins, self.sizes, self.spec.extents, strict=True
         ):
-            if place is not None and extent % size:
+            if extent % size:
                 loops.within(begin + place, extent)
-
-    def _load(self, number: int) -> Nest:
-        loops, moves = NestLoops(), self.spec.moves[number]
-        at = [
-            loops.loop(size, f"t{loop}") if moving else None
-            for loop, (size, moving) in enumerate(zip(self.sizes, moves, strict=True))
-        ]
-        self._within(loops, at)
-        inside = tuple(place for place in at if place is not None) or (0,)
-        source = tuple(
-            begin + place for begin, place in zip(self.begins, at, strict=True) if place is not None
-        ) or (0,)
-        return loops.nest(
-            NestStep("dma_copy", (self.x_chip[number][inside], self.x[number][source]), (0,))
-        )
+        return tuple(at)
 
     def _product(self, step: Multiply) -> Nest:
         def product(at: Element) -> list[NestStep]:
-            source = tuple(_along(at, self.spec.moves[step.input])) or (0,)
-            value, weight = self.x_chip[step.input][source], self.weights_chip[step.tile]
+            source = tuple(_along(self._whole(at), self.spec.moves[step.input])) or (0,)
+            value, weight = self.x[step.input][source], self.weights[step.tile]
             return [NestStep("gemm", (self.acc[at], value, weight))]
 
         return self.elements(product)
 
     def _of_output(self, at: Element) -> NestAccess:
-        return self.out[tuple(begin + place for begin, place in zip(self.begins, at, strict=True))]
+        return self.out[self._whole(at)]
+
+    def _whole(self, at: Element) -> Element:
+        """The place of an element of the tile in the whole."""
+        return tuple(begin + place for begin, place in zip(self.begins, at, strict=True))
 
 
 def _along(values: Sequence[_Value], moves: Sequence[bool]) -> list[_Value]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A function of nests over tiles as TensorIR, lane by lane.
 
-In:   `Function` of nests.py.
+In:   `Function` of ir_pass/nests.py.
 Out:  an IRModule of loops that TVM's passes take, and those of a back end.
 Next: kernels/from_tir.py, where somebody wants to see the stages of a kernel, or has passes of his
       own.
@@ -15,19 +15,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from loadstone.relax.compat import tirx
-from loadstone.vta.schedule import loops
-from loadstone.vta.schedule.affine import Index, Place, Variable, index
-from loadstone.vta.schedule.epilogue import extern
-from loadstone.vta.schedule.nests import (
+from loadstone.ir_pass.affine import Index, Place, Variable, index
+from loadstone.ir_pass.intrinsics import BUFFER_OPERANDS
+from loadstone.ir_pass.nests import (
+    COPY,
     Function,
     Nest,
     NestAccess,
     NestAllocation,
+    NestGroup,
+    NestLoop,
     NestStep,
     NestTensor,
     Statement,
 )
+from loadstone.relax.compat import tirx
+from loadstone.vta.schedule import loops
+from loadstone.vta.schedule.epilogue import extern
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt, Var
@@ -56,7 +60,7 @@ class _Writer:
             self._buffers[tensor] = (
                 loops.dram_buffer(tensor.name, shape, tensor.dtype)
                 if tensor.memory is None
-                else loops.chip_buffer(tensor.name, shape, tensor.dtype, tensor.memory.name.lower())
+                else loops.chip_buffer(tensor.name, shape, tensor.dtype, tensor.memory)
             )
         return self._buffers[tensor]
 
@@ -67,12 +71,18 @@ class _Writer:
     def _statement(self, statement: Statement) -> Stmt:
         if isinstance(statement, NestAllocation):
             return tirx.AllocBuffer(self.buffer(statement.tensor))
+        if isinstance(statement, NestGroup):
+            return self.sequence(statement.body)
         around = loops.Loops()
+        if isinstance(statement, NestLoop):
+            self._open(around, statement.variable)
+            return around.around(self.sequence(statement.body))
         for loop in statement.loops:
-            self._variables[loop] = around.loop(loop.extent, loop.name)
-        if isinstance(statement, Nest):
-            return self._nest(statement, around)
-        return around.around(self.sequence(statement.body))
+            self._open(around, loop)
+        return self._nest(statement, around)
+
+    def _open(self, around: loops.Loops, loop: Variable) -> None:
+        self._variables[loop] = around.loop(loop.extent, loop.name)
 
     def _nest(self, nest: Nest, around: loops.Loops) -> Stmt:
         around.conditions += map(self._condition, nest.conditions)
@@ -88,12 +98,12 @@ class _Writer:
             value = self._load(target, (batch, lane)) + product
         elif first.name == "fill":
             value = tirx.IntImm("int32", first.immediates[0])
-        elif first.name == "dma_copy":
+        elif first.name == COPY:
             value = self._copied(first, (batch, lane))
         else:
             value = self._load(target, (batch, lane))
             for step in nest.steps:
-                operands = [self._load(other, (batch, lane)) for other in step.operands[1:]]
+                operands = [self._load(each, (batch, lane)) for each in _read(step)]
                 value = extern(step.name, value, *operands, *step.immediates)
         at = [*map(self._expr, target.at), batch, lane]
         return around.around(tirx.BufferStore(self.buffer(target.tensor), value, at))
@@ -103,10 +113,11 @@ class _Writer:
         value = self._load(source, lanes)
         if source.tensor.memory is not None:
             return value.astype(target.tensor.dtype)
-        if not step.inside:
+        inside = source.inside
+        if not inside:
             return value
-        pad = tirx.IntImm(source.tensor.dtype, step.immediates[0])
-        return tirx.if_then_else(tirx.all(*map(self._condition, step.inside)), value, pad)
+        pad = tirx.IntImm(source.tensor.dtype, source.pad)
+        return tirx.if_then_else(tirx.all(*map(self._condition, inside)), value, pad)
 
     def _load(self, access: NestAccess, lanes: tuple[Expr, Expr]) -> Expr:
         return tirx.BufferLoad(self.buffer(access.tensor), [*map(self._expr, access.at), *lanes])
@@ -128,3 +139,12 @@ class _Writer:
         for term in terms[1:]:
             total = total + term
         return total + whole.constant if whole.constant else total
+
+
+def _read(step: NestStep) -> Sequence[NestAccess]:
+    """What a step reads besides its first operand. RQ has three tiles, one behind the other."""
+    others = step.operands[1:]
+    if step.name != "rq":
+        return others
+    ((tensor, (*outer, last), _),) = others
+    return [tensor[(*outer, last + tile)] for tile in range(BUFFER_OPERANDS["rq"] - 1)]

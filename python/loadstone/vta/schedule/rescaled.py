@@ -4,36 +4,34 @@ and back.
 
 In:   `RescaledSpec`: extents of a few blocks of output channels, tile sizes, what the digits are
       multiplied by.
-Out:  a Function. Parameters: x, w, b, m, c, p, digits, out.
-Next: kernels/from_nests.py; operators/slots.py puts the parts of neighbouring tiles side by side.
+Out:  a Function without copies. Parameters: c, m, b, p, x, w, digits, out.
+Next: ir_pass/insert_dma_copy.py; operators/slots.py puts the parts of neighbouring tiles side by
+      side.
 
     acc = c * b[...] + sum x * w          bias and offset come from the constant input tile c
     digits[0] = low byte of acc           STORE
     acc = (acc + 128) >> 8; digits[1] = low byte ...
-    d = digits                            LOAD as input tiles
-    acc = (acc + sum d * m[...]) >> 8 ... level by level: m are diagonal weight tiles
+    acc = (acc + sum digits * m[...]) >> 8 ...     level by level: m are diagonal weight tiles
     out = clamp(acc >> p)
 
-te has no word for an accumulator that is shifted and added to again, so the loops are written out.
+The digits go through DRAM, because only a LOAD makes input tiles of what a STORE wrote.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.affine import Place
-from loadstone.vta.schedule.nests import (
+from loadstone.ir_pass.affine import Place
+from loadstone.ir_pass.nests import (
     Function,
     Nest,
-    NestAllocation,
+    NestGroup,
     NestTensor,
+    Role,
     Statement,
-    chip_copy,
     once,
-    whole_copy,
 )
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec, StairShape
 from loadstone.vta.schedule.sum_writer import sum_writer
 from loadstone.vta.schedule.tile_writer import tile_writer
@@ -56,68 +54,52 @@ class _Writer:
         self.tile = tile_writer(blocks, window.output, (rows, columns), config)
         self.sum = sum_writer(window, spec.own_input, chunk, self.tile)
         lanes, square = self.tile.lanes, self.tile.square
-        self.b, self.b_chip = _copied("b", (blocks, max(1, spec.bias)), square, Memory.WGT)
+        self.b = _tensor("b", (blocks, max(1, spec.bias)), square, "table")
         multipliers = (spec.multipliers, max(1, spec.chain_tiles))
-        self.m, self.m_chip = _copied("m", multipliers, square, Memory.WGT)
-        self.c, self.c_chip = _copied("c", (1,), lanes, Memory.INP)
-        operands = (blocks, max(1, spec.operand_rows))
-        self.p, self.p_chip = _copied("p", operands, lanes, Memory.ACC)
-        self.digits, self.d = _digits((blocks, stored), window.output, (rows, columns), lanes)
+        self.m = _tensor("m", multipliers, square, "table")
+        self.c = _tensor("c", (1,), lanes, "table")
+        self.p = _tensor("p", (blocks, max(1, spec.operand_rows)), lanes, "table", "int32")
+        self.digits = _tensor("digits", (blocks, stored, *window.output), lanes, "param")
         self.next_tile = 0
 
     def function(self) -> Function:
         """The whole function."""
         spec = self.spec
-        parameters = [self.sum.x, self.sum.w]
-        parameters += [self.b] if spec.bias else []
-        parameters += [self.m] if spec.chain_tiles else []
-        parameters += [self.c]
-        parameters += [self.p] if spec.operand_rows else []
-        parameters += [self.digits] if spec.digits else []
-        parameters += [self.tile.out]
-        return Function(tuple(parameters), (self.tile.turns.around(self._tile()),))
+        tensors = [self.c]
+        tensors += [self.m] if spec.chain_tiles else []
+        tensors += [self.b] if spec.bias else []
+        tensors += [self.p] if spec.operand_rows else []
+        tensors += [self.sum.x, self.sum.w]
+        tensors += [self.digits] if spec.digits else []
+        tensors += [self.tile.acc, *self.tile.more, self.tile.out]
+        turns = self.tile.turns.around(self._tile(), apart=True)
+        return Function("rescaled", tuple(tensors), turns)
 
     # --- one tile ---------------------------------------------------------------------------------
     def _tile(self) -> list[Statement]:
         spec, tile = self.spec, self.tile
-        statements = [*self._constants(), *self._cleared(tile.acc)]
+        statements: list[Statement] = [once(tile.cleared, tile.acc)]
         statements += [
-            once(tile.constant, self.c_chip, self.b_chip, number, False, tile.acc)
+            once(tile.constant, self.c, self.b, number, False, tile.acc)
             for number in range(spec.bias)
         ]
         statements += [self._by_tile("add", spec.bias_row)] if spec.added else []
         if spec.digits:
-            whole = (*self._loads(self.sum.each), self._sum(self.sum.each, (0, spec.window.parts)))
-            statements += [self.sum.chunks.around(whole)] if self.sum.chunks.variables else whole
+            whole = self._sum(self.sum.each, (0, spec.window.parts))
+            statements += self.sum.chunks.around([whole])
             statements += self._split()
-            statements += [NestAllocation(self.d)]
-            statements += [once(tile.fetch, self.digits, self.d, spec.stored)]
+            statements += self._chain()
         else:
-            statements += self._loads(0)
-        statements += self._chain()
+            chain = self._chain()
+            first = next(number for number, each in enumerate(chain) if self._reads_factors(each))
+            statements += [NestGroup(tuple(chain[: first + 1])), *chain[first + 1 :]]
         return [*statements, once(tile.store, tile.out)]
 
-    def _constants(self) -> list[Statement]:
-        """Loads of what does not depend on the pixels; passes/allocate/allocate.py drops those of
-        what is still there."""
-        spec = self.spec
-        pairs = [(self.c, self.c_chip)]
-        pairs += [(self.m, self.m_chip)] if spec.chain_tiles else []
-        pairs += [(self.b, self.b_chip)] if spec.bias else []
-        pairs += [(self.p, self.p_chip)] if spec.operand_rows else []
-        return [statement for source, copy in pairs for statement in _loaded(source, copy)]
-
-    def _cleared(self, buffer: NestTensor) -> list[Statement]:
-        return [NestAllocation(buffer), once(self.tile.cleared, buffer)]
-
-    def _loads(self, chunk: Place) -> list[Statement]:
-        """The factors of a chunk."""
-        return [
-            NestAllocation(self.sum.pixels),
-            once(self.sum.load_pixels, chunk),
-            NestAllocation(self.sum.weights),
-            once(self.sum.load_weights, chunk),
-        ]
+    def _reads_factors(self, statement: Statement) -> bool:
+        """Whether it is the sum, or one of several."""
+        return isinstance(statement, Nest) and any(
+            access.tensor is self.sum.x for step in statement.steps for access in step.operands
+        )
 
     def _sum(self, chunk: Place, parts: tuple[int, int]) -> Nest:
         """acc += the products of a run of parts."""
@@ -128,7 +110,7 @@ class _Writer:
 
     def _by_tile(self, operation: str, row: int) -> Nest:
         """acc = acc, operation, a row of the operands."""
-        return once(self.tile.by_tile, operation, self.p_chip, row)
+        return once(self.tile.by_tile, operation, self.p, row)
 
     # --- digits -----------------------------------------------------------------------------------
     def _split(self) -> list[Statement]:
@@ -177,7 +159,7 @@ class _Writer:
 
     def _upper(self, sums: NestTensor) -> list[Statement]:
         """acc += the levels that are summed from the highest down."""
-        statements = self._cleared(sums)
+        statements: list[Statement] = [once(self.tile.cleared, sums)]
         for level in self.spec.chain.upper:
             if level.shift:
                 statements.append(self._shift(-level.shift, sums))
@@ -192,8 +174,6 @@ class _Writer:
         statements: list[Statement] = []
         for number, stair in enumerate(copies):
             into = more[min(number, 1)]
-            if number == 1 or (number == 0 and not self.spec.chain.upper):
-                statements.append(NestAllocation(into))
             statements += [once(self.tile.cleared, into), *self._stair(stair, into)]
             statements += [self._plus(more[0], into)] if number else []
         statements += self._stair(last, acc)
@@ -217,37 +197,17 @@ class _Writer:
         return self.next_tile - count
 
     def _chain_constant(self, into: NestTensor) -> Nest:
-        place = (self.m_chip, self._taken(1), self.spec.multipliers == 1)
-        return once(self.tile.constant, self.c_chip, *place, into)
+        place = (self.m, self._taken(1), self.spec.multipliers == 1)
+        return once(self.tile.constant, self.c, *place, into)
 
     def _level_products(self, run: tuple[int, int], into: NestTensor) -> Nest:
-        place = (self.m_chip, self._taken(run[1]), self.spec.multipliers == 1)
-        return once(self.tile.digit_products, self.d, run, *place, into)
+        place = (self.m, self._taken(run[1]), self.spec.multipliers == 1)
+        return once(self.tile.digit_products, self.digits, run, *place, into)
 
 
 # --- tensors: the same objects for all functions, as their nests are ------------------------------
 @lru_cache(maxsize=256)
-def _copied(
-    name: str, shape: tuple[int, ...], lanes: tuple[int, int], memory: Memory
-) -> tuple[NestTensor, NestTensor]:
-    """A tensor in DRAM, and its copy in a scratchpad."""
-    dtype = "int32" if memory is Memory.ACC else "int8"
-    source = NestTensor(name, shape, lanes, dtype)
-    return source, chip_copy(source, memory)
-
-
-@lru_cache(maxsize=256)
-def _digits(
-    stored: tuple[int, int], output: tuple[int, int], tile: tuple[int, int], lanes: tuple[int, int]
-) -> tuple[NestTensor, NestTensor]:
-    """Digits in DRAM, and those of a tile as input tiles. stored: (blocks, digits)."""
-    return (
-        NestTensor("digits", (*stored, *output), lanes, "int8"),
-        NestTensor("d", (*stored, *tile), lanes, "int8", Memory.INP),
-    )
-
-
-@lru_cache(maxsize=256)
-def _loaded(source: NestTensor, copy: NestTensor) -> tuple[Statement, Statement]:
-    """All of a tensor to a scratchpad; the same for all functions."""
-    return whole_copy(source, copy)
+def _tensor(
+    name: str, shape: tuple[int, ...], lanes: tuple[int, int], role: Role, dtype: str = "int8"
+) -> NestTensor:
+    return NestTensor(name, shape, lanes, dtype, role)

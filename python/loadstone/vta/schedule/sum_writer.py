@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sum of one tile of a convolution: loads of its factors, and their products.
+"""The sum of one tile of a convolution: products of its factors.
 
 In:   a Window, the tile's writer, how many input blocks are summed at once.
-Out:  `SumWriter`, whose methods give nests; `sum_writer` has the one of each tile.
-Next: rescaled.py puts the nests one behind the other.
+Out:  `SumWriter`, whose `products` is a nest; `sum_writer` has the one of each tile.
+Next: rescaled.py puts it between the other nests of a tile.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.affine import Index, Place
-from loadstone.vta.schedule.nests import Nest, NestLoops, NestStep, NestTensor
+from loadstone.ir_pass.affine import Place
+from loadstone.ir_pass.nests import Nest, NestAccess, NestLoops, NestStep, NestTensor
 from loadstone.vta.schedule.rescaled_spec import Window
 from loadstone.vta.schedule.tile_writer import TileWriter
 
@@ -20,92 +19,42 @@ __all__ = ["SumWriter", "sum_writer"]
 
 
 class SumWriter:
-    """x, w: the factors in DRAM; pixels, weights: those of a chunk on chip. chunks: the loop over
-    all chunks, and `each` is its variable."""
+    """x, w: the factors. chunks: the loop over all chunks, and `each` is its variable."""
 
     def __init__(self, window: Window, own_input: bool, chunk: int, tile: TileWriter) -> None:
         self.window, self.own_input, self.chunk, self.tile = window, own_input, chunk, tile
         groups = tile.blocks if own_input else 1
-        lanes, square = tile.lanes, tile.square
         taps = (window.parts, *window.kernel)
-        loaded = (groups, chunk, *window.loaded(tile.rows, tile.columns))
-        self.x = NestTensor("x", (groups, window.in_blocks, *window.input), lanes, "int8")
-        self.w = NestTensor("w", (tile.blocks, window.in_blocks, *taps), square, "int8")
-        self.pixels = NestTensor("x_chip", loaded, lanes, "int8", Memory.INP)
-        self.weights = NestTensor("w_chip", (tile.blocks, chunk, *taps), square, "int8", Memory.WGT)
+        self.x = NestTensor("x", (groups, window.in_blocks, *window.input), tile.lanes, "int8")
+        self.w = NestTensor("w", (tile.blocks, window.in_blocks, *taps), tile.square, "int8")
         self.chunks = NestLoops()
         self.each = self.chunks.turn(-(-window.in_blocks // chunk), "chunk")
-
-    def load_pixels(self, chunk: Place) -> Nest:
-        """Input rows of the tile, with pads, no more than the whole output needs."""
-        window, tile, loops = self.window, self.tile, NestLoops()
-        names = ("group", "inner", "y", "x")
-        group, inner, y, x = (
-            loops.loop(extent, name) for extent, name in zip(self.pixels.shape, names, strict=True)
-        )
-        whole = window.loaded(*window.output)
-        first = (tile.row * tile.rows, tile.column * tile.columns)
-        places = [
-            start * step + at for start, step, at in zip(first, window.step, (y, x), strict=True)
-        ]
-        inside: list[Index] = []
-        sources = []
-        for axis, place in enumerate(places):
-            size = (tile.rows, tile.columns)[axis]
-            turns = -(-window.output[axis] // size)
-            covered = (turns - 1) * size * window.step[axis]
-            if covered + self.pixels.shape[2 + axis] > whole[axis]:
-                loops.within(place, whole[axis])
-            apart = window.strides[0] if axis == 0 and window.kernel[0] == 1 else 1
-            source = place * apart - window.padding[axis]
-            if window.padding[axis] > 0:
-                inside.append(source)
-            if (whole[axis] - 1) * apart - window.padding[axis] >= window.input[axis]:
-                inside.append(window.input[axis] - 1 - source)
-            sources.append(source)
-        self._within(loops, inner, chunk)
-        operands = (
-            self.pixels[group, inner, y, x],
-            self.x[group, chunk * self.chunk + inner, sources[0], sources[1]],
-        )
-        pad = window.pad_value if inside else 0
-        return loops.nest(NestStep("dma_copy", operands, (pad,), tuple(inside)))
-
-    def load_weights(self, chunk: Place) -> Nest:
-        """All taps of the chunk."""
-        loops, copy = NestLoops(), self.weights
-        at = [loops.loop(extent, f"w{axis}") for axis, extent in enumerate(copy.shape)]
-        self._within(loops, at[1], chunk)
-        source = self.w[at[0], chunk * self.chunk + at[1], at[2], at[3], at[4]]
-        return loops.nest(NestStep("dma_copy", (copy[tuple(at)], source), (0,)))
 
     def products(self, chunk: Place, run: tuple[int, int]) -> Nest:
         """acc += pixels * weights, of a run (first, count) of parts."""
         window, loops = self.window, NestLoops()
-        block, i, j = self.tile.tile_loops(loops)
+        at = self.tile.tile_loops(loops)
         first, count = run
-        inner, part, y, x = (
+        inner, part, *taps = (
             loops.loop(extent, name)
             for extent, name in zip(
-                (self.chunk, count, *window.kernel),
-                ("inner", "part", "ky", "kx"),
-                strict=True,
+                (self.chunk, count, *window.kernel), ("inner", "part", "ky", "kx"), strict=True
             )
         )
-        self._within(loops, inner, chunk)
-        pixel = self.pixels[
-            block if self.own_input else 0,
-            inner,
-            i * window.step[0] + y * window.dilation[0],
-            j * window.step[1] + x * window.dilation[1],
+        source = chunk * self.chunk + inner
+        if window.in_blocks % self.chunk:
+            loops.within(source, window.in_blocks)
+        block, *pixel = self.tile.of_output(at)
+        places = [
+            place * stride + tap * apart - padding
+            for place, stride, tap, apart, padding in zip(
+                pixel, window.strides, taps, window.dilation, window.padding, strict=True
+            )
         ]
-        weight = self.weights[block, inner, first + part, y, x]
-        return loops.nest(NestStep("gemm", (self.tile.acc[block, i, j], pixel, weight)))
-
-    def _within(self, loops: NestLoops, inner: Index, chunk: Place) -> None:
-        """Input blocks beyond the last one are in no chunk."""
-        if self.window.in_blocks % self.chunk:
-            loops.within(chunk * self.chunk + inner, self.window.in_blocks)
+        group = block if self.own_input else 0
+        factor = NestAccess(self.x, (group, source, *places), window.pad_value)
+        weight = self.w[block, source, first + part, taps[0], taps[1]]
+        return loops.nest(NestStep("gemm", (self.tile.acc[at], factor, weight)))
 
 
 @lru_cache(maxsize=256)

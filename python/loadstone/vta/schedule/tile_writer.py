@@ -6,18 +6,17 @@ Out:  `TileWriter`, whose methods give nests; `tile_writer` has the one of each 
 Next: sum_writer.py adds what the sum reads; rescaled.py writes a convolution with both.
 
 A writer knows the tile alone, and a nest depends on nothing but the writer and what its method is
-told. So one of two functions may have the other's: `once` in nests.py.
+told. So one of two functions may have the other's: `once` in ir_pass/nests.py.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+from loadstone.ir_pass.nests import Nest, NestAccess, NestLoops, NestStep, NestTensor
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.schedule.accumulators import Accumulators, Element
-from loadstone.vta.schedule.affine import Index
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.nests import Nest, NestAccess, NestLoops, NestStep, NestTensor
 from loadstone.vta.schedule.rescaled_spec import StairShape
 
 __all__ = ["TileWriter", "tile_writer"]
@@ -42,19 +41,18 @@ class TileWriter(Accumulators):
     def tile_loops(self, loops: NestLoops) -> Element:
         """Loops over the tile's blocks and pixels, those that the output has."""
         block = loops.loop(self.blocks, "block")
-        i, j = loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
-        self.place(loops, i, j)
-        return block, i, j
-
-    def place(self, loops: NestLoops, i: Index, j: Index) -> tuple[Index, Index]:
-        """Row and column of the output; a condition where a tile hangs over."""
-        row, column = self.row * self.rows + i, self.column * self.columns + j
+        at = block, loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
         for place, size, tile in zip(
-            (row, column), self.output, (self.rows, self.columns), strict=True
+            self.of_output(at)[1:], self.output, (self.rows, self.columns), strict=True
         ):
             if size % tile:
                 loops.within(place, size)
-        return row, column
+        return at
+
+    def of_output(self, at: Element) -> Element:
+        """Block, row and column of the output."""
+        block, i, j = at
+        return block, self.row * self.rows + i, self.column * self.columns + j
 
     # --- ALU operations ---------------------------------------------------------------------------
     def by_tile(self, operation: str, operands: NestTensor, row: int) -> Nest:
@@ -101,34 +99,23 @@ class TileWriter(Accumulators):
         all; tile: the first one."""
         first, count = run
         loops = NestLoops()
-        block, i, j = self.tile_loops(loops)
+        at = self.tile_loops(loops)
         turn = loops.loop(count, "digit")
+        block, row, column = self.of_output(at)
         weight = tiles[0 if is_shared else block, tile + turn]
-        return loops.nest(
-            NestStep("gemm", (into[block, i, j], digits[block, first + turn, i, j], weight))
-        )
+        digit = digits[block, first + turn, row, column]
+        return loops.nest(NestStep("gemm", (into[at], digit, weight)))
 
-    # --- copies -----------------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------
     def store(self, to: NestTensor, digit: int | None = None) -> Nest:
         """The low bytes of the sum to DRAM: to a tensor as large as the output, or a digit of
         such."""
 
-        def of_output(at: Element) -> NestAccess:
-            row = self.row * self.rows + at[1]
-            column = self.column * self.columns + at[2]
-            return to[at[0], row, column] if digit is None else to[at[0], digit, row, column]
+        def place(at: Element) -> NestAccess:
+            block, row, column = self.of_output(at)
+            return to[block, row, column] if digit is None else to[block, digit, row, column]
 
-        return self.stored(of_output)
-
-    def fetch(self, digits: NestTensor, copy: NestTensor, count: int) -> Nest:
-        """The digits of this tile from DRAM, as input tiles."""
-        loops = NestLoops()
-        block = loops.loop(self.blocks, "block")
-        digit = loops.loop(count, "digit")
-        i, j = loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
-        row, column = self.place(loops, i, j)
-        target, source = copy[block, digit, i, j], digits[block, digit, row, column]
-        return loops.nest(NestStep("dma_copy", (target, source), (0,)))
+        return self.stored(place)
 
 
 @lru_cache(maxsize=256)

@@ -2,8 +2,8 @@
 """Sums over windows, and a chain of products and ALU operations on them, as nests over tiles.
 
 In:   `WindowSpec`: geometry in tiles, which part of the output, the steps.
-Out:  a Function. Parameters: x, weights, out.
-Next: kernels/from_nests.py.
+Out:  a Function without copies. Parameters: weights, x, out.
+Next: ir_pass/insert_dma_copy.py.
 
 A product of the chain (accumulators.py) is that of every tap of the window with one weight tile, so
 that the window's sum is multiplied. The input stays on the chip from the first product to the last;
@@ -16,22 +16,20 @@ from dataclasses import dataclass
 from math import prod
 
 from loadstone.errors import LoweringError
-from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
-from loadstone.vta.schedule.affine import Index, Place
-from loadstone.vta.schedule.nests import (
+from loadstone.ir_pass.affine import Place
+from loadstone.ir_pass.nests import (
     Function,
     Nest,
     NestAccess,
-    NestAllocation,
+    NestGroup,
     NestLoops,
     NestStep,
     NestTensor,
     Statement,
-    chip_copy,
-    whole_copy,
 )
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Multiply
 
 __all__ = ["WindowSpec", "schedule"]
 
@@ -93,35 +91,30 @@ class _Writer(Accumulators):
             for name, extent, size in zip("cij", self.extents, self.sizes, strict=True)
         ]
         self.x = NestTensor("x", (spec.blocks, *spec.input), self.lanes, "int8")
-        rows = (tile.rows - 1) * spec.strides[0] + tile.taps
-        loaded = (tile.blocks, rows, spec.reach(1, tile.columns))
-        self.x_chip = NestTensor("x_chip", loaded, self.lanes, "int8", Memory.INP)
-        self.weights = NestTensor("weights", (spec.tiles,), self.square, "int8")
-        self.weights_chip = chip_copy(self.weights, Memory.WGT)
+        self.weights = NestTensor("weights", (spec.tiles,), self.square, "int8", "table")
         self.out = NestTensor("out", (spec.blocks, *spec.output), self.lanes, "int8")
 
     def function(self) -> Function:
         """The whole function."""
-        weights = whole_copy(self.weights, self.weights_chip)
-        body = (*weights, self.turns.around(self._turn()))
-        return Function((self.x, self.weights, self.out), body)
+        tensors = (self.weights, self.acc, self.x, self.out)
+        return Function("window", tensors, self.turns.around(self._turn()))
 
     def _turn(self) -> list[Statement]:
-        whole = self.taps >= self.spec.kernel[0]
-        statements: list[Statement] = [NestAllocation(self.acc)]
-        if whole:
-            statements += self._loaded(0)
-        statements.append(self.cleared(self.acc))
-        for step in self.spec.steps:
+        """Where the whole window is in flight, the sum begins with the first product; else each
+        product reads it part by part."""
+        cleared, taps = self.cleared(self.acc), self.spec.kernel[0]
+        statements: list[Statement] = [cleared]
+        for number, step in enumerate(self.spec.steps):
             if not isinstance(step, Multiply):
                 statements.append(self.immediate(step))
-            elif whole:
-                statements.append(self._product(step, 0))
-            else:
+            elif self.taps < taps:
                 turns = NestLoops()
-                first = turns.loop(-(-self.spec.kernel[0] // self.taps), "ky_0") * self.taps
-                parts = [*self._loaded(first), self._product(step, first)]
-                statements.append(turns.around(parts))
+                first = turns.loop(-(-taps // self.taps), "ky_0") * self.taps
+                statements += turns.around([self._product(step, first)])
+            elif number == 0:
+                statements = [NestGroup((cleared, self._product(step, 0)))]
+            else:
+                statements.append(self._product(step, 0))
         return [*statements, self.stored(self._of_output)]
 
     def tile_loops(self, loops: NestLoops) -> Element:
@@ -133,34 +126,6 @@ class _Writer(Accumulators):
                 loops.within(begin + place, extent)
         return tuple(at)
 
-    def _loaded(self, first: Place) -> list[Statement]:
-        """The rows of the tile's windows from tap `first` on, as many as are in flight, with pads;
-        none that the part does not read."""
-        spec, loops = self.spec, NestLoops()
-        c, y, x = (
-            loops.loop(extent, name)
-            for extent, name in zip(self.x_chip.shape, ("c", "y", "x"), strict=True)
-        )
-        block = self.begins[0] + c
-        if spec.blocks % self.sizes[0]:
-            loops.within(block, spec.blocks)
-        inside: list[Index] = []
-        sources = []
-        for axis, at in enumerate((first + y, x)):
-            place = self.begins[1 + axis] * spec.strides[axis] + at
-            read = spec.reach(axis, spec.part[axis])
-            if spec.part[axis] % self.sizes[1 + axis] or (axis == 0 and read % self.taps):
-                loops.within(place, read)
-            begin = spec.first[axis] * spec.strides[axis] - spec.padding[axis]
-            if begin < 0:
-                inside.append(place + begin)
-            if begin + read > spec.input[axis]:
-                inside.append(spec.input[axis] - begin - 1 - place)
-            sources.append(place + begin)
-        operands = (self.x_chip[c, y, x], self.x[block, sources[0], sources[1]])
-        load = loops.nest(NestStep("dma_copy", operands, (0,), tuple(inside)))
-        return [NestAllocation(self.x_chip), load]
-
     def _product(self, step: Multiply, first: Place) -> Nest:
         """Of the taps in flight, from `first` on."""
         spec, loops = self.spec, NestLoops()
@@ -168,14 +133,24 @@ class _Writer(Accumulators):
         y, x = loops.loop(self.taps, "ky"), loops.loop(spec.kernel[1], "kx")
         if spec.kernel[0] % self.taps:
             loops.within(first + y, spec.kernel[0])
-        source = self.x_chip[c, i * spec.strides[0] + y, j * spec.strides[1] + x]
-        return loops.nest(
-            NestStep("gemm", (self.acc[c, i, j], source, self.weights_chip[step.tile]))
-        )
+        block, *pixel = self._whole((c, i, j))
+        places = [
+            place * stride + tap - padding
+            for place, stride, tap, padding in zip(
+                pixel, spec.strides, (first + y, x), spec.padding, strict=True
+            )
+        ]
+        source = NestAccess(self.x, (block, *places), 0)
+        product = NestStep("gemm", (self.acc[c, i, j], source, self.weights[step.tile]))
+        return loops.nest(product)
 
     def _of_output(self, at: Element) -> NestAccess:
+        return self.out[self._whole(at)]
+
+    def _whole(self, at: Element) -> Element:
+        """Block, row and column of the output."""
         c, i, j = (begin + place for begin, place in zip(self.begins, at, strict=True))
-        return self.out[c, i + self.spec.first[0], j + self.spec.first[1]]
+        return c, i + self.spec.first[0], j + self.spec.first[1]
 
 
 def _tile(spec: WindowSpec, config: HwConfig) -> _Tile:

@@ -7,6 +7,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <lds_hal_baremetal.h>
 #include <model.h>
+#include <stdio.h>
 #include <string.h>
 
 static uint8_t dma_memory[MODEL_DMA_BYTES] __attribute__((aligned(MODEL_DMA_ALIGN)));
@@ -56,7 +57,18 @@ void board_accelerator(const lds_hal *first, uint32_t index, lds_hal *out) {
 }
 #endif
 
-static int run_once() {
+/* All that is known of what went wrong. */
+static void print_fault(int status, const lds_fault *fault) {
+  char line[240];
+  int end = snprintf(line, sizeof line, "loadstone: status %d: %.80s", status, lds_status_text(status));
+  if (fault->status == status)
+    snprintf(line + end, sizeof line - end, "; step %lu, instruction %lu, layer %.60s, error %lu, bus address %lu", (unsigned long)fault->step,
+             (unsigned long)fault->instruction, fault->layer != NULL ? fault->layer : "", (unsigned long)fault->error,
+             (unsigned long)fault->error_addr);
+  Serial.println(line);
+}
+
+static int run_once(lds_fault *fault) {
   lds_session_config config;
   lds_session *session;
   lds_counters counters;
@@ -73,15 +85,19 @@ static int run_once() {
   status = model_accelerators(&hal, &config);
   if (status != LDS_OK) return status;
 #endif
+#ifdef MODEL_OPERATORS
+  config.operators = &model_operators;
+#endif
 #ifdef MODEL_EXTERNAL
   config.external = model_external;
 #endif
-  status = lds_session_open(&session, &model, &device, &config, session_memory, sizeof session_memory, NULL);
+  status = lds_session_open(&session, &model, &device, &config, session_memory, sizeof session_memory, fault);
   if (status != LDS_OK) return status;
   for (uint32_t k = 0; lds_model_input(&model, k, &tensor) == LDS_OK; ++k) {
     memset(lds_session_input(session, k), 0, tensor.size_bytes); /* your samples go here */
   }
   status = lds_session_run(session);
+  if (status != LDS_OK) lds_session_fault(session, fault);
   if (status == LDS_OK && lds_model_output(&model, 0, &tensor) == LDS_OK) {
     const uint8_t *output = (const uint8_t *)lds_session_output(session, 0);
     for (uint32_t k = 0; k < tensor.size_bytes; ++k) Serial.println(output[k]);
@@ -94,8 +110,9 @@ static int run_once() {
 
 void setup() {
   Serial.begin(115200);
-  const int status = run_once();
-  if (status != LDS_OK) Serial.println(lds_status_text(status));
+  static lds_fault fault;
+  const int status = run_once(&fault);
+  if (status != LDS_OK) print_fault(status, &fault);
 }
 
 void loop() {}

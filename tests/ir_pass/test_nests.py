@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vta/schedule/nests.py: strides and bounds of a nest's calls, counted in tiles."""
+"""ir_pass/nests.py: strides and bounds of a nest's calls, counted in tiles."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from loadstone.errors import LoweringError
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.affine import Index
-from loadstone.vta.schedule.nests import NestLoops, NestStep, NestTensor
+from loadstone.ir_pass.affine import Index, Variable
+from loadstone.ir_pass.nests import NestAccess, NestLoops, NestStep, NestTensor
 
 X = NestTensor("x", (4, 9), (1, 16), "int8")
-ACC = NestTensor("acc", (2, 9), (1, 16), "int32", Memory.ACC)
-CHIP = NestTensor("x_chip", (2, 9), (1, 16), "int8", Memory.INP)
+ACC = NestTensor("acc", (2, 9), (1, 16), "int32", "local", "acc")
+CHIP = NestTensor("x_chip", (2, 9), (1, 16), "int8", "local", "inp")
 
 
 def turn() -> tuple[Index, NestLoops]:
@@ -25,7 +26,7 @@ def test_an_operand_has_a_stride_for_each_loop_and_begins_where_outer_loops_say(
     outer, around = turn()
     loops = NestLoops()
     i, j = loops.loop(2, "i"), loops.loop(3, "j")
-    nest = loops.nest(NestStep("dma_copy", (CHIP[i, j * 2 + 1], X[outer + i, j * 2 + 1]), (0,)))
+    nest = loops.nest(NestStep("copy", (CHIP[i, j * 2 + 1], X[outer + i, j * 2 + 1])))
     (call,) = nest.calls
     assert [axis.strides for axis in call.axes] == [(9, 9), (2, 2)]
     values = {around.variables[0]: 2}
@@ -73,11 +74,28 @@ def test_pads_are_outside_what_is_executed_or_inside_it() -> None:
     loops = NestLoops()
     j = loops.loop(9, "j")
     loops.within(j, 7)
-    step = NestStep("dma_copy", (CHIP[0, j], X[0, j - 1]), (-5,), (j - 1, 3 - j))
+    small = NestTensor("x", (1, 3), (1, 16), "int8")
+    step = NestStep("copy", (CHIP[0, j], NestAccess(small, (0, j - 1), -5)))
     (call,) = loops.nest(step).calls
     (axis,) = call.axes
     assert (axis.executed({}), axis.inside({})) == ((0, 7), (1, 4))
     assert call.operands[1][1].at({}) == -1
+    assert call.immediates == (-5,)
+
+
+@given(st.integers(1, 9), st.integers(1, 5), st.integers(-4, 4), st.integers(1, 3))
+def test_padding_is_read_where_the_place_is_not_in_the_tensor(
+    size: int, turns: int, first: int, step: int
+) -> None:
+    tensor, i = NestTensor("x", (size,), (1, 16), "int8"), Variable("i", turns)
+    place = Index(first, {i: step})
+    inside = NestAccess(tensor, (place,), 0).inside
+    for turn in range(turns):
+        is_inside = 0 <= place.at({i: turn}) < size
+        assert is_inside == all(bound.at({i: turn}) >= 0 for bound in inside)
+    never_left = all(0 <= place.at({i: turn}) < size for turn in range(turns))
+    assert never_left == (not inside)
+    assert not tensor[place].inside
 
 
 def test_a_condition_on_two_loops_of_the_nest_is_refused() -> None:

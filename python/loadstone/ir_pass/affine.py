@@ -2,16 +2,17 @@
 """Sums of multiples of loops: what indices and bounds of a nest are.
 
 In:   names and extents of loops.
-Out:  `Index`, which adds, subtracts and multiplies like a number; `Variable`, one loop.
+Out:  `Index`, which adds, subtracts and multiplies like a number; `Variable`, one loop; the least
+      and the greatest value of an index.
 Next: nests.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TypeAlias
 
-__all__ = ["Index", "Place", "Variable", "index"]
+__all__ = ["Index", "Place", "Variable", "highest", "index", "lowest", "substituted"]
 
 
 class Variable:
@@ -69,3 +70,31 @@ Place: TypeAlias = Index | int
 def index(place: Place) -> Index:
     """As an Index, whatever it is."""
     return Index(place, {}) if isinstance(place, int) else place
+
+
+def lowest(place: Index, moving: Container[Variable] | None = None) -> int:
+    """The least value of an index over all turns of its loops. moving: those that move; the others
+    stand at 0."""
+    return place.constant + sum(
+        min(0, factor * (variable.extent - 1))
+        for variable, factor in place.terms.items()
+        if moving is None or variable in moving
+    )
+
+
+def highest(place: Index, moving: Container[Variable] | None = None) -> int:
+    """The greatest one."""
+    return place.constant + sum(
+        max(0, factor * (variable.extent - 1))
+        for variable, factor in place.terms.items()
+        if moving is None or variable in moving
+    )
+
+
+def substituted(place: Index, by: Mapping[Variable, Place]) -> Index:
+    """With an index in place of each of some variables."""
+    result = Index(place.constant, {v: n for v, n in place.terms.items() if v not in by})
+    for variable, factor in place.terms.items():
+        if variable in by:
+            result = result + index(by[variable]) * factor
+    return result

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop nests over tiles as plain data: the language in which schedules are written out.
+"""Loop nests over tiles as plain data: the form in which an operator is computed, before its copies
+are known and behind that.
 
 In:   tensors in DRAM and in scratchpads, loops, what is done in the middle of them.
-Out:  `Function`: allocations, nests, and loops around them.
-Next: kernels/from_nests.py makes operations of it; nest_tir.py the TensorIR that says the same, for
-      the passes of others and for people.
+Out:  `Function`: nests, groups of them, loops around them, allocations.
+Next: a back end makes operations of it; nest_text.py prints and parses it; for VTA,
+      vta/schedule/nest_tir.py writes the TensorIR that says the same, for the passes of others.
 
     loops = NestLoops()
     i, j = loops.loop(4, "i"), loops.loop(9, "j")
     loops.conditions.append(EXTENT - 1 - (row * 4 + i))               done where it is not negative
     loops.nest(NestStep("gemm", (acc[i, j], x[i, j], w[0])))          acc += x * w, tile by tile
 
-Every tensor is one of tiles: lanes are in no index. A step has a name of
-ir_pass/intrinsics.py, and works in place, in its first operand.
+Every tensor is one of tiles: lanes are in no index. A step has a name of intrinsics.py, and works
+in place, in its first operand; or it is a `copy`, between DRAM and a scratchpad.
 """
 
 from __future__ import annotations
@@ -20,35 +21,55 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from loadstone.errors import LoweringError
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.affine import Index, Place, Variable, index
+from loadstone.ir_pass.affine import Index, Place, Variable, highest, index, lowest
 
 __all__ = [
+    "COPY",
     "Function",
     "Nest",
     "NestAccess",
     "NestAllocation",
     "NestAxis",
     "NestCall",
+    "NestGroup",
+    "NestLoop",
     "NestLoops",
     "NestStep",
     "NestTensor",
+    "Role",
     "Statement",
-    "Turns",
-    "chip_copy",
     "once",
-    "whole_copy",
 ]
+
+#: The step that crosses between DRAM and a scratchpad.
+COPY = "copy"
+#: param: a tensor in DRAM. table: a small one that every tile reads. local: a value between
+#: statements, which is never in DRAM.
+Role: TypeAlias = Literal["param", "table", "local"]
 
 
 class NestAccess(NamedTuple):
-    """A tile of a tensor."""
+    """A tile of a tensor. pad: what is read outside the tensor; None: nothing may be."""
 
     tensor: NestTensor
     at: tuple[Place, ...]
+    pad: int | None = None
+
+    @property
+    def inside(self) -> tuple[Index, ...]:
+        """None of them is negative where the tensor itself is read, and not its padding."""
+        if self.pad is None:
+            return ()
+        found: list[Index] = []
+        for place, size in zip(map(index, self.at), self.tensor.shape, strict=True):
+            if lowest(place) < 0:
+                found.append(place)
+            if highest(place) >= size:
+                found.append(size - 1 - place)
+        return tuple(found)
 
     @property
     def number(self) -> Index:
@@ -68,26 +89,26 @@ class NestAccess(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NestTensor:
-    """shape: in tiles. lanes: rows and columns of a tile. memory: None is DRAM."""
+    """shape: in tiles. lanes: rows and columns of a tile. memory: a scratchpad, by its name in the
+    device's table; None: DRAM, or of a local one that is not decided yet."""
 
     name: str
     shape: tuple[int, ...]
     lanes: tuple[int, int]
     dtype: str
-    memory: Memory | None = None
+    role: Role = "param"
+    memory: str | None = None
 
     def __getitem__(self, at: Place | tuple[Place, ...]) -> NestAccess:
         return NestAccess(self, at if isinstance(at, tuple) else (at,))
 
 
 class NestStep(NamedTuple):
-    """operands: as in ir_pass/intrinsics.py. inside: of a copy, where none is negative the source
-    is read, and elsewhere the immediate."""
+    """operands: as in intrinsics.py; of a copy where it goes, and what is copied."""
 
     name: str
     operands: tuple[NestAccess, ...]
     immediates: tuple[int, ...] = ()
-    inside: tuple[Index, ...] = ()
 
 
 class _Bound(NamedTuple):
@@ -129,7 +150,8 @@ def _turns(
 
 
 class NestCall(NamedTuple):
-    """A step with all its loops: operands with the numbers of the tiles that they begin with."""
+    """A step with all its loops: operands with the numbers of the tiles that they begin with.
+    immediates: of a copy the value of its pads."""
 
     name: str
     operands: tuple[tuple[NestTensor, Index], ...]
@@ -154,7 +176,8 @@ class Nest:
     def _call(self, step: NestStep) -> NestCall:
         numbers = [access.number for access in step.operands]
         strides = [tuple([number.terms.get(loop, 0) for number in numbers]) for loop in self.loops]
-        guards, pads = self._bounds(self.conditions), self._bounds(step.inside)
+        inside = step.operands[1].inside if step.name == COPY else ()
+        guards, pads = self._bounds(self.conditions), self._bounds(inside)
         still = (0,) * len(numbers)
         axes = [NestAxis(1, still, (bound,)) for bound in guards.get(None, ())]
         axes += [NestAxis(1, still, (), (bound,)) for bound in pads.get(None, ())]
@@ -166,7 +189,10 @@ class Nest:
             (access.tensor, self._outer(number))
             for access, number in zip(step.operands, numbers, strict=True)
         )
-        return NestCall(step.name, tuple(operands), step.immediates, tuple(axes))
+        immediates = step.immediates
+        if step.name == COPY:
+            immediates = ((step.operands[1].pad or 0) if inside else 0,)
+        return NestCall(step.name, tuple(operands), immediates, tuple(axes))
 
     def _outer(self, number: Index) -> Index:
         """Without the nest's own loops."""
@@ -195,21 +221,39 @@ class NestAllocation(NamedTuple):
     tensor: NestTensor
 
 
-class Turns(NamedTuple):
-    """Loops around statements, outermost first."""
+@dataclass(frozen=True, eq=False)
+class NestLoop:
+    """Statements, again for each turn of a loop. apart: nothing is kept on the chip from one turn
+    to the next. A loop of one turn is a level, too."""
 
-    loops: tuple[Variable, ...]
+    variable: Variable
+    body: tuple[Statement, ...]
+    apart: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class NestGroup:
+    """Statements that stand as one, such as a sum and its start: copies come in front, and none
+    between them."""
+
     body: tuple[Statement, ...]
 
 
-Statement: TypeAlias = NestAllocation | Nest | Turns
+Statement: TypeAlias = Nest | NestLoop | NestGroup | NestAllocation
 
 
 class Function(NamedTuple):
-    """parameters: tensors in DRAM."""
+    """tensors: those in DRAM, which are the function's parameters, and locals whose memory is open;
+    in the order in which equal copies come."""
 
-    parameters: tuple[NestTensor, ...]
+    name: str
+    tensors: tuple[NestTensor, ...]
     body: tuple[Statement, ...]
+
+    @property
+    def parameters(self) -> tuple[NestTensor, ...]:
+        """Those in DRAM."""
+        return tuple(tensor for tensor in self.tensors if tensor.role != "local")
 
 
 class NestLoops:
@@ -238,21 +282,14 @@ class NestLoops:
         """The loops around steps."""
         return Nest(tuple(self.variables), tuple(self.conditions), steps)
 
-    def around(self, statements: Iterable[Statement]) -> Turns:
-        """The loops around statements."""
-        return Turns(tuple(self.variables), tuple(statements))
-
-
-def chip_copy(source: NestTensor, memory: Memory) -> NestTensor:
-    """A tensor in a scratchpad as large as one in DRAM."""
-    return NestTensor(f"{source.name}_chip", source.shape, source.lanes, source.dtype, memory)
-
-
-def whole_copy(source: NestTensor, copy: NestTensor) -> tuple[Statement, Statement]:
-    """All of a tensor to a scratchpad: its room there, and the load."""
-    loops = NestLoops()
-    at = tuple(loops.turn(extent, f"a{axis}") for axis, extent in enumerate(source.shape))
-    return NestAllocation(copy), loops.nest(NestStep("dma_copy", (copy[at], source[at]), (0,)))
+    def around(
+        self, statements: Iterable[Statement], *, apart: bool = False
+    ) -> tuple[Statement, ...]:
+        """The loops around statements. apart: each of them stands so."""
+        body = tuple(statements)
+        for variable in reversed(self.variables):
+            body = (NestLoop(variable, body, apart),)
+        return body
 
 
 @lru_cache(maxsize=4096)

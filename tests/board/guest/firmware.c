@@ -1,4 +1,4 @@
-/* The cases in a RISC-V firmware: the exported project's own start, port and linker script; the run is another.
+/* The cases in a firmware: the exported project's own start, port and linker script; the run is another.
  *
  * In:   model.lds and inputs, linked in as `model_begin` .. and `inputs_begin` ..; RUNS; the linker's --wrap=lds_baremetal_interrupt.
  * Out:  run_cases() over the baremetal HAL; then the emulator is left.

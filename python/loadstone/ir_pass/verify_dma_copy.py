@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Are the copies the right ones? Found out by other means than those of the pass that inserts them.
+
+In:   a function before insert_dma_copy.py, one behind it, the device's MemoryTable.
+Out:  nothing, or a LoweringError that names the first operand that is not what it was.
+Next: the functions that it passes are made operations of.
+
+Both are walked side by side: but for allocations and loads they must be the same statements. Each
+operand is led back through the load in force, which says of a place on the chip which place in DRAM
+it holds; it must be the place that it was before, in a memory that the instruction reads, inside
+the tile that was allocated, and where the load is clipped, not beyond that. A store to a tensor
+makes all that was loaded of it stale. Nothing is shared with the pass: no box, no level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NoReturn
+
+from loadstone.errors import LoweringError
+from loadstone.ir_pass.affine import Index, Place, Variable, index, lowest, substituted
+from loadstone.ir_pass.memory_table import MemoryTable
+from loadstone.ir_pass.nests import (
+    COPY,
+    Function,
+    Nest,
+    NestAccess,
+    NestAllocation,
+    NestGroup,
+    NestLoop,
+    NestStep,
+    NestTensor,
+    Statement,
+)
+
+__all__ = ["verify_dma_copy"]
+
+
+def verify_dma_copy(before: Function, after: Function, table: MemoryTable) -> None:
+    """Raises LoweringError where they do not compute the same, or an operand stands elsewhere than
+    where its instruction reads."""
+    if [tensor.name for tensor in before.parameters] != [tensor.name for tensor in after.tensors]:
+        _fail("the tensors in DRAM are others")
+    _Verifier(table).body(before.body, after.body, {})
+
+
+def _fail(message: str) -> NoReturn:
+    raise LoweringError(f"verify_dma_copy: {message}")
+
+
+@dataclass(eq=False)
+class _Life:
+    """A tile on the chip since its allocation. load: what brought it, None: nothing did. begin: of
+    a local, where its first place lies in the whole. stale: whether what it was loaded from was
+    written since."""
+
+    load: Nest | None = None
+    begin: tuple[Index, ...] | None = None
+    stale: bool = False
+
+    @property
+    def source(self) -> NestAccess | None:
+        """What was loaded."""
+        return None if self.load is None else self.load.steps[0].operands[1]
+
+
+class _Verifier:
+    """loops: of the loops that are open before, what they are behind the pass."""
+
+    def __init__(self, table: MemoryTable) -> None:
+        self.table = table
+        self.loops: dict[Variable, Place] = {}
+
+    def body(
+        self,
+        before: Sequence[Statement],
+        after: Sequence[Statement],
+        lives: Mapping[NestTensor, _Life],
+    ) -> None:
+        """Statements of one level. lives: what can be seen on the chip."""
+        known, left = dict(lives), iter(before)
+        for statement in after:
+            if isinstance(statement, NestAllocation):
+                self._allocated(statement.tensor)
+                known[statement.tensor] = _Life()
+            elif isinstance(statement, Nest) and _is_load(statement):
+                self._loaded(statement, known)
+            else:
+                self._same(next(left, None), statement, known)
+        if next(left, None) is not None:
+            _fail("a statement is missing")
+
+    def _same(self, old: Statement | None, new: Statement, lives: dict[NestTensor, _Life]) -> None:
+        if isinstance(new, NestGroup) and isinstance(old, NestGroup):
+            self.body(old.body, new.body, lives)
+        elif isinstance(new, NestLoop) and isinstance(old, NestLoop):
+            if (old.variable.extent, old.apart) != (new.variable.extent, new.apart):
+                _fail(f"loop {new.variable.name} is another one")
+            self.loops[old.variable] = Index(0, {new.variable: 1})
+            for _ in range(min(2, new.variable.extent)):  # what a turn leaves, the next one finds
+                self.body(old.body, new.body, lives)
+            del self.loops[old.variable]
+        elif isinstance(new, Nest) and isinstance(old, Nest):
+            self._nest(old, new, lives)
+        else:
+            _fail(f"a {type(new).__name__} stands in place of a {type(old).__name__}")
+
+    # --- allocations and loads --------------------------------------------------------------------
+    def _allocated(self, tensor: NestTensor) -> None:
+        depth = self.table.depth_tiles.get(tensor.memory or "", 0)
+        if prod(tensor.shape) > depth:
+            _fail(f"{tensor.name} has {prod(tensor.shape)} tiles; {tensor.memory} holds {depth}")
+
+    def _loaded(self, load: Nest, lives: dict[NestTensor, _Life]) -> None:
+        target, source = load.steps[0].operands
+        if target.tensor not in lives:
+            _fail(f"{target.tensor.name} is loaded where it is not allocated")
+        moved = [place for place in map(index, target.at) if _plain(place)]
+        if any(place.constant or list(_plain(place).values()) != [1] for place in moved):
+            _fail(f"{target.tensor.name} is loaded to places that are no box")
+        seen = {v for place in self.loops.values() for v in index(place).terms}
+        for place in source.at:
+            if not set(_plain(index(place))) <= seen | set(load.loops):
+                _fail(f"{source.tensor.name} is loaded by a loop that is not around its load")
+        sizes = zip(map(index, source.at), source.tensor.shape, strict=True)
+        if source.pad is None and any(
+            lowest(place) < 0 or not _is_below(place, size, load.conditions)
+            for place, size in sizes
+        ):
+            _fail(f"a load leaves {source.tensor.name}, which has no padding")
+        lives[target.tensor] = _Life(load)
+
+    # --- nests ------------------------------------------------------------------------------------
+    def _nest(self, old: Nest, new: Nest, lives: Mapping[NestTensor, _Life]) -> None:
+        if [v.extent for v in old.loops] != [v.extent for v in new.loops]:
+            _fail("a nest has other loops")
+        own = {was: Index(0, {now: 1}) for was, now in zip(old.loops, new.loops, strict=True)}
+        renamed = {**self.loops, **own}
+        conditions = [substituted(place, renamed) for place in old.conditions]
+        if _keys(conditions) != _keys(new.conditions):
+            _fail("a nest has other conditions")
+        for was, now in zip(old.steps, new.steps, strict=True):
+            if (was.name, was.immediates) != (now.name, now.immediates):
+                _fail(f"{now.name} stands in place of {was.name}")
+            for number, (tensor, at, pad) in enumerate(was.operands):
+                places = tuple(substituted(index(place), renamed) for place in at)
+                self._operand(now, number, NestAccess(tensor, places, pad), (new, lives))
+            if now.name == COPY:
+                _spoil(now.operands[0].tensor, lives)
+
+    def _operand(
+        self,
+        step: NestStep,
+        number: int,
+        was: NestAccess,
+        where: tuple[Nest, Mapping[NestTensor, _Life]],
+    ) -> None:
+        """One operand of a step. was: the access that it was, by the loops of today."""
+        nest, lives = where
+        access, memory = step.operands[number], self.table.memory(step, number)
+        tensor = access.tensor
+        if tensor.memory != memory:
+            _fail(f"{step.name} reads {tensor.name} in {tensor.memory or 'DRAM'}, not {memory}")
+        if memory is None:
+            if (tensor.name, _keys(access.at)) != (was.tensor.name, _keys(was.at)):
+                _fail(f"{step.name} writes another place of {tensor.name}")
+            return
+        if tensor not in lives:
+            _fail(f"{step.name} uses {tensor.name} where it is not allocated")
+        beyond = self.table.tiles(step, number) - 1
+        for axis, (place, size) in enumerate(zip(map(index, access.at), tensor.shape, strict=True)):
+            end = size - (beyond if axis == len(tensor.shape) - 1 else 0)
+            if lowest(place) < 0 or not _is_below(place, end, nest.conditions):
+                _fail(f"{step.name} leaves {tensor.name} along axis {axis}")
+        life = lives[tensor]
+        if was.tensor.role == "local":
+            self._local(step, access, was, life)
+        else:
+            self._brought(access, was, life, nest.conditions)
+
+    def _local(self, step: NestStep, access: NestAccess, was: NestAccess, life: _Life) -> None:
+        """A value between statements: all its accesses are as far from where they were."""
+        if life.load is not None or access.tensor.name != was.tensor.name:
+            _fail(f"{access.tensor.name} is not the local {was.tensor.name}")
+        begin = tuple(index(a) - b for a, b in zip(was.at, access.at, strict=True))
+        if life.begin is None:
+            if step.name != self.table.starts:
+                _fail(f"{access.tensor.name} begins with {step.name}")
+            life.begin = begin
+        elif _keys(begin) != _keys(life.begin):
+            _fail(f"{access.tensor.name} is used at another place than where it began")
+
+    def _brought(
+        self, access: NestAccess, was: NestAccess, life: _Life, conditions: Sequence[Index]
+    ) -> None:
+        """A part of a tensor in DRAM: the load in force brought what it was."""
+        name = access.tensor.name
+        if life.load is None or life.source is None:
+            _fail(f"{name} is used and was never loaded")
+        if life.stale:
+            _fail(f"{name} is used, but {was.tensor.name} was written behind its load")
+        by = _places(life.load.steps[0].operands[0], access)
+        back = [substituted(index(place), by) for place in life.source.at]
+        if life.source.tensor.name != was.tensor.name or _keys(back) != _keys(was.at):
+            _fail(f"{name} is not the part of {was.tensor.name} that was used")
+        leaves = any(
+            lowest(place) < 0 or not _is_below(place, size, conditions)
+            for place, size in zip(map(index, was.at), was.tensor.shape, strict=True)
+        )
+        if leaves and life.source.pad != was.pad:
+            _fail(f"{name} is padded with {life.source.pad}, not with {was.pad}")
+        if not all(_holds(substituted(guard, by), conditions) for guard in life.load.conditions):
+            _fail(f"{name} is used where its load was clipped")
+
+
+def _spoil(written: NestTensor, lives: Mapping[NestTensor, _Life]) -> None:
+    """What was loaded of a tensor before it is written."""
+    for life in lives.values():
+        life.stale |= life.source is not None and life.source.tensor.name == written.name
+
+
+def _places(target: NestAccess, access: NestAccess) -> dict[Variable, Place]:
+    """The turn of a load that brought what an access uses."""
+    by: dict[Variable, Place] = {}
+    for own, place in zip(map(index, target.at), map(index, access.at), strict=True):
+        if _plain(own):
+            by[next(iter(_plain(own)))] = place
+        elif _plain(place) or place.constant != own.constant:
+            _fail(f"{access.tensor.name} moves along an axis of which one place was loaded")
+    return by
+
+
+# --- algebra --------------------------------------------------------------------------------------
+def _is_load(nest: Nest) -> bool:
+    return nest.steps[0].name == COPY and nest.steps[0].operands[0].tensor.memory is not None
+
+
+def _plain(place: Index) -> dict[Variable, int]:
+    """The loops that move it."""
+    return {v: n for v, n in place.terms.items() if n and v.extent > 1}
+
+
+def _key(place: Place) -> tuple[int, frozenset[tuple[Variable, int]]]:
+    """As indices are compared."""
+    whole = index(place)
+    return whole.constant, frozenset(_plain(whole).items())
+
+
+def _keys(at: Sequence[Place]) -> list[tuple[int, frozenset[tuple[Variable, int]]]]:
+    return list(map(_key, at))
+
+
+def _is_below(place: Index, size: int, conditions: Sequence[Index]) -> bool:
+    """Whether a place is below `size` in every turn in which no condition is negative."""
+    return _holds(size - 1 - place, conditions)
+
+
+def _holds(number: Index, conditions: Sequence[Index]) -> bool:
+    """Whether a number is never negative where no condition is: it is not, or it is some multiple
+    of a condition and something more."""
+    return any(lowest(rest) >= 0 for rest in _less(number, conditions))
+
+
+def _less(number: Index, conditions: Sequence[Index]) -> Iterator[Index]:
+    yield number
+    for condition in conditions:
+        for variable, factor in _plain(condition).items():
+            times, rest = divmod(number.terms.get(variable, 0), factor)
+            if times > 0 and not rest:
+                yield number - condition * times
