@@ -380,6 +380,12 @@ RIGHT: dict[str, tuple[BlockPlan, Runs]] = {
         line(constant=128, shift=8),
         runs_of_ends((-(1 << 20), -32641, -128), (-128, 127, 0), (32384, 1 << 20, 127)),
     ),
+    # What the other clamp would leave is nothing: no run goes there.
+    "a top digit that is clamped above alone": (line(constant=1000, shift=8), at(TOP + 1000, 127)),
+    "a top digit that is clamped below alone": (
+        line(constant=-1000, shift=8),
+        at(BOTTOM - 1000, -128),
+    ),
     "parts": (parts(3), runs_of_ends((-300, -257, -4), (-256, -172, -3), (0, 85, 0))),
 }
 
