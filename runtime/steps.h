@@ -22,7 +22,8 @@ typedef struct lds_step_shape {
 /* Whether a step has that shape; then t[] and p[] are filled. */
 int lds_step_read(const lds_model *model, const lds_step *step, const lds_step_shape *shape, lds_tensor *t, int32_t *p);
 
-/* Whether value = first * factors[0] * factors[1] ..., none of them 0; the product may be larger than any integer. */
+/* Whether value = first * factors[0] * factors[1] ..., none of them negative, value at least 1; the product may be larger than any
+ * integer, and a factor of 0 makes it 0. */
 static inline int lds_is_product(uint32_t value, uint32_t first, const int32_t *factors, unsigned count) {
   uint64_t product = first;
   unsigned k;

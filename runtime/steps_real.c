@@ -22,11 +22,7 @@ static int unary_is_sound(const lds_tensor *t, const int32_t *p) {
 
 /* extent[6], a_stride[6], b_stride[6] */
 static int binary_is_sound(const lds_tensor *t, const int32_t *p) {
-  unsigned k;
   if (!are_float(t, 3)) return 0;
-  for (k = 0; k < LDS_RANK; ++k) {
-    if (p[k] < 1) return 0;
-  }
   if (!lds_is_product(lds_tensor_elements(&t[2]), 1, p, LDS_RANK)) return 0;
   return lds_reaches_inside(0, p, p + LDS_RANK, lds_tensor_elements(&t[0])) &&
          lds_reaches_inside(0, p, p + 2 * LDS_RANK, lds_tensor_elements(&t[1]));
@@ -35,7 +31,7 @@ static int binary_is_sound(const lds_tensor *t, const int32_t *p) {
 /* depth, inner */
 static int sum_is_sound(const lds_tensor *t, const int32_t *p) {
   const uint32_t elements = lds_tensor_elements(&t[1]);
-  if (!are_float(t, 2) || p[0] < 1 || p[1] < 1) return 0;
+  if (!are_float(t, 2) || p[1] < 1) return 0;
   return elements % (uint32_t)p[1] == 0 && lds_is_product(lds_tensor_elements(&t[0]), elements, p, 1);
 }
 

@@ -56,6 +56,16 @@ def every_operator_model() -> Artifact:
             BufferView("taken", (1, 3, 4), DataType.FLOAT32, 3, 768),
             BufferView("matrices", (2, 4, 4), DataType.FLOAT32, 3, 1024),
             BufferView("products", (2, 4, 4), DataType.FLOAT32, 3, 1280),
+            BufferView(
+                "tiles",
+                (1, 2, 2, 4),
+                DataType.FLOAT32,
+                3,
+                1536,
+                layout=ViewLayout.BLOCKED,
+                batch_block=1,
+                channel_block=4,
+            ),
         ),
         steps=(
             *copy_model().steps,
