@@ -11,6 +11,7 @@
 #   make bitstream  the same for a ULX3S, untested on hardware
 #   make test-avx512 the simulator's AVX-512 path on an emulated processor (bochs): PROGRAMS=2000
 #   make fuzz     arbitrary input against everything that reads input: SECONDS=600
+#   make mutants  do the tests of the judges notice when these are wrong? WORDS="FILE", "--changed-since main", "--seconds 60 --seed 1"
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
 #   make wheel    for other Linux machines, in dist/: its name says the oldest glibc that it runs with
 #   make wheels   for boards and other machines: aarch64, armv7l, musl; PLATFORMS="aarch64 armv7l"
@@ -26,7 +27,7 @@ EXTRAS ?= compiler,dev
 PINS ?=
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz bench docs wheel wheels sbom clean system
+.PHONY: help demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz mutants bench docs wheel wheels sbom clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -99,6 +100,10 @@ check: lib
 SECONDS ?= 600
 fuzz: lib
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
+
+# What says whether a program is right, changed at one place: one of its tests fails, or tests/mutants.txt has the reason.
+mutants: lib
+	$(BIN)/python -m tests.mutants $(WORDS)
 
 # The hardware (hw_sim/rtl) for one device: under Verilator, which `loadstone replay --device rtl` and the tests would also do by
 # themselves; and as a circuit for an ECP5 (FAMILY=xc7: for Xilinx's series 7). yosys reads SystemVerilog with its slang front end.

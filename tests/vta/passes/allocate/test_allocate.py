@@ -229,6 +229,73 @@ def test_the_verifier_finds_loads_that_should_not_have_been_left_out() -> None:
             Allocate().verify(before, after)
 
 
+def test_the_verifier_knows_where_a_scratchpad_begins_and_ends() -> None:
+    acc, wgt, x = tile(Memory.ACC, 1), tile(Memory.WGT, 1), tile(Memory.INP, 56, "x")
+    operations = [load(wgt, "w"), load(x, "x"), use(x, acc, wgt)]
+    for first, end in ((-1, 55), (0, None), (200, None), (201, 257)):
+        address = {acc: 0, wgt: 0, x: first}
+        if end is None:
+            verified(operations, address)
+            continue
+        with pytest.raises(LoweringError, match=rf"x at \[{first}, {end}\) leaves INP of 256"):
+            verified(operations, address)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "address", "in_place"),
+    [("w", 0, True), ("w", 5, False), ("v", 0, False), ("v", 9, True)],
+)
+def test_the_verifier_lets_a_tile_stand_for_another_of_its_content_alone(
+    tensor: str, address: int, in_place: bool
+) -> None:
+    """One that is loaded over another: the first is used again."""
+    acc, x = tile(Memory.ACC, 1), tile(Memory.INP, 4)
+    first, over = tile(Memory.WGT, 9, "first"), tile(Memory.WGT, 9, "over")
+    operations = [load(x, "x"), load(first, "w"), load(over, tensor), use(x, acc, first)]
+    addresses = {acc: 0, x: 0, first: 0, over: address}
+    if in_place:
+        verified(operations, addresses)
+        return
+    with pytest.raises(LoweringError, match="first is used after over took its place in WGT"):
+        verified(operations, addresses)
+
+
+@pytest.mark.parametrize("size", [1, 2, 9])
+def test_the_verifier_lets_all_of_a_tile_be_taken_over(size: int) -> None:
+    """Its loads were left out: it may stand where the other one is, not beside it."""
+    acc, x = tile(Memory.ACC, 1), tile(Memory.INP, 4)
+    first, again = tile(Memory.WGT, size, "first"), tile(Memory.WGT, size, "again")
+    loads = [load(x, "x"), load(first, "w"), load(again, "w")]
+    before = VtaProgram(CONFIG, {}, [("l", o) for o in (*loads, use(x, acc, again))])
+    kept = [before.operations[n] for n in (0, 1, 3)]
+    for place in range(size + 1):
+        address = {acc: 0, x: 0, first: 0, again: place}
+        after = replace(before, operations=kept, tile_address=address)
+        if place == 0:
+            Allocate().verify(before, after)
+            continue
+        with pytest.raises(LoweringError, match="again were left out, but WGT does not"):
+            Allocate().verify(before, after)
+
+
+def test_the_verifier_knows_that_results_are_no_content() -> None:
+    """Sums begin with the same bias; what stands there later is theirs alone."""
+    wgt, x = tile(Memory.WGT, 1), tile(Memory.INP, 1)
+    a, b = tile(Memory.ACC, 2, "a"), tile(Memory.ACC, 2, "b")
+    store = TileStore(a, 0, DramTile("y", 0), 1, 2, 2)
+    both = [load(wgt, "w"), load(x, "x"), load(a, "bias"), use(x, a, wgt), load(b, "bias")]
+    operations = [*both, use(x, b, wgt), store]
+    verified(operations, {wgt: 0, x: 0, a: 0, b: 2})
+    with pytest.raises(LoweringError, match="a is used after b took its place in ACC"):
+        verified(operations, {wgt: 0, x: 0, a: 0, b: 0})
+    before = VtaProgram(CONFIG, {}, [("l", operation) for operation in operations])
+    kept = [before.operations[n] for n in (0, 1, 2, 3, 6)]  # b is stored, and nobody loads it
+    kept[4] = ("l", replace(store, tile=b))
+    after = replace(before, operations=kept, tile_address={wgt: 0, x: 0, a: 0, b: 0})
+    with pytest.raises(LoweringError, match="loads of b were left out, but ACC does not"):
+        Allocate().verify(before, after)
+
+
 def test_operands_that_stay_leave_room_for_two_sums() -> None:
     """The window that nobody used yet would part what is left into 100 and 150 tiles, where sums of
     110 could not take turns."""

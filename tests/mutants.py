@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m tests.mutants [FILE ...] [--changed-since REV] [--seconds S] [--seed K]`: do the tests
+of a judge notice when it is wrong?
+
+In:   judges: the files that say whether a program is right; none: all of JUDGES.
+Out:  for each judge how many changed ones its tests noticed; a line for each that they did not, and
+      exit status 1 unless mutants.txt has it, with the reason why it decides the same.
+Next: whoever changes a judge adds the test that a survivor asks for; test_mutants.py tries some.
+
+A judge's tests run once on the judge as it is; then in a copy of a process for each mutant. The
+process has in memory what they import and what does not know the judge, so that a copy imports the
+changed judge, and whoever asks it, anew. A test that takes more than ten times the processor time
+of all has noticed, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import gc
+import importlib.abc
+import importlib.util
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests import measure
+from tests.conftest import ROOT, THREADS
+from tests.mutations import Mutation, mutations
+
+__all__ = ["JUDGES", "main"]
+
+_VTA, _TESTS = "python/loadstone/vta", "tests/vta"
+#: Judge -> the files of its tests, the quickest first.
+JUDGES = {
+    f"{_VTA}/kernels/verify.py": [f"{_TESTS}/kernels/test_verify.py"],
+    f"{_VTA}/passes/synchronize/hazards.py": [
+        f"{_TESTS}/passes/synchronize/test_synchronize.py",
+    ],
+    f"{_VTA}/passes/allocate/verify.py": [f"{_TESTS}/passes/allocate/test_allocate.py"],
+    f"{_VTA}/passes/encode/verify.py": [f"{_TESTS}/passes/encode/test_encode.py"],
+    "python/loadstone/isa/token_proof.py": [
+        "tests/isa/test_token_proof.py",
+        f"{_TESTS}/passes/synchronize/test_synchronize.py",
+    ],
+    "python/loadstone/isa/hazards.py": ["tests/isa/test_hazards.py"],
+    "python/loadstone/isa/residency.py": ["tests/isa/test_residency.py"],
+    f"{_VTA}/integers/proof.py": [
+        f"{_TESTS}/integers/test_proof_limits.py",
+        f"{_TESTS}/integers/test_proof.py",
+    ],
+    f"{_VTA}/meaning/reference.py": [
+        f"{_TESTS}/meaning/test_reference.py",
+        f"{_TESTS}/meaning/test_reference_floats.py",
+    ],
+    "python/loadstone/ir_pass/verify_dma_copy.py": ["tests/ir_pass/test_verify_dma_copy.py"],
+    f"{_TESTS}/validator/validate.py": [
+        f"{_TESTS}/validator/test_validate_tokens.py",
+        f"{_TESTS}/validator/test_validate.py",
+    ],
+}
+LISTED = ROOT / "tests" / "mutants.txt"
+#: Of processor time that a judge's tests take, so many times are a test that does not end.
+TIMES, LEAST_SECONDS = 10, 20
+#: Of time that passes, on a busy machine; and of memory: a mutant may ask for any amount.
+WAIT_SECONDS, MEMORY_BYTES = 600, 8 << 30
+_NOTICED, _ENDLESS, _SURVIVED = "noticed", "without end", "survived"
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A file, as it is named in lists; where it is; its module's name; the files of its tests."""
+
+    name: str
+    path: Path
+    module: str
+    tests: Sequence[str]
+
+
+# --- one judge ------------------------------------------------------------------------------------
+class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports a judge from a tree instead of its file."""
+
+    def __init__(self, judge: Judge, tree: ast.Module) -> None:
+        self.judge, self.tree = judge, tree
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        if name != self.judge.module:
+            return None
+        return importlib.util.spec_from_file_location(name, self.judge.path, loader=self)
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        tree = ast.fix_missing_locations(self.tree)
+        exec(compile(tree, str(self.judge.path), "exec"), vars(module))
+
+
+def _run(judge: Judge, tree: ast.Module, seconds: float) -> int:
+    """In a copy: the exit status of the judge's tests, which import the tree."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    signal.alarm(WAIT_SECONDS)
+    sys.meta_path.insert(0, _Changed(judge, tree))
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    return int(pytest.main(["-q", "-x", "-m", "not slow", *judge.tests]))
+
+
+def _outcome(status: int) -> str:
+    """What the end of a copy says. Only tests that ran and passed let a mutant live."""
+    if os.WIFSIGNALED(status):
+        return _ENDLESS if os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGALRM) else _NOTICED
+    return _SURVIVED if os.WEXITSTATUS(status) == 0 else _NOTICED
+
+
+def _prepare(judge: Judge, tree: ast.Module) -> float:
+    """Runs the tests on the judge as it is, imports what they import and does not know the judge;
+    the seconds of processor time that they took."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "modules")
+        pid = os.fork()
+        if pid == 0:
+            status = 3
+            with suppress(BaseException):
+                status = _run(judge, tree, 3600)
+                status = status or (0 if judge.module in sys.modules else 6)
+                file.write_text(json.dumps(_modules()))
+            os._exit(status)
+        _, status, used = os.wait4(pid, 0)
+        why = {5: "has no tests", 6: "is not imported by its tests"}
+        if status:
+            what = why.get(os.waitstatus_to_exitcode(status), "does not pass its own tests")
+            raise SystemExit(f"{judge.name} {what}: {' '.join(judge.tests)}")
+        names = json.loads(file.read_text())
+    knowing = _knowing(judge.module)
+    for name in names:
+        if name not in knowing:
+            with suppress(ImportError):
+                importlib.import_module(name)
+    assert judge.module not in sys.modules
+    gc.collect()
+    gc.freeze()
+    return used.ru_utime + used.ru_stime
+
+
+def _modules() -> list[str]:
+    """What is imported here and stays as it is: installed packages, and modules of the package."""
+    installed = sysconfig.get_path("purelib")
+    files = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
+    packages = {name for name, file in files.items() if file.startswith(installed)}
+    return sorted({n for n in packages if "." not in n} | (files.keys() & measure.modules().keys()))
+
+
+def _knowing(judge: str) -> set[str]:
+    """Modules of the package that import the judge, directly or not, and those in their folders: to
+    import `a.b` is to import `a` first."""
+    imports = {name: set(measure.imports_of(name)) for name in measure.modules()}
+    for name, known in imports.items():
+        for each in (name, *known.copy()):
+            parts = each.split(".")
+            known |= {".".join(parts[:n]) for n in range(1, len(parts))}
+    found: set[str] = {judge}
+    while new := {name for name, known in imports.items() if known & found} - found:
+        found |= new
+    return found
+
+
+def outcomes(
+    judge: Judge, chosen: Sequence[int], jobs: int, until: float
+) -> Iterator[tuple[Mutation, str]]:
+    """Tries mutants by their numbers, until the time (time.monotonic) is over; as they end."""
+    tree = ast.parse(judge.path.read_text(encoding="utf-8"))
+    seconds = max(LEAST_SECONDS, TIMES * _prepare(judge, tree))
+    all_of_it, running = mutations(tree), dict[int, Mutation]()
+    left = list(chosen)
+    while left or running:
+        while left and len(running) < jobs and time.monotonic() < until:
+            mutation = all_of_it[left.pop(0)]
+            pid = os.fork()
+            if pid == 0:
+                status = 3
+                with suppress(BaseException):
+                    mutation.make()
+                    status = _run(judge, tree, seconds)
+                os._exit(status)
+            running[pid] = mutation
+        if not running:
+            return
+        pid, status = os.wait()
+        yield running.pop(pid), _outcome(status)
+
+
+# --- the list of those that decide the same -------------------------------------------------------
+def listed(file: Path) -> dict[tuple[str, str, str], str]:
+    """(judge, text of the line, mutation) -> why it decides the same. In the file: a judge's name,
+    below it a line of it, below this a mutation, and the reason behind `  # `."""
+    found: dict[tuple[str, str, str], str] = {}
+    judge = line = ""
+    for row in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        text = row.strip()
+        if not text or row.startswith("#"):
+            continue
+        if not row.startswith(" "):
+            judge = text
+        elif not row.startswith("    "):
+            line = text
+        else:
+            mutation, _, reason = text.partition("  #")
+            if not reason.strip():
+                raise SystemExit(f"{file.name}: {mutation} has no reason")
+            found[judge, line, mutation] = reason.strip()
+    return found
+
+
+# --- the command ----------------------------------------------------------------------------------
+def _changed_lines(judge: str, since: str) -> set[int] | None:
+    """Lines of a judge that changed since a commit; None: its tests did, which is about all."""
+    if subprocess.run(["git", "diff", "--quiet", since, "--", *JUDGES[judge]], cwd=ROOT).returncode:
+        return None
+    words = ["git", "diff", "-U0", since, "--", judge]
+    shown = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    lines: set[int] = set()
+    for row in shown.splitlines():
+        if row.startswith("@@"):
+            first, _, count = row.split("+")[1].split(" ")[0].partition(",")
+            lines |= set(range(int(first), int(first) + int(count or 1)))
+    return lines
+
+
+def _try(judge: Judge, chosen: Sequence[int], args: argparse.Namespace, until: float) -> bool:
+    """One judge: prints what became of its mutants; whether none is left that is not listed."""
+    lines = judge.path.read_text(encoding="utf-8").splitlines()
+    reasons = {key: why for key, why in listed(args.list).items() if key[0] == judge.name}
+    counts, good, met = dict.fromkeys((_NOTICED, _ENDLESS, _SURVIVED), 0), True, set()
+    for mutation, outcome in outcomes(judge, chosen, args.jobs, until):
+        counts[outcome] += 1
+        key = (judge.name, lines[mutation.line - 1].strip(), mutation.text)
+        if outcome == _SURVIVED:
+            met.add(key)
+            if key not in reasons:
+                good = False
+                print(f"{judge.name}:{mutation.line}: survived: {mutation.text}", flush=True)
+        elif key in reasons:
+            good = False
+            print(f"{args.list.name}: {mutation.text} is noticed: it need not be listed")
+    tried = sum(counts.values())
+    if args.all and tried == len(chosen) and reasons.keys() - met:
+        good = False
+        for _, line, text in sorted(reasons.keys() - met):
+            print(f"{args.list.name}: no mutant {text} of `{line}` survives")
+    shown = ", ".join(f"{count} {name}" for name, count in counts.items())
+    shown += f", {len(met & reasons.keys())} of these listed"
+    print(f"{judge.name}: {tried} of {len(chosen)} mutants: {shown}", flush=True)
+    return good
+
+
+def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("files", nargs="*", metavar="FILE", help="judges; none: all")
+    parser.add_argument("--changed-since", metavar="REV", help="lines changed since a commit alone")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="of all together")
+    parser.add_argument("--seed", type=int, help="in random order: a sample, with --seconds")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="at the same time")
+    parser.add_argument("--tests", nargs="+", help="of a judge that is not in the table")
+    parser.add_argument("--list", type=Path, default=LISTED, help="mutants that decide the same")
+    args = parser.parse_args(words)
+    args.all = args.changed_since is None
+    unknown = [file for file in args.files if file not in JUDGES and not args.tests]
+    if unknown:
+        parser.error(f"{unknown[0]} is no judge: {', '.join(JUDGES)}; or say its --tests")
+    return args
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Tries the mutants; 1 when one survives that is not listed."""
+    args = _arguments(words)
+    os.environ.update(dict.fromkeys(THREADS, "1"), CI="1")  # hypothesis draws the same each time
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    until, status = time.monotonic() + args.seconds, 0
+    for name in args.files or JUDGES:
+        path = Path(name) if args.tests else ROOT / name
+        parts = Path(name).with_suffix("").parts
+        module = ".".join(parts[1:] if parts[0] == "python" else parts)
+        if args.tests:
+            module = path.stem
+        judge = Judge(name, path, module, args.tests or JUDGES[name])
+        all_of_it = mutations(ast.parse(path.read_text(encoding="utf-8")))
+        lines = None if args.all else _changed_lines(name, args.changed_since)
+        chosen = [k for k, m in enumerate(all_of_it) if lines is None or m.line in lines]
+        if args.seed is not None:
+            random.Random(args.seed).shuffle(chosen)
+        if not chosen or time.monotonic() >= until:
+            continue
+        pid = os.fork()  # what one judge's tests import, the next one's need not know
+        if pid == 0:
+            good = False
+            try:
+                good = _try(judge, chosen, args, until)
+            except SystemExit as end:
+                print(end, file=sys.stderr)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                os._exit(0 if good else 1)
+        status |= os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mutants.py and mutations.py: a planted survivor is found, listed ones need to survive, and a
+sample of real judges' mutants is noticed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import JUDGES, LISTED, listed
+from tests.mutations import mutations
+
+JUDGE = '''
+"""0 < text: no constant."""
+__all__ = ["inside"]
+def inside(first: int, end: int) -> bool:
+    if first < 0 or end > 8:
+        raise ValueError(f"{first + 1}")
+    return True
+'''
+TESTS = """
+from planted import inside
+def test_inside():
+    assert inside(0, {end}) is True
+    for first, end in ((-1, 4), (0, 9)):
+        try:
+            inside(first, end)
+        except ValueError:
+            continue
+        raise AssertionError
+"""
+LIST = """planted.py
+  if first < 0 or end > 8:
+    end > 8 -> end >= 8  # {reason}
+    end > 8 -> end > 7  # {reason}
+"""
+
+
+def mutants(folder: Path, *words: str) -> tuple[int, list[str]]:
+    """The exit status, and the lines."""
+    root = str(Path(__file__).resolve().parents[1])
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.mutants", *words],
+        cwd=folder,
+        env={"PYTHONPATH": f"{root}:{root}/python:{folder}", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, [*done.stdout.splitlines(), *done.stderr.splitlines()]
+
+
+def planted(folder: Path, end: int, reason: str | None = None) -> tuple[int, list[str]]:
+    """Of the judge above, whose tests look at windows that end at `end`."""
+    (folder / "planted.py").write_text(JUDGE)
+    (folder / "test_planted.py").write_text(TESTS.format(end=end))
+    (folder / "list.txt").write_text(LIST.format(reason=reason) if reason is not None else "")
+    words = ("--tests", "test_planted.py", "--list", "list.txt", "--jobs", "1")
+    return mutants(folder, "planted.py", *words)
+
+
+def test_changes_are_made_and_taken_back() -> None:
+    tree = ast.parse(JUDGE)
+    before = ast.unparse(tree)
+    texts = []
+    for mutation in mutations(tree):
+        back = mutation.make()
+        assert ast.unparse(tree) != before, mutation
+        back()
+        assert ast.unparse(tree) == before, mutation
+        texts.append((mutation.line, mutation.text))
+    assert texts == [
+        (5, "first < 0 or end > 8 -> first < 0 and end > 8"),
+        (5, "first < 0 -> False"),
+        (5, "end > 8 -> False"),
+        (5, "first < 0 -> first <= 0"),
+        (5, "first < 0 -> first < -1"),
+        (5, "first < 0 -> first < 1"),
+        (5, "end > 8 -> end >= 8"),
+        (5, "end > 8 -> end > 7"),
+        (5, "end > 8 -> end > 9"),
+        (6, "raise ValueError(f'{first + 1}') -> pass"),
+        (7, "True -> False"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "changed"),
+    [
+        ("not x", {"not not x"}),
+        ("-x", {"+x"}),
+        ("a + b", {"a - b"}),
+        ("a << b", {"a >> b"}),
+        ("c = min(a, b)", {"c = max(a, b)"}),
+        ("c = a.all()", {"c = a.any()"}),
+        ("a == b == c", {"a != b == c", "a == b != c"}),
+        ("a is b", {"a is not b"}),
+        ("a in b", {"a not in b"}),
+        ("a if b else c", {"a if False else c", "a if True else c"}),
+        ("check(a)", {"pass"}),
+        ("a += b", {"pass"}),
+        ("if a:\n    b", {"if False:\n    b", "if True:\n    b"}),
+        ("a: Final[1] = b", set()),
+        ("A: TypeAlias = B | C", set()),
+        ("f'{a + 1}'", set()),
+    ],
+)
+def test_every_kind_of_change(source: str, changed: set[str]) -> None:
+    tree, found = ast.parse(source), set()
+    for mutation in mutations(tree):
+        back = mutation.make()
+        found.add(ast.unparse(tree))
+        back()
+    assert found == changed
+
+
+def test_every_judge_has_tests_and_every_listed_mutant_exists() -> None:
+    root = LISTED.parents[1]
+    for name, tests in JUDGES.items():
+        assert all((root / each).is_file() for each in (name, *tests))
+    for name, line, text in listed(LISTED):
+        source = (root / name).read_text(encoding="utf-8")
+        lines = source.splitlines()
+        made = {(lines[m.line - 1].strip(), m.text) for m in mutations(ast.parse(source))}
+        assert (line, text) in made
+
+
+def test_a_reason_is_needed(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text(LIST.format(reason=""))
+    with pytest.raises(SystemExit, match="end > 8 -> end >= 8 has no reason"):
+        listed(tmp_path / "list.txt")
+
+
+def test_a_planted_survivor_is_found(tmp_path: Path) -> None:
+    status, lines = planted(tmp_path, 7)
+    assert status == 1
+    assert lines == [
+        "planted.py:5: survived: end > 8 -> end >= 8",
+        "planted.py:5: survived: end > 8 -> end > 7",
+        "planted.py: 11 of 11 mutants: 9 noticed, 0 without end, 2 survived, 0 of these listed",
+    ]
+
+
+def test_what_is_listed_may_survive_and_must(tmp_path: Path) -> None:
+    status, lines = planted(tmp_path, 7, "no window ends at 8")
+    assert (status, len(lines)) == (0, 1)
+    assert lines[0].endswith("2 survived, 2 of these listed")
+    status, lines = planted(tmp_path, 8, "no window ends at 8")
+    assert status == 1
+    assert lines[0] == "list.txt: end > 8 -> end >= 8 is noticed: it need not be listed"
+
+
+def test_tests_that_say_nothing_are_refused(tmp_path: Path) -> None:
+    """Ones that fail without a mutant, and ones that do not import the judge."""
+    status, lines = planted(tmp_path, 9)
+    assert (status, lines) == (1, ["planted.py does not pass its own tests: test_planted.py"])
+    (tmp_path / "test_planted.py").write_text("def test_nothing():\n    pass\n")
+    words = ("planted.py", "--tests", "test_planted.py", "--list", "list.txt")
+    status, lines = mutants(tmp_path, *words)
+    assert (status, lines) == (1, ["planted.py is not imported by its tests: test_planted.py"])
+
+
+@pytest.mark.parametrize(
+    "judge",
+    ["python/loadstone/vta/passes/synchronize/hazards.py", "python/loadstone/isa/token_proof.py"],
+)
+def test_a_sample_of_mutants_is_noticed(judge: str) -> None:
+    words = (judge, "--seconds", "10", "--seed", "0", "--jobs", "1")
+    status, lines = mutants(LISTED.parents[1], *words)
+    assert (status, len(lines)) == (0, 1), lines
+    assert not lines[0].startswith(f"{judge}: 0 of")
