@@ -11,6 +11,7 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.tflite import from_bytes
+from loadstone.frontend.tflite_wide_tensors import checked_scale
 from tests.tflite_builder import Graph
 
 
@@ -29,3 +30,10 @@ def test_a_scale_that_is_not_the_one_is_named(source: tuple, target: tuple, word
     with pytest.raises(UnsupportedError, match=words) as caught:
         from_bytes(graph.save([y]), "m.tflite")
     assert "\n" not in str(caught.value)
+
+
+def test_scales_that_no_shift_of_litert_reaches_are_refused() -> None:
+    for scale in (2.0**-40, 0.7, 2.0**6):
+        assert checked_scale(scale, 24) == scale
+    with pytest.raises(UnsupportedError, match="which LiteRT's fixed point does not hold"):
+        checked_scale(np.array([1.0, 2.0**8]), 24)

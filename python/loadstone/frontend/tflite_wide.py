@@ -25,6 +25,7 @@ from loadstone.frontend.tflite_wide_tensors import (
     ENDS,
     check_same_grid,
     check_types,
+    checked_scale,
     give_levels,
     half_away,
     limits_of,
@@ -42,8 +43,9 @@ __all__ = ["WIDE", "is_wide"]
 
 #: By so many bits ADD shifts its inputs before it scales them.
 _ADD_PRE_SHIFT = 15
-#: LiteRT's sums of 64 bits have so many at most before they are scaled.
-_SUM_BITS = 47
+#: LiteRT's sums of 64 bits have so many at most before they are scaled, and are shifted to the left
+#: by as many as sums of so many bits of 32.
+_SUM_BITS, _WIDE_BITS = 47, 24
 
 
 def is_wide(file: TfliteFile, record: OperatorRecord) -> bool:
@@ -90,11 +92,16 @@ def _finished(converter: Stateful, sums: Expr, reach: NDArray[np.int64]) -> None
         )
     scales = scale if scale.size > 1 else scale[0]
     if is_dense:
+        if np.any(reach * scale >= 2**31):
+            raise UnsupportedError(
+                "its results can be beyond 32 bits, where LiteRT's wrap: the scale of its output "
+                "is wrong"
+            )
         factors = exact_constant(np.asarray(scales, np.float64))
         real = bb.emit(relax.op.multiply(bb.emit(relax.op.astype(sums, "float64")), factors))
         levels = half_away(converter, real)
     else:
-        levels = integers.scaled_wide(sums, scales)
+        levels = integers.scaled_wide(sums, checked_scale(scales, _WIDE_BITS))
     give_levels(converter, levels, limits_of(converter))
 
 
@@ -187,12 +194,13 @@ def _add(converter: Stateful, op: TfliteTable) -> None:
                     integers.wide(converter.stored(index)), integers.number(1 << _ADD_PRE_SHIFT)
                 )
             ),
-            scale / twice,
+            checked_scale(scale / twice, 30),
         )
         for index, scale in zip(converter.record.inputs, scales, strict=True)
     ]
     levels = integers.scaled(
-        bb.emit(relax.op.add(*terms)), twice / ((1 << _ADD_PRE_SHIFT) * target)
+        bb.emit(relax.op.add(*terms)),
+        checked_scale(twice / ((1 << _ADD_PRE_SHIFT) * target), 30),
     )
     give_levels(converter, levels, limits_of(converter))
 
@@ -204,7 +212,8 @@ def _mul(converter: Stateful, op: TfliteTable) -> None:
     sides = [integers.wide(converter.stored(index)) for index in converter.record.inputs]
     product = converter.bb.emit(relax.op.multiply(*sides))
     scale = scale_of(tensor_at(converter, 0)) * scale_of(tensor_at(converter, 1))
-    levels = integers.scaled(product, scale / scale_of(target_of(converter)))
+    ratio = checked_scale(scale / scale_of(target_of(converter)), 30)
+    levels = integers.scaled(product, ratio)
     give_levels(converter, levels, limits_of(converter))
 
 
@@ -328,7 +337,9 @@ def _quantize(converter: Stateful, op: TfliteTable) -> None:
             raise UnsupportedError(f"it makes int16 of {source.dtype}: float32, int8 and int16 are")
         zero = integers.number(int(source.zero_points.reshape(-1)[0]))
         centred = bb.emit(relax.op.subtract(integers.wide(x), zero))
-        levels = integers.scaled(centred, scale_of(source) / scale_of(target))
+        bits = 9 if source.dtype == "int8" else 17
+        ratio = checked_scale(scale_of(source) / scale_of(target), bits)
+        levels = integers.scaled(centred, ratio)
     moved = bb.emit(relax.op.add(levels, offset))
     give_levels(converter, moved, (int(ends.min), int(ends.max)))
 

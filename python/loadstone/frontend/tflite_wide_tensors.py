@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.tflite_file import TensorRecord
 from loadstone.frontend.tflite_integers import Integers, Stateful
-from loadstone.numerics import round_half_away
+from loadstone.numerics import quantize_multiplier, round_half_away
 from loadstone.relax.compat import exact_constant, relax
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "ENDS",
     "check_same_grid",
     "check_types",
+    "checked_scale",
     "give_levels",
     "half_away",
     "limits_of",
@@ -34,6 +36,8 @@ __all__ = [
 ]
 
 ENDS = np.iinfo(np.int16)
+#: LiteRT's kernels shift by so many bits at most.
+_MOST_SHIFT = 31
 #: Number of ActivationFunctionType -> its real bounds.
 _BOUNDS = {0: (-np.inf, np.inf), 1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 
@@ -100,6 +104,19 @@ def half_away(converter: Stateful, real: Expr) -> Expr:
     positive = bb.emit(relax.op.greater(real, exact_constant(np.array(0.0))))
     signed = bb.emit(relax.op.where(positive, away, bb.emit(relax.op.negative(away))))
     return Integers(bb).wide(signed)
+
+
+def checked_scale(scale: ArrayLike, bits: int) -> ArrayLike:
+    """A scale, () or (O,), of sums of so many bits. Raises UnsupportedError where LiteRT's shifts
+    do not reach so far, or what they make does not fit 32 bits: its integers mean nothing there."""
+    _, shift = quantize_multiplier(scale)
+    low, high = int(np.min(shift)), int(np.max(shift))
+    if low < -_MOST_SHIFT or high > _MOST_SHIFT - bits:
+        raise UnsupportedError(
+            f"its scales make {float(np.max(scale)):.3g} steps of the output of one of its sums, "
+            "which LiteRT's fixed point does not hold: scales of its input or output are wrong"
+        )
+    return scale
 
 
 def check_same_grid(converter: Stateful) -> None:
