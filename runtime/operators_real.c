@@ -105,8 +105,8 @@ LDS_BINARY(add, a + b)
 LDS_BINARY(subtract, a - b)
 LDS_BINARY(multiply, a *b)
 LDS_BINARY(divide, a / b)
-LDS_BINARY(maximum, a > b ? a : b)
-LDS_BINARY(minimum, a < b ? a : b)
+LDS_BINARY(maximum, a > b || a != a ? a : b)
+LDS_BINARY(minimum, a < b || a != a ? a : b)
 LDS_BINARY(power, (float)lds_pow((double)a, (double)b))
 
 /* --- sums -------------------------------------------------------------------------------------------------------------------- */

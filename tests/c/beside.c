@@ -84,6 +84,11 @@ static int irq_wait(void *ctx, uint64_t timeout_ns) {
   return w->inner->irq_wait(w->inner->ctx, timeout_ns);
 }
 
+static void rest(void *ctx, uint64_t ns) {
+  const watched *w = ctx;
+  w->inner->rest(w->inner->ctx, ns);
+}
+
 static uint64_t now_ns(void *ctx) {
   const watched *w = ctx;
   return w->inner->now_ns(w->inner->ctx);
@@ -107,6 +112,7 @@ static void watch(uint32_t k, lds_hal_sim *sim) {
   w->hal.dma_alloc = dma_alloc;
   w->hal.dma_free = dma_free;
   w->hal.irq_wait = irq_wait;
+  w->hal.rest = rest;
   w->hal.now_ns = now_ns;
   w->hal.hw_reset = hw_reset;
   MUST(lds_device_open(&w->device, &w->hal, &lds_registers_native, 0) == LDS_OK, 0);
