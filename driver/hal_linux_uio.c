@@ -144,10 +144,24 @@ static int map_udmabuf(lds_linux *board, const char *udmabuf, uint64_t bus_offse
 }
 
 /* --- the maps of the UIO device ---------------------------------------------------------------------------------------------- */
+/* The kernel maps whole pages and says where in the first one a map begins: here at its begin, as registers and memory do. */
+static int begins_a_page(lds_linux *board, const char *folder, const char *map) {
+  char file[32], path[320];
+  uint64_t offset;
+  (void)snprintf(file, sizeof file, "maps/%s/offset", map);
+  (void)snprintf(path, sizeof path, "%s/%s", folder, file);
+  if (access(path, F_OK) != 0) return 1; /* before Linux 2.6.31 */
+  if (!number_in(board, folder, file, UINT64_MAX, &offset)) return 0;
+  if (offset == 0) return 1;
+  (void)snprintf(board->message, sizeof board->message, "%.180s: %#llx; let reg in the device tree begin at a page", path,
+                 (unsigned long long)offset);
+  return 0;
+}
+
 /* What lies behind map 0 in its last page is not the device's. */
 static int map_registers(lds_linux *board, const char *uio, size_t needed_bytes, const char *folder) {
   uint64_t size_bytes;
-  if (!number_in(board, folder, "maps/map0/size", SIZE_MAX, &size_bytes)) return 0;
+  if (!begins_a_page(board, folder, "map0") || !number_in(board, folder, "maps/map0/size", SIZE_MAX, &size_bytes)) return 0;
   board->registers_bytes = (size_t)size_bytes;
   if (size_bytes < needed_bytes) {
     (void)snprintf(board->message, sizeof board->message,
@@ -162,7 +176,7 @@ static int map_registers(lds_linux *board, const char *uio, size_t needed_bytes,
 static int map_memory(lds_linux *board, const char *uio, uint64_t bus_offset, const char *folder) {
   lds_pool *pool = &board->pool;
   uint64_t size_bytes, physical;
-  if (!number_in(board, folder, "maps/map1/size", SIZE_MAX, &size_bytes) ||
+  if (!begins_a_page(board, folder, "map1") || !number_in(board, folder, "maps/map1/size", SIZE_MAX, &size_bytes) ||
       !number_in(board, folder, "maps/map1/addr", UINT64_MAX, &physical))
     return 0;
   if (!lds_linux_is_reserved(board, "/proc/iomem", board->fd, 0, physical, size_bytes)) return 0;

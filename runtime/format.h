@@ -26,10 +26,9 @@ enum {
   LDS_DATA
 };
 
-/* The newest version of the format, of files with states or programs of other devices; version 1 is read as well. */
-/* The newest and the oldest that is read; what brought programs of other devices and states, and what brought element types behind
- * bfloat16 (FORMAT.md, Versions). */
-enum { LDS_FORMAT_VERSION = 3, LDS_FORMAT_OLDEST = 1, LDS_FORMAT_PROGRAMS = 2, LDS_FORMAT_TYPES = 3 };
+/* The newest and the oldest that is read; what brought programs of other devices and states, element types behind bfloat16, and
+ * operators of real numbers (FORMAT.md, Versions). */
+enum { LDS_FORMAT_VERSION = 4, LDS_FORMAT_OLDEST = 1, LDS_FORMAT_PROGRAMS = 2, LDS_FORMAT_TYPES = 3, LDS_FORMAT_REAL = 4 };
 
 enum { LDS_HEADER_BYTES = 136, LDS_CHECKSUM_AT = 12, LDS_DEVICE_ALIGN = 64 };
 
@@ -50,6 +49,23 @@ enum {
   LDS_STEP_SOFTMAX_INT8,
   LDS_STEP_SOFTMAX_FLOAT32,
   LDS_STEP_ARGMAX,
+  LDS_STEP_EXP_FLOAT32, /* from here on since version 4 */
+  LDS_STEP_LOG_FLOAT32,
+  LDS_STEP_SQRT_FLOAT32,
+  LDS_STEP_RSQRT_FLOAT32,
+  LDS_STEP_TANH_FLOAT32,
+  LDS_STEP_SIGMOID_FLOAT32,
+  LDS_STEP_ERF_FLOAT32,
+  LDS_STEP_ADD_FLOAT32,
+  LDS_STEP_SUBTRACT_FLOAT32,
+  LDS_STEP_MULTIPLY_FLOAT32,
+  LDS_STEP_DIVIDE_FLOAT32,
+  LDS_STEP_MAXIMUM_FLOAT32,
+  LDS_STEP_MINIMUM_FLOAT32,
+  LDS_STEP_POWER_FLOAT32,
+  LDS_STEP_SUM_FLOAT32,
+  LDS_STEP_MATMUL_FLOAT32,
+  LDS_STEP_GATHER,
   LDS_STEP_PROGRAM = 254, /* of another device: program.h */
   LDS_STEP_EXTERNAL = 255
 };

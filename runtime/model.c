@@ -235,6 +235,10 @@ static uint32_t least_version(const lds_model *model) {
   for (k = 0; k < model->section[LDS_TENSOR_TABLE].count; ++k) {
     if (entry(model, LDS_TENSOR_TABLE, k)[4] > LDS_BFLOAT16) version = LDS_FORMAT_TYPES;
   }
+  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
+    const uint32_t kind = lds_model_step(model, k).kind;
+    if (kind > LDS_STEP_ARGMAX && kind < LDS_STEP_PROGRAM) version = LDS_FORMAT_REAL;
+  }
   return version;
 }
 

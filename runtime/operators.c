@@ -1,8 +1,8 @@
-/* Host operators that move bytes: copy, fill, pack, unpack, lookup, argmax; and the table of all.
+/* Host operators that move bytes: copy, fill, pack, unpack, lookup, argmax; and the table without those of real numbers.
  *
  * In:   operands and parameters that lds_step_check accepted.
  * Out:  the output's bytes, as FORMAT.md says.
- * Next: operators_bfloat16.c, operators_float.c, operators_softmax.c hold the rest.
+ * Next: operators_bfloat16.c, operators_float.c, operators_softmax.c hold the rest, operators_real.c functions of real numbers.
  *
  * Memory may be at any alignment: elements wider than a byte are moved with memcpy.
  */
@@ -10,7 +10,7 @@
 #include "operators.h"
 
 /* in_offset, out_offset, extent[6], in_stride[6], out_stride[6] */
-static void copy(const lds_operand *t, const int32_t *p) {
+void lds_copy(const lds_operand *t, const int32_t *p) {
   const size_t size = lds_element_bytes(t[0].tensor.dtype);
   const int32_t *extent = p + 2, *in_stride = p + 8, *out_stride = p + 14;
   const size_t columns = (size_t)extent[5];
@@ -34,7 +34,7 @@ static void copy(const lds_operand *t, const int32_t *p) {
   }
 }
 
-static void fill(const lds_operand *t, const int32_t *p) { memset(t[0].data, p[0], t[0].tensor.size_bytes); }
+void lds_fill(const lds_operand *t, const int32_t *p) { memset(t[0].data, p[0], t[0].tensor.size_bytes); }
 
 /* The place of a pixel's channel 0 in a blocked tensor, and how far its channel blocks are apart. */
 typedef struct pixel {
@@ -135,7 +135,7 @@ static void pack_pixel(writer *out, const image *in, const int32_t *p, int64_t y
 }
 
 /* h, w, c, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, pad_value, nchw */
-static void pack(const lds_operand *t, const int32_t *p) {
+void lds_pack(const lds_operand *t, const int32_t *p) {
   const lds_tensor *out = &t[1].tensor;
   const uint32_t padded = lds_blocks(out->dims[0], out->batch_block) * out->batch_block;
   const size_t padded_channels = (size_t)lds_blocks(out->dims[3], out->channel_block) * out->channel_block;
@@ -164,7 +164,7 @@ static void pack(const lds_operand *t, const int32_t *p) {
 }
 
 /* nchw */
-static void unpack(const lds_operand *t, const int32_t *p) {
+void lds_unpack(const lds_operand *t, const int32_t *p) {
   const lds_tensor *in = &t[0].tensor;
   const uint8_t flip = t[1].tensor.dtype == LDS_UINT8 ? 0x80u : 0u;
   uint32_t n, y, x, ch;
@@ -191,7 +191,7 @@ static void unpack(const lds_operand *t, const int32_t *p) {
   }
 }
 
-static void lookup(const lds_operand *t, const int32_t *p) {
+void lds_lookup(const lds_operand *t, const int32_t *p) {
   const size_t size = lds_element_bytes(t[2].tensor.dtype), elements = t[0].tensor.size_bytes;
   size_t k;
   (void)p;
@@ -199,7 +199,7 @@ static void lookup(const lds_operand *t, const int32_t *p) {
 }
 
 /* depth */
-static void argmax(const lds_operand *t, const int32_t *p) {
+void lds_argmax(const lds_operand *t, const int32_t *p) {
   const size_t size = lds_element_bytes(t[1].tensor.dtype), rows = t[1].tensor.size_bytes / size, depth = (size_t)p[0];
   const uint8_t flip = t[0].tensor.dtype == LDS_INT8 ? 0x80u : 0u;
   size_t row, k;
@@ -220,5 +220,6 @@ static void argmax(const lds_operand *t, const int32_t *p) {
 
 const lds_operator_set lds_operators = {
     lds_step_check,
-    {NULL, copy, fill, pack, unpack, lds_quantize, lds_dequantize, lookup, lds_softmax_int8, lds_softmax_float32, argmax},
+    {NULL, lds_copy, lds_fill, lds_pack, lds_unpack, lds_quantize, lds_dequantize, lds_lookup, lds_softmax_int8, lds_softmax_float32,
+     lds_argmax},
 };

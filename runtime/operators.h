@@ -1,21 +1,18 @@
-/* Host operators that live in other files than the table. Private to runtime/.
+/* Parts of host operators. Private to runtime/.
  *
  * In:   sound operands and parameters (steps.c).
  * Out:  declarations; reading and writing floats at any alignment.
- * Next: operators.c has the table.
+ * Next: operators.c and operators_real.c have the tables.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LDS_OPERATORS_H
-#define LDS_OPERATORS_H
+#ifndef LDS_OPERATOR_PARTS_H
+#define LDS_OPERATOR_PARTS_H
 
 #include "format.h"
+#include "lds_operators.h"
 
-void lds_quantize(const lds_operand *t, const int32_t *p);
-void lds_dequantize(const lds_operand *t, const int32_t *p);
 void lds_pack_bfloat16(const lds_operand *t, const int32_t *p);
 void lds_unpack_bfloat16(const lds_operand *t, const int32_t *p);
-void lds_softmax_int8(const lds_operand *t, const int32_t *p);
-void lds_softmax_float32(const lds_operand *t, const int32_t *p);
 
 static inline float lds_get_float(const uint8_t *data, size_t index) {
   float f;
@@ -25,4 +22,4 @@ static inline float lds_get_float(const uint8_t *data, size_t index) {
 
 static inline void lds_put_float(uint8_t *data, size_t index, float f) { memcpy(data + index * sizeof f, &f, sizeof f); }
 
-#endif /* LDS_OPERATORS_H */
+#endif /* LDS_OPERATOR_PARTS_H */

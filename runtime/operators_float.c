@@ -56,13 +56,14 @@ void lds_dequantize(const lds_operand *t, const int32_t *p) {
   }
 }
 
-/* exp(x) for x <= 0: 2^n * exp(r), |r| <= ln 2 / 2, a polynomial of degree 6. Below -87 and for no number 0. */
+/* exp(x) for x <= 0: 2^n * exp(r), |r| <= ln 2 / 2, a polynomial of degree 6. Below -87 it is 0; of no number, none. */
 static float exp_negative(float x) {
   const float log2_e = 1.44269504f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
   float r, sum;
   uint32_t bits;
   int32_t n;
-  if (!(x >= -87.0f)) return 0.0f;
+  if (x < -87.0f) return 0.0f;
+  if (!(x <= 0.0f)) return x; /* not a number: the row becomes none */
   n = round_float(x * log2_e, 0);
   r = x - (float)n * ln2_high - (float)n * ln2_low;
   sum = 1.0f / 720.0f;

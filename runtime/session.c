@@ -295,6 +295,7 @@ static int check_operators(const lds_model *model, const lds_session_config *con
     if (kind == LDS_STEP_PROGRAM && config->programs == NULL) return LDS_ERR_ACCELERATOR;
     if (kind == LDS_STEP_DEVICE || kind == LDS_STEP_PROGRAM) continue;
     if (config->operators == NULL || config->operators->check(model, k) != LDS_OK) return LDS_ERR_OPERATOR;
+    if (kind != LDS_STEP_EXTERNAL && config->operators->run[kind] == NULL) return LDS_ERR_OPERATOR; /* not linked in */
     if (kind == LDS_STEP_EXTERNAL && config->external == NULL) return LDS_ERR_EXTERNAL;
   }
   return LDS_OK;

@@ -1,30 +1,27 @@
-/* When a host step is sound: rules R19 to R21 of FORMAT.md.
+/* When a host step is sound: rules R19 to R21 of FORMAT.md, for all operators but those of real numbers.
  *
  * In:   an opened model.
  * Out:  LDS_OK or LDS_ERR_OPERATOR: after that operators.c may trust operands and parameters.
- * Next: operators.c executes it.
+ * Next: steps_real.c has the others; operators.c executes it.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format.h"
+#include "steps.h"
 
 enum { MAX_SOFTMAX_DEPTH = 4096 };
 
-/* Parameters that may be negative, as bits. */
-static const struct {
-  uint8_t inputs, outputs, parameters, in_place;
-  uint16_t is_signed;
-} shapes[LDS_OPERATORS] = {
-    {0, 0, 0, 0, 0},      /* device program */
-    {1, 1, 20, 0, 0},     /* copy */
-    {0, 1, 1, 0, 0},      /* fill */
-    {1, 1, 11, 0, 0x200}, /* pack: pad_value */
-    {1, 1, 1, 0, 0},      /* unpack */
-    {1, 1, 3, 0, 0x6},    /* quantize: low, high */
-    {1, 1, 0, 0, 0},      /* dequantize */
-    {2, 1, 0, 1, 0},      /* lookup */
-    {1, 1, 4, 0, 0x8},    /* softmax_int8: diff_min */
-    {1, 1, 1, 1, 0},      /* softmax_float32 */
-    {1, 1, 1, 0, 0},      /* argmax */
+/* By operator; the device's programs are none. */
+static const lds_step_shape shapes[LDS_STEP_EXP_FLOAT32] = {
+    {0, 0, 0, 0, 0},            /* device program */
+    {1, 1, 20, 0, 0},           /* copy */
+    {0, 1, 1, 0, 0},            /* fill */
+    {1, 1, 11, 0, 0x200},       /* pack: pad_value */
+    {1, 1, 1, 0, 0},            /* unpack */
+    {1, 1, 3, 0, 0x6},          /* quantize: low, high */
+    {1, 1, 0, 0, 0},            /* dequantize */
+    {2, 1, 0, LDS_IN_PLACE, 0}, /* lookup */
+    {1, 1, 4, 0, 0x8},          /* softmax_int8: diff_min */
+    {1, 1, 1, LDS_IN_PLACE, 0}, /* softmax_float32 */
+    {1, 1, 1, 0, 0},            /* argmax */
 };
 
 static int is_byte(const lds_tensor *t) { return t->dtype == LDS_INT8 || t->dtype == LDS_UINT8; }
@@ -33,15 +30,6 @@ static int row_major(const lds_tensor *t) { return t->layout == LDS_ROW_MAJOR; }
 
 static int same_elements(const lds_tensor *x, const lds_tensor *y) {
   return row_major(x) && row_major(y) && lds_tensor_elements(x) == lds_tensor_elements(y);
-}
-
-/* Whether elements [offset + sum (extent - 1) * stride] stay in `elements`. The product of the extents has 32 bits, so that their sum
- * has little more, and times a stride of 31 bits fits 64. */
-static int reaches_inside(uint32_t offset, const int32_t *extent, const int32_t *stride, uint32_t elements) {
-  uint64_t last = offset;
-  unsigned k;
-  for (k = 0; k < LDS_RANK; ++k) last += (uint64_t)(uint32_t)(extent[k] - 1) * (uint32_t)stride[k];
-  return last < elements;
 }
 
 static int copy_is_sound(const lds_tensor *t, const int32_t *p) {
@@ -55,15 +43,8 @@ static int copy_is_sound(const lds_tensor *t, const int32_t *p) {
     moved *= (uint32_t)p[2 + k];
     if (moved > elements) return 0;
   }
-  return reaches_inside((uint32_t)p[0], p + 2, p + 8, t[0].size_bytes / size) && reaches_inside((uint32_t)p[1], p + 2, p + 14, elements);
-}
-
-/* Whether value = first * factors[0] * factors[1] ..., none of them 0; the product may be larger than any integer. */
-static int is_product(uint32_t value, uint32_t first, const int32_t *factors, unsigned count) {
-  uint64_t product = first;
-  unsigned k;
-  for (k = 0; k < count && product <= value; ++k) product *= (uint32_t)factors[k];
-  return product == value;
+  return lds_reaches_inside((uint32_t)p[0], p + 2, p + 8, t[0].size_bytes / size) &&
+         lds_reaches_inside((uint32_t)p[1], p + 2, p + 14, elements);
 }
 
 /* Whether a row-major tensor and a blocked one are of types that pack and unpack change into each other. */
@@ -126,7 +107,7 @@ static int softmax_float32_is_sound(const lds_tensor *t, const int32_t *p) {
 
 static int argmax_is_sound(const lds_tensor *t, const int32_t *p) {
   if (!is_byte(&t[0]) || (t[1].dtype != LDS_INT32 && t[1].dtype != LDS_INT64) || !row_major(&t[0]) || !row_major(&t[1])) return 0;
-  return p[0] >= 1 && is_product(lds_tensor_elements(&t[0]), lds_tensor_elements(&t[1]), p, 1);
+  return p[0] >= 1 && lds_is_product(lds_tensor_elements(&t[0]), lds_tensor_elements(&t[1]), p, 1);
 }
 
 static int is_sound(uint32_t kind, const lds_tensor *t, const int32_t *p) {
@@ -159,12 +140,12 @@ static int overlap(const lds_tensor *a, const lds_tensor *b) {
   return (uint64_t)a->offset_bytes + a->size_bytes > b->offset_bytes && (uint64_t)b->offset_bytes + b->size_bytes > a->offset_bytes;
 }
 
-/* R21; `in_place`: operand 0 is the output itself and left out. */
-static int apart(const lds_tensor *t, uint32_t operands, uint32_t in_place) {
+/* R21, from operand `first` on; `shared`: so many inputs may overlap each other. */
+static int apart(const lds_tensor *t, uint32_t operands, uint32_t first, uint32_t shared) {
   uint32_t a, b;
-  for (a = in_place; a < operands; ++a) {
+  for (a = first; a < operands; ++a) {
     for (b = a + 1u; b < operands; ++b) {
-      if (overlap(&t[a], &t[b])) return 0;
+      if (b >= shared && overlap(&t[a], &t[b])) return 0;
     }
   }
   return 1;
@@ -190,20 +171,26 @@ static int external_is_sound(const lds_model *model, const lds_step *step) {
          lds_model_is_string(model, lds_model_word(model, step->first + operands + 1u));
 }
 
-static int builtin_is_sound(const lds_model *model, const lds_step *step) {
+int lds_step_read(const lds_model *model, const lds_step *step, const lds_step_shape *shape, lds_tensor *t, int32_t *p) {
   const uint32_t operands = step->inputs + step->outputs;
+  uint32_t k;
+  int in_place;
+  if (step->inputs != shape->inputs || step->outputs != shape->outputs) return 0;
+  if (step->count != operands + shape->parameters || !operands_are_sound(model, step)) return 0;
+  for (k = 0; k < operands; ++k) lds_model_tensor(model, lds_model_word(model, step->first + k), &t[k]);
+  for (k = 0; k < shape->parameters; ++k) {
+    p[k] = lds_i32(lds_model_word(model, step->first + operands + k));
+    if (p[k] < 0 && (shape->is_signed >> (k & 15u) & 1u) == 0) return 0;
+  }
+  /* operand 0 is the output itself and left out */
+  in_place = shape->overlap == LDS_IN_PLACE && lds_model_word(model, step->first) == lds_model_word(model, step->first + step->inputs);
+  return apart(t, operands, (uint32_t)in_place, shape->overlap == LDS_SHARED_INPUTS ? step->inputs : 0u);
+}
+
+static int builtin_is_sound(const lds_model *model, const lds_step *step) {
   lds_tensor t[LDS_MAX_OPERANDS];
   int32_t p[LDS_MAX_PARAMETERS];
-  uint32_t k, in_place;
-  if (step->kind >= LDS_OPERATORS || step->inputs != shapes[step->kind].inputs || step->outputs != shapes[step->kind].outputs) return 0;
-  if (step->count != operands + shapes[step->kind].parameters || !operands_are_sound(model, step)) return 0;
-  for (k = 0; k < operands; ++k) lds_model_tensor(model, lds_model_word(model, step->first + k), &t[k]);
-  for (k = 0; k < shapes[step->kind].parameters; ++k) {
-    p[k] = lds_i32(lds_model_word(model, step->first + operands + k));
-    if (p[k] < 0 && (shapes[step->kind].is_signed >> (k & 15u) & 1u) == 0) return 0;
-  }
-  in_place = shapes[step->kind].in_place != 0 && lds_model_word(model, step->first) == lds_model_word(model, step->first + step->inputs);
-  return is_sound(step->kind, t, p) && apart(t, operands, in_place);
+  return step->kind < LDS_STEP_EXP_FLOAT32 && lds_step_read(model, step, &shapes[step->kind], t, p) && is_sound(step->kind, t, p);
 }
 
 int lds_step_check(const lds_model *model, uint32_t step) {

@@ -48,7 +48,7 @@ ORDERED: dict[str, Callable[[np.random.Generator], int]] = {
     "LOST_IRQ": lambda _: 0,
     "BUS_ERROR": lambda rng: int(rng.integers(4)),
     "DONE_LINGERS": lambda rng: int(10 ** rng.uniform(0, 4)),
-    "ABSENT": lambda rng: int(rng.choice([0xFFFFFFFF, 0])),
+    "ABSENT": lambda rng: int(rng.choice([0xFFFFFFFF, 0, 1, 2, 3, 0x81, rng.integers(1 << 32)])),
     "LIES": lambda rng: int(rng.choice([0, 1, 5, 77, 0x80000000, 0xFFFFFFFE])),
 }
 _HANG_SECONDS = 1.0  # a busy machine may leave a simulated device alone for so long

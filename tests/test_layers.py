@@ -51,7 +51,6 @@ WITHOUT_TVM = (
     "loadstone.backend.region",
     "loadstone.simulator.replay",
     "loadstone.runtime.session",
-    "loadstone.runtime.sources",
     "loadstone.simulator.sim",
     "loadstone.simulator.server",
     "loadstone.simulator.simd",

@@ -49,7 +49,7 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
     "loadstone.artifact.host._MAKERS": (
         {
             *("Conv2D", "Dense", "Add", "Sub", "Mul", "AveragePool2D", "MaxPool2D", "Mean"),
-            *("ResizeBilinear", "Host", "Div", "SquaredDifference", "ReduceSum"),
+            *("ResizeBilinear", "Div", "SquaredDifference", "ReduceSum"),
             *("ReduceProduct", "L2Normalize", "LayerNorm", "BatchMatMul"),
             *("RealConv2D", "RealDense", "RealMatMul", "RealBinary", "RealClamp"),
             *("RealPool2D", "RealMean"),
@@ -80,8 +80,12 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
     "loadstone.commands.devices._PADS": ({"OUT", "ACC_8BIT"}, "ways to store and load ACC"),
     "loadstone.search.assumptions._PADS": ({"ACC_8BIT"}, "a way to load ACC"),
     "loadstone.runtime.long_steps._ROWS": (
-        {"COPY", "EXTERNAL", "PACK", "UNPACK"},
-        "a copy is cut into boxes; the others are whole",
+        {
+            *("COPY", "EXTERNAL", "PACK", "UNPACK", "GATHER", "MATMUL_FLOAT32"),
+            *(f"{name}_FLOAT32" for name in ("ADD", "SUBTRACT", "MULTIPLY", "DIVIDE", "POWER")),
+            *("MAXIMUM_FLOAT32", "MINIMUM_FLOAT32"),
+        },
+        "_CUT cuts copies, functions of two and products; the others are whole",
     ),
     "loadstone.conformance.draw.FRAMEWORKS": ({"SINGLE"}, "no framework rounds so"),
     "loadstone.vta.kernels.copy_pieces.UNPADDED": (

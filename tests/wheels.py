@@ -1,47 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m tests.wheels [PLATFORM ...]`: wheels for other machines, in dist/: `make wheels`.
 
-In:   the tracked files; a platform of PLATFORMS. The compiler is zig's (PyPI's `ziglang`), which
+In:   the source tree; a platform of PLATFORMS. The compiler is zig's (PyPI's `ziglang`), which
       brings the C library's headers and symbols of each target: no sysroot, nothing of Debian's.
 Out:  loadstone-VERSION-py3-none-PLATFORM.whl, whose name auditwheel read off the library: which
-      processor, which C library, how old it may be.
+      processor, how old a glibc; of musl it is told, and checked.
 Next: docs/boards/python.md says which wheel goes where; test_wheels.py runs them.
 
 CMake builds as ever; the compiler it is told is a script that names the target. The C++ library is
-linked in, so that a wheel asks for libc and libm alone.
+linked in, so that a wheel asks for the C library alone.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.conftest import ROOT
 
-__all__ = ["PLATFORMS", "Platform", "compilers", "wheel"]
+__all__ = ["PLATFORMS", "Platform", "compilers", "needs", "wheel"]
 
 
 @dataclass(frozen=True)
 class Platform:
-    """target: zig's, with the oldest glibc. processor: as the wheel's name has it."""
+    """target: zig's, with the oldest glibc. processor, system: as the wheel's name has them; of a
+    `linux` auditwheel finds which."""
 
     target: str
     processor: str
+    system: str = "linux"
 
 
 #: What zig compiles once: its C++ library, for each target. Not in the user's own folder of caches.
 _CACHE = ROOT / "build/zig"
+#: musl has no versions of symbols that auditwheel could read; its series 1.2 is of 2020.
+_MUSL = "musllinux_1_2"
+#: What a library for musl may ask for: the C library, by the name that musl's loader takes for
+#: itself, and ours.
+_OF_MUSL = {"libc.so", "libloadstone.so"}
 #: Whose wheels are made. 2.28 is Debian 10's and Ubuntu 18.10's: no board's Linux that has a Python
 #: of 3.10 is older.
 PLATFORMS = {
     "aarch64": Platform("aarch64-linux-gnu.2.28", "aarch64"),
     "armv7l": Platform("arm-linux-gnueabihf.2.28", "armv7l"),
-    "musl-x86_64": Platform("x86_64-linux-musl", "x86_64"),
-    "musl-aarch64": Platform("aarch64-linux-musl", "aarch64"),
+    "musl-x86_64": Platform("x86_64-linux-musl", "x86_64", _MUSL),
+    "musl-aarch64": Platform("aarch64-linux-musl", "aarch64", _MUSL),
 }
 _TOOLS = ("cc", "c++", "ar", "ranlib")
 
@@ -78,18 +87,38 @@ def wheel(platform: Platform, source: Path, folder: Path, options: Sequence[str]
     words = [f"-Ccmake.define.{name}={value}" for name, value in defined.items()]
     words += ["-Cinstall.strip=false", f"-Cbuild-dir={folder / 'cmake'}", *options]
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "-q", "--no-deps"]
-    env = {**os.environ, "_PYTHON_HOST_PLATFORM": f"linux-{platform.processor}"}
-    into = folder / "built"
-    for old in into.glob("loadstone-*.whl"):
+    env = {**os.environ, "_PYTHON_HOST_PLATFORM": f"{platform.system}-{platform.processor}"}
+    into, named = folder / "built", folder / "dist"
+    for old in (*into.glob("*.whl"), *named.glob("*.whl")):
         old.unlink()
     subprocess.run([*pip, "--no-build-isolation", *words, "-w", into, source], env=env, check=True)
-    (made,) = into.glob("loadstone-*.whl")
+    (made,) = into.glob("*.whl")
+    if platform.system == _MUSL:
+        named.mkdir(exist_ok=True)
+        return _of_musl(made).rename(named / made.name)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    repair = [sys.executable, "-m", "auditwheel", "repair", made, "-w", folder / "dist"]
-    before = set((folder / "dist").glob("*.whl"))
+    repair = [sys.executable, "-m", "auditwheel", "repair", made, "-w", named]
     subprocess.run(repair, env={**os.environ, "PATH": path}, check=True)
-    (named,) = set((folder / "dist").glob("*.whl")) - before
-    return named
+    (repaired,) = named.glob("*.whl")
+    return repaired
+
+
+def _of_musl(made: Path) -> Path:
+    """The same wheel, whose libraries need musl alone, as its name says."""
+    assert f"-py3-none-{_MUSL}_" in made.name, made.name
+    with zipfile.ZipFile(made) as files:
+        libraries = [name for name in files.namelist() if name.endswith(".so")]
+        needed = {need for name in libraries for need in needs(files.read(name))}
+    assert "libc.so" in needed <= _OF_MUSL, f"{made.name} needs {sorted(needed)}"
+    return made
+
+
+def needs(library: bytes) -> list[str]:
+    """The names of the libraries that a library asks for."""
+    from elftools.elf.elffile import ELFFile  # of auditwheel
+
+    dynamic = ELFFile(io.BytesIO(library)).get_section_by_name(".dynamic")
+    return [tag.needed for tag in dynamic.iter_tags("DT_NEEDED")]
 
 
 def main(words: Sequence[str]) -> int:
@@ -99,7 +128,11 @@ def main(words: Sequence[str]) -> int:
         print(f"{', '.join(sorted(unknown))}: not of {', '.join(PLATFORMS)}", file=sys.stderr)
         return 2
     for name in words or PLATFORMS:
-        made = wheel(PLATFORMS[name], ROOT, ROOT / "build/wheels" / name)
+        try:
+            made = wheel(PLATFORMS[name], ROOT, ROOT / "build/wheels" / name)
+        except subprocess.CalledProcessError as error:
+            print(f"{name}: no wheel: {error.cmd[2]} ended as above", file=sys.stderr)
+            return 1
         target = ROOT / "dist" / made.name
         target.parent.mkdir(exist_ok=True)
         made.replace(target)

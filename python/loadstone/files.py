@@ -24,6 +24,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -40,6 +41,7 @@ __all__ = [
     "is_file",
     "parsed_json",
     "read_whole",
+    "source_folder",
     "unpacked_arrays",
     "write_whole",
     "written_whole",
@@ -284,3 +286,13 @@ def _array(file: Any) -> Array:
     _limit(count * max(dtype.itemsize, 1))
     file.seek(0)
     return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+
+
+def source_folder() -> Path:
+    """The folder of the package's own runtime/ and driver/: `csrc`, or a checkout's root. Raises
+    LoadstoneError."""
+    package = Path(str(resources.files("loadstone")))
+    for folder in (package / "csrc", package.parent.parent):
+        if (folder / "runtime/include/loadstone.h").is_file():
+            return folder
+    raise LoadstoneError("the C sources of the runtime are not installed beside the package")

@@ -186,20 +186,21 @@ typedef struct lds_operand {
   uint8_t *data;
 } lds_operand;
 
-enum { LDS_OPERATORS = 11 };
+enum { LDS_OPERATORS = 28 };
 
-/* Host operators: `check` finds a step sound (rules R19 to R21 of FORMAT.md) before `run[operator]` trusts it. operands: inputs,
- * then outputs. */
+/* Host operators: `check` finds a step sound (rules R19 to R21 of FORMAT.md) before `run[operator]` trusts it; NULL: not linked in, and
+ * LDS_ERR_OPERATOR for a model with such a step. operands: inputs, then outputs. */
 typedef struct lds_operator_set {
   int (*check)(const lds_model *model, uint32_t step);
   void (*run[LDS_OPERATORS])(const lds_operand *operands, const int32_t *parameters);
 } lds_operator_set;
 
-/* All that FORMAT.md has. */
+/* Those that move bytes, quantize, dequantize, and softmax; and with them all that FORMAT.md has. lds_operators.h: a set of one's own. */
 #ifndef LDS_CDEF
-LDS_EXPORT extern const lds_operator_set lds_operators;
+LDS_EXPORT extern const lds_operator_set lds_operators, lds_real_operators;
 #endif
 LDS_EXPORT int lds_step_check(const lds_model *model, uint32_t step);
+LDS_EXPORT int lds_real_step_check(const lds_model *model, uint32_t step);
 
 #define LDS_NOT_IN_PLACE UINT64_MAX
 
@@ -236,8 +237,11 @@ LDS_EXPORT uint64_t lds_cycles_at_most(const lds_model *model, const uint8_t *in
 /* Sixteen times what they take at a clock; 0: 16 MHz. */
 LDS_EXPORT uint64_t lds_most_ns(const lds_model *model, const uint8_t *instructions, uint32_t count, uint64_t clock_hz);
 
-/* Validator and all operators linked in, nothing in place; when a device hangs follows from its program. */
+/* Validator and lds_operators linked in, nothing in place; when a device hangs follows from its program. */
 LDS_EXPORT void lds_session_config_default(lds_session_config *config);
+
+/* Gives a session lds_real_operators as well: functions of real numbers, which a firmware without a model that has them does not link. */
+LDS_EXPORT void lds_session_config_real(lds_session_config *config);
 
 /* Gives a session further devices, and links in what checks and places their programs. The table and what it names must stay. All of
  * them see the DMA memory of the session's own HAL at the same bus addresses, and are the session's while it runs. */

@@ -27,6 +27,10 @@ def test_what_is_written_is_read() -> None:
     assert Artifact.from_bytes(model.to_bytes()) == model
 
 
+UNARY = [code for code in host_step.HostOpcode if 11 <= code <= 17]
+BINARY = [code for code in host_step.HostOpcode if 18 <= code <= 24]
+
+
 def every_operator_model() -> Artifact:
     """The copy model with one step of every operator behind its own."""
     return dataclasses.replace(
@@ -47,6 +51,21 @@ def every_operator_model() -> Artifact:
             BufferView("table", (256,), DataType.INT8, 4, 0),
             BufferView("index", (1,), DataType.INT64, 3, 256),
             BufferView("float2", (4, 4), DataType.FLOAT32, 3, 512),
+            BufferView("row", (2, 2), DataType.FLOAT32, 3, 640),
+            BufferView("indices", (1, 3), DataType.INT32, 3, 704),
+            BufferView("taken", (1, 3, 4), DataType.FLOAT32, 3, 768),
+            BufferView("matrices", (2, 4, 4), DataType.FLOAT32, 3, 1024),
+            BufferView("products", (2, 4, 4), DataType.FLOAT32, 3, 1280),
+            BufferView(
+                "tiles",
+                (1, 2, 2, 4),
+                DataType.FLOAT32,
+                3,
+                1536,
+                layout=ViewLayout.BLOCKED,
+                batch_block=1,
+                channel_block=4,
+            ),
         ),
         steps=(
             *copy_model().steps,
@@ -60,6 +79,15 @@ def every_operator_model() -> Artifact:
             host_step.softmax_int8("softmax", 0, 1, 16, SoftmaxScaling(1 << 30, 3, -248)),
             host_step.softmax_float32("softmax", 2, 7, 4),
             host_step.argmax("argmax", 0, 6, 16),
+            *(host_step.unary(code.name, code, 2, 7) for code in UNARY),
+            *(
+                host_step.broadcast(code.name, code, (2, 8, 7), (4, 4), ((4, 1), (0, 1)))
+                for code in BINARY
+            ),
+            host_step.sum_float32("sum", 7, 8, 4, 1),
+            host_step.matmul_float32("matmul", (11, 7, 12), (4, 4, 4), b_shared=True),
+            host_step.gather("gather", (7, 9, 10), 4, 4),
+            host_step.matmul_float32("square", (7, 7, 2), (4, 4, 4)),
             host_step.external("magic", (0, 2), (1,), "tvm", '{"k": 1}'),
         ),
     )

@@ -30,6 +30,7 @@ from loadstone.numerics import quantize_multiplier
 from loadstone.runtime import device
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.operators.layout import Blocked, Im2colLayout
+from tests.artifact.test_format import BINARY, UNARY
 
 Array = npt.NDArray[Any]
 CONFIG = load_config("vtaq-1x16x16")
@@ -311,7 +312,13 @@ def test_softmax_int8_with_hostile_parameters_is_no_crash() -> None:
 
 
 def test_maker_functions_give_sound_steps() -> None:
+    """One for each operator, or for all of a kind."""
+    together = {
+        **dict.fromkeys(UNARY, host_step.unary),
+        **dict.fromkeys(BINARY, host_step.broadcast),
+    }
     makers: dict[host_step.HostOpcode, Callable[..., HostStep]] = {
-        operator: getattr(host_step, operator.name.lower()) for operator in host_step.OPERATORS
+        operator: together.get(operator) or getattr(host_step, operator.name.lower())
+        for operator in host_step.OPERATORS
     }
     assert set(makers) == set(host_step.HostOpcode)

@@ -2,7 +2,8 @@
 """Reading, opening and validating a file takes time in proportion to its size, whatever is in it.
 
 Files of many entries of one kind, sound ones, and hostile ones whose entries share what others
-have. What a KiB takes may not grow with the file: measured against a small file of the same kind.
+have, to 16 MiB. What a KiB takes has a limit, and may not grow with the file: measured against a
+small file of the same kind.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from tests.repeat import times
 from tests.sample_model import copy_model
 
 KIB = 1024
-SMALL, LARGE = 32 * KIB, times(2 * KIB, 16 * KIB) * KIB
+MIB = KIB * KIB
+SMALL = 32 * KIB
 CONFIG = load_config("vtaq-1x16x16")
 
 #: Indices of sections.
@@ -309,7 +311,7 @@ def seconds(work: Callable[[bytes], object], data: bytes) -> float:
         begin = time.process_time()
         work(data)
         found.append(time.process_time() - begin)
-        if found[-1] > 1:
+        if found[-1] > 0.3:
             break
     return min(found)
 
@@ -320,16 +322,38 @@ def test_both_readers_say_the_same(make: Callable[[int], bytes]) -> None:
     assert python_reads(data) == c_accepts(data) == (make in SOUND)
 
 
+#: How a file is read -> sizes, and microseconds that a KiB of it may take: five times what the
+#: slowest takes (micro-ops, ports) on a machine of 2026. Python makes an object of each entry, also
+#: of a few bytes.
+LIMITS: dict[Callable[[bytes], object], tuple[tuple[int, ...], float]] = {
+    validated: ((SMALL, 512 * KIB, 16 * MIB), 250),
+    opened: ((SMALL, times(2, 16) * MIB), 10_000),
+}
+#: Of a measurement that is not the file's.
+SLACK_SECONDS = 0.0002
+
+
 @pytest.mark.parametrize("make", [*SOUND, *SHARING])
-@pytest.mark.parametrize("work", [validated, opened])
+@pytest.mark.parametrize("work", LIMITS)
 def test_a_kib_takes_no_more_in_a_large_file(
-    make: Callable[[int], bytes], work: Callable[[bytes], object]
+    make: Callable[[int], bytes],
+    work: Callable[[bytes], object],
+    figure: Callable[[str], None],
 ) -> None:
-    small, large = make(SMALL), make(LARGE)
-    work(small)  # imports
-    a_kib = (seconds(work, small) + 0.001) / len(small) * KIB
-    assert a_kib < 0.005
-    assert seconds(work, large) < 4 * a_kib * len(large) / KIB
+    sizes, most = LIMITS[work]
+    work(make(SMALL))  # imports
+    took = {}
+    for size in sizes:
+        data = make(size)
+        took[size] = seconds(work, data) * 1e6 / len(data) * KIB
+    if work is validated:
+        figure(
+            f"microseconds a KiB, {make.__name__}: "
+            + ", ".join(f"{micro:.1f} of {size // KIB} KiB" for size, micro in took.items())
+        )
+    assert max(took.values()) < most
+    slack = SLACK_SECONDS * 1e6 / SMALL * KIB
+    assert took[sizes[-1]] < 4 * (took[SMALL] + slack)
 
 
 def test_as_many_devices_as_the_file_likes_are_refused() -> None:

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from loadstone.artifact import host_step
-from loadstone.artifact.file_layout import OLDEST, VERSION, WITH_PROGRAMS, WITH_TYPES
+from loadstone.artifact.file_layout import OLDEST, VERSION, WITH_PROGRAMS, WITH_REAL, WITH_TYPES
 from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
+from loadstone.artifact.host_step import HostOpcode
 from loadstone.artifact.writer import least_version
 from loadstone.backend.device import NO_DEVICE
 from loadstone.cli import main
@@ -41,8 +42,22 @@ def wide_model() -> Artifact:
     return Artifact("wide", own.fingerprint(), 1, regions, tensors, (0,), (1,), (step,), own.name)
 
 
+def real_model() -> Artifact:
+    """Twice four float32, by the host."""
+    regions = tuple(MemoryRegion(n, RegionKind.HOST, 64, 8) for n in ("in", "out"))
+    tensors = tuple(BufferView(n, (1, 4), DataType.FLOAT32, k, 0) for k, n in enumerate("xy"))
+    rows, own = (1,), NO_DEVICE
+    add = host_step.broadcast("add", HostOpcode.ADD_FLOAT32, (0, 0, 1), (4,), (rows, rows))
+    return Artifact("real", own.fingerprint(), 1, regions, tensors, (0,), (1,), (add,), own.name)
+
+
 #: Version -> what its file holds.
-MODELS = {1: copy_model(), 2: state_model(bytes(range(16))), 3: wide_model()}
+MODELS = {
+    1: copy_model(),
+    2: state_model(bytes(range(16))),
+    3: wide_model(),
+    4: real_model(),
+}
 
 
 def at_version(data: bytes, version: int) -> bytes:
@@ -67,10 +82,12 @@ def test_an_older_file_is_read_run_and_written_as_it_was(version: int) -> None:
     assert artifact == MODELS[version]
     assert artifact.to_bytes() == data
     state = np.arange(16, dtype=np.int8).reshape(1, 1, 16)
-    x = np.ones((1, 1, 4)) if version == WITH_TYPES else X
+    x = X if version < WITH_TYPES else np.ones((1, 1, 4), "d" if version == WITH_TYPES else "f")
     with device.open() as dev, dev.load(data) as session:
         (y,) = session.run([x.reshape(1, *session.inputs[0].shape)])
-    np.testing.assert_array_equal(y.reshape(-1), (state if version == 2 else x).reshape(-1))
+    np.testing.assert_array_equal(
+        y.reshape(-1), (state if version == 2 else 2 * x if version == 4 else x).reshape(-1)
+    )
 
 
 @pytest.mark.parametrize("version", [0, VERSION + 1, VERSION + 7, (1 << 32) - 1])
@@ -80,7 +97,7 @@ def test_an_older_or_newer_format_is_one_line(
     """Whatever stands behind the version: nothing of it is looked at."""
     data = at_version(copy_model().to_bytes(), version)[:200]
     age = "newer" if version else "older"
-    with pytest.raises(ArtifactError, match=f"{age} than what this .* reads, 1 to 3: compile it"):
+    with pytest.raises(ArtifactError, match=f"{age} than what this .* reads, 1 to 4: compile it"):
         Artifact.from_bytes(data)
     buffer = ffi.from_buffer(data)
     status = lib().lds_model_open(ffi.new("lds_model *"), buffer, len(data))
@@ -104,6 +121,7 @@ def test_a_file_says_the_least_version_and_no_less() -> None:
         (copy_model(), OLDEST),
         (state_model(), WITH_PROGRAMS),
         (program_model(), WITH_PROGRAMS),
+        (real_model(), WITH_REAL),
         *((typed(dtype), WITH_TYPES if dtype > DataType.BFLOAT16 else 1) for dtype in DataType),
     ):
         data = model.to_bytes()

@@ -37,6 +37,8 @@ __all__ = [
     "convolutions_on_systolic",
     "dense",
     "floats",
+    "gate",
+    "gates",
     "island",
     "islands",
     "on_example",
@@ -147,17 +149,37 @@ def dense(name: str) -> Network:
     return _checked(_native(name, model.artifact, inputs), model.expected(inputs).tobytes())
 
 
-def island(folder: Path, name: str) -> Artifact:
-    """A dense layer for the device, between it and the result real numbers that only a step in C
-    computes."""
+def _then(folder: Path, name: str, *functions: str) -> Artifact:
+    """A dense layer for the device, between it and the result real numbers: functions of it, their
+    softmax."""
     graph, random = onnx_builder.Graph(), np.random.default_rng(5)
     x = graph.dequantize(graph.input((1, 16), np.int8), 0.05, 3)
     weights = random.integers(-127, 128, (16, 10)).astype(np.int8)
     y = graph.node("MatMul", x, graph.dequantize(graph.constant(weights), 0.01, 0))
     y = graph.dequantize(graph.quantize(y, 0.05, -5), 0.05, -5)
-    y = graph.node("Softmax", graph.node("Sin", graph.node("Exp", y)), axis=-1)
-    (folder / "island.onnx").write_bytes(graph.save([(y, np.float32)]))
-    artifact = compile_model(folder / "island.onnx", name).artifact
+    for function in functions:
+        y = graph.node("Mul", y, graph.node(function, y))
+    y = graph.node("Softmax", y, axis=-1)
+    (folder / "then.onnx").write_bytes(graph.save([(y, np.float32)]))
+    return compile_model(folder / "then.onnx", name).artifact
+
+
+def gate(folder: Path, name: str) -> Artifact:
+    """Real numbers that the runtime's own operators compute."""
+    artifact = _then(folder, name, "Sigmoid", "Erf", "Exp")
+    assert not any(getattr(step, "function", "") for step in artifact.steps)
+    return artifact
+
+
+def gates(folder: Path) -> Network:
+    """`gate` on three inputs: reals whose bits a compiler of the board's own could change."""
+    inputs = np.random.default_rng(6).integers(-128, 128, (3, 1, 16), np.int8)
+    return _native("vtaq-1x16x16", gate(folder, "vtaq-1x16x16"), inputs)
+
+
+def island(folder: Path, name: str) -> Artifact:
+    """Real numbers that only a step in C computes."""
+    artifact = _then(folder, name, "Exp", "Sin")
     assert any(getattr(step, "function", "") == EXTERNAL_C for step in artifact.steps)
     return artifact
 

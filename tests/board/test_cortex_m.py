@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -107,9 +108,12 @@ def loaded(file: Path) -> list[Segment]:
     return [Segment(*header[2:6]) for header in headers if header[0] == 1]
 
 
-def test_exported_steps_in_c_give_the_native_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reals", [models.islands, models.gates], ids=["steps in C", "operators"])
+def test_exported_real_numbers_give_the_native_bytes(
+    reals: Callable[[Path], Network], tmp_path: Path
+) -> None:
     """Without a floating-point unit and without libm."""
-    check_exported(models.islands(tmp_path), tmp_path)
+    check_exported(reals(tmp_path), tmp_path)
 
 
 def test_exported_programs_of_another_accelerator(systolic: Network, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ its PLIC."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,9 +44,12 @@ def test_exported_project_runs_as_it_is(processor: str, network: Network, tmp_pa
 
 
 @more
-def test_exported_float_operators_give_the_native_bits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reals", [models.islands, models.gates], ids=["steps in C", "operators"])
+def test_exported_float_operators_give_the_native_bits(
+    reals: Callable[[Path], Network], tmp_path: Path
+) -> None:
     """With a floating-point unit whose products and sums are rounded one by one."""
-    check_exported(models.islands(tmp_path), tmp_path, board="riscv")
+    check_exported(reals(tmp_path), tmp_path, board="riscv")
 
 
 def test_firmware_prints_the_whole_fault(convolutions: Network, tmp_path: Path) -> None:

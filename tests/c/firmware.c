@@ -1,6 +1,6 @@
 /* The least that a firmware does, to measure what the linker keeps of the runtime. It is linked, not run.
  *
- * In:   FULL defined: validator and all operators; else a device program alone, from a file that is trusted.
+ * In:   FULL defined: validator and operators, with REAL those of real numbers; else a device program alone, from a file that is trusted.
  * Out:  an image whose map test_c.py reads.
  * Next: -
  */
@@ -25,6 +25,9 @@ int run(void) {
   lds_session *session;
 #ifdef FULL
   lds_session_config_default(&config);
+#ifdef REAL
+  lds_session_config_real(&config);
+#endif
 #else
   memset(&config, 0, sizeof config);
   config.hang_ns = 1000000000u;

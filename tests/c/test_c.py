@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from loadstone.runtime.footprint import REAL_BYTES, RUNTIME_BYTES
 from tests import objects
 from tests.board.tools import need
 from tests.c.build import STRICT, includes, mode_flags
@@ -123,10 +124,11 @@ def test_no_symbol_but_memcpy_and_memset(root: Path, tmp_path: Path) -> None:
         assert undefined - helpers == {"memcpy", "memset"}
 
 
-def linked(root: Path, folder: Path, full: bool) -> dict[str, int]:
-    """Bytes of text that a minimal firmware keeps, by source folder, from the linker's map."""
+def linked(root: Path, folder: Path, *parts: str) -> dict[str, int]:
+    """Bytes of text that a minimal firmware keeps, by source folder, from the linker's map. parts:
+    macros of firmware.c."""
     command = strict_command("cortex-m55", root)
-    define = ["-DFULL"] if full else []
+    define = [f"-D{part}" for part in parts]
     main = objects.compiled([*command, *define], root / "tests/c/firmware.c")
     built = [main, *objects.all_compiled(command, board_sources(root))]
     symbols = [
@@ -163,14 +165,19 @@ def linked(root: Path, folder: Path, full: bool) -> dict[str, int]:
 
 
 def test_text_on_cortex_m55(root: Path, tmp_path: Path, figure: Callable[[str], None]) -> None:
-    """Runtime and native driver in 8 KiB; with validator and all operators in 20 KiB, the
-    compiler's helpers included."""
-    for full, limit in ((False, 8 * KIB), (True, 20 * KIB)):
-        folder = tmp_path / str(full)
+    """Runtime and native driver in 8 KiB; with validator and operators in what a footprint takes
+    them for, the compiler's helpers included; functions of real numbers only where asked for."""
+    for parts, limit in (
+        ((), 8 * KIB),
+        (("FULL",), RUNTIME_BYTES),
+        (("FULL", "REAL"), RUNTIME_BYTES + REAL_BYTES),
+    ):
+        folder = tmp_path / "-".join(("least", *parts))
         folder.mkdir()
-        kept = linked(root, folder, full)
-        what = "with validator and operators" if full else "runtime and native driver"
+        kept, full = linked(root, folder, *parts), "FULL" in parts
+        what = " ".join(("runtime and native driver", *parts))
         figure(f"text on Cortex-M55, {what}: {sum(kept.values())} bytes of {limit}: {kept}")
         assert "regs_native.o" in kept
         assert (kept["validate.o"] > KIB) == full  # without it only the size of its scratch
+        assert ("operators_real.o" in kept) == ("REAL" in parts)
         assert 4 * KIB < sum(kept.values()) <= limit

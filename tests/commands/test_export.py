@@ -24,7 +24,7 @@ from loadstone.isa.accelerator import register_accelerator
 from loadstone.runtime import device
 from loadstone.vta.device.hw_config import load_config
 from tests.artifact.test_program_step import program_model
-from tests.board.models import convolutions, island
+from tests.board.models import convolutions, gate, island
 from tests.board.tools import need
 from tests.cached_cc import make_with_cache
 from tests.float_models import images, small_onnx
@@ -242,6 +242,20 @@ def test_an_application_says_the_whole_fault(tmp_path: Path) -> None:
     assert written == model.expected(x[:1]).tobytes()
 
 
+def test_an_application_does_not_guess_where_registers_are(tmp_path: Path) -> None:
+    """A configuration without register_base, through /dev/mem; UIO has them from the tree."""
+    copy_model().save(tmp_path / "m.lds")
+    assert main(["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]) == 0
+    make(tmp_path / "app", "FLAGS=-Werror", compiler="gcc")
+    words = [str(tmp_path / "app/model"), "devmem:0x1c000000+0x4000000", "in", "out"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "model: devmem: the device's configuration has no register_base: uio:/dev/uio0 has it from "
+        "the device tree\n",
+    )
+
+
 def test_steps_in_c_compute_in_the_application_what_python_does(tmp_path: Path) -> None:
     """On a device that takes four samples at once: the steps go through them one by one."""
     artifact = island(tmp_path, "vtaq-4x16x16")
@@ -249,6 +263,34 @@ def test_steps_in_c_compute_in_the_application_what_python_does(tmp_path: Path) 
     with device.open("sim:vtaq-4x16x16") as dev, dev.load(artifact, trust=True) as session:
         (wanted,) = session.run([x])
     assert application(artifact, "vtaq-4x16x16", x, tmp_path)[0] == wanted.tobytes()
+
+
+def test_operators_of_real_numbers_compute_in_the_application_what_python_does(
+    tmp_path: Path,
+) -> None:
+    artifact = gate(tmp_path, "vtaq-4x16x16")
+    x = np.random.default_rng(1).integers(-128, 128, (8, 1, 16), np.int8)
+    with device.open("sim:vtaq-4x16x16") as dev, dev.load(artifact) as session:
+        (wanted,) = session.run([x])
+    assert application(artifact, "vtaq-4x16x16", x, tmp_path)[0] == wanted.tobytes()
+
+
+@pytest.mark.full
+def test_a_firmware_links_the_operators_of_its_model_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No other function of real numbers, and nothing that came from the file is code."""
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    gate(tmp_path, "vtaq-1x16x16").save(tmp_path / "m.lds")
+    words = ["export", f"{tmp_path}/m.lds", "--board", "cortex-m", "-o", f"{tmp_path}/fw"]
+    assert main(words) == 0
+    assert "the code of whoever made it" not in capsys.readouterr().out
+    make(tmp_path / "fw", "CPU=cortex-m55", "FLAGS=-mfloat-abi=hard -Werror")
+    command = ["arm-none-eabi-nm", str(tmp_path / "fw/model.elf")]
+    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    linked = set(re.findall(r"lds_(\w+)_float32\b", names))
+    assert linked == {"sigmoid", "erf", "exp", "multiply", "softmax"}
+    assert "lds_gather" not in names
 
 
 @pytest.mark.parametrize("name", ["vtaq-1x16x16", "vtab-1x8x8"])

@@ -98,6 +98,10 @@ def test_what_is_not_known_is_not_said_and_noise_stands_beside_cycles(
     assert main([*words, *measured, "--json"]) == 0
     layers = json.loads(capsys.readouterr().out)["layers"]
     assert {row["macs"] for row in layers} == {0}
+    assert main([*words, "--network", f"{tmp_path}/small.onnx"]) == 2
+    said = capsys.readouterr().err
+    assert "small.onnx knows no layer of" in said
+    assert "give the quantized network (loadstone compile --save-quantized)" in said
     assert {row["name"] for row in layers if row["sqnr_db"]} > {"n1", "n5", "n6", "n7", "n8"}
     assert main([*words, "--float", f"{tmp_path}/small.onnx"]) == 2
     assert "on samples: --inputs IN.npz" in capsys.readouterr().err

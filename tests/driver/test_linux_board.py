@@ -89,6 +89,26 @@ def test_a_board_through_uio(tmp_path: Path) -> None:
     lib().lds_linux_close(board)
 
 
+@pytest.mark.parametrize(("map_", "offset"), [("map0", "0x100"), ("map1", "0x40"), ("map0", "x")])
+def test_a_map_that_begins_within_a_page_is_refused(map_: str, offset: str, tmp_path: Path) -> None:
+    """The mapping begins at the page: registers would be others'."""
+    path, maps = tmp_path / "uio0", tmp_path / "class/uio/uio0/maps"
+    path.write_bytes(bytes(1 << 20))
+    for k, (address, size) in enumerate([(0x43C00000, 0x2000), (0x30000000, (1 << 20) - 4096)]):
+        (maps / f"map{k}").mkdir(parents=True)
+        for name, text in (("addr", f"{address:#x}"), ("size", f"{size:#x}"), ("offset", "0x0")):
+            (maps / f"map{k}/{name}").write_text(f"{text}\n")
+    board = ffi.new("lds_linux *")
+    names = str(path).encode(), str(tmp_path / "class").encode()
+    assert lib().lds_linux_open_uio(board, names[0], 0x1000, ffi.NULL, 0, names[1]) == 0
+    lib().lds_linux_close(board)
+    (maps / map_ / "offset").write_text(f"{offset}\n")
+    assert lib().lds_linux_open_uio(board, names[0], 0x1000, ffi.NULL, 0, names[1]) != 0
+    line = ffi.string(board.message).decode()
+    assert f"maps/{map_}/offset: " in line, line
+    assert offset == "x" or line.endswith(f"{offset}; let reg in the device tree begin at a page")
+
+
 def test_a_board_with_u_dma_buf(tmp_path: Path) -> None:
     """Registers from UIO's only map, DMA memory from a device of its own; without its sysfs folder
     the line names it."""
@@ -407,6 +427,14 @@ def test_a_board_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with (
         device.open(f"uio:{tmp_path}/uio0") as dev,
         pytest.raises(DeviceError, match=r"uio0/maps/map0/size: no such file, or no number in it"),
+    ):
+        dev.load(copy_model())
+    for spec in ("uio:", "uio:/dev/uio0,", "uio:,/dev/udmabuf0"):
+        with device.open(spec) as dev, pytest.raises(DeviceError, match=f"{spec} is not uio:PATH"):
+            dev.load(copy_model())
+    with (
+        device.open("devmem:0x1c000000+0x4000000") as dev,
+        pytest.raises(DeviceError, match="has no register_base, so nobody knows where"),
     ):
         dev.load(copy_model())
     with (

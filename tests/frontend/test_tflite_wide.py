@@ -190,12 +190,6 @@ def potent(graph: Graph, rng: np.random.Generator) -> Tensor:
     return y
 
 
-def shifted(graph: Graph, rng: np.random.Generator) -> Tensor:
-    x, y = graph.input(SHAPE, WIDE, X, 3), graph.tensor(SHAPE, WIDE, X, 0)
-    graph.operator("RESHAPE", [x], [y], new_shape=list(SHAPE))
-    return y
-
-
 def softmax(graph: Graph, rng: np.random.Generator) -> Tensor:
     x, y = graph.input((1, 8), WIDE, X, 0), graph.tensor((1, 8), WIDE, 2.0**-15, 0)
     graph.operator("SOFTMAX", [x], [y], beta=1.0)
@@ -215,7 +209,6 @@ def mixed(graph: Graph, rng: np.random.Generator) -> Tensor:
         (conv(kind=np.int32), "its bias .* is int32: constants of int64 are known"),
         (conv(kind=None), "it has no bias, without which LiteRT has no kernel: add zeros"),
         (potent, "pot_scale_int16 and scales that are powers of two"),
-        (shifted, "is int16 with a zero point other than 0"),
         (softmax, "SOFTMAX .* is int16, and with 16x8 quantization ADD, AVERAGE_POOL_2D, .* done"),
         (mixed, "MUL .* int16 and int8, and only one type is taken|int16, int8"),
     ],

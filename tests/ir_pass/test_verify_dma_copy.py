@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from loadstone.errors import LoweringError
+from loadstone.ir_pass.affine import Index, Variable
 from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.ir_pass.memory_table import MemoryTable
 from loadstone.ir_pass.nest_text import parsed, printed
+from loadstone.ir_pass.nests import Nest, NestAllocation, NestLoop, Statement
 from loadstone.ir_pass.verify_dma_copy import verify_dma_copy
 
 ALU = dict.fromkeys(("fill", "add", "max", "shr", "rq"), ("acc",))
@@ -69,6 +75,7 @@ LOAD_X = next(line for line in WITH_COPIES.splitlines(keepends=True) if "copy(x_
 ROOM_X = next(line for line in WITH_COPIES.splitlines(keepends=True) if "alloc x_chip" in line)
 FETCH = next(line for line in WITH_COPIES.splitlines(keepends=True) if "copy(digits_chip" in line)
 ROOM = next(line for line in WITH_COPIES.splitlines(keepends=True) if "alloc digits_chip" in line)
+FILL = next(line for line in WITH_COPIES.splitlines(keepends=True) if "fill(" in line)
 SHIFT = next(line for line in WITH_COPIES.splitlines(keepends=True) if "shr(" in line)
 
 
@@ -86,7 +93,7 @@ def test_what_the_pass_makes_is_passed() -> None:
         ("x[4*t + a0 + 1", "x[4*t + a0", "x_chip is not the part of x that was used"),
         ("3*k + a1 - 1 else", "3*k + a1 else", "x_chip is not the part of x that was used"),
         ("3*k + a1 - 1 else", "2*k + a1 - 1 else", "x_chip is not the part of x that was used"),
-        ("x_chip[a0, a1], x[", "x_chip[a1, a0], x[", "x_chip is not the part of x that was used"),
+        ("x_chip[a0, a1], x[", "x_chip[a1, a0], x[", "x_chip was loaded in part"),
         ("w[a0]) for a0<3", "w[-a0 + 2]) for a0<3", "w_chip is not the part of w that was used"),
         (
             "digits_chip[a0, a1], digits[a0",
@@ -119,7 +126,28 @@ def test_what_the_pass_makes_is_passed() -> None:
         ),
         ("- 1 else -3])", "- 1])", "a load leaves x, which has no padding"),
         ("else -3]) for a0", "else 0]) for a0", "x_chip is padded with 0, not with -3"),
+        (
+            "w_chip[a0], w[a0]) for a0<3",
+            "w_chip[a0 + 1], w[a0]) for a0<2",
+            "to places that are no box",
+        ),
+        ("x_chip[a0, a1], x[", "x_chip[a0, a0], x[", "x_chip is loaded to places that are no box"),
+        ("w_chip[a0], w[a0]) for a0<3", "w_chip[a0], w[a0]) for a0<2", "w_chip was loaded in part"),
+        (
+            "p_chip[0, a1], p[0, a1]) for a1<3",
+            "p_chip[0, 0], p[0, 0])",
+            "p_chip was loaded in part",
+        ),
+        ("p[0, a1]) for a1<3", "p[0, a1]) for a1<2", "p_chip was loaded in part"),
         # where and when
+        (FILL, "    copy(acc[a0], x[a0, 0]) for a0<4\n" + FILL, "acc is not the local acc"),
+        ("    for k<3:\n", SHIFT + "    for k<3:\n", "a Nest stands in place of a NestLoop"),
+        (SHIFT, f"    group:\n  {SHIFT}", "a NestGroup stands in place of a Nest"),
+        (
+            "  param out",
+            "  param more: int8[1] x1x16\n  param out",
+            "the tensors in DRAM are others",
+        ),
         (
             "    for k<3:\n" + ROOM_X + LOAD_X,
             LOAD_X[2:].replace("3*k", "3*t") + "    for k<3:\n",
@@ -184,6 +212,71 @@ def test_a_spoilt_function_is_refused(was: str, now: str, message: str | None) -
         return
     with pytest.raises(LoweringError, match=message):
         verify_dma_copy(parsed(TEXT), parsed(spoilt), TABLE)
+
+
+def without(body: tuple[Statement, ...], unwanted: Callable[[Statement], bool]) -> Any:
+    """Statements without some of them."""
+    return tuple(
+        replace(each, body=without(each.body, unwanted)) if isinstance(each, NestLoop) else each
+        for each in body
+        if not unwanted(each)
+    )
+
+
+def test_what_is_not_allocated_is_neither_loaded_nor_used() -> None:
+    before, after = parsed(TEXT), parsed(WITH_COPIES)
+
+    def is_room(statement: Statement, name: str) -> bool:
+        return isinstance(statement, NestAllocation) and statement.tensor.name == name
+
+    def is_load(statement: Statement) -> bool:
+        return (
+            isinstance(statement, Nest) and statement.steps[0].operands[0].tensor.name == "p_chip"
+        )
+
+    no_room = after._replace(body=without(after.body, lambda each: is_room(each, "p_chip")))
+    with pytest.raises(LoweringError, match="p_chip is loaded where it is not allocated"):
+        verify_dma_copy(before, no_room, TABLE)
+    neither = no_room._replace(body=without(no_room.body, is_load))
+    with pytest.raises(LoweringError, match="rq uses p_chip where it is not allocated"):
+        verify_dma_copy(before, neither, TABLE)
+
+
+def test_a_load_moves_with_loops_around_it_alone() -> None:
+    before, after = parsed(TEXT), parsed(WITH_COPIES)
+    foreign = Index(0, {Variable("k", 3): 1})
+
+    def spoilt(statement: Statement) -> Statement:
+        if isinstance(statement, NestLoop):
+            return replace(statement, body=tuple(map(spoilt, statement.body)))
+        if isinstance(statement, Nest) and statement.steps[0].operands[0].tensor.name == "w_chip":
+            target, source = statement.steps[0].operands
+            step = statement.steps[0]._replace(operands=(target, source.tensor[foreign]))
+            return replace(statement, steps=(step,))
+        return statement
+
+    with pytest.raises(LoweringError, match="w is loaded by a loop that is not around its load"):
+        verify_dma_copy(before, after._replace(body=tuple(map(spoilt, after.body))), TABLE)
+
+
+def test_a_condition_bounds_one_end_alone() -> None:
+    shifted = WITH_COPIES.replace("x[4*t + a0 + 1", "x[4*t + a0 + 2").replace(
+        "x_chip[i, j]", "x_chip[i - 1, j]"
+    )
+    with pytest.raises(LoweringError, match="gemm leaves x_chip along axis 0"):
+        verify_dma_copy(parsed(TEXT), parsed(shifted), TABLE)
+
+
+def test_a_local_is_not_another() -> None:
+    locals_ = "".join(f"  local {name}: int32[4] x1x16\n" for name in "ab")
+    text = f"func f:\n{locals_}  param out: int8[4] x1x16\n"
+    begun = "  fill(a[i] | 1) for i<4\n  fill(b[i] | 2) for i<4\n"
+    rooms = "".join(f"  alloc {name}: int32[4] x1x16 in acc\n" for name in "ab")
+    room = f"func f:\n  param out: int8[4] x1x16\n{rooms}"
+    one, other = (f"  copy(out[i], {name}[i]) for i<4\n" for name in "ab")
+    verify_dma_copy(parsed(text + begun + one), parsed(room + begun + one), TABLE)
+    with pytest.raises(LoweringError, match="b is not the local a"):
+        verify_dma_copy(parsed(text + begun + one), parsed(room + begun + other), TABLE)
 
 
 def test_what_was_written_behind_its_load_is_stale() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from loadstone.artifact import host_step
 from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
-from loadstone.artifact.host_step import HostStep, SoftmaxScaling, Strided
+from loadstone.artifact.host_step import HostOpcode, HostStep, SoftmaxScaling, Strided
 from loadstone.errors import DeviceError
 from loadstone.numerics import Array
 from loadstone.runtime import device, long_steps
@@ -82,6 +82,33 @@ CASES: dict[str, Callable[[], Artifact]] = {
         ((10 * ROWS, DEPTH), DataType.INT8),
         ((10 * ROWS,), DataType.INT64),
         lambda x, y: host_step.argmax("s", x, y, DEPTH),
+    ),
+    "exp": lambda: stepping(
+        FLOATS, FLOATS, lambda x, y: host_step.unary("s", HostOpcode.EXP_FLOAT32, x, y)
+    ),
+    "subtract": lambda: stepping(
+        FLOATS,
+        FLOATS,
+        lambda x, y: host_step.broadcast(
+            "s", HostOpcode.SUBTRACT_FLOAT32, (x, x, y), (ROWS, DEPTH), ((0, 1), (DEPTH, 1))
+        ),
+    ),
+    "sum": lambda: stepping(
+        ((10 * ROWS, DEPTH), DataType.FLOAT32),
+        ((10 * ROWS,), DataType.FLOAT32),
+        lambda x, y: host_step.sum_float32("s", x, y, DEPTH, 1),
+    ),
+    "matmul": lambda: stepping(
+        FLOATS,
+        ((3, 20, 10), DataType.FLOAT32),
+        lambda x, y: host_step.matmul_float32("s", (x, y + 1, y), (20, DEPTH, 10), b_shared=True),
+        LUT[:100].reshape(10, 10),
+    ),
+    "matmuls of one": lambda: stepping(
+        ((3, 10, 10), DataType.FLOAT32),
+        ((3, 10, 10), DataType.FLOAT32),
+        lambda x, y: host_step.matmul_float32("s", (y + 1, x, y), (10, 10, 10), a_shared=True),
+        LUT[:100].reshape(10, 10),
     ),
     "copy": lambda: stepping(
         FLOATS,

@@ -20,7 +20,7 @@ from loadstone.cli import main
 from loadstone.compiler import compile
 from loadstone.errors import ArtifactError
 from loadstone.runtime.own_files import is_own, remember
-from tests.onnx_builder import Graph
+from tests.onnx_builder import Graph, run
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 1, 4)
 
@@ -81,6 +81,25 @@ def test_what_comes_from_elsewhere_is_asked_for(
     )
     assert main([*words, "--trust"]) == 0
     assert not state.exists(), "a word for one run is not remembered"
+
+
+def test_operators_of_the_runtime_are_no_code(state: Path, tmp_path: Path) -> None:
+    """A file from elsewhere, whose layers stay float, runs without a word, and without a compiler:
+    a gate, a layer norm as its exporters write it, a softmax."""
+    graph = Graph()
+    x = graph.input((1, 4), np.float32)
+    gate = graph.node("Mul", x, graph.node("Sigmoid", x))
+    around = graph.node("Sub", gate, graph.node("ReduceMean", gate, axes=[-1], keepdims=1))
+    power = graph.node("Mul", around, around)
+    spread = graph.node("Sqrt", graph.node("ReduceMean", power, axes=[-1], keepdims=1))
+    y = graph.node("Softmax", graph.node("Tanh", graph.node("Div", around, spread)), axis=-1)
+    file = graph.save([(y, np.float32)])
+    compile(onnx.load_from_string(file), "vtaq-1x16x16").artifact.save(tmp_path / "theirs.lds")
+    np.savez(tmp_path / "x.npz", in0=X)
+    wanted = np.stack([np.asarray(run(file, [x])[0]) for x in X])
+    np.testing.assert_allclose(loadstone.load(tmp_path / "theirs.lds").run(X)[0], wanted, rtol=1e-5)
+    assert main(["run", f"{tmp_path}/theirs.lds", "--inputs", f"{tmp_path}/x.npz"]) == 0
+    assert not state.exists()
 
 
 def test_a_file_that_was_changed_is_another(state: Path, tmp_path: Path) -> None:

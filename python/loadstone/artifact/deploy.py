@@ -114,7 +114,8 @@ class _Assembly:
         self.views: list[BufferView] = list(memory.views)
         self.index = {view.name: number for number, view in enumerate(memory.views)}
         self.constants, self.micro_ops = Content(memory.constants), Content()
-        self.host_bytes = memory.size_bytes[RegionIndex.HOST]
+        self.host_bytes = memory.size_bytes[RegionIndex.HOST]  # the temporary tensors included
+        self.temporary_bytes = 0  # of one operator
         self.scratch_view: int | None = None
         self.scratch_bytes = 0
         self.steps: list[DeviceProgram | ProgramStep | HostStep] = []
@@ -136,6 +137,7 @@ class _Assembly:
             if isinstance(segment, ExternalRegion):
                 self._add_external(segment)
             elif not isinstance(segment, LoweredRegion):
+                self.temporary_bytes = 0
                 self.steps += host_steps(segment, self)
 
     def regions(self) -> tuple[MemoryRegion, ...]:
@@ -174,9 +176,11 @@ class _Assembly:
         return self.index[tensor.name]
 
     def temporary(self, tensor: g.Tensor) -> int:
-        """A row-major tensor of one operator."""
-        offset = self.host_bytes
-        self.host_bytes += rounded_up(tensor.size_bytes, DEVICE_ALIGN_BYTES)
+        """A row-major tensor of one operator; those of other operators are in the same memory."""
+        offset = self.memory.size_bytes[RegionIndex.HOST] + self.temporary_bytes
+        self.temporary_bytes += rounded_up(tensor.size_bytes, DEVICE_ALIGN_BYTES)
+        end = self.memory.size_bytes[RegionIndex.HOST] + self.temporary_bytes
+        self.host_bytes = max(self.host_bytes, end)
         return self._view(row_view(tensor, RegionIndex.HOST, offset))
 
     def constant(self, name: str, value: Array) -> int:

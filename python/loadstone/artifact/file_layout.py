@@ -28,6 +28,7 @@ __all__ = [
     "TENSOR",
     "VERSION",
     "WITH_PROGRAMS",
+    "WITH_REAL",
     "WITH_TYPES",
     "WORD",
     "align",
@@ -37,9 +38,9 @@ __all__ = [
 MAGIC = b"LDSM"
 #: The newest format, and the oldest that is read. A file says the least version that has all it
 #: holds (runtime/FORMAT.md, Versions): WITH_PROGRAMS brought programs of other devices and states,
-#: WITH_TYPES four element types.
-VERSION, OLDEST = 3, 1
-WITH_PROGRAMS, WITH_TYPES = 2, 3
+#: WITH_TYPES four element types, WITH_REAL operators of real numbers.
+VERSION, OLDEST = 4, 1
+WITH_PROGRAMS, WITH_TYPES, WITH_REAL = 2, 3, 4
 HEADER = struct.Struct("<4sIII20sIIIII")
 SECTIONS = (
     "strings",

@@ -10,8 +10,9 @@ Most of what stays only moves bytes (copy with strides), or is a function of one
 256 entries, computed here by graph/reference.py, so that it is exact by construction). What is
 neither becomes an external step. An operator of the graph is data, its fields as JSON, its arrays
 as further inputs: graph/reference.py computes it in Python, and `loadstone export` makes C of it
-(c_kernels/). A Relax function is C at once (c_operator.py), its constants further inputs; one that
-has no form in C stays a module of TVM.
+(c_kernels/). A Relax function is steps of the runtime where it has all of its operators
+(relax_steps.py), else C at once (c_operator.py), its constants further inputs; one that has no form
+in C stays a module of TVM.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def host_steps(operator: g.Operator, space: Workspace) -> list[HostStep]:
 
 
 def is_built_in(operator: g.Operator) -> bool:
-    """Whether the C runtime alone can run it."""
-    return _built_in(operator, _Nothing()) is not None
+    """Whether it is an operator of the graph that the C runtime alone can run."""
+    return not isinstance(operator, g.Host) and _built_in(operator, _Nothing()) is not None
 
 
 class _Nothing:
@@ -305,6 +306,14 @@ def _argmax(o: g.Operator, space: Workspace) -> list[HostStep] | None:
     return [steps.argmax(o.name, space.tensor(o.input), space.tensor(o.output), o.input.shape[-1])]
 
 
+def _relax(o: g.Operator, space: Workspace) -> list[HostStep] | None:
+    """Of a function that is taken in part, nothing is left in `space`."""
+    from loadstone.artifact.relax_steps import relax_steps  # TVM, which made it
+
+    assert isinstance(o, g.Host)
+    return None if relax_steps(o, _Nothing()) is None else relax_steps(o, space)
+
+
 _MAKERS: Mapping[type[g.Operator], Callable[[g.Operator, Workspace], list[HostStep] | None]] = {
     g.Reshape: _reshape,
     g.Transpose: _transpose,
@@ -318,6 +327,7 @@ _MAKERS: Mapping[type[g.Operator], Callable[[g.Operator, Workspace], list[HostSt
     g.Dequantize: _dequantize,
     g.Softmax: _softmax,
     g.ArgMax: _argmax,
+    g.Host: _relax,
 }
 
 

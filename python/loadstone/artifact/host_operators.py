@@ -16,6 +16,7 @@ from enum import IntEnum
 from loadstone.artifact.memory_plan import MAX_RANK, BufferView, DataType, ViewLayout
 
 __all__ = [
+    "BROADCAST_PARAMETERS",
     "COPY_PARAMETERS",
     "LOWEST",
     "OPERATORS",
@@ -38,6 +39,23 @@ class HostOpcode(IntEnum):
     SOFTMAX_INT8 = 8
     SOFTMAX_FLOAT32 = 9
     ARGMAX = 10
+    EXP_FLOAT32 = 11  # from here on since version 4
+    LOG_FLOAT32 = 12
+    SQRT_FLOAT32 = 13
+    RSQRT_FLOAT32 = 14
+    TANH_FLOAT32 = 15
+    SIGMOID_FLOAT32 = 16
+    ERF_FLOAT32 = 17
+    ADD_FLOAT32 = 18
+    SUBTRACT_FLOAT32 = 19
+    MULTIPLY_FLOAT32 = 20
+    DIVIDE_FLOAT32 = 21
+    MAXIMUM_FLOAT32 = 22
+    MINIMUM_FLOAT32 = 23
+    POWER_FLOAT32 = 24
+    SUM_FLOAT32 = 25
+    MATMUL_FLOAT32 = 26
+    GATHER = 27
     EXTERNAL = 255
 
 
@@ -197,6 +215,68 @@ def _argmax_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
     )
 
 
+def _not_float(*tensors: BufferView) -> str:
+    if _row_major(*tensors) and all(t.dtype == DataType.FLOAT32 for t in tensors):
+        return ""
+    return "a tensor is not float32 and row-major"
+
+
+def _unary_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    if wrong := _not_float(x, y):
+        return wrong
+    return "" if x.elements == y.elements else f"y has {y.elements} elements, not {x.elements}"
+
+
+def _binary_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    (a, b), y = inputs, outputs[0]
+    if wrong := _not_float(a, b, y):
+        return wrong
+    extents = [p[f"extent_{k}"] for k in range(MAX_RANK)]
+    if min(extents) < 1 or math.prod(extents) != y.elements:
+        return f"extents {extents} are not the {y.elements} elements of y"
+    for tensor, side in ((a, "a"), (b, "b")):
+        last = sum((extents[k] - 1) * p[f"{side}_stride_{k}"] for k in range(MAX_RANK))
+        if last >= tensor.elements:
+            return f"it reaches element {last} of {tensor.name!r}, which has {tensor.elements}"
+    return ""
+
+
+def _sum_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    if wrong := _not_float(x, y):
+        return wrong
+    if min(p["depth"], p["inner"]) < 1 or y.elements % p["inner"]:
+        return f"depth={p['depth']} or inner={p['inner']} is 0, or does not divide"
+    return "" if x.elements == y.elements * p["depth"] else f"y has {y.elements} elements"
+
+
+def _matmul_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    (a, b), y = inputs, outputs[0]
+    if wrong := _not_float(a, b, y):
+        return wrong
+    m, k, n = p["m"], p["k"], p["n"]
+    if min(m, k, n) < 1 or max(p["a_shared"], p["b_shared"]) > 1 or y.elements % (m * n):
+        return f"m={m}, k={k}, n={n} or one of a_shared and b_shared is outside its range"
+    batch = y.elements // (m * n)
+    for tensor, matrix, shared in ((a, m * k, "a_shared"), (b, k * n, "b_shared")):
+        if tensor.elements != matrix * (1 if p[shared] else batch):
+            return f"{tensor.name!r} has {tensor.elements} elements"
+    return ""
+
+
+def _gather_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    (x, indices), y = inputs, outputs[0]
+    if not _row_major(x, indices, y) or x.dtype.size_bytes != y.dtype.size_bytes:
+        return "a tensor is not row-major, or elements of x and y differ in size"
+    if indices.dtype not in (DataType.INT32, DataType.INT64):
+        return "the indices are not int32 or int64"
+    if min(p["extent"], p["inner"]) < 1 or x.elements % (p["extent"] * p["inner"]):
+        return f"extent={p['extent']} or inner={p['inner']} is 0, or does not divide"
+    wanted = x.elements // p["extent"] * indices.elements
+    return "" if y.elements == wanted else f"y has {y.elements} elements, not {wanted}"
+
+
 def _external_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
     return ""
 
@@ -204,13 +284,14 @@ def _external_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
 @dataclass(frozen=True)
 class OperatorSpec:
     """A line of runtime/FORMAT.md's table. inputs < 0: any number of tensors. in_place: y may be
-    x."""
+    x. shared: inputs may overlap each other."""
 
     inputs: int
     outputs: int
     parameters: tuple[str, ...]
     rule: Callable[[Tensors, Tensors, Parameters], str]
     in_place: bool = False
+    shared: bool = False
 
 
 _AXES = range(MAX_RANK)
@@ -232,6 +313,9 @@ PACK_PARAMETERS = (
     "pad_value",
     "nchw",
 )
+BROADCAST_PARAMETERS = tuple(f"{n}_{k}" for n in ("extent", "a_stride", "b_stride") for k in _AXES)
+_UNARY = OperatorSpec(1, 1, (), _unary_rule)
+_BINARY = OperatorSpec(2, 1, BROADCAST_PARAMETERS, _binary_rule, shared=True)
 
 OPERATORS: Mapping[HostOpcode, OperatorSpec] = {
     HostOpcode.COPY: OperatorSpec(1, 1, COPY_PARAMETERS, _copy_rule),
@@ -248,5 +332,24 @@ OPERATORS: Mapping[HostOpcode, OperatorSpec] = {
         1, 1, ("depth",), _softmax_float32_rule, in_place=True
     ),
     HostOpcode.ARGMAX: OperatorSpec(1, 1, ("depth",), _argmax_rule),
+    HostOpcode.EXP_FLOAT32: _UNARY,
+    HostOpcode.LOG_FLOAT32: _UNARY,
+    HostOpcode.SQRT_FLOAT32: _UNARY,
+    HostOpcode.RSQRT_FLOAT32: _UNARY,
+    HostOpcode.TANH_FLOAT32: _UNARY,
+    HostOpcode.SIGMOID_FLOAT32: _UNARY,
+    HostOpcode.ERF_FLOAT32: _UNARY,
+    HostOpcode.ADD_FLOAT32: _BINARY,
+    HostOpcode.SUBTRACT_FLOAT32: _BINARY,
+    HostOpcode.MULTIPLY_FLOAT32: _BINARY,
+    HostOpcode.DIVIDE_FLOAT32: _BINARY,
+    HostOpcode.MAXIMUM_FLOAT32: _BINARY,
+    HostOpcode.MINIMUM_FLOAT32: _BINARY,
+    HostOpcode.POWER_FLOAT32: _BINARY,
+    HostOpcode.SUM_FLOAT32: OperatorSpec(1, 1, ("depth", "inner"), _sum_rule),
+    HostOpcode.MATMUL_FLOAT32: OperatorSpec(
+        2, 1, ("m", "k", "n", "a_shared", "b_shared"), _matmul_rule, shared=True
+    ),
+    HostOpcode.GATHER: OperatorSpec(2, 1, ("extent", "inner"), _gather_rule, shared=True),
     HostOpcode.EXTERNAL: OperatorSpec(-1, -1, (), _external_rule),
 }

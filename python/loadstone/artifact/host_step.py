@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from loadstone.artifact.host_operators import (
+    BROADCAST_PARAMETERS,
     COPY_PARAMETERS,
     LOWEST,
     OPERATORS,
@@ -33,15 +34,20 @@ __all__ = [
     "SoftmaxScaling",
     "Strided",
     "argmax",
+    "broadcast",
     "copy",
     "dequantize",
     "external",
     "fill",
+    "gather",
     "lookup",
+    "matmul_float32",
     "pack",
     "quantize",
     "softmax_float32",
     "softmax_int8",
+    "sum_float32",
+    "unary",
     "unpack",
 ]
 
@@ -114,10 +120,14 @@ class HostStep:
         )
 
     def _apart(self, tensors: tuple[BufferView, ...]) -> bool:
-        in_place = OPERATORS[self.opcode].in_place and self.inputs[0] == self.outputs[0]
+        spec = OPERATORS[self.opcode]
+        in_place = spec.in_place and self.inputs[0] == self.outputs[0]
         used = self.inputs[1:] + self.outputs if in_place else self.inputs + self.outputs
+        later = len(self.inputs) if spec.shared else 0
         return not any(
-            tensors[a].overlaps(tensors[b]) for i, a in enumerate(used) for b in used[i + 1 :]
+            tensors[a].overlaps(tensors[b])
+            for i, a in enumerate(used)
+            for b in used[max(i + 1, later) :]
         )
 
 
@@ -159,21 +169,22 @@ class SoftmaxScaling:
     diff_min: int
 
 
+def _padded(values: Sequence[int], fill: int) -> list[int]:
+    return [fill] * (MAX_RANK - len(values)) + [int(v) for v in values]
+
+
 def copy(
     name: str, x: int, y: int, extents: Sequence[int], source: Strided, target: Strided
 ) -> HostStep:
     """y[target.offset + sum i*target.strides] = x[source.offset + sum i*source.strides] for all i
     in extents, in elements; up to 6 axes."""
 
-    def padded(values: Sequence[int], fill: int) -> list[int]:
-        return [fill] * (MAX_RANK - len(values)) + [int(v) for v in values]
-
     numbers = [
         source.offset,
         target.offset,
-        *padded(extents, 1),
-        *padded(source.strides, 0),
-        *padded(target.strides, 0),
+        *_padded(extents, 1),
+        *_padded(source.strides, 0),
+        *_padded(target.strides, 0),
     ]
     return HostStep(
         name, HostOpcode.COPY, (x,), (y,), dict(zip(COPY_PARAMETERS, numbers, strict=True))
@@ -243,6 +254,51 @@ def softmax_float32(name: str, x: int, y: int, depth: int) -> HostStep:
 def argmax(name: str, x: int, y: int, depth: int) -> HostStep:
     """Index of the first largest in each row of `depth`."""
     return HostStep(name, HostOpcode.ARGMAX, (x,), (y,), {"depth": depth})
+
+
+def unary(name: str, opcode: HostOpcode, x: int, y: int) -> HostStep:
+    """A function of each element of x; opcode: EXP_FLOAT32 to ERF_FLOAT32."""
+    return HostStep(name, opcode, (x,), (y,))
+
+
+def broadcast(
+    name: str,
+    opcode: HostOpcode,
+    operands: tuple[int, int, int],
+    extents: Sequence[int],
+    strides: tuple[Sequence[int], Sequence[int]],
+) -> HostStep:
+    """y[i] = f(a[sum i*strides[0]], b[sum i*strides[1]]) for all i in extents, of up to 6 axes, y
+    row-major. opcode: ADD_FLOAT32 to POWER_FLOAT32. operands: a, b, y."""
+    numbers = [*_padded(extents, 1), *_padded(strides[0], 0), *_padded(strides[1], 0)]
+    values = dict(zip(BROADCAST_PARAMETERS, numbers, strict=True))
+    return HostStep(name, opcode, operands[:2], operands[2:], values)
+
+
+def sum_float32(name: str, x: int, y: int, depth: int, inner: int) -> HostStep:
+    """Sums along an axis of `depth`, `inner` elements of the axes behind it."""
+    values = {"depth": depth, "inner": inner}
+    return HostStep(name, HostOpcode.SUM_FLOAT32, (x,), (y,), values)
+
+
+def matmul_float32(
+    name: str,
+    operands: tuple[int, int, int],
+    sizes: tuple[int, int, int],
+    *,
+    a_shared: bool = False,
+    b_shared: bool = False,
+) -> HostStep:
+    """Products of matrices (m, k) and (k, n). operands: a, b, y; shared: one for all products."""
+    values = dict(zip("mkn", sizes, strict=True))
+    values |= {"a_shared": int(a_shared), "b_shared": int(b_shared)}
+    return HostStep(name, HostOpcode.MATMUL_FLOAT32, operands[:2], operands[2:], values)
+
+
+def gather(name: str, operands: tuple[int, int, int], extent: int, inner: int) -> HostStep:
+    """Parts of `inner` elements along an axis of `extent`. operands: x, indices, y."""
+    values = {"extent": extent, "inner": inner}
+    return HostStep(name, HostOpcode.GATHER, operands[:2], operands[2:], values)
 
 
 def external(

@@ -25,6 +25,7 @@ from loadstone.artifact.file_layout import (
     STEP,
     TENSOR,
     WITH_PROGRAMS,
+    WITH_REAL,
     WITH_TYPES,
     align,
 )
@@ -158,6 +159,9 @@ class ArtifactWriter:
 
 def least_version(artifact: ArtifactContent) -> int:
     """The least format that has all that is in it: who has an older runtime can read it."""
+    host = [step.opcode for step in artifact.steps if isinstance(step, HostStep)]
+    if any(HostOpcode.ARGMAX < opcode < HostOpcode.EXTERNAL for opcode in host):
+        return WITH_REAL
     if any(tensor.dtype > DataType.BFLOAT16 for tensor in artifact.tensors):
         return WITH_TYPES
     return WITH_PROGRAMS if artifact.other_programs or artifact.has_states else OLDEST

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact
+from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.device import Device
 from loadstone.commands.exported_accelerators import (
     REGISTER_BLOCKS,
@@ -32,15 +32,14 @@ from loadstone.commands.exported_names import (
     named_files,
     named_text,
 )
-from loadstone.commands.exported_steps import for_the_board
+from loadstone.commands.exported_steps import for_the_board, operator_set
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import ArtifactError
-from loadstone.files import write_whole
+from loadstone.files import source_folder, write_whole
 from loadstone.printable import c_comment, one_line
 from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.device import device_of_artifact
 from loadstone.runtime.footprint import pool_bytes, session_bytes
-from loadstone.runtime.sources import source_folder
 from loadstone.vta.device.hw_config import load_config
 
 __all__ = ["BOARDS", "configure", "export", "extend", "run"]
@@ -133,7 +132,7 @@ def run(args: argparse.Namespace) -> None:
     check_name(args.name, args.board, others=bool(artifact.other_programs))
     export(artifact, device, args.board, folder, sample, args.name)
     steps = folder / ("src/steps_steps.c" if args.board == "arduino" else "steps")
-    if steps.exists():
+    if any(isinstance(step, HostStep) and step.function for step in artifact.steps):
         print(f"{steps}: C from {args.model}, the code of whoever made it")
     then = _NEXT.get(args.board, "make -C {}").format(folder)
     print(f"{folder}: {one_line(artifact.name)} for {args.board} ({device.name}); next: {then}")
@@ -150,7 +149,9 @@ def export(
     """Writes the project. name: of the model in C. Raises ArtifactError for a model that C cannot
     run alone."""
     artifact, steps = for_the_board(artifact)
-    files = {**named_files(steps, name), **accelerator_files(artifact)}
+    operators = operator_set(artifact)
+    own = {"steps/operators.c": operators} if operators else {}
+    files = {**named_files({**steps, **own}, name), **accelerator_files(artifact)}
     folder.mkdir(parents=True, exist_ok=True)
     for part in ("firmware", board) if board in _FIRMWARE else (board,):
         templates = Path(str(resources.files("loadstone.boards"))) / part
@@ -174,7 +175,8 @@ def export(
     write_whole(folder / named_file("model.lds", name), data)
     if sample is not None:
         write_whole(folder / "sample.bin", sample)
-    header = _header(artifact, device, data, sample is not None, bool(steps))
+    parts = (_EXTERNAL if steps else "") + (_OPERATORS if operators else "")
+    header = _header(artifact, device, data, sample is not None, parts)
     write_whole(folder / named_file("model.h", name), named_text(header, name))
     assembly = _assembly("model", "model.lds") + (
         _assembly("sample", "sample.bin") if sample else ""
@@ -199,9 +201,14 @@ _EXTERNAL = """#define MODEL_EXTERNAL 1
 /* Executes the external steps: steps/steps.c. */
 int model_external(void *ctx, lds_session *session, uint32_t step);
 """
+#: Of a model with operators of real numbers.
+_OPERATORS = """#define MODEL_OPERATORS 1
+/* For lds_session_config.operators: steps/operators.c. */
+extern const lds_operator_set model_operators;
+"""
 
 
-def _header(artifact: Artifact, device: Device, data: bytes, sample: bool, external: bool) -> str:
+def _header(artifact: Artifact, device: Device, data: bytes, sample: bool, parts: str) -> str:
     inputs = "".join(
         f" *   {c_comment(artifact.tensors[i].name)}: "
         f"{artifact.tensors[i].dtype.name.lower()} {list(artifact.tensors[i].shape)}\n"
@@ -221,7 +228,7 @@ extern "C" {{
 #endif
 
 #define MODEL_REGISTERS {REGISTER_BLOCKS[device.register_block.name][0]}
-#define MODEL_REGISTER_BASE {device.register_block.base_address or 0x40010000:#x}u
+{_registers(device.register_block.base_address)}
 #define MODEL_REGISTER_BYTES {device.register_block.size_bytes:#x}u
 #define MODEL_BUS_OFFSET {device.bus_offset:#x}u
 #ifndef MODEL_CLOCK_HZ /* -D gives your bitstream's, where that is another */
@@ -233,13 +240,20 @@ extern "C" {{
 #define MODEL_DMA_ALIGN {max([_PAGE, *(r.align_bytes for r in artifact.regions if r.on_device)])}u
 
 extern const uint8_t model_bytes[], model_bytes_end[];
-{_EXTERNAL if external else ""}{accelerator_declarations(artifact)}{"#define MODEL_SAMPLE 1" + chr(10) + "extern const uint8_t sample_bytes[], sample_bytes_end[];" + chr(10) if sample else ""}
+{parts}{accelerator_declarations(artifact)}{"#define MODEL_SAMPLE 1" + chr(10) + "extern const uint8_t sample_bytes[], sample_bytes_end[];" + chr(10) if sample else ""}
 #ifdef __cplusplus
 }}
 #endif
 
 #endif /* MODEL_H */
 """
+
+
+def _registers(base: int) -> str:
+    """The address of the configuration, or an example for firmware, which is told another one."""
+    if base:
+        return f"#define MODEL_REGISTER_BASE {base:#x}u"
+    return "#define MODEL_REGISTER_BASE 0x40010000u\n#define MODEL_REGISTER_BASE_UNKNOWN 1"
 
 
 def _assembly(name: str, file: str) -> str:

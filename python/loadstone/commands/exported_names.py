@@ -51,7 +51,7 @@ def named_text(text: str, name: str) -> str:
     if name == UNNAMED:
         return text
     text = re.sub(r"\bMODEL_", f"{name.upper()}_", text)
-    text = re.sub(r"\bmodel_(?=bytes|external)", f"{name}_", text)
+    text = re.sub(r"\bmodel_(?=bytes|external|operators)", f"{name}_", text)
     text = re.sub(rf"\bmodel\.({'|'.join(_FILES)})\b", rf"{name}.\1", text)
     text = re.sub(r"\bloadstone_model\b", f"loadstone_{name}", text)
     text = text.replace(
@@ -72,7 +72,7 @@ def named_files(files: Mapping[str, str], name: str) -> dict[str, str]:
     """Steps in C by their paths, each function behind a macro that puts the name before it."""
     if name == UNNAMED:
         return dict(files)
-    symbols = {PurePosixPath(path).stem for path in files} - {"steps", "plugins"}
+    symbols = {PurePosixPath(path).stem for path in files} - {"steps", "plugins", "operators"}
     symbols |= {s for text in files.values() for s in re.findall(r"\bplugin_\w+", text)}
     renamed = "".join(f"#define {symbol} {name}_{symbol}\n" for symbol in sorted(symbols))
     return {path: renamed + named_text(text, name) for path, text in files.items()}

@@ -15,7 +15,7 @@ import re
 from loadstone.artifact.format import Artifact
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
-from loadstone.runtime.footprint import RUNTIME_BYTES, Footprint, footprint
+from loadstone.runtime.footprint import Footprint, footprint
 
 __all__ = ["add_limits", "check_fit", "fit_lines", "fit_report"]
 
@@ -55,7 +55,7 @@ def check_fit(args: argparse.Namespace, artifact: Artifact, in_c: bool) -> Footp
     if args.max_flash is not None and needs.flash_bytes > args.max_flash:
         raise ConfigError(
             f"{args.model}: --max-flash {args.max_flash}: it needs {needs.flash_bytes} bytes, "
-            f"{needs.model_bytes} of model and {RUNTIME_BYTES} of runtime: take a smaller model, or "
+            f"{needs.model_bytes} of model and {needs.runtime_bytes} of runtime: take a smaller model, or "
             "more flash"
         )
     if args.max_ram is not None and needs.ram_bytes > args.max_ram:
@@ -75,7 +75,7 @@ def fit_report(needs: Footprint | None) -> JsonObject:
         "in_c": {
             "flash_bytes": needs.flash_bytes,
             "model_bytes": needs.model_bytes,
-            "runtime_bytes": RUNTIME_BYTES,
+            "runtime_bytes": needs.runtime_bytes,
             "ram_bytes": needs.ram_bytes,
             "session_bytes": needs.session_bytes,
             "dma_pool_bytes": needs.pool_bytes,

@@ -98,7 +98,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--trust",
         action="store_true",
         help="run steps that are programs in the file, as you: for files of people whom you trust; "
-        "what you compiled here needs no such word",
+        "what you compiled here needs no such word, nor does a file without such steps, as most are",
     )
 
 
@@ -166,8 +166,14 @@ def _known(args: argparse.Namespace, artifact: Artifact, device: Device) -> Know
     backends = resolve(name or device.name).backends if is_builtin(device) else ()
     known = known_of_file(args.network, backends)
     programs = [layer.name for program in artifact.all_programs for layer in program.layers]
-    if not {*programs, *(step.name for step in artifact.steps)} & known.kinds.keys():
+    steps = [step.name for step in artifact.steps]
+    if not {*programs, *steps} & known.kinds.keys():
         raise ModelError(f"{args.network} knows no layer of {args.model}: not the same network")
+    if programs and not known.kinds.keys() & set(programs):
+        raise ModelError(
+            f"{args.network} knows no layer of {args.model} that a device computes: give the "
+            "quantized network (loadstone compile --save-quantized), and a float one as --float"
+        )
     return known
 
 

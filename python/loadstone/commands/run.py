@@ -105,7 +105,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--trust",
         action="store_true",
         help="run steps that are programs in the file, as you: for files of people whom you trust; "
-        "what you compiled here needs no such word",
+        "what you compiled here needs no such word, nor does a file without such steps, as most are",
     )
     results.add_argument("--json", action="store_true", help="the report as JSON")
 

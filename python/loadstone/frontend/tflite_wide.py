@@ -21,7 +21,18 @@ from numpy.typing import NDArray
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.tflite_file import TensorRecord, TfliteFile, TfliteTable
 from loadstone.frontend.tflite_integers import Integers, Stateful
-from loadstone.numerics import round_half_away
+from loadstone.frontend.tflite_wide_tensors import (
+    ENDS,
+    check_same_grid,
+    check_types,
+    checked_scale,
+    give_levels,
+    half_away,
+    limits_of,
+    scale_of,
+    target_of,
+    tensor_at,
+)
 from loadstone.relax.compat import constant, exact_constant, relax
 
 if TYPE_CHECKING:
@@ -30,13 +41,11 @@ if TYPE_CHECKING:
 
 __all__ = ["WIDE", "is_wide"]
 
-_ENDS = np.iinfo(np.int16)
-#: Number of ActivationFunctionType -> its real bounds.
-_BOUNDS = {0: (-np.inf, np.inf), 1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 #: By so many bits ADD shifts its inputs before it scales them.
 _ADD_PRE_SHIFT = 15
-#: LiteRT's sums of 64 bits have so many at most before they are scaled.
-_SUM_BITS = 47
+#: LiteRT's sums of 64 bits have so many at most before they are scaled, and are shifted to the left
+#: by as many as sums of so many bits of 32.
+_SUM_BITS, _WIDE_BITS = 47, 24
 
 
 def is_wide(file: TfliteFile, record: OperatorRecord) -> bool:
@@ -47,61 +56,9 @@ def is_wide(file: TfliteFile, record: OperatorRecord) -> bool:
     )
 
 
-# --- what all of them ask -------------------------------------------------------------------------
-def _tensor(converter: Stateful, position: int) -> TensorRecord:
-    return converter.file.tensors[converter.record.inputs[position]]
-
-
-def _target(converter: Stateful) -> TensorRecord:
-    return converter.file.tensors[converter.record.outputs[0]]
-
-
-def _scale(record: TensorRecord) -> np.float64:
-    """The one scale of a tensor whose zero point is 0. Raises UnsupportedError."""
-    if record.scales is None or record.scales.size != 1:
-        raise UnsupportedError(f'"{record.name}" has no single scale: convert the model anew')
-    if record.dtype == "int16" and np.any(record.zero_points):
-        raise UnsupportedError(
-            f'"{record.name}" is int16 with a zero point other than 0: convert the model anew'
-        )
-    return np.float64(np.float32(record.scales[0]))
-
-
-def _only(converter: Stateful, *types: str) -> None:
-    """Raises UnsupportedError unless the activations have these types."""
-    tensors = [_tensor(converter, k) for k in range(len(types) - 1)]
-    found = [record.dtype for record in (*tensors, _target(converter))]
-    if found != list(types):
-        raise UnsupportedError(
-            f"its tensors are {', '.join(found)}, and beside int16 {', '.join(types)} are known: "
-            "convert with int8 activations"
-        )
-
-
-def _limits(converter: Stateful) -> tuple[int, int]:
-    """Of the fused activation, as LiteRT rounds them: in float32, half away from zero."""
-    number = converter.record.options["fused_activation_function"]
-    if number not in _BOUNDS:
-        raise UnsupportedError(f"its activation has the number {number}, which is no clamp")
-    scale = np.float32(_scale(_target(converter)))
-    ends = [_ENDS.min, _ENDS.max]
-    for which, bound in enumerate(_BOUNDS[number]):
-        if np.isfinite(bound):
-            level = int(round_half_away(np.float32(bound) / scale))
-            ends[which] = min(max(level, _ENDS.min), _ENDS.max)
-    return ends[0], ends[1]
-
-
-def _give(converter: Stateful, levels: Expr, limits: tuple[int, int]) -> None:
-    """int64 levels as the output's type."""
-    clamped = Integers(converter.bb).clamped(levels, *limits)
-    kind = _target(converter).dtype
-    converter.give(converter.record.outputs[0], relax.op.astype(clamped, kind))
-
-
 # --- sums of products -----------------------------------------------------------------------------
 def _weights(converter: Stateful) -> tuple[TensorRecord, NDArray[np.int8]]:
-    record = _tensor(converter, 1)
+    record = tensor_at(converter, 1)
     if record.dtype != "int8" or record.data is None or np.any(record.zero_points):
         raise UnsupportedError(
             f'its weights "{record.name}" are {record.dtype}: constants of int8 without a zero '
@@ -113,12 +70,12 @@ def _weights(converter: Stateful) -> tuple[TensorRecord, NDArray[np.int8]]:
 def _finished(converter: Stateful, sums: Expr, reach: NDArray[np.int64]) -> None:
     """Bias, scale, clamp. sums: int64, channels last. reach: (O,), the largest sum without bias."""
     bb, integers = converter.bb, Integers(converter.bb)
-    inputs, weights = converter.record.inputs, _tensor(converter, 1)
-    scale = _scale(_tensor(converter, 0)) * np.asarray(weights.scales, np.float64)
-    scale = scale / _scale(_target(converter))
+    inputs, weights = converter.record.inputs, tensor_at(converter, 1)
+    scale = scale_of(tensor_at(converter, 0)) * np.asarray(weights.scales, np.float64)
+    scale = scale / scale_of(target_of(converter))
     is_dense = converter.record.code == "FULLY_CONNECTED"
     if len(inputs) > 2 and inputs[2] >= 0:
-        bias = _tensor(converter, 2)
+        bias = tensor_at(converter, 2)
         if bias.dtype != "int64" or bias.data is None:
             raise UnsupportedError(
                 f'its bias "{bias.name}" is {bias.dtype}: constants of int64 are known beside '
@@ -135,28 +92,22 @@ def _finished(converter: Stateful, sums: Expr, reach: NDArray[np.int64]) -> None
         )
     scales = scale if scale.size > 1 else scale[0]
     if is_dense:
+        if np.any(reach * scale >= 2**31):
+            raise UnsupportedError(
+                "its results can be beyond 32 bits, where LiteRT's wrap: the scale of its output "
+                "is wrong"
+            )
         factors = exact_constant(np.asarray(scales, np.float64))
         real = bb.emit(relax.op.multiply(bb.emit(relax.op.astype(sums, "float64")), factors))
-        levels = _half_away(converter, real)
+        levels = half_away(converter, real)
     else:
-        levels = integers.scaled_wide(sums, scales)
-    _give(converter, levels, _limits(converter))
-
-
-def _half_away(converter: Stateful, real: Expr) -> Expr:
-    """float64 to the nearest int64, ties away from zero; what is far from int16 stays far."""
-    bb = converter.bb
-    half, far = exact_constant(np.array(0.5)), exact_constant(np.array(2.0**20))
-    size = bb.emit(relax.op.minimum(bb.emit(relax.op.abs(real)), far))
-    away = bb.emit(relax.op.floor(bb.emit(relax.op.add(size, half))))
-    positive = bb.emit(relax.op.greater(real, exact_constant(np.array(0.0))))
-    signed = bb.emit(relax.op.where(positive, away, bb.emit(relax.op.negative(away))))
-    return Integers(bb).wide(signed)
+        levels = integers.scaled_wide(sums, checked_scale(scales, _WIDE_BITS))
+    give_levels(converter, levels, limits_of(converter))
 
 
 def _convolved(converter: Stateful, kernel: NDArray[np.int8], groups: int) -> None:
     """kernel: OHWI."""
-    _only(converter, "int16", "int16")
+    check_types(converter, "int16", "int16")
     options = converter.record.options
     strides = options["stride_h"], options["stride_w"]
     dilation = options["dilation_h_factor"], options["dilation_w_factor"]
@@ -184,7 +135,7 @@ def _padding(
     """Top, left, bottom, right."""
     if converter.record.options["padding"] != tflite.Padding.SAME:
         return 0, 0, 0, 0
-    sizes, pads = _tensor(converter, 0).shape[1:3], []
+    sizes, pads = tensor_at(converter, 0).shape[1:3], []
     for size, taps, stride, step in zip(sizes, kernel, strides, dilation, strict=True):
         whole = max((-(-size // stride) - 1) * stride + (taps - 1) * step + 1 - size, 0)
         pads.append((whole // 2, whole - whole // 2))
@@ -194,7 +145,7 @@ def _padding(
 def _conv(converter: Stateful, op: TfliteTable) -> None:
     """CONV_2D."""
     _, kernel = _weights(converter)
-    depth = _tensor(converter, 0).shape[3]
+    depth = tensor_at(converter, 0).shape[3]
     if kernel.ndim != 4 or depth % kernel.shape[3]:
         raise UnsupportedError(f"its weights are {list(kernel.shape)}, its input has {depth}")
     _convolved(converter, kernel, depth // kernel.shape[3])
@@ -203,20 +154,20 @@ def _conv(converter: Stateful, op: TfliteTable) -> None:
 def _depthwise(converter: Stateful, op: TfliteTable) -> None:
     """DEPTHWISE_CONV_2D: weights (1, KH, KW, C * multiplier)."""
     _, kernel = _weights(converter)
-    _convolved(converter, np.transpose(kernel, (3, 1, 2, 0)), _tensor(converter, 0).shape[3])
+    _convolved(converter, np.transpose(kernel, (3, 1, 2, 0)), tensor_at(converter, 0).shape[3])
 
 
 def _dense(converter: Stateful, op: TfliteTable) -> None:
     """FULLY_CONNECTED: weights (O, I)."""
-    _only(converter, "int16", "int16")
+    check_types(converter, "int16", "int16")
     bb, (_, weights) = converter.bb, _weights(converter)
     rows = converter.stored(converter.record.inputs[0])
-    if weights.ndim != 2 or int(np.prod(_tensor(converter, 0).shape)) % weights.shape[1]:
+    if weights.ndim != 2 or int(np.prod(tensor_at(converter, 0).shape)) % weights.shape[1]:
         raise UnsupportedError(f"its weights are {list(weights.shape)}: rows of its input differ")
     flat = bb.emit(relax.op.reshape(rows, (-1, weights.shape[1])))
     turned = exact_constant(np.ascontiguousarray(weights.T.astype(np.int16)))
     sums = bb.emit(relax.op.matmul(flat, turned, out_dtype="int64"))
-    shaped = bb.emit(relax.op.reshape(sums, _target(converter).shape))
+    shaped = bb.emit(relax.op.reshape(sums, target_of(converter).shape))
     _finished(converter, shaped, np.abs(weights.astype(np.int64)).sum(axis=1) << 15)
 
 
@@ -224,10 +175,10 @@ def _dense(converter: Stateful, op: TfliteTable) -> None:
 def _add(converter: Stateful, op: TfliteTable) -> None:
     """ADD with scales of any kind; with powers of two and pot_scale_int16 LiteRT has another
     kernel."""
-    _only(converter, "int16", "int16", "int16")
+    check_types(converter, "int16", "int16", "int16")
     bb, integers = converter.bb, Integers(converter.bb)
-    scales = [_scale(_tensor(converter, 0)), _scale(_tensor(converter, 1))]
-    target = _scale(_target(converter))
+    scales = [scale_of(tensor_at(converter, 0)), scale_of(tensor_at(converter, 1))]
+    target = scale_of(target_of(converter))
     if converter.record.options["pot_scale_int16"] and all(
         np.log2(scale) == np.rint(np.log2(scale)) for scale in (*scales, target)
     ):
@@ -243,25 +194,27 @@ def _add(converter: Stateful, op: TfliteTable) -> None:
                     integers.wide(converter.stored(index)), integers.number(1 << _ADD_PRE_SHIFT)
                 )
             ),
-            scale / twice,
+            checked_scale(scale / twice, 30),
         )
         for index, scale in zip(converter.record.inputs, scales, strict=True)
     ]
     levels = integers.scaled(
-        bb.emit(relax.op.add(*terms)), twice / ((1 << _ADD_PRE_SHIFT) * target)
+        bb.emit(relax.op.add(*terms)),
+        checked_scale(twice / ((1 << _ADD_PRE_SHIFT) * target), 30),
     )
-    _give(converter, levels, _limits(converter))
+    give_levels(converter, levels, limits_of(converter))
 
 
 def _mul(converter: Stateful, op: TfliteTable) -> None:
     """MUL: the scale of the product is that of float32 numbers."""
-    _only(converter, "int16", "int16", "int16")
+    check_types(converter, "int16", "int16", "int16")
     integers = Integers(converter.bb)
     sides = [integers.wide(converter.stored(index)) for index in converter.record.inputs]
     product = converter.bb.emit(relax.op.multiply(*sides))
-    scale = _scale(_tensor(converter, 0)) * _scale(_tensor(converter, 1))
-    levels = integers.scaled(product, scale / _scale(_target(converter)))
-    _give(converter, levels, _limits(converter))
+    scale = scale_of(tensor_at(converter, 0)) * scale_of(tensor_at(converter, 1))
+    ratio = checked_scale(scale / scale_of(target_of(converter)), 30)
+    levels = integers.scaled(product, ratio)
+    give_levels(converter, levels, limits_of(converter))
 
 
 # --- windows --------------------------------------------------------------------------------------
@@ -269,38 +222,32 @@ def _window(
     converter: Stateful,
 ) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int, int, int]]:
     """Size, strides, padding."""
-    _only(converter, "int16", "int16")
+    check_types(converter, "int16", "int16")
     options = converter.record.options
     size = options["filter_height"], options["filter_width"]
     strides = options["stride_h"], options["stride_w"]
     return size, strides, _padding(converter, size, strides)
 
 
-def _same_grid(converter: Stateful) -> None:
-    scales = {float(_scale(record)) for record in (_tensor(converter, 0), _target(converter))}
-    if len(scales) > 1:
-        raise UnsupportedError("its input and output have other scales: convert the model anew")
-
-
 def _max_pool(converter: Stateful, op: TfliteTable) -> None:
     """MAX_POOL_2D."""
     size, strides, padding = _window(converter)
-    _same_grid(converter)
+    check_same_grid(converter)
     bb, source = converter.bb, converter.stored(converter.record.inputs[0])
     top, left, bottom, right = padding
     widths = [0, 0, top, bottom, left, right, 0, 0]
     if any(padding):
-        source = bb.emit(relax.op.nn.pad(source, widths, pad_value=float(_ENDS.min)))
+        source = bb.emit(relax.op.nn.pad(source, widths, pad_value=float(ENDS.min)))
     pooled = bb.emit(relax.op.nn.max_pool2d(source, size, strides, layout="NHWC"))
-    _give(converter, Integers(bb).wide(pooled), _limits(converter))
+    give_levels(converter, Integers(bb).wide(pooled), limits_of(converter))
 
 
 def _average_pool(converter: Stateful, op: TfliteTable) -> None:
     """AVERAGE_POOL_2D: sums over what is inside, divided with ties away from zero."""
     size, strides, padding = _window(converter)
-    _same_grid(converter)
+    check_same_grid(converter)
     bb, integers = converter.bb, Integers(converter.bb)
-    depth = _tensor(converter, 0).shape[3]
+    depth = tensor_at(converter, 0).shape[3]
     sums = bb.emit(
         relax.op.nn.conv2d(
             converter.stored(converter.record.inputs[0]),
@@ -313,7 +260,9 @@ def _average_pool(converter: Stateful, op: TfliteTable) -> None:
             out_dtype="int64",
         )
     )
-    counts = _counts(_tensor(converter, 0).shape[1:3], _target(converter).shape[1:3], size, strides)
+    counts = _counts(
+        tensor_at(converter, 0).shape[1:3], target_of(converter).shape[1:3], size, strides
+    )
     halves = integers.number(counts // 2)
     up, down = (bb.emit(made(sums, halves)) for made in (relax.op.add, relax.op.subtract))
     positive = bb.emit(relax.op.greater(sums, integers.number(0)))
@@ -321,7 +270,9 @@ def _average_pool(converter: Stateful, op: TfliteTable) -> None:
     size_ = bb.emit(relax.op.abs(nudged))
     quotient = bb.emit(relax.op.floor_divide(size_, integers.number(counts)))
     negative = bb.emit(relax.op.negative(quotient))
-    _give(converter, bb.emit(relax.op.where(positive, quotient, negative)), _limits(converter))
+    give_levels(
+        converter, bb.emit(relax.op.where(positive, quotient, negative)), limits_of(converter)
+    )
 
 
 def _counts(
@@ -342,16 +293,16 @@ def _counts(
 # --- moves ----------------------------------------------------------------------------------------
 def _reshape(converter: Stateful, op: TfliteTable) -> None:
     """RESHAPE."""
-    _same_grid(converter)
+    check_same_grid(converter)
     target = converter.record.outputs[0]
     source = converter.stored(converter.record.inputs[0])
-    converter.give(target, relax.op.reshape(source, _target(converter).shape))
+    converter.give(target, relax.op.reshape(source, target_of(converter).shape))
 
 
 def _pad(converter: Stateful, op: TfliteTable) -> None:
     """PAD, by zeros."""
-    _same_grid(converter)
-    widths = _tensor(converter, 1).data
+    check_same_grid(converter)
+    widths = tensor_at(converter, 1).data
     if widths is None:
         raise UnsupportedError("its paddings are computed: only constants are known")
     source = converter.stored(converter.record.inputs[0])
@@ -362,8 +313,8 @@ def _pad(converter: Stateful, op: TfliteTable) -> None:
 def _concatenation(converter: Stateful, op: TfliteTable) -> None:
     """CONCATENATION of tensors of one scale."""
     inputs, options = converter.record.inputs, converter.record.options
-    scales = {float(_scale(_tensor(converter, k))) for k in range(len(inputs))}
-    if scales != {float(_scale(_target(converter)))}:
+    scales = {float(scale_of(tensor_at(converter, k))) for k in range(len(inputs))}
+    if scales != {float(scale_of(target_of(converter)))}:
         raise UnsupportedError("its inputs and output have other scales: convert the model anew")
     parts = [converter.stored(index) for index in inputs]
     converter.give(converter.record.outputs[0], relax.op.concat(parts, axis=options["axis"]))
@@ -374,30 +325,32 @@ def _quantize(converter: Stateful, op: TfliteTable) -> None:
     """QUANTIZE: of float32 by a float32 quotient, half away from zero; of integers by a fixed
     point."""
     bb, integers = converter.bb, Integers(converter.bb)
-    source, target = _tensor(converter, 0), _target(converter)
+    source, target = tensor_at(converter, 0), target_of(converter)
     x, ends = converter.stored(converter.record.inputs[0]), np.iinfo(target.dtype)
     offset = integers.number(int(np.asarray(target.zero_points).reshape(-1)[0]))
     if source.dtype == "float32":
-        quotient = bb.emit(relax.op.divide(x, constant(np.float32(_scale(target)))))
-        levels = _half_away(converter, bb.emit(relax.op.astype(quotient, "float64")))
+        quotient = bb.emit(relax.op.divide(x, constant(np.float32(scale_of(target)))))
+        levels = half_away(converter, bb.emit(relax.op.astype(quotient, "float64")))
     else:
-        _only(converter, source.dtype, target.dtype)
+        check_types(converter, source.dtype, target.dtype)
         if source.zero_points is None or source.dtype not in ("int8", "int16"):
             raise UnsupportedError(f"it makes int16 of {source.dtype}: float32, int8 and int16 are")
         zero = integers.number(int(source.zero_points.reshape(-1)[0]))
         centred = bb.emit(relax.op.subtract(integers.wide(x), zero))
-        levels = integers.scaled(centred, _scale(source) / _scale(target))
+        bits = 9 if source.dtype == "int8" else 17
+        ratio = checked_scale(scale_of(source) / scale_of(target), bits)
+        levels = integers.scaled(centred, ratio)
     moved = bb.emit(relax.op.add(levels, offset))
-    _give(converter, moved, (int(ends.min), int(ends.max)))
+    give_levels(converter, moved, (int(ends.min), int(ends.max)))
 
 
 def _dequantize(converter: Stateful, op: TfliteTable) -> None:
     """DEQUANTIZE of int16."""
-    _only(converter, "int16", "float32")
+    check_types(converter, "int16", "float32")
     real = converter.bb.emit(
         relax.op.astype(converter.stored(converter.record.inputs[0]), "float32")
     )
-    scale = constant(np.float32(_scale(_tensor(converter, 0))))
+    scale = constant(np.float32(scale_of(tensor_at(converter, 0))))
     converter.give(converter.record.outputs[0], relax.op.multiply(real, scale))
 
 

@@ -43,10 +43,10 @@ from torch.export.graph_signature import (
 from loadstone.backend.target import resolve
 from loadstone.compiler import compile as compile_model
 from loadstone.errors import LoadstoneError
+from loadstone.files import source_folder
 from loadstone.frontend.torch import FunctionalProgram, from_functional
 from loadstone.hosts.cut import CutModel, Node, cut
 from loadstone.library.native import library_file
-from loadstone.runtime.sources import source_folder
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

@@ -38,12 +38,11 @@ from loadstone.artifact.format import Artifact, BufferView
 from loadstone.artifact.host_step import HostStep
 from loadstone.compiler import compile as compile_model
 from loadstone.errors import LoadstoneError
-from loadstone.files import JsonObject, JsonValue, write_whole
+from loadstone.files import JsonObject, JsonValue, source_folder, write_whole
 from loadstone.library.native import library_file
 from loadstone.numerics import Array
 from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.device import device_of_artifact
-from loadstone.runtime.sources import source_folder
 
 __all__ = ["MlonmcuBackend", "MlonmcuFramework", "main", "write_environment", "write_model"]
 

@@ -22,6 +22,7 @@ from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.target import Target, TargetSource, resolve
 from loadstone.compiler import compile as compile_model
 from loadstone.errors import UnsupportedError
+from loadstone.files import source_folder
 from loadstone.frontend import load
 from loadstone.hosts.offload import OFFLOADED, Offload, divided_module, offload
 from loadstone.library.native import library_file
@@ -29,7 +30,6 @@ from loadstone.partition.relax_parts import renamed, variables
 from loadstone.partition.relax_region import region_as_relax
 from loadstone.relax.compat import bindings, relax, result, tvm
 from loadstone.relax.compat import codegen as codegen_of
-from loadstone.runtime.sources import source_folder
 
 if TYPE_CHECKING:
     from loadstone.backend.interface import Segment

@@ -20,9 +20,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from loadstone.errors import LoadstoneError, not_installed
+from loadstone.files import source_folder
 from loadstone.library.native import library_file
 from loadstone.relax.compat import tvm
-from loadstone.runtime.sources import source_folder
 
 __all__ = ["build", "load"]
 

@@ -132,17 +132,21 @@ def _index(constant: int, terms: tuple[tuple[Variable, int], ...]) -> Index:
 def covers(writers: Sequence[Use], readers: Sequence[Use], around: tuple[Variable, ...]) -> bool:
     """Whether every place that a reader reads in a turn of the loops `around` is written in that
     turn. Boxes are compared whole: of writes that overlap in part it is not known."""
-    written = [_spans(use, around) for use in writers]
-    read = [_spans(use, around) for use in readers]
-    hull = tuple(
-        (min(s.low for s in axis), max(s.high for s in axis)) for axis in zip(*read, strict=True)
-    )
-    used = _covering(hull, [spans for spans in written if all(map(_is_dense, spans))])
+    written = [(_spans(use, around), _bounds(use, around)) for use in writers]
+    read = [(_spans(use, around), _bounds(use, around)) for use in readers]
+    axes = zip(*(spans for spans, _ in read), strict=True)
+    hull = tuple((min(s.low for s in axis), max(s.high for s in axis)) for axis in axes)
+    exact = {
+        spans: bounds
+        for use, (spans, bounds) in zip(writers, written, strict=True)
+        if _is_box(spans, bounds, len(use.conditions))
+    }
+    used = _covering(hull, list(exact))
     return bool(used) and all(
-        _same_terms(ours.outer, theirs.outer) and _within(theirs.bound, ours.bound)
+        _same_terms(ours.outer, theirs.outer) and _within(upto, limit)
         for by in used
-        for spans in read
-        for ours, theirs in zip(by, spans, strict=True)
+        for spans, bounds in read
+        for ours, theirs, upto, limit in zip(by, spans, bounds, exact[by], strict=True)
     )
 
 
@@ -200,6 +204,17 @@ def _span(
     return _Span(Index(0, outer), low, high + beyond, step, tuple(factors), bound)
 
 
+def _is_box(spans: _Spans, bounds: Sequence[Index | None], conditions: int) -> bool:
+    """Whether an access under so many conditions reaches every place of its box up to the bounds:
+    each condition bounds an axis of its own, which one loop moves."""
+    bounded = [span for span, bound in zip(spans, bounds, strict=True) if bound is not None]
+    return (
+        len(bounded) == conditions
+        and all(len(span.factors) <= 1 for span in bounded)
+        and all(map(_is_dense, spans))
+    )
+
+
 def _is_dense(span: _Span) -> bool:
     """Whether every place between the least and the greatest is reached."""
     reached = 1
@@ -210,17 +225,30 @@ def _is_dense(span: _Span) -> bool:
     return True
 
 
-def _bound(place: Index, conditions: Sequence[Index], around: tuple[Variable, ...]) -> Index | None:
+@lru_cache(maxsize=1 << 14)
+def _bounds(use: Use, around: tuple[Variable, ...]) -> tuple[Index | None, ...]:
+    """Of each axis, the greatest place in a turn of the loops `around`, which may move it."""
+    return tuple(
+        _bound(index(place), use.conditions, around, turns=around) for place in use.access.at
+    )
+
+
+def _bound(
+    place: Index,
+    conditions: Sequence[Index],
+    around: tuple[Variable, ...],
+    turns: Sequence[Variable] = (),
+) -> Index | None:
     """The greatest place that conditions allow, where one bounds a loop that moves the axis: a
     condition g >= 0 that moves with -k times the loop, where the place moves with n times it,
-    allows no more than place + n / k * g."""
+    allows no more than place + n / k * g. turns: loops of the condition that may move that."""
     for condition in conditions:
         for variable, factor in condition.terms.items():
             moved = place.terms.get(variable, 0)
             if variable in around or factor >= 0 or moved <= 0 or moved % factor:
                 continue
             rest = place + condition * (moved // -factor)
-            if not any(rest.terms.get(each) for each in condition.terms):
+            if not any(rest.terms.get(each) for each in condition.terms if each not in turns):
                 outer = {v: n for v, n in rest.terms.items() if n and v in around}
                 inner = {v: n for v, n in rest.terms.items() if v not in around}
                 return Index(highest(Index(rest.constant, inner)), outer)

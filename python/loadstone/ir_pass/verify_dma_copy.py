@@ -117,18 +117,13 @@ class _Verifier:
         target, source = load.steps[0].operands
         if target.tensor not in lives:
             _fail(f"{target.tensor.name} is loaded where it is not allocated")
-        moved = [place for place in map(index, target.at) if _plain(place)]
-        if any(place.constant or list(_plain(place).values()) != [1] for place in moved):
+        if not _is_box(target):
             _fail(f"{target.tensor.name} is loaded to places that are no box")
         seen = {v for place in self.loops.values() for v in index(place).terms}
         for place in source.at:
             if not set(_plain(index(place))) <= seen | set(load.loops):
                 _fail(f"{source.tensor.name} is loaded by a loop that is not around its load")
-        sizes = zip(map(index, source.at), source.tensor.shape, strict=True)
-        if source.pad is None and any(
-            lowest(place) < 0 or not _is_below(place, size, load.conditions)
-            for place, size in sizes
-        ):
+        if source.pad is None and not _is_inside(source, load.conditions):
             _fail(f"a load leaves {source.tensor.name}, which has no padding")
         lives[target.tensor] = _Life(load)
 
@@ -147,8 +142,7 @@ class _Verifier:
             for number, (tensor, at, pad) in enumerate(was.operands):
                 places = tuple(substituted(index(place), renamed) for place in at)
                 self._operand(now, number, NestAccess(tensor, places, pad), (new, lives))
-            if now.name == COPY:
-                _spoil(now.operands[0].tensor, lives)
+            _spoil(now.operands[0].tensor, lives)
 
     def _operand(
         self,
@@ -172,13 +166,13 @@ class _Verifier:
         beyond = self.table.tiles(step, number) - 1
         for axis, (place, size) in enumerate(zip(map(index, access.at), tensor.shape, strict=True)):
             end = size - (beyond if axis == len(tensor.shape) - 1 else 0)
-            if lowest(place) < 0 or not _is_below(place, end, nest.conditions):
+            if not _is_within(place, end, nest.conditions):
                 _fail(f"{step.name} leaves {tensor.name} along axis {axis}")
         life = lives[tensor]
         if was.tensor.role == "local":
             self._local(step, access, was, life)
         else:
-            self._brought(access, was, life, nest.conditions)
+            self._brought(access, was, life, (beyond, nest.conditions))
 
     def _local(self, step: NestStep, access: NestAccess, was: NestAccess, life: _Life) -> None:
         """A value between statements: all its accesses are as far from where they were."""
@@ -193,23 +187,24 @@ class _Verifier:
             _fail(f"{access.tensor.name} is used at another place than where it began")
 
     def _brought(
-        self, access: NestAccess, was: NestAccess, life: _Life, conditions: Sequence[Index]
+        self,
+        access: NestAccess,
+        was: NestAccess,
+        life: _Life,
+        when: tuple[int, Sequence[Index]],
     ) -> None:
-        """A part of a tensor in DRAM: the load in force brought what it was."""
-        name = access.tensor.name
+        """A part of a tensor in DRAM: the load in force brought what it was. when: how many more
+        tiles are used along the last axis, and under which conditions."""
+        name, (_, conditions) = access.tensor.name, when
         if life.load is None or life.source is None:
             _fail(f"{name} is used and was never loaded")
         if life.stale:
             _fail(f"{name} is used, but {was.tensor.name} was written behind its load")
-        by = _places(life.load.steps[0].operands[0], access)
+        by = _places(life.load.steps[0].operands[0], access, when)
         back = [substituted(index(place), by) for place in life.source.at]
         if life.source.tensor.name != was.tensor.name or _keys(back) != _keys(was.at):
             _fail(f"{name} is not the part of {was.tensor.name} that was used")
-        leaves = any(
-            lowest(place) < 0 or not _is_below(place, size, conditions)
-            for place, size in zip(map(index, was.at), was.tensor.shape, strict=True)
-        )
-        if leaves and life.source.pad != was.pad:
+        if life.source.pad != was.pad and not _is_inside(was, conditions):
             _fail(f"{name} is padded with {life.source.pad}, not with {was.pad}")
         if not all(_holds(substituted(guard, by), conditions) for guard in life.load.conditions):
             _fail(f"{name} is used where its load was clipped")
@@ -221,14 +216,29 @@ def _spoil(written: NestTensor, lives: Mapping[NestTensor, _Life]) -> None:
         life.stale |= life.source is not None and life.source.tensor.name == written.name
 
 
-def _places(target: NestAccess, access: NestAccess) -> dict[Variable, Place]:
-    """The turn of a load that brought what an access uses."""
+def _is_box(target: NestAccess) -> bool:
+    """Whether a load goes from the first place on, along each axis by a loop of its own."""
+    moved = [place for place in map(index, target.at) if _plain(place)]
+    loops = {variable for place in moved for variable in _plain(place)}
+    alone = [not place.constant and list(_plain(place).values()) == [1] for place in moved]
+    return len(loops) == len(moved) and all(alone)
+
+
+def _places(
+    target: NestAccess, access: NestAccess, when: tuple[int, Sequence[Index]]
+) -> dict[Variable, Place]:
+    """The turn of a load that brought what an access uses. when: as _brought has it."""
     by: dict[Variable, Place] = {}
-    for own, place in zip(map(index, target.at), map(index, access.at), strict=True):
-        if _plain(own):
-            by[next(iter(_plain(own)))] = place
-        elif _plain(place) or place.constant != own.constant:
+    left, conditions = when
+    for own, place in zip(map(index, target.at[::-1]), map(index, access.at[::-1]), strict=True):
+        extent = 1
+        for variable in _plain(own):
+            by[variable], extent = place, variable.extent
+        if extent == 1 and (_plain(place) or place.constant != own.constant):
             _fail(f"{access.tensor.name} moves along an axis of which one place was loaded")
+        if extent - left < 1 or (extent > 1 and not _is_within(place, extent - left, conditions)):
+            _fail(f"{access.tensor.name} was loaded in part")
+        left = 0  # several tiles lie along the last axis, which is looked at first
     return by
 
 
@@ -252,9 +262,15 @@ def _keys(at: Sequence[Place]) -> list[tuple[int, frozenset[tuple[Variable, int]
     return list(map(_key, at))
 
 
-def _is_below(place: Index, size: int, conditions: Sequence[Index]) -> bool:
-    """Whether a place is below `size` in every turn in which no condition is negative."""
-    return _holds(size - 1 - place, conditions)
+def _is_inside(access: NestAccess, conditions: Sequence[Index]) -> bool:
+    """Whether an access stays inside its tensor."""
+    places = zip(map(index, access.at), access.tensor.shape, strict=True)
+    return all(_is_within(place, size, conditions) for place, size in places)
+
+
+def _is_within(place: Index, size: int, conditions: Sequence[Index]) -> bool:
+    """Whether a place is one of `size` in every turn in which no condition is negative."""
+    return _holds(place, conditions) and _holds(size - 1 - place, conditions)
 
 
 def _holds(number: Index, conditions: Sequence[Index]) -> bool:
@@ -267,6 +283,6 @@ def _less(number: Index, conditions: Sequence[Index]) -> Iterator[Index]:
     yield number
     for condition in conditions:
         for variable, factor in _plain(condition).items():
-            times, rest = divmod(number.terms.get(variable, 0), factor)
-            if times > 0 and not rest:
+            times = number.terms.get(variable, 0) // factor
+            if times > 0:
                 yield number - condition * times

@@ -1,298 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions of real numbers that a generated operator may call, as C99 text of our own.
 
-In:   names of TensorIR's intrinsics.
-Out:  definitions without headers, libm or errno; each names those that it needs.
+In:   names of TensorIR's intrinsics; runtime/real_math.h.
+Out:  definitions without headers, libm or errno, needed ones first.
 Next: c_printer.py puts those that an operator calls in front of it.
 
-Every machine gives the same bytes: all is computed in IEEE double with the four operations, in the
-order that is written here (`-ffp-contract=off`), and rounded to float once. libm's functions differ
-between glibc, newlib and their versions in the last place, and a firmware may have none.
+They are those of the runtime's own operators, word for word: the same bytes on every machine.
 """
 
 from __future__ import annotations
 
-from math import factorial
+import functools
+import re
+from collections.abc import Mapping
 
-from loadstone.relax.c_composed import COMPOSED
+from loadstone.files import source_folder
 
 __all__ = ["MATH", "closure"]
 
-
-def _series(name: str, terms: list[float]) -> str:
-    """The coefficients of a polynomial, the highest power last."""
-    return f"  static const double {name}[] = {{{', '.join(term.hex() for term in terms)}}};"
-
-
-#: Name -> (what it needs, definition). float versions end in f and round the double one.
-_DEFINED: dict[str, tuple[tuple[str, ...], str]] = {
-    "lds_bits": (
-        (),
-        """\
-static inline double lds_bits(uint64_t bits) {
-  union { uint64_t bits; double value; } u;
-  u.bits = bits;
-  return u.value;
-}""",
-    ),
-    "lds_to_bits": (
-        (),
-        """\
-static inline uint64_t lds_to_bits(double value) {
-  union { uint64_t bits; double value; } u;
-  u.value = value;
-  return u.bits;
-}""",
-    ),
-    "lds_from_half": (
-        (),
-        """\
-static inline float lds_from_half(uint16_t half) {
-  const uint32_t rest = half & 0x7FFFu;
-  union { uint32_t bits; float value; } u;
-  if (rest >= 0x7C00u) {
-    u.bits = 0x7F800000u | (rest & 0x3FFu) << 13;
-  } else if (rest >= 0x400u) {
-    u.bits = (rest << 13) + 0x38000000u;
-  } else {
-    u.value = (float)rest * 0x1p-24f;
-  }
-  u.bits |= (uint32_t)(half & 0x8000u) << 16;
-  return u.value;
-}""",
-    ),
-    # To nearest, half to even.
-    "lds_to_half": (
-        (),
-        """\
-static inline uint16_t lds_to_half(float value) {
-  union { uint32_t bits; float value; } u;
-  uint32_t sign;
-  u.value = value;
-  sign = u.bits >> 16 & 0x8000u;
-  u.bits &= 0x7FFFFFFFu;
-  if (u.bits > 0x7F800000u) return (uint16_t)(sign | 0x7E00u);
-  if (u.bits >= 0x477FF000u) return (uint16_t)(sign | 0x7C00u);
-  if (u.bits < 0x38800000u) { /* multiples of 2^-24 */
-    u.value = u.value * 0x1p24f + 0x1p23f;
-    return (uint16_t)(sign | (u.bits & 0xFFFFu));
-  }
-  u.bits += 0xFFFu + (u.bits >> 13 & 1u) - 0x38000000u;
-  return (uint16_t)(sign | u.bits >> 13);
-}""",
-    ),
-    "lds_fabs": ((), "static inline double lds_fabs(double x) { return x < 0.0 ? -x : x; }"),
-    "lds_trunc": (
-        (),
-        """\
-static inline double lds_trunc(double x) {
-  double whole;
-  if (!(x > -0x1p52 && x < 0x1p52)) return x;
-  whole = (double)(int64_t)x;
-  return whole == 0.0 && x < 0.0 ? -0.0 : whole;
-}""",
-    ),
-    "lds_floor": (
-        ("lds_trunc",),
-        """\
-static inline double lds_floor(double x) {
-  const double whole = lds_trunc(x);
-  return whole > x ? whole - 1.0 : whole;
-}""",
-    ),
-    "lds_ceil": (
-        ("lds_trunc",),
-        """\
-static inline double lds_ceil(double x) {
-  const double whole = lds_trunc(x);
-  return whole < x ? whole + 1.0 : whole;
-}""",
-    ),
-    "lds_rint": (
-        ("lds_floor", "lds_trunc"),
-        """\
-static inline double lds_rint(double x) { /* ties to even */
-  const double below = lds_floor(x), rest = x - below;
-  double whole = rest > 0.5 ? below + 1.0 : below;
-  if (rest == 0.5) whole = lds_trunc(below * 0.5) * 2.0 == below ? below : below + 1.0;
-  return whole == 0.0 && x < 0.0 ? -0.0 : whole;
-}""",
-    ),
-    "lds_exp": (
-        ("lds_bits", "lds_rint", "lds_floor", "lds_trunc"),
-        """\
-static inline double lds_exp(double x) {
-@EXP@
-  double k, r, sum = 0.0;
-  int n;
-  if (x != x) return x;
-  if (x > 709.0) return lds_bits(0x7FF0000000000000u);
-  if (x < -708.0) return 0.0;
-  k = lds_rint(x * 0x1.71547652b82fep+0);
-  r = (x - k * 0x1.62e42feep-1) - k * 0x1.a39ef35793c76p-33;
-  for (n = 13; n >= 0; --n) sum = sum * r + term[n];
-  return sum * lds_bits((uint64_t)((int64_t)k + 1023) << 52);
-}""".replace("@EXP@", _series("term", [1 / factorial(n) for n in range(14)])),
-    ),
-    "lds_log": (
-        ("lds_bits", "lds_to_bits"),
-        """\
-static inline double lds_log(double x) {
-@LOG@
-  uint64_t bits;
-  double m, s, sum = 0.0;
-  int64_t k = 0;
-  int n;
-  if (x != x || x < 0.0) return lds_bits(0x7FF8000000000000u);
-  if (x == 0.0) return lds_bits(0xFFF0000000000000u);
-  if (x > 0x1.fffffffffffffp+1023) return x;
-  if (x < 0x1p-1022) {
-    x *= 0x1p54;
-    k = -54;
-  }
-  bits = lds_to_bits(x);
-  k += (int64_t)(bits >> 52) - 1023;
-  m = lds_bits((bits & 0xFFFFFFFFFFFFFu) | 0x3FF0000000000000u);
-  if (m > 0x1.6a09e667f3bcdp+0) {
-    m *= 0.5;
-    ++k;
-  }
-  s = (m - 1.0) / (m + 1.0);
-  for (n = 10; n >= 0; --n) sum = sum * (s * s) + term[n];
-  return (double)k * 0x1.62e42fefa39efp-1 + 2.0 * s * sum;
-}""".replace("@LOG@", _series("term", [1 / n for n in range(1, 22, 2)])),
-    ),
-    "lds_sqrt": (
-        ("lds_bits", "lds_to_bits"),
-        """\
-static inline double lds_sqrt(double x) {
-  double root;
-  int n;
-  if (x != x || x < 0.0) return lds_bits(0x7FF8000000000000u);
-  if (x == 0.0 || x > 0x1.fffffffffffffp+1023) return x;
-  root = lds_bits((lds_to_bits(x) >> 1) + 0x1FF8000000000000u);
-  for (n = 0; n < 6; ++n) root = 0.5 * (root + x / root);
-  return root;
-}""",
-    ),
-    "lds_tanh": (
-        ("lds_exp", "lds_fabs"),
-        """\
-static inline double lds_tanh(double x) {
-  const double a = lds_fabs(x);
-  double e;
-  if (!(a < 22.0)) return x != x ? x : x < 0.0 ? -1.0 : 1.0;
-  if (a < 0x1p-10) return x - x * x * x * 0x1.5555555555555p-2;
-  e = lds_exp(2.0 * a);
-  e = (e - 1.0) / (e + 1.0);
-  return x < 0.0 ? -e : e;
-}""",
-    ),
-    # Below 2.5 a series whose terms have one sign, above it the continued fraction of erfc.
-    "lds_erf": (
-        ("lds_exp", "lds_fabs"),
-        """\
-static inline double lds_erf(double x) {
-  const double a = lds_fabs(x);
-  double term = a, sum = a, rest = 0.0;
-  int n;
-  if (x != x) return x;
-  if (a > 6.0) return x < 0.0 ? -1.0 : 1.0;
-  if (a < 2.5) {
-    for (n = 1; n < 60; ++n) {
-      term *= 2.0 * a * a / (double)(2 * n + 1);
-      sum += term;
-    }
-    sum *= 0x1.20dd750429b6dp+0 * lds_exp(-a * a);
-  } else {
-    for (n = 60; n > 0; --n) rest = 0.5 * (double)n / (a + rest);
-    sum = 1.0 - lds_exp(-a * a) * 0x1.20dd750429b6dp-1 / (a + rest);
-  }
-  return x < 0.0 ? -sum : sum;
-}""",
-    ),
-    "lds_pow": (
-        ("lds_exp", "lds_log", "lds_trunc", "lds_bits"),
-        """\
-static inline double lds_pow(double x, double y) {
-  const int whole = lds_trunc(y) == y, odd = whole && lds_trunc(y * 0.5) * 2.0 != y;
-  double power;
-  if (y == 0.0 || x == 1.0) return 1.0;
-  if (x != x || y != y) return x != x ? x : y;
-  if (x < 0.0 && !whole && x - x == 0.0) return lds_bits(0x7FF8000000000000u);
-  if (y == 2.0) return x * x;
-  power = lds_exp(y * lds_log(x < 0.0 ? -x : x));
-  return x < 0.0 && odd ? -power : power;
-}""",
-    ),
-    # Quarter turns are taken off in two parts, exact up to 2^20; what is larger is not a number.
-    "lds_sin": (
-        ("lds_rint", "lds_floor", "lds_trunc", "lds_bits"),
-        """\
-static inline double lds_turned(double x, int quarters) {
-  const double k = lds_rint(x * 0x1.45f306dc9c883p-1);
-  const double r = (x - k * 0x1.921fb544p+0) - k * 0x1.0b4611a626331p-34;
-  const unsigned turn = ((unsigned)(int64_t)k + (unsigned)quarters) & 3u;
-  double sum = 1.0, power;
-  int n;
-  if ((turn & 1u) != 0) {
-    for (n = 18; n > 0; n -= 2) sum = 1.0 - sum * (r * r) / (double)(n * (n - 1));
-    power = sum;
-  } else {
-    for (n = 19; n > 1; n -= 2) sum = 1.0 - sum * (r * r) / (double)(n * (n - 1));
-    power = sum * r;
-  }
-  return turn > 1u ? -power : power;
-}
-
-static inline double lds_sin(double x) {
-  return x > -0x1p20 && x < 0x1p20 ? lds_turned(x, 0) : lds_bits(0x7FF8000000000000u);
-}""",
-    ),
-    "lds_cos": (
-        ("lds_sin", "lds_bits"),
-        "static inline double lds_cos(double x) "
-        "{ return x > -0x1p20 && x < 0x1p20 ? lds_turned(x, 1) : lds_bits(0x7FF8000000000000u); }",
-    ),
-    "lds_atan": (
-        ("lds_fabs", "lds_sqrt"),
-        """\
-static inline double lds_atan(double x) {
-  double a = lds_fabs(x), sum = 0.0, angle = 0.0;
-  const int inverse = a > 1.0;
-  int n;
-  if (x != x) return x;
-  if (inverse) a = 1.0 / a;
-  for (n = 0; n < 2; ++n) a = a / (1.0 + lds_sqrt(1.0 + a * a));
-  for (n = 31; n > 0; n -= 2) sum = 1.0 / (double)n - sum * (a * a);
-  angle = 4.0 * a * sum;
-  if (inverse) angle = 0x1.921fb54442d18p+0 - angle;
-  return x < 0.0 ? -angle : angle;
-}""",
-    ),
-    "lds_sigmoid": (
-        ("lds_exp",),
-        "static inline double lds_sigmoid(double x) { return 1.0 / (1.0 + lds_exp(-x)); }",
-    ),
-    "lds_rsqrt": (
-        ("lds_sqrt",),
-        "static inline double lds_rsqrt(double x) { return 1.0 / lds_sqrt(x); }",
-    ),
-    "lds_fmod": (
-        ("lds_trunc", "lds_fabs", "lds_bits"),
-        """\
-static inline double lds_fmod(double x, double y) {
-  double a = lds_fabs(x), b = lds_fabs(y), part;
-  if (!(a <= 0x1.fffffffffffffp+1023) || b != b || b == 0.0) return lds_bits(0x7FF8000000000000u);
-  while (a >= b) {
-    for (part = b; part <= a * 0.5; part *= 2.0) continue;
-    a -= part;
-  }
-  return x < 0.0 ? -a : a;
-}""",
-    ),
-}
-_DEFINED.update(COMPOSED)
 #: Those of two arguments.
 _TWO = ("lds_pow", "lds_fmod")
 #: TensorIR's intrinsic -> the function of doubles. round is to even, as TVM's LLVM code does it.
@@ -306,6 +31,14 @@ MATH = {
 } | {"round": "lds_rint", "nearbyint": "lds_rint", "abs": "lds_fabs"}
 
 
+@functools.cache
+def _defined() -> Mapping[str, str]:
+    """Name -> definition, of each function in the header."""
+    text = (source_folder() / "runtime/real_math.h").read_text(encoding="utf-8")
+    found = re.finditer(r"^static inline \w+ (lds_\w+)\(.*?(?=\n\n)", text, re.M | re.S)
+    return {definition[1]: definition[0] for definition in found}
+
+
 def closure(names: set[str]) -> list[str]:
     """The definitions of these functions and of all that they need, needed ones first. A name that
     ends in f is the float version."""
@@ -316,16 +49,17 @@ def closure(names: set[str]) -> list[str]:
 
 
 def _add(name: str, order: list[str]) -> None:
-    needed = _DEFINED[name][0] if name in _DEFINED else (name.removesuffix("f"),)
-    for other in needed:
-        _add(other, order)
+    needed = re.findall(r"\blds_\w+", _definition(name))
+    for other in dict.fromkeys(needed):
+        if other != name:
+            _add(other, order)
     if name not in order:
         order.append(name)
 
 
 def _definition(name: str) -> str:
-    if name in _DEFINED:
-        return _DEFINED[name][1]
+    if name in _defined():
+        return _defined()[name]
     base = name.removesuffix("f")
     if base in _TWO:
         return (

@@ -26,7 +26,7 @@ from loadstone.backend.builtin import further_device
 from loadstone.backend.device import Device
 from loadstone.backend.plugins import load_plugins
 from loadstone.errors import ConfigError, DeviceError
-from loadstone.files import read_whole
+from loadstone.files import read_whole, source_folder
 from loadstone.isa.accelerator import Accelerator, accelerator_named
 from loadstone.isa.c_table import form_keeps, numbered_terms, reach_bank
 from loadstone.isa.device import TableDevice
@@ -37,7 +37,6 @@ from loadstone.printable import one_line
 from loadstone.runtime.c_step import C_FLAGS, c_compiler
 from loadstone.runtime.handle import Handle
 from loadstone.runtime.simulated import open_simulated_beside
-from loadstone.runtime.sources import source_folder
 
 __all__ = [
     "AcceleratorSet",

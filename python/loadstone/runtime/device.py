@@ -168,7 +168,12 @@ def _simd_at(path: str) -> tuple[CData, CData]:
 
 
 def _open_uio(opened: OpenedDevice) -> tuple[CData, CData]:
-    uio, _, udmabuf = opened.argument.partition(",")
+    uio, comma, udmabuf = opened.argument.partition(",")
+    if not uio or (comma and not udmabuf):
+        raise DeviceError(
+            f"device uio:{opened.argument} is not uio:PATH, such as uio:/dev/uio0, or "
+            "uio:PATH,UDMABUF, such as uio:/dev/uio0,/dev/udmabuf0"
+        )
     board = ffi.new("lds_linux *")
     device, memory = opened.device, udmabuf.encode() if udmabuf else ffi.NULL
     status = lib().lds_linux_open_uio(
@@ -195,6 +200,11 @@ def _open_devmem(opened: OpenedDevice) -> tuple[CData, CData]:
         )
     board = ffi.new("lds_linux *")
     registers = device.register_block
+    if registers.base_address == 0:
+        raise DeviceError(
+            f"device devmem:{opened.argument}: {device.name} has no register_base, so nobody knows "
+            "where its registers are: uio:PATH has them from the device tree"
+        )
     status = lib().lds_linux_open_devmem(
         board,
         b"/dev/mem",

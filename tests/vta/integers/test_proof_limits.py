@@ -265,9 +265,33 @@ LIMITS: dict[str, Case] = {
         line(constant=-128 - WORST_BELOW + more),
         at(BOTTOM - 1000, -128),
     ),
+    "the least behind a clamped top digit, where the sign digit is 0": lambda more: (
+        line(constant=127 - WORST - more, sign=1000),
+        at(TOP + 1000, 127),
+    ),
+    "the most behind one clamped below, where the sign digit is -1": lambda more: (
+        line(constant=1000 - 128 - WORST_BELOW + more, sign=1000),
+        at(BOTTOM - 1000, -128),
+    ),
     # weights that are multiplied
     "the sum in parts": lambda more: (parts(1, (INT32_MAX << 8) + 255 + more), at(0, 127)),
     "the sum in parts below 0": lambda more: (parts(1, (INT32_MIN << 8) - more), at(0, -128)),
+    "the last of several sums in parts": lambda more: (
+        parts(256),
+        runs_of_ends((0, 0, 0), (INT32_MAX + more, INT32_MAX + more, 127)),
+    ),
+    "the first of several sums in parts": lambda more: (
+        parts(256),
+        runs_of_ends((INT32_MIN - more, INT32_MIN - more, -128), (0, 0, 0)),
+    ),
+    "the first end of a run in parts": lambda more: (
+        parts(256, shift=3),
+        runs_of_ends((8 - more, 15, 1)),
+    ),
+    "the last end of a run in parts": lambda more: (
+        parts(256, shift=3),
+        runs_of_ends((8, 15 + more, 1)),
+    ),
     "a multiplier of weights": lambda more: (parts(-more), at(0, 0)),
     "the last shift of parts": lambda more: (parts(256, 0, -more), at(0, 0)),
 }
@@ -346,7 +370,7 @@ RIGHT: dict[str, tuple[BlockPlan, Runs]] = {
         runs_of_ends((-(1 << 40), 1 << 40, 5)),
     ),
     "a dead lane in parts": (
-        parts(1, 5 << 8, dead=True),
+        parts(1, (5 << 8) + 255, dead=True),
         runs_of_ends((-(1 << 40), 1 << 40, 5)),
     ),
     # A carry that the next multiplier just makes up for.
@@ -355,6 +379,12 @@ RIGHT: dict[str, tuple[BlockPlan, Runs]] = {
     "a clamped top digit": (
         line(constant=128, shift=8),
         runs_of_ends((-(1 << 20), -32641, -128), (-128, 127, 0), (32384, 1 << 20, 127)),
+    ),
+    # What the other clamp would leave is nothing: no run goes there.
+    "a top digit that is clamped above alone": (line(constant=1000, shift=8), at(TOP + 1000, 127)),
+    "a top digit that is clamped below alone": (
+        line(constant=-1000, shift=8),
+        at(BOTTOM - 1000, -128),
     ),
     "parts": (parts(3), runs_of_ends((-300, -257, -4), (-256, -172, -3), (0, 85, 0))),
 }
@@ -427,7 +457,8 @@ def drawn(rng: np.random.Generator, middle: int) -> DigitPlan:
         replace(
             stair(int(rng.integers(-999, 999)), (int(rng.integers(1, 9)), 2), int(rng.integers(9))),
             sign=rng.integers(-100, 100, 1).astype(np.int8) if signed else None,
-            high=int(rng.integers(0, 200)),
+            low=int(rng.integers(-90, 0)) if rng.integers(2) else None,
+            high=int(rng.integers(0, 200)) if rng.integers(2) else None,
         )
         for _ in range(2)
     )

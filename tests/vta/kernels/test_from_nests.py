@@ -28,11 +28,11 @@ from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.kernels.from_tir import Kernel, lower
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.schedule import chain, rescaled, window
 from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.memories import memory_table
 from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.schedule.rescaled_spec import (
     ChainShape,

@@ -25,9 +25,9 @@ from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.kernels.from_tir import lower
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.kernels.verify import verify_kernel
 from loadstone.vta.operators import kernels, lower_operator
-from loadstone.vta.schedule.memories import memory_table
 from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.stream.operations import DramTile, FillNest
 from tests.vta.operators.test_rescaled import convolution

@@ -18,9 +18,9 @@ from loadstone.ir_pass.nests import (
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.schedule.accumulators import Accumulators, Element
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.memories import memory_table
 from loadstone.vta.stream.operations import DramTile
 from tests.vta.stream.meaning import execute
 

@@ -12,10 +12,10 @@ from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.chain import ChainSpec, schedule
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.memories import memory_table
 from loadstone.vta.stream.operations import (
     AluNest,
     DramTile,

@@ -11,7 +11,7 @@ from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
-from loadstone.vta.schedule.memories import memory_table
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.schedule.rescaled import schedule
 from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, RescaledSpec, Window
 from loadstone.vta.stream.operations import DramTile, TileLoad

@@ -15,7 +15,7 @@ from loadstone.ir_pass.nests import Function
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
-from loadstone.vta.schedule.memories import memory_table
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.schedule.rescaled_spec import Window
 from loadstone.vta.schedule.sum_writer import SumWriter
 from loadstone.vta.schedule.tile_writer import TileWriter

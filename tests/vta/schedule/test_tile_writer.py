@@ -25,8 +25,8 @@ from loadstone.relax.compat import tirx
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.memories import memory_table
 from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.schedule.rescaled import schedule
 from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, RescaledSpec, Window

@@ -59,6 +59,10 @@ static const lds_hal *open_device(const char *device, uint32_t number) {
   } else if (sscanf(device, "uio:%199s", path) == 1) {
     status = lds_linux_open_uio(board, path, MODEL_REGISTER_BYTES, NULL, MODEL_BUS_OFFSET, NULL);
   } else if (sscanf(device, "devmem:%lli+%lli", (long long *)&address, (long long *)&bytes) == 2) {
+#ifdef MODEL_REGISTER_BASE_UNKNOWN
+    fputs("model: devmem: the device's configuration has no register_base: uio:/dev/uio0 has it from the device tree\n", stderr);
+    exit(1);
+#endif
     status = lds_linux_open_devmem(board, "/dev/mem", MODEL_REGISTER_BASE, MODEL_REGISTER_BYTES, address, (size_t)bytes, MODEL_BUS_OFFSET);
   } else if (strncmp(device, "simd:", 5) == 0) {
     if (lds_hal_simd_open(device + 5, &simd) == LDS_HAL_OK) {
@@ -154,6 +158,9 @@ int main(int argc, char **argv) {
 #endif
 #ifdef MODEL_ACCELERATORS
   check(model_accelerators(device.hal, &config), argv[1]);
+#endif
+#ifdef MODEL_OPERATORS
+  config.operators = &model_operators;
 #endif
 #ifdef MODEL_EXTERNAL
   config.external = model_external;

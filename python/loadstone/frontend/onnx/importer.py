@@ -26,7 +26,7 @@ from loadstone.frontend.onnx.estimators import ESTIMATORS
 from loadstone.frontend.onnx.folding import fold
 from loadstone.frontend.onnx.fused import FUSED
 from loadstone.frontend.onnx.graph import input_shapes, read
-from loadstone.frontend.onnx.ml import without_ml
+from loadstone.frontend.onnx.ml import LABELS
 from loadstone.frontend.onnx.node import OnnxNode, described
 from loadstone.frontend.onnx.qoperator import rewrite_to_qdq
 from loadstone.frontend.onnx.quantizers import plain_quantizers
@@ -73,8 +73,7 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     model = read(data, name, reading)
     input_shapes(model, name, reading)
     try:
-        rewrite(model, {**ESTIMATORS, **FUSED}, name)
-        model = without_ml(model, name)
+        rewrite(model, {**ESTIMATORS, **LABELS, **FUSED}, name)
         model = fold(model, lambda node: row_of(node, _opsets(model)) is not None)
         _refuse(model, name)
         return _import(_checked(_qdq(model, name), name), name)

@@ -3,7 +3,7 @@
 
 In:   a model, sizes fixed by graph.py; a rule for each operator, which emits what stands for it.
 Out:  the same model (changed in place) without those operators.
-Next: estimators.py and fused.py are the rules; folding.py takes the model.
+Next: estimators.py, ml.py and fused.py are the rules; folding.py takes the model.
 """
 
 from __future__ import annotations
@@ -170,9 +170,17 @@ def rewrite(model: ModelProto, rules: Mapping[tuple[str, str], Rule], name: str)
         rule(made)
         nodes += made.nodes
         graph.initializer.extend(made.constants)
+    _retype(graph, types)
     kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(kept)
+
+
+def _retype(graph: GraphProto, types: Callable[[str], _Type | None]) -> None:
+    """Outputs that were sequences of dictionaries have become tensors."""
+    for entry in graph.output:
+        if not entry.type.HasField("tensor_type") and (found := types(entry.name)) is not None:
+            entry.type.tensor_type.CopyFrom(found)
 
 
 def _inferred(model: ModelProto, nodes: Sequence[NodeProto]) -> dict[str, _Type]:

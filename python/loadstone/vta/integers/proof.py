@@ -171,7 +171,7 @@ def prove_digits(plan: DigitPlan, runs: Runs) -> Bools:
     alike = np.abs(value - wanted) <= runs.tolerance if runs.tolerance else value == wanted
     proven = fits & safe & (plan.dead | _monotone(plan))
     if not exact.all():
-        proven &= _saturated(plan, runs, wanted, (~exact & (start < 0), ~exact & (start >= 0)))
+        proven &= _saturated(plan, runs, (~exact & (start < 0), ~exact & (start >= 0)))
     proven &= alike.all(axis=1)
     if plan.signed:
         at_first, at_last = np.split(digits[-1], 2, axis=1)
@@ -331,16 +331,14 @@ def _monotone(plan: DigitPlan) -> Bools:
     return rises & (plan.chain.shift >= 0)
 
 
-def _saturated(
-    plan: DigitPlan, runs: Runs, wanted: Integers, clamped: tuple[Bools, Bools]
-) -> Bools:
-    """Whether what a clamped top digit stands for is beyond the first or last change of the output:
-    then the worst of the lower digits must still give the clamp. clamped: at the low end, and at
-    the high one."""
+def _saturated(plan: DigitPlan, runs: Runs, clamped: tuple[Bools, Bools]) -> Bools:
+    """Whether the output is at its clamp wherever the top digit is: the lower digits go on there,
+    so that the worst of them must give it, too. clamped: the ends of runs at which the top digit
+    is, at the low end, and at the high one."""
     if not plan.clamped:
         return np.asarray(~(clamped[0] | clamped[1]).any(axis=1))
-    lanes = np.zeros((len(wanted), 1), np.int64)
-    good = np.ones(len(wanted), np.bool_)
+    count = len(plan.dead)
+    lanes, good = np.zeros((count, 1), np.int64), np.ones(count, np.bool_)
     for side, top, lower, value in zip(
         clamped, (-128, 127), (127, -128), (runs.low, runs.high), strict=True
     ):
@@ -348,8 +346,7 @@ def _saturated(
         if plan.signed:
             digits.append(lanes + (-1 if top < 0 else 0))
         worst = _run(plan.chain, digits)
-        held = np.where(side, wanted == value, True).all(axis=1) & (worst[:, 0] == value)
-        good &= np.where(side.any(axis=1), held, True)
+        good &= ~side.any(axis=1) | (worst[:, 0] == value)
     return good
 
 

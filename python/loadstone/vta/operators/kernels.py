@@ -36,6 +36,7 @@ from loadstone.vta.kernels import store
 from loadstone.vta.kernels.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.kernels.from_tir import Kernel, lower
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.kernels.verify import verify_kernel
 from loadstone.vta.operators import constants
 from loadstone.vta.operators.layout import Blocked
@@ -56,7 +57,6 @@ from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.matmul import MatmulSpec
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
-from loadstone.vta.schedule.memories import memory_table
 from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec

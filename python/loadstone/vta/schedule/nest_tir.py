@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from loadstone.ir_pass.affine import Index, Place, Variable, index
+from loadstone.ir_pass.intrinsics import BUFFER_OPERANDS
 from loadstone.ir_pass.nests import (
     COPY,
     Function,
@@ -29,7 +30,6 @@ from loadstone.ir_pass.nests import (
     Statement,
 )
 from loadstone.relax.compat import tirx
-from loadstone.vta.kernels.emitter import OPERAND_TILES
 from loadstone.vta.schedule import loops
 from loadstone.vta.schedule.epilogue import extern
 
@@ -147,4 +147,4 @@ def _read(step: NestStep) -> Sequence[NestAccess]:
     if step.name != "rq":
         return others
     ((tensor, (*outer, last), _),) = others
-    return [tensor[(*outer, last + tile)] for tile in range(OPERAND_TILES)]
+    return [tensor[(*outer, last + tile)] for tile in range(BUFFER_OPERANDS["rq"] - 1)]

@@ -85,6 +85,9 @@ static int run_once(lds_fault *fault) {
   status = model_accelerators(&hal, &config);
   if (status != LDS_OK) return status;
 #endif
+#ifdef MODEL_OPERATORS
+  config.operators = &model_operators;
+#endif
 #ifdef MODEL_EXTERNAL
   config.external = model_external;
 #endif

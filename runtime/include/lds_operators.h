@@ -1,0 +1,30 @@
+/* Host operators one by one, for a set that links those alone which a model has: `loadstone export` writes one.
+ *
+ * In:   operands and parameters that lds_real_step_check accepted.
+ * Out:  the outputs' bytes, as runtime/FORMAT.md says.
+ * Next: lds_session_config.operators.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LDS_OPERATORS_H
+#define LDS_OPERATORS_H
+
+#include "loadstone.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef void lds_operator(const lds_operand *operands, const int32_t *parameters);
+
+lds_operator lds_copy, lds_fill, lds_pack, lds_unpack, lds_quantize, lds_dequantize, lds_lookup, lds_softmax_int8, lds_softmax_float32,
+    lds_argmax;
+lds_operator lds_exp_float32, lds_log_float32, lds_sqrt_float32, lds_rsqrt_float32, lds_tanh_float32, lds_sigmoid_float32, lds_erf_float32;
+lds_operator lds_add_float32, lds_subtract_float32, lds_multiply_float32, lds_divide_float32, lds_maximum_float32, lds_minimum_float32,
+    lds_power_float32;
+lds_operator lds_sum_float32, lds_matmul_float32, lds_gather;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LDS_OPERATORS_H */
