@@ -264,3 +264,30 @@ def test_the_verifier_finds_spoilt_instructions() -> None:
             Encode().verify(program, replace(program, instructions=(load, *spoilt, finish)))
     with pytest.raises(LoweringError, match="not loaded"):
         Encode().verify(program, replace(program, instructions=(product, finish)))
+
+
+def test_the_verifier_knows_where_a_scratchpad_begins_and_ends() -> None:
+    program = encoded(gemm((2, 3), (1, 0), (0, 1)))
+    load, *others = program.instructions
+    depth = CONFIG.depth(Memory.UOP)
+    for first, end, inside in (
+        *((0, 1, True), (-1, 1, False), (0, 0, False), (1, 1, False), (2, 1, False)),
+        *((0, depth, True), (depth - 1, depth, True), (0, depth + 1, False)),
+    ):
+        (touched,) = load.scratch
+        claims = replace(load, scratch=(touched._replace(first=first, end=end),))
+        after = replace(program, instructions=(claims, *others))
+        if inside:
+            Encode().verify(program, after)
+            continue
+        with pytest.raises(LoweringError, match=f"LOAD of layer. leaves UOP of {depth} tiles"):
+            Encode().verify(program, after)
+
+
+def test_the_verifier_finds_an_instruction_without_micro_ops() -> None:
+    program = encoded(gemm((2, 3), (1, 0), (0, 1)))
+    load, product, finish = program.instructions
+    assert isinstance(product.insn, Gemm)
+    none = replace(product, insn=replace(product.insn, uop_end=product.insn.uop_bgn))
+    with pytest.raises(LoweringError, match="instruction 1"):
+        Encode().verify(program, replace(program, instructions=(load, none, finish)))
