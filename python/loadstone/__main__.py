@@ -33,7 +33,7 @@ _NEW_OBJECTS, _YOUNG, _OLD = 1_000_000, 20, 100
 def start(words: Sequence[str] | None = None) -> None:
     """Runs one command and exits. Ctrl-C ends it without a traceback, from the start to the end."""
     try:
-        interrupts = _Interrupts()
+        _INTERRUPTS.begin()
         gc.set_threshold(_NEW_OBJECTS, _YOUNG, _OLD)
         from loadstone.cli import main
 
@@ -44,12 +44,12 @@ def start(words: Sequence[str] | None = None) -> None:
         os.write(2, _NO_MEMORY)  # nothing is made: there may be no room for it
         status = _EXIT_MISTAKE
     except Exception:
-        if not interrupts.seen:  # an import in C that was interrupted may say so otherwise
+        if not _INTERRUPTS.seen:  # an import in C that was interrupted may say so otherwise
             raise
         status = _EXIT_INTERRUPTED
     finally:
         gc.freeze()  # the process ends: no cycle needs to be looked for among all that it made
-    interrupts.end_at_once()
+    _INTERRUPTS.end_at_once()
     sys.exit(status)
 
 
@@ -57,7 +57,10 @@ class _Interrupts:
     """Ctrl-C, unless who started the process has it ignored. seen: whether there was one."""
 
     def __init__(self) -> None:
-        self.seen = False
+        self.seen = self._here = False
+
+    def begin(self) -> None:
+        """Ctrl-C may come in the middle of this, too."""
         self._here = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if self._here:
             signal.signal(signal.SIGINT, self._interrupt)
@@ -71,6 +74,8 @@ class _Interrupts:
         if self._here:
             signal.signal(signal.SIGINT, lambda *_: os._exit(_EXIT_INTERRUPTED))
 
+
+_INTERRUPTS = _Interrupts()
 
 if __name__ == "__main__":
     start()
