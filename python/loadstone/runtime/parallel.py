@@ -28,6 +28,8 @@ __all__ = ["run_in_threads"]
 
 #: More than any host has processors: each is a simulated device with memory of its own.
 MAX_THREADS = 1024
+#: A wait without an end does not hear of a Ctrl-C that came just before it: Python looks that often.
+_LOOK_SECONDS = 0.1
 
 
 def run_in_threads(
@@ -78,8 +80,10 @@ def run_in_threads(
     with ThreadPoolExecutor(len(shares)) as pool:
         try:  # the first begins while the last is submitted
             futures = [pool.submit(work, share) for share in shares]
-            done_or_failed, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            results = [future.result() for future in sorted(done_or_failed, key=futures.index)]
+            unfinished = set(futures)
+            while unfinished and not any(f.done() and f.exception() for f in futures):
+                _, unfinished = wait(unfinished, _LOOK_SECONDS, FIRST_EXCEPTION)
+            results = [future.result() for future in futures if future.done()]
         except BaseException:  # Ctrl-C, or a share that failed: nobody waits for the others
             with lock:
                 cancelled = True
