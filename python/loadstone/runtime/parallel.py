@@ -28,7 +28,7 @@ __all__ = ["run_in_threads"]
 
 #: More than any host has processors: each is a simulated device with memory of its own.
 MAX_THREADS = 1024
-#: A wait without an end does not hear of a Ctrl-C that came just before it: Python looks that often.
+#: A wait without an end does not hear of a Ctrl-C that came just before it: so often Python looks.
 _LOOK_SECONDS = 0.1
 
 
