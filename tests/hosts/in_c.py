@@ -45,11 +45,12 @@ def run_in_c(artifact: Artifact, inputs: list[Array], folder: Path) -> list[Arra
 
 
 def _steps(folder: Path) -> ctypes.CDLL | None:
-    """The library of the external steps; None for a model that has none."""
-    if not (folder / "steps").is_dir():
+    """The library of the external steps; None for a model that has none. The set of the runtime's
+    own operators is for a firmware: the library has them all."""
+    files = sorted(set((folder / "steps").glob("*.c")) - {folder / "steps/operators.c"})
+    if not files:
         return None
     library = folder / "steps.so"
-    files = sorted((folder / "steps").glob("*.c"))
     flags = [*C_FLAGS, "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-Wl,--no-undefined"]
     include = [f"-I{folder}", f"-I{folder / 'loadstone/include'}"]
     command = ["gcc", *flags, *include, "-o", library, *files, library_file()]
