@@ -46,7 +46,7 @@ def test_numbers_that_limit_each_other() -> None:
     check_numbers("mine", NUMBERS._replace(lu=1, uop_depth=2))
     with pytest.raises(ConfigError, match=r"uop_depth=3 is outside \[1, 2\]"):
         check_numbers("mine", NUMBERS._replace(lu=1, uop_depth=3))
-    for lu in (-1, 0, 14):
+    for lu in (-1, 0, 14, 1 << 63):
         with pytest.raises(ConfigError, match=rf"lu=LOG_UOP_BUFF_SIZE-2={lu} is outside \[1, 13\]"):
             check_numbers("mine", NUMBERS._replace(lu=lu))
     check_numbers("mine", NUMBERS._replace(la=11, li=11, lw=10))

@@ -97,7 +97,7 @@ def check_numbers(device: str, n: DeviceNumbers) -> None:
             32,
             "a micro-op has 32 bits; make a scratchpad smaller",
         ),
-        ("uop_depth", n.uop_depth, 1, 1 << max(n.lu, 0), "micro-op indices have lu bits"),
+        ("uop_depth", n.uop_depth, 1, 1 << min(max(n.lu, 0), 13), "micro-op indices have lu bits"),
         ("clock_mhz", n.clock_mhz, 1, 10_000, "a clock in MHz"),
         ("register_base", n.register_base, 0, (1 << 64) - 1, "an address of 64 bits"),
         (
