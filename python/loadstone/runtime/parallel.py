@@ -12,9 +12,10 @@ whole groups of `artifact.samples`, so that every thread runs the batches that o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from itertools import pairwise
 from threading import Lock
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,6 +31,9 @@ __all__ = ["run_in_threads"]
 MAX_THREADS = 1024
 #: A wait without an end does not hear of a Ctrl-C that came just before it: so often Python looks.
 _LOOK_SECONDS = 0.1
+
+#: Outputs of one share, what its device counted, the device.
+_Share: TypeAlias = tuple[list[Array], Totals, Device]
 
 
 def run_in_threads(
@@ -61,7 +65,7 @@ def run_in_threads(
     sessions: list[Session] = []
     cancelled = False
 
-    def work(share: tuple[int, int]) -> tuple[list[Array], Totals, Device]:
+    def work(share: tuple[int, int]) -> _Share:
         def tell(samples: int) -> None:
             with lock:
                 done[share] = samples
@@ -80,10 +84,7 @@ def run_in_threads(
     with ThreadPoolExecutor(len(shares)) as pool:
         try:  # the first begins while the last is submitted
             futures = [pool.submit(work, share) for share in shares]
-            unfinished = set(futures)
-            while unfinished and not any(f.done() and f.exception() for f in futures):
-                _, unfinished = wait(unfinished, _LOOK_SECONDS, FIRST_EXCEPTION)
-            results = [future.result() for future in futures if future.done()]
+            results = _results(futures)
         except BaseException:  # Ctrl-C, or a share that failed: nobody waits for the others
             with lock:
                 cancelled = True
@@ -92,3 +93,11 @@ def run_in_threads(
             raise
     outputs = [np.concatenate(parts) for parts in zip(*(r[0] for r in results), strict=True)]
     return outputs, sum((r[1] for r in results), Totals()), results[-1][2]
+
+
+def _results(futures: Sequence[Future[_Share]]) -> list[_Share]:
+    """Of all, in their order; raises what one that failed raises, without waiting for the rest."""
+    unfinished = set(futures)
+    while unfinished and not any(f.done() and f.exception() for f in futures):
+        _, unfinished = wait(unfinished, _LOOK_SECONDS, FIRST_EXCEPTION)
+    return [future.result() for future in futures if future.done()]
