@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from loadstone import cli
 from loadstone.cli import COMMANDS, main
 from loadstone.commands import devices
+from loadstone.errors import LoadstoneError
 from loadstone.vta.device.hw_config import device_names, load_config
 from tests.sample_model import copy_model
 
@@ -238,3 +240,22 @@ def test_the_longest_line_is_400_characters_with_the_programs_name(
     line = one_line_of(capsys, "run", "x" * 1000, "--inputs", "x.npz")
     assert line.startswith("loadstone: ")
     assert 300 < len(line) <= 400
+
+
+@pytest.mark.parametrize(
+    "error", [ImportError("no datetime"), OSError(4, "cut short", "x"), LoadstoneError("damaged")]
+)
+def test_what_a_library_makes_of_an_interrupt_is_no_mistake_of_the_user(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """start() ends such a command as Ctrl-C does."""
+
+    def fails(_words: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "_check_words", fails)
+    assert cli.main(["devices"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    with pytest.raises(type(error)):
+        cli.main(["devices"], lambda: True)
+    assert capsys.readouterr().err == ""

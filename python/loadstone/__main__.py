@@ -37,7 +37,7 @@ def start(words: Sequence[str] | None = None) -> None:
         gc.set_threshold(_NEW_OBJECTS, _YOUNG, _OLD)
         from loadstone.cli import main
 
-        status = main(words)
+        status = main(words, lambda: _INTERRUPTS.seen)
     except KeyboardInterrupt:
         status = _EXIT_INTERRUPTED
     except MemoryError:

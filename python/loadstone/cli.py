@@ -23,7 +23,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from loadstone.errors import (
@@ -81,8 +81,9 @@ _EXIT_INTERRUPTED = 130  # 128 + SIGINT
 _EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status. Only our own mistakes leave as tracebacks."""
+def main(argv: Sequence[str] | None = None, interrupted: Callable[[], bool] = lambda: False) -> int:
+    """Runs one command; returns the exit status. Only our own mistakes leave as tracebacks; and
+    what a library made of Ctrl-C, where `interrupted` says that there was one."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # NumPy's and other libraries': not for who runs a command
@@ -94,20 +95,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = int(args.run(args) or 0)
         print(end="", flush=True)
         return status
-    except LoadstoneError as error:
-        return _mistake(error)
     except BrokenPipeError:  # the reader has left: `loadstone disasm ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _EXIT_BROKEN_PIPE
-    except OSError as error:
-        return _mistake(f"{error.filename}: {error.strerror}" if error.filename else error)
-    except ImportError as error:
-        if str(error.name).partition(".")[0] == "loadstone":
+    except (LoadstoneError, OSError, ImportError) as error:
+        ours = isinstance(error, ImportError) and str(error.name).partition(".")[0] == "loadstone"
+        if ours or interrupted():
             raise
-        return _mistake(_absent(error))
+        return _mistake(_reason(error))
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return _EXIT_INTERRUPTED
+
+
+def _reason(error: LoadstoneError | OSError | ImportError) -> object:
+    """What the one line says."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return _absent(error) if isinstance(error, ImportError) else error
 
 
 def _absent(error: ImportError) -> str:
