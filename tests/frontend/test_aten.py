@@ -424,6 +424,8 @@ def test_no_operator_of_the_table_is_left_out(exported: Any, core: Any) -> None:
         (lambda x: x.double(), "its result is float64"),
         (lambda x: (x, 3), 'output "3" is no tensor of real numbers'),
         (lambda x: x + torch.rand(14), "it draws random numbers"),
+        (lambda x: F.elu(x, float("nan")), '"alpha" is nan'),
+        (lambda x: F.celu(x, float("inf")), '"alpha" is inf'),
     ],
 )
 def test_what_cannot_be_imported_is_one_line(function: Function, message: str) -> None:

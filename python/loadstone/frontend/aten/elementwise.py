@@ -203,7 +203,11 @@ def _prelu(build: Build, x: Expr, weight: Expr) -> Expr:
 
 @importer("aten.elu")
 def _elu(build: Build, x: Expr, alpha: float, scale: float, input_scale: float) -> Expr:
-    """scale * (max(x, 0) + alpha * (exp(min(x, 0) * input_scale) - 1))."""
+    """scale * (max(x, 0) + alpha * (exp(min(x, 0) * input_scale) - 1)). NaN would reach positive
+    elements too, which PyTorch leaves alone."""
+    for name, value in (("alpha", alpha), ("scale", scale), ("input_scale", input_scale)):
+        if not math.isfinite(value):
+            raise UnsupportedError(f'its argument "{name}" is {value}: finite numbers are done')
     below = build.emit(relax.op.minimum(x, like(x, 0.0)))
     power = build.emit(relax.op.exp(build.emit(relax.op.multiply(below, like(x, input_scale)))))
     curve = build.emit(
@@ -222,6 +226,8 @@ def _selu(build: Build, x: Expr) -> Expr:
 
 @importer("aten.celu")
 def _celu(build: Build, x: Expr, alpha: float) -> Expr:
+    if alpha == 0:
+        raise UnsupportedError('its argument "alpha" is 0, by which it divides')
     return _elu(build, x, alpha, 1, 1 / alpha)
 
 
