@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from loadstone.errors import ConfigError
+from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.kernels import store
 from loadstone.vta.kernels.from_tir import Kernel, lower
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import PIXEL, ConvSpec
+from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.stream.cost import cost_model
 
 DEVICE = load_config("vtaq-tiny")
@@ -30,7 +33,8 @@ class Maker:
 
     def __call__(self) -> Kernel:
         self.count += 1
-        return lower(conv.schedule(self.spec, self.config))
+        computation = conv.schedule(self.spec, self.config)
+        return lower(module(insert_dma_copy(computation, memory_table(self.config))))
 
     def kept(self) -> Kernel:
         return store.kept(self.spec, self.config, cost_model(self.config), self)

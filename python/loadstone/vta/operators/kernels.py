@@ -9,8 +9,8 @@ Next: __init__.py returns it to the back end.
        \\-> nests over tiles -> copies inserted ----------------------------/
     \\______________________ Kernel, cached by spec ______________/
 
-Layers with the same spec are lowered once (by the same passes), and so is TensorIR of the same
-loops on other devices; only the emission, which puts in names, runs for each.
+Layers with the same spec are lowered once (by the same passes); only the emission, which puts in
+names, runs for each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from loadstone.ir_pass.nests import Function
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes
 from loadstone.ir_pass.verify_dma_copy import verify_dma_copy
 from loadstone.numerics import Array
-from loadstone.relax.compat import StructuralKey
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.kernels import store
@@ -81,8 +80,8 @@ __all__ = [
 
 Constants = Mapping[str, tuple[Memory, Array]]
 #: Whose schedules are TensorIR, and whose are nests over tiles.
-TirSpec = ConvSpec | ElementwiseSpec | MatmulSpec | MaxPoolSpec | SelectSpec
-NestSpec = ChainSpec | RescaledSpec | WindowSpec
+TirSpec = ElementwiseSpec | MatmulSpec | MaxPoolSpec | SelectSpec
+NestSpec = ChainSpec | ConvSpec | RescaledSpec | WindowSpec
 Spec = TirSpec | NestSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
@@ -212,6 +211,8 @@ def _written(spec: NestSpec, config: HwConfig) -> Function:
     match spec:
         case ChainSpec():
             return chain.schedule(spec, config)
+        case ConvSpec():
+            return conv.schedule(spec, config)
         case RescaledSpec():
             return rescaled.schedule(spec, config)
         case WindowSpec():
@@ -236,22 +237,11 @@ def _of_nests(function: Function, config: HwConfig) -> Kernel:
 
 
 def _lowered(spec: TirSpec, config: HwConfig, passes: Passes) -> Kernel:
-    kind = type(spec).__name__
-    return _same_loops(kind, StructuralKey(_scheduled(spec, config)), passes)
-
-
-@lru_cache(maxsize=1024)
-def _same_loops(kind: str, module: StructuralKey, passes: Passes) -> Kernel:
-    """Lowered once for all devices on which one kind of schedule comes to the same loops: those
-    that differ in bus, latency or the size of a scratchpad mostly do. kind: says what the loops
-    call things, which StructuralKey leaves out."""
-    return lower(module.key, passes)
+    return lower(_scheduled(spec, config), passes)
 
 
 def _scheduled(spec: TirSpec, config: HwConfig) -> IRModule:
     match spec:
-        case ConvSpec():
-            return conv.schedule(spec, config)
         case ElementwiseSpec():
             return elementwise.schedule(spec, config)
         case MatmulSpec():

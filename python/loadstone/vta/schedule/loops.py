@@ -3,7 +3,7 @@
 
 In:   extents, names, scratchpads.
 Out:  `Loops`, which stand around one statement; buffers; the IRModule of a body.
-Next: conv_writer.py, elementwise.py, nest_tir.py.
+Next: elementwise.py, nest_tir.py.
 """
 
 from __future__ import annotations
