@@ -29,10 +29,11 @@ from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.kernels.from_tir import Kernel, lower
 from loadstone.vta.kernels.memories import memory_table
-from loadstone.vta.schedule import chain, conv, rescaled, window
+from loadstone.vta.schedule import chain, conv, elementwise, rescaled, window
 from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.conv_spec import ConvSpec, Edge
+from loadstone.vta.schedule.elementwise import SUM, ElementStep, ElementwiseSpec, Input
 from loadstone.vta.schedule.epilogue import (
     ConstantProduct,
     Immediate,
@@ -219,6 +220,31 @@ def convolutions(draw: Any) -> ConvSpec:
 @quick
 def test_convolutions_are_what_their_tensor_ir_is(spec: ConvSpec) -> None:
     same(conv.schedule(spec, CONFIG))
+
+
+@st.composite
+def element_specs(draw: Any) -> ElementwiseSpec:
+    extents = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
+    sizes = tuple(draw(st.integers(1, extent)) for extent in extents)
+    rq = Rq(3, -128, 127, Rounding.SINGLE)
+    some: list[tuple[ElementStep, ...]] = [(), (rq,), (rq, Immediate("mul", -1)), (rq, rq)]
+    steps = st.sampled_from(some)
+    op = draw(st.sampled_from([None, "add", SUM]))
+    moves = st.tuples(*(st.booleans() for _ in extents))
+    everywhere = (True,) * len(extents)
+    inputs = [Input(draw(moves), draw(steps), expand=True)]
+    if op == "add":
+        inputs.append(Input(draw(moves), draw(steps), draw(st.booleans())))
+    elif op == SUM:
+        inputs = [Input(everywhere, ()), Input(draw(moves), ())]
+    late, factor = draw(st.integers(0, 1)), draw(st.sampled_from([1, 6, 8]))
+    return ElementwiseSpec(extents, tuple(inputs), op, draw(steps), sizes, factor, late)
+
+
+@given(element_specs())
+@quick
+def test_operators_on_elements_are_what_their_tensor_ir_is(spec: ElementwiseSpec) -> None:
+    same(elementwise.schedule(spec, CONFIG))
 
 
 def test_a_requantization_reads_three_tiles() -> None:

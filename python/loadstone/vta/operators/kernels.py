@@ -80,8 +80,8 @@ __all__ = [
 
 Constants = Mapping[str, tuple[Memory, Array]]
 #: Whose schedules are TensorIR, and whose are nests over tiles.
-TirSpec = ElementwiseSpec | MatmulSpec | MaxPoolSpec | SelectSpec
-NestSpec = ChainSpec | ConvSpec | RescaledSpec | WindowSpec
+TirSpec = MatmulSpec | MaxPoolSpec | SelectSpec
+NestSpec = ChainSpec | ConvSpec | ElementwiseSpec | RescaledSpec | WindowSpec
 Spec = TirSpec | NestSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
@@ -213,6 +213,8 @@ def _written(spec: NestSpec, config: HwConfig) -> Function:
             return chain.schedule(spec, config)
         case ConvSpec():
             return conv.schedule(spec, config)
+        case ElementwiseSpec():
+            return elementwise.schedule(spec, config)
         case RescaledSpec():
             return rescaled.schedule(spec, config)
         case WindowSpec():
@@ -242,8 +244,6 @@ def _lowered(spec: TirSpec, config: HwConfig, passes: Passes) -> Kernel:
 
 def _scheduled(spec: TirSpec, config: HwConfig) -> IRModule:
     match spec:
-        case ElementwiseSpec():
-            return elementwise.schedule(spec, config)
         case MatmulSpec():
             return matmul.schedule(spec, config)
         case MaxPoolSpec():
