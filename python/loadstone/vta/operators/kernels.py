@@ -31,10 +31,10 @@ from loadstone.ir_pass.verify_dma_copy import verify_dma_copy
 from loadstone.numerics import Array
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.kernels import store
 from loadstone.vta.kernels.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
-from loadstone.vta.kernels.from_tir import Kernel, lower
+from loadstone.vta.kernels.from_tir import lower
+from loadstone.vta.kernels.kernel import Kernel
 from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.kernels.verify import verify_kernel
 from loadstone.vta.operators import constants
@@ -202,9 +202,7 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
             kernel,
             forms=lambda: (("computation", printed(computation)), ("copies", printed(function))),
         )
-    if passes != NO_PASSES:  # nobody can say when somebody else's pass has changed
-        return _lowered(spec, config, passes)
-    return store.kept(spec, config, cost, lambda: _lowered(spec, config, passes))
+    return lower(_scheduled(spec, config), passes)
 
 
 def _written(spec: NestSpec, config: HwConfig) -> Function:
@@ -236,10 +234,6 @@ def _of_nests(function: Function, config: HwConfig) -> Kernel:
     if verified():
         verify_kernel(kernel, lower(module(function)), config)
     return kernel
-
-
-def _lowered(spec: TirSpec, config: HwConfig, passes: Passes) -> Kernel:
-    return lower(_scheduled(spec, config), passes)
 
 
 def _scheduled(spec: TirSpec, config: HwConfig) -> IRModule:

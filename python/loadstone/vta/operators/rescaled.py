@@ -29,7 +29,7 @@ from loadstone.vta.integers.proof import DigitPlan
 from loadstone.vta.integers.runs import IntArray, runs_of
 from loadstone.vta.integers.steps import name_of
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.kernels.from_tir import Kernel
+from loadstone.vta.kernels.kernel import Kernel
 from loadstone.vta.operators import constants
 from loadstone.vta.operators.block_kinds import last_shift, part_levels
 from loadstone.vta.operators.kernels import LoweredOperator, emit

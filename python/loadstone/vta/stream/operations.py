@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The static stream before it has addresses: operations on virtual tiles.
 
-In:   kernels/from_tir.py runs the emitted Python of a lowered PrimFunc and appends these records,
-      tile after tile, operator after operator.
+In:   kernels/from_nests.py appends these records, tile after tile, operator after operator.
 Out:  a list of operations whose scratchpad operands are VirtualTiles and whose DRAM operands are
       (tensor name, tile).
 Next: passes/allocate/allocate.py gives the virtual tiles scratchpad addresses and drops loads of
