@@ -220,7 +220,7 @@ def broken(where: str) -> type[Backend]:
         (
             "true",
             "predicate of conv2d on '.*': TypeError: it returned True: a predicate says None "
-            "to take the operator, or a Refusal",
+            "or a Taken to take the operator, or a Refusal",
         ),
         (
             "region",

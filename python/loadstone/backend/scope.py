@@ -25,12 +25,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, entered
+from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Taken, entered
 from loadstone.backend.target_spec import ALIASES, TargetSpec, parse_target
 from loadstone.errors import BackendError, LoadstoneError, cause_of
 from loadstone.relax.targets import accelerator_target, register_target_tag
 
-__all__ = ["apply_passes", "file_of", "patterns_of", "refusal", "register_tag", "within"]
+__all__ = ["answer", "apply_passes", "file_of", "patterns_of", "register_tag", "within"]
 
 
 @contextmanager
@@ -78,16 +78,19 @@ def patterns_of(backend: Backend) -> list[Pattern]:
     return patterns
 
 
-def refusal(backend: Backend, pattern: Pattern, operator: Any) -> Refusal | None:
-    """What a predicate says of an operator. Raises BackendError for what is neither None nor a
-    Refusal."""
+def answer(backend: Backend, pattern: Pattern, operator: Any) -> Taken | Refusal:
+    """What a predicate says of an operator; its None is a Taken of nothing lowered. Raises
+    BackendError for what is none of the three."""
     with within(backend, f"predicate of {pattern.name} on {operator.name!r}"):
-        answer = pattern.predicate(operator)
-        if answer is not None and not isinstance(answer, Refusal):
+        said = pattern.predicate(operator)
+        if said is None:
+            return Taken()
+        if not isinstance(said, Taken | Refusal):
             raise TypeError(
-                f"it returned {answer!r}: a predicate says None to take the operator, or a Refusal"
+                f"it returned {said!r}: a predicate says None or a Taken to take the operator, or "
+                "a Refusal"
             )
-    return answer
+    return said
 
 
 def apply_passes(backends: Sequence[Backend], phase: Phase, subject: Any) -> Any:

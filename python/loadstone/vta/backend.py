@@ -15,6 +15,7 @@ from loadstone.backend.interface import Backend, Pattern, Phase, Segment
 from loadstone.backend.region import LoweredRegion
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
+from loadstone.vta.operators import LoweredOperator
 from loadstone.vta.region.further import FurtherRegion
 from loadstone.vta.region.offload import OffloadedRegion, is_free
 from loadstone.vta.region.patterns import patterns
@@ -62,6 +63,11 @@ class VtaBackend(Backend):
             segment.from_host,
             (*segment.inputs, *segment.outputs),
             self.config,
+            {
+                operator: said.lowered
+                for operator, said in segment.taken.items()
+                if isinstance(said.lowered, LoweredOperator)
+            },
         )
         return FurtherRegion(region) if self.further else region
 

@@ -242,7 +242,7 @@ def _operands(layer: RescaledLayer, run: Blocks, kernel: RescaledSpec) -> NDArra
 
 def _remark(layer: RescaledLayer) -> Callable[[], str]:
     """The forms of a layer, why it has them, and what it would take with other scales or RQ: which
-    is worked out when somebody asks. It holds no operator: tried.py waits for that to go."""
+    is worked out when somebody asks."""
     forms = Counter(name_of(plan) for plan in layer.plans)
     names = ", ".join(f"{name} in {count}" for name, count in sorted(forms.items()))
     scales = np.sort(layer.op.real_scales())

@@ -28,10 +28,11 @@ from loadstone import graph as g
 from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
 from loadstone.backend.device import DeviceProgram, LayerRange
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
+from loadstone.backend.schedule_choices import in_force
 from loadstone.numerics import Array
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.operators import LoweredOperator, im2col_input, lower_operator, tried
+from loadstone.vta.operators import LoweredOperator, im2col_input, lower_operator
 from loadstone.vta.operators.kernels import Constants
 from loadstone.vta.operators.layout import Blocked, Im2colLayout
 from loadstone.vta.passes.pipeline import build_program, each_pass
@@ -65,9 +66,11 @@ class OffloadedRegion(LoweredRegion):
         from_host: Sequence[g.Tensor],
         seen: Sequence[g.Tensor],
         config: HwConfig,
+        taken: Mapping[g.Operator, LoweredOperator] | None = None,
     ) -> None:
         """from_host: inputs that the host can pack in any layout. seen: all inputs and outputs,
-        which others know by their shape."""
+        which others know by their shape. taken: what the predicate lowered of operators, as it did
+        them alone."""
         # inside: the operators as they are lowered. host, seen: names of these tensors.
         self.name = name
         self.operators = tuple(operators)
@@ -85,7 +88,7 @@ class OffloadedRegion(LoweredRegion):
         self._layouts: dict[str, tuple[DeviceLayout, int, int]] = {}
         self._operations: list[LayerOperation] = []
         self._columns: list[StreamColumns] = []  # one behind the other those of all operations
-        alone = {operator: tried.take(operator, config) for operator in operators}
+        alone = taken if taken and in_force() is None else {}  # they have the cost model's choices
         for position, operator in enumerate(inside):
             self._lower(operator, position, host, alone.get(operator))
 

@@ -6,9 +6,9 @@ Out:  the pattern table of the back end: names of operator patterns in the order
       they are tried, each with a predicate.
 Next: partition/eager.py applies it; operators/ lowers what is taken.
 
-A predicate sees an operator of graph/ and answers None (taken) or a Refusal. What is taken gives
-the framework's integers, not nearly (operators/ proves it, or says what would change a no), and
-fits the scratchpads: it is lowered, alone, to see.
+A predicate sees an operator of graph/ and answers a Taken or a Refusal. What is taken gives the
+framework's integers, not nearly (operators/ proves it, or says what would change a no), and fits
+the scratchpads: it is lowered, alone, to see, and the Taken brings what came of it to the region.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from loadstone import graph as g
-from loadstone.backend.interface import Pattern, Refusal, offered
+from loadstone.backend.interface import Pattern, Refusal, Taken, offered
 from loadstone.backend.schedule_choices import using
 from loadstone.errors import LoadstoneError, UnsupportedError
 from loadstone.graph.batching import batched_operator
 from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.operators import REAL_TAKEN_PATTERNS, TAKEN_PATTERNS, unsupported_reason
-from loadstone.vta.operators.tried import lower_and_keep
+from loadstone.vta.operators import (
+    REAL_TAKEN_PATTERNS,
+    TAKEN_PATTERNS,
+    lower_operator,
+    unsupported_reason,
+)
 from loadstone.vta.passes.allocate.allocate import allocate
 from loadstone.vta.region.offload import is_free
 
@@ -79,8 +83,9 @@ def _refuse(refusal: Refusal, _: g.Operator) -> Refusal:
     return refusal
 
 
-def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
-    """None when the operator can be lowered exactly and each of its tiles placed."""
+def _predicate(config: HwConfig, operator: g.Operator) -> Taken | Refusal:
+    """Taken when the operator can be lowered exactly and each of its tiles placed: what was
+    lowered, for the device's batch; nothing where addresses alone do it."""
     for tensor in (*operator.inputs, *operator.outputs):
         if tensor.dtype != config.tensor_type:
             return Refusal(
@@ -93,14 +98,14 @@ def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
     except UnsupportedError as error:
         return Refusal(str(error), "a device whose batch is 1")
     if is_free(whole, config):
-        return None
+        return Taken()
     if refusal := unsupported_reason(whole, config):
         return refusal
     try:
         with using(None):  # who tuned it says how it is done, not whether
-            lowered = lower_and_keep(whole, config)
+            lowered = lower_operator(whole, config)
             if not lowered.placed:
                 allocate(lowered.columns, config)
     except LoadstoneError as error:
         return Refusal(f"{operator.kind}: {error}", "a device with larger scratchpads")
-    return None
+    return Taken(lowered)
