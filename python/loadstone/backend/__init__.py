@@ -23,8 +23,6 @@ if TYPE_CHECKING:
         Refusal,
         Segment,
         Taken,
-        current,
-        entered,
         offered,
     )
     from loadstone.backend.program import ProgramRegion
@@ -49,8 +47,6 @@ __all__ = [
     "RegisterBlock",
     "Segment",
     "Taken",
-    "current",
-    "entered",
     "offered",
 ]
 
@@ -68,8 +64,6 @@ _WHERE = {
             "Refusal",
             "Segment",
             "Taken",
-            "current",
-            "entered",
             "offered",
         ),
         "interface",

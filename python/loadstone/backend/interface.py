@@ -19,9 +19,8 @@ tests/backend/test_interface.py.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import index
@@ -30,9 +29,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from loadstone.backend.device import Device
 from loadstone.backend.external import External
+from loadstone.backend.request import CompileRequest
 from loadstone.errors import LoweringError, Refusal, TargetError
 
 if TYPE_CHECKING:
+    from typing_extensions import Self  # typing's own from Python 3.11 on
+
     from loadstone.backend.region import ExternalRegion, LoweredRegion
     from loadstone.graph import Graph, Operator, Tensor
     from loadstone.isa.accelerator import Accelerator
@@ -48,8 +50,6 @@ __all__ = [
     "Refusal",
     "Segment",
     "Taken",
-    "current",
-    "entered",
     "offered",
 ]
 
@@ -288,6 +288,9 @@ class Backend(ABC):
     #: target.resolve sets it.
     host: Mapping[str, str] = MappingProxyType({"kind": "llvm"})
 
+    #: What the compile asks for that it works for. `asked` sets it.
+    request: CompileRequest = CompileRequest()
+
     #: The device that executes its programs; None where it is reached through functions alone.
     device: Device | None = None
 
@@ -308,6 +311,12 @@ class Backend(ABC):
         self._values = {
             entry.name: values.get(entry.name, entry.default) for entry in self.target_attributes
         }
+
+    def asked(self, request: CompileRequest) -> Self:
+        """This back end, working for a compile that asks for this: a shallow copy."""
+        made = copy(self)
+        made.request = request
+        return made
 
     @property
     def attributes(self) -> Mapping[str, str | int]:
@@ -356,38 +365,3 @@ class Backend(ABC):
         for a functional model.
         """
         return None
-
-
-_CURRENT: ContextVar[Backend | None] = ContextVar("loadstone.backend.current", default=None)
-
-
-def current() -> Backend | None:
-    """The back end that is being asked: in its patterns, predicates, passes and lowering, and in
-    what they call; else None.
-
-    There TVM's `Target.current()` is the accelerator, too (backend/scope.py).
-
-    >>> from loadstone.backend.template.backend import MyNpu
-    >>> with entered(MyNpu(max_channels=8)):
-    ...     current().attributes["max_channels"]
-    8
-    >>> current() is None
-    True
-    """
-    return _CURRENT.get()
-
-
-@contextmanager
-def entered(backend: Backend) -> Iterator[None]:
-    """Makes `backend` the current one: what backend_scope.within does, without TVM.
-
-    >>> from loadstone.backend.template.backend import MyNpu
-    >>> with entered(MyNpu()):
-    ...     current().name
-    'my-npu'
-    """
-    token = _CURRENT.set(backend)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)

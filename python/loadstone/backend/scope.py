@@ -3,15 +3,13 @@
 one line.
 
 In:   a back end, and what is asked of it, in words.
-Out:  `within`: a context in which `backend.current()` is the back end and
-      `tvm.target.Target.current()` its target.
+Out:  `within`: a context in which `tvm.target.Target.current()` is the back end's target.
 Next: compiler.py, partition/eager.py, partition/network_pass.py and conformance/check.py ask back
       ends inside it.
 
     Target.current()                                    {"kind": "ext_dev", "device": "npu",
                                                         "model": '{"lanes": 8}', "host": {...}}
     json.loads(Target.current().attrs["model"])         the accelerator's attributes, typed
-    loadstone.backend.current().attributes              the same, without TVM
 
 An ext_dev target of TVM has no attributes of ours, and takes none from Python; its `model` is any
 text.
@@ -25,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Taken, entered
+from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Taken
 from loadstone.backend.target_spec import ALIASES, TargetSpec, parse_target
 from loadstone.errors import BackendError, LoadstoneError, cause_of
 from loadstone.relax.targets import accelerator_target, register_target_tag
@@ -44,7 +42,7 @@ def within(backend: Backend, what: str) -> Iterator[None]:
         str(backend.attributes.get("device", backend.name)), backend.attributes, backend.host
     )
     try:
-        with entered(backend), target:
+        with target:
             yield
     except LoadstoneError:
         raise

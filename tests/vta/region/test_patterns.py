@@ -14,6 +14,7 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal, Taken
+from loadstone.backend.schedule_choices import ScheduleChoices
 from loadstone.compiler import compile
 from loadstone.frontend import load
 from loadstone.numerics import Rounding
@@ -24,7 +25,9 @@ from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.operators import LoweredOperator, lower_operator, rescaled, weighted
 from loadstone.vta.region.offload import OffloadedRegion
 from loadstone.vta.region.patterns import patterns
-from loadstone.vta.stream.operations import TileStore
+from loadstone.vta.region.request import RegionRequest
+from loadstone.vta.schedule.choices import LayerChoice, layer_key
+from loadstone.vta.stream.operations import TileLoad, TileStore
 
 VTAQ = load_config("vtaq-1x16x16")
 Q = g.Quantization(0.5, 3)
@@ -124,10 +127,24 @@ def test_a_region_uses_what_the_predicate_lowered() -> None:
     said = asked(op)
     assert isinstance(said, Taken)
     assert isinstance(said.lowered, LoweredOperator)
-    region = OffloadedRegion("r", [op], (), (op.input, op.output), VTAQ, {op: said.lowered})
+    taken, seen = {op: said.lowered}, (op.input, op.output)
+    region = OffloadedRegion("r", [op], (), seen, VTAQ, RegionRequest(taken=taken))
     assert region.constants.keys() == lower_operator(op, VTAQ).constants.keys()
     operations = [operation for _, operation in region._operations]
     assert all(a is b for a, b in zip(operations, said.lowered.operations, strict=True))
+
+
+def test_a_region_with_another_choice_lowers_the_operator_anew() -> None:
+    """The predicate followed the cost model."""
+    op = dense()
+    said, choice = asked(op), LayerChoice(tile=(1, 1, 1, 1, 1, 1), order="channels")
+    assert isinstance(said, Taken)
+    assert isinstance(said.lowered, LoweredOperator)
+    schedules = ScheduleChoices({layer_key(op, VTAQ): choice.to_json()})
+    request = RegionRequest(schedules, taken={op: said.lowered})
+    region = OffloadedRegion("r", [op], (), (op.input, op.output), VTAQ, request)
+    loads = [o for _, o in region._operations if isinstance(o, TileLoad)]
+    assert len(loads) > sum(isinstance(o, TileLoad) for o in said.lowered.operations)
 
 
 @pytest.mark.parametrize(
