@@ -23,7 +23,7 @@ from loadstone.vta.passes.program import VtaProgram
 from loadstone.vta.passes.skip_pads.skip_pads import SkipPads
 from loadstone.vta.schedule.choices import NO_LAYER_CHOICE, LayerChoice
 from loadstone.vta.schedule.conv import ConvSpec
-from loadstone.vta.stream.operations import GemmNest, Operation, TileLoad
+from loadstone.vta.stream.operations import GemmNest, Operation, TileLoad, TileRole
 from tests import lowered as lo
 
 VTAQ = load_config("vtaq-1x16x16")
@@ -165,7 +165,7 @@ def test_edges_of_a_tile_become_few_gemms() -> None:
     constant = {
         o.tile
         for o in lowered.operations
-        if isinstance(o, TileLoad) and o.dram.tensor == "conv.edge_weights"
+        if isinstance(o, TileLoad) and o.dram.role is TileRole.EDGES
     }
     gemms = [o for o in lowered.operations if isinstance(o, GemmNest) and o.wgt.tile in constant]
     assert len(gemms) < 8 * len(constant)

@@ -34,7 +34,7 @@ from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.conv_spec import Edge
 from loadstone.vta.schedule.edges import PixelsOfTaps, taps_of_pixels
 from loadstone.vta.stream.join_products import joined
-from loadstone.vta.stream.operations import GemmNest, Operation, TileLoad
+from loadstone.vta.stream.operations import GemmNest, Operation, TileLoad, TileRole
 
 __all__ = ["Edges", "joined_edges", "with_edges"]
 
@@ -75,13 +75,12 @@ def with_edges(
     return made if (before - after) * _LEAST_PART > before else as_it_was
 
 
-def joined_edges(operations: Sequence[Operation], constants: str) -> list[Operation]:
-    """The operations with those that add constants to edges in few GEMMs. constants: the name of
-    their weight tiles."""
+def joined_edges(operations: Sequence[Operation]) -> list[Operation]:
+    """The operations with those that add constants to edges in few GEMMs."""
     held = {
         operation.tile
         for operation in operations
-        if isinstance(operation, TileLoad) and operation.dram.tensor == constants
+        if isinstance(operation, TileLoad) and operation.dram.role is TileRole.EDGES
     }
     result: list[Operation] = []
     run: list[GemmNest] = []

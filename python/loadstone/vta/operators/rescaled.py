@@ -40,13 +40,15 @@ from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.epilogue import Immediate, RowOperand, Rq
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
-from loadstone.vta.stream.operations import DramTile, Operation
+from loadstone.vta.stream.operations import DramTile, Operation, TileRole
 from loadstone.vta.stream.table import StreamColumns, columns_of
 
 __all__ = ["CONSTANT", "lower"]
 
 #: The input tile from which weight tiles make constants; one for all operators.
 CONSTANT = "constant"
+#: By the names that kernels have for them.
+_ROLES = {"digits": TileRole.DIGITS, "c": TileRole.CONSTANT}
 Int8Array = NDArray[np.int8]
 
 
@@ -186,11 +188,14 @@ class _Lowering:
         return self._tiles(parts)[run.first : run.first + len(run.plans)]
 
     def _slots(self, kernel: RescaledSpec, places: dict[str, int]) -> list[Slot]:
-        names = {name: DramTile(self.names[name], tile) for name, tile in places.items()}
+        names = {
+            name: DramTile(self.names[name], tile, _ROLES.get(name, TileRole.PLAIN))
+            for name, tile in places.items()
+        }
         lowered = emit(kernel, names, {}, self.op, self.config, self.request)
         self.own |= lowered.constants
         self.kernels += lowered.kernels
-        return slots_of(lowered.operations, self.names["digits"], CONSTANT)
+        return slots_of(lowered.operations)
 
 
 class _Pieces:

@@ -31,6 +31,7 @@ from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.epilogue import Rq
 from loadstone.vta.stream.cost import cost_model
+from loadstone.vta.stream.operations import DramTile, TileRole
 
 __all__ = [
     "can_fold",
@@ -220,16 +221,21 @@ def _weighted(
             f"{op.name}.rest{n}": (Memory.WGT, rest[tiles])
             for n, (rest, tiles) in enumerate(zip(rests, used, strict=True))
         }
-    lowered = emit(
-        spec, {"x": op.input.name, "out": op.output.name, **names}, own, op, config, request
-    )
+    places: dict[str, str | DramTile] = {
+        "x": op.input.name,
+        "out": op.output.name,
+        **names,
+        "w": DramTile(names["w"], 0, TileRole.WEIGHTS),
+        "b": DramTile(names["b"], 0, TileRole.EDGES),
+    }
+    lowered = emit(spec, places, own, op, config, request)
     if spec.edges:
-        lowered = replace(lowered, operations=joined_edges(lowered.operations, names["b"]))
+        lowered = replace(lowered, operations=joined_edges(lowered.operations))
     if apart:
         for n, tiles in enumerate(used):
             lowered = replace(
                 lowered,
-                operations=with_rest(lowered.operations, names["w"], f"{op.name}.rest{n}", tiles),
+                operations=with_rest(lowered.operations, f"{op.name}.rest{n}", tiles),
             )
     return lowered
 
