@@ -10,10 +10,11 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
-from loadstone.backend.request import CompileRequest
+from loadstone.backend.request import ROUNDINGS, CompileRequest
 from loadstone.backend.target import resolve
 from loadstone.compiler import compile
 from loadstone.errors import ConfigError
+from loadstone.hosts import litert
 from loadstone.simulator.profile import program_cycles
 from loadstone.vta.device.hw_config import load_config
 from tests import random_tflite, tflite_builder
@@ -62,3 +63,17 @@ def test_a_convolution_is_at_most_one_level_off_and_faster(tmp_path: Path) -> No
     assert "level off" not in how
     cycles = [sum(program_cycles(each.artifact, config)) for each in (exact, near)]
     assert cycles[1] < cycles[0]
+
+
+def test_a_file_for_another_host_is_rounded_as_asked(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(random_tflite.network(CONVOLUTION).model)
+    exact, near = (
+        sum(
+            len(p)
+            for part in litert.compile(path, "vta-pynq", name).parts
+            for p in part.artifact.programs
+        )
+        for name in ROUNDINGS
+    )
+    assert near < exact
