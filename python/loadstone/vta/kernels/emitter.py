@@ -148,7 +148,7 @@ class Emitter:
                 self.pad_values.add(to.pad_value)
                 place = DramTile(PAD_TENSOR.format(to.pad_value), 0)
             else:
-                place = DramTile(tensor.tensor, tensor.tile + dram_tile + piece.dram)
+                place = DramTile(tensor.tensor, tensor.tile + dram_tile + piece.dram, tensor.role)
             first = self._inside(tile, offset, piece, place)
             self.operations.append(TileLoad(memory, tile, first, place, *piece.fields))
 
@@ -165,7 +165,7 @@ class Emitter:
         (tile, offset), (tensor, dram_tile) = src, dst
         for piece in pieces:
             assert piece.dram is not None
-            place = DramTile(tensor.tensor, tensor.tile + dram_tile + piece.dram)
+            place = DramTile(tensor.tensor, tensor.tile + dram_tile + piece.dram, tensor.role)
             first = self._inside(tile, offset, piece, place)
             self.operations.append(TileStore(tile, first, place, *piece.fields))
 

@@ -25,6 +25,7 @@ and a frozen dataclass takes three to seven times as long to make.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TypeAlias, final
 
 from loadstone.numerics import Rounding
@@ -40,6 +41,7 @@ __all__ = [
     "Operation",
     "RequantizeNest",
     "TileLoad",
+    "TileRole",
     "TileStore",
     "VirtualTile",
     "tiles_of",
@@ -56,6 +58,21 @@ class VirtualTile:
     name: str
 
 
+class TileRole(Enum):
+    """What tiles are to the operator that loads or stores them, where somebody behind its kernel
+    has to tell them from others."""
+
+    PLAIN = auto()
+    #: Of a convolution: its int8 weights.
+    WEIGHTS = auto()
+    #: Of a convolution: the weight tiles of what its padding comes to (operators/edges.py).
+    EDGES = auto()
+    #: Where the GEMM core requantizes: parts of a sum, which go through DRAM to come back as input.
+    DIGITS = auto()
+    #: There, too: the input tile from whose products with weight tiles constants are made.
+    CONSTANT = auto()
+
+
 @dataclass(slots=True)
 class DramTile:
     """A place in DRAM: tile number `tile` of the tensor or constant `tensor`, counted in tiles of
@@ -63,6 +80,7 @@ class DramTile:
 
     tensor: str
     tile: int
+    role: TileRole = TileRole.PLAIN
 
 
 @dataclass(slots=True)
