@@ -80,8 +80,8 @@ __all__ = [
 
 Constants = Mapping[str, tuple[Memory, Array]]
 #: Whose schedules are TensorIR, and whose are nests over tiles.
-TirSpec = MatmulSpec | MaxPoolSpec | SelectSpec
-NestSpec = ChainSpec | ConvSpec | ElementwiseSpec | RescaledSpec | WindowSpec
+TirSpec = MatmulSpec | MaxPoolSpec
+NestSpec = ChainSpec | ConvSpec | ElementwiseSpec | RescaledSpec | SelectSpec | WindowSpec
 Spec = TirSpec | NestSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
@@ -217,6 +217,8 @@ def _written(spec: NestSpec, config: HwConfig) -> Function:
             return elementwise.schedule(spec, config)
         case RescaledSpec():
             return rescaled.schedule(spec, config)
+        case SelectSpec():
+            return select.schedule(spec, config)
         case WindowSpec():
             return window.schedule(spec, config)
 
@@ -248,8 +250,6 @@ def _scheduled(spec: TirSpec, config: HwConfig) -> IRModule:
             return matmul.schedule(spec, config)
         case MaxPoolSpec():
             return max_pool.schedule(spec, config)
-        case SelectSpec():
-            return select.schedule(spec, config)
 
 
 def _sizes(op: g.Operator, own: Constants, config: HwConfig) -> dict[str, int]:
