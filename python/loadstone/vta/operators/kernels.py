@@ -80,8 +80,10 @@ __all__ = [
 
 Constants = Mapping[str, tuple[Memory, Array]]
 #: Whose schedules are TensorIR, and whose are nests over tiles.
-TirSpec = MatmulSpec | MaxPoolSpec
-NestSpec = ChainSpec | ConvSpec | ElementwiseSpec | RescaledSpec | SelectSpec | WindowSpec
+TirSpec = MatmulSpec
+NestSpec = (
+    ChainSpec | ConvSpec | ElementwiseSpec | MaxPoolSpec | RescaledSpec | SelectSpec | WindowSpec
+)
 Spec = TirSpec | NestSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
@@ -215,6 +217,8 @@ def _written(spec: NestSpec, config: HwConfig) -> Function:
             return conv.schedule(spec, config)
         case ElementwiseSpec():
             return elementwise.schedule(spec, config)
+        case MaxPoolSpec():
+            return max_pool.schedule(spec, config)
         case RescaledSpec():
             return rescaled.schedule(spec, config)
         case SelectSpec():
@@ -248,8 +252,6 @@ def _scheduled(spec: TirSpec, config: HwConfig) -> IRModule:
     match spec:
         case MatmulSpec():
             return matmul.schedule(spec, config)
-        case MaxPoolSpec():
-            return max_pool.schedule(spec, config)
 
 
 def _sizes(op: g.Operator, own: Constants, config: HwConfig) -> dict[str, int]:
