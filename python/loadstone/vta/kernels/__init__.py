@@ -7,5 +7,4 @@ clipped_loops.py   its loops, clipped and joined
 copy_pieces.py     its copies, as LOADs and STOREs
 from_nests.py      nests -> the same operations, without TensorIR
 verify.py          whether both come to the same
-store.py           kernels that were lowered before
 """

@@ -31,7 +31,6 @@ from loadstone.ir_pass.verify_dma_copy import verify_dma_copy
 from loadstone.numerics import Array
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.kernels import store
 from loadstone.vta.kernels.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.kernels.from_tir import Kernel, lower
@@ -204,9 +203,7 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
             kernel,
             forms=lambda: (("computation", printed(computation)), ("copies", printed(function))),
         )
-    if passes != NO_PASSES:  # nobody can say when somebody else's pass has changed
-        return _lowered(spec, config, passes)
-    return store.kept(spec, config, cost, lambda: _lowered(spec, config, passes))
+    return lower(_scheduled(spec, config), passes)
 
 
 def _written(spec: NestSpec, config: HwConfig) -> Function:
@@ -237,15 +234,11 @@ def _with_copies(function: Function, config: HwConfig) -> Function:
 
 
 def _of_nests(function: Function, config: HwConfig) -> Kernel:
-    """Sooner than a kernel can be read from a folder; held against TensorIR in all tests."""
+    """Its operations, read from the nests; held against TensorIR in all tests."""
     kernel = kernel_of_nests(function, config)
     if verified():
         verify_kernel(kernel, lower(module(function)), config)
     return kernel
-
-
-def _lowered(spec: TirSpec, config: HwConfig, passes: Passes) -> Kernel:
-    return lower(_scheduled(spec, config), passes)
 
 
 def _scheduled(spec: TirSpec, config: HwConfig) -> IRModule:
