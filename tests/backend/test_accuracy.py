@@ -12,7 +12,7 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
 from loadstone.backend.accuracy import is_near, rounding_to
 from loadstone.compiler import compile
-from loadstone.simulator.profile import program_cycles
+from loadstone.simulator.programs import program_cycles
 from loadstone.vta.device.hw_config import load_config
 from tests import random_tflite, tflite_builder
 
