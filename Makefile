@@ -84,10 +84,11 @@ quick: lib
 PYTHON_3_10 = --python-version 3.10 --follow-imports silent --disable-error-code no-any-return --no-warn-unused-ignores
 
 check: lib
-	$(BIN)/ruff check python tests docs/examples docs/site
-	$(BIN)/ruff format --check python tests docs/examples docs/site
+	$(BIN)/ruff check python packages tests docs/examples docs/site
+	$(BIN)/ruff format --check python packages tests docs/examples docs/site
 	$(BIN)/mypy
 	$(BIN)/mypy docs/examples/*/*.py
+	$(BIN)/mypy packages/*/loadstone_*/*.py
 	$(BIN)/mypy $(PYTHON_3_10) $$($(BIN)/python -m tests.without_tvm | sed 's/^/-m /')
 	git ls-files '*.c' '*.h' '*.cc' '*.hh' | grep -v lds_isa.h | xargs -r $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/loadstone isa --check
