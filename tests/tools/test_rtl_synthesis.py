@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.simulator import rtl_synthesis
 from loadstone.simulator.rtl_build import sources
 from loadstone.vta.device.hw_config import load_config
+from tools import rtl_synthesis
 
 TINY = load_config("vtaq-tiny")
 
