@@ -88,7 +88,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "python/loadstone/runtime/footprint.py": ("model.h",),
     "docs/examples/word_fifo/vector_engine_meaning.c": ("vector_engine_meaning.h",),
     "python/loadstone/ir_pass/c_source.py": ("npu.h",),
-    "python/loadstone/simulator/rtl_synthesis.py": ("build/rtl/NAME/TOP.json",),
+    "python/loadstone/vta/simulator/rtl_synthesis.py": ("build/rtl/NAME/TOP.json",),
     "python/loadstone/vta/device/timing_tables.py": ("devices/timing/NAME.json",),
     "runtime/hosts/litert/litert_api.h": ("tflite/core/c/common.h",),  # of LiteRT
     "runtime/hosts/litert/subgraph.c": ("tflite/c/builtin_op_data.h",),
