@@ -7,8 +7,8 @@ reader finds it as it stands. What lies behind an address on the web, and what a
 himself (`samples.npz`, `mine/npu.py`), is no name of ours: only endings of source files count, and
 EXAMPLES lists the rest, for each document.
 
-docs/decisions.md and CHANGELOG.md name things as they were when they were decided: of them nothing
-is asked.
+The records of docs/decisions/ and CHANGELOG.md name things as they were when they were decided: of
+them nothing is asked.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FILE = re.compile(
 )
 MODULE = re.compile(r"(?<![\w./])loadstone((?:\.(?!md\b)\w+)+)")
 #: History: names as they were.
-HISTORY = ("docs/decisions.md", "CHANGELOG.md")
+HISTORY = ("docs/decisions/", "CHANGELOG.md")
 #: Names that are no file of ours, by the file that names them ("*": any), and why.
 EXAMPLES: dict[str, tuple[str, ...]] = {
     # VTA's own device file; what users make; the name of an external function; of `tune`
@@ -129,7 +129,7 @@ def documents() -> list[Path]:
     return sorted(
         path
         for path in found
-        if path.relative_to(ROOT).as_posix() not in HISTORY and path not in generated
+        if not path.relative_to(ROOT).as_posix().startswith(HISTORY) and path not in generated
     )
 
 
