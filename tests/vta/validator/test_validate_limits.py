@@ -21,10 +21,10 @@ from loadstone.artifact.format import Artifact
 from loadstone.errors import ConfigError, EncodingError, SimulationError
 from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
-from loadstone.simulator.sim import Simulator
 from loadstone.vta.isa.spec import MAX_REGIONS
 from loadstone.vta.meaning import reference
 from loadstone.vta.meaning.reference import DramBytes, Machine
+from loadstone.vta.simulator.sim import Simulator
 from tests.vta.validator.limits import limits
 from tests.vta.validator.one_instruction import Case
 from tests.vta.validator.validate import RULES, STATUS, validate
