@@ -303,7 +303,7 @@ PROCESS_STATE = {
     "runtime.c_step._FUNCTIONS": "libraries that are loaded",
     "runtime.simulated._there": "threads that end before the process does",
     "search.evaluate._MODULES": "a worker reads a network once, by its digest",
-    "simulator.signals._raised": "what a signal's handler raised during a call of C",
+    "vta.simulator.signals._raised": "what a signal's handler raised during a call of C",
 }
 _CHANGES = frozenset(
     [

@@ -15,7 +15,7 @@ from loadstone.backend.target import resolve
 from loadstone.compiler import compile
 from loadstone.errors import ConfigError
 from loadstone.hosts import litert
-from loadstone.simulator.profile import program_cycles
+from loadstone.simulator.programs import program_cycles
 from loadstone.vta.device.hw_config import load_config
 from tests import random_tflite, tflite_builder
 

@@ -19,8 +19,7 @@ from loadstone.artifact.deploy import deploy
 from loadstone.artifact.format import Artifact
 from loadstone.backend.schedule_choices import ScheduleChoices
 from loadstone.errors import LoweringError, SimulationError, UnsupportedError
-from loadstone.simulator.layers import layer_figures
-from loadstone.simulator.profile import profile
+from loadstone.simulator.programs import simulator_of
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.region.offload import OffloadedRegion
@@ -67,15 +66,15 @@ def _try(unit: LayerUnit, choice: LayerChoice) -> LayerTrial | None:
     records = {layer_key(unit.op, unit.config): choice.to_json()}
     try:
         region, artifact = _alone(unit, RegionRequest(ScheduleChoices(records)))
-        (run,) = profile(artifact, unit.config)
+        (run,) = simulator_of(unit.config).runs(artifact, trace=True)
     except (LoweringError, UnsupportedError, SimulationError):
         return None
-    figures = layer_figures(run, unit.config)
+    figures = run.layers()
     read_bytes, write_bytes = _compulsory(region, unit)
     moved = sum(size for entry in figures for name, size in entry.bytes.items() if name != "out")
     bus_bytes = unit.config.bus_bits // 8
     return LayerTrial(
-        run.result.cycles,
+        run.cycles,
         sum(entry.step_cycles for entry in figures),
         -(-min(read_bytes, moved) // bus_bytes),
         -(-write_bytes // bus_bytes),
