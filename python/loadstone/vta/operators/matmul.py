@@ -38,7 +38,7 @@ from loadstone.vta.operators.kernels import (
 from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.operators.real_layers import clamps
 from loadstone.vta.schedule.conv import PIXEL, ConvSpec
-from loadstone.vta.schedule.epilogue import Rq, Step
+from loadstone.vta.schedule.epilogue import Immediate, Rq
 from loadstone.vta.schedule.matmul import MatmulSpec
 from loadstone.vta.stream.operations import DramTile
 
@@ -115,7 +115,7 @@ def real_matmul(op: g.RealMatMul, config: HwConfig) -> LoweredOperator:
 def _spec(
     op: g.BatchMatMul | g.RealMatMul,
     parts: tuple[int, int],
-    tail: tuple[Step, ...],
+    tail: tuple[Rq | Immediate, ...],
     config: HwConfig,
 ) -> MatmulSpec:
     a, b = op.inputs
