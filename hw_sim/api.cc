@@ -2,7 +2,7 @@
 //
 // In:   calls from C or cffi.
 // Out:  status codes and results.
-// Next: python/loadstone/simulator/sim.py.
+// Next: python/loadstone/vta/simulator/sim.py.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>

@@ -2,7 +2,7 @@
 //
 // In:   each instruction as it runs, with the tokens it pops and pushes.
 // Out:  findings.
-// Next: api.cc hands them out; simulator/sim.py adds the instructions' text.
+// Next: api.cc hands them out; vta/simulator/sim.py adds the instructions' text.
 //
 // A race: two stages touch the same tile or the same bytes of DRAM, one of them writes, and no chain of tokens puts one before
 // the other. That is decided by the order of tokens alone (vector clocks: a token carries what its pusher has seen), never by

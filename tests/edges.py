@@ -4,8 +4,8 @@
 In:   a device; a rounding.
 Out:  programs of one GEMM or RQ instruction on many tiles, with what ACC then holds; programs of
       GEMM and RQ whose steps meet in the same tiles.
-Next: simulator/test_sim.py runs them on every path of the simulator's inner loops,
-simulator/test_kernels.py on other processors.
+Next: vta/simulator/test_sim.py runs them on every path of the simulator's inner loops,
+vta/simulator/test_kernels.py on other processors.
 """
 
 from __future__ import annotations

@@ -207,8 +207,8 @@ def _serve(files: Sequence[str], log: Log, seconds: float) -> None:
     for module in MODULES:
         if find_spec(module.partition(".")[0]):
             import_module(module)
-    from loadstone.simulator.sim import kernels_available
     from loadstone.vta.device.hw_config import load_config
+    from loadstone.vta.simulator.sim import kernels_available
 
     print(f"{CPU}: kernels", *kernels_available(load_config("vtaq-1x16x16")), flush=True)
     for round_ in ROUNDS:

@@ -20,7 +20,7 @@ import numpy as np
 
 from loadstone.commands.vectors import of_artifact
 from loadstone.compiler import compile
-from loadstone.simulator.profile import program_cycles
+from loadstone.simulator.programs import program_cycles
 from loadstone.vta.device.hw_config import load_config
 from tests.compiled import golden
 

@@ -5,7 +5,7 @@ an oracle for races.
 In:   instructions, and the memory that micro-ops are loaded from.
 Out:  `conflicts_of`: pairs of which one writes; `unordered`: those that no chain of tokens puts in
       order, None for a deadlock.
-Next: simulator/test_sim.py holds the simulator's check against it.
+Next: vta/simulator/test_sim.py holds the simulator's check against it.
 
 Nothing here is clever: sets of places, a graph of "is over before", reachability.
 """

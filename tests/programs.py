@@ -4,7 +4,7 @@
 In:   a HwConfig and a random generator.
 Out:  `random_program`: instructions in program order with tokens for every hazard between stages,
       the memory they run on.
-Next: simulator/test_sim.py holds the simulator against vta/meaning/reference.py; the runtime's
+Next: vta/simulator/test_sim.py holds the simulator against vta/meaning/reference.py; the runtime's
       validator must accept each.
 
 Tokens come from hazards alone, by a rule of its own (not the compiler's

@@ -9,8 +9,8 @@ Next: every test that compiles something calls it.
 from __future__ import annotations
 
 from loadstone.artifact.format import Artifact
-from loadstone.simulator.unordered import findings
 from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.simulator.unordered import findings
 
 __all__ = ["check_races"]
 

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from loadstone.simulator.result import Result
-from loadstone.simulator.sim import Simulator, kernels_available
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.spec import Capability
 from loadstone.vta.meaning.reference import DramBytes, Machine
+from loadstone.vta.simulator.result import Result
+from loadstone.vta.simulator.sim import Simulator, kernels_available
 from tests.programs import BASE, Program
 
 VTA = load_config("vta-pynq")

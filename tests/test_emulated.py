@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="it is an
 START = """
 import sys
 from loadstone.cli import main
-from loadstone.simulator.sim import kernels_available
+from loadstone.vta.simulator.sim import kernels_available
 from loadstone.vta.device.hw_config import load_config
 status = main(sys.argv[1:])
 print("kernels", *kernels_available(load_config("vtaq-1x16x16")))

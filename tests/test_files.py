@@ -203,9 +203,7 @@ OWN_FOLDERS = {
     "runtime/c_step.py": {"write_text"},
     "library/parsed_api.py": {"write_text"},
     "search/evaluate.py": {"write_bytes"},
-    "simulator/rtl_build.py": {"write_text"},
-    "simulator/rtl_floorplan.py": {"write_text"},
-    "simulator/rtl_synthesis.py": {"write_text"},
+    "vta/simulator/rtl_build.py": {"write_text"},
 }
 IN_PLACE = ("write_text", "write_bytes", "copy", "copy2", "copyfile", "copyfileobj", "copytree")
 

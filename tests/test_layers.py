@@ -49,13 +49,13 @@ WITHOUT_TVM = (
     "loadstone.backend.plugins",
     "loadstone.printable",
     "loadstone.backend.region",
-    "loadstone.simulator.replay",
+    "loadstone.vta.simulator.replay",
     "loadstone.runtime.session",
-    "loadstone.simulator.sim",
+    "loadstone.vta.simulator.sim",
     "loadstone.simulator.server",
     "loadstone.simulator.simd",
-    "loadstone.simulator.trace",
-    "loadstone.simulator.vectors",
+    "loadstone.vta.simulator.trace",
+    "loadstone.vta.simulator.vectors",
     "loadstone.vta",
     "loadstone.vta.builtin",
     "loadstone.vta.device.hw_config",
@@ -86,7 +86,6 @@ C_HEADERS = {
     "runtime/hosts": {
         *("loadstone.h", "lds_hal.h", "lds_isa.h", "lds_simdev.h"),
         *("lds_hal_sim.h", "lds_hal_simd.h", "lds_hal_linux.h"),
-        "run_config.h",  # which mlonmcu/CMakeLists.txt writes
     },
     "driver": {"lds_hal.h", "lds_isa.h", "lds_simdev.h"},
     # and what Verilator makes of hw_sim/rtl

@@ -22,19 +22,19 @@ PACKAGE = ROOT / "python" / "loadstone"
 
 
 def test_register_blocks_are_known_everywhere_they_are_chosen() -> None:
-    from loadstone.simulator import simd
     from loadstone.vta.device import hw_config
+    from loadstone.vta.simulator import simd_device
 
     blocks = set(registers.BLOCKS)
     names = {name if name == "native" else f"vta-{name}" for name in blocks}
     for table in (
         hw_config._REGISTER_BLOCKS,
-        simd._PAGE_BYTES,
+        simd_device._PAGE_BYTES,
         REGISTER_BLOCKS,
     ):
         assert set(table) == names
     for name, (_, size) in hw_config._REGISTER_BLOCKS.items():
-        assert simd._PAGE_BYTES[name] == size
+        assert simd_device._PAGE_BYTES[name] == size
         assert (ROOT / "driver" / REGISTER_BLOCKS[name][1]).is_file()
 
 
@@ -111,7 +111,7 @@ def test_statuses_of_the_validators_are_c_s() -> None:
 
 
 def test_faults_of_the_simulator_are_c_s() -> None:
-    from loadstone.simulator.simd import FAULTS
+    from loadstone.vta.simulator.simd_device import FAULTS
 
     names = c_values("hw_sim/include/lds_simdev.h", "LDS_FAULT_")
     assert names == {
@@ -121,7 +121,7 @@ def test_faults_of_the_simulator_are_c_s() -> None:
 
 
 def test_kernels_of_the_simulator_are_c_s() -> None:
-    from loadstone.simulator.sim import KERNELS
+    from loadstone.vta.simulator.sim import KERNELS
 
     names = [name.lower() for name in c_names("hw_sim/include/lds_sim.h", "LDS_SIM_KERNELS_")]
     assert names == list(KERNELS)

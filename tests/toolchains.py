@@ -5,7 +5,7 @@ emulators that run them.
 In:   a toolchain's name; sources.
 Out:  the library, as CMakeLists.txt builds it, warnings as errors; executables; the words before
       one that run it.
-Next: simulator/test_kernels.py.
+Next: vta/simulator/test_kernels.py.
 
 Libraries stay in build/toolchains from one run to the next: only what has changed is compiled
 again.

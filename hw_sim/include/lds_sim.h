@@ -2,7 +2,7 @@
  *
  * In:   a device (lds_hw_config, timing constants), host memory placed at bus addresses, a stream of instructions in it.
  * Out:  the memory after the run; cycles, counters, findings, events.
- * Next: python/loadstone/simulator/sim.py (cffi); the device face (register blocks) over this core.
+ * Next: python/loadstone/vta/simulator/sim.py (cffi); the device face (register blocks) over this core.
  *
  * A simulator is one device: not for use by two threads at once, except lds_sim_abort and lds_sim_progress.
  * Nothing a program holds can crash or hang it: each access is checked, and a run ends at its cycle limit.

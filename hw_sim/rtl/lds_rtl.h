@@ -2,7 +2,7 @@
  *
  * In:   a device that was compiled in (build/rtl/NAME); memory at bus addresses; register accesses; how slow memory is.
  * Out:  what the registers read; memory changed by programs; the interrupt line; beats and bursts on the bus.
- * Next: python/loadstone/simulator/rtl.py.
+ * Next: python/loadstone/vta/simulator/rtl.py.
  *
  * Not for two threads at once. Time passes in lds_rtl_step, and a few cycles in each register access.
  */

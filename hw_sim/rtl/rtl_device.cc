@@ -2,7 +2,7 @@
 //
 // In:   Vlds_device, which Verilator makes of this folder for one device.
 // Out:  a shared library with the functions of lds_rtl.h.
-// Next: python/loadstone/simulator/rtl_build.py compiles it.
+// Next: python/loadstone/vta/simulator/rtl_build.py compiles it.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 #include <memory>

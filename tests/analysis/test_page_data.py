@@ -56,7 +56,7 @@ def test_the_page_holds_every_event() -> None:
     config = load_config("vtaq-1x16x16")
     artifact = dense_model(config).artifact
     report = profile_report(artifact, config)
-    data = data_of(profile_page(report, artifact, config))
+    data = data_of(profile_page(report, artifact))
     (program,) = data["programs"]  # type: ignore[misc]
     assert len(program["events"]["insn"]) == len(artifact.programs[0])
     assert data["cycles"] == report.cycles
@@ -68,7 +68,7 @@ def test_what_chromium_draws_are_the_figures(shared: Path, tmp_path: Path) -> No
     compiled = network(shared, "mlpt_resnet8_int8.tflite", "vtaq-1x16x16")
     report = compiled.profile()
     path = tmp_path / "page.html"
-    path.write_text(profile_page(report, compiled.artifact, compiled.device), encoding="utf-8")
+    path.write_text(profile_page(report, compiled.artifact), encoding="utf-8")
     dom = opened(path)
     rows = cells(dom)
     assert len(rows) == len(report.rows)
@@ -91,7 +91,7 @@ def test_dots_have_names_columns_fit_and_noise_stands_beside_cycles(tmp_path: Pa
     compiled = compile(module(), "vtaq-1x16x16", samples=images(8))
     report = compiled.profile()
     path = tmp_path / "page.html"
-    path.write_text(profile_page(report, compiled.artifact, compiled.device), encoding="utf-8")
+    path.write_text(profile_page(report, compiled.artifact), encoding="utf-8")
     dom = opened(path, width=1280)
     drawn = body_data(dom)
     multiply = sum(row.macs > 0 and bool(row.cycles) for row in report.rows)
@@ -111,7 +111,7 @@ def test_a_large_network_opens(shared: Path, tmp_path: Path, figure: Callable[[s
     compiled = network(shared, "coral_tf2_mnv2_1.0_224_ptq.tflite", "vtaq-1x16x16")
     report = compiled.profile()
     path = tmp_path / "mobilenet.html"
-    path.write_text(profile_page(report, compiled.artifact, compiled.device), encoding="utf-8")
+    path.write_text(profile_page(report, compiled.artifact), encoding="utf-8")
     dom = opened(path, "theme=dark")
     drawn = body_data(dom)
     figure(f"MobileNetV2: {path.stat().st_size} bytes, drawn in {drawn['openedms']} ms")
@@ -130,7 +130,7 @@ def test_three_devices_in_one_page(shared: Path, tmp_path: Path) -> None:
     )
     report = compiled.profile()
     path = tmp_path / "composite.html"
-    path.write_text(profile_page(report, compiled.artifact, compiled.device), encoding="utf-8")
+    path.write_text(profile_page(report, compiled.artifact), encoding="utf-8")
     dom = opened(path)
     check_cycles(compiled, report, dom)
     rows = cells(dom)

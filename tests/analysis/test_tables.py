@@ -9,8 +9,8 @@ import re
 
 from loadstone.analysis.report import profile_report
 from loadstone.analysis.tables import CSV_COLUMNS, csv_text, text_table
-from loadstone.simulator.layers import BOUNDS
 from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.simulator.layers import BOUNDS
 from tests.conftest import ROOT
 from tests.sample_model import dense_model
 

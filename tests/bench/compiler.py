@@ -83,13 +83,12 @@ def chain(count: int) -> bytes:
 
 def compile_seconds(model: str | Path) -> dict[str, float]:
     """Seconds and MiB of one compilation in a process of its own."""
-    environment = {**os.environ, "LOADSTONE_VERIFY": "0"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.compiler", "--measure", str(model)],
         capture_output=True,
         text=True,
         check=False,
-        env=environment,
+        env={**os.environ, "LOADSTONE_VERIFY": "0"},
     )
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])

@@ -107,9 +107,9 @@ def measure(model: str) -> dict[str, Any]:
 
     from loadstone.compiler import compile as compile_model
     from loadstone.runtime.device import OpenedDevice
-    from loadstone.simulator.layers import layer_figures
-    from loadstone.simulator.profile import profile
     from loadstone.vta.device.hw_config import load_config
+    from loadstone.vta.simulator.layers import layer_figures
+    from loadstone.vta.simulator.profile import profile
 
     config = load_config(_DEVICE)
     compiled = compile_model(model, config)

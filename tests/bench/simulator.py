@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from loadstone.library.native import ffi, lib
-from loadstone.simulator.replay import replay
-from loadstone.simulator.sim import kernels_available
-from loadstone.simulator.vectors import Vector, load_vectors
+from loadstone.vta.simulator.replay import replay
+from loadstone.vta.simulator.sim import kernels_available
+from loadstone.vta.simulator.vectors import Vector, load_vectors
 from tests.conftest import SHARED
 from tests.tflite_builder import Graph, Padding
 

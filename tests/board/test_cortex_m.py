@@ -22,10 +22,10 @@ from loadstone.artifact.format import Artifact
 from loadstone.cli import main
 from loadstone.library.native import lib
 from loadstone.runtime import device
-from loadstone.simulator.rtl_build import library
-from loadstone.simulator.sim import ORDERS
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.registers import ERRORS, STATES
+from loadstone.vta.simulator.rtl_build import library
+from loadstone.vta.simulator.sim import ORDERS
 from tests.analysis.faults import KINDS, Fault, faults
 from tests.board import build, cases, console, models
 from tests.board.emulator import MACHINES, boot

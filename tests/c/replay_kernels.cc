@@ -2,7 +2,7 @@
 //
 // In:   a file of tests/recorded.py: programs with the memory, scratchpads and cycles that they must leave; names of paths, all without.
 // Out:  a line "PATH N programs" for each path, and exit status 0; or what differs first, and 1.
-// Next: tests/simulator/test_kernels.py runs it natively and under emulators of other processors, tests/bochs on one with AVX-512.
+// Next: tests/vta/simulator/test_kernels.py runs it natively and under emulators of other processors, tests/bochs on one with AVX-512.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdint>
@@ -128,7 +128,7 @@ bool replay(const Program &p, int path, const std::string &where) {
   for (const auto &constant : p.timing) check(lds_sim_set_timing(sim, constant.first.c_str(), constant.second), sim, where);
   check(lds_sim_map(sim, p.base, memory.data(), memory.size(), 0), sim, where);
   if (p.regions != 0) check(lds_sim_set_region(sim, 0, p.base, memory.size()), sim, where);
-  const uint64_t at = (p.base + memory.size() + 4095) / 4096 * 4096;  // cycles depend on it: the place that simulator/sim.py takes
+  const uint64_t at = (p.base + memory.size() + 4095) / 4096 * 4096;  // cycles depend on it: the place that vta/simulator/sim.py takes
   check(lds_sim_map(sim, at, insns.data(), insns.size(), LDS_SIM_READ_ONLY), sim, where);
   lds_sim_result result;
   check(lds_sim_run(sim, at, static_cast<uint32_t>(insns.size() / LDS_INSN_BYTES), 0, &result), sim, where);

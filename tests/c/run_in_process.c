@@ -2,7 +2,7 @@
  *
  * In:   DEVICE MODEL INPUTS RUNS; DEVICE: a file of lds_hw_config.
  * Out:  run_cases() over the HAL of the simulator.
- * Next: tests/simulator/test_kernels.py reads the lines.
+ * Next: tests/vta/simulator/test_kernels.py reads the lines.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>

@@ -19,12 +19,12 @@ from loadstone.cli import main
 from loadstone.compiler import compile as compile_model
 from loadstone.errors import ModelError
 from loadstone.runtime.arrays import compare, read_arrays
-from loadstone.simulator.profile import program_cycles
+from loadstone.simulator.programs import program_cycles
 from loadstone.vta.device.hw_config import load_config
 from tests.conftest import ROOT
 from tests.float_models import images, module
 from tests.sample_model import copy_model, dense_model, endless_model
-from tests.simulator.test_simd import process
+from tests.simd_client import process
 
 X = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
 

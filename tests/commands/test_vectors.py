@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`loadstone vectors`: what cannot be a program, a memory or a vector is one line, and files stay
-in their folder. (What is written: simulator/test_vectors.py, test_table_sources.py.)"""
+in their folder. (What is written: vta/simulator/test_vectors.py, test_table_sources.py.)"""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ from loadstone.artifact.format import Artifact
 from loadstone.backend.plugins import load_plugins
 from loadstone.compiler import compile
 from loadstone.runtime import device
-from loadstone.simulator.table_profile import table_runs
+from loadstone.runtime.accelerators import accelerators_of
+from loadstone.simulator.table_profile import TableSimulator
 from tests.conftest import ROOT
 from tests.repeat import more
 
@@ -138,9 +139,9 @@ def test_networks_on_the_examples_devices_equal_litert(
             np.testing.assert_array_equal(session.outputs[0].reshape(want.shape), want)
     cycles: Counter[str] = Counter()
     busy: Counter[tuple[str, str]] = Counter()
-    for step, _, run in table_runs(artifact):
-        cycles[step.device] += run.cycles
-        busy.update({(step.device, unit): n for unit, n in run.busy_cycles.items()})
+    for one in TableSimulator(accelerators_of(artifact)).runs(artifact):
+        cycles[one.device] += one.cycles
+        busy.update({(one.device, unit): n for unit, n in one.run.busy_cycles.items()})
     units = {f"{name} {unit}": f"{n / cycles[name]:.0%}" for (name, unit), n in busy.items()}
     figure(f"{file} on {target}: {dict(cycles)} cycles, units busy {units}")
 

@@ -62,7 +62,7 @@ def test_a_device_with_all_is_the_table_as_it_was() -> None:
 
 def test_what_needs_another_is_refused_with_its_name() -> None:
     has = r"has no instruction 'store'; that needs capability writes, which the device lacks"
-    limits = r"mode=2 is not in \[0, 1\]; that needs capability activation"
+    limits = r"mode=2 is unknown; known are add 0, max 1; that needs capability activation"
     for insn, said in (
         (STORE, has),
         (RELU, limits),

@@ -20,7 +20,7 @@ from loadstone.demo import Digits, load_digits, network_path
 from loadstone.numerics import Rounding
 from loadstone.quantization.options import Options
 from loadstone.quantization.pipeline import quantize_prepared
-from loadstone.simulator.profile import program_cycles
+from loadstone.simulator.programs import program_cycles
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.meaning.reference import DramBytes, Machine
 from tests.float_models import images, runner, small_onnx

@@ -26,7 +26,7 @@ from loadstone.search.store import ResultStore
 from loadstone.search.sweep import BEST, Sweep, SweepPlan, run_sweep
 from loadstone.search.table import parquet_bytes, table_rows
 from loadstone.search.workers import Pool, open_pool
-from loadstone.simulator.profile import program_cycles
+from loadstone.simulator.programs import program_cycles
 from tests.repeat import more
 from tests.search.small_network import small_network
 

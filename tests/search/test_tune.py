@@ -19,7 +19,7 @@ from loadstone.errors import ConfigError
 from loadstone.search.tune import TuneOptions, tune
 from loadstone.search.tune_layer import LayerTrial, LayerUnit, try_layer
 from loadstone.search.tune_network import SimulatedNetwork
-from loadstone.simulator.profile import program_cycles
+from loadstone.simulator.programs import program_cycles
 from loadstone.vta.device.hw_config import load_config
 from tests.compiled import golden
 from tests.repeat import more

@@ -27,9 +27,10 @@ from loadstone.simulator.server import (
     SILENT_SECONDS,
     Server,
 )
-from loadstone.simulator.simd import PROTOCOL_VERSION, SharedMemory, SimulatedDevice
+from loadstone.simulator.simd import PROTOCOL_VERSION, SharedMemory
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.registers import ERRORS
+from loadstone.vta.simulator.simd_device import SimulatedDevice
 from tests.sample_model import copy_model, endless_model
 from tests.simd_client import (
     DONE,

@@ -9,22 +9,14 @@ from dataclasses import replace
 import pytest
 
 from loadstone.errors import SimulationError
-from loadstone.isa import accelerator as accelerators
-from loadstone.isa.accelerator import register_accelerator
-from loadstone.simulator.table_profile import (
-    relocated,
-    table_layer_cycles,
-    table_runs,
-    trace_text,
-)
+from loadstone.simulator.table_profile import TableSimulator, relocated
 from tests.artifact.test_program_step import CODE, RELOCATIONS, program_model
 from tests.isa.tables import npu
 
 
-@pytest.fixture(autouse=True)
-def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accelerators, "_FACTORIES", {})
-    register_accelerator("npu", lambda _: npu(clock_mhz=200))
+@pytest.fixture
+def simulator() -> TableSimulator:
+    return TableSimulator([npu(clock_mhz=200)])
 
 
 def test_addresses_are_filled_in() -> None:
@@ -36,20 +28,31 @@ def test_addresses_are_filled_in() -> None:
             relocated(CODE, RELOCATIONS, bases)
 
 
-def test_cycles_of_programs_and_layers() -> None:
-    ((step, accelerator, run),) = table_runs(program_model(), trace=True)
-    assert (step.name, accelerator.name, run.cycles) == ("run", "npu", 1 + 8 + 1 + 1)
-    assert table_layer_cycles(step, run) == [(run.cycles, 10)]
+def test_cycles_of_programs_and_layers(simulator: TableSimulator) -> None:
+    (run,) = simulator.runs(program_model(), trace=True)
+    assert (run.number, run.name, run.device, run.cycles) == (0, "run", "npu", 1 + 8 + 1 + 1)
+    (layer,) = run.layers()
+    assert (layer.name, layer.instructions) == ("layer", 2)
+    assert (layer.cycles, layer.working_cycles) == (run.cycles, 10)
+    assert (layer.kind, layer.bound, layer.first_cycle, run.facts) == ("program", "", None, None)
 
 
-def test_a_program_that_leaves_its_memory() -> None:
+def test_what_decides_the_cycles_of_a_program(simulator: TableSimulator) -> None:
+    model = program_model()
+    (step,) = simulator.steps(model)
+    (program,) = model.other_programs
+    assert (step.number, step.device, step.clock_mhz) == (0, "npu", 200)
+    assert step.decisive == (program.attributes, CODE, program.fingerprint)
+
+
+def test_a_program_that_leaves_its_memory(simulator: TableSimulator) -> None:
     far = (RELOCATIONS[0], replace(RELOCATIONS[1], addend_bytes=240))
     with pytest.raises(SimulationError, match="run, instruction 1: an access outside the memory"):
-        table_runs(program_model(CODE, far))
+        list(simulator.runs(program_model(CODE, far)))
 
 
-def test_a_trace_for_perfetto() -> None:
-    events = json.loads(trace_text(program_model()))["traceEvents"]
+def test_a_trace_for_perfetto(simulator: TableSimulator) -> None:
+    events = json.loads(simulator.trace(program_model()))["traceEvents"]
     slices = [event for event in events if event["ph"] == "X"]
     assert [(e["name"], e["cat"], e["ts"], e["dur"]) for e in slices] == [
         ("copy", "layer", 0, 9 / 200),

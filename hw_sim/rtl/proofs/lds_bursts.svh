@@ -4,7 +4,7 @@
 // In:   any rows, three at most (products of wide numbers are beyond a solver), whose bytes all have an address; grants of requests
 //       that stand there.
 // Out:  assertions, proved by induction.
-// Next: tests/simulator/test_rtl_proofs.py, with short addresses. lds_load_check.svh proves that the rows lie in the region.
+// Next: tests/vta/simulator/test_rtl_proofs.py, with short addresses. lds_load_check.svh proves that the rows lie in the region.
 // SPDX-License-Identifier: Apache-2.0
 localparam int WIDE = ADDRESS_BITS + 2, WIDEST = ADDRESS_BITS + ROW_BITS + 5;
 reg started = 0;

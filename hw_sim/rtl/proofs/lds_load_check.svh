@@ -2,7 +2,7 @@
 //
 // In:   any instruction of three rows at most (products of wide numbers are beyond a solver); any regions.
 // Out:  assertions.
-// Next: tests/simulator/test_rtl_proofs.py.
+// Next: tests/vta/simulator/test_rtl_proofs.py.
 // SPDX-License-Identifier: Apache-2.0
 reg started = 0, let_through = 0;
 reg [127:0] checked;

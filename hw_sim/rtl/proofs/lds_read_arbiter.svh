@@ -3,7 +3,7 @@
 //
 // In:   any requests; a memory that sends beats of bursts that were asked for, and nothing else.
 // Out:  assertions, proved by induction. One burst of all is watched: which, the solver chooses.
-// Next: tests/simulator/test_rtl_proofs.py.
+// Next: tests/vta/simulator/test_rtl_proofs.py.
 // SPDX-License-Identifier: Apache-2.0
 reg started = 0;
 (* anyseq *) wire watch_now;

@@ -3,7 +3,7 @@
 //
 // In:   any accesses, any state of the program.
 // Out:  assertions, proved by induction.
-// Next: tests/simulator/test_rtl_proofs.py.
+// Next: tests/vta/simulator/test_rtl_proofs.py.
 // SPDX-License-Identifier: Apache-2.0
 reg started = 0, owed_write = 0, owed_read = 0;
 reg before_write = 0, before_read = 0, before_running = 0;

@@ -4,7 +4,7 @@
 // In:   any instructions, one at a time; any bursts (lds_bursts_proved.sv); a memory that takes addresses and words when it likes, and
 //       acknowledges a burst of which it has all.
 // Out:  assertions, proved by induction.
-// Next: tests/simulator/test_rtl_proofs.py.
+// Next: tests/vta/simulator/test_rtl_proofs.py.
 // SPDX-License-Identifier: Apache-2.0
 reg started = 0, works = 0, before_read = 0, before_aw = 0, before_w = 0, before_last = 0, before_asks = 0;
 reg [63:0] before_awaddr = 0;

@@ -2,7 +2,7 @@
 //
 // In:   any pushes, and pops of tokens that are there (lds_stage_queue starts nothing without).
 // Out:  assertions, proved by induction.
-// Next: tests/simulator/test_rtl_proofs.py.
+// Next: tests/vta/simulator/test_rtl_proofs.py.
 // SPDX-License-Identifier: Apache-2.0
 reg started = 0;
 reg [15:0] pushed, popped;

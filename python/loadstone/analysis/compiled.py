@@ -90,9 +90,9 @@ class Compiled:
         matter of course), shape of its output, macs; of a simulated device, None elsewhere: cycles
         that it takes in all, as in `profile`, and compute_busy_cycles, those in which the compute
         stage works for it; by cost also its alternatives: place, pattern, us, transfer_us."""
-        from loadstone.simulator.layers import layer_cycles
+        from loadstone.simulator.programs import layer_figures
 
-        counted = layer_cycles(self.artifact, self.device)
+        counted = layer_figures(self.artifact, self.device)
         rows: list[JsonObject] = []
         for row, assignment in zip(
             explain(self.partition), self.partition.assignments, strict=True
@@ -100,8 +100,10 @@ class Compiled:
             operator = assignment.operator
             macs = int(getattr(operator, "macs", 0))  # of what multiplies and accumulates
             figures: JsonObject = {"shape": list(operator.output.shape), "macs": macs}
-            cycles, busy = counted.get(operator.name, (None, None))
-            rows.append({**row, **figures, "cycles": cycles, "compute_busy_cycles": busy})
+            layer = counted.get(operator.name)
+            cycles = None if layer is None else layer.cycles
+            works = None if layer is None else layer.working_cycles
+            rows.append({**row, **figures, "cycles": cycles, "compute_busy_cycles": works})
             for remarks in self.remarks:
                 if remark := remarks.get(operator.name):
                     rows[-1]["how"] = remark

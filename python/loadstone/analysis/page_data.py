@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of `loadstone profile --html`: timeline, memory, roofline, table.
 
-In:   a ProfileReport, its artifact and its device.
+In:   a ProfileReport and its artifact.
 Out:  HTML (pages/page.py), whose data holds columns of numbers: a list for each field.
 Next: pages/profile.js draws it.
 """
@@ -13,33 +13,24 @@ from dataclasses import asdict
 
 from loadstone.analysis.report import ProfileReport
 from loadstone.artifact.format import Artifact
-from loadstone.backend.device import Device
 from loadstone.files import JsonObject
 from loadstone.pages.page import page
-from loadstone.simulator.layers import BOUNDS
-from loadstone.simulator.occupation import Lived, scratchpad_occupation
-from loadstone.simulator.profile import Profile, simulated
+from loadstone.simulator.interface import Lived, ProgramRun
 
 __all__ = ["profile_page"]
 
 
-def profile_page(report: ProfileReport, artifact: Artifact, device: Device) -> str:
+def profile_page(report: ProfileReport, artifact: Artifact) -> str:
     """One HTML file."""
     numbers = {row.name: number for number, row in enumerate(report.rows)}
     starts = _program_starts(report)
     programs = [
-        _program(entry, arena, numbers, start, _pads(entry, device, artifact))
-        for entry, arena, start in zip(report.programs, report.arena, starts, strict=True)
+        _program(run, artifact, arena, numbers, start)
+        for run, arena, start in zip(report.programs, report.arena, starts, strict=True)
     ]
     facts = None if report.facts is None else asdict(report.facts)
-    data = {**report.to_json(), "facts": facts, "bounds": dict(BOUNDS), "programs": programs}
+    data = {**report.to_json(), "facts": facts, "programs": programs}
     return page(f"{report.model} on {report.device}", "profile", ["uplot"], data)
-
-
-def _pads(entry: Profile, device: Device, artifact: Artifact) -> list[Lived]:
-    config = simulated(device)
-    assert config is not None
-    return scratchpad_occupation(entry, config, artifact)
 
 
 def _program_starts(report: ProfileReport) -> list[float]:
@@ -49,33 +40,34 @@ def _program_starts(report: ProfileReport) -> list[float]:
 
 
 def _program(
-    entry: Profile,
+    run: ProgramRun,
+    artifact: Artifact,
     arena: Iterable[Lived],
     numbers: Mapping[str, int],
     start_us: float,
-    pads: Iterable[Lived],
 ) -> JsonObject:
     """Columns: lists of equal length. Layers are indices of rows, -1 for what is none. Events are
     in the order in which they start."""
-    events = sorted(entry.events, key=lambda event: event.start)
+    timeline = run.timeline(artifact)
+    assert timeline is not None, "the artifact's own device is simulated with its instructions"
+    times = timeline.instructions
     return {
-        "name": entry.program.name,
+        "name": run.name,
         "start_us": start_us,
-        "cycles": entry.result.cycles,
+        "cycles": run.cycles,
         "events": {
-            "insn": [event.insn for event in events],
-            "stage": [int(event.stage) for event in events],
-            "start": [event.start for event in events],
-            "end": [event.end for event in events],
-            "fetch": [event.ready - event.enter for event in events],
-            "token": [event.start - event.ready for event in events],
-            "layer": [numbers.get(entry.layer_of[event.insn], -1) for event in events],
+            "insn": [time.insn for time in times],
+            "stage": [time.unit for time in times],
+            "start": [time.start for time in times],
+            "end": [time.end for time in times],
+            "fetch": [time.fetch_cycles for time in times],
+            "token": [time.token_cycles for time in times],
+            "layer": [numbers.get(time.layer, -1) for time in times],
         },
         "arena": _pieces(arena, numbers),
         "scratchpads": {
-            memory: _pieces((p for p in found if p.memory == memory), numbers)
-            for found in (list(pads),)
-            for memory in ("inp", "wgt", "acc", "uop")
+            memory: _pieces((p for p in timeline.scratchpads if p.memory == memory), numbers)
+            for memory in timeline.memories
         },
     }
 

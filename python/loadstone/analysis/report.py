@@ -21,24 +21,14 @@ from dataclasses import asdict, dataclass, field, replace
 
 from loadstone.analysis.html import rows_table
 from loadstone.analysis.names import plain_name, short_names
-from loadstone.artifact.format import Artifact, HostStep, ProgramStep
+from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
 from loadstone.artifact.host_step import EXTERNAL_OPERATOR
 from loadstone.backend.device import Device
 from loadstone.files import JsonObject
-from loadstone.isa.accelerator import Accelerator
-from loadstone.isa.state import MachineRun
 from loadstone.runtime.external_steps import place_of
 from loadstone.runtime.step_time import measured_ns
-from loadstone.simulator.layers import DeviceFigures, LayerFigures, device_figures, layer_figures
-from loadstone.simulator.occupation import Lived, arena_occupation
-from loadstone.simulator.profile import (
-    Profile,
-    SimulatedDevice,
-    further_simulated,
-    profile,
-    simulated,
-)
-from loadstone.simulator.table_profile import table_layer_cycles, table_runs
+from loadstone.simulator.interface import DeviceFigures, LayerFigures, Lived, ProgramRun
+from loadstone.simulator.programs import program_runs
 
 __all__ = ["Known", "ProfileReport", "Row", "profile_report"]
 
@@ -67,7 +57,7 @@ class Row:
     with other layers'. macs: the operator's own, where the network is known, else 0; executed_macs:
     what the multipliers do for it, with the lanes that only fill tiles, and where they move values,
     as for a max pool, by ones; utilisation: of them. arena_bytes: alive while it computes. bound,
-    spent_cycles: simulator/layers.py. sqnr_db: against the float network, where it is known.
+    spent_cycles: vta/simulator/layers.py. sqnr_db: against the float network, where it is known.
     """
 
     name: str
@@ -103,7 +93,7 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class ProfileReport:
-    """rows: in order. programs: of the device, with their events; arena: who lives where in each.
+    """rows: in order. programs: of the device, with their traces; arena: who lives where in each.
     facts: of the device; None where nothing is simulated."""
 
     model: str
@@ -111,7 +101,7 @@ class ProfileReport:
     samples: int
     rows: tuple[Row, ...]
     facts: DeviceFigures | None
-    programs: tuple[Profile, ...]
+    programs: tuple[ProgramRun, ...]
     arena: tuple[tuple[Lived, ...], ...]
     arena_bytes: int
 
@@ -190,44 +180,25 @@ def profile_report(
     """trust: whether steps that are code may run (SECURITY.md). Raises SimulationError for a
     program that does not reach FINISH, ArtifactError for steps that nobody can run."""
     known = known or Known()
-    first = simulated(device) if artifact.programs else None
-    profiles, arena, facts = _simulated(artifact, first)
+    runs = program_runs(artifact, device, trace=True)
+    own = [run for n, run in runs.items() if isinstance(artifact.steps[n], DeviceProgram)]
+    arena = {run.number: tuple(run.arena(artifact)) for run in own}
     maker = _Rows(artifact, device, known, trust)
-    programs = iter(zip(profiles, arena, strict=True))
-    others = iter(table_runs(artifact, trace=True) if artifact.described_programs else ())
-    further = {one.name: one for one in further_simulated(artifact)}
-    beside = {name: iter(profile(artifact, one, further=True)) for name, one in further.items()}
     for number, step in enumerate(artifact.steps):
         if isinstance(step, HostStep):
             maker.add_host(number, step)
-        elif isinstance(step, ProgramStep) and step.is_vta:
-            maker.add_program(number, next(beside[step.device]), (), further[step.device])
-        elif isinstance(step, ProgramStep):
-            maker.add_described(number, *next(others))
-        elif first is not None:
-            maker.add_program(number, *next(programs), first)
+        else:
+            maker.add_program(runs[number], arena.get(number, ()))
     return ProfileReport(
         artifact.name,
         device.name,
         artifact.samples,
         tuple(maker.finished()),
-        facts,
-        tuple(profiles),
-        tuple(arena),
+        own[0].facts if own else None,
+        tuple(own),
+        tuple(arena.values()),
         next((r.size_bytes for r in artifact.regions if r.name == "arena"), 0),
     )
-
-
-def _simulated(
-    artifact: Artifact, device: SimulatedDevice | None
-) -> tuple[list[Profile], list[tuple[Lived, ...]], DeviceFigures | None]:
-    """The programs of the artifact's first device, who lives where in the arena of each, and what
-    the device can do."""
-    profiles = profile(artifact, device) if device else []
-    if device is None or not profiles:
-        return [], [], None
-    arena = [tuple(arena_occupation(entry, device, artifact)) for entry in profiles]
-    return profiles, arena, device_figures(device)
 
 
 class _Rows:
@@ -275,69 +246,65 @@ class _Rows:
             Row(step.name, "", number, where, how, kind, shape, begin, self.now_us, us, macs=macs)
         )
 
-    def add_program(
-        self, number: int, entry: Profile, arena: Sequence[Lived], device: SimulatedDevice
-    ) -> None:
+    def add_program(self, run: ProgramRun, arena: Sequence[Lived]) -> None:
         """A row for each layer."""
-        for layer in layer_figures(entry, device):
-            self.rows.append(self._layer(number, layer, arena, device))
-        self.now_us += entry.result.cycles / device.clock_mhz
-
-    def add_described(
-        self, number: int, step: ProgramStep, accelerator: Accelerator, run: MachineRun
-    ) -> None:
-        """A row for each layer of a device that a plug-in describes."""
-        counted = table_layer_cycles(step, run)
-        for layer, (cycles, _) in zip(step.layers, counted, strict=True):
-            us = cycles / accelerator.clock_mhz
-            begin, self.now_us = self.now_us, self.now_us + us
-            kind = self.known.kinds.get(layer.name) or "program"
-            where, macs = accelerator.name, self.known.macs.get(layer.name, 0)
-            self.rows.append(
-                Row(layer.name, "", number, where, "simulated", kind, (), begin, self.now_us, us)
-            )
-            self.rows[-1] = replace(
-                self.rows[-1], macs=macs, instructions=layer.count, cycles=cycles
-            )
+        begin_us = self.now_us
+        for layer in run.layers():
+            self.rows.append(self._layer(run, layer, arena, begin_us))
+            self.now_us += layer.cycles / run.clock_mhz
+        self.now_us = begin_us + run.cycles / run.clock_mhz
 
     def _layer(
-        self, number: int, layer: LayerFigures, arena: Sequence[Lived], device: SimulatedDevice
+        self, run: ProgramRun, layer: LayerFigures, arena: Sequence[Lived], begin_us: float
     ) -> Row:
+        """begin_us: of the program. Where a simulator does not tell when a layer begins, it does so
+        behind the one before."""
         view = self.views.get(f"{layer.name} on device")
-        view = view or self.views.get(f"{layer.name} for {device.name} on device")
-        alive = sum(
-            piece.end - piece.first
-            for piece in arena
-            if piece.begin <= layer.last_cycle and piece.last >= layer.first_cycle
-        )
-        peak = layer.cycles * device.macs_per_cycle
-        bus = device.bus_bits // 8
-        return Row(
+        view = view or self.views.get(f"{layer.name} for {run.device} on device")
+        row = Row(
             layer.name,
             "",
-            number,
-            device.name,
+            run.number,
+            run.device,
             "simulated",
             self.known.kinds.get(layer.name) or layer.kind,
             view.shape if view is not None else (),
-            self.now_us + layer.first_cycle / device.clock_mhz,
-            self.now_us + layer.last_cycle / device.clock_mhz,
-            layer.cycles / device.clock_mhz,
+            self.now_us,
+            self.now_us + layer.cycles / run.clock_mhz,
+            layer.cycles / run.clock_mhz,
             macs=self.known.macs.get(layer.name, 0),
             executed_macs=layer.macs,
             instructions=layer.instructions,
             cycles=layer.cycles,
-            first_cycle=layer.first_cycle,
-            last_cycle=layer.last_cycle,
-            best_cycles=layer.best_cycles,
-            best_us=layer.best_cycles / device.clock_mhz,
-            utilisation=layer.macs / peak if peak else 0.0,
             bound=layer.bound,
-            arena_bytes=alive,
             busy_cycles=layer.busy_cycles,
             spent_cycles=layer.spent_cycles,
             bytes=layer.bytes,
-            bus_cycles={name: -(-size // bus) for name, size in layer.bytes.items()},
+        )
+        first, last, best, facts = (
+            layer.first_cycle,
+            layer.last_cycle,
+            layer.best_cycles,
+            run.facts,
+        )
+        if first is None or last is None or best is None or facts is None:
+            return row
+        peak = layer.cycles * facts.macs_per_cycle
+        return replace(
+            row,
+            begin_us=begin_us + first / run.clock_mhz,
+            end_us=begin_us + last / run.clock_mhz,
+            first_cycle=first,
+            last_cycle=last,
+            best_cycles=best,
+            best_us=best / run.clock_mhz,
+            utilisation=layer.macs / peak if peak else 0.0,
+            arena_bytes=sum(
+                piece.end - piece.first
+                for piece in arena
+                if piece.begin <= last and piece.last >= first
+            ),
+            bus_cycles={name: -(-size // facts.bus_bytes) for name, size in layer.bytes.items()},
         )
 
 

@@ -6,8 +6,8 @@ Out:  Taps, in the order in which they are made; their values, batch first, chan
 Next: compare.py compares them.
 
 Each run is one of a smaller artifact, through the C runtime as it is: the steps up to a layer's,
-with the program that stops behind the layer (simulator/stops.py), and as outputs the bytes of what
-is alive then. Layers whose outputs are still whole behind later ones share a run.
+with the program that stops behind the layer (ProgramSimulator.without_stores), and as outputs the
+bytes of what is alive then. Layers whose outputs are still whole behind later ones share a run.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from loadstone.artifact.format import (
 from loadstone.errors import ArtifactError
 from loadstone.numerics import Array
 from loadstone.runtime.device import OpenedDevice
-from loadstone.simulator.meaning import memory_behind
-from loadstone.simulator.stops import LayerStores, layer_stores, without_stores
+from loadstone.simulator.interface import LayerStores
+from loadstone.simulator.programs import own_simulator
 
 __all__ = ["Tap", "logical", "meant", "taps", "values"]
 
@@ -62,7 +62,7 @@ def taps(artifact: Artifact) -> list[Tap]:
                 found.append(Tap(name, step.name, number, view))
         if not isinstance(step, DeviceProgram):  # one of other instructions runs whole
             continue
-        for stores in layer_stores(step, artifact.fingerprint):
+        for stores in own_simulator(artifact).layer_stores(step):
             made = views.get(stores.layer + _ON_DEVICE)
             if made is not None:
                 found.append(Tap(stores.layer, stores.layer, number, made, stores.last, stores))
@@ -124,7 +124,7 @@ def _stopped(artifact: Artifact, together: Sequence[Tap]) -> Artifact:
     step = artifact.steps[last.step]
     if isinstance(step, DeviceProgram):
         assert last.behind is not None
-        step = without_stores(step, last.behind, artifact.fingerprint)
+        step = own_simulator(artifact).without_stores(step, last.behind)
     views = [_raw(tap.view, artifact.samples) for tap in together]
     count = len(artifact.tensors)
     return replace(
@@ -158,9 +158,10 @@ def logical(raw: bytes, view: BufferView) -> Array:
 def meant(
     artifact: Artifact, device: OpenedDevice, inputs: Sequence[Array], *, trust: bool = False
 ) -> dict[str, Array]:
-    """By tensor, what the instructions mean (simulator/meaning.py); steps of the host are run by
-    the C runtime, on what `device` leaves before them. inputs: of one run, in the shapes that the
-    artifact gives them; each array of the result is (N, H, W, C), or has its tensor's shape."""
+    """By tensor, what the instructions mean (ProgramSimulator.memory_behind); steps of the host are
+    run by the C runtime, on what `device` leaves before them. inputs: of one run, in the shapes
+    that the artifact gives them; each array of the result is (N, H, W, C), or has its tensor's
+    shape."""
     found: dict[str, Array] = {}
     all_taps = taps(artifact)
     for number, step in enumerate(artifact.steps):
@@ -172,7 +173,7 @@ def meant(
             continue
         before = _regions_before(artifact, device, inputs, number, trust)
         wanted = {tap.behind: tap.view for tap in mine if tap.behind is not None}
-        seen = memory_behind(step, artifact, before, wanted)
+        seen = own_simulator(artifact).memory_behind(step, artifact, before, wanted)
         for tap in mine:
             if tap.behind is not None:
                 found[tap.name] = logical(seen[tap.behind], tap.view)

@@ -6,8 +6,8 @@ Out:  LayerRace: two instructions, a place that both touch, and the layers that 
 Next: compare.py's command prints the first; docs/debug.md.
 
 A simulator takes one order where tokens leave several, and a board another: what both compute may
-be right today. So this is not looked for in values; simulator/unordered.py decides it by the order
-that tokens make, whatever the speed.
+be right today. So this is not looked for in values; the device's simulator decides it by the
+order that tokens make, whatever the speed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loadstone.artifact.format import Artifact, DeviceProgram
-from loadstone.simulator.unordered import findings
+from loadstone.simulator.programs import own_simulator
 
 __all__ = ["LayerRace", "races"]
 
@@ -37,12 +37,11 @@ def races(artifact: Artifact) -> list[LayerRace]:
     if not artifact.programs:
         return []
     found = []
-    for number, finding in findings(artifact, uninitialised=False):
-        program = artifact.steps[number]
+    for race in own_simulator(artifact).races(artifact):
+        program = artifact.steps[race.number]
         assert isinstance(program, DeviceProgram)
-        assert finding.other is not None
-        layer, other = (_layer(program, insn) for insn in (finding.insn, finding.other))
-        found.append(LayerRace(layer, other, number, finding.text))
+        layer, other = (_layer(program, insn) for insn in (race.insn, race.other))
+        found.append(LayerRace(layer, other, race.number, race.text))
     return found
 
 

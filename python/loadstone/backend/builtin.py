@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from loadstone.backend.interface import Attribute, Backend
 
 __all__ = [
+    "FAMILY_MODULE",
     "AttributeValue",
     "DeviceFamily",
     "attributes_of_device",
@@ -40,8 +41,8 @@ __all__ = [
 
 #: What an attribute of a target can be.
 AttributeValue: TypeAlias = int | str | bool
-#: The module whose FAMILY the devices are of.
-_FAMILY = "loadstone.vta.builtin"
+#: The module whose FAMILY the devices are of, and whose SIMULATORS run their programs.
+FAMILY_MODULE = "loadstone.vta.builtin"
 
 
 class DeviceFamily(Protocol):
@@ -68,7 +69,7 @@ class DeviceFamily(Protocol):
 
 @cache
 def _family() -> DeviceFamily:
-    family: DeviceFamily = import_module(_FAMILY).FAMILY
+    family: DeviceFamily = import_module(FAMILY_MODULE).FAMILY
     return family
 
 

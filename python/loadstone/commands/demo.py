@@ -181,5 +181,5 @@ def _timeline(compiled: Any, path: Path) -> None:
         f"{compiled.device.clock_mhz} MHz",
         f"compute works in {100 * busy / report.cycles:.0f} % of them",
     )
-    write_whole(path, profile_page(report, compiled.artifact, compiled.device))
+    write_whole(path, profile_page(report, compiled.artifact))
     print(f"timeline   {path}: {'; '.join(facts)}")

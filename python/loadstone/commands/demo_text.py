@@ -19,7 +19,7 @@ __all__ = ["run_text"]
 def run_text(folder: Path, target: str, scheme: str, symbols: int) -> int:
     """Prints; 1 when the simulator writes another text than ONNX Runtime."""
     from loadstone.demo import text
-    from loadstone.simulator.profile import program_cycles
+    from loadstone.simulator.programs import program_cycles
 
     folder.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()

@@ -158,7 +158,7 @@ def _library() -> str | None:
 def _kernels() -> list[str]:
     if _library() is None:
         return []
-    from loadstone.simulator.sim import kernels_available
     from loadstone.vta.device.hw_config import load_config
+    from loadstone.vta.simulator.sim import kernels_available
 
     return kernels_available(load_config("vtaq-1x16x16"))

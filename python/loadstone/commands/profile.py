@@ -32,7 +32,7 @@ from loadstone.files import JsonObject, write_whole
 from loadstone.runtime import device as devices
 from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.external_steps import trusts
-from loadstone.simulator.perfetto import write_profile_trace
+from loadstone.simulator.programs import trace
 
 __all__ = ["configure", "extend", "run"]
 
@@ -111,11 +111,11 @@ def run(args: argparse.Namespace) -> int:
     report = profile_report(artifact, device, known, trust=trust)
     counted = _counted(args, artifact, trust) if args.inputs is not None else {}
     if args.html is not None:
-        write_whole(args.html, profile_page(report, artifact, device))
+        write_whole(args.html, profile_page(report, artifact))
     if args.csv is not None:
         write_whole(args.csv, csv_text(report))
     if args.perfetto is not None:
-        write_profile_trace(args.perfetto, artifact, device)
+        write_whole(args.perfetto, trace(artifact, device))
     if args.json:
         print(json.dumps({**report.to_json(), **counted}, indent=2))
     else:

@@ -21,12 +21,13 @@ from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.table_sources import accelerator_of_index
 from loadstone.errors import LoadstoneError
 from loadstone.files import read_whole
-from loadstone.simulator.replay import GroupFigures, Replayed, figures, measured_elsewhere, replay
-from loadstone.simulator.rtl_replay import RtlReplay
-from loadstone.simulator.sim import KERNELS, Simulator
+from loadstone.simulator.replayed import GroupFigures, Replayed, figures, measured_elsewhere
 from loadstone.simulator.table_vectors import is_table_folder, load_table_vectors, replay_table
-from loadstone.simulator.trace import write_trace
-from loadstone.simulator.vectors import Vector, load_vectors
+from loadstone.vta.simulator.replay import replay
+from loadstone.vta.simulator.rtl_replay import RtlReplay
+from loadstone.vta.simulator.sim import KERNELS, Simulator
+from loadstone.vta.simulator.trace import write_trace
+from loadstone.vta.simulator.vectors import Vector, load_vectors
 
 __all__ = ["configure", "extend", "run"]
 

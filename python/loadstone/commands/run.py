@@ -188,7 +188,7 @@ def _device(name: str, artifact: Artifact) -> AbstractContextManager[str]:
     """The device's name for device.open; `rtl` is served from here meanwhile."""
     if not name.startswith("rtl"):  # what follows takes as long to import as all the rest
         return nullcontext(name)
-    from loadstone.simulator.rtl_simd import rtl_name, rtl_socket
+    from loadstone.vta.simulator.rtl_simd import rtl_name, rtl_socket
 
     rtl = rtl_name(name)
     if rtl is None:
@@ -225,14 +225,11 @@ def _described(device: str, artifact: Artifact) -> dict[str, tuple[int, float]]:
     found: dict[str, tuple[int, float]] = {}
     if not artifact.other_programs or device.partition(":")[0] != "sim":
         return found
-    from loadstone.simulator.profile import further_cycles
-    from loadstone.simulator.table_profile import table_runs
+    from loadstone.simulator.programs import further_runs
 
-    spent = [(one.name, one.clock_mhz, run.cycles) for _, one, run in table_runs(artifact)]
-    spent += [(one.name, one.clock_mhz, cycles) for one, cycles in further_cycles(artifact)]
-    for name, clock_mhz, of_run in spent:
-        cycles, ms = found.get(name, (0, 0.0))
-        found[name] = (cycles + of_run, ms + of_run / clock_mhz / 1000)
+    for run in further_runs(artifact):
+        cycles, ms = found.get(run.device, (0, 0.0))
+        found[run.device] = (cycles + run.cycles, ms + run.cycles / run.clock_mhz / 1000)
     return found
 
 

@@ -22,12 +22,13 @@ from loadstone.backend.plugins import described_accelerator
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import DeviceError
 from loadstone.isa.accelerator import Accelerator
-from loadstone.simulator.rtl_simd import RtlSimulated, rtl_name
 from loadstone.simulator.server import Server
-from loadstone.simulator.sim import ORDERS
-from loadstone.simulator.simd import FAULTS, Fault, Served, SharedMemory, SimulatedDevice
+from loadstone.simulator.simd import Served, SharedMemory
 from loadstone.simulator.table_simd import TableSimulated
 from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.simulator.rtl_simd import RtlSimulated, rtl_name
+from loadstone.vta.simulator.sim import ORDERS
+from loadstone.vta.simulator.simd_device import FAULTS, Fault, SimulatedDevice
 
 __all__ = ["configure", "extend", "run"]
 

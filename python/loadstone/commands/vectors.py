@@ -40,7 +40,10 @@ from loadstone.simulator.table_vectors import (
     save_table_vectors,
 )
 from loadstone.simulator.vector_files import DramRegion, file_stem
-from loadstone.simulator.vectors import (
+from loadstone.vta.device.hw_config import HwConfig, device_names, load_config
+from loadstone.vta.isa.asm import assemble
+from loadstone.vta.isa.spec import INSN_BYTES, Capability
+from loadstone.vta.simulator.vectors import (
     Stimulus,
     Vector,
     absolute,
@@ -48,9 +51,6 @@ from loadstone.simulator.vectors import (
     measure,
     save_vectors,
 )
-from loadstone.vta.device.hw_config import HwConfig, device_names, load_config
-from loadstone.vta.isa.asm import assemble
-from loadstone.vta.isa.spec import INSN_BYTES, Capability
 
 __all__ = ["configure", "extend", "of_artifact", "run"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import EncodingError
-from loadstone.isa.columns import Column, Words, put, take, words_of
+from loadstone.isa.columns import Column, Words, put, reserved_bits, take, words_of
 from loadstone.isa.table import Bits, InstructionForm, InstructionTable
 
 __all__ = [
@@ -67,15 +67,30 @@ def check_fields(table: InstructionTable, insn: TableInsn) -> InstructionForm:
             if not field.address:
                 raise EncodingError(f"{insn.name}: {field.name} is no address: give it a number")
         elif not field.lowest <= value <= field.highest:
-            limits = (
-                f"[{field.lowest}, {field.highest}]{table.why_not(f'{insn.name}.{field.name}')}"
-            )
-            raise EncodingError(f"{insn.name}: {field.name}={value} is not in {limits}")
+            raise EncodingError(_refusal(table, form, field, value))
     return form
 
 
+def _refusal(table: InstructionTable, form: InstructionForm, field: Bits, value: int) -> str:
+    """What is wrong with a value of a field."""
+    what, lowest, highest = f"{form.name}.{field.name}", field.lowest, field.highest
+    why = table.why_not(what)
+    if field.values:
+        known = ", ".join(f"{name} {k}" for k, name in enumerate(field.values[: highest + 1]))
+        return f"{what}={value} is unknown; known are {known}{why}"
+    plain = field.low is None and field.high is None
+    limits = f"does not fit {field.width} bits" if plain else "is not in"
+    return f"{what}={value} {limits} [{lowest}, {highest}]{why}"
+
+
+def _unknown_opcode(table: InstructionTable, number: int, opcode: int) -> str:
+    known = ", ".join(f"{form.name} {form.opcode}" for form in table.forms)
+    return f"instruction {number}: opcode {opcode} is unknown; known are {known}"
+
+
 def encode(table: InstructionTable, insns: Sequence[TableInsn]) -> bytes:
-    """The bytes of a program; addresses that are not numbers are left 0. Raises EncodingError."""
+    """The bytes of a program; addresses that are not numbers are left 0. Raises EncodingError:
+    `copy.rows=4096 is not in [1, 4095]`."""
     out = bytearray()
     for insn in insns:
         out += packed(table, check_fields(table, insn), insn.fields)
@@ -94,17 +109,19 @@ def packed(table: InstructionTable, form: InstructionForm, fields: Mapping[str, 
 
 def _walk(table: InstructionTable, code: bytes) -> Iterator[tuple[int, InstructionForm]]:
     """(offset, form) of each instruction. Raises EncodingError for what is none."""
-    mask, at = (1 << table.opcode_bits) - 1, 0
+    mask, at, number = (1 << table.opcode_bits) - 1, 0, 0
     while at < len(code):
         opcode = int.from_bytes(code[at : at + 4], "little") & mask
         form = table.by_opcode.get(opcode)
         if form is None:
-            raise EncodingError(f"byte {at}: {table.name} has no opcode {opcode}")
+            raise EncodingError(_unknown_opcode(table, number, opcode))
         size = table.sizes[form.name]
         if at + size > len(code):
-            raise EncodingError(f"byte {at}: {form.name} has {size} bytes, {len(code) - at} left")
+            raise EncodingError(
+                f"instruction {number}: {form.name} has {size} bytes, {len(code) - at} left"
+            )
         yield at, form
-        at += size
+        at, number = at + size, number + 1
 
 
 def instruction_offsets(table: InstructionTable, code: bytes) -> NDArray[np.int64]:
@@ -114,79 +131,152 @@ def instruction_offsets(table: InstructionTable, code: bytes) -> NDArray[np.int6
 
 
 def decode(table: InstructionTable, code: bytes) -> list[TableInsn]:
-    """The instructions of a program. Raises EncodingError for an unknown opcode, a value outside
-    its limits, or a reserved bit."""
-    insns = []
-    for at, form in _walk(table, code):
-        word = int.from_bytes(code[at : at + table.sizes[form.name]], "little")
-        fields: dict[str, int | At] = {}
-        left = word >> table.opcode_bits << table.opcode_bits
-        for field in form.fields:
-            place = table.places[form.name][field.name]
-            raw = word >> place & (1 << field.width) - 1
-            left &= ~(((1 << field.width) - 1) << place)
-            fields[field.name] = _signed(raw, field)
-        insn = TableInsn(form.name, fields)
-        try:
-            if left:
-                raise EncodingError(f"{form.name}: reserved bits are set: {left:#x}")
-            check_fields(table, insn)
-        except EncodingError as error:
-            raise EncodingError(f"byte {at}: {error}") from None
-        insns.append(insn)
-    return insns
-
-
-def _signed(raw: int, field: Bits) -> int:
-    return raw - (1 << field.width) if field.signed and raw >> field.width - 1 else raw
+    """The instructions of a program. Raises EncodingError as decode_columns."""
+    insns: list[TableInsn | None] = [None] * len(instruction_offsets(table, code))
+    for name, (positions, columns) in decode_columns(table, code).items():
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        values = rows if columns else iter([()] * len(positions))
+        for position, row in zip(positions.tolist(), values, strict=True):
+            insns[position] = TableInsn(name, dict(zip(columns, row, strict=True)))
+    return [insn for insn in insns if insn is not None]
 
 
 # --- columns --------------------------------------------------------------------------------------
 def encode_columns(
-    table: InstructionTable, name: str, columns: Mapping[str, Column]
+    table: InstructionTable,
+    name: str,
+    columns: Mapping[str, Column],
+    positions: NDArray[np.int64] | None = None,
 ) -> NDArray[np.uint8]:
     """Many instructions of one kind: (instructions, size_bytes). columns: by field, all of one
-    length, int64 (uint64 for 64 bits without a sign). Raises EncodingError."""
+    length, int64 (uint64 for 64 bits without a sign). positions: (instructions,), the numbers that
+    these have in their program, for messages; one behind the other where there are none. Raises
+    EncodingError."""
     form = table.by_name[name]
-    count = max((len(column) for column in columns.values()), default=0)
+    lengths = [len(column) for column in columns.values()]
+    count = max(lengths, default=0) if positions is None else len(positions)
+    numbers = np.arange(count) if positions is None else positions
     size = table.sizes[name]
-    packed = np.zeros((count, -(-size // 8)), "<u8")
-    words = [packed[:, k] for k in range(packed.shape[1])]
-    put(words, 0, table.opcode_bits, np.full(count, form.opcode, np.int64))
+    words = [np.zeros(count, np.uint64) for _ in range(-(-size // 8))]
+    put(words, 0, table.opcode_bits, np.full(count, form.opcode, np.int64), fits=True)
     for field in form.fields:
-        column = np.asarray(columns.get(field.name, np.zeros(count, np.int64)))
-        bad = (column < field.lowest) | (column > field.highest)
-        if bad.any():
-            value = int(column[bad][0])
-            limits = f"[{field.lowest}, {field.highest}]{table.why_not(f'{name}.{field.name}')}"
-            raise EncodingError(f"{name}: {field.name}={value} is not in {limits}")
+        if field.name not in columns:
+            if field.lowest > 0:
+                raise EncodingError(f"instruction {numbers[0]}: {_refusal(table, form, field, 0)}")
+            continue
+        column = np.asarray(columns[field.name])
+        _check_column(table, form, field, column, numbers)
         place, fits = table.places[name][field.name], not field.signed
         put(words, place, field.width, column, fits=fits)
-    return packed.view(np.uint8)[:, :size]
+    return np.stack(words, axis=1).astype("<u8", copy=False).view(np.uint8)[:, :size]
 
 
 def decode_columns(
-    table: InstructionTable, code: bytes
+    table: InstructionTable, code: bytes | NDArray[np.uint8]
 ) -> Mapping[str, tuple[NDArray[np.int64], Mapping[str, Column]]]:
     """By instruction that occurs: positions in the program, and the values of each field, both of
-    shape (instructions of that kind,). Limits are not looked at. Raises EncodingError for an
-    unknown opcode."""
-    offsets: dict[str, list[int]] = {}
-    positions: dict[str, list[int]] = {}
-    for position, (at, form) in enumerate(_walk(table, code)):
-        offsets.setdefault(form.name, []).append(at)
-        positions.setdefault(form.name, []).append(position)
-    data, found = np.frombuffer(code, np.uint8), {}
-    for name, begins in offsets.items():
-        words = words_of(data[np.array(begins)[:, None] + np.arange(table.sizes[name])])
-        columns = {
-            field.name: _column(words, table.places[name][field.name], field)
-            for field in table.by_name[name].fields
-        }
-        found[name] = (np.array(positions[name]), columns)
+    shape (instructions of that kind,). code: uint8 of any shape. Raises EncodingError for an
+    unknown opcode, a value outside its limits, or a reserved bit."""
+    data = (
+        np.frombuffer(code, np.uint8)
+        if isinstance(code, bytes)
+        else np.ascontiguousarray(code, np.uint8).reshape(-1)
+    )
+    found = {}
+    for name, (positions, words) in _words_by_form(table, data).items():
+        form, places = table.by_name[name], table.places[name]
+        columns = {}
+        for field in form.fields:
+            column = columns[field.name] = _column(words, places[field.name], field)
+            if _may_exceed(field):
+                _check_column(table, form, field, column, positions)
+        _check_reserved(table, form, words, positions)
+        found[name] = (positions, columns)
+    return found
+
+
+def _words_by_form(
+    table: InstructionTable, data: NDArray[np.uint8]
+) -> Mapping[str, tuple[NDArray[np.int64], Sequence[Words]]]:
+    """By instruction that occurs: positions in the program, and the words of these."""
+    sizes = set(table.sizes.values())
+    if len(sizes) > 1:
+        return _walked_words(table, data)
+    found: dict[str, tuple[NDArray[np.int64], Sequence[Words]]] = {}
+    (size,) = sizes
+    if data.size % size:
+        raise EncodingError(
+            f"instruction stream of {data.size} bytes is no multiple of {size}: cut after "
+            f"{data.size // size} instructions"
+        )
+    words = words_of(data.reshape(-1, size))
+    opcodes = words[0] & np.uint64((1 << table.opcode_bits) - 1)
+    counted = 0
+    for form in table.forms:
+        positions = np.flatnonzero(opcodes == form.opcode)
+        counted += positions.size
+        if positions.size:
+            found[form.name] = positions, [word[positions] for word in words]
+    if counted != opcodes.size:
+        known = np.array([form.opcode for form in table.forms], np.uint64)
+        number = int(np.flatnonzero(~np.isin(opcodes, known))[0])
+        raise EncodingError(_unknown_opcode(table, number, int(opcodes[number])))
+    return found
+
+
+def _walked_words(
+    table: InstructionTable, data: NDArray[np.uint8]
+) -> Mapping[str, tuple[NDArray[np.int64], Sequence[Words]]]:
+    """Of instructions of several lengths."""
+    walked = list(_walk(table, data.tobytes()))
+    found = {}
+    for form in table.forms:
+        positions = np.array([k for k, (_, each) in enumerate(walked) if each is form], np.int64)
+        if positions.size:
+            begins = np.array([walked[k][0] for k in positions.tolist()], np.int64)
+            rows = begins[:, None] + np.arange(table.sizes[form.name])
+            found[form.name] = positions, words_of(data[rows])
     return found
 
 
 def _column(words: Sequence[Words], at: int, field: Bits) -> Column:
     values = take(words, at, field.width, signed=field.signed)
     return values.view(np.uint64) if field.width == 64 and not field.signed else values
+
+
+def _may_exceed(field: Bits) -> bool:
+    """Whether its bits hold values that it may not have."""
+    held = Bits("", field.width, signed=field.signed)
+    return (field.lowest, field.highest) != (held.lowest, held.highest)
+
+
+def _check_column(
+    table: InstructionTable,
+    form: InstructionForm,
+    field: Bits,
+    column: Column,
+    numbers: NDArray[np.int64],
+) -> None:
+    bad = np.flatnonzero((column < field.lowest) | (column > field.highest))
+    if bad.size:
+        number, value = int(numbers[bad[0]]), int(column[bad[0]])
+        raise EncodingError(f"instruction {number}: {_refusal(table, form, field, value)}")
+
+
+def _check_reserved(
+    table: InstructionTable,
+    form: InstructionForm,
+    words: Sequence[Words],
+    numbers: NDArray[np.int64],
+) -> None:
+    places = table.places[form.name]
+    taken = [(0, table.opcode_bits), *((places[f.name], f.width) for f in form.fields)]
+    for k, mask in enumerate(reserved_bits(taken, table.sizes[form.name])):
+        bad = np.flatnonzero(words[k] & np.uint64(mask)) if mask else numbers[:0]
+        if bad.size:
+            first = int(words[k][bad[0]]) & mask
+            bit = 64 * k + (first & -first).bit_length() - 1
+            raise EncodingError(
+                f"instruction {numbers[bad[0]]}: {form.name} has reserved bit {bit} set; it must "
+                "be 0"
+            )

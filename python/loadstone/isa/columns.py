@@ -3,7 +3,7 @@
 
 In:   words, one array for each 64 bits of an instruction; the bit where a field begins, its width.
 Out:  a column of values; words with the values in them; which bits belong to no field.
-Next: codec.py does it for a table, vta/isa/codec.py for VTA's streams.
+Next: codec.py does it for a table, VTA's too.
 """
 
 from __future__ import annotations

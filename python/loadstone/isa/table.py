@@ -76,6 +76,7 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+_CAPITALS = re.compile(r"[A-Z][A-Z0-9_]*")
 _KEYWORDS = frozenset({"auto", "break", "case", "char", "const", "default", "do", "double", "else"})
 
 
@@ -108,7 +109,7 @@ class InstructionTable:
         self._require(bool(_NAME.fullmatch(self.name)), "its name", "lower case letters, digits, _")
         self._require(1 <= self.opcode_bits <= 16, "opcode_bits", "1 to 16")
         self._require(1 <= len(self.forms) <= 1 << self.opcode_bits, "its forms", "1 to 2^opcode")
-        self._distinct("instructions", [form.name for form in self.forms])
+        self._distinct("instructions", [form.name.lower() for form in self.forms])
         self._distinct("opcodes", [str(form.opcode) for form in self.forms])
         self._distinct("memories", [DRAM, *(memory.name for memory in self.memories)])
         for memory in self.memories:
@@ -252,7 +253,8 @@ class InstructionTable:
 
     def _check(self, form: InstructionForm) -> None:
         where = f"instruction {form.name}"
-        self._require(bool(_NAME.fullmatch(form.name)), where, "lower case letters, digits, _")
+        named = _NAME.fullmatch(form.name) or _CAPITALS.fullmatch(form.name)
+        self._require(bool(named), where, "letters of one case, digits, _")
         opcodes = range(1 << self.opcode_bits)
         self._require(form.opcode in opcodes, f"{where}: opcode {form.opcode}", f"in {opcodes}")
         self._distinct(f"{where}: fields", ["opcode", *(field.name for field in form.fields)])

@@ -5,7 +5,7 @@ In:   libloadstone.so, _api.h (the C headers, preprocessed at build) and _api.ff
       parsed), installed with the package.
 Out:  `ffi` and `lib()`.
 Next: isa/ and vta/ call what is in native/; runtime/device.py the runtime and its drivers,
-      simulator/sim.py the simulator.
+      vta/simulator/sim.py the simulator.
 """
 
 from __future__ import annotations

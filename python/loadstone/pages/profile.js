@@ -24,7 +24,7 @@ function about(row) {
   if (row.shape.length) lines.push(`output ${row.shape.join(" × ")}`);
   lines.push(row.cycles === null ? `${number(row.us, 2)} µs` : `${number(row.cycles)} cycles, ${number(row.us, 2)} µs, ${percent(row.share)} of all`);
   if (row.sqnr_db !== null) lines.push(`${number(row.sqnr_db, 1)} dB of signal to quantization noise`);
-  if (row.bound) lines.push(`bound by ${row.bound}: ${DATA.bounds[row.bound]}`);
+  if (row.bound) lines.push(`bound by ${row.bound}: ${DATA.facts.bounds[row.bound]}`);
   if (row.utilisation !== null) lines.push(`multipliers ${percent(row.utilisation)} busy; at best ${number(row.best_cycles)} cycles`);
   return lines.join("\n");
 }

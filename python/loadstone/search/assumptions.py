@@ -28,9 +28,9 @@ import numpy as np
 
 from loadstone.errors import ConfigError
 from loadstone.files import JsonValue
-from loadstone.simulator.result import Result
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.simulator.result import Result
 
 __all__ = ["SOURCES", "Assumptions", "Counts", "area_mm2", "assumptions_of", "energy_uj"]
 

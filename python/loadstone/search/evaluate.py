@@ -28,9 +28,9 @@ from loadstone.errors import ConfigError, LoadstoneError, ModelError, Simulation
 from loadstone.files import JsonObject, JsonValue
 from loadstone.numerics import Array
 from loadstone.search.assumptions import Counts
-from loadstone.simulator.layers import layer_figures
-from loadstone.simulator.profile import profile
-from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, configuration, load_config
+from loadstone.vta.simulator.layers import layer_figures
+from loadstone.vta.simulator.profile import profile
 
 if TYPE_CHECKING:
     from loadstone.analysis.loaded import LoadedModel
@@ -133,8 +133,7 @@ def compiled_of(unit: Unit, networks: Sequence[SweptNetwork]) -> Compiled:
 
 def _counted(compiled: Compiled, network: SweptNetwork) -> JsonObject:
     _check_multiplications(compiled)
-    artifact, config = compiled.artifact, compiled.device
-    assert isinstance(config, HwConfig)
+    artifact, config = compiled.artifact, configuration(compiled.device)
     profiles = profile(artifact, config)
     results = [entry.result for entry in profiles]
     return {

@@ -51,4 +51,4 @@ def _page(unit: Unit, networks: Sequence[SweptNetwork]) -> str:
     compiled = compiled_of(unit, networks)
     artifact = replace(compiled.artifact, name=networks[unit.network].name)
     report = profile_report(artifact, compiled.device, compiled.known(), trust=True)
-    return profile_page(report, artifact, compiled.device)
+    return profile_page(report, artifact)

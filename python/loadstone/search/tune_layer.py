@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from loadstone import graph as g
 from loadstone.artifact.deploy import deploy
 from loadstone.artifact.format import Artifact
-from loadstone.backend.schedule_choices import ScheduleChoices, using
+from loadstone.backend.schedule_choices import ScheduleChoices
 from loadstone.errors import LoweringError, SimulationError, UnsupportedError
-from loadstone.simulator.layers import layer_figures
-from loadstone.simulator.profile import profile
+from loadstone.simulator.programs import simulator_of
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.region.offload import OffloadedRegion
+from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.schedule.choices import LayerChoice, layer_key
 
 __all__ = ["LayerTrial", "LayerUnit", "try_layer"]
@@ -65,29 +65,29 @@ def try_layer(unit: LayerUnit) -> list[LayerTrial | None]:
 def _try(unit: LayerUnit, choice: LayerChoice) -> LayerTrial | None:
     records = {layer_key(unit.op, unit.config): choice.to_json()}
     try:
-        with using(ScheduleChoices(records)):
-            region, artifact = _alone(unit)
-        (run,) = profile(artifact, unit.config)
+        region, artifact = _alone(unit, RegionRequest(ScheduleChoices(records)))
+        (run,) = simulator_of(unit.config).runs(artifact, trace=True)
     except (LoweringError, UnsupportedError, SimulationError):
         return None
-    figures = layer_figures(run, unit.config)
+    figures = run.layers()
     read_bytes, write_bytes = _compulsory(region, unit)
     moved = sum(size for entry in figures for name, size in entry.bytes.items() if name != "out")
     bus_bytes = unit.config.bus_bits // 8
     return LayerTrial(
-        run.result.cycles,
+        run.cycles,
         sum(entry.step_cycles for entry in figures),
         -(-min(read_bytes, moved) // bus_bytes),
         -(-write_bytes // bus_bytes),
     )
 
 
-def _alone(unit: LayerUnit) -> tuple[OffloadedRegion, Artifact]:
+def _alone(unit: LayerUnit, request: RegionRequest) -> tuple[OffloadedRegion, Artifact]:
     op = unit.op
     inputs = tuple({tensor.name: tensor for tensor in op.inputs}.values())
     seen = (*inputs, *op.outputs)
     graph = g.Graph(name="alone", inputs=inputs, outputs=op.outputs, operators=(op,), constants={})
-    region = OffloadedRegion("alone", [op], inputs if unit.from_host else (), seen, unit.config)
+    packed = inputs if unit.from_host else ()
+    region = OffloadedRegion("alone", [op], packed, seen, unit.config, request)
     return region, deploy(graph, [region], unit.config).artifact
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from loadstone import graph as g
-from loadstone.backend.schedule_choices import ScheduleChoices, using
+from loadstone.backend.request import CompileRequest
+from loadstone.backend.schedule_choices import ScheduleChoices
 from loadstone.backend.target import Target, resolve
 from loadstone.errors import ConfigError, LoweringError
 from loadstone.files import JsonObject
@@ -25,9 +26,8 @@ from loadstone.frontend import load
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.partition.lowering import LoweredPartition, lower_partition
 from loadstone.partition.partitioner import EagerPartitioner
-from loadstone.simulator.layers import layer_figures
-from loadstone.simulator.profile import profile
-from loadstone.vta.device.hw_config import HwConfig
+from loadstone.simulator.programs import simulator_of
+from loadstone.vta.device.hw_config import configuration
 from loadstone.vta.region.offload import OffloadedRegion, is_done_by_addresses
 from loadstone.vta.schedule.choices import layer_key
 
@@ -71,12 +71,12 @@ class SimulatedNetwork:
     ) -> None:
         self.name = Path(model).stem if isinstance(model, str | Path) else "model"
         self.target: Target = resolve(target, plugins)
-        if not isinstance(self.target.device, HwConfig):
+        if not any(backend.schedule_digest for backend in self.target.backends):
             raise ConfigError(
                 f"tune: target {self.target.device.name} has no schedules to choose: they are "
                 "those of VTA and its kind (`loadstone devices`)"
             )
-        self.config: HwConfig = self.target.device
+        self.config = configuration(self.target.device)
         module = load(model, reading)
         self.divided = EagerPartitioner(module, self.name, self.target).split()
         first = self.trial({})
@@ -90,17 +90,17 @@ class SimulatedNetwork:
     def trial(self, records: Mapping[str, JsonObject]) -> NetworkTrial | None:
         """The network with these choices; None where the device cannot do them together."""
         try:
-            with using(ScheduleChoices(records) if records else None):
-                lowered = lower_partition(self.divided, self.target)
+            request = CompileRequest(schedules=ScheduleChoices(records) if records else None)
+            lowered = lower_partition(self.divided, self.target.asked(request))
         except LoweringError:
             if not records:
                 raise
             return None
         cycles = 0
         layers: dict[str, int] = {}
-        for run in profile(lowered.deployment.artifact, self.config):
-            cycles += run.result.cycles
-            for figures in layer_figures(run, self.config):
+        for run in simulator_of(self.config).runs(lowered.deployment.artifact, trace=True):
+            cycles += run.cycles
+            for figures in run.layers():
                 layers[figures.name] = layers.get(figures.name, 0) + figures.cycles
         return NetworkTrial(cycles, layers, lowered)
 

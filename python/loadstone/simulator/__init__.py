@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator from Python: runs, cycles, traces, vectors, and the process that serves a
-device."""
+"""Programs of any device, simulated: one interface, the machine of instruction tables behind it,
+and the server of register pages."""

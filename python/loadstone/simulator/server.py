@@ -2,7 +2,7 @@
 """The server of simd.py's protocol: who of several clients has the device, and what they
 hear.
 
-In:   a device (simd.py's, or rtl_simd.py's) and its SharedMemory, a path.
+In:   a device (table_simd.py; VTA, simulated or as RTL) and its SharedMemory, a path.
 Out:  answers; an end when it is asked for.
 Next: commands/simd.py.
 

@@ -9,7 +9,8 @@ Next: --partition cost and --explain; a trace for Perfetto.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,9 +20,14 @@ from loadstone.errors import SimulationError
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.machine import TableMachine
 from loadstone.isa.state import ERRORS, Dram, DramWindow, MachineFault, MachineRun
-from loadstone.runtime.accelerators import accelerators_of
+from loadstone.simulator.interface import (
+    LayerFigures,
+    ProgramRun,
+    ProgramSimulator,
+    SimulatedStep,
+)
 
-__all__ = ["placed", "relocated", "table_layer_cycles", "table_runs", "trace_text"]
+__all__ = ["TableRun", "TableSimulator", "placed", "relocated"]
 
 _PAGE = 65536
 _FIRST = 0x1000_0000
@@ -56,80 +62,110 @@ def placed(artifact: Artifact) -> tuple[list[DramWindow], list[int]]:
     return windows, bases
 
 
-def table_runs(
-    artifact: Artifact, *, trace: bool = False
-) -> list[tuple[ProgramStep, Accelerator, MachineRun]]:
-    """Each program once, in order. Raises SimulationError for one that a device stops."""
-    known = {accelerator.name: accelerator for accelerator in accelerators_of(artifact)}
-    windows, bases = placed(artifact)
-    end = _FIRST + sum(-(-r.size_bytes // _PAGE) * _PAGE for r in artifact.regions)
-    machines: dict[str, TableMachine] = {}
-    found = []
-    for step in artifact.described_programs:
-        accelerator = known[step.device]
-        code = relocated(artifact.code_of(step), step.relocations, bases)
-        fetched = DramWindow(end, np.frombuffer(bytearray(code), np.uint8), writable=False)
-        dram = Dram([*windows, fetched])
-        if step.device not in machines:
-            machines[step.device] = TableMachine(accelerator, dram, trace=trace)
-        machine = machines[step.device]
-        machine.use(dram)
-        try:
-            run = machine.run(end, step.instructions)
-        except MachineFault as fault:
-            raise SimulationError(
-                f"{step.name}, instruction {fault.instruction}: {ERRORS[fault.error]} ({fault})"
-            ) from None
-        found.append((step, accelerator, run))
-    return found
+@dataclass(frozen=True)
+class TableRun(ProgramRun):
+    """One program of an accelerator that a plug-in describes."""
+
+    step: ProgramStep
+    run: MachineRun
+
+    def layers(self) -> list[LayerFigures]:
+        """A layer ends with its last instruction, and the next begins there."""
+        found = []
+        reached = 0
+        for count, layer in enumerate(self.step.layers, 1):
+            events = self.run.events[layer.first : layer.first + layer.count]
+            last = count == len(self.step.layers)
+            end = self.cycles if last else max([reached, *(event.end for event in events)])
+            busy: dict[str, int] = {}
+            for event in events:
+                busy[event.unit] = busy.get(event.unit, 0) + event.end - event.start
+            works = max(busy.values(), default=0)
+            found.append(LayerFigures(layer.name, layer.count, end - reached, works))
+            reached = end
+        return found
 
 
-def table_layer_cycles(step: ProgramStep, run: MachineRun) -> list[tuple[int, int]]:
-    """Of each of a step's layers, in order: the cycles that belong to it, which sum to the run's
-    (a layer ends with its last instruction, and the next begins there), and those of the unit that
-    works longest for it."""
-    found = []
-    reached = 0
-    for number, layer in enumerate(step.layers, 1):
-        events = run.events[layer.first : layer.first + layer.count]
-        last = number == len(step.layers)
-        end = run.cycles if last else max([reached, *(event.end for event in events)])
-        busy: dict[str, int] = {}
-        for event in events:
-            busy[event.unit] = busy.get(event.unit, 0) + event.end - event.start
-        found.append((end - reached, max(busy.values(), default=0)))
-        reached = end
-    return found
+class TableSimulator(ProgramSimulator):
+    """The programs of all accelerators that plug-ins describe, on machines that share a memory."""
 
+    def __init__(self, accelerators: Iterable[Accelerator]) -> None:
+        self._known = {accelerator.name: accelerator for accelerator in accelerators}
 
-def trace_text(artifact: Artifact) -> str:
-    """A trace that https://ui.perfetto.dev opens (Chrome's JSON): a process for each program, a
-    track for each unit, microseconds of the device's clock."""
-    events: list[dict[str, object]] = []
-    for number, (step, accelerator, run) in enumerate(table_runs(artifact, trace=True), 1):
-        name = {"name": f"{accelerator.name}: {step.name}"}
-        events.append({"ph": "M", "name": "process_name", "pid": number, "args": name})
-        tracks = {unit: k for k, unit in enumerate(run.busy_cycles, 1)}
-        for unit, track in tracks.items():
-            thread = {"ph": "M", "name": "thread_name", "pid": number, "tid": track}
-            events.append({**thread, "args": {"name": unit}})
-        layer_of = {
-            insn: layer.name
-            for layer in step.layers
-            for insn in range(layer.first, layer.first + layer.count)
-        }
-        for event in run.events:
-            waited = event.start - event.ready
-            events.append(
-                {
-                    "ph": "X",
-                    "name": event.name,
-                    "cat": layer_of.get(event.insn, ""),
-                    "pid": number,
-                    "tid": tracks[event.unit],
-                    "ts": event.start / accelerator.clock_mhz,
-                    "dur": (event.end - event.start) / accelerator.clock_mhz,
-                    "args": {"instruction": event.insn, "waited (cycles)": waited},
-                }
+    def steps(self, artifact: Artifact) -> list[SimulatedStep]:
+        """The attributes, the code, and the instructions' fingerprint decide."""
+        return [
+            SimulatedStep(
+                number,
+                step.device,
+                self._known[step.device].clock_mhz,
+                (step.attributes, artifact.code_of(step), step.fingerprint),
             )
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})
+            for number, step in _described(artifact)
+        ]
+
+    def runs(self, artifact: Artifact, *, trace: bool = False) -> Iterator[TableRun]:
+        """Each program once, in order, on what the one before it left."""
+        windows, bases = placed(artifact)
+        end = _FIRST + sum(-(-r.size_bytes // _PAGE) * _PAGE for r in artifact.regions)
+        machines: dict[str, TableMachine] = {}
+        for number, step in _described(artifact):
+            accelerator = self._known[step.device]
+            code = relocated(artifact.code_of(step), step.relocations, bases)
+            fetched = DramWindow(end, np.frombuffer(bytearray(code), np.uint8), writable=False)
+            dram = Dram([*windows, fetched])
+            if step.device not in machines:
+                machines[step.device] = TableMachine(accelerator, dram, trace=trace)
+            machine = machines[step.device]
+            machine.use(dram)
+            try:
+                run = machine.run(end, step.instructions)
+            except MachineFault as fault:
+                raise SimulationError(
+                    f"{step.name}, instruction {fault.instruction}: {ERRORS[fault.error]} ({fault})"
+                ) from None
+            yield TableRun(
+                number, step.name, step.device, accelerator.clock_mhz, run.cycles, step, run
+            )
+
+    def trace(self, artifact: Artifact) -> bytes:
+        """Chrome's JSON: a process for each program, a track for each unit, microseconds of the
+        device's clock."""
+        events: list[dict[str, object]] = []
+        for process, one in enumerate(self.runs(artifact, trace=True), 1):
+            events += _process(process, one)
+        return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}).encode()
+
+
+def _described(artifact: Artifact) -> list[tuple[int, ProgramStep]]:
+    """With the numbers of their steps."""
+    return [
+        (number, step)
+        for number, step in enumerate(artifact.steps)
+        if isinstance(step, ProgramStep) and not step.is_vta
+    ]
+
+
+def _process(process: int, one: TableRun) -> Iterator[dict[str, object]]:
+    name = {"name": f"{one.device}: {one.name}"}
+    yield {"ph": "M", "name": "process_name", "pid": process, "args": name}
+    tracks = {unit: k for k, unit in enumerate(one.run.busy_cycles, 1)}
+    for unit, track in tracks.items():
+        thread = {"ph": "M", "name": "thread_name", "pid": process, "tid": track}
+        yield {**thread, "args": {"name": unit}}
+    layer_of = {
+        insn: layer.name
+        for layer in one.step.layers
+        for insn in range(layer.first, layer.first + layer.count)
+    }
+    for event in one.run.events:
+        yield {
+            "ph": "X",
+            "name": event.name,
+            "cat": layer_of.get(event.insn, ""),
+            "pid": process,
+            "tid": tracks[event.unit],
+            "ts": event.start / one.clock_mhz,
+            "dur": (event.end - event.start) / one.clock_mhz,
+            "args": {"instruction": event.insn, "waited (cycles)": event.start - event.ready},
+        }

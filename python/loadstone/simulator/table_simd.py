@@ -22,7 +22,7 @@ __all__ = ["TableSimulated"]
 
 
 class TableSimulated:
-    """A TableDevice on a shared memory; its methods are SimulatedDevice's. A program runs in a
+    """A TableDevice on a shared memory; its methods are Served's. A program runs in a
     thread."""
 
     def __init__(self, accelerator: Accelerator, memory: SharedMemory) -> None:

@@ -5,7 +5,7 @@ cycle counts. One .npz each, and index.json.
 In:   an accelerator that a plug-in describes; a program and its memory, or an artifact; a folder.
 Out:  TableVector objects; the same files. What a hardware team runs through its RTL, and
       `replay_table` through the simulator.
-Next: `loadstone vectors` and `loadstone replay`; vectors.py has those of VTA's instructions.
+Next: `loadstone vectors` and `loadstone replay`; those of VTA are in vta/simulator/vectors.py.
 
     code            uint8           the program, instruction behind instruction
     insn_offsets    int64 (N,)      where each of the N instructions begins in `code`
@@ -43,7 +43,7 @@ from loadstone.isa.program_tokens import prove_code
 from loadstone.isa.state import ERRORS, Dram, DramWindow, MachineFault, MachineRun
 from loadstone.isa.table import DRAM, InstructionTable, Reach
 from loadstone.isa.terms import term_value
-from loadstone.simulator.replay import Replayed, difference
+from loadstone.simulator.replayed import Replayed, difference
 from loadstone.simulator.table_profile import relocated
 from loadstone.simulator.vector_files import (
     LATENCIES,

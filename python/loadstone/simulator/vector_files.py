@@ -4,7 +4,7 @@ index of a folder.
 
 In:   spans of bytes; a folder.
 Out:  merged spans; images of memory; what index.json says.
-Next: vectors.py (VTA's programs) and table_vectors.py (those of any instruction table).
+Next: table_vectors.py (any instruction table) and vta/simulator/vectors.py (programs of VTA).
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 """VTA's devices as a family: what backend/builtin.py asks of those that come with Loadstone.
 
 In:   a device's name or file; values that a target gives.
-Out:  FAMILY: HwConfigs, their attributes, their back end.
-Next: backend/builtin.py finds it by its name.
+Out:  FAMILY: HwConfigs, their attributes, their back end; SIMULATORS of their programs.
+Next: backend/builtin.py and simulator/programs.py find them by name.
 
-The back end is imported when one is asked for: it takes TVM, which a board has not.
+The back end is imported when one is asked for: it takes TVM, which a board has not. So is the
+simulator, for commands that only look at an artifact.
 """
 
 from __future__ import annotations
@@ -18,12 +19,21 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from loadstone.backend.builtin import AttributeValue, DeviceFamily
 from loadstone.backend.device import Device
 from loadstone.files import JsonValue
-from loadstone.vta.device.hw_config import TARGET_FIELDS, HwConfig, device_names, load_config
+from loadstone.vta.device.hw_config import (
+    TARGET_FIELDS,
+    HwConfig,
+    config_of,
+    device_names,
+    load_config,
+)
 
 if TYPE_CHECKING:
+    from loadstone.artifact.format import Artifact
     from loadstone.backend.interface import Attribute, Backend
+    from loadstone.simulator.interface import ProgramSimulator
+    from loadstone.simulator.programs import SimulatorFamily
 
-__all__ = ["FAMILY"]
+__all__ = ["FAMILY", "SIMULATORS"]
 
 
 class _Vta:
@@ -53,4 +63,20 @@ class _Vta:
         return VtaBackend(replace(device, **changed), further=further)
 
 
+class _Simulators:
+    """Of all of them: the one in C++."""
+
+    def of_device(self, device: Device, *, further: bool) -> ProgramSimulator:
+        from loadstone.vta.simulator.programs import VtaSimulator
+
+        assert isinstance(device, HwConfig)
+        return VtaSimulator(device, further=further)
+
+    def of_artifact(self, artifact: Artifact) -> ProgramSimulator:
+        from loadstone.vta.simulator.programs import VtaSimulator
+
+        return VtaSimulator(config_of(artifact.fingerprint))
+
+
 FAMILY: DeviceFamily = _Vta()
+SIMULATORS: SimulatorFamily = _Simulators()

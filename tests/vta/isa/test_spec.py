@@ -103,7 +103,7 @@ def test_the_table_of_a_device_has_every_field_where_layout_has_it(config: HwCon
     them."""
     table = table_of(config.widths)
     for insn in INSTRUCTIONS:
-        name = insn.name.lower()
+        name = insn.name
         placed = layout(insn.fields, config.widths)
         assert placed.pop("opcode").width == table.opcode_bits
         assert table.places[name] == {field: place.start for field, place in placed.items()}

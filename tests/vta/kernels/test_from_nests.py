@@ -27,7 +27,8 @@ from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
-from loadstone.vta.kernels.from_tir import Kernel, lower
+from loadstone.vta.kernels.from_tir import lower
+from loadstone.vta.kernels.kernel import Kernel
 from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.schedule import chain, conv, elementwise, rescaled, window
 from loadstone.vta.schedule.accumulators import Multiply
@@ -95,7 +96,6 @@ def same(computation: Function) -> None:
     found = described(kernel)
     assert len(found) > 5
     assert found == described(other)
-    assert kernel.source == other.source
 
 
 @st.composite

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from loadstone.backend.region import Address
 from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
-from loadstone.simulator.sim import Simulator
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Finish, Insn, stage_of
@@ -25,6 +24,7 @@ from loadstone.vta.isa.spec import Capability, Memory, Opcode, Stage
 from loadstone.vta.passes.allocate.allocate import allocate
 from loadstone.vta.passes.pipeline import build_program
 from loadstone.vta.passes.program import UOP_TENSOR, VtaProgram
+from loadstone.vta.simulator.sim import Simulator
 from loadstone.vta.stream.operations import (
     Access,
     DramTile,

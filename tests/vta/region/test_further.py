@@ -22,7 +22,7 @@ from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.graph.reference import run_operator
 from loadstone.numerics import Array
 from loadstone.runtime import device
-from loadstone.simulator.profile import further_cycles, program_cycles
+from loadstone.simulator.programs import program_cycles, program_runs
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
 from loadstone.vta.isa.insn import Load
@@ -41,7 +41,7 @@ def check(graph: g.Graph, artifact: Artifact, shadow: bool = False) -> None:
         counted = session.counters.cycles
     for out, want in zip(got, expected(graph, given), strict=True):
         np.testing.assert_array_equal(out[0], want)
-    cycles = sum(program_cycles(artifact, FIRST)) + sum(c for _, c in further_cycles(artifact))
+    cycles = sum(run.cycles for run in program_runs(artifact, FIRST).values())
     assert counted == cycles
 
 

@@ -15,7 +15,7 @@ from loadstone.cli import main
 from loadstone.frontend import onnx
 from loadstone.frontend.canonical import canonical
 from loadstone.numerics import Rounding
-from loadstone.simulator.profile import program_cycles
+from loadstone.simulator.programs import program_cycles
 from loadstone.vta.device.hw_config import load_config
 from tests.onnx_builder import Graph, run
 from tests.repeat import more

@@ -10,7 +10,7 @@ A cost is looked up by what determines it and not by a layer's name, so that equ
 measured once:
 
     host_ns         operator, types and shapes of its tensors, and a digest of its parameters
-    device_cycles   device, and a digest of its configuration, the instructions and the micro-ops
+    device_cycles   device, and a digest of all that its simulator says decides
 
 Host times are rounded to two digits; they still differ from one measurement to the next. With the
 same file two compilations find the same costs. A person can put other costs into it: those of the
@@ -25,21 +25,18 @@ from hashlib import sha256
 from math import floor, log10
 from pathlib import Path
 
-from loadstone.artifact.format import Artifact, DeviceProgram, HostStep, ProgramStep
+from loadstone.artifact.format import Artifact, HostStep
 from loadstone.artifact.host_step import EXTERNAL_OPERATOR, HostOpcode
 from loadstone.artifact.memory_plan import BufferView
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
 from loadstone.files import parsed_json, read_whole, write_whole
-from loadstone.runtime.accelerators import accelerators_of, further_devices
 from loadstone.runtime.step_time import measured_ns
-from loadstone.simulator.profile import further_cycles, program_cycles
-from loadstone.simulator.table_profile import table_runs
+from loadstone.simulator.programs import simulators
 
 __all__ = ["CostTable"]
 
 _FORMAT = 1
-_MICRO_OPS = 1  # region of the artifact
 
 
 def _is_price(value: object) -> bool:
@@ -61,16 +58,10 @@ class CostTable:
     def steps_ns(self, artifact: Artifact) -> list[int]:
         """Every step of the artifact, in order. Raises SimulationError for a program that does not
         end."""
-        programs = iter(self._programs_ns(artifact))
-        described = iter(self._described_programs_ns(artifact))
-        further = iter(self._further_programs_ns(artifact))
+        programs = self._programs_ns(artifact)
         return [
-            next(programs)
-            if isinstance(step, DeviceProgram)
-            else next(further if step.is_vta else described)
-            if isinstance(step, ProgramStep)
-            else self._host_ns(step, artifact)
-            for step in artifact.steps
+            self._host_ns(step, artifact) if isinstance(step, HostStep) else programs[number]
+            for number, step in enumerate(artifact.steps)
         ]
 
     def save(self) -> None:
@@ -112,47 +103,20 @@ class CostTable:
             table.update(entries)
 
     # --- device -----------------------------------------------------------------------------------
-    def _described_programs_ns(self, artifact: Artifact) -> list[int]:
-        """Programs of accelerators that plug-ins describe, on their simulators."""
-        keys = [
-            f"{p.device} #{_digest(p.attributes, artifact.code_of(p), p.fingerprint)}"
-            for p in artifact.described_programs
-        ]
-        if any(key not in self.device_cycles for key in keys):
-            cycles = [run.cycles for _, _, run in table_runs(artifact)]
-            self.device_cycles.update(zip(keys, cycles, strict=True))
-        clocks = {a.name: a.clock_mhz for a in accelerators_of(artifact)}
-        devices = [p.device for p in artifact.described_programs]
-        return [
-            self.device_cycles[key] * 1000 // clocks[name]
-            for key, name in zip(keys, devices, strict=True)
-        ]
-
-    def _further_programs_ns(self, artifact: Artifact) -> list[int]:
-        """Programs of further VTAs."""
-        micro_ops = artifact.regions[_MICRO_OPS].data if artifact.further_programs else b""
-        clocks = {device.name: device for device in further_devices(artifact)}
-        found = []
-        keys = [
-            f"{p.device} #{_digest(repr(clocks[p.device]), micro_ops, artifact.code_of(p))}"
-            for p in artifact.further_programs
-        ]
-        if any(key not in self.device_cycles for key in keys):
-            cycles = [each for _, each in further_cycles(artifact)]
-            self.device_cycles.update(zip(keys, cycles, strict=True))
-        for key, step in zip(keys, artifact.further_programs, strict=True):
-            found.append(self.device_cycles[key] * 1000 // clocks[step.device].clock_mhz)
+    def _programs_ns(self, artifact: Artifact) -> dict[int, int]:
+        """By step, of all devices: a simulator runs where it has a program that is not known."""
+        found: dict[int, int] = {}
+        for simulator in simulators(artifact, self.device):
+            keys = {
+                step: f"{step.device} #{_digest(*step.decisive)}"
+                for step in simulator.steps(artifact)
+            }
+            if any(key not in self.device_cycles for key in keys.values()):
+                counted = {run.number: run.cycles for run in simulator.runs(artifact)}
+                self.device_cycles.update((key, counted[s.number]) for s, key in keys.items())
+            for step, key in keys.items():
+                found[step.number] = self.device_cycles[key] * 1000 // step.clock_mhz
         return found
-
-    def _programs_ns(self, artifact: Artifact) -> list[int]:
-        micro_ops = artifact.regions[_MICRO_OPS].data if artifact.programs else b""
-        keys = [
-            f"{self.device.name} #{_digest(repr(self.device), micro_ops, p.instructions)}"
-            for p in artifact.programs
-        ]
-        if any(key not in self.device_cycles for key in keys):
-            self.device_cycles.update(zip(keys, program_cycles(artifact, self.device), strict=True))
-        return [self.device_cycles[key] * 1000 // self.device.clock_mhz for key in keys]
 
     # --- host -------------------------------------------------------------------------------------
     def _host_ns(self, step: HostStep, artifact: Artifact) -> int:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from loadstone.backend.device import RegisterBlock, TimingConstant
+from loadstone.backend.device import Device, RegisterBlock, TimingConstant
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, JsonValue, is_file, parsed_json, read_whole
 from loadstone.printable import is_plain_name
@@ -53,6 +53,7 @@ __all__ = [
     "HwConfig",
     "builtin_timing",
     "config_of",
+    "configuration",
     "device_names",
     "load_config",
 ]
@@ -298,6 +299,16 @@ def load_config(source: str | Path | Mapping[str, JsonValue]) -> HwConfig:
             "vta_config.json"
         )
     return _from_dict(data, path.stem)
+
+
+def configuration(device: Device) -> HwConfig:
+    """What a device is made of, for tools that are VTA's own. Raises ConfigError for one of another
+    kind."""
+    if not isinstance(device, HwConfig):
+        raise ConfigError(
+            f"device {device.name} is none of VTA and its kind (`loadstone devices` lists those)"
+        )
+    return device
 
 
 def config_of(fingerprint: bytes, name: str = "") -> HwConfig:

@@ -3,7 +3,7 @@
 
 In:   a HwConfig: sizes, capabilities, and the timing constants that are choices of the hardware.
 Out:  `config_package`, the package's text. UnsupportedError for a device that hw_sim/rtl cannot be.
-Next: hw_sim/rtl; simulator/rtl_build.py compiles both with Verilator, and `make synth` with yosys.
+Next: hw_sim/rtl; vta/simulator/rtl_build.py compiles both with Verilator, `make synth` with yosys.
 """
 
 from __future__ import annotations

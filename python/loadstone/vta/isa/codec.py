@@ -8,8 +8,8 @@ Out:  `decode_stream` / `encode_stream`: a Stream of columns per instruction kin
       the same for micro-ops.
 Next: asm.py prints them, meaning/reference.py executes them, hw_sim reads the bytes.
 
-All places of bits come from the table, and loadstone/isa moves them: what is here is VTA's own:
-one length for all, Stream, typed objects, and what it says of a mistake.
+Instructions are those of an InstructionTable, and its codec does the work: what is here is VTA's
+own, Stream and typed objects.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from loadstone.errors import EncodingError
-from loadstone.isa.codec import packed
-from loadstone.isa.columns import Column, Words, put, reserved_bits, take
-from loadstone.isa.table import InstructionTable
+from loadstone.isa.codec import TableInsn, check_fields, decode_columns, encode_columns, packed
+from loadstone.isa.columns import Column, put, take
 from loadstone.numerics import Array
 from loadstone.vta.isa.insn import (
     CLASSES,
@@ -71,7 +70,9 @@ __all__ = [
     "encode_uops",
 ]
 
-Columns: TypeAlias = dict[str, Column]
+Columns: TypeAlias = Mapping[str, Column]
+
+_NO_ROWS: Column = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -123,96 +124,30 @@ def _object(opcode: Opcode, values: Mapping[str, int]) -> Insn:
 
 # --- whole streams --------------------------------------------------------------------------------
 def decode_stream(data: bytes | npt.NDArray[np.uint8], device: FieldWidths) -> Stream:
-    """Columns of a stream of 16-byte instructions. Bytes as uint8 may be of any shape.
-
-    Raises EncodingError for a length that is no multiple of 16, an unknown opcode, an unknown value
-    of an enumerated field, or a reserved bit that is set, naming the instruction.
-    """
-    raw = (
-        np.frombuffer(data, np.uint8)
-        if isinstance(data, bytes)
-        else np.ascontiguousarray(data, np.uint8).reshape(-1)
-    )
-    if raw.size % INSN_BYTES:
-        raise EncodingError(
-            f"instruction stream of {raw.size} bytes is no multiple of {INSN_BYTES}: cut "
-            f"after {raw.size // INSN_BYTES} instructions"
-        )
-    words = raw.view("<u8").reshape(-1, 2)
-    opcode = (words[:, 0] & np.uint64(7)).astype(np.uint8)
-    unknown = np.flatnonzero(opcode > max(Opcode))
-    if unknown.size:
-        known = ", ".join(f"{o.name} {o.value}" for o in Opcode)
-        raise EncodingError(
-            f"instruction {unknown[0]}: opcode {opcode[unknown[0]]} is unknown; known are {known}"
-        )
-    index: dict[Opcode, npt.NDArray[np.int64]] = {}
-    columns: dict[Opcode, Columns] = {}
-    for op, places in bit_fields(device).items():
-        rows = index[op] = np.flatnonzero(opcode == op)
-        if not rows.size:
-            columns[op] = {name: np.zeros(0, np.int64) for name in places if name != "opcode"}
-            continue
-        columns[op] = _decode_kind(op, places, (words[rows, 0], words[rows, 1]), rows)
+    """Columns of a stream of 16-byte instructions. Bytes as uint8 may be of any shape. Raises
+    EncodingError as isa/codec.py's decode_columns, naming the instruction."""
+    found = decode_columns(table_of(device.widths), data)
+    opcode = np.zeros(sum(len(rows) for rows, _ in found.values()), np.uint8)
+    index, columns = {}, {}
+    for op, spec in KINDS.items():
+        rows, fields = found.get(spec.name, (_NO_ROWS, {}))
+        opcode[rows] = op
+        index[op] = rows
+        columns[op] = {f.name: fields.get(f.name, _NO_ROWS) for f in spec.fields[1:]}
     return Stream(opcode, index, columns)
-
-
-def _decode_kind(
-    op: Opcode,
-    places: Mapping[str, BitField],
-    words: tuple[Words, Words],
-    rows: npt.NDArray[np.int64],
-) -> Columns:
-    """Columns of the instructions `rows`, all of one kind, from their two words."""
-    result: Columns = {}
-    for name, place in places.items():
-        if name == "opcode":
-            continue
-        value = take(words, place.start, place.width, signed=place.field.signed)
-        if place.field.enum is not None:
-            bad = np.flatnonzero(value >= len(place.field.enum))  # the values are 0, 1, 2 ...
-            if bad.size:
-                known = ", ".join(f"{e.name} {e.value}" for e in place.field.enum)
-                raise EncodingError(
-                    f"instruction {rows[bad[0]]}: {op.name}.{name}={value[bad[0]]} is "
-                    f"unknown; known are {known}"
-                )
-        result[name] = value
-    reserved = reserved_bits([(p.start, p.width) for p in places.values()], INSN_BYTES)
-    for word, mask in enumerate(reserved):
-        bad = np.flatnonzero(words[word] & np.uint64(mask)) if mask else rows[:0]
-        if bad.size:
-            first = int(words[word][bad[0]]) & mask
-            bit = 64 * word + (first & -first).bit_length() - 1
-            raise EncodingError(
-                f"instruction {rows[bad[0]]}: {op.name} has reserved bit {bit} set; it must be 0"
-            )
-    return result
 
 
 def encode_stream(stream: Stream | Iterable[Insn], device: FieldWidths) -> npt.NDArray[np.uint8]:
     """uint8 (N, 16). Raises EncodingError naming instruction, field, value and limit when a value
     does not fit."""
     columns = stream if isinstance(stream, Stream) else _to_columns(list(stream))
-    words = np.zeros((len(columns), 2), np.uint64)
-    for op, places in bit_fields(device).items():
-        rows = columns.index[op]
-        if not rows.size:
-            continue
-        bits = [np.full(rows.size, int(op), np.uint64), np.zeros(rows.size, np.uint64)]
-        for name, place in places.items():
-            if name == "opcode":
-                continue
-            values = columns.columns[op][name]
-            bad = np.flatnonzero((values < place.low) | (values > place.high))
-            if bad.size:
-                raise EncodingError(
-                    f"instruction {rows[bad[0]]}: "
-                    + _does_not_fit(f"{op.name}.{name}", int(values[bad[0]]), place)
-                )
-            put(bits, place.start, place.width, values, fits=not place.field.signed)
-        words[rows, 0], words[rows, 1] = bits
-    return words.astype("<u8", copy=False).view(np.uint8).reshape(-1, INSN_BYTES)
+    table = table_of(device.widths)
+    code = np.zeros((len(columns), INSN_BYTES // 8), "<u8")
+    for op, rows in columns.index.items():
+        if rows.size:
+            made = encode_columns(table, KINDS[op].name, columns.columns[op], rows)
+            code[rows] = made.view("<u8")
+    return code.view(np.uint8)
 
 
 def _does_not_fit(name: str, value: int, place: BitField) -> str:
@@ -235,25 +170,8 @@ def _to_columns(insns: Sequence[Insn]) -> Stream:
 # --- single instructions --------------------------------------------------------------------------
 def encode(insn: Insn, device: FieldWidths) -> bytes:
     """16 bytes. Raises EncodingError: `LOAD.y_pad_0=16 does not fit 4 bits [0, 15]`."""
-    limits, table = _limits(**device.widths)
-    opcode, values = insn.SPEC.opcode, insn.__dict__
-    for name, low, high in limits[opcode]:
-        if not low <= values[name] <= high:
-            place = bit_fields(device)[opcode][name]
-            raise EncodingError(_does_not_fit(f"{insn.SPEC.name}.{name}", int(values[name]), place))
-    return packed(table, table.by_opcode[opcode], values)
-
-
-@lru_cache(maxsize=64)
-def _limits(
-    lu: int, li: int, lw: int, la: int
-) -> tuple[Mapping[Opcode, tuple[tuple[str, int, int], ...]], InstructionTable]:
-    """By opcode: name, least and largest value of each field; and the table."""
-    limits = {
-        opcode: tuple((n, p.low, p.high) for n, p in places.items() if n != "opcode")
-        for opcode, places in _layouts(lu, li, lw, la).items()
-    }
-    return limits, table_of({"lu": lu, "li": li, "lw": lw, "la": la})
+    table, values = table_of(device.widths), insn.values()
+    return packed(table, check_fields(table, TableInsn(insn.SPEC.name, values)), values)
 
 
 def decode(data: bytes, device: FieldWidths) -> Insn:

@@ -289,7 +289,7 @@ def _table(lu: int, li: int, lw: int, la: int) -> InstructionTable:
     assert isinstance(opcode_bits, int)
     forms = (
         InstructionForm(
-            insn.name.lower(),
+            insn.name,
             insn.opcode,
             fields_of_device(insn.fields[1:], widths),
             INSN_BYTES,

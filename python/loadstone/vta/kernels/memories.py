@@ -13,8 +13,7 @@ from functools import lru_cache
 from loadstone.ir_pass.memory_table import MemoryTable
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.kernels.emitter import OPERAND_TILES
-from loadstone.vta.kernels.from_tir import ALU
+from loadstone.vta.kernels.emitter import ALU, OPERAND_TILES
 from loadstone.vta.schedule.tile import OPERANDS_SHARE
 
 __all__ = ["memory_table"]

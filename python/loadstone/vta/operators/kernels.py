@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from loadstone import graph as g
-from loadstone.backend.interface import current
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.ir_pass.nest_text import printed
@@ -32,11 +31,13 @@ from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.kernels.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
-from loadstone.vta.kernels.from_tir import Kernel, lower
+from loadstone.vta.kernels.from_tir import lower
+from loadstone.vta.kernels.kernel import Kernel
 from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.kernels.verify import verify_kernel
 from loadstone.vta.operators import constants
 from loadstone.vta.operators.layout import Blocked
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.passes.verified import verified
 from loadstone.vta.schedule import (
     chain,
@@ -49,7 +50,7 @@ from loadstone.vta.schedule import (
     window,
 )
 from loadstone.vta.schedule.chain import ChainSpec
-from loadstone.vta.schedule.choices import ORDERS, current_layer
+from loadstone.vta.schedule.choices import ORDERS, LayerChoice
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.matmul import MatmulSpec
@@ -131,13 +132,11 @@ def emit(
     own: Constants,
     op: g.Operator,
     config: HwConfig,
+    request: LayerRequest,
 ) -> LoweredOperator:
     """Runs the kernel of a spec. names: of its parameters in DRAM, or where in a tensor they begin.
     own: the operator's constants."""
-    spec = _with_choice(spec)
-    backend = current()
-    passes = NO_PASSES if backend is None else Passes.of(backend.passes)
-    kernel = _kernel(spec, config, passes, cost_model(config))
+    kernel = _kernel(_with_choice(spec, request.choice), config, request.passes, cost_model(config))
     emitter = Emitter(config, _sizes(op, own, config))
     places = [
         DramTile(place, 0) if isinstance(place, str) else place
@@ -154,12 +153,11 @@ def emit(
     return LoweredOperator(emitter.operations, {**own, **shared}, (kernel,))
 
 
-def _with_choice(spec: Spec) -> Spec:
+def _with_choice(spec: Spec, choice: LayerChoice) -> Spec:
     """The spec with the tile that was chosen for its layer. Raises LoweringError for a tile of
     other loops."""
-    choice = current_layer()
     if isinstance(spec, ConvSpec):
-        return chosen_tile(spec)
+        return chosen_tile(spec, choice)
     if choice.tile is None or not isinstance(spec, ElementwiseSpec | ChainSpec):
         return spec
     fits = len(choice.tile) == len(spec.extents) and all(
@@ -170,9 +168,8 @@ def _with_choice(spec: Spec) -> Spec:
     return replace(spec, chosen=choice.tile)
 
 
-def chosen_tile(spec: ConvSpec) -> ConvSpec:
+def chosen_tile(spec: ConvSpec, choice: LayerChoice) -> ConvSpec:
     """A convolution's spec with the tile that was chosen for its layer, where one was."""
-    choice = current_layer()
     if choice.tile is None:
         return spec
     return replace(spec, chosen=(choice.tile, choice.order or ORDERS[0]))

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who lives where, and when: the arena in DRAM and the scratchpads, over the cycles of a program.
+
+In:   a Profile, its device, and the artifact whose memory it works on.
+Out:  rectangles: tiles or bytes from `first` to `end`, cycles from `begin` to `last`, of a layer.
+Next: analysis/page_data.py draws them; analysis/report.py counts the bytes that are alive.
+
+A rectangle begins with the instruction that writes it and ends with the last one that reads it
+before something else is written there. What an instruction touches is decoded from its fields and
+its micro-ops, in program order: tokens make the device keep to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.artifact.format import Artifact, HostStep
+from loadstone.artifact.memory_layout import RegionIndex
+from loadstone.simulator.interface import Lived
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.isa.codec import decode_stream, decode_uops
+from loadstone.vta.isa.insn import Alu, Gemm, Insn, Load, Store
+from loadstone.vta.isa.spec import UOP_BYTES, AluOp, Memory, Stage
+from loadstone.vta.simulator.profile import Profile
+from loadstone.vta.simulator.result import Event
+
+__all__ = ["arena_occupation", "scratchpad_occupation"]
+
+_Numbers = NDArray[np.int64]
+#: The arena is looked at in pieces of so many bytes.
+_GRAIN_BYTES = 16
+_RQ_OPERANDS = 3
+
+
+class _Memory:
+    """One memory: what wrote each of its places last. by_layer: all that a layer writes is one
+    piece; else what it writes into places that it does not hold yet begins another."""
+
+    def __init__(self, name: str, size: int, *, by_layer: bool = False) -> None:
+        self.name = name
+        self.by_layer = by_layer
+        self.pieces: dict[str, int] = {}  # of a layer, its latest
+        self.owner = np.full(size, -1, np.int64)
+        self.lived: list[Lived] = []
+
+    def write(self, places: _Numbers, layer: str, event: Event) -> None:
+        """Joins a piece of the layer's own that is there already."""
+        if not places.size:
+            return
+        first, end = int(places.min()), int(places.max()) + 1
+        number = self.pieces.get(layer, -1)
+        if number >= 0 and (self.by_layer or (self.owner[places] == number).all()):
+            piece = self.lived[number]
+            piece.first, piece.end = min(piece.first, first), max(piece.end, end)
+            piece.last = max(piece.last, event.end)
+        else:
+            number = len(self.lived)
+            self.lived.append(Lived(self.name, layer, first, end, event.start, event.end))
+        self.pieces[layer] = number
+        self.owner[places] = number
+
+    def read(self, places: _Numbers, event: Event) -> None:
+        """Keeps alive what stands there."""
+        for owner in np.unique(self.owner[places]) if places.size else ():
+            if owner >= 0:
+                self.lived[owner].last = max(self.lived[owner].last, event.end)
+
+
+def _in_order(entry: Profile, config: HwConfig) -> Iterator[tuple[Event, Insn, str]]:
+    insns = list(decode_stream(entry.program.instructions, config))
+    for event in sorted(entry.events, key=lambda e: e.insn):
+        yield event, insns[event.insn], entry.layer_of[event.insn]
+
+
+# --- the arena ------------------------------------------------------------------------------------
+def arena_occupation(entry: Profile, config: HwConfig, artifact: Artifact) -> list[Lived]:
+    """Bytes of the arena. What the host put there before, or other programs, is alive from cycle 0
+    on, under the name of its tensor, as far as this program reads it."""
+    size = artifact.regions[RegionIndex.ARENA].size_bytes
+    arena = _Memory("arena", -(-size // _GRAIN_BYTES), by_layer=True)
+    before = Event(0, Stage.LOAD, 0, 0, 0, 0, None, None, 0)
+    made_before = _made_before(entry, artifact)
+    for view in artifact.tensors:
+        name = view.name.removesuffix(" on device")
+        if view.region == RegionIndex.ARENA and {name, view.name} & made_before:
+            first, end = view.offset_bytes, view.offset_bytes + view.size_bytes
+            arena.write(np.arange(first // _GRAIN_BYTES, -(-end // _GRAIN_BYTES)), name, before)
+    for event, insn, layer in _in_order(entry, config):
+        if isinstance(insn, Load | Store) and insn.region == RegionIndex.ARENA and insn.x_size:
+            places = _dram_places(insn, config)
+            if isinstance(insn, Store):
+                arena.write(places[places < len(arena.owner)], layer, event)
+            else:
+                arena.read(places[places < len(arena.owner)], event)
+    return [
+        Lived(p.memory, p.layer, p.first * _GRAIN_BYTES, p.end * _GRAIN_BYTES, p.begin, p.last)
+        for p in arena.lived
+        if p.last > 0
+    ]
+
+
+def _made_before(entry: Profile, artifact: Artifact) -> set[str]:
+    """Tensors of earlier steps of the host, layers of earlier programs."""
+    names: set[str] = set()
+    for step in artifact.steps:
+        if step is entry.program:
+            break
+        if isinstance(step, HostStep):
+            names.update(artifact.tensors[index].name for index in step.outputs)
+        else:
+            names.update(layer.name for layer in step.layers)
+    return names
+
+
+def _dram_places(insn: Load | Store, config: HwConfig) -> _Numbers:
+    tile = config.tile_bytes(Memory(insn.memory_id))
+    rows = insn.dram_base + np.arange(insn.y_size, dtype=np.int64) * insn.x_stride
+    tiles = (rows[:, None] + np.arange(insn.x_size)).ravel()
+    if tile >= _GRAIN_BYTES:
+        grains = tile // _GRAIN_BYTES
+        return (tiles[:, None] * grains + np.arange(grains)).ravel()
+    return np.unique(tiles * tile // _GRAIN_BYTES)
+
+
+# --- scratchpads ----------------------------------------------------------------------------------
+def scratchpad_occupation(entry: Profile, config: HwConfig, artifact: Artifact) -> list[Lived]:
+    """Tiles of INP, WGT and ACC, and micro-ops."""
+    pads: dict[Memory, _Memory] = {
+        memory: _Memory(memory.name.lower(), config.depth(memory))
+        for memory in Memory
+        if memory not in (Memory.ACC_8BIT, Memory.OUT)  # other views of ACC
+    }
+    uops = np.zeros((config.depth(Memory.UOP), 3), np.int64)
+    for event, insn, layer in _in_order(entry, config):
+        if isinstance(insn, Load) and insn.x_size:
+            memory = Memory(insn.memory_id)
+            memory = Memory.ACC if memory is Memory.ACC_8BIT else memory
+            places = _loaded_places(insn)
+            if memory is Memory.UOP:
+                table = artifact.regions[insn.region].data[insn.dram_base * UOP_BYTES :]
+                uops[places] = decode_uops(table[: len(places) * UOP_BYTES], config)
+            pads[memory].write(places, layer, event)
+        elif isinstance(insn, Store) and insn.x_size:
+            count = insn.x_size * insn.y_size
+            pads[Memory.ACC].read(np.arange(insn.sram_base, insn.sram_base + count), event)
+        elif isinstance(insn, Gemm | Alu) and insn.steps:
+            pads[Memory.UOP].read(np.arange(insn.uop_bgn, insn.uop_end), event)
+            for memory, places, written in _computed_places(insn, uops):
+                if written:
+                    pads[memory].write(places, layer, event)
+                else:
+                    pads[memory].read(places, event)
+    return [piece for pad in pads.values() for piece in pad.lived]
+
+
+def _loaded_places(insn: Load) -> _Numbers:
+    width = insn.x_pad_0 + insn.x_size + insn.x_pad_1
+    count = width * (insn.y_pad_0 + insn.y_size + insn.y_pad_1)
+    return np.arange(insn.sram_base, insn.sram_base + count)
+
+
+def _computed_places(
+    insn: Gemm | Alu, uops: NDArray[np.int64]
+) -> Sequence[tuple[Memory, _Numbers, bool]]:
+    """Scratchpad, tiles, and whether they are written. uops: (micro-ops, 3) of dst, src, wgt."""
+    used = uops[insn.uop_bgn : insn.uop_end]
+
+    def tiles(column: int, out: int, inner: int) -> _Numbers:
+        turns = np.arange(insn.iter_out)[:, None] * out + np.arange(insn.iter_in) * inner
+        return np.unique(turns.reshape(-1, 1) + used[:, column])
+
+    dst = tiles(0, insn.dst_out, insn.dst_in)
+    if isinstance(insn, Gemm):
+        if insn.reset:
+            return [(Memory.ACC, dst, True)]
+        return [
+            (Memory.INP, tiles(1, insn.src_out, insn.src_in), False),
+            (Memory.WGT, tiles(2, insn.wgt_out, insn.wgt_in), False),
+            (Memory.ACC, dst, True),
+        ]
+    if insn.use_imm:
+        return [(Memory.ACC, dst, True)]
+    src = tiles(1, insn.src_out, insn.src_in)
+    if insn.alu_op == AluOp.RQ:
+        src = np.unique(src[:, None] + np.arange(_RQ_OPERANDS))
+    return [(Memory.ACC, src, False), (Memory.ACC, dst, True)]

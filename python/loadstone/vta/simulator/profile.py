@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When each instruction of a compiled model runs: its device programs alone, on the simulator, with
+a trace.
+
+In:   an Artifact and its device.
+Out:  a Profile per device program: cycles and counters, events, and the same by layer; or the
+      cycles alone.
+Next: layers.py says what each layer costs; programs.py is what others ask.
+
+Cycles do not depend on what the activations hold, so nothing but the constants is put into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.artifact.format import Artifact
+from loadstone.backend.device import DeviceProgram
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.isa.spec import Capability, Stage
+from loadstone.vta.simulator.result import Event, Result
+from loadstone.vta.simulator.sim import Simulator
+from loadstone.vta.simulator.vectors import absolute
+
+__all__ = [
+    "LayerTime",
+    "Profile",
+    "cycles",
+    "profile",
+    "traced_programs",
+]
+
+_POOL = 0x10000000  # where driver/hal_sim.c has its memory
+_STREAM_ALIGN = 64  # runtime/session.c
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """One layer: from its first instruction's start to its last one's end, and what each stage did
+    for it."""
+
+    name: str
+    first_cycle: int
+    last_cycle: int
+    busy_cycles: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One device program."""
+
+    program: DeviceProgram
+    result: Result
+    events: tuple[Event, ...]
+    layer_of: tuple[str, ...]
+
+    def layers(self) -> list[LayerTime]:
+        """In the order in which they start. FINISH is no layer."""
+        spans: dict[str, tuple[int, int]] = {}
+        busy: dict[str, dict[str, int]] = {}
+        for event in self.events:
+            name = self.layer_of[event.insn]
+            first, last = spans.get(name, (event.start, event.end))
+            spans[name] = (min(first, event.start), max(last, event.end))
+            stages = busy.setdefault(name, {s.name.lower(): 0 for s in Stage})
+            stages[event.stage.name.lower()] += event.end - event.start
+        times = [LayerTime(name, *spans[name], busy[name]) for name in spans if name != "finish"]
+        return sorted(times, key=lambda layer: layer.first_cycle)
+
+
+def traced_programs(
+    artifact: Artifact, config: HwConfig, *, further: bool = False
+) -> Iterator[tuple[DeviceProgram, Simulator, Result]]:
+    """Runs every device program once; the simulator has the events of that one until the next.
+    further: those of the further VTA of that name. Raises SimulationError when one does not reach
+    FINISH."""
+    simulator = Simulator(config, trace=True)
+    for program, insns, address in _place(simulator, artifact, further=further):
+        yield program, simulator, simulator.run(insns, address=address)
+
+
+def profile(artifact: Artifact, config: HwConfig, *, further: bool = False) -> list[Profile]:
+    """Runs every device program once; further: as traced_programs. Raises SimulationError when one
+    does not reach FINISH."""
+    profiles = []
+    for program, simulator, result in traced_programs(artifact, config, further=further):
+        layer_of = [""] * len(program)
+        for layer in program.layers:
+            layer_of[layer.first : layer.first + layer.count] = [layer.name] * layer.count
+        profiles.append(Profile(program, result, tuple(simulator.events()), tuple(layer_of)))
+    return profiles
+
+
+def cycles(artifact: Artifact, config: HwConfig, *, further: bool = False) -> list[int]:
+    """Of every device program; further: as traced_programs. Raises SimulationError when one does
+    not reach FINISH."""
+    simulator = Simulator(config)
+    placed = _place(simulator, artifact, further=further)
+    return [simulator.run(insns, address=address).cycles for _, insns, address in placed]
+
+
+def _place(
+    simulator: Simulator, artifact: Artifact, *, further: bool = False
+) -> list[tuple[DeviceProgram, NDArray[np.uint8], int]]:
+    """Puts what the device sees into the simulator's memory, where a session of the C runtime would
+    put it: bursts end at page boundaries, and so cycles depend on addresses. Returns each program,
+    for these places, and the address of its stream."""
+    config = simulator.config
+    bases = []
+    end = _POOL
+    for number, region in enumerate(artifact.regions):
+        if not region.on_device:
+            bases.append(0)
+            continue
+        memory = np.zeros(region.size_bytes, np.uint8)
+        memory[: len(region.data)] = np.frombuffer(region.data, np.uint8)
+        base = -(-end // region.align_bytes) * region.align_bytes
+        bases.append(base)
+        simulator.map(base, memory)
+        if config.has(Capability.REGIONS):
+            simulator.set_region(number, base, memory.nbytes, read_only=not region.device_writes)
+        end = base + memory.nbytes
+    placed = []
+    for program, address in _streams(artifact, end, config.name if further else ""):
+        insns = np.frombuffer(program.instructions, np.uint8)
+        if not config.has(Capability.REGIONS):
+            insns = absolute(insns, config, bases)
+        placed.append((program, insns, address))
+    return placed
+
+
+def _streams(artifact: Artifact, end: int, device: str) -> Iterator[tuple[DeviceProgram, int]]:
+    """Programs of the artifact's own device (""), or of a further VTA, and their addresses: its own
+    stand one behind the other, then all others, each at a multiple of 64."""
+    address = -(-end // _STREAM_ALIGN) * _STREAM_ALIGN
+    for program in artifact.programs:
+        if not device:
+            yield program, address
+        address += len(program.instructions)
+    for step in artifact.other_programs:
+        address = -(-address // _STREAM_ALIGN) * _STREAM_ALIGN
+        if step.device == device and step.is_vta:
+            yield artifact.program_of(step), address
+        address += len(artifact.code_of(step))

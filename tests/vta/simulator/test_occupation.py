@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vta/simulator/occupation.py: pieces of memory that live; two alive at once share no byte."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.simulator.occupation import Lived, arena_occupation, scratchpad_occupation
+from loadstone.vta.simulator.profile import profile
+from tests.compiled import network
+
+CONFIG = load_config("vtaq-1x16x16")
+
+
+def overlap(a: Lived, b: Lived) -> bool:
+    places = a.first < b.end and b.first < a.end
+    return places and a.begin < b.last and b.begin < a.last
+
+
+def test_the_arena_is_that_of_the_plan(shared: Path) -> None:
+    compiled = network(shared, "mlpt_resnet8_int8.tflite", "vtaq-1x16x16")
+    (entry,) = profile(compiled.artifact, CONFIG)
+    pieces = arena_occupation(entry, CONFIG, compiled.artifact)
+    views = {view.name.removesuffix(" on device"): view for view in compiled.artifact.tensors}
+    for piece in pieces:
+        view = views[piece.layer]
+        start, end = view.offset_bytes, view.offset_bytes + view.size_bytes
+        assert start <= piece.first < piece.end <= end
+        assert piece.begin < piece.last <= entry.result.cycles
+    assert len(pieces) == 15
+    busiest = max(
+        sum(p.end - p.first for p in pieces if p.begin <= other.begin <= p.last) for other in pieces
+    )
+    assert busiest <= compiled.deployment.arena.size_bytes
+
+
+def test_what_scratchpads_hold_lies_in_them(shared: Path) -> None:
+    compiled = network(shared, "mlpt_resnet8_int8.tflite", "vtaq-1x16x16")
+    (entry,) = profile(compiled.artifact, CONFIG)
+    pieces = scratchpad_occupation(entry, CONFIG, compiled.artifact)
+    for memory in (Memory.INP, Memory.WGT, Memory.ACC, Memory.UOP):
+        found = [piece for piece in pieces if piece.memory == memory.name.lower()]
+        assert found
+        assert max(piece.end for piece in found) <= CONFIG.depth(memory)
+        # an input is read before the next is brought to its place: tokens see to it
+        if memory is Memory.INP:
+            assert not any(overlap(a, b) for a, b in combinations(found, 2))
+    times = np.array([(piece.begin, piece.last) for piece in pieces])
+    assert (times[:, 0] <= times[:, 1]).all()

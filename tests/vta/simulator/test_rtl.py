@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hardware under Verilator: memory, scratchpads and cycles equal to the reference's and the
+simulator's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.isa.asm import assemble
+from loadstone.vta.isa.registers import BITS, ERRORS, STATES
+from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.simulator.rtl import RtlDevice, RtlResult
+from tests.programs import BASE, Program, random_program
+from tests.repeat import more, times
+from tests.simulated import refer, simulate
+
+pytestmark = pytest.mark.usefixtures("verilator")
+
+TINY, EIGHT, SIXTEEN = (load_config(f"vtaq-{size}") for size in ("tiny", "1x8x8", "1x16x16"))
+TWO_BY_FOUR = replace(
+    TINY, name="2x4x4", log_batch=1, log_inp_buff=11, log_acc_buff=13, bus_bits=64
+)
+VTA = load_config("vta-pynq")
+SHARED_MULTIPLIERS = replace(TINY, name="two-products", products_per_multiplier=2)
+OTHERS = (SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS)
+
+
+@pytest.fixture(scope="module")
+def tiny(verilator: None) -> RtlDevice:
+    return RtlDevice(TINY)
+
+
+def run(device: RtlDevice, program: Program, latency: int = 0) -> tuple[np.ndarray, RtlResult]:
+    """Memory after the run; with regions, region 0 is all of it."""
+    memory = program.memory.copy()
+    device.unmap_all()
+    device.set_latency(latency)
+    device.map(BASE, memory)
+    if program.config.has(Capability.REGIONS):
+        device.set_region(0, BASE, memory.size)
+    return memory, device.run(program.insns, cycle_limit=1 << 20)
+
+
+def check(device: RtlDevice, seed: int) -> int:
+    """One random program, alternately with either memory. Returns its cycles."""
+    config, latency = device.config, 64 * (seed % 2)
+    program = random_program(config, np.random.default_rng(seed))
+    memory, result = run(device, program, latency)
+    timing = dict(config.timing)
+    timing["read_burst_extra_cycles"] = replace(timing["read_burst_extra_cycles"], value=latency)
+    expected = refer(program)[0]
+    simulated = simulate(replace(program, config=replace(config, timing=timing)), strict=False)[2]
+    where = f"{config.name}, seed {seed}"
+    assert result.status == "NONE", where
+    assert np.array_equal(memory, expected), where
+    assert result.cycles == simulated.cycles, where
+    assert result.busy_cycles == tuple(simulated.busy_cycles.values()), where
+    assert (result.read_beats, result.write_beats) == (
+        simulated.read_beats,
+        simulated.write_beats,
+    ), where
+    assert (result.read_bursts, result.write_bursts) == (
+        simulated.read_bursts,
+        simulated.write_bursts,
+    ), where
+    assert result.read_bytes == sum(simulated.read_bytes.values()), where
+    assert result.write_bytes == simulated.write_bytes, where
+    assert result.insns_done == simulated.insns_done, where
+    return result.cycles
+
+
+def test_random_programs_are_the_simulators_in_bytes_and_cycles(tiny: RtlDevice) -> None:
+    assert sum(check(tiny, seed) for seed in range(times(60, 10_000))) > 10_000
+
+
+@pytest.mark.parametrize(
+    "config", [EIGHT, *(pytest.param(c, marks=more) for c in OTHERS)], ids=lambda c: c.name
+)
+def test_random_programs_of_other_devices(config: HwConfig) -> None:
+    device = RtlDevice(config)
+    for seed in range(times(20, 10_000)):
+        check(device, seed)
+
+
+def test_a_memory_that_is_not_always_ready_changes_no_byte(tiny: RtlDevice) -> None:
+    """Requests, words, beats and acknowledgements wait for each other, each in its own cycles."""
+    for seed in range(1, times(9, 1001)):
+        program = random_program(TINY, np.random.default_rng(seed))
+        prompt = run(tiny, program)[1].cycles
+        tiny.set_stalls(seed)
+        memory, result = run(tiny, program)
+        tiny.set_stalls(0)
+        assert result.status == "NONE", seed
+        assert np.array_equal(memory, refer(program)[0]), seed
+        assert result.cycles > prompt, seed
+
+
+def test_scratchpads_are_the_references() -> None:
+    for seed in range(5):
+        device = RtlDevice(TINY)
+        program = random_program(TINY, np.random.default_rng(seed))
+        run(device, program)
+        machine = refer(program)[1]
+        for memory, tiles in (
+            (Memory.INP, machine.inp),
+            (Memory.WGT, machine.wgt),
+            (Memory.ACC, machine.acc),
+            (Memory.OUT, machine.acc.astype(np.int8)),
+        ):
+            found = device.scratchpad(memory).reshape(-1)
+            assert np.array_equal(found, tiles.reshape(-1).view(np.uint8)), (seed, memory)
+
+
+def text(device: RtlDevice, program: str, **limits: int) -> RtlResult:
+    """Assembler text on 64 KiB of zeros; region 7 refuses stores."""
+    memory = np.zeros(1 << 16, np.uint8)
+    device.unmap_all()
+    device.set_latency(0)
+    device.map(BASE, memory)
+    for region in range(8):
+        size = 1 << 17 if region == 6 else memory.size
+        device.set_region(region, BASE, size, read_only=region == 7)
+    return device.run(assemble(program, device.config), **limits)
+
+
+#: FINISH comes when the instruction before it is done.
+LOADED, STORED = (f"push(compute)\npop({stage}) finish" for stage in ("load", "store"))
+
+
+@pytest.mark.parametrize(
+    ("program", "error", "pc"),
+    [
+        (f"nop compute\nload inp[255] = dram[0 + x] for x<2 {LOADED}", "SRAM_BOUNDS", 1),
+        (f"load inp[0] = dram[16380 + x] for x<8 {LOADED}", "DRAM_BOUNDS", 0),
+        (f"store dram[16380 + x] = out[0] for x<8 {STORED}", "DRAM_BOUNDS", 0),
+        (f"store dram7[0 + x] = out[0] for x<8 {STORED}", "DRAM_BOUNDS", 0),
+        (f"load inp[0] = dram6[20000 + x] for x<8 {LOADED}", "BUS", 0),
+        (f"store dram6[20000 + x] = out[0] for x<8 {STORED}", "BUS", 0),
+        ("nop compute\ngemm acc[u+200i] = 0 for i<3 j<1 u in 0..1\nfinish", "SRAM_BOUNDS", 1),
+        ("alu acc[u] += acc[u+200i] for i<3 j<1 u in 0..1\nfinish", "SRAM_BOUNDS", 0),
+        ("pop(load) nop compute\nfinish", "DEADLOCK", 0),
+        ("nop compute\nnop load", "DEADLOCK", 1),
+    ],
+)
+def test_what_is_wrong_stands_in_the_registers(
+    tiny: RtlDevice, program: str, error: str, pc: int
+) -> None:
+    for _ in range(2):  # a program that fails leaves nothing behind
+        result = text(tiny, program)
+    assert (result.status, result.error_pc) == (error, pc)
+    if error == "BUS":
+        assert result.error_address == BASE + 80_000
+    assert text(tiny, "nop compute\nfinish").status == "NONE"
+
+
+def test_an_instruction_that_the_device_does_not_know(tiny: RtlDevice) -> None:
+    for byte, bit in ((0, 6), (0, 7), (7, 0x20)):
+        insns = np.frombuffer(assemble("nop compute\nfinish", TINY), np.uint8).copy()
+        insns[16 + byte] |= bit
+        result = tiny.run(insns)
+        expected = "BAD_INSTRUCTION"
+        assert (result.status, result.error_pc) == (expected, 1), (byte, bit)
+    for opcode in (6, 7):
+        insns = np.frombuffer(assemble("nop compute\nfinish", TINY), np.uint8).copy()
+        insns[16] = opcode
+        result = tiny.run(insns)
+        assert (result.status, result.error_pc, result.insns_done) == ("BAD_INSTRUCTION", 1, 1)
+        assert tiny.register("STATUS") == STATES["ERROR"]
+
+
+def test_abort_ends_a_long_instruction(tiny: RtlDevice) -> None:
+    program = "nop compute\ngemm acc[u] = 0 for i<16383 j<16383 u in 0..1\nfinish"
+    result = text(tiny, program, cycle_limit=3000)
+    assert (result.status, result.error_pc, result.insns_done) == ("ABORTED", 1, 1)
+    assert 3000 <= result.cycles < 3100
+    assert text(tiny, "nop compute\nfinish").status == "NONE"
+
+
+def test_the_page_of_registers(tiny: RtlDevice) -> None:
+    tiny.hw_reset()
+    assert tiny.register("ID") == 0x3153444C
+    assert (tiny.register("VERSION"), tiny.register("CAPS")) == (1, int(TINY.capabilities))
+    assert tiny.register("CONFIG_HASH") == TINY.config_hash
+    assert tiny.register("STATUS") == STATES["IDLE"]
+    tiny.set_region(3, 0x1_2345_6780, 0x77)
+    assert tiny.counter("REGION_BASE") == 0
+    assert tiny.read32(0x40 + 24) | tiny.read32(0x44 + 24) << 32 == 0x1_2345_6780
+    text(tiny, "pop(load) nop compute\nfinish")
+    assert tiny.register("STATUS") == STATES["ERROR"]
+    assert tiny.register("ERROR") == ERRORS["DEADLOCK"][0]
+    tiny.write32(0x10, BITS["CTRL_SOFT_RESET"])
+    tiny.step(20)
+    assert (tiny.register("STATUS"), tiny.register("ERROR")) == (STATES["IDLE"], 0)
+    assert tiny.read32(0x40 + 24) == 0
