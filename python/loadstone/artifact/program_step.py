@@ -18,8 +18,8 @@ from loadstone.artifact.memory_plan import BufferView, DataType, MemoryRegion, R
 from loadstone.backend.device import (
     FINGERPRINT_BYTES,
     INSN_BYTES,
-    VTA_FINGERPRINT_BYTES,
     LayerRange,
+    ProgramDevice,
     Relocation,
 )
 
@@ -55,7 +55,7 @@ class ProgramStep:
     @property
     def is_vta(self) -> bool:
         """Whether its device is a further VTA: its fingerprint is a configuration, and zeros."""
-        return not any(self.fingerprint[VTA_FINGERPRINT_BYTES:])
+        return ProgramDevice(self.device, self.attributes, self.fingerprint).is_vta
 
     def check(self, tensors: Sequence[BufferView], regions: Sequence[MemoryRegion]) -> None:
         """Raises ArtifactError naming the step and what is wrong."""

@@ -23,9 +23,9 @@ __all__ = [
     "Device",
     "DeviceProgram",
     "LayerRange",
+    "ProgramDevice",
     "RegisterBlock",
     "Relocation",
-    "TableProgram",
     "TimingConstant",
     "WithoutDevice",
 ]
@@ -49,18 +49,6 @@ class LayerRange:
 
 
 @dataclass(frozen=True)
-class DeviceProgram:
-    """One stream of instructions: balanced tokens, FINISH last. `layers` is its source map."""
-
-    name: str
-    instructions: bytes
-    layers: tuple[LayerRange, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.instructions) // INSN_BYTES
-
-
-@dataclass(frozen=True)
 class Relocation:
     """Bits [bit, bit + width) of the instruction at `offset_bytes` become (bus address of the
     region + addend_bytes) >> shift."""
@@ -74,20 +62,37 @@ class Relocation:
 
 
 @dataclass(frozen=True)
-class TableProgram:
-    """Code of an accelerator, its addresses left 0; or of a further VTA, which has none."""
+class ProgramDevice:
+    """Whose a program is. attributes: how that is configured, as JSON. fingerprint: 32 bytes."""
 
     name: str
-    device: str
     attributes: str
     fingerprint: bytes
-    code: bytes
-    instructions: int
-    relocations: tuple[Relocation, ...]
-    layers: tuple[LayerRange, ...]
+
+    @property
+    def is_vta(self) -> bool:
+        """Whether it is a VTA: its fingerprint is a configuration, and zeros."""
+        return not any(self.fingerprint[VTA_FINGERPRINT_BYTES:])
+
+
+@dataclass(frozen=True)
+class DeviceProgram:
+    """One stream of instructions, for any device. `layers` is its source map.
+
+    A program of a VTA has balanced tokens, and FINISH last. device: None for the artifact's own,
+    its accelerator 0. insn_count: of a device whose instructions have not all INSN_BYTES.
+    relocations: the places of addresses, which are left 0 in the instructions.
+    """
+
+    name: str
+    instructions: bytes
+    layers: tuple[LayerRange, ...] = ()
+    device: ProgramDevice | None = None
+    insn_count: int | None = None
+    relocations: tuple[Relocation, ...] = ()
 
     def __len__(self) -> int:
-        return self.instructions
+        return len(self.instructions) // INSN_BYTES if self.insn_count is None else self.insn_count
 
 
 # --- what it is -----------------------------------------------------------------------------------
