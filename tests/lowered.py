@@ -19,6 +19,7 @@ from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.operators import LoweredOperator, lower_operator
 from loadstone.vta.operators.constants import requantization
 from loadstone.vta.operators.layout import Blocked, Im2colLayout
+from loadstone.vta.operators.request import PLAIN, LayerRequest
 from tests.vta.stream.meaning import execute
 
 Array = NDArray[Any]
@@ -33,10 +34,14 @@ def devices(names: tuple[str, ...] = VTAQ) -> st.SearchStrategy[HwConfig]:
 
 
 def run(
-    op: g.Operator, config: HwConfig, inputs: list[Array], folded: Im2colLayout | None = None
+    op: g.Operator,
+    config: HwConfig,
+    inputs: list[Array],
+    folded: Im2colLayout | None = None,
+    request: LayerRequest = PLAIN,
 ) -> tuple[Array, LoweredOperator]:
     """The operator's output on the stream reference, and what it was lowered to."""
-    lowered = lower_operator(op, config, folded) if folded else lower_operator(op, config)
+    lowered = lower_operator(op, config, folded, request)
     dram = {name: np.array(tiles) for name, (_, tiles) in lowered.constants.items()}
     for tensor, array in zip(op.inputs, inputs, strict=True):
         dram[tensor.name] = (folded or Blocked(tensor.shape, config.batch, config.block)).pack(

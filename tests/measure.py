@@ -288,6 +288,97 @@ def anys() -> list[str]:
     return found
 
 
+# --- state ----------------------------------------------------------------------------------------
+#: What a module may keep while the process runs, and why it is no argument: nothing that one stage
+#: of a compile tells the next.
+PROCESS_STATE = {
+    "backend.external._FUNCTIONS": "a register: functions of external steps, by name",
+    "frontend.aten.build.OPERATORS": "a register, filled when its modules are imported",
+    "frontend.onnx.table.CONVERTERS": "a register, filled when its modules are imported",
+    "hosts.tvm._pending": "TVM's RunCodegen calls a global function, with texts as options",
+    "ir_pass.intrinsics._known": "what statements say that were read a moment ago",
+    "ir_pass.intrinsics._shapes": "shapes of buffers, which TVM takes long to tell",
+    "isa.accelerator._FACTORIES": "a register: accelerators of plug-ins, by name",
+    "relax.saved._compiled": "functions that TVM has compiled",
+    "runtime.c_step._FUNCTIONS": "libraries that are loaded",
+    "runtime.simulated._there": "threads that end before the process does",
+    "search.evaluate._MODULES": "a worker reads a network once, by its digest",
+    "vta.simulator.signals._raised": "what a signal's handler raised during a call of C",
+}
+_CHANGES = frozenset(
+    [
+        "add",
+        "append",
+        "appendleft",
+        "clear",
+        "discard",
+        "extend",
+        "insert",
+        "pop",
+        "popitem",
+        "popleft",
+        "remove",
+        "setdefault",
+        "update",
+    ]
+)
+
+
+def state_of_modules() -> list[str]:
+    """What functions hand each other past their arguments: context variables, locals of threads,
+    `global`, and containers of modules that functions change, but for PROCESS_STATE; and its lines
+    that name what is not there."""
+    found = {name for module in modules() for name in _state_of(module, tree_of(module))}
+    return sorted(found - PROCESS_STATE.keys()) + [
+        f"PROCESS_STATE has {name!r} for nothing" for name in sorted(PROCESS_STATE.keys() - found)
+    ]
+
+
+def _state_of(module: str, tree: ast.Module) -> Iterator[str]:
+    """Names behind the module's, which stands without the package's."""
+    inside = module.partition(".")[2] or module
+    own = {
+        target.id
+        for node in tree.body
+        for target in (node.targets if isinstance(node, ast.Assign) else _annotated(node))
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            yield from (f"{inside}.{name}" for name in node.names)
+        elif isinstance(node, ast.Name | ast.Attribute) and _last(node) in ("ContextVar", "local"):
+            if ast.unparse(node) in ("ContextVar", "contextvars.ContextVar", "threading.local"):
+                yield f"{inside}: {ast.unparse(node)}"
+        elif isinstance(node, Function):
+            yield from (f"{inside}.{name}" for name in own & _changed(node))
+
+
+def _annotated(node: ast.stmt) -> list[ast.expr]:
+    return [node.target] if isinstance(node, ast.AnnAssign) else []
+
+
+def _last(node: ast.Name | ast.Attribute) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr
+
+
+def _changed(function: Function) -> set[str]:
+    """Names that are not the function's own, and whose items it changes."""
+    arguments = function.args
+    own = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    changed: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            own.add(node.id)
+        place: ast.expr | None = None
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            place = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            place = node.func.value if node.func.attr in _CHANGES else None
+        if isinstance(place, ast.Name):
+            changed.add(place.id)
+    return changed - own
+
+
 MEASURES = (
     Measure("loose modules in the package's root", 8, loose_modules),
     Measure("import circles, lazy imports counted", 0, import_circles),
@@ -296,6 +387,7 @@ MEASURES = (
     Measure("modules without a test file of their name", 0, modules_without_test),
     Measure(f"functions of complexity above {MAX_COMPLEXITY}", 0, complex_functions),
     Measure(f"functions with more than {MAX_PARAMETERS} parameters", 10, wide_functions),
+    Measure("state of modules that no argument carries", 0, state_of_modules),
     Measure("uses of Any", 199, anys),
 )
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from tests import measure
@@ -25,3 +27,44 @@ def test_an_exception_that_is_none_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 def test_circles_count_imports_inside_functions() -> None:
     assert measure.import_circles() == []
     assert "loadstone.relax.saved" in measure.imports_of("loadstone.graph.reference")
+
+
+def test_state_that_no_argument_carries_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert measure.state_of_modules() == []
+    source = """
+import threading
+from contextvars import ContextVar
+_current = ContextVar("current")
+_mine = threading.local()
+_kept: dict[int, str] = {}
+_names = ["a"]
+_TABLE = {"a": 1}
+_number = 0
+
+def keep(key):
+    _kept[key] = _TABLE["a"]
+    _names.append(key)
+
+def own(_TABLE):
+    _TABLE["a"] = 2
+    _names = []
+    _names.append(1)
+
+def count():
+    global _number
+    _number += 1
+"""
+    found = set(measure._state_of("loadstone.vta.tried", ast.parse(source)))
+    assert found == {
+        "vta.tried: ContextVar",
+        "vta.tried: threading.local",
+        "vta.tried._kept",
+        "vta.tried._names",
+        "vta.tried._number",
+    }
+    monkeypatch.delitem(measure.PROCESS_STATE, "simulator.signals._raised")
+    monkeypatch.setitem(measure.PROCESS_STATE, "vta.operators.tried._kept", "no reason")
+    assert measure.state_of_modules() == [
+        "simulator.signals._raised",
+        "PROCESS_STATE has 'vta.operators.tried._kept' for nothing",
+    ]

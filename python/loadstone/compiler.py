@@ -25,9 +25,10 @@ from loadstone.backend.device import DeviceProgram
 from loadstone.backend.interface import Phase
 from loadstone.backend.plugins import Registry
 from loadstone.backend.region import LoweredRegion
+from loadstone.backend.request import CompileRequest
 from loadstone.backend.scope import apply_passes, register_tag
 from loadstone.backend.target import Target, resolve
-from loadstone.backend.tuned_file import tuned_schedules
+from loadstone.backend.tuned_file import check_all_used, tuned_choices
 from loadstone.errors import ConfigError, ModelError, check_arguments, naming
 from loadstone.frontend import Canonical, import_model, load
 from loadstone.frontend.reading import STATES, WHOLE, Reading
@@ -66,6 +67,8 @@ class CompileOptions:
     plugins: back ends besides the built-in ones (plugins.load_plugins); None: the installed ones.
     samples: of a float model, to quantize it with first, as `quantize` takes them; options: its
         other arguments. Without a scheme, powers of two where a back end can only shift.
+    rounding: "exact", the framework's integers; "near", at most one level off, proven, where that
+        takes fewer cycles and the device has no RQ.
     as_float: a float model without samples is compiled as it is, for the host alone.
     strategy: "eager", to the first back end that takes an operator; "cost", to where the network
         takes least (partition/cost/choice.py).
@@ -85,6 +88,7 @@ class CompileOptions:
     reading: Reading = WHOLE
     states: Mapping[str, str] = field(default_factory=dict)
     tuned: str | Path | None = None
+    rounding: str = "exact"
     as_float: bool = False
 
     def __post_init__(self) -> None:
@@ -105,6 +109,7 @@ class _Choices(TypedDict, total=False):
     reading: Reading
     states: Mapping[str, str]
     tuned: str | Path | None
+    rounding: str
 
 
 def quantize(
@@ -205,6 +210,8 @@ def compile_model(model: Model | Quantized, options: CompileOptions) -> Compiled
     clock = Clock()
     writer = options.dump if isinstance(options.dump, Dump) else Dump(options.dump)
     target = resolve(options.target, options.plugins)
+    schedules = tuned_choices(options.tuned, target.backends)
+    target = target.asked(CompileRequest(options.rounding, schedules))
     if target.spec.tag:
         register_tag(target.spec.tag, target.spec)
     with clock("import TVM"):
@@ -225,15 +232,18 @@ def compile_model(model: Model | Quantized, options: CompileOptions) -> Compiled
         module = apply_passes(target.backends, Phase.RELAX, module)
     name = _name(model)
     partitioner = _partitioner(module, name, target, options)
-    with tuned_schedules(options.tuned, target.backends, name), naming(name):
+    with naming(name):
         lowered = partitioner.run(clock)
         _dump(lowered, writer)
         artifact = with_states(lowered.deployment.artifact, options.states, own)
         with clock("accept"):
             check_accepted(artifact)
-        return replace(
+        compiled = replace(
             _compiled(lowered, target, partitioner, clock, artifact), quantized=quantized
         )
+    if schedules is not None and options.tuned is not None:
+        check_all_used(options.tuned, schedules, name)
+    return compiled
 
 
 def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:

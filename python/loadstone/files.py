@@ -58,17 +58,15 @@ _MOST_LINKS = 40  # as the kernel follows
 MAX_STREAM_BYTES = 512 << 20
 
 
-def write_whole(path: str | Path, content: bytes | str, *, durable: bool = True) -> None:
-    """Writes bytes, or a text as UTF-8. durable: it is on the disk when this returns.
-
-    Raises OSError that names `path`.
-    """
-    with written_whole(path, durable=durable) as file:
+def write_whole(path: str | Path, content: bytes | str) -> None:
+    """Writes bytes, or a text as UTF-8; it is on the disk when this returns. Raises OSError that
+    names `path`."""
+    with written_whole(path) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 @contextmanager
-def written_whole(path: str | Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+def written_whole(path: str | Path) -> Iterator[BinaryIO]:
     """A binary file that becomes `path` when the block ends without an exception.
 
     A symbolic link of this user, or of root, stays a link, and the file that it names is replaced;
@@ -84,7 +82,7 @@ def written_whole(path: str | Path, *, durable: bool = True) -> Iterator[BinaryI
             with open(path, "wb") as file:
                 yield file
             return
-        with _replacing(target, old, durable) as file:
+        with _replacing(target, old) as file:
             yield file
     except OSError as error:
         if error.errno is None:
@@ -93,13 +91,12 @@ def written_whole(path: str | Path, *, durable: bool = True) -> Iterator[BinaryI
 
 
 @contextmanager
-def _replacing(target: str, old: int | None, durable: bool) -> Iterator[BinaryIO]:
+def _replacing(target: str, old: int | None) -> Iterator[BinaryIO]:
     """The name of a file that is complete goes to `target`; one that is not is removed, and so are
     those of processes that were killed."""
     folder, name = os.path.split(target)
     begin = f".{name[:64]}."
-    if durable:  # what need not stay may stand in a folder of very many
-        _remove_leftovers(folder or ".", begin)
+    _remove_leftovers(folder or ".", begin)
     file, temporary = _locked_file(os.path.join(folder, begin))
     with file:
         try:
@@ -107,8 +104,7 @@ def _replacing(target: str, old: int | None, durable: bool) -> Iterator[BinaryIO
             file.flush()
             if old is not None:
                 os.fchmod(file.fileno(), stat.S_IMODE(old))
-            if durable:
-                os.fsync(file.fileno())
+            os.fsync(file.fileno())
             os.replace(temporary, target)
         except BaseException:
             with suppress(OSError):

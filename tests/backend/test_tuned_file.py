@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from loadstone.backend.builtin import backend_for, load_config
-from loadstone.backend.schedule_choices import in_force
 from loadstone.backend.tuned_file import (
     Tuned,
     TunedLayer,
+    check_all_used,
     read_tuned,
-    tuned_schedules,
+    tuned_choices,
     write_tuned,
 )
 from loadstone.errors import ConfigError
@@ -40,31 +40,28 @@ def test_a_file_comes_back(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["layers"][0]["bound_cycles"] == 80
 
 
-def test_choices_are_in_force_and_asked_for(tmp_path: Path) -> None:
+def test_choices_are_read_and_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "tuned.json"
     write_tuned(path, TUNED)
-    with tuned_schedules(path, [BACKEND], "net"):
-        choices = in_force()
-        assert choices is not None
-        assert choices.record("key") == {"tile": [1, 2]}
-    with tuned_schedules(None, [BACKEND], "net"):
-        assert in_force() is None
+    choices = tuned_choices(path, [BACKEND])
+    assert choices is not None
+    assert choices.record("key") == {"tile": [1, 2]}
+    check_all_used(path, choices, "net")
+    assert tuned_choices(None, [BACKEND]) is None
 
 
 def test_another_network_or_device_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "tuned.json"
     write_tuned(path, TUNED)
-    with (
-        pytest.raises(ConfigError, match=r"tuned for net: 1 of its 1 choices are for layers that "),
-        tuned_schedules(path, [BACKEND], "other"),
+    choices = tuned_choices(path, [BACKEND])
+    assert choices is not None
+    with pytest.raises(
+        ConfigError, match=r"tuned for net: 1 of its 1 choices are for layers that "
     ):
-        pass
+        check_all_used(path, choices, "other")
     other = backend_for(load_config("vta-pynq"))
-    with (
-        pytest.raises(ConfigError, match=r"tuned for device vtaq-tiny \(.*\), not for vta-pynq"),
-        tuned_schedules(path, [other], "net"),
-    ):
-        pass
+    with pytest.raises(ConfigError, match=r"tuned for device vtaq-tiny \(.*\), not for vta-pynq"):
+        tuned_choices(path, [other])
 
 
 @pytest.mark.parametrize(

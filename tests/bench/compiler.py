@@ -4,10 +4,9 @@ own, beside what other tools take in the same run.
 
 In:   the networks of ../shared/models (skipped without them), and chains of convolutions made here;
       Vela, where it is installed (`pip install 'loadstone[bench]'`).
-Out:  for each network seconds beside Vela's and beside what LiteRT takes to be ready for it, also
-      with its kernels kept (LOADSTONE_KERNELS); for each command milliseconds beside those of
-      `import numpy`; seconds by number of operators. `--plot FILE` writes the last as a picture
-      (docs/images/compile-time.svg).
+Out:  for each network seconds beside Vela's and beside what LiteRT takes to be ready for it; for
+      each command milliseconds beside those of `import numpy`; seconds by number of operators.
+      `--plot FILE` writes the last as a picture (docs/images/compile-time.svg).
 Next: a person reads the ratios.
 
 Seconds are of the user's processor time of one thread, without imports (TVM; Vela's own): what else
@@ -82,19 +81,14 @@ def chain(count: int) -> bytes:
     return graph.save([(quantized, np.int8)])
 
 
-def compile_seconds(model: str | Path, kernels: str | Path | None = None) -> dict[str, float]:
-    """Seconds and MiB of one compilation in a process of its own; kernels: where they are kept."""
-    environment = {
-        **os.environ,
-        "LOADSTONE_KERNELS": str(kernels or ""),
-        "LOADSTONE_VERIFY": "0",
-    }
+def compile_seconds(model: str | Path) -> dict[str, float]:
+    """Seconds and MiB of one compilation in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.compiler", "--measure", str(model)],
         capture_output=True,
         text=True,
         check=False,
-        env=environment,
+        env={**os.environ, "LOADSTONE_VERIFY": "0"},
     )
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
@@ -191,7 +185,7 @@ def run() -> bool:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if (SHARED / "models").is_dir():
-            _networks(folder)
+            _networks()
             _commands(folder)
         held = _large(folder)
         return _is_linear(scaling(folder)) and held
@@ -237,16 +231,13 @@ def _beside(seconds: float, tool: str, model: Path) -> str:
     return f"{tool} {other:.2f} s ({seconds / other:.1f} times)"
 
 
-def _networks(folder: Path) -> None:
+def _networks() -> None:
     for model in NETWORKS:
         path = SHARED / "models" / model
-        row, kept = compile_seconds(path), None
-        for _ in range(2):  # the first keeps its kernels, the second finds them
-            kept = compile_seconds(path, folder / "kernels")["seconds"]
+        row = compile_seconds(path)
         others = ", ".join(_beside(row["seconds"], tool, path) for tool in OTHERS)
         print(
-            f"{model:<36} {row['seconds']:>6.2f} s, kernels kept {kept:.2f} s, "
-            f"{row['peak_mib']:.0f} MiB; {others}",
+            f"{model:<36} {row['seconds']:>6.2f} s, {row['peak_mib']:.0f} MiB; {others}",
             flush=True,
         )
 

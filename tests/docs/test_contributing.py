@@ -189,13 +189,13 @@ def unsupported_maximum(op: g.Maximum, config: HwConfig) -> Refusal | None:
     return None
 
 
-def maximum(op: g.Maximum, config: HwConfig) -> LoweredOperator:
+def maximum(op: g.Maximum, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     \"\"\"One ALU MAX.\"\"\"
     layout = Blocked(op.output.shape, config.batch, config.block)
     each = Input((True,), ())
     names = {"a": op.inputs[0].name, "b": op.inputs[1].name, "identity": IDENTITY}
     spec = ElementwiseSpec((layout.size_tiles,), (each, each), "max", ())
-    return emit(spec, {**names, "out": op.output.name}, {}, op, config)
+    return emit(spec, {**names, "out": op.output.name}, {}, op, config, request)
 """
 CASE = """
 def _maximum(rng: Rng) -> g.Graph:

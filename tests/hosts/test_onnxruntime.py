@@ -329,6 +329,8 @@ def test_options_of_artifacts_are_refused(tmp_path: Path, capsys: Any) -> None:
     words = ["compile", str(path), "-t", TARGET, "--format", "onnx"]
     assert main([*words, "--dump", str(tmp_path / "d")]) != 0
     assert "--dump is for --format lds" in capsys.readouterr().err
+    assert main([*words, "--tuned", str(tmp_path / "t.json")]) != 0
+    assert "--tuned is for --format lds" in capsys.readouterr().err
     assert main([*words, "-o", str(path)]) != 0
     assert "is the model itself: name another file" in capsys.readouterr().err
 

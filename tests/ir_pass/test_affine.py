@@ -45,3 +45,12 @@ def test_an_index_takes_the_place_of_a_variable(numbers: list[int]) -> None:
     assert first not in found.terms
     assert found.at({second: y}) == place.at({first: by.at({second: y}), second: y})
     assert substituted(place, {second: x}).at({first: y}) == place.at({first: y, second: x})
+
+
+def test_a_difference_has_no_terms_that_are_the_same_in_both() -> None:
+    x, y = Variable("x", 3), Variable("y", 4)
+    place, other = Index(7, {x: 2, y: 5}), Index(3, {x: 2, y: 4})
+    assert (place - other).terms == {y: 1}
+    assert (other - place).terms == {y: -1}
+    assert (Index(0, {}) - other).terms == {x: -2, y: -4}
+    assert (place - other).constant == 4

@@ -23,7 +23,7 @@ from loadstone.vta.operators import lower_operator
 from tests import lowered as lo
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "lowering"
-STAGES = ("loops", "dma_copy", "compute", "python")
+STAGES = ("computation", "copies", "loops", "dma_copy", "compute")
 
 
 def convolution(channels: int, groups: int, strides: int, size: tuple[int, int]) -> g.Conv2D:

@@ -13,7 +13,7 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
 from loadstone import graph as g
-from loadstone.backend.interface import Pattern, Refusal, offered
+from loadstone.backend.interface import Pattern, Refusal, Taken, offered
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.canonical import canonical
 from loadstone.partition.eager import HOST, explain, partition
@@ -193,3 +193,22 @@ def test_a_dynamic_shape_is_named() -> None:
     assert isinstance(builder.get(), tvm.IRModule)
     with pytest.raises(UnsupportedError, match='"x" has a dynamic shape'):
         partition(canonical(builder.get()), [])
+
+
+def test_an_assignment_carries_what_the_predicate_lowered() -> None:
+    """Of who runs the operator: not of who would have, nor where it moves back to the host."""
+    said = Taken("lowered")
+    first, second = (backend(name, offered("add", lambda o: said)) for name in ("first", "second"))
+    divided = partition(module_of(residual), [first, second])
+    taken = {a.operator.kind: a.taken for a in divided.assignments}
+    assert taken.pop("add") is said
+    assert set(taken.values()) == {None}
+
+    def between(graph: Graph, x: str) -> str:
+        relu = step(graph, "LeakyRelu", x, alpha=0.5)
+        pool = step(graph, "MaxPool", relu, kernel_shape=[2, 2], strides=[1, 1])
+        return step(graph, "LeakyRelu", pool, alpha=0.5)
+
+    divided = partition(module_of(between), [backend("npu", offered("max_pool2d", lambda o: said))])
+    (pool,) = (a for a in divided.assignments if a.operator.kind == "max_pool2d")
+    assert (pool.backend, pool.taken) == (HOST, None)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,14 +12,15 @@ import pytest
 
 from loadstone import graph as g
 from loadstone.backend.device import NO_DEVICE
-from loadstone.backend.interface import Backend, Pattern, Segment
+from loadstone.backend.interface import Backend, Pattern, Segment, Taken
 from loadstone.backend.region import ExternalRegion
 from loadstone.backend.target import Target
 from loadstone.backend.target_spec import Entry, TargetSpec
 from loadstone.errors import BackendError
-from loadstone.partition.eager import HOST, Partition
+from loadstone.partition.eager import HOST, Assignment, Partition
 from loadstone.partition.lowering import Clock, lower_partition
 from loadstone.partition.segments import divide
+from loadstone.vta.device.hw_config import load_config
 from tests.artifact.test_deploy import conv, tensor
 
 
@@ -62,6 +64,32 @@ def test_a_segment_is_one_region_and_the_order_stays() -> None:
     assert [step.name for step in steps] == [lowered.regions[0].name, "t3", lowered.regions[2].name]
     assert set(clock.seconds) == {"lower", "deploy"}
     assert all(seconds >= 0 for seconds in clock.seconds.values())
+
+
+@pytest.mark.parametrize("samples", [1, 4])
+def test_what_a_predicate_lowered_comes_back_with_its_operator(samples: int) -> None:
+    """Under the operator as the back end lowers it, for all samples of the device's batch."""
+    seen: list[Segment] = []
+
+    class Seeing(Npu):
+        def lower(self, segment: Segment) -> Any:
+            seen.append(segment)
+            return super().lower(segment)
+
+    made = divided("npu", "npu", HOST, "npu")
+    first, _, third, last = made.graph.operators
+    said = {first: Taken("first"), last: Taken("last")}
+    assignments = (
+        *(Assignment(operator, "npu", (), taken) for operator, taken in said.items()),
+        Assignment(third, HOST, ()),
+    )
+    whole = replace(target(Seeing()), device=replace(load_config("vtaq-tiny"), log_batch=2))
+    lower_partition(
+        replace(made, assignments=assignments), whole if samples == 4 else target(Seeing())
+    )
+    found = [[segment.taken.get(o) for o in segment.operators] for segment in seen]
+    assert found == [[said[first], None], [said[last]]]
+    assert {o.output.shape[0] for segment in seen for o in segment.operators} == {samples}
 
 
 @pytest.mark.parametrize("gives", ["text", 3, np.zeros(2), type("Region", (), {"build": 1})()])

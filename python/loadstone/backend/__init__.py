@@ -22,8 +22,7 @@ if TYPE_CHECKING:
         Phase,
         Refusal,
         Segment,
-        current,
-        entered,
+        Taken,
         offered,
     )
     from loadstone.backend.program import ProgramRegion
@@ -47,8 +46,7 @@ __all__ = [
     "Refusal",
     "RegisterBlock",
     "Segment",
-    "current",
-    "entered",
+    "Taken",
     "offered",
 ]
 
@@ -65,8 +63,7 @@ _WHERE = {
             "Phase",
             "Refusal",
             "Segment",
-            "current",
-            "entered",
+            "Taken",
             "offered",
         ),
         "interface",

@@ -2,7 +2,7 @@
 """What a back end is: the one interface, for VTA and for a plug-in out of tree.
 
 In:   nothing; no TVM until a back end's patterns are asked for.
-Out:  Backend, Attribute, Pattern, Phase; Refusal is errors.py's.
+Out:  Backend, Attribute, Pattern, Phase, Taken; Refusal is errors.py's.
 Next: partition/eager.py applies the patterns of every back end in the target's order;
       artifact/deploy.py asks for programs.
 
@@ -19,19 +19,22 @@ tests/backend/test_interface.py.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from loadstone.backend.device import Device
 from loadstone.backend.external import External
+from loadstone.backend.request import CompileRequest
 from loadstone.errors import LoweringError, Refusal, TargetError
 
 if TYPE_CHECKING:
+    from typing_extensions import Self  # typing's own from Python 3.11 on
+
     from loadstone.backend.region import ExternalRegion, LoweredRegion
     from loadstone.graph import Graph, Operator, Tensor
     from loadstone.isa.accelerator import Accelerator
@@ -46,8 +49,7 @@ __all__ = [
     "Phase",
     "Refusal",
     "Segment",
-    "current",
-    "entered",
+    "Taken",
     "offered",
 ]
 
@@ -123,6 +125,43 @@ class OperatorPattern:
     extract: Callable[[Any, Call], Operator]
 
 
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """That a back end takes an operator, with what its predicate found out on the way.
+
+    lowered: what the predicate made of the operator, to see whether it can be done. It comes back
+        in Segment.taken, for `lower` to use again; nobody else looks at it. None: it made nothing.
+    cycles: of the operator alone, as Backend.cost_cycles counts them; None: that is asked.
+    Raises TypeError for cycles that are no whole number of at least 0.
+
+    >>> Taken("8 tiles", cycles=120).cycles
+    120
+    >>> Taken(cycles=-1)
+    Traceback (most recent call last):
+    TypeError: Taken: cycles -1, not a whole number of at least 0 or None
+    """
+
+    lowered: object = None
+    cycles: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cycles", whole_cycles(self.cycles, "Taken: cycles"))
+
+
+def whole_cycles(cycles: object, what: str) -> int | None:
+    """A back end is foreign code: the cycles that it gave as a number of at least 0, NumPy's
+    integers too; None for None. what: begins the message. Raises TypeError."""
+    if cycles is None:
+        return None
+    try:
+        number = index(cycles)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise TypeError(f"{what} {cycles!r}, not a whole number of at least 0 or None")
+    return number
+
+
 @dataclass(frozen=True)
 class Pattern:
     """One line of a pattern table.
@@ -130,7 +169,8 @@ class Pattern:
     name: of the composite function, behind the back end's own: `vtaq.conv2d`.
     operator_pattern: name of an operator pattern of loadstone.partition.patterns; or one of the
         back end's own, whose extractor may return a dataclass that only this back end knows.
-    predicate: None to take the operator; it sees the integers, never Relax.
+    predicate: says whether the operator is taken; it sees the integers, never Relax. None: yes. A
+        Taken: yes, and what was lowered to find out. A Refusal: why not.
 
     >>> def small(operator):
     ...     if operator.output.size > 4096:
@@ -141,7 +181,7 @@ class Pattern:
 
     name: str
     operator_pattern: str | OperatorPattern
-    predicate: Callable[[Any], Refusal | None]
+    predicate: Callable[[Any], Taken | Refusal | None]
 
     @property
     def kind(self) -> str:
@@ -150,7 +190,9 @@ class Pattern:
         return wanted.name if isinstance(wanted, OperatorPattern) else wanted
 
 
-def offered(name: str, predicate: Callable[[Any], Refusal | None] = lambda _: None) -> Pattern:
+def offered(
+    name: str, predicate: Callable[[Any], Taken | Refusal | None] = lambda _: None
+) -> Pattern:
     """A pattern of the common table under its own name; without a predicate it takes every operator
     of that name.
 
@@ -196,6 +238,7 @@ class Segment:
         read outside.
     from_host: those inputs that this back end does not make, so that the host can pack them in any
         layout.
+    taken: what the predicates lowered, of those operators that a predicate answered with a Taken.
     relax: gives the segment as an IRModule of composite functions (partition/relax_region.py),
         for a back end that would rather read Relax.
 
@@ -212,6 +255,7 @@ class Segment:
     inputs: tuple[Tensor, ...]
     from_host: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    taken: Mapping[Operator, Taken] = field(default_factory=dict)
     relax: Callable[[], IRModule] = field(default=_no_relax, compare=False)
 
 
@@ -244,6 +288,9 @@ class Backend(ABC):
     #: target.resolve sets it.
     host: Mapping[str, str] = MappingProxyType({"kind": "llvm"})
 
+    #: What the compile asks for that it works for. `asked` sets it.
+    request: CompileRequest = CompileRequest()
+
     #: The device that executes its programs; None where it is reached through functions alone.
     device: Device | None = None
 
@@ -264,6 +311,12 @@ class Backend(ABC):
         self._values = {
             entry.name: values.get(entry.name, entry.default) for entry in self.target_attributes
         }
+
+    def asked(self, request: CompileRequest) -> Self:
+        """This back end, working for a compile that asks for this: a shallow copy."""
+        made = copy(self)
+        made.request = request
+        return made
 
     @property
     def attributes(self) -> Mapping[str, str | int]:
@@ -312,38 +365,3 @@ class Backend(ABC):
         for a functional model.
         """
         return None
-
-
-_CURRENT: ContextVar[Backend | None] = ContextVar("loadstone.backend.current", default=None)
-
-
-def current() -> Backend | None:
-    """The back end that is being asked: in its patterns, predicates, passes and lowering, and in
-    what they call; else None.
-
-    There TVM's `Target.current()` is the accelerator, too (backend/scope.py).
-
-    >>> from loadstone.backend.template.backend import MyNpu
-    >>> with entered(MyNpu(max_channels=8)):
-    ...     current().attributes["max_channels"]
-    8
-    >>> current() is None
-    True
-    """
-    return _CURRENT.get()
-
-
-@contextmanager
-def entered(backend: Backend) -> Iterator[None]:
-    """Makes `backend` the current one: what backend_scope.within does, without TVM.
-
-    >>> from loadstone.backend.template.backend import MyNpu
-    >>> with entered(MyNpu()):
-    ...     current().name
-    'my-npu'
-    """
-    token = _CURRENT.set(backend)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)

@@ -2,7 +2,7 @@
 """Which schedule each layer gets, where somebody has found a better one than the cost model's.
 
 In:   records by key: what they say, and what a key is made of, is the back end's own.
-Out:  `ScheduleChoices`, in force inside `using`; the back end looks a layer up in `in_force()`.
+Out:  `ScheduleChoices`, which a compile hands to its back ends (request.py).
 Next: vta/schedule/choices.py reads the records; tuned_file.py has them in a file.
 
 Without any, every choice is the cost model's, and nothing here is asked.
@@ -10,13 +10,11 @@ Without any, every choice is the cost model's, and nothing here is asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 
 from loadstone.files import JsonObject
 
-__all__ = ["ScheduleChoices", "in_force", "using"]
+__all__ = ["ScheduleChoices"]
 
 
 class ScheduleChoices:
@@ -38,21 +36,3 @@ class ScheduleChoices:
     def unused(self) -> list[str]:
         """Keys that nobody asked for: layers that the network does not have."""
         return [key for key in self.records if key not in self.asked]
-
-
-_in_force: ContextVar[ScheduleChoices | None] = ContextVar("schedule_choices", default=None)
-
-
-def in_force() -> ScheduleChoices | None:
-    """The choices that hold here; None: the cost model's."""
-    return _in_force.get()
-
-
-@contextmanager
-def using(choices: ScheduleChoices | None) -> Iterator[None]:
-    """These choices hold inside."""
-    before = _in_force.set(choices)
-    try:
-        yield
-    finally:
-        _in_force.reset(before)

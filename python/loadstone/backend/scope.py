@@ -3,15 +3,13 @@
 one line.
 
 In:   a back end, and what is asked of it, in words.
-Out:  `within`: a context in which `backend.current()` is the back end and
-      `tvm.target.Target.current()` its target.
+Out:  `within`: a context in which `tvm.target.Target.current()` is the back end's target.
 Next: compiler.py, partition/eager.py, partition/network_pass.py and conformance/check.py ask back
       ends inside it.
 
     Target.current()                                    {"kind": "ext_dev", "device": "npu",
                                                         "model": '{"lanes": 8}', "host": {...}}
     json.loads(Target.current().attrs["model"])         the accelerator's attributes, typed
-    loadstone.backend.current().attributes              the same, without TVM
 
 An ext_dev target of TVM has no attributes of ours, and takes none from Python; its `model` is any
 text.
@@ -25,12 +23,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, entered
+from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Taken
 from loadstone.backend.target_spec import ALIASES, TargetSpec, parse_target
 from loadstone.errors import BackendError, LoadstoneError, cause_of
 from loadstone.relax.targets import accelerator_target, register_target_tag
 
-__all__ = ["apply_passes", "file_of", "patterns_of", "refusal", "register_tag", "within"]
+__all__ = ["answer", "apply_passes", "file_of", "patterns_of", "register_tag", "within"]
 
 
 @contextmanager
@@ -44,7 +42,7 @@ def within(backend: Backend, what: str) -> Iterator[None]:
         str(backend.attributes.get("device", backend.name)), backend.attributes, backend.host
     )
     try:
-        with entered(backend), target:
+        with target:
             yield
     except LoadstoneError:
         raise
@@ -78,16 +76,19 @@ def patterns_of(backend: Backend) -> list[Pattern]:
     return patterns
 
 
-def refusal(backend: Backend, pattern: Pattern, operator: Any) -> Refusal | None:
-    """What a predicate says of an operator. Raises BackendError for what is neither None nor a
-    Refusal."""
+def answer(backend: Backend, pattern: Pattern, operator: Any) -> Taken | Refusal:
+    """What a predicate says of an operator; its None is a Taken of nothing lowered. Raises
+    BackendError for what is none of the three."""
     with within(backend, f"predicate of {pattern.name} on {operator.name!r}"):
-        answer = pattern.predicate(operator)
-        if answer is not None and not isinstance(answer, Refusal):
+        said = pattern.predicate(operator)
+        if said is None:
+            return Taken()
+        if not isinstance(said, Taken | Refusal):
             raise TypeError(
-                f"it returned {answer!r}: a predicate says None to take the operator, or a Refusal"
+                f"it returned {said!r}: a predicate says None or a Taken to take the operator, or "
+                "a Refusal"
             )
-    return answer
+    return said
 
 
 def apply_passes(backends: Sequence[Backend], phase: Phase, subject: Any) -> Any:

@@ -27,6 +27,7 @@ from loadstone.backend.builtin import (
 from loadstone.backend.device import NO_DEVICE, Device
 from loadstone.backend.interface import Attribute, Backend
 from loadstone.backend.plugins import Registry, load_plugins
+from loadstone.backend.request import CompileRequest
 from loadstone.backend.scope import file_of
 from loadstone.backend.target_spec import ALIASES, Entry, TargetSpec, TargetText, parse_target
 from loadstone.backend.tvm_external import TvmExternal
@@ -53,6 +54,10 @@ class Target:
     backends: tuple[Backend, ...]
     device: Device
     spec: TargetSpec
+
+    def asked(self, request: CompileRequest) -> Target:
+        """The same, its back ends working for a compile that asks for this."""
+        return replace(self, backends=tuple(backend.asked(request) for backend in self.backends))
 
     def scheme(self) -> str:
         """How a float network is quantized for all of them. Raises ConfigError where none takes

@@ -2,7 +2,7 @@
 """The file of `loadstone tune`: which schedules a network gets on a device, and what they save.
 
 In:   a Tuned; or a file, and the back ends that are to follow it.
-Out:  the file, the same for the same search; or the ScheduleChoices in it, in force.
+Out:  the file, the same for the same search; or the ScheduleChoices in it.
 Next: search/tune.py writes one, compiler.py follows it.
 
     {"format": "loadstone-tuned", "version": 1, "model": ..., "device": ..., "device_digest": ...,
@@ -15,17 +15,16 @@ made for another device or network is refused, because what is fast there need n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from loadstone.backend.interface import Backend
-from loadstone.backend.schedule_choices import ScheduleChoices, using
+from loadstone.backend.schedule_choices import ScheduleChoices
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, parsed_json, read_whole, write_whole
 
-__all__ = ["Tuned", "TunedLayer", "read_tuned", "tuned_schedules", "write_tuned"]
+__all__ = ["Tuned", "TunedLayer", "check_all_used", "read_tuned", "tuned_choices", "write_tuned"]
 
 _FORMAT, _VERSION = "loadstone-tuned", 1
 
@@ -93,15 +92,11 @@ def read_tuned(path: str | Path) -> Tuned:
     return Tuned(model, device, digest, default, best, choices)
 
 
-@contextmanager
-def tuned_schedules(
-    path: str | Path | None, backends: Sequence[Backend], model: str
-) -> Iterator[None]:
-    """The file's choices hold inside; without a file, the cost model's. Raises ConfigError for a
-    file of another device, and at the end for one of another network."""
+def tuned_choices(path: str | Path | None, backends: Sequence[Backend]) -> ScheduleChoices | None:
+    """The file's choices; without a file None, and the cost model chooses. Raises ConfigError for
+    a file of another device."""
     if path is None:
-        yield
-        return
+        return None
     tuned = read_tuned(path)
     if tuned.device_digest not in [backend.schedule_digest for backend in backends]:
         names = [str(b.attributes.get("device", b.name)) for b in backends]
@@ -109,11 +104,15 @@ def tuned_schedules(
             f"{path}: tuned for device {tuned.device} ({tuned.device_digest}), not for "
             f"{', '.join(names)} as it is now: tune for the target"
         )
-    choices = ScheduleChoices(tuned.choices)
-    with using(choices):
-        yield
+    return ScheduleChoices(tuned.choices)
+
+
+def check_all_used(path: str | Path, choices: ScheduleChoices, model: str) -> None:
+    """Once a network was compiled: raises ConfigError where it has not the layers that the file's
+    choices are for."""
     if choices.unused:
         raise ConfigError(
-            f"{path}: tuned for {tuned.model}: {len(choices.unused)} of its {len(tuned.choices)} "
-            f"choices are for layers that {model} does not have: tune this model"
+            f"{path}: tuned for {read_tuned(path).model}: {len(choices.unused)} of its "
+            f"{len(choices.records)} choices are for layers that {model} does not have: tune this "
+            "model"
         )

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loadstone.analysis.graph_page import explain_page
-from loadstone.backend.accuracy import ROUNDINGS, rounding_to
 from loadstone.backend.builtin import backend_for, is_builtin
+from loadstone.backend.request import ROUNDINGS
 from loadstone.commands import quantize
 from loadstone.commands.explained import explained_rows, some_names, table
 from loadstone.commands.fit import add_limits, check_fit, fit_lines, fit_report
@@ -173,11 +173,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Compiles, writes the artifact, prints what was asked for."""
-    with rounding_to(args.rounding):
-        _run(args)
-
-
-def _run(args: argparse.Namespace) -> None:
     with phase("importing TVM", bool(args.data) and sys.stderr.isatty()):
         from loadstone.compiler import compile as compile_model
 
@@ -206,6 +201,7 @@ def _run(args: argparse.Namespace) -> None:
         reading=quantize.reading(args),
         states=_states(args.state),
         tuned=args.tuned,
+        rounding=args.rounding,
         as_float=args.float,
         **options,
     )

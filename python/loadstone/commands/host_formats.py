@@ -53,6 +53,7 @@ def compile_for_host(args: argparse.Namespace) -> None:
         "--dump": args.dump,
         "--dump-after": args.dump_after,
         "--costs": args.costs,
+        "--tuned": args.tuned,
         "--max-flash": args.max_flash,
         "--max-ram": args.max_ram,
         "--partition cost": args.partition != "eager",
@@ -63,7 +64,7 @@ def compile_for_host(args: argparse.Namespace) -> None:
     output = Path(args.output or f"{Path(args.model).stem}_lds{suffix}")
     if output.exists() and output.samefile(args.model):
         raise ConfigError(f"--output {output} is the model itself: name another file")
-    made = import_module(module).compile(args.model, target_of(args, args.target))
+    made = import_module(module).compile(args.model, target_of(args, args.target), args.rounding)
     made.save(output)
     parts = [
         {

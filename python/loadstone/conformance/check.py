@@ -15,21 +15,22 @@ left out: patterns are taken by the names of their forms.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from loadstone import graph as g
+from loadstone.backend.interface import Refusal
 from loadstone.backend.scope import patterns_of
 from loadstone.backend.target import Target
 from loadstone.conformance.cases import OPERATORS
 from loadstone.conformance.networks import NETWORKS
 from loadstone.graph import reference as graph_reference
 from loadstone.numerics import Array
-from loadstone.partition.eager import HOST, Partition, divide
+from loadstone.partition.eager import HOST, Assignment, Partition, divide
 from loadstone.partition.lowering import lower_partition
-from loadstone.partition.network_pass import refusal_of
+from loadstone.partition.network_pass import answer_of
 from loadstone.partition.patterns import entries_of
 from loadstone.runtime.device import OpenedDevice
 
@@ -96,13 +97,17 @@ def _judge(kind: str, graph: g.Graph, target: Target) -> Verdict:
     backend = target.backends[0]
     case = "; ".join(graph.describe().splitlines())
     try:
-        said = {operator.name: refusal_of(backend, operator) for operator in graph.operators}
-        refusals = [f"{refusal.why}" for refusal in said.values() if refusal is not None]
+        said = {operator: answer_of(backend, operator) for operator in graph.operators}
+        refusals = [answer.why for answer in said.values() if isinstance(answer, Refusal)]
         if len(refusals) == len(said):
             return Verdict(kind, case, "refused", refusals[0])
-        different, elements = _compare(
-            graph, {name: HOST if no else backend.name for name, no in said.items()}, target
+        assignments = tuple(
+            Assignment(operator, HOST, ())
+            if isinstance(answer, Refusal)
+            else Assignment(operator, backend.name, (), answer)
+            for operator, answer in said.items()
         )
+        different, elements = _compare(graph, assignments, target)
     except Exception as error:  # a back end is foreign code, and this is its test
         return Verdict(
             kind, case, "wrong", f"{type(error).__name__}: {' '.join(str(error).split())}"
@@ -112,11 +117,15 @@ def _judge(kind: str, graph: g.Graph, target: Target) -> Verdict:
     return Verdict(kind, case, "taken", f"in part: {refusals[0]}" if refusals else "")
 
 
-def _compare(graph: g.Graph, backend_of: Mapping[str, str], target: Target) -> tuple[int, int]:
+def _compare(
+    graph: g.Graph, assignments: tuple[Assignment, ...], target: Target
+) -> tuple[int, int]:
     """Elements that differ, and all: of random samples, and of the least and the largest level
     everywhere."""
+    backend_of = {entry.operator.name: entry.backend for entry in assignments}
     graph, segments = divide(graph, backend_of, [target.backends[0].name])
-    artifact = lower_partition(Partition(None, graph, (), segments), target).deployment.artifact
+    divided = Partition(None, graph, assignments, segments)
+    artifact = lower_partition(divided, target).deployment.artifact
     inputs = [_levels(tensor) for tensor in graph.inputs]
     with (
         OpenedDevice("sim", "", target.device, timing=False) as opened,

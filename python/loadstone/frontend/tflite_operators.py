@@ -18,7 +18,7 @@ import tflite
 
 from loadstone.frontend.tflite_options import Options, defaults
 
-__all__ = ["OPERATORS", "UNREAD", "Taken", "wrong_operator"]
+__all__ = ["OPERATORS", "UNREAD", "OperatorLimits", "wrong_operator"]
 
 MAX_WINDOW = 2**16
 _TYPES = {
@@ -33,7 +33,7 @@ _EIGHT_BITS = ("int8", "uint8")
 _CLAMPS = (0, 1, 2, 3)
 
 
-class Taken(NamedTuple):
+class OperatorLimits(NamedTuple):
     """options: the operator's table of options, "" for none. reads: the fields that its conversion
     reads, or that LiteRT's kernels never look at for the types below. inputs: the fewest and the
     most. types: of input `data` and the first output besides 8-bit integers, for which
@@ -50,28 +50,28 @@ class Taken(NamedTuple):
     alike: bool = False
 
 
-def _unary(options: str, reads: str = "", types: str = "f") -> Taken:
-    return Taken(options, reads, (1, 1), types)
+def _unary(options: str, reads: str = "", types: str = "f") -> OperatorLimits:
+    return OperatorLimits(options, reads, (1, 1), types)
 
 
-def _binary(options: str, types: str, reads: str = "") -> Taken:
+def _binary(options: str, types: str, reads: str = "") -> OperatorLimits:
     """Of an input and an argument."""
-    return Taken(options, reads, (2, 2), types)
+    return OperatorLimits(options, reads, (2, 2), types)
 
 
-def _pair(options: str, types: str, reads: str = "") -> Taken:
+def _pair(options: str, types: str, reads: str = "") -> OperatorLimits:
     """Of two inputs, element by element."""
-    return Taken(options, reads, (2, 2), types, alike=True)
+    return OperatorLimits(options, reads, (2, 2), types, alike=True)
 
 
-def _compared(options: str) -> Taken:
-    return Taken(options, "", (2, 2), "filb", other=("bool",), alike=True)
+def _compared(options: str) -> OperatorLimits:
+    return OperatorLimits(options, "", (2, 2), "filb", other=("bool",), alike=True)
 
 
 _WINDOW = "padding stride_w stride_h fused_activation_function"
 _DILATED = f"{_WINDOW} dilation_w_factor dilation_h_factor"
 _POOL = f"{_WINDOW} filter_width filter_height"
-_REDUCER = Taken("ReducerOptions", "keep_dims", (2, 2), "fi")
+_REDUCER = OperatorLimits("ReducerOptions", "keep_dims", (2, 2), "fi")
 
 #: Fields that choose what no file of these types can tell: rounding of int16, scales that a kernel
 #: chooses at run time (which is refused), the type of a bias that the file says itself, the number
@@ -94,17 +94,17 @@ UNREAD = (
     "new_shape",
 )
 
-OPERATORS: Mapping[str, Taken] = {
+OPERATORS: Mapping[str, OperatorLimits] = {
     "ADD": _pair("AddOptions", "fil", "fused_activation_function"),
-    "AVERAGE_POOL_2D": Taken("Pool2DOptions", _POOL, (1, 1), "f", True),
-    "CONCATENATION": Taken("ConcatenationOptions", "axis", (1, 10**6), "filb", alike=True),
-    "CONV_2D": Taken("Conv2DOptions", _DILATED, (2, 3), "f", True),
-    "DEPTHWISE_CONV_2D": Taken(
+    "AVERAGE_POOL_2D": OperatorLimits("Pool2DOptions", _POOL, (1, 1), "f", True),
+    "CONCATENATION": OperatorLimits("ConcatenationOptions", "axis", (1, 10**6), "filb", alike=True),
+    "CONV_2D": OperatorLimits("Conv2DOptions", _DILATED, (2, 3), "f", True),
+    "DEPTHWISE_CONV_2D": OperatorLimits(
         "DepthwiseConv2DOptions", f"{_DILATED} depth_multiplier", (2, 3), "f", True
     ),
-    "DEPTH_TO_SPACE": Taken("DepthToSpaceOptions", "block_size", (1, 1), "fi", True),
+    "DEPTH_TO_SPACE": OperatorLimits("DepthToSpaceOptions", "block_size", (1, 1), "fi", True),
     "DEQUANTIZE": _unary("DequantizeOptions", types="fe"),
-    "FULLY_CONNECTED": Taken(
+    "FULLY_CONNECTED": OperatorLimits(
         "FullyConnectedOptions",
         "fused_activation_function weights_format keep_num_dims",
         (2, 3),
@@ -112,36 +112,36 @@ OPERATORS: Mapping[str, Taken] = {
     ),
     "L2_NORMALIZATION": _unary("L2NormOptions"),
     "LOGISTIC": _unary(""),
-    "MAX_POOL_2D": Taken("Pool2DOptions", _POOL, (1, 1), "f", True),
+    "MAX_POOL_2D": OperatorLimits("Pool2DOptions", _POOL, (1, 1), "f", True),
     "MUL": _pair("MulOptions", "fil", "fused_activation_function"),
     "RELU": _unary(""),
     "RELU_N1_TO_1": _unary(""),
     "RELU6": _unary(""),
-    "RESHAPE": Taken("ReshapeOptions", "", (1, 2), "filbh"),
-    "RESIZE_BILINEAR": Taken(
+    "RESHAPE": OperatorLimits("ReshapeOptions", "", (1, 2), "filbh"),
+    "RESIZE_BILINEAR": OperatorLimits(
         "ResizeBilinearOptions", "align_corners half_pixel_centers", (2, 2), "f"
     ),
-    "SOFTMAX": Taken("SoftmaxOptions", "beta", (1, 1), "f", True),
-    "SPACE_TO_DEPTH": Taken("SpaceToDepthOptions", "block_size", (1, 1), "fi", True),
-    "SVDF": Taken("SVDFOptions", "rank fused_activation_function", (5, 5), "fh", True),
+    "SOFTMAX": OperatorLimits("SoftmaxOptions", "beta", (1, 1), "f", True),
+    "SPACE_TO_DEPTH": OperatorLimits("SpaceToDepthOptions", "block_size", (1, 1), "fi", True),
+    "SVDF": OperatorLimits("SVDFOptions", "rank fused_activation_function", (5, 5), "fh", True),
     "TANH": _unary(""),
     "PAD": _binary("PadOptions", "fil"),
-    "GATHER": Taken("GatherOptions", "axis batch_dims", (2, 2), "fil"),
-    "BATCH_TO_SPACE_ND": Taken("BatchToSpaceNDOptions", "", (3, 3), "fi"),
-    "SPACE_TO_BATCH_ND": Taken("SpaceToBatchNDOptions", "", (3, 3), "fi"),
+    "GATHER": OperatorLimits("GatherOptions", "axis batch_dims", (2, 2), "fil"),
+    "BATCH_TO_SPACE_ND": OperatorLimits("BatchToSpaceNDOptions", "", (3, 3), "fi"),
+    "SPACE_TO_BATCH_ND": OperatorLimits("SpaceToBatchNDOptions", "", (3, 3), "fi"),
     "TRANSPOSE": _binary("TransposeOptions", "filb"),
     "MEAN": _REDUCER._replace(types="f"),
     "SUB": _pair("SubOptions", "fil", "fused_activation_function"),
     "DIV": _pair("DivOptions", "f", "fused_activation_function"),
     "SQUEEZE": _unary("SqueezeOptions", types="filb"),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": Taken(
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": OperatorLimits(
         "UnidirectionalSequenceLSTMOptions",
         "fused_activation_function cell_clip proj_clip time_major diagonal_recurrent_tensors",
         (20, 24),
         "fh",
         True,
     ),
-    "STRIDED_SLICE": Taken(
+    "STRIDED_SLICE": OperatorLimits(
         "StridedSliceOptions",
         "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask",
         (4, 4),
@@ -159,18 +159,18 @@ OPERATORS: Mapping[str, Taken] = {
     "ARG_MIN": _binary("ArgMinOptions", "fil", "output_type")._replace(other=("int64",)),
     "LESS": _compared("LessOptions"),
     "NEG": _unary("NegOptions", types="fil"),
-    "PADV2": Taken("PadV2Options", "", (3, 3), "fi"),
+    "PADV2": OperatorLimits("PadV2Options", "", (3, 3), "fi"),
     "GREATER": _compared("GreaterOptions"),
     "GREATER_EQUAL": _compared("GreaterEqualOptions"),
     "LESS_EQUAL": _compared("LessEqualOptions"),
     "EQUAL": _compared("EqualOptions"),
     "NOT_EQUAL": _compared("NotEqualOptions"),
-    "SELECT": Taken("SelectOptions", "", (3, 3), "filb", data=1),
-    "SELECT_V2": Taken("SelectV2Options", "", (3, 3), "filb", data=1),
-    "SLICE": Taken("SliceOptions", "", (3, 3), "fil"),
+    "SELECT": OperatorLimits("SelectOptions", "", (3, 3), "filb", data=1),
+    "SELECT_V2": OperatorLimits("SelectV2Options", "", (3, 3), "filb", data=1),
+    "SLICE": OperatorLimits("SliceOptions", "", (3, 3), "fil"),
     "SIN": _unary(""),
     "COS": _unary("CosOptions"),
-    "TRANSPOSE_CONV": Taken("TransposeConvOptions", _WINDOW, (3, 4), "f", True, data=2),
+    "TRANSPOSE_CONV": OperatorLimits("TransposeConvOptions", _WINDOW, (3, 4), "f", True, data=2),
     "TILE": _binary("TileOptions", "fil"),
     "EXPAND_DIMS": _binary("ExpandDimsOptions", "filb"),
     "LOG": _unary(""),
@@ -184,11 +184,11 @@ OPERATORS: Mapping[str, Taken] = {
     "REDUCE_MIN": _REDUCER,
     "REDUCE_ANY": _REDUCER._replace(types="b"),
     "REDUCE_ALL": _REDUCER._replace(types="b"),
-    "PACK": Taken("PackOptions", "axis", (1, 10**6), "filb", alike=True),
+    "PACK": OperatorLimits("PackOptions", "axis", (1, 10**6), "filb", alike=True),
     "LOGICAL_OR": _pair("LogicalOrOptions", "b"),
     "LOGICAL_AND": _pair("LogicalAndOptions", "b"),
     "LOGICAL_NOT": _unary("LogicalNotOptions", types="b"),
-    "ONE_HOT": Taken("OneHotOptions", "axis", (4, 4), "f", data=2),
+    "ONE_HOT": OperatorLimits("OneHotOptions", "axis", (4, 4), "f", data=2),
     "UNPACK": _unary("UnpackOptions", "axis", "fi"),
     "FLOOR": _unary(""),
     "FLOOR_DIV": _pair("FloorDivOptions", "fi"),
@@ -197,26 +197,26 @@ OPERATORS: Mapping[str, Taken] = {
     "ZEROS_LIKE": _unary("ZerosLikeOptions", types="fil"),
     "FILL": _binary("FillOptions", "fil")._replace(data=1),
     "REVERSE_V2": _binary("ReverseV2Options", "fil"),
-    "ADD_N": Taken("AddNOptions", "", (1, 10**6), "fi", alike=True),
+    "ADD_N": OperatorLimits("AddNOptions", "", (1, 10**6), "fi", alike=True),
     "GATHER_ND": _binary("GatherNdOptions", "fil"),
     "RANK": _unary("RankOptions", types="filhb"),
-    "REVERSE_SEQUENCE": Taken("ReverseSequenceOptions", "seq_dim batch_dim", (2, 2), "f"),
+    "REVERSE_SEQUENCE": OperatorLimits("ReverseSequenceOptions", "seq_dim batch_dim", (2, 2), "f"),
     "RELU_0_TO_1": _unary(""),
     "BITCAST": _unary("BitcastOptions", types="fi"),
-    "DILATE": Taken("DilateOptions", "", (3, 3), "f"),
-    "FAKE_QUANT": Taken("FakeQuantOptions", "min max num_bits", (1, 1), "f", True),
-    "DYNAMIC_UPDATE_SLICE": Taken("DynamicUpdateSliceOptions", "", (3, 3), "fil"),
-    "EMBEDDING_LOOKUP": Taken("", "", (2, 2), "f", data=1),
-    "L2_POOL_2D": Taken("Pool2DOptions", _POOL, (1, 1), "f", True),
+    "DILATE": OperatorLimits("DilateOptions", "", (3, 3), "f"),
+    "FAKE_QUANT": OperatorLimits("FakeQuantOptions", "min max num_bits", (1, 1), "f", True),
+    "DYNAMIC_UPDATE_SLICE": OperatorLimits("DynamicUpdateSliceOptions", "", (3, 3), "fil"),
+    "EMBEDDING_LOOKUP": OperatorLimits("", "", (2, 2), "f", data=1),
+    "L2_POOL_2D": OperatorLimits("Pool2DOptions", _POOL, (1, 1), "f", True),
     "HARD_SWISH": _unary("HardSwishOptions"),
-    "BATCH_MATMUL": Taken("BatchMatMulOptions", "adj_x adj_y", (2, 2), "f", alike=True),
-    "CUMSUM": Taken("CumsumOptions", "exclusive reverse", (2, 2), "fil"),
+    "BATCH_MATMUL": OperatorLimits("BatchMatMulOptions", "adj_x adj_y", (2, 2), "f", alike=True),
+    "CUMSUM": OperatorLimits("CumsumOptions", "exclusive reverse", (2, 2), "fil"),
     "BROADCAST_TO": _binary("BroadcastToOptions", "fil"),
     "GELU": _unary("GeluOptions", "approximate"),
-    "UNSORTED_SEGMENT_SUM": Taken("UnsortedSegmentSumOptions", "", (3, 3), "fi"),
-    "UNSORTED_SEGMENT_PROD": Taken("UnsortedSegmentProdOptions", "", (3, 3), "fi"),
-    "UNSORTED_SEGMENT_MAX": Taken("UnsortedSegmentMaxOptions", "", (3, 3), "fi"),
-    "UNSORTED_SEGMENT_MIN": Taken("UnsortedSegmentMinOptions", "", (3, 3), "fi"),
+    "UNSORTED_SEGMENT_SUM": OperatorLimits("UnsortedSegmentSumOptions", "", (3, 3), "fi"),
+    "UNSORTED_SEGMENT_PROD": OperatorLimits("UnsortedSegmentProdOptions", "", (3, 3), "fi"),
+    "UNSORTED_SEGMENT_MAX": OperatorLimits("UnsortedSegmentMaxOptions", "", (3, 3), "fi"),
+    "UNSORTED_SEGMENT_MIN": OperatorLimits("UnsortedSegmentMinOptions", "", (3, 3), "fi"),
     "ATAN2": _pair("ATan2Options", "f"),
     "SIGN": _unary("SignOptions"),
     "BITWISE_XOR": _pair("BitwiseXorOptions", "i"),
@@ -224,33 +224,33 @@ OPERATORS: Mapping[str, Taken] = {
     "ELU": _unary(""),
     "LEAKY_RELU": _unary("LeakyReluOptions", "alpha"),
     "SQUARED_DIFFERENCE": _pair("SquaredDifferenceOptions", "fi"),
-    "MIRROR_PAD": Taken("MirrorPadOptions", "mode", (2, 2), "fi", True),
+    "MIRROR_PAD": OperatorLimits("MirrorPadOptions", "mode", (2, 2), "fi", True),
     "ABS": _unary("AbsOptions", types="fi"),
     "CEIL": _unary(""),
     "ROUND": _unary(""),
-    "SPLIT_V": Taken("SplitVOptions", "", (3, 3), "fil"),
-    "RESIZE_NEAREST_NEIGHBOR": Taken(
+    "SPLIT_V": OperatorLimits("SplitVOptions", "", (3, 3), "fil"),
+    "RESIZE_NEAREST_NEIGHBOR": OperatorLimits(
         "ResizeNearestNeighborOptions", "align_corners half_pixel_centers", (2, 2), "f"
     ),
     "QUANTIZE": _unary("QuantizeOptions"),
-    "CONV_3D": Taken(
+    "CONV_3D": OperatorLimits(
         "Conv3DOptions",
         f"{_DILATED} stride_d dilation_d_factor",
         (2, 3),
         "f",
         True,
     ),
-    "STABLEHLO_COMPOSITE": Taken(
+    "STABLEHLO_COMPOSITE": OperatorLimits(
         "StableHLOCompositeOptions",
         "decomposition_subgraph_index",
         (0, 10**6),
         "filhb",
         True,
     ),
-    "VAR_HANDLE": Taken(
+    "VAR_HANDLE": OperatorLimits(
         "VarHandleOptions", "container shared_name", (0, 0), "filhb", True, other=("resource",)
     ),
-    "CALL_ONCE": Taken("CallOnceOptions", "init_subgraph_index", (0, 0), "", True),
+    "CALL_ONCE": OperatorLimits("CallOnceOptions", "init_subgraph_index", (0, 0), "", True),
     "READ_VARIABLE": _unary("ReadVariableOptions", types="filhb"),
     "ASSIGN_VARIABLE": _binary("AssignVariableOptions", "filhb")._replace(data=1),
 }
@@ -311,7 +311,9 @@ def wrong_operator(
     )
 
 
-def _wrong_type(taken: Taken, inputs: Sequence[str | None], outputs: Sequence[str]) -> str | None:
+def _wrong_type(
+    taken: OperatorLimits, inputs: Sequence[str | None], outputs: Sequence[str]
+) -> str | None:
     for dtype in (*inputs[taken.data : taken.data + 1], *outputs[:1]):
         known = [_TYPES[letter] for letter in taken.types]
         if dtype is not None and dtype not in (*known, *_EIGHT_BITS, *taken.other):
@@ -322,7 +324,9 @@ def _wrong_type(taken: Taken, inputs: Sequence[str | None], outputs: Sequence[st
     return None
 
 
-def _wrong_output_type(taken: Taken, options: Options, outputs: Sequence[str]) -> str | None:
+def _wrong_output_type(
+    taken: OperatorLimits, options: Options, outputs: Sequence[str]
+) -> str | None:
     for name in _OUTPUT_TYPES:
         if name in taken.reads.split() and _NUMBERED.get(options[name]) != outputs[0]:
             said = _NUMBERED.get(options[name], options[name])
@@ -330,7 +334,7 @@ def _wrong_output_type(taken: Taken, options: Options, outputs: Sequence[str]) -
     return None
 
 
-def _wrong_option(taken: Taken, options: Options, *, own: bool) -> str | None:
+def _wrong_option(taken: OperatorLimits, options: Options, *, own: bool) -> str | None:
     usual = defaults(taken.options)
     for name, value in options.items():
         if name in _POSITIVE and not 1 <= value <= MAX_WINDOW:

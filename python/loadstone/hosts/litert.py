@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from loadstone.backend.request import ROUNDINGS, CompileRequest
 from loadstone.backend.target import TargetSource, resolve
 from loadstone.errors import LoadstoneError, ModelError, UnsupportedError
 from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile, read
@@ -95,7 +96,9 @@ def delegate_file() -> Path:
     return path
 
 
-def compile(model: str | Path, target: TargetSource) -> HostModel:  # noqa: A001
+def compile(  # noqa: A001
+    model: str | Path, target: TargetSource, rounding: str = ROUNDINGS[0]
+) -> HostModel:
     """Raises ModelError, UnsupportedError where no part of the model runs on the target."""
     path = Path(model)
     try:
@@ -124,7 +127,7 @@ def compile(model: str | Path, target: TargetSource) -> HostModel:  # noqa: A001
         return writer.extracted(group, [index[n] for n in inputs], [index[n] for n in outputs])
 
     whole = CutModel(path.stem, nodes, {names[i] for i in file.outputs}, extract, ".tflite")
-    parts, left = cut(whole, resolve(target))
+    parts, left = cut(whole, resolve(target).asked(CompileRequest(rounding)))
     bundle = _bundle(file, writer, parts, index)
     return HostModel(writer.with_metadata(bundle), len(nodes), tuple(parts), left)
 

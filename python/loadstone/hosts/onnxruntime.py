@@ -20,6 +20,7 @@ from typing import Any
 import onnx
 from onnx import helper, shape_inference
 
+from loadstone.backend.request import ROUNDINGS, CompileRequest
 from loadstone.backend.target import TargetSource, resolve
 from loadstone.errors import LoadstoneError, ModelError
 from loadstone.frontend.message import one_line
@@ -41,14 +42,16 @@ def provider_file() -> Path:
     return path
 
 
-def compile(model: str | Path, target: TargetSource) -> HostModel:  # noqa: A001
+def compile(  # noqa: A001
+    model: str | Path, target: TargetSource, rounding: str = ROUNDINGS[0]
+) -> HostModel:
     """Raises ModelError, UnsupportedError where no part of the model runs on the target."""
     path = Path(model)
     file = _File(_loaded(path), path.name)
     whole = CutModel(
         path.stem, file.nodes(), file.outputs, file.extracted, ".onnx", file.with_graphs()
     )
-    parts, left = cut(whole, resolve(target))
+    parts, left = cut(whole, resolve(target).asked(CompileRequest(rounding)))
     return HostModel(file.replaced(parts), len(whole.nodes), tuple(parts), left)
 
 

@@ -50,7 +50,15 @@ class Index:
     __rmul__ = __mul__
 
     def __sub__(self, other: Place) -> Index:
-        return self + other * -1
+        """Without the terms that are the same in both."""
+        if isinstance(other, int):
+            return Index(self.constant - other, self.terms)
+        terms = dict(self.terms)
+        for variable, factor in other.terms.items():
+            terms[variable] = terms.get(variable, 0) - factor
+            if not terms[variable]:
+                del terms[variable]
+        return Index(self.constant - other.constant, terms)
 
     def __rsub__(self, other: int) -> Index:
         return self * -1 + other

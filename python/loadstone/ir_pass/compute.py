@@ -5,7 +5,7 @@ In:   a PrimFunc after dma_copy.py: the nests that are left compute on scratchpa
 Out:  the same PrimFunc; every nest is one or more of lds.fill, lds.gemm, lds.rq and the ALU calls;
       an element-wise nest works in
       place, in the buffer of its first operand. What then remains is loops around intrinsic calls.
-Next: verify.py; then a back end's own lowering, such as vta/kernels/from_tir.py.
+Next: verify.py; unroll.py gives a back end's own lowering the calls with plain numbers.
 
 Recognised are: a constant store; C + cast(input) * cast(weight) (or a sum of such products), from
 local.inp and local.wgt; a chain of pure externs lds.add(...), lds.rq(...), with plain max(C, x) and

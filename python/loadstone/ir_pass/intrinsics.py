@@ -3,7 +3,7 @@
 
 In:   accesses to buffers that are affine in the loops of a perfect nest.
 Out:  one `T.call_extern` for the whole nest.
-Next: verify.py checks the calls; vta/kernels/from_tir.py turns them into operations.
+Next: verify.py checks the calls; unroll.py gives them with plain numbers.
 
     lds.dma_copy(dst, src, pad_value, axis...)           dst = inside(src) ? src : pad_value; one
                            side is in DRAM

@@ -5,7 +5,7 @@ back end between them.
 In:   an IRModule whose "main" is scheduled (s_tir: blocks, cache reads into memory scopes), a back
       end's passes.
 Out:  the PrimFunc of loops around intrinsic calls, and every stage on the way.
-Next: translate.py or unroll.py, for a back end that turns calls into instructions of its own.
+Next: unroll.py, for a back end that turns calls into instructions of its own.
 
     Phase.TENSOR_IR    the scheduled module: blocks, or loops where a schedule writes them itself
     Phase.LOOPS        loop nests over buffers that hold a tile, no blocks
@@ -25,7 +25,6 @@ from loadstone.errors import LoweringError
 from loadstone.graph import Operator
 from loadstone.ir_pass.compute import insert_compute
 from loadstone.ir_pass.dma_copy import recognise_dma_copy
-from loadstone.ir_pass.recognise import Calls, recognised
 from loadstone.ir_pass.verify import verify
 from loadstone.relax.compat import (
     s_tir,
@@ -46,7 +45,6 @@ __all__ = [
     "Stages",
     "lower_to_calls",
     "lowered",
-    "translatable",
 ]
 
 #: TVM's own passes from a scheduled module to loops over compact buffers; nothing is flattened.
@@ -110,16 +108,6 @@ def lower_to_calls(module: IRModule, passes: Passes = NO_PASSES) -> Stages:
         verify(function, "compute")
         stages[-1] = ("compute", function)
     return stages
-
-
-def translatable(module: IRModule, passes: Passes = NO_PASSES) -> tuple[PrimFunc, Calls | None]:
-    """What a Translator takes of "main": loops with the calls of their nests, or where a back end
-    has passes of its own behind them the last of the stages. Raises LoweringError as
-    lower_to_calls."""
-    if passes.calls:
-        return lower_to_calls(module, passes)[-1][1], None
-    function = _loop_stages(module, passes)[-1][1]
-    return function, recognised(function)
 
 
 def _loop_stages(module: IRModule, passes: Passes) -> Stages:

@@ -80,8 +80,10 @@ class Region:
                 at.append(place)
                 continue
             distance = place - axis.first
-            terms = {v: n // axis.step for v, n in distance.terms.items() if n}
-            at.append(Index(distance.constant // axis.step, terms))
+            if axis.step > 1:
+                terms = {v: n // axis.step for v, n in distance.terms.items()}
+                distance = Index(distance.constant // axis.step, terms)
+            at.append(distance)
         return NestAccess(self.tensor, tuple(at))
 
 
@@ -257,6 +259,15 @@ def _bound(
 
 def _joined(source: NestTensor, spans: Sequence[_Span], *, may_step: bool) -> BoxAxis:
     """The axis of a box that holds those of all accesses."""
+    span = spans[0] if len(spans) == 1 else _hull(source, spans)
+    step = span.step if may_step and span.step else 1
+    size = (span.high - span.low) // step + 1
+    bound = None if span.bound is None else _same(span.bound)
+    return BoxAxis(_same(span.outer + span.low), step, size, bound)
+
+
+def _hull(source: NestTensor, spans: Sequence[_Span]) -> _Span:
+    """What several accesses reach: steps apart where all of them move so, and begin so."""
     outer = spans[0].outer
     if not all(_same_terms(span.outer, outer) for span in spans):
         raise LoweringError(
@@ -265,12 +276,10 @@ def _joined(source: NestTensor, spans: Sequence[_Span], *, may_step: bool) -> Bo
         )
     low, high = min(span.low for span in spans), max(span.high for span in spans)
     steps = {span.step for span in spans if span.step}
-    step = steps.pop() if may_step and len(steps) == 1 else 1
+    step = steps.pop() if len(steps) == 1 else 1
     if any((span.low - low) % step or (span.high - low) % step for span in spans):
         step = 1
-    bound = _loosest([span.bound for span in spans])
-    size = (high - low) // step + 1
-    return BoxAxis(_same(outer + low), step, size, None if bound is None else _same(bound))
+    return _Span(outer, low, high, step, (), _loosest([span.bound for span in spans]))
 
 
 def _loosest(bounds: Sequence[Index | None]) -> Index | None:

@@ -4,9 +4,8 @@ runs in no time.
 
 In:   a PrimFunc after pipeline.py.
 Out:  `Translator`: the text of `def emit(e, PARAMETERS)`; a back end says how its scratchpads and
-      calls are written. `Expressions` are what it has between them.
-Next: vta/kernels/from_tir.py puts VTA's words in; unroll.py gives a back end each call with plain
-      numbers.
+      calls are written.
+Next: unroll.py gives a back end each call with plain numbers.
 
 Walking TVM's objects once per tile is slow; so the TensorIR is translated once, and what runs is
 Python with plain numbers:
@@ -20,18 +19,16 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import Intrinsic, is_intrinsic, read_intrinsic
-from loadstone.ir_pass.recognise import Calls
 from loadstone.relax.compat import is_tir_call, tirx
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, PrimFunc, Stmt, Var
 
-__all__ = ["Expressions", "Translator"]
+__all__ = ["Translator"]
 
 _BINARY = {
     tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.FloorDiv: "//", tirx.FloorMod: "%",
@@ -40,12 +37,23 @@ _BINARY = {
 }  # fmt: skip
 
 
-class Expressions(ABC):
-    """Index expressions as Python source."""
+class Translator(ABC):
+    """Python source of one PrimFunc. reserved: names that stand for something else in that source.
 
-    @abstractmethod
-    def name(self, variable: Var | Buffer) -> str:
-        """The Python name of a loop variable, a parameter or a buffer."""
+    class Words(Translator):
+        def allocate(self, buffer):
+            return f"e.tile({buffer.name!r})"
+        def call(self, intrinsic):
+            return f"e.{intrinsic.name}({', '.join(self.name(operand.buffer) for operand in
+            intrinsic.operands)})"
+    """
+
+    reserved: tuple[str, ...] = ("e",)
+
+    def __init__(self, function: PrimFunc) -> None:
+        self._function = function
+        self._lines: list[str] = []
+        self._names: dict[int, str] = {}  # by the address of a variable or a buffer
 
     def python(self, expr: Expr) -> str:
         """An index expression as Python source."""
@@ -65,26 +73,6 @@ class Expressions(ABC):
             return self.python(expr.args[0])
         raise LoweringError(f"lower: expression {type(expr).__name__} has no Python form: {expr}")
 
-
-class Translator(Expressions):
-    """Python source of one PrimFunc. reserved: names that stand for something else in that source.
-
-    class Words(Translator):
-        def allocate(self, buffer):
-            return f"e.tile({buffer.name!r})"
-        def call(self, intrinsic):
-            return f"e.{intrinsic.name}({', '.join(self.name(operand.buffer) for operand in
-            intrinsic.operands)})"
-    """
-
-    reserved: tuple[str, ...] = ("e",)
-
-    def __init__(self, function: PrimFunc, calls: Calls | None = None) -> None:
-        """calls: what the nests of a function of loops are; None: they are written into it."""
-        self._function, self._calls = function, calls
-        self._lines: list[str] = []
-        self._names: dict[int, str] = {}  # by the address of a variable or a buffer
-
     @abstractmethod
     def allocate(self, buffer: Buffer) -> str:
         """The expression for a new life of a scratchpad buffer."""
@@ -100,16 +88,9 @@ class Translator(Expressions):
         self._visit(self._function.body, 1)
         return "\n".join(self._lines) + "\n"
 
-    def _called(self, stmt: Stmt) -> Sequence[Intrinsic] | None:
-        if self._calls is not None:
-            return self._calls.get(stmt)
-        return (read_intrinsic(stmt),) if is_intrinsic(stmt) else None
-
     def _visit(self, stmt: Stmt, depth: int) -> None:
-        calls = self._called(stmt)
-        if calls is not None:
-            for call in calls:
-                self._line(self.call(call), depth)
+        if is_intrinsic(stmt):
+            self._line(self.call(read_intrinsic(stmt)), depth)
         elif isinstance(stmt, tirx.SeqStmt):
             for part in stmt.seq[:]:
                 self._visit(part, depth)

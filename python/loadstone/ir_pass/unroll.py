@@ -20,7 +20,7 @@ from itertools import pairwise, product
 from math import prod
 from typing import TYPE_CHECKING
 
-from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic
+from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic, extents
 from loadstone.ir_pass.translate import Translator
 
 if TYPE_CHECKING:
@@ -33,11 +33,12 @@ __all__ = ["Buffer", "Call", "Loop", "Place", "Run", "offset", "runs", "turns", 
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """One life of a buffer: a loop that allocates one makes a new one each time. scope: "global" is
-    DRAM."""
+    DRAM. dtype: of an element, in TVM's words."""
 
     name: str
     scope: str
     shape: tuple[int, ...]
+    dtype: str
 
 
 @dataclass(frozen=True)
@@ -132,9 +133,7 @@ def unroll(function: PrimFunc) -> list[Call]:
     recorder = _Recorder()
     namespace: dict[str, Callable[..., None]] = {}
     exec(compile(_Words(function).source(), "<lowered operator>", "exec"), namespace)
-    parameters = (
-        Buffer(str(p.name), "global", tuple(int(n) for n in p.shape)) for p in function.params
-    )
+    parameters = (Buffer(str(p.name), "global", extents(p), str(p.dtype)) for p in function.params)
     namespace["emit"](recorder, *parameters)
     return recorder.calls
 
@@ -145,8 +144,8 @@ class _Recorder:
     def __init__(self) -> None:
         self.calls: list[Call] = []
 
-    def buffer(self, name: str, scope: str, shape: tuple[int, ...]) -> Buffer:
-        return Buffer(name, scope, shape)
+    def buffer(self, name: str, scope: str, shape: tuple[int, ...], dtype: str) -> Buffer:
+        return Buffer(name, scope, shape, dtype)
 
     def call(
         self,
@@ -169,7 +168,7 @@ class _Words(Translator):
     def allocate(self, buffer: TirBuffer) -> str:
         return (
             f"e.buffer({str(buffer.name)!r}, {str(buffer.scope())!r}, "
-            f"{tuple(int(n) for n in buffer.shape)})"
+            f"{extents(buffer)}, {str(buffer.dtype)!r})"
         )
 
     def call(self, intrinsic: Intrinsic) -> str:
@@ -181,7 +180,7 @@ class _Words(Translator):
         return f"e.call({intrinsic.name!r}, [{places}], {intrinsic.immediates}, [{loops}])"
 
     def _offset(self, operand: BufferOperand) -> str:
-        shape = [int(n) for n in operand.buffer.shape]
+        shape = extents(operand.buffer)
         steps = [prod(shape[position + 1 :]) for position in range(len(shape))]
         return " + ".join(
             f"{self.python(index)} * {step}"

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Segment
-from loadstone.backend.scope import apply_passes, patterns_of, refusal
+from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Segment, Taken
+from loadstone.backend.scope import answer, apply_passes, patterns_of
 from loadstone.errors import LoadstoneError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator, Reshape
 from loadstone.numerics import Array
@@ -58,22 +58,25 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Assignment:
-    """Where one operator runs. refusals: what each back end before said, by its name."""
+    """Where one operator runs. refusals: what each back end before said, by its name. taken: the
+    answer of the one that runs it, with what it lowered; None on the host."""
 
     operator: Operator
     backend: str
     refusals: tuple[tuple[str, Refusal], ...]
+    taken: Taken | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Match:
     """One way to run a part of the network. backend: or HOST. covers: the Relax calls that it
-    stands for, by name."""
+    stands for, by name. taken: the back end's answer."""
 
     backend: str
     pattern: str
     operator: Operator
     covers: frozenset[str]
+    taken: Taken
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -121,7 +124,8 @@ def partition(
     fused = with_composites(module, flow, occurrences(flow, chooser.rows()))
     chooser.complain()
     fused = apply_passes(backends, Phase.COMPOSITE, fused)
-    builder = FusedGraph(fused, chooser.reader, chooser.taken, name)
+    operators = {root: match.operator for root, match in chooser.taken.items()}
+    builder = FusedGraph(fused, chooser.reader, operators, name)
     graph = builder.build()
     chooser.calls = builder.calls
     ranks = {
@@ -179,7 +183,7 @@ class _Chooser:
             tuple[str, int], Operator | Refusal
         ] = {}  # (root's name, pattern) -> operator or why it is not one
         self.mismatches: dict[str, Refusal] = {}  # call that a pattern covers -> the first of these
-        self.taken: dict[str, tuple[str, Operator]] = {}  # root's name -> back end, operator
+        self.taken: dict[str, Match] = {}  # root's name -> what is used of it
         self.refused: dict[
             tuple[str, str], list[tuple[str, Refusal]]
         ] = {}  # (root's name, kind) -> back end, refusal
@@ -198,17 +202,17 @@ class _Chooser:
                     for entry in entries_of(backend.name, pattern)
                 ]
         return rows + [
-            self.row(HOST, Pattern(entry.name, entry, lambda _: None), entry, lambda _: None)
+            self.row(HOST, Pattern(entry.name, entry, lambda _: None), entry, lambda _: Taken())
             for entry in OPERATOR_PATTERNS
         ]
 
-    def asked(self, backend: Backend, pattern: Pattern) -> Callable[[Operator], Refusal | None]:
+    def asked(self, backend: Backend, pattern: Pattern) -> Callable[[Operator], Taken | Refusal]:
         """The predicate, asked inside the back end's scope; what goes wrong waits for
         `complain`."""
 
-        def predicate(operator: Operator) -> Refusal | None:
+        def predicate(operator: Operator) -> Taken | Refusal:
             try:
-                return refusal(backend, pattern, operator)
+                return answer(backend, pattern, operator)
             except LoadstoneError as error:
                 self.problem = self.problem or error
                 return Refusal(str(error), "a back end without this mistake")
@@ -225,7 +229,7 @@ class _Chooser:
         backend: str,
         pattern: Pattern,
         entry: OperatorPattern,
-        predicate: Callable[[Operator], Refusal | None],
+        predicate: Callable[[Operator], Taken | Refusal],
     ) -> FusionRow:
         def check(occurrence: Occurrence) -> bool:
             operator = self.extract(entry, name_of(occurrence.root.expr) or "")
@@ -233,16 +237,15 @@ class _Chooser:
                 for node in occurrence.covers:
                     self.mismatches.setdefault(name_of(node.expr) or "", operator)
                 return False
-            refusal = predicate(operator)
-            if refusal is not None:
-                self.refused.setdefault((operator.name, operator.kind), []).append(
-                    (backend, refusal)
-                )
+            said = predicate(operator)
+            if isinstance(said, Refusal):
+                self.refused.setdefault((operator.name, operator.kind), []).append((backend, said))
                 return False
             covers = frozenset(
                 name_of(node.expr) or str(node.bound_to.name) for node in occurrence.covers
             )
-            if not self.takes(Match(backend, pattern.name, operator, covers)):
+            match = Match(backend, pattern.name, operator, covers, said)
+            if not self.takes(match):
                 refusals = self.refused.setdefault((operator.name, operator.kind), [])
                 if backend not in (HOST, *dict(refusals)):
                     refusals.append(
@@ -254,7 +257,7 @@ class _Chooser:
                         )
                     )
                 return False
-            self.taken[operator.name] = (backend, operator)
+            self.taken[operator.name] = match
             return True
 
         return FusionRow(f"{backend}.{pattern.name}", entry.pattern, check)
@@ -272,8 +275,7 @@ class _Chooser:
     def leave_alone(self, operators: Iterable[Operator]) -> None:
         """Takes operators back to the host: they move elements between two host operators."""
         for operator in operators:
-            backend, _ = self.taken[operator.name]
-            self.taken[operator.name] = (HOST, operator)
+            backend = self.taken.pop(operator.name).backend
             refusal = Refusal(
                 "it would cost two transfers between operators of the host",
                 "neighbours that run on the device, or --partition cost",
@@ -281,7 +283,8 @@ class _Chooser:
             self.refused.setdefault((operator.name, operator.kind), []).append((backend, refusal))
 
     def backend_of(self, operator: Operator) -> str:
-        return self.taken.get(operator.name, (HOST, operator))[0]
+        match = self.taken.get(operator.name)
+        return HOST if match is None else match.backend
 
     def assignment(self, operator: Operator) -> Assignment:
         backend = self.backend_of(operator)
@@ -298,7 +301,8 @@ class _Chooser:
         before = [entry.name for entry in self.backends]
         before = before[: before.index(backend)] if backend in before else before
         refusals += [(name, self.unmatched(operator)) for name in silent if name in before]
-        return Assignment(operator, backend, tuple(refusals))
+        taken = None if backend == HOST else self.taken[operator.name].taken
+        return Assignment(operator, backend, tuple(refusals), taken)
 
     def unmatched(self, operator: Operator) -> Refusal:
         """No pattern of a back end matched."""

@@ -47,7 +47,7 @@ class FusedGraph:
     """tensors: of the variables that `build` has met. calls: in each Host operator, by its name."""
 
     def __init__(
-        self, fused: IRModule, reader: Reader, taken: Mapping[str, tuple[str, Operator]], name: str
+        self, fused: IRModule, reader: Reader, taken: Mapping[str, Operator], name: str
     ) -> None:
         self.fused, self.reader, self.taken, self.name = fused, reader, taken, name
         self.function = fused["main"]
@@ -173,7 +173,7 @@ class FusedGraph:
                 f"partition: composite {value.op.name_hint} has lost its name: a pass must "
                 "keep the spans of calls"
             )
-        _, operator = self.taken[name_of(body[root]) or ""]
+        operator = self.taken[name_of(body[root]) or ""]
         if operator in self.built:
             raise LoweringError(
                 f"partition: {value.op.name_hint} stands for {operator.name}, which another call "

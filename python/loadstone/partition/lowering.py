@@ -124,11 +124,13 @@ def _renewed(
     divided: Partition, segment: Segment, network: Graph, renewed: Mapping[Operator, Operator]
 ) -> Segment:
     tensors = {t.name: t for o in renewed.values() for t in (*o.inputs, *o.outputs)}
+    taken = {entry.operator: entry.taken for entry in divided.assignments}
     return replace(
         segment,
         graph=network,
         operators=tuple(renewed[o] for o in segment.operators),
         inputs=tuple(tensors[t.name] for t in segment.inputs),
         outputs=tuple(tensors[t.name] for t in segment.outputs),
+        taken={renewed[o]: said for o in segment.operators if (said := taken.get(o)) is not None},
         relax=partial(region_as_relax, divided, segment),
     )

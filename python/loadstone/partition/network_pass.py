@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from loadstone.backend.interface import Backend, Phase, Refusal
-from loadstone.backend.scope import apply_passes, patterns_of, refusal
+from loadstone.backend.interface import Backend, Phase, Refusal, Taken
+from loadstone.backend.scope import answer, apply_passes, patterns_of
 from loadstone.errors import LoweringError
 from loadstone.graph import Host, Operator
 from loadstone.partition.eager import HOST, Assignment, Partition, divide
 
-__all__ = ["apply_graph_passes", "refusal_of"]
+__all__ = ["answer_of", "apply_graph_passes"]
 
 
 def apply_graph_passes(divided: Partition, backends: Sequence[Backend]) -> Partition:
@@ -66,21 +66,20 @@ def apply_graph_passes(divided: Partition, backends: Sequence[Backend]) -> Parti
 def _placed(operator: Operator, backends: Sequence[Backend]) -> Assignment:
     refusals: list[tuple[str, Refusal]] = []
     for backend in backends:
-        refusal = refusal_of(backend, operator)
-        if refusal is None:
-            return Assignment(operator, backend.name, tuple(refusals))
-        refusals.append((backend.name, refusal))
+        said = answer_of(backend, operator)
+        if isinstance(said, Taken):
+            return Assignment(operator, backend.name, tuple(refusals), said)
+        refusals.append((backend.name, said))
     return Assignment(operator, HOST, tuple(refusals))
 
 
-def refusal_of(backend: Backend, operator: Operator) -> Refusal | None:
-    """What the back end's table says of an operator, by the names of its patterns; None when it
-    takes it."""
+def answer_of(backend: Backend, operator: Operator) -> Taken | Refusal:
+    """What the back end's table says of an operator, by the names of its patterns."""
     first: Refusal | None = None
     for pattern in patterns_of(backend):
         if pattern.kind in operator.patterns:
-            said = refusal(backend, pattern, operator)
-            if said is None:
-                return None
+            said = answer(backend, pattern, operator)
+            if isinstance(said, Taken):
+                return said
             first = first or said
     return first or Refusal(f"no pattern for {operator.kind}", "a pattern")

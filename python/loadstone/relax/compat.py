@@ -74,7 +74,6 @@ __all__ = [
     "FloatImm",
     "Function",
     "FuseOpsByPattern",
-    "StructuralKey",
     "TensorLoad",
     "Var",
     "abandoning",
@@ -128,8 +127,6 @@ TensorLoad = tvm.ir.TensorLoad  # tirx.BufferLoad is a function that makes one
 #: What a pass of ours raises inside TVM comes out as it is, not as a RuntimeError.
 for _error in (ModelError, UnsupportedError):
     tvm_ffi.register_error(_error)
-#: A node of TVM's as a key of a dict: equal to all of the same structure, whatever it calls things.
-StructuralKey = tvm_ffi.StructuralKey
 structural_map = tvm_ffi.structural_map
 structural_walk = tvm_ffi.structural_walk
 

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from loadstone import graph as g
 from loadstone.artifact.deploy import deploy
 from loadstone.artifact.format import Artifact
-from loadstone.backend.schedule_choices import ScheduleChoices, using
+from loadstone.backend.schedule_choices import ScheduleChoices
 from loadstone.errors import LoweringError, SimulationError, UnsupportedError
 from loadstone.simulator.programs import simulator_of
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.region.offload import OffloadedRegion
+from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.schedule.choices import LayerChoice, layer_key
 
 __all__ = ["LayerTrial", "LayerUnit", "try_layer"]
@@ -64,8 +65,7 @@ def try_layer(unit: LayerUnit) -> list[LayerTrial | None]:
 def _try(unit: LayerUnit, choice: LayerChoice) -> LayerTrial | None:
     records = {layer_key(unit.op, unit.config): choice.to_json()}
     try:
-        with using(ScheduleChoices(records)):
-            region, artifact = _alone(unit)
+        region, artifact = _alone(unit, RegionRequest(ScheduleChoices(records)))
         (run,) = simulator_of(unit.config).runs(artifact, trace=True)
     except (LoweringError, UnsupportedError, SimulationError):
         return None
@@ -81,12 +81,13 @@ def _try(unit: LayerUnit, choice: LayerChoice) -> LayerTrial | None:
     )
 
 
-def _alone(unit: LayerUnit) -> tuple[OffloadedRegion, Artifact]:
+def _alone(unit: LayerUnit, request: RegionRequest) -> tuple[OffloadedRegion, Artifact]:
     op = unit.op
     inputs = tuple({tensor.name: tensor for tensor in op.inputs}.values())
     seen = (*inputs, *op.outputs)
     graph = g.Graph(name="alone", inputs=inputs, outputs=op.outputs, operators=(op,), constants={})
-    region = OffloadedRegion("alone", [op], inputs if unit.from_host else (), seen, unit.config)
+    packed = inputs if unit.from_host else ()
+    region = OffloadedRegion("alone", [op], packed, seen, unit.config, request)
     return region, deploy(graph, [region], unit.config).artifact
 
 

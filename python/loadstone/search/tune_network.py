@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from loadstone import graph as g
-from loadstone.backend.schedule_choices import ScheduleChoices, using
+from loadstone.backend.request import CompileRequest
+from loadstone.backend.schedule_choices import ScheduleChoices
 from loadstone.backend.target import Target, resolve
 from loadstone.errors import ConfigError, LoweringError
 from loadstone.files import JsonObject
@@ -89,8 +90,8 @@ class SimulatedNetwork:
     def trial(self, records: Mapping[str, JsonObject]) -> NetworkTrial | None:
         """The network with these choices; None where the device cannot do them together."""
         try:
-            with using(ScheduleChoices(records) if records else None):
-                lowered = lower_partition(self.divided, self.target)
+            request = CompileRequest(schedules=ScheduleChoices(records) if records else None)
+            lowered = lower_partition(self.divided, self.target.asked(request))
         except LoweringError:
             if not records:
                 raise

@@ -13,12 +13,16 @@ from typing import Any, ClassVar
 
 from loadstone.backend.interface import Backend, Pattern, Phase, Segment
 from loadstone.backend.region import LoweredRegion
+from loadstone.ir_pass.pipeline import Passes
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
+from loadstone.vta.operators import LoweredOperator
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.region.further import FurtherRegion
 from loadstone.vta.region.offload import OffloadedRegion, is_free
 from loadstone.vta.region.patterns import patterns
 from loadstone.vta.region.real_network import fold_real
+from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.schedule.choices import device_digest
 
 __all__ = ["VtaBackend"]
@@ -48,7 +52,9 @@ class VtaBackend(Backend):
 
     def patterns(self) -> Sequence[Pattern]:
         """The common forms, each as far as this device can lower it."""
-        return patterns(self.config)
+        return patterns(
+            self.config, LayerRequest(near=self.request.is_near, passes=Passes.of(self.passes))
+        )
 
     def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:
         """A device of bfloat16 takes a float network as it is, batch normalizations folded."""
@@ -62,6 +68,16 @@ class VtaBackend(Backend):
             segment.from_host,
             (*segment.inputs, *segment.outputs),
             self.config,
+            RegionRequest(
+                self.request.schedules,
+                self.request.is_near,
+                Passes.of(self.passes),
+                {
+                    operator: said.lowered
+                    for operator, said in segment.taken.items()
+                    if isinstance(said.lowered, LoweredOperator)
+                },
+            ),
         )
         return FurtherRegion(region) if self.further else region
 

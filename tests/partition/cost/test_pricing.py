@@ -4,6 +4,7 @@ end."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 
 from loadstone.artifact.format import HostStep
 from loadstone.backend.device import DeviceProgram
+from loadstone.backend.interface import Taken
 from loadstone.backend.target import resolve
 from loadstone.partition.cost.prices import CostTable
-from loadstone.partition.cost.pricing import Pricing, _whole, segment_of
+from loadstone.partition.cost.pricing import Pricing, segment_of
 from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import EagerPartitioner
 from tests.partition.cost.networks import HOST_NS, TRANSFER_NS, fixed_host_times, module
@@ -66,6 +68,23 @@ def test_two_equal_plans_leave_no_doubt(priced: tuple[Pricing, LoweredPartition]
 @pytest.mark.parametrize("cycles", [-1, 1.5, "7", np.float32(1)])
 def test_what_is_no_number_of_cycles_is_refused(cycles: Any) -> None:
     with pytest.raises(TypeError, match="not a whole number of at least 0 or None"):
-        _whole(cycles)
-    assert _whole(None) is None
-    assert _whole(np.int64(7)) == 7
+        Taken(cycles=cycles)
+    assert Taken().cycles is None
+    assert Taken(cycles=np.int64(7)).cycles == 7  # type: ignore[arg-type]
+
+
+def test_a_predicate_that_says_the_cycles_of_its_operator_is_not_asked_again(
+    priced: tuple[Pricing, LoweredPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one operator alone; several together are the back end's own to price."""
+    pricing, lowered = priced
+    (backend,) = pricing.backends
+    monkeypatch.setattr(type(backend), "cost_cycles", lambda *_: 500, raising=False)
+    first = lowered.segments[0].operators[0]
+    whole = replace(lowered.segments[0], taken={first: Taken(cycles=300)})
+    alone = replace(whole, operators=(first,))
+    clock = int(backend.attributes["clock_mhz"])
+    assert pricing.model_ns(backend, alone) == 300 * 1000 // clock
+    assert pricing.model_ns(backend, replace(alone, taken={})) == 500 * 1000 // clock
+    two = replace(whole, operators=(first, first))
+    assert pricing.model_ns(backend, two) == 500 * 1000 // clock

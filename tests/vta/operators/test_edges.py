@@ -17,12 +17,13 @@ from loadstone.errors import LoweringError
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.operators import constants, edges
 from loadstone.vta.operators.edges import with_edges
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.operators.weighted import conv_spec
 from loadstone.vta.passes.program import VtaProgram
 from loadstone.vta.passes.skip_pads.skip_pads import SkipPads
-from loadstone.vta.schedule.choices import LayerChoice, entered
+from loadstone.vta.schedule.choices import NO_LAYER_CHOICE, LayerChoice
 from loadstone.vta.schedule.conv import ConvSpec
-from loadstone.vta.stream.operations import GemmNest, Operation, TileLoad
+from loadstone.vta.stream.operations import GemmNest, Operation, TileLoad, TileRole
 from tests import lowered as lo
 
 VTAQ = load_config("vtaq-1x16x16")
@@ -32,7 +33,7 @@ quick = settings(
 )
 
 
-def always(spec: ConvSpec, config: HwConfig) -> int:
+def always(spec: ConvSpec, config: HwConfig, _choice: LayerChoice) -> int:
     """A cost model to which edges are free."""
     return 0 if spec.edges else 1000
 
@@ -58,7 +59,7 @@ def layer(
 
 
 def edges_of(op: g.Conv2D, config: HwConfig = VTAQ) -> edges.Edges:
-    return with_edges(conv_spec(op, config), constants.centred_weights(op), config)
+    return with_edges(conv_spec(op, config), constants.centred_weights(op), config, NO_LAYER_CHOICE)
 
 
 def steps(operations: list[Operation]) -> int:
@@ -152,10 +153,11 @@ def test_where_it_does_not_pay_a_layer_is_as_it_was(op: g.Conv2D) -> None:
 def test_a_chosen_tile_that_has_no_room_for_edges_does_without() -> None:
     config = load_config("vtaq-tiny")
     op = layer(64, 8)
-    with entered(LayerChoice(tile=(1, 1, 1, 1, 1, 1), order="channels")):
-        (x,) = lo.random_inputs(op, 3)
-        result, _ = lo.run(op, config, [x])
+    choice = LayerChoice(tile=(1, 1, 1, 1, 1, 1), order="channels")
+    (x,) = lo.random_inputs(op, 3)
+    result, lowered = lo.run(op, config, [x], request=LayerRequest(choice))
     np.testing.assert_array_equal(result, lo.weighted_reference(op, x))
+    assert len(lowered.operations) > len(lo.run(op, config, [x])[1].operations)
 
 
 def test_edges_of_a_tile_become_few_gemms() -> None:
@@ -163,7 +165,7 @@ def test_edges_of_a_tile_become_few_gemms() -> None:
     constant = {
         o.tile
         for o in lowered.operations
-        if isinstance(o, TileLoad) and o.dram.tensor == "conv.edge_weights"
+        if isinstance(o, TileLoad) and o.dram.role is TileRole.EDGES
     }
     gemms = [o for o in lowered.operations if isinstance(o, GemmNest) and o.wgt.tile in constant]
     assert len(gemms) < 8 * len(constant)

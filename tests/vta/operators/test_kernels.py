@@ -1,38 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vta/operators/kernels.py: loops that are the same are lowered once, on whatever device."""
+"""vta/operators/kernels.py: a kernel is made once for all layers of a spec, its copies inserted;
+and what a back end's own pass does to its TensorIR comes through."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 
 import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
+from loadstone.backend.interface import Phase
+from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
+from loadstone.ir_pass.nests import Function
+from loadstone.ir_pass.pipeline import NO_PASSES, Passes
 from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.kernels.from_tir import lower
+from loadstone.vta.kernels.verify import verify_kernel
 from loadstone.vta.operators import kernels, lower_operator
+from loadstone.vta.schedule.conv import PIXEL
+from loadstone.vta.stream.cost import cost_model
 from tests.lowered import small_convolution
 
 VTAQ = load_config("vtaq-1x16x16")
-#: The layer needs a part of this scratchpad.
-OTHER = replace(VTAQ, log_wgt_buff=VTAQ.log_wgt_buff - 1)
 
 
-def test_devices_whose_loops_are_the_same_share_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another block has other loops."""
+@pytest.fixture
+def inserted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Function]]:
+    """Functions in which copies were inserted, where no kernel is known at first."""
+    seen: list[Function] = []
+
+    def counted(function: Function, table: object) -> Function:
+        seen.append(function)
+        return insert_dma_copy(function, table)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(kernels, "insert_dma_copy", counted)
+    kernels._kernel.cache_clear()
+    yield seen
+    kernels._kernel.cache_clear()
+
+
+def test_copies_are_inserted_once_for_all_layers_of_a_spec(inserted: list[Function]) -> None:
+    """Another block of lanes is another kernel."""
     one = lower_operator(small_convolution(), VTAQ)
-    lowered: list[object] = []
-
-    def counted(*arguments: object) -> object:
-        lowered.append(arguments)
-        return lower(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(kernels, "lower", counted)
-    two = lower_operator(small_convolution(), OTHER)
-    assert not lowered
-    assert two.kernels == one.kernels
-
+    assert [function.name for function in inserted] == ["conv2d"]
+    assert lower_operator(small_convolution(), VTAQ).kernels == one.kernels
+    assert len(inserted) == 1
     small = lower_operator(small_convolution(), load_config("vtaq-1x8x8"))
-    assert len(lowered) == 1
+    assert len(inserted) == 2
     assert small.kernels != one.kernels
+
+
+@pytest.mark.parametrize("phase", [Phase.TENSOR_IR, Phase.LOOPS, Phase.CALLS])
+def test_a_pass_of_a_back_end_is_given_the_kernel_as_tensor_ir(phase: Phase) -> None:
+    seen: list[str] = []
+
+    def looked_at(module: object) -> object:
+        seen.append(str(module))
+        return module
+
+    def passes(own: Phase) -> list[Callable[[object], object]]:
+        return [looked_at] if own is phase else []
+
+    kernel = kernels._kernel(PIXEL, VTAQ, Passes.of(passes), cost_model(VTAQ))
+    assert len(seen) == 1
+    assert ("lds.dma_copy" in seen[0]) == (phase is Phase.CALLS)
+    assert "x_chip" in seen[0]
+    without = kernels._kernel(PIXEL, VTAQ, NO_PASSES, cost_model(VTAQ))
+    verify_kernel(without, kernel, VTAQ)

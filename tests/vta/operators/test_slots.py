@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.isa.spec import Memory
 from loadstone.vta.operators import lower_operator
 from loadstone.vta.operators.slots import interleaved, slots_of
-from loadstone.vta.stream.operations import GemmNest, TileLoad, TileStore
+from loadstone.vta.stream.operations import GemmNest, TileLoad, TileRole, TileStore
 from tests.vta.operators.test_rescaled import convolution
 
 
@@ -17,11 +18,11 @@ def test_every_operation_comes_once_and_a_digit_is_stored_before_it_is_loaded() 
     assert len({id(o) for o in operations}) == len(operations)
     stored: set[int] = set()
     for operation in operations:
-        if isinstance(operation, TileStore) and operation.dram.tensor.endswith(".digits"):
+        if isinstance(operation, TileStore) and operation.dram.role is TileRole.DIGITS:
             for row in range(operation.y_size):
                 first = operation.dram.tile + row * operation.x_stride
                 stored |= set(range(first, first + operation.x_size))
-        if isinstance(operation, TileLoad) and operation.dram.tensor.endswith(".digits"):
+        if isinstance(operation, TileLoad) and operation.dram.role is TileRole.DIGITS:
             for row in range(operation.y_size):
                 first = operation.dram.tile + row * operation.x_stride
                 assert stored >= set(range(first, first + operation.x_size))
@@ -30,15 +31,18 @@ def test_every_operation_comes_once_and_a_digit_is_stored_before_it_is_loaded() 
 def test_the_next_sum_comes_between_a_tile_s_digits() -> None:
     op = convolution(80, 3, 0.0012, Rounding.DOUBLE)
     operations = lower_operator(op, load_config("vta-pynq")).operations
-    sums = [
-        o.dst.tile for o in operations if isinstance(o, GemmNest) and o.src.tile.name == "x_chip"
-    ]
+    inputs = {
+        o.tile
+        for o in operations
+        if isinstance(o, TileLoad) and o.memory is Memory.INP and o.dram.role is TileRole.PLAIN
+    }
+    sums = [o.dst.tile for o in operations if isinstance(o, GemmNest) and o.src.tile in inputs]
     assert len(set(map(id, sums))) > 1
     place = {
         id(tile): next(
             n
             for n, o in enumerate(operations)
-            if isinstance(o, GemmNest) and o.dst.tile is tile and o.src.tile.name == "x_chip"
+            if isinstance(o, GemmNest) and o.dst.tile is tile and o.src.tile in inputs
         )
         for tile in sums
     }
@@ -48,4 +52,4 @@ def test_the_next_sum_comes_between_a_tile_s_digits() -> None:
 
 
 def test_no_slots_are_no_operations() -> None:
-    assert list(interleaved(slots_of([], "digits", "constant"))) == []
+    assert list(interleaved(slots_of([]))) == []

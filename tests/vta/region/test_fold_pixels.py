@@ -17,6 +17,7 @@ from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.operators.weighted import estimated_cycles
 from loadstone.vta.region import fold_pixels
 from loadstone.vta.region.fold_pixels import fold_columns, folded_convolution
+from loadstone.vta.region.request import RegionRequest
 from tests import lowered as lo
 
 CONFIG = load_config("vtaq-1x16x16")
@@ -94,7 +95,7 @@ def run(operators: list[g.Operator], x: Any) -> dict[str, Any]:
 
 def test_a_chain_of_narrow_tensors_is_folded_and_computes_the_same() -> None:
     operators = chain(8, 16)
-    folded = fold_columns(operators, {"x", "e"}, set(), CONFIG)
+    folded = fold_columns(operators, {"x", "e"}, set(), CONFIG, RegionRequest())
     widths = {op.output.name: op.output.shape[2] for op in folded}
     assert widths["a"] < 16
     assert widths["b"] < 16
@@ -113,16 +114,16 @@ def test_a_chain_of_narrow_tensors_is_folded_and_computes_the_same() -> None:
 
 def test_what_is_wide_or_seen_from_outside_stays() -> None:
     wide = chain(32, 16)
-    assert fold_columns(wide, {"x", "e"}, set(), CONFIG) == tuple(wide)
+    assert fold_columns(wide, {"x", "e"}, set(), CONFIG, RegionRequest()) == tuple(wide)
     narrow = chain(8, 16)
     names = {tensor.name for op in narrow for tensor in (*op.inputs, op.output)}
-    assert fold_columns(narrow, names, set(), CONFIG) == tuple(narrow)
+    assert fold_columns(narrow, names, set(), CONFIG, RegionRequest()) == tuple(narrow)
 
 
 def test_an_odd_width_is_not_folded() -> None:
     operators = chain(8, 14)
     odd = [replace(op, name=op.name) for op in operators]
-    folded = fold_columns(odd, {"x", "e"}, set(), CONFIG)
+    folded = fold_columns(odd, {"x", "e"}, set(), CONFIG, RegionRequest())
     assert all(op.output.shape[2] in (14, 7) for op in folded if op.output.name in ("d", "e"))
 
 
@@ -140,7 +141,13 @@ def test_a_chain_of_twice_the_length_takes_twice_the_work(monkeypatch: Any) -> N
     for length in (8, 16, 32):
         asked.clear()
         operators = additions(length)
-        fold_columns(operators, {operators[0].input.name, operators[-1].output.name}, (), CONFIG)
+        fold_columns(
+            operators,
+            {operators[0].input.name, operators[-1].output.name},
+            (),
+            CONFIG,
+            RegionRequest(),
+        )
         counts.append(len(asked))
     assert counts[2] - counts[1] <= 2.2 * (counts[1] - counts[0])
 

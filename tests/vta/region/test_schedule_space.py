@@ -7,8 +7,9 @@ import pytest
 
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.operators import lower_operator
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.region.schedule_space import layer_choices
-from loadstone.vta.schedule.choices import LayerChoice, entered
+from loadstone.vta.schedule.choices import LayerChoice
 from tests.repeat import more
 from tests.vta.schedule.test_choices import dense
 
@@ -20,8 +21,7 @@ def test_choices_of_a_dense_layer(device: str) -> None:
     assert choices[0] == LayerChoice()
     assert 1 < len(choices) == len(set(choices)) <= 8
     for choice in choices:
-        with entered(choice):
-            assert lower_operator(dense(), config).operations
+        assert lower_operator(dense(), config, request=LayerRequest(choice)).operations
 
 
 def test_nothing_to_choose_on_floats() -> None:

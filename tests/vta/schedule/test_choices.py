@@ -9,19 +9,17 @@ import numpy as np
 import pytest
 
 from loadstone import graph as g
-from loadstone.backend.schedule_choices import ScheduleChoices, using
+from loadstone.backend.schedule_choices import ScheduleChoices
 from loadstone.errors import ConfigError
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.schedule.choices import (
     LayerChoice,
     RegionChoice,
-    current_layer,
     device_digest,
-    entered,
+    layer_choice,
     layer_key,
-    of_layer,
-    of_region,
+    region_choice,
     region_key,
 )
 
@@ -72,19 +70,16 @@ def test_regions_are_told_apart_by_how_they_hang_together() -> None:
     assert region_key([first, second], RQ) == region_key(renamed, RQ)
 
 
-def test_choices_are_looked_up_where_they_are_in_force() -> None:
+def test_choices_are_looked_up_by_layer_and_region() -> None:
     op, choice = dense(), LayerChoice((1, 1, 1, 2, 1, 1), "channels")
     columns = RegionChoice((2, 1), prefetch=4, place="packed")
     records = {layer_key(op, RQ): choice.to_json(), region_key([op], RQ): columns.to_json()}
-    assert of_layer(op, RQ) == LayerChoice()
-    assert of_region([op], RQ) == RegionChoice()
-    with using(ScheduleChoices(records)):
-        assert of_layer(op, RQ) == choice
-        assert of_region([op], RQ) == columns
-        assert of_layer(op, PYNQ) == LayerChoice()
-    with entered(choice):
-        assert current_layer() == choice
-    assert current_layer() == LayerChoice()
+    assert layer_choice(op, RQ, None) == LayerChoice()
+    assert region_choice([op], RQ, None) == RegionChoice()
+    given = ScheduleChoices(records)
+    assert layer_choice(op, RQ, given) == choice
+    assert region_choice([op], RQ, given) == columns
+    assert layer_choice(op, PYNQ, given) == LayerChoice()
 
 
 @pytest.mark.parametrize(

@@ -1,76 +1,151 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vta/schedule/elementwise.py: what the loops become, call by call."""
+"""vta/schedule/elementwise.py: text of what is computed, and of it with its copies."""
 
 from __future__ import annotations
 
+from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
+from loadstone.ir_pass.nest_text import printed
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.kernels.from_tir import lower
-from loadstone.vta.schedule.elementwise import ElementwiseSpec, Input, schedule
+from loadstone.vta.kernels.memories import memory_table
+from loadstone.vta.schedule.elementwise import SUM, ElementwiseSpec, Input, schedule
 from loadstone.vta.schedule.epilogue import Immediate, Rq
 
 EVERYWHERE = (True, True, True)
+CONFIG = load_config("vtaq-1x16x16")
 
 
-def calls(spec: ElementwiseSpec, device: str = "vtaq-1x16x16") -> list[str]:
-    """The source of the kernel, a line for each statement."""
-    source = lower(schedule(spec, load_config(device))).source
-    return [line.removeprefix("    ") for line in source.splitlines()[1:] if ".tile(" not in line]
+def text(spec: ElementwiseSpec) -> str:
+    return printed(schedule(spec, CONFIG))
+
+
+def with_copies(spec: ElementwiseSpec) -> str:
+    return printed(insert_dma_copy(schedule(spec, CONFIG), memory_table(CONFIG)))
+
+
+def steps(spec: ElementwiseSpec) -> list[str]:
+    """What is done, in order: steps with their first operands, and the loops over tiles."""
+    lines = (line.strip() for line in with_copies(spec).splitlines()[1:])
+    return [line.partition("[")[0] for line in lines if "(" in line or line.startswith("for")]
 
 
 def requantized(zero_point: int) -> Rq:
     return Rq(zero_point, -128, 127, Rounding.DOUBLE)
 
 
-def test_the_second_input_comes_first_and_what_broadcasts_comes_once() -> None:
-    first = Input(EVERYWHERE, (requantized(1),))
-    second = Input((True, True, False), (requantized(2), Immediate("mul", -1)))
-    spec = ElementwiseSpec((1, 3, 50), (first, second), "add", (requantized(3),), (1, 2, 7))
-    rows, columns = "min(2, (3-(i1_0*2)))", "min(7, (50-(i2_0*7)))"
-    load_rows, load_columns = f"0, {rows}, 0, {rows}", f"0, {columns}, 0, {columns}"
-    place = "(((i1_0*2)*50)+(i2_0*7))"
-    a, b = "(a_acc_local_acc, 0)", "(b_acc_local_acc, 0)"
-    in_a, in_b, one = "(a_local_inp, 0)", "(b_local_inp, 0)", "(identity_local_wgt, 0)"
-    small, large = f"2, 0, {rows}, 1", f"7, 0, {columns}, 1"
-    assert calls(spec) == [
-        "e.load(Memory.ACC, (p_local_acc, 0), (p, 0), 0, ((3, 0, 3, 0, 3, 3, 3), "
-        "(3, 0, 3, 0, 3, 1, 1)))",
-        f"e.load(Memory.WGT, {one}, (identity, 0), 0, ())",
-        "for i1_0 in range(0, 2):",
-        "    for i2_0 in range(0, 8):",
-        *(
-            f"        e.{line}"
-            for line in (
-                f"load(Memory.INP, {in_b}, (b, (i1_0*2)), 0, ((2, {load_rows}, 1, 1),))",
-                f"fill({b}, 0, (({small}),))",
-                f"gemm({b}, {in_b}, {one}, (({small}, 1, 0),))",
-                f"requantize({b}, (p_local_acc, 3), (2, -128, 127, 0), (({small}, 0),))",
-                f"alu_immediate(AluOp.MUL, {b}, -1, (({small}),))",
-                f"load(Memory.INP, {in_a}, (a, {place}), 0, ((2, {load_rows}, 7, 50), "
-                f"(7, {load_columns}, 1, 1)))",
-                f"fill({a}, 0, ((2, 0, {rows}, 7), ({large})))",
-                f"gemm({a}, {in_a}, {one}, ((2, 0, {rows}, 7, 7, 0), ({large}, 1, 0)))",
-                f"requantize({a}, (p_local_acc, 0), (1, -128, 127, 0), ((2, 0, {rows}, 7, 0), "
-                f"({large}, 0)))",
-                f"alu(AluOp.ADD, {a}, {b}, ((2, 0, {rows}, 7, 1), ({large}, 0)))",
-                f"requantize({a}, (p_local_acc, 6), (3, -128, 127, 0), ((2, 0, {rows}, 7, 0), "
-                f"({large}, 0)))",
-                f"store({a}, (out, {place}), ((2, {load_rows}, 7, 50), (7, {load_columns}, 1, 1)))",
-            )
-        ),
-    ]
+#: An addition, whose second input does not move along the last loop.
+ADDITION = ElementwiseSpec(
+    (1, 3, 50),
+    (
+        Input(EVERYWHERE, (requantized(1),)),
+        Input((True, True, False), (requantized(2), Immediate("mul", -1))),
+    ),
+    "add",
+    (requantized(3),),
+    (1, 2, 7),
+)
 
 
-def test_an_input_that_expands_has_a_tile_everywhere() -> None:
+def test_the_second_input_comes_first() -> None:
+    assert text(ADDITION) == (
+        """\
+func elementwise:
+  table p: int32[3, 3] x1x16
+  table identity: int8[1] x16x16
+  local a_acc: int32[1, 3, 50] x1x16
+  local b_acc: int32[1, 3] x1x16
+  param a: int8[1, 3, 50] x1x16
+  param b: int8[1, 3] x1x16
+  param out: int8[1, 3, 50] x1x16
+  for j0<2:
+    for k0<8:
+      group:
+        fill(b_acc[0, 2*j0 + j] | 0) for j<2 if -2*j0 - j + 2 >= 0
+        gemm(b_acc[0, 2*j0 + j], b[0, 2*j0 + j], identity[0]) for j<2 if -2*j0 - j + 2 >= 0
+      rq(b_acc[0, 2*j0 + j], p[1, 0] | 2, -128, 127, 0); mul(b_acc[0, 2*j0 + j] | -1) for j<2 if -2*j0 - j + 2 >= 0
+      group:
+        fill(a_acc[0, 2*j0 + j, 7*k0 + k] | 0) for j<2 k<7 if -2*j0 - j + 2 >= 0, -7*k0 - k + 49 >= 0
+        gemm(a_acc[0, 2*j0 + j, 7*k0 + k], a[0, 2*j0 + j, 7*k0 + k], identity[0]) for j<2 k<7 if -2*j0 - j + 2 >= 0, -7*k0 - k + 49 >= 0
+      rq(a_acc[0, 2*j0 + j, 7*k0 + k], p[0, 0] | 1, -128, 127, 0) for j<2 k<7 if -2*j0 - j + 2 >= 0, -7*k0 - k + 49 >= 0
+      add(a_acc[0, 2*j0 + j, 7*k0 + k], b_acc[0, 2*j0 + j]) for j<2 k<7 if -2*j0 - j + 2 >= 0, -7*k0 - k + 49 >= 0
+      rq(a_acc[0, 2*j0 + j, 7*k0 + k], p[2, 0] | 3, -128, 127, 0) for j<2 k<7 if -2*j0 - j + 2 >= 0, -7*k0 - k + 49 >= 0
+      copy(out[0, 2*j0 + j, 7*k0 + k], a_acc[0, 2*j0 + j, 7*k0 + k]) for j<2 k<7 if -2*j0 - j + 2 >= 0, -7*k0 - k + 49 >= 0
+"""  # noqa: E501
+    )
+
+
+def test_what_broadcasts_is_loaded_outside_the_loop_that_it_does_not_move_along() -> None:
+    assert with_copies(ADDITION).split("out: int8[1, 3, 50] x1x16\n")[1] == (
+        """\
+  alloc p_chip: int32[3, 3] x1x16 in acc
+  copy(p_chip[a0, a1], p[a0, a1]) for a0<3 a1<3
+  alloc identity_chip: int8[1] x16x16 in wgt
+  copy(identity_chip[0], identity[0])
+  for j0<2:
+    alloc b_chip: int8[1, 2] x1x16 in inp
+    copy(b_chip[0, a1], b[0, 2*j0 + a1]) for a1<2 if -2*j0 - a1 + 2 >= 0
+    for k0<8:
+      alloc b_acc: int32[1, 2] x1x16 in acc
+      group:
+        fill(b_acc[0, j] | 0) for j<2 if -2*j0 - j + 2 >= 0
+        gemm(b_acc[0, j], b_chip[0, j], identity_chip[0]) for j<2 if -2*j0 - j + 2 >= 0
+      rq(b_acc[0, j], p_chip[1, 0] | 2, -128, 127, 0); mul(b_acc[0, j] | -1) for j<2 if -2*j0 - j + 2 >= 0
+      alloc a_acc: int32[1, 2, 7] x1x16 in acc
+      alloc a_chip: int8[1, 2, 7] x1x16 in inp
+      copy(a_chip[0, a1, a2], a[0, 2*j0 + a1, 7*k0 + a2]) for a1<2 a2<7 if -2*j0 - a1 + 2 >= 0, -7*k0 - a2 + 49 >= 0
+      group:
+        fill(a_acc[0, j, k] | 0) for j<2 k<7 if -2*j0 - j + 2 >= 0, -7*k0 - k + 49 >= 0
+        gemm(a_acc[0, j, k], a_chip[0, j, k], identity_chip[0]) for j<2 k<7 if -2*j0 - j + 2 >= 0, -7*k0 - k + 49 >= 0
+      rq(a_acc[0, j, k], p_chip[0, 0] | 1, -128, 127, 0) for j<2 k<7 if -2*j0 - j + 2 >= 0, -7*k0 - k + 49 >= 0
+      add(a_acc[0, j, k], b_acc[0, j]) for j<2 k<7 if -2*j0 - j + 2 >= 0, -7*k0 - k + 49 >= 0
+      rq(a_acc[0, j, k], p_chip[2, 0] | 3, -128, 127, 0) for j<2 k<7 if -2*j0 - j + 2 >= 0, -7*k0 - k + 49 >= 0
+      copy(out[0, 2*j0 + j, 7*k0 + k], a_acc[0, j, k]) for j<2 k<7 if -2*j0 - j + 2 >= 0, -7*k0 - k + 49 >= 0
+"""  # noqa: E501
+    )
+
+
+def test_an_input_that_expands_has_an_accumulator_everywhere() -> None:
     inputs = (Input(EVERYWHERE, ()), Input((True, True, False), (), expand=True))
-    source = calls(ElementwiseSpec((1, 3, 50), inputs, "mul", (), (1, 3, 7)))
-    gemm, *_ = (line for line in source if "gemm((b_acc" in line)
-    assert gemm.endswith("((3, 0, 3, 7, 1, 0), (7, 0, min(7, (50-(i2_0*7))), 1, 0, 0)))")
-    (alu,) = (line for line in source if "AluOp.MUL" in line)
-    assert alu.endswith("((3, 0, 3, 7, 7), (7, 0, min(7, (50-(i2_0*7))), 1, 1)))")
+    found = with_copies(ElementwiseSpec((1, 3, 50), inputs, "mul", (), (1, 3, 7)))
+    assert "alloc b_acc: int32[1, 3, 7] x1x16 in acc" in found
+    assert "gemm(b_acc[0, j, k], b_chip[0, j], identity_chip[0]) for j<3 k<7" in found
+    assert "mul(a_acc[0, j, k], b_acc[0, j, k]) for j<3 k<7" in found
+
+
+def test_a_sum_takes_both_inputs_into_one_tile_and_one_of_them_again() -> None:
+    inputs = (Input(EVERYWHERE, ()), Input((True, False, False), ()))
+    spec = ElementwiseSpec((2, 3, 50), inputs, SUM, (Immediate("max", 3),), (1, 3, 50), 6, 1)
+    assert steps(spec) == [
+        "copy(identity_chip",
+        "for i0<2:",
+        "fill(sum_acc",
+        "copy(a_chip",
+        "gemm(sum_acc",
+        "copy(b_chip",
+        "gemm(sum_acc",
+        "mul(sum_acc",
+        "gemm(sum_acc",
+        "max(sum_acc",
+        "copy(out",
+    ]
+    found = with_copies(spec)
+    for product in ("a_chip[0, j, k], identity_chip[0]", "b_chip[0], identity_chip[1]"):
+        assert f"gemm(sum_acc[0, j, k], {product})" in found
+    assert "mul(sum_acc[0, j, k] | 6)" in found
+    assert "gemm(sum_acc[0, j, k], b_chip[0], identity_chip[2])" in found
+    eight = ElementwiseSpec((2, 3, 50), inputs, SUM, (), (1, 3, 50), factor=8)
+    assert "shr(sum_acc[0, j, k] | -3)" in with_copies(eight)
 
 
 def test_one_input_without_steps_is_a_copy_through_the_gemm_core() -> None:
-    source = calls(ElementwiseSpec((64,), (Input((True,), ()),), None, ()), "vta-pynq")
-    names = [line.strip().partition("(")[0] for line in source]
-    assert names == ["e.load", "e.load", "e.fill", "e.gemm", "e.store"]
+    spec = ElementwiseSpec((64,), (Input((True,), ()),), None, ())
+    assert steps(spec) == [
+        *("copy(identity_chip", "copy(a_chip", "fill(a_acc", "gemm(a_acc", "copy(out")
+    ]
+
+
+def test_a_tile_is_a_part_of_the_whole_and_fits_twice() -> None:
+    """Without a choice: six parts at least, of 64 tiles or more, from the innermost loop out."""
+    spec = ElementwiseSpec((20, 100), (Input((True, True), ()),), None, ())
+    assert "for i0<7:" in text(spec)
+    assert "copy(out[3*i0 + i, j], a_acc[3*i0 + i, j]) for i<3 j<100" in text(spec)

@@ -8,16 +8,7 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.relax.compat import tirx
-from loadstone.vta.schedule.loops import Loops, chip_buffer, dram_buffer, whole_copy
-
-
-def test_a_tensor_is_copied_to_its_scratchpad_as_a_whole() -> None:
-    source = dram_buffer("w", (3, 16, 16), "int8")
-    copy = chip_buffer("w_chip", (3, 16, 16), "int8", "wgt")
-    room, nest = whole_copy(source, copy)
-    assert room.buffer.same_as(copy)
-    assert copy.scope() == "local.wgt"
-    assert [int(nest.extent), int(nest.body.extent), int(nest.body.body.extent)] == [3, 16, 16]
+from loadstone.vta.schedule.loops import Loops, dram_buffer
 
 
 def test_loops_stand_around_a_statement_outermost_first() -> None:

@@ -26,7 +26,7 @@ from loadstone.graph import Graph, Operator
 from loadstone.partition.cost.candidates import AloneCost
 from loadstone.partition.cost.pricing import Pricing
 from loadstone.partition.cost.search import ROWS
-from loadstone.partition.eager import HOST, Match, Partition
+from loadstone.partition.eager import HOST, Assignment, Match, Partition
 from loadstone.partition.lowering import LoweredPartition, lower_partition
 from loadstone.partition.partitioner import EagerPartitioner
 from loadstone.partition.segments import divide
@@ -49,6 +49,7 @@ class Alone:
     ) -> None:
         self.partitioner = partitioner
         self.found = found
+        self.taken = {(match.backend, match.operator): match.taken for match in found}
         self.constants = constants
         self.pricing = pricing
         self.backends = partitioner.target.backends
@@ -137,4 +138,5 @@ class Alone:
         graph, segments = divide(
             graph, {operator.name: place}, [backend.name for backend in self.backends]
         )
-        return Partition(None, graph, (), segments)
+        own = Assignment(operator, place, (), self.taken.get((place, operator)))
+        return Partition(None, graph, (own,), segments)

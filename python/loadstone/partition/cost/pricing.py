@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import index
 
 from loadstone.artifact.format import HostStep, ProgramStep
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.backend.device import DeviceProgram
-from loadstone.backend.interface import Backend, Segment
+from loadstone.backend.interface import Backend, Segment, whole_cycles
 from loadstone.backend.scope import within
 from loadstone.partition.cost.prices import CostTable
 from loadstone.partition.lowering import LoweredPartition
@@ -74,23 +73,14 @@ class Pricing:
         return sum(((once - twice) + (twice - once)).elements()) // 20
 
     def model_ns(self, backend: Backend, segment: Segment) -> int | None:
-        """What the back end says of a segment; None where it has no model."""
+        """What the back end says of a segment, of one operator already when it took that; None
+        where it has no model."""
         names = ", ".join(operator.name for operator in segment.operators)
-        with within(backend, f"cost of {names}"):
-            cycles = _whole(backend.cost_cycles(segment))
+        said = segment.taken.get(segment.operators[0]) if len(segment.operators) == 1 else None
+        cycles = None if said is None else said.cycles
+        if cycles is None:
+            with within(backend, f"cost of {names}"):
+                cycles = whole_cycles(backend.cost_cycles(segment), "cost_cycles gave")
         if cycles is None:
             return None
         return cycles * 1000 // int(backend.attributes.get("clock_mhz", DEFAULT_CLOCK_MHZ))
-
-
-def _whole(cycles: object) -> int | None:
-    """A back end is foreign code: what it gave as a number of at least 0. Raises TypeError."""
-    if cycles is None:
-        return None
-    try:
-        number = index(cycles)  # type: ignore[arg-type]  # NumPy's integers, too
-    except TypeError:
-        number = -1
-    if number < 0:
-        raise TypeError(f"cost_cycles gave {cycles!r}, not a whole number of at least 0 or None")
-    return number

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops of a compute intrinsic with their bounds known: clipped, and joined.
 
-In:   loops as emitted Python gives them.
+In:   loops of a call, with plain numbers.
 Out:  `ComputeNest`: extents, and of each operand the way that it takes through its tile.
 Next: emitter.py makes operations of them; copy_pieces.py does the same for copies.
 

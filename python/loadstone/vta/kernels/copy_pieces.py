@@ -2,7 +2,7 @@
 """A copy between DRAM and a scratchpad as LOADs and STOREs: 2-D pieces, and pads where it has a
 border.
 
-In:   loops of lds.dma_copy as emitted Python gives them.
+In:   loops of a copy, with plain numbers.
 Out:  `Piece`s: what each instruction moves, from where the copy begins.
 Next: emitter.py makes operations of them.
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the emitted Python calls: one method per intrinsic, appending operations on virtual tiles.
+"""What kernels call: one method per intrinsic, appending operations on virtual tiles.
 
-In:   calls from the source that from_tir.py makes, with concrete tile indices, strides in tiles,
-      and clipped loops.
+In:   calls of from_tir.py and from_nests.py, with concrete tile indices, strides in tiles, and
+      clipped loops.
 Out:  `operations`: the stream of stream/operations.py, and the pad constants that its loads read.
 Next: operators/kernels.py hands them on; passes/allocate/allocate.py places the virtual tiles.
 
@@ -38,8 +38,10 @@ from loadstone.vta.stream.operations import (
     VirtualTile,
 )
 
-__all__ = ["OPERAND_TILES", "PAD_TENSOR", "Emitter"]
+__all__ = ["ALU", "OPERAND_TILES", "PAD_TENSOR", "Emitter"]
 
+#: The device's ALU operation of an intrinsic.
+ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, "shr": AluOp.SHR}
 #: The constant of one INP tile that holds a pad value in every lane, for pads that a LOAD cannot
 #: make itself.
 PAD_TENSOR = "pad.{}"
@@ -146,7 +148,7 @@ class Emitter:
                 self.pad_values.add(to.pad_value)
                 place = DramTile(PAD_TENSOR.format(to.pad_value), 0)
             else:
-                place = DramTile(tensor.tensor, tensor.tile + dram_tile + piece.dram)
+                place = DramTile(tensor.tensor, tensor.tile + dram_tile + piece.dram, tensor.role)
             first = self._inside(tile, offset, piece, place)
             self.operations.append(TileLoad(memory, tile, first, place, *piece.fields))
 
@@ -163,7 +165,7 @@ class Emitter:
         (tile, offset), (tensor, dram_tile) = src, dst
         for piece in pieces:
             assert piece.dram is not None
-            place = DramTile(tensor.tensor, tensor.tile + dram_tile + piece.dram)
+            place = DramTile(tensor.tensor, tensor.tile + dram_tile + piece.dram, tensor.role)
             first = self._inside(tile, offset, piece, place)
             self.operations.append(TileStore(tile, first, place, *piece.fields))
 

@@ -2,13 +2,13 @@
 """Operations of functions that are nests over tiles.
 
 In:   `Function` of ir_pass/nests.py.
-Out:  `Kernel`, as from_tir.py makes it of TensorIR.
+Out:  `Kernel`.
 Next: operators/kernels.py runs it with names.
 
 A network on a device without RQ has hundreds of such functions. Their nests are read once, however
 many of them share one, and once for each turn that differs; what is left are the lives of the tiles
-and where the tensors begin. To write them as TensorIR, to recognise its nests, and to compile
-Python took ten times as long: that is done where somebody asks for the stages.
+and where the tensors begin. To write them as TensorIR, and to recognise its nests, takes more than
+ten times as long: that is done for dumps, and where a back end has passes of its own.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import AluOp, Capability, Memory
 from loadstone.vta.kernels.clipped_loops import clipped_nest
 from loadstone.vta.kernels.copy_pieces import CopyLoop, Loading, load_pieces, store_pieces
-from loadstone.vta.kernels.emitter import OPERAND_TILES, Emitter
-from loadstone.vta.kernels.from_tir import ALU, Kernel, lower
+from loadstone.vta.kernels.emitter import ALU, OPERAND_TILES, Emitter
+from loadstone.vta.kernels.kernel import Kernel
 from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.stream.operations import (
     Access,
@@ -90,7 +90,6 @@ def kernel_of_nests(function: Function, config: HwConfig) -> Kernel:
         tuple(tensor.name for tensor in function.parameters),
         emit,
         lambda: lower_to_calls(module(function)),
-        lambda: lower(module(function)).source,
     )
 
 

@@ -13,13 +13,10 @@ from functools import lru_cache
 from loadstone.ir_pass.memory_table import MemoryTable
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.kernels.emitter import OPERAND_TILES
-from loadstone.vta.kernels.from_tir import ALU
+from loadstone.vta.kernels.emitter import ALU, OPERAND_TILES
+from loadstone.vta.schedule.tile import OPERANDS_SHARE
 
 __all__ = ["memory_table"]
-
-#: A table of operands stays among the accumulators where it takes no more than this part of them.
-_OPERANDS_SHARE = 8
 
 
 @lru_cache(maxsize=64)
@@ -31,5 +28,5 @@ def memory_table(config: HwConfig) -> MemoryTable:
         operands={**alu, "gemm": ("acc", "inp", "wgt")},
         depth_tiles={memory.name.lower(): config.depth(memory) for memory in memories},
         reach={("rq", 1): OPERAND_TILES},
-        share={"acc": _OPERANDS_SHARE},
+        share={"acc": OPERANDS_SHARE},
     )

@@ -16,7 +16,7 @@ from itertools import zip_longest
 from loadstone.errors import LoweringError
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.kernels.emitter import Emitter
-from loadstone.vta.kernels.from_tir import Kernel
+from loadstone.vta.kernels.kernel import Kernel
 from loadstone.vta.stream.operations import DramTile
 from loadstone.vta.stream.text import OperationPrinter
 

@@ -32,7 +32,7 @@ from loadstone.vta.operators import (
 )
 from loadstone.vta.operators.kernels import LoweredOperator
 from loadstone.vta.operators.layout import Im2colLayout
-from loadstone.vta.schedule.choices import entered, of_layer
+from loadstone.vta.operators.request import PLAIN, LayerRequest
 
 __all__ = [
     "REAL_TAKEN_PATTERNS",
@@ -47,17 +47,19 @@ __all__ = [
 @dataclass(frozen=True)
 class _Rule:
     """lower: the operator's stream. unsupported: why the device cannot do this very operator
-    exactly, or None."""
+    exactly, or None. unproven: why nothing that it could do is proven to give the integers that
+    are asked for; near: they may be one level off."""
 
     lower: Callable[..., LoweredOperator]
     unsupported: Callable[[Any, HwConfig], Refusal | None]
+    unproven: Callable[[Any, HwConfig, bool], Refusal | None] = lambda _op, _config, _near: None
 
 
 #: Every operator that some VTA does, in the order in which their patterns are tried. None: only
 #: where addresses alone do it (region/offload.py).
 _RULES: dict[type[g.Operator], _Rule | None] = {
-    g.Conv2D: _Rule(weighted.conv2d, weighted.unsupported),
-    g.Dense: _Rule(weighted.dense, weighted.unsupported),
+    g.Conv2D: _Rule(weighted.conv2d, weighted.unsupported, weighted.unproven),
+    g.Dense: _Rule(weighted.dense, weighted.unsupported, weighted.unproven),
     g.Add: _Rule(elementwise.add, elementwise.unsupported),
     g.Sub: _Rule(elementwise.add, elementwise.unsupported),
     g.Mul: _Rule(elementwise.mul, elementwise.unsupported),
@@ -96,21 +98,23 @@ REAL_TAKEN_PATTERNS = (
 TAKEN_PATTERNS = tuple(dict.fromkeys(name for kind in _RULES for name in kind.patterns))
 
 
-def im2col_input(op: g.Operator, config: HwConfig) -> Im2colLayout | None:
+def im2col_input(
+    op: g.Operator, config: HwConfig, request: LayerRequest = PLAIN
+) -> Im2colLayout | None:
     """The layout in which the host should pack this operator's input, if folding taps into channels
-    saves time."""
+    saves time, or was chosen."""
     if config.is_float:
         return real_layers.im2col_input(op, config)
-    return weighted.im2col_input(op, config)
+    return weighted.im2col_input(op, config, request)
 
 
 def _rules(config: HwConfig) -> dict[type[g.Operator], _Rule | None]:
     return _REAL_RULES if config.is_float else _RULES
 
 
-def unsupported_reason(op: g.Operator, config: HwConfig) -> Refusal | None:
-    """Why this operator cannot run on this device with exactly the integers of its framework; None
-    if it can."""
+def unsupported_reason(op: g.Operator, config: HwConfig, near: bool = False) -> Refusal | None:
+    """Why this operator cannot run on this device with exactly the integers of its framework, or
+    near them; None if it can."""
     rule = _rules(config).get(type(op))
     if rule is None:
         return Refusal(
@@ -125,21 +129,24 @@ def unsupported_reason(op: g.Operator, config: HwConfig) -> Refusal | None:
             f"batch {op.output.shape[:1]} is no multiple of the device's {config.batch}",
             f"a batch of {config.batch}",
         )
-    return rule.unsupported(op, config)
+    return rule.unsupported(op, config) or rule.unproven(op, config, near)
 
 
 def lower_operator(
-    op: g.Operator, config: HwConfig, folded: Im2colLayout | None = None
+    op: g.Operator,
+    config: HwConfig,
+    folded: Im2colLayout | None = None,
+    request: LayerRequest = PLAIN,
 ) -> LoweredOperator:
     """The operator's operations. folded: the layout of its input, when `im2col_input` offered one
     and the host packs it so.
 
     Raises LoweringError for an operator that this device does not do.
     """
-    reason = unsupported_reason(op, config)
+    reason = unsupported_reason(op, config, request.near)
     if reason is not None:
         raise LoweringError(f"operators: {op.kind} {op.name}: {reason.why}")
     rule = _rules(config)[type(op)]
     assert rule is not None, op.kind
-    with entered(of_layer(op, config)):
-        return rule.lower(op, config, folded) if folded is not None else rule.lower(op, config)
+    how = (op, config, request) if folded is None else (op, config, request, folded)
+    return rule.lower(*how)

@@ -46,6 +46,7 @@ from loadstone.vta.isa.spec import AluOp, Capability, Memory
 from loadstone.vta.operators import constants
 from loadstone.vta.operators.kernels import LoweredOperator
 from loadstone.vta.operators.layout import Blocked
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.stream.operations import (
     Access,
     AluNest,
@@ -106,7 +107,7 @@ def unsupported(op: g.ResizeBilinear, config: HwConfig) -> Refusal | None:
     return None
 
 
-def lower(op: g.ResizeBilinear, config: HwConfig) -> LoweredOperator:
+def lower(op: g.ResizeBilinear, config: HwConfig, _: LayerRequest) -> LoweredOperator:
     """Chunk of rows by chunk of rows, channel block by channel block."""
     return _Resize(op, config).lowered()
 

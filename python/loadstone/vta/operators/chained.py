@@ -22,6 +22,7 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.operators import constants
 from loadstone.vta.operators.kernels import LoweredOperator, emit
 from loadstone.vta.operators.layout import Blocked
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.epilogue import Immediate
@@ -42,7 +43,7 @@ def unsupported(op: Linear) -> Refusal | None:
 
 
 def elementwise(
-    op: Linear, moves: tuple[tuple[bool, ...], ...], config: HwConfig
+    op: Linear, moves: tuple[tuple[bool, ...], ...], config: HwConfig, request: LayerRequest
 ) -> LoweredOperator:
     """moves: per input, whether it moves along (samples, channel blocks, pixels)."""
     layout = Blocked(op.output.shape, config.batch, config.block)
@@ -55,7 +56,7 @@ def elementwise(
     weights, steps, own = chain_constants(chain, config)
     places = {f"x{number}": name for number, name in enumerate(names)}
     places |= {"weights": weights, "out": op.output.name}
-    return emit(ChainSpec(extents, moves, steps), places, own, op, config)
+    return emit(ChainSpec(extents, moves, steps), places, own, op, config, request)
 
 
 def _of_tensors(chain: Chain, sources: list[str]) -> tuple[Chain, list[str]]:
@@ -76,12 +77,13 @@ def copied(
     places: tuple[DramTile, DramTile],
     tiles: int,
     config: HwConfig,
+    request: LayerRequest,
 ) -> LoweredOperator:
     """One input of a concatenation in the output's quantization. part: the concatenation of it
     alone; places: where its tiles begin, and where they go."""
     name, steps, own = chain_constants(_needed(part), config)
     names = {"x0": places[0], "weights": DramTile(name, 0), "out": places[1]}
-    return emit(ChainSpec((tiles,), ((True,),), steps), names, own, op, config)
+    return emit(ChainSpec((tiles,), ((True,),), steps), names, own, op, config, request)
 
 
 def _needed(op: Linear) -> Chain:

@@ -29,11 +29,12 @@ from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.operators.constants import split_weights
 from loadstone.vta.operators.kernels import chosen_tile
 from loadstone.vta.schedule import conv
+from loadstone.vta.schedule.choices import LayerChoice
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.conv_spec import Edge
 from loadstone.vta.schedule.edges import PixelsOfTaps, taps_of_pixels
 from loadstone.vta.stream.join_products import joined
-from loadstone.vta.stream.operations import GemmNest, Operation, TileLoad
+from loadstone.vta.stream.operations import GemmNest, Operation, TileLoad, TileRole
 
 __all__ = ["Edges", "joined_edges", "with_edges"]
 
@@ -56,8 +57,11 @@ class Edges:
     weights: Int8Array
 
 
-def with_edges(spec: ConvSpec, weights: NDArray[np.int64], config: HwConfig) -> Edges:
-    """weights: (O, H, W, I), less their zero points."""
+def with_edges(
+    spec: ConvSpec, weights: NDArray[np.int64], config: HwConfig, choice: LayerChoice
+) -> Edges:
+    """weights: (O, H, W, I), less their zero points. choice: with whose tile both ways are
+    compared."""
     nothing = np.zeros((0, 0, 0), np.int8)
     as_it_was = Edges(spec, nothing, nothing)
     places = taps_of_pixels(spec) if spec.pad_value else []
@@ -67,17 +71,16 @@ def with_edges(spec: ConvSpec, weights: NDArray[np.int64], config: HwConfig) -> 
     made = _lane_for_each_tap(spec, places, sums, config) or _tile_for_each(
         spec, places, sums, config
     )
-    before, after = _cycles(spec, config), _cycles(made.spec, config)
+    before, after = (_cycles(each, config, choice) for each in (spec, made.spec))
     return made if (before - after) * _LEAST_PART > before else as_it_was
 
 
-def joined_edges(operations: Sequence[Operation], constants: str) -> list[Operation]:
-    """The operations with those that add constants to edges in few GEMMs. constants: the name of
-    their weight tiles."""
+def joined_edges(operations: Sequence[Operation]) -> list[Operation]:
+    """The operations with those that add constants to edges in few GEMMs."""
     held = {
         operation.tile
         for operation in operations
-        if isinstance(operation, TileLoad) and operation.dram.tensor == constants
+        if isinstance(operation, TileLoad) and operation.dram.role is TileRole.EDGES
     }
     result: list[Operation] = []
     run: list[GemmNest] = []
@@ -91,10 +94,10 @@ def joined_edges(operations: Sequence[Operation], constants: str) -> list[Operat
     return result
 
 
-def _cycles(spec: ConvSpec, config: HwConfig) -> int:
+def _cycles(spec: ConvSpec, config: HwConfig, choice: LayerChoice) -> int:
     """What the cost model says of a spec; where it fits no scratchpad, more than of any other."""
     try:
-        return conv.tiling(chosen_tile(spec), config).cycles
+        return conv.tiling(chosen_tile(spec, choice), config).cycles
     except LoweringError:
         return 1 << 60
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +32,7 @@ from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.operators import chained, constants
 from loadstone.vta.operators.kernels import IDENTITY, Constants, LoweredOperator, emit
 from loadstone.vta.operators.layout import Blocked
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.schedule.elementwise import SUM, ElementwiseSpec, Input
 from loadstone.vta.schedule.epilogue import Immediate, Rq
 
@@ -70,12 +70,12 @@ def _unsupported_by_shifts(op: g.Elementwise | g.Requantize) -> Refusal | None:
     return chained.unsupported(op)
 
 
-def add(op: g.Add | g.Sub, config: HwConfig) -> LoweredOperator:
+def add(op: g.Add | g.Sub, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """A sum of products and one requantization where such weights are found; else both inputs to a
     common scale 20 bits up, and their sum to the output's scale."""
     if not config.has(Capability.REQUANTIZE):
-        return chained.elementwise(op, _moves(op) or (), config)
-    whole = _as_sum(op, config)
+        return chained.elementwise(op, _moves(op) or (), config, request)
+    whole = _as_sum(op, config, request)
     if whole is not None:
         return whole
     first, second, output = _needed(op)
@@ -84,13 +84,13 @@ def add(op: g.Add | g.Sub, config: HwConfig) -> LoweredOperator:
         op,
         ((_step(first),), (_step(second), *negate)),
         "add",
-        (_step(output),),
         [first, second, output],
         config,
+        request,
     )
 
 
-def _as_sum(op: g.Add | g.Sub, config: HwConfig) -> LoweredOperator | None:
+def _as_sum(op: g.Add | g.Sub, config: HwConfig, request: LayerRequest) -> LoweredOperator | None:
     """None where no weights give the rule's integers."""
     found = _weighted_sum(_key(op), multiplies=config.has(Capability.ALU_MUL))
     moves = _moves(op)
@@ -114,22 +114,23 @@ def _as_sum(op: g.Add | g.Sub, config: HwConfig) -> LoweredOperator | None:
         "a": op.inputs[0].name,
         "b": op.inputs[1].name,
         "identity": name,
+        "p": _operands_name(op),
         "out": op.output.name,
     }
-    weights = {name: (Memory.WGT, diagonals)}
-    return _with_operands(spec, names, [found.requantization], op, config, weights)
+    own = {name: (Memory.WGT, diagonals), **_operands(op, [found.requantization], config)}
+    return emit(spec, names, own, op, config, request)
 
 
-def mul(op: g.Mul, config: HwConfig) -> LoweredOperator:
+def mul(op: g.Mul, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """The product of what is left of both inputs without their zero points."""
     (output,) = _needed(op)
     steps = tuple(
         (Immediate("add", -tensor.zero_point),) if tensor.zero_point else () for tensor in op.inputs
     )
-    return _two(op, steps, "mul", (_step(output),), [output], config)
+    return _two(op, steps, "mul", [output], config, request)
 
 
-def requantize(op: g.Requantize, config: HwConfig) -> LoweredOperator:
+def requantize(op: g.Requantize, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """One RQ, or a clamp alone."""
     layout = Blocked(op.input.shape, config.batch, config.block)
     names = {"a": op.input.name, "identity": IDENTITY, "out": op.output.name}
@@ -143,12 +144,14 @@ def requantize(op: g.Requantize, config: HwConfig) -> LoweredOperator:
             {},
             op,
             config,
+            request,
         )
     if not config.has(Capability.REQUANTIZE):
-        return chained.elementwise(op, ((True, True, True),), config)
+        return chained.elementwise(op, ((True, True, True),), config, request)
     (output,) = _needed(op)
     spec = ElementwiseSpec((layout.size_tiles,), (Input((True,), ()),), None, (_step(output),))
-    return _with_operands(spec, names, [output], op, config)
+    names["p"] = _operands_name(op)
+    return emit(spec, names, _operands(op, [output], config), op, config, request)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -254,9 +257,9 @@ def _two(
     op: g.Elementwise,
     steps: Sequence[tuple[Rq | Immediate, ...]],
     name: str,
-    tail: tuple[Rq, ...],
     rows: list[Requantization],
     config: HwConfig,
+    request: LayerRequest,
 ) -> LoweredOperator:
     """rows: the constants of every Rq, in order: those of the inputs (none, or one each), then the
     tail's."""
@@ -278,27 +281,24 @@ def _two(
         "a": inputs[0][0].name,
         "b": inputs[1][0].name,
         "identity": IDENTITY,
+        "p": _operands_name(op),
         "out": op.output.name,
     }
-    return _with_operands(ElementwiseSpec(extents, entries, name, tail), names, rows, op, config)
+    spec = ElementwiseSpec(extents, entries, name, (_step(rows[-1]),))
+    return emit(spec, names, _operands(op, rows, config), op, config, request)
 
 
-def _with_operands(
-    spec: ElementwiseSpec,
-    names: dict[str, str],
-    rows: list[Requantization],
-    op: g.Operator,
-    config: HwConfig,
-    more: Constants = MappingProxyType({}),
-) -> LoweredOperator:
-    """more: constants beside the operands."""
-    name = f"{op.name}.operands"
+def _operands_name(op: g.Operator) -> str:
+    return f"{op.name}.operands"
+
+
+def _operands(op: g.Operator, rows: Sequence[Requantization], config: HwConfig) -> Constants:
+    """Of every requantization, in order."""
     tiles = [
         constants.operand_tiles((row.bias, row.multiplier, row.shift), config.block, config)
         for row in rows
     ]
-    own = {**more, name: (Memory.ACC, np.concatenate(tiles))}
-    return emit(spec, {**names, "p": name}, own, op, config)
+    return {_operands_name(op): (Memory.ACC, np.concatenate(tiles))}
 
 
 def _moves(op: g.Elementwise) -> tuple[tuple[bool, ...], ...] | None:

@@ -9,8 +9,8 @@ Next: __init__.py returns it to the back end.
        \\-> nests over tiles -> copies inserted ----------------------------/
     \\______________________ Kernel, cached by spec ______________/
 
-Layers with the same spec are lowered once (by the same passes), and so is TensorIR of the same
-loops on other devices; only the emission, which puts in names, runs for each.
+Layers with the same spec are lowered once (by the same passes); only the emission, which puts in
+names, runs for each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from loadstone import graph as g
-from loadstone.backend.interface import current
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.ir_pass.nest_text import printed
@@ -29,17 +28,17 @@ from loadstone.ir_pass.nests import Function
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes
 from loadstone.ir_pass.verify_dma_copy import verify_dma_copy
 from loadstone.numerics import Array
-from loadstone.relax.compat import StructuralKey
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.kernels import store
 from loadstone.vta.kernels.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
-from loadstone.vta.kernels.from_tir import Kernel, lower
+from loadstone.vta.kernels.from_tir import lower
+from loadstone.vta.kernels.kernel import Kernel
 from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.kernels.verify import verify_kernel
 from loadstone.vta.operators import constants
 from loadstone.vta.operators.layout import Blocked
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.passes.verified import verified
 from loadstone.vta.schedule import (
     chain,
@@ -52,7 +51,7 @@ from loadstone.vta.schedule import (
     window,
 )
 from loadstone.vta.schedule.chain import ChainSpec
-from loadstone.vta.schedule.choices import ORDERS, current_layer
+from loadstone.vta.schedule.choices import ORDERS, LayerChoice
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.matmul import MatmulSpec
@@ -81,8 +80,8 @@ __all__ = [
 
 Constants = Mapping[str, tuple[Memory, Array]]
 #: Whose schedules are TensorIR, and whose are nests over tiles.
-TirSpec = ConvSpec | ElementwiseSpec | MatmulSpec | MaxPoolSpec | SelectSpec
-NestSpec = ChainSpec | RescaledSpec | WindowSpec
+TirSpec = MatmulSpec | MaxPoolSpec | SelectSpec
+NestSpec = ChainSpec | ConvSpec | ElementwiseSpec | RescaledSpec | WindowSpec
 Spec = TirSpec | NestSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
@@ -131,13 +130,11 @@ def emit(
     own: Constants,
     op: g.Operator,
     config: HwConfig,
+    request: LayerRequest,
 ) -> LoweredOperator:
     """Runs the kernel of a spec. names: of its parameters in DRAM, or where in a tensor they begin.
     own: the operator's constants."""
-    spec = _with_choice(spec)
-    backend = current()
-    passes = NO_PASSES if backend is None else Passes.of(backend.passes)
-    kernel = _kernel(spec, config, passes, cost_model(config))
+    kernel = _kernel(_with_choice(spec, request.choice), config, request.passes, cost_model(config))
     emitter = Emitter(config, _sizes(op, own, config))
     places = [
         DramTile(place, 0) if isinstance(place, str) else place
@@ -154,12 +151,11 @@ def emit(
     return LoweredOperator(emitter.operations, {**own, **shared}, (kernel,))
 
 
-def _with_choice(spec: Spec) -> Spec:
+def _with_choice(spec: Spec, choice: LayerChoice) -> Spec:
     """The spec with the tile that was chosen for its layer. Raises LoweringError for a tile of
     other loops."""
-    choice = current_layer()
     if isinstance(spec, ConvSpec):
-        return chosen_tile(spec)
+        return chosen_tile(spec, choice)
     if choice.tile is None or not isinstance(spec, ElementwiseSpec | ChainSpec):
         return spec
     fits = len(choice.tile) == len(spec.extents) and all(
@@ -170,9 +166,8 @@ def _with_choice(spec: Spec) -> Spec:
     return replace(spec, chosen=choice.tile)
 
 
-def chosen_tile(spec: ConvSpec) -> ConvSpec:
+def chosen_tile(spec: ConvSpec, choice: LayerChoice) -> ConvSpec:
     """A convolution's spec with the tile that was chosen for its layer, where one was."""
-    choice = current_layer()
     if choice.tile is None:
         return spec
     return replace(spec, chosen=(choice.tile, choice.order or ORDERS[0]))
@@ -203,15 +198,17 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
             kernel,
             forms=lambda: (("computation", printed(computation)), ("copies", printed(function))),
         )
-    if passes != NO_PASSES:  # nobody can say when somebody else's pass has changed
-        return _lowered(spec, config, passes)
-    return store.kept(spec, config, cost, lambda: _lowered(spec, config, passes))
+    return lower(_scheduled(spec, config), passes)
 
 
 def _written(spec: NestSpec, config: HwConfig) -> Function:
     match spec:
         case ChainSpec():
             return chain.schedule(spec, config)
+        case ConvSpec():
+            return conv.schedule(spec, config)
+        case ElementwiseSpec():
+            return elementwise.schedule(spec, config)
         case RescaledSpec():
             return rescaled.schedule(spec, config)
         case WindowSpec():
@@ -235,25 +232,8 @@ def _of_nests(function: Function, config: HwConfig) -> Kernel:
     return kernel
 
 
-def _lowered(spec: TirSpec, config: HwConfig, passes: Passes) -> Kernel:
-    kind = type(spec).__name__
-    return _same_loops(kind, StructuralKey(_scheduled(spec, config)), passes)
-
-
-@lru_cache(maxsize=1024)
-def _same_loops(kind: str, module: StructuralKey, passes: Passes) -> Kernel:
-    """Lowered once for all devices on which one kind of schedule comes to the same loops: those
-    that differ in bus, latency or the size of a scratchpad mostly do. kind: says what the loops
-    call things, which StructuralKey leaves out."""
-    return lower(module.key, passes)
-
-
 def _scheduled(spec: TirSpec, config: HwConfig) -> IRModule:
     match spec:
-        case ConvSpec():
-            return conv.schedule(spec, config)
-        case ElementwiseSpec():
-            return elementwise.schedule(spec, config)
         case MatmulSpec():
             return matmul.schedule(spec, config)
         case MaxPoolSpec():

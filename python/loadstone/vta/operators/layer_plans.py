@@ -17,7 +17,6 @@ from math import prod
 import numpy as np
 
 from loadstone import graph as g
-from loadstone.backend.accuracy import is_near
 from loadstone.backend.interface import Refusal
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.integers.near import NearPlanner
@@ -32,9 +31,10 @@ FEW_PIXELS, MANY_STEPS = 32, 1 << 20
 _RQ = "a device with the capability requantize"
 
 
-def refusal(op: g.Weighted, config: HwConfig) -> Refusal | None:
-    """Why no form is proven; None where every block has one."""
-    if (planner := _planner(_key(op, config))) is None:
+def refusal(op: g.Weighted, config: HwConfig, near: bool = False) -> Refusal | None:
+    """Why no form is proven; None where every block has one. near: forms that are at most one level
+    off count."""
+    if (planner := _planner(_key(op, config, near))) is None:
         return Refusal("sums of its output channels can leave 32 bits", _RQ)
     for number in planner.lacking(_about_steps(op, config)):
         return Refusal(
@@ -53,10 +53,11 @@ def _about_steps(op: g.Weighted, config: HwConfig) -> int:
 
 
 def layer_plans(
-    op: g.Weighted, config: HwConfig, sum_steps: int
+    op: g.Weighted, config: HwConfig, sum_steps: int, near: bool = False
 ) -> Sequence[BlockPlan | None] | None:
-    """A plan of every block; None where sums leave 32 bits. sum_steps: GEMM steps of a tile's."""
-    return _plans(_key(op, config), sum_steps)
+    """A plan of every block; None where sums leave 32 bits. sum_steps: GEMM steps of a tile's.
+    near: as of `refusal`."""
+    return _plans(_key(op, config, near), sum_steps)
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,14 @@ class _Key:
     op: g.Weighted = field(compare=False)
 
 
-def _key(op: g.Weighted, config: HwConfig) -> _Key:
+def _key(op: g.Weighted, config: HwConfig, near: bool) -> _Key:
     parts = (op.weights, op.weight_zero_points, op.bias, op.real_scales())
     rule = (op.low, op.high, op.rounding.name, op.kind, op.input.scale, op.output.scale)
     zero_points = (op.input.zero_point, op.output.zero_point)
     state = hashlib.sha256(repr((rule, zero_points, op.weights.shape)).encode())
     for part in parts:
         state.update(np.ascontiguousarray(part).data)
-    return _Key(state.digest(), config.block, is_near(), op)
+    return _Key(state.digest(), config.block, near, op)
 
 
 @lru_cache(maxsize=1024)

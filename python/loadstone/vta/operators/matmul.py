@@ -37,6 +37,7 @@ from loadstone.vta.operators.kernels import (
 )
 from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.operators.real_layers import clamps
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.schedule.conv import PIXEL, ConvSpec
 from loadstone.vta.schedule.epilogue import Rq, Step
 from loadstone.vta.schedule.matmul import MatmulSpec
@@ -74,7 +75,7 @@ def real_unsupported(op: g.BatchMatMul | g.RealMatMul, config: HwConfig) -> Refu
     return None
 
 
-def batch_matmul(op: g.BatchMatMul, config: HwConfig) -> LoweredOperator:
+def batch_matmul(op: g.BatchMatMul, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """One kernel for all matrices; before it the copies of the second factor, where it needs
     some."""
     a, b = op.inputs
@@ -102,14 +103,14 @@ def batch_matmul(op: g.BatchMatMul, config: HwConfig) -> LoweredOperator:
         tiles = [_lanes(int(part[0]), depth, block) for part in second]
         wide = np.repeat(np.stack(tiles, 1).reshape(-1, 1, block), block, axis=1)
         own[names["b"]] = (Memory.WGT, wide)
-    return _product(op, spec, names, own, config)
+    return _product(op, spec, names, own, config, request)
 
 
-def real_matmul(op: g.RealMatMul, config: HwConfig) -> LoweredOperator:
+def real_matmul(op: g.RealMatMul, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """The same of real numbers: channels are added in their order, then comes the clamp."""
     spec = _spec(op, (0, 0), clamps(op.low, op.high), config)
     names = {"x": op.inputs[0].name, "w": op.inputs[1].name, "out": op.output.name}
-    return _product(op, spec, names, {}, config)
+    return _product(op, spec, names, {}, config, request)
 
 
 def _spec(
@@ -131,15 +132,16 @@ def _product(
     names: dict[str, str],
     own: Constants,
     config: HwConfig,
+    request: LayerRequest,
 ) -> LoweredOperator:
     """The kernel, behind copies of the second factor's rows where they fill no whole tiles."""
     columns, depth = op.inputs[1].shape[-2:]
     block = config.block
     if columns % block == 0 and depth % block == 0:
-        return emit(spec, names, own, op, config)
+        return emit(spec, names, own, op, config, request)
     names["w"] = scratch = f"{op.name}.rows"
-    copies = _copies(op, spec, scratch, config)
-    product = emit(spec, names, own, op, config)
+    copies = _copies(op, spec, scratch, config, request)
+    product = emit(spec, names, own, op, config, request)
     tiles_of_copy = spec.samples * spec.depth * spec.matrices * spec.columns * block
     return replace(joined([*copies, product]), scratch={scratch: tiles_of_copy})
 
@@ -153,7 +155,11 @@ def _lanes(value: int, depth: int, block: int) -> Array:
 
 
 def _copies(
-    op: g.BatchMatMul | g.RealMatMul, spec: MatmulSpec, scratch: str, config: HwConfig
+    op: g.BatchMatMul | g.RealMatMul,
+    spec: MatmulSpec,
+    scratch: str,
+    config: HwConfig,
+    request: LayerRequest,
 ) -> list[LoweredOperator]:
     """Every block of channels of the second factor: its rows padded to whole blocks, its spare
     lanes zero."""
@@ -174,7 +180,7 @@ def _copies(
             "out": DramTile(scratch, number * spec.matrices * padded),
         }
         own = {name: (Memory.WGT, constants.elements(mask, config))} if last else {}
-        parts.append(emit(copy, names, own, op, config))
+        parts.append(emit(copy, names, own, op, config, request))
     return parts
 
 

@@ -26,6 +26,7 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.operators import chained, constants
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit, joined
 from loadstone.vta.operators.layout import Blocked
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec, Input
 from loadstone.vta.schedule.epilogue import Immediate
@@ -79,15 +80,15 @@ def _unsupported_rescaling(op: g.Concatenate) -> Refusal | None:
     return next((refusal for part in parts if (refusal := chained.unsupported(part))), None)
 
 
-def pad(op: g.Pad, config: HwConfig) -> LoweredOperator:
+def pad(op: g.Pad, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """The load brings the pads."""
     spec = _copy_spec(op, config)
     return _through_identity(
-        replace(spec, padding=(op.before[1], op.before[2]), pad_value=op.value), op, config
+        replace(spec, padding=(op.before[1], op.before[2]), pad_value=op.value), op, config, request
     )
 
 
-def slice_(op: g.Slice, config: HwConfig) -> LoweredOperator:
+def slice_(op: g.Slice, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """Rows and columns by the load; channels, when all pixels stay, by weights that select."""
     _, first_row, first_column, first_channel = op.begin
     if _keeps_channels(op):
@@ -96,13 +97,16 @@ def slice_(op: g.Slice, config: HwConfig) -> LoweredOperator:
             strides=(op.strides[1], op.strides[2]),
             padding=(-first_row, -first_column),
         )
-        return _through_identity(spec, op, config)
+        return _through_identity(spec, op, config, request)
     return _gather(
-        op, [(0, first_channel + i * op.strides[3]) for i in range(op.output.shape[3])], config
+        op,
+        [(0, first_channel + i * op.strides[3]) for i in range(op.output.shape[3])],
+        config,
+        request,
     )
 
 
-def resize(op: g.ResizeNearest, config: HwConfig) -> LoweredOperator:
+def resize(op: g.ResizeNearest, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """Every pixel, `factor` times in each direction: the GEMM reads the same tile again."""
     factors = _factors(op)
     assert factors is not None
@@ -118,16 +122,21 @@ def resize(op: g.ResizeNearest, config: HwConfig) -> LoweredOperator:
         extents, (Input((True, True, False, True, False), (), expand=True),), None, ()
     )
     return emit(
-        spec, {"a": op.input.name, "identity": IDENTITY, "out": op.output.name}, {}, op, config
+        spec,
+        {"a": op.input.name, "identity": IDENTITY, "out": op.output.name},
+        {},
+        op,
+        config,
+        request,
     )
 
 
-def concatenate(op: g.Concatenate, config: HwConfig) -> LoweredOperator:
+def concatenate(op: g.Concatenate, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """Input after input into its channel blocks; where inputs share a block, all of them through
     weights that select, which take the lanes as they are: inputs of another quantization are
     brought to the output's before, in scratch."""
     if _is_aligned(op, config):
-        return _concatenate_aligned(op, config)
+        return _concatenate_aligned(op, config, request)
     parts: list[LoweredOperator] = []
     inputs: list[g.Tensor] = []
     scratch: dict[str, int] = {}
@@ -136,7 +145,9 @@ def concatenate(op: g.Concatenate, config: HwConfig) -> LoweredOperator:
             name = f"{op.name}.part{number}"
             tiles = scratch[name] = Blocked(tensor.shape, config.batch, config.block).size_tiles
             places = DramTile(tensor.name, 0), DramTile(name, 0)
-            parts.append(chained.copied(rescaled_part(op, tensor), op, places, tiles, config))
+            parts.append(
+                chained.copied(rescaled_part(op, tensor), op, places, tiles, config, request)
+            )
             tensor = replace(tensor, name=name)
         inputs.append(tensor)
     sources = [
@@ -144,7 +155,7 @@ def concatenate(op: g.Concatenate, config: HwConfig) -> LoweredOperator:
         for which, tensor in enumerate(inputs)
         for channel in range(tensor.shape[-1])
     ]
-    gathered = _gather(replace(op, inputs=tuple(inputs)), sources, config)
+    gathered = _gather(replace(op, inputs=tuple(inputs)), sources, config, request)
     return replace(joined([*parts, gathered]), scratch=scratch)
 
 
@@ -153,7 +164,9 @@ def _is_aligned(op: g.Concatenate, config: HwConfig) -> bool:
     return all(tensor.shape[-1] % config.block == 0 for tensor in op.inputs[:-1])
 
 
-def _concatenate_aligned(op: g.Concatenate, config: HwConfig) -> LoweredOperator:
+def _concatenate_aligned(
+    op: g.Concatenate, config: HwConfig, request: LayerRequest
+) -> LoweredOperator:
     """Copies, or chains where an input has another quantization."""
     out = Blocked(op.output.shape, config.batch, config.block)
     parts, first_block = [], 0
@@ -168,16 +181,19 @@ def _concatenate_aligned(op: g.Concatenate, config: HwConfig) -> LoweredOperator
             if tensor.quantization == op.output.quantization:
                 spec = ElementwiseSpec((tiles,), (Input((True,), ()),), None, _clamp(op))
                 names = {"a": source, "identity": DramTile(IDENTITY, 0), "out": place}
-                parts.append(emit(spec, names, {}, op, config))
+                parts.append(emit(spec, names, {}, op, config, request))
             else:
                 part = rescaled_part(op, tensor)
-                parts.append(chained.copied(part, op, (source, place), tiles, config))
+                parts.append(chained.copied(part, op, (source, place), tiles, config, request))
         first_block += layout.channel_blocks
     return joined(parts)
 
 
 def _gather(
-    op: g.Slice | g.Concatenate, sources: list[tuple[int, int]], config: HwConfig
+    op: g.Slice | g.Concatenate,
+    sources: list[tuple[int, int]],
+    config: HwConfig,
+    request: LayerRequest,
 ) -> LoweredOperator:
     """Every output channel is one channel of one input: (input, channel). One sum of selections per
     block of the output."""
@@ -208,12 +224,13 @@ def _gather(
                     {name: (Memory.WGT, constants.elements(selection, config))},
                     op,
                     config,
+                    request,
                 )
             )
     return joined(parts)
 
 
-def max_pool2d(op: g.MaxPool2D, config: HwConfig) -> LoweredOperator:
+def max_pool2d(op: g.MaxPool2D, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """Tap by tap."""
     layout = Blocked(op.input.shape, config.batch, config.block)
     spec = MaxPoolSpec(
@@ -226,7 +243,12 @@ def max_pool2d(op: g.MaxPool2D, config: HwConfig) -> LoweredOperator:
         tail=_clamp(op),
     )
     return emit(
-        spec, {"x": op.input.name, "identity": IDENTITY, "out": op.output.name}, {}, op, config
+        spec,
+        {"x": op.input.name, "identity": IDENTITY, "out": op.output.name},
+        {},
+        op,
+        config,
+        request,
     )
 
 
@@ -262,8 +284,12 @@ def _copy_spec(op: g.Operator, config: HwConfig) -> ConvSpec:
     )
 
 
-def _through_identity(spec: ConvSpec, op: g.Operator, config: HwConfig) -> LoweredOperator:
-    return emit(spec, {"x": op.input.name, "w": IDENTITY, "out": op.output.name}, {}, op, config)
+def _through_identity(
+    spec: ConvSpec, op: g.Operator, config: HwConfig, request: LayerRequest
+) -> LoweredOperator:
+    return emit(
+        spec, {"x": op.input.name, "w": IDENTITY, "out": op.output.name}, {}, op, config, request
+    )
 
 
 def _factors(op: g.ResizeNearest) -> tuple[int, int] | None:

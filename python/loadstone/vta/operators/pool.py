@@ -40,6 +40,7 @@ from loadstone.vta.operators import constants
 from loadstone.vta.operators.chained import chain_constants
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit, joined
 from loadstone.vta.operators.layout import Blocked
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.schedule.conv import PIXEL, ConvSpec
 from loadstone.vta.schedule.epilogue import Rq
 from loadstone.vta.schedule.window import WindowSpec
@@ -71,12 +72,12 @@ def unsupported(op: g.Operator, config: HwConfig) -> Refusal | None:
     return None
 
 
-def average_pool2d(op: g.AveragePool2D, config: HwConfig) -> LoweredOperator:
+def average_pool2d(op: g.AveragePool2D, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """Where padded taps do not count, the divisor depends on the pixel: operands per pixel."""
     if not config.has(Capability.REQUANTIZE):
-        return _by_chains(op, config)
+        return _by_chains(op, config, request)
     if op.is_global:
-        return _global(op, config)
+        return _global(op, config, request)
     counts = _counts(op)
     same = np.unique(counts).size == 1
     layout = Blocked(op.input.shape, config.batch, config.block)
@@ -97,17 +98,21 @@ def average_pool2d(op: g.AveragePool2D, config: HwConfig) -> LoweredOperator:
         tail=(),
         operands="all" if same else "pixel",
     )
-    return _emit(spec, op, [int(counts.flat[0])] if same else counts.ravel().tolist(), config)
+    return _emit(
+        spec, op, [int(counts.flat[0])] if same else counts.ravel().tolist(), config, request
+    )
 
 
-def mean(op: g.Mean, config: HwConfig) -> LoweredOperator:
+def mean(op: g.Mean, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """The mean of all pixels."""
     if not config.has(Capability.REQUANTIZE):
-        return _by_chains(op, config)
-    return _global(op, config)
+        return _by_chains(op, config, request)
+    return _global(op, config, request)
 
 
-def _global(op: g.Mean | g.AveragePool2D, config: HwConfig) -> LoweredOperator:
+def _global(
+    op: g.Mean | g.AveragePool2D, config: HwConfig, request: LayerRequest
+) -> LoweredOperator:
     layout = Blocked(op.input.shape, config.batch, config.block)
     spec = replace(
         PIXEL,
@@ -117,11 +122,15 @@ def _global(op: g.Mean | g.AveragePool2D, config: HwConfig) -> LoweredOperator:
         shared_weights=True,
         operands="all",
     )
-    return _emit(spec, op, [layout.pixels], config)
+    return _emit(spec, op, [layout.pixels], config, request)
 
 
 def _emit(
-    spec: ConvSpec, op: g.Mean | g.AveragePool2D, counts: list[int], config: HwConfig
+    spec: ConvSpec,
+    op: g.Mean | g.AveragePool2D,
+    counts: list[int],
+    config: HwConfig,
+    request: LayerRequest,
 ) -> LoweredOperator:
     """counts: what each set of operands divides by."""
     divisions = [_division(op, count) for count in counts]
@@ -136,7 +145,12 @@ def _emit(
     name = f"{op.name}.operands"
     names = {"x": op.input.name, "w": IDENTITY, "p": name, "out": op.output.name}
     return emit(
-        replace(spec, tail=tail), names, {name: (Memory.ACC, np.concatenate(tiles))}, op, config
+        replace(spec, tail=tail),
+        names,
+        {name: (Memory.ACC, np.concatenate(tiles))},
+        op,
+        config,
+        request,
     )
 
 
@@ -257,7 +271,9 @@ def _unsupported_by_chains(op: g.Mean | g.AveragePool2D) -> Refusal | None:
     return None
 
 
-def _by_chains(op: g.Mean | g.AveragePool2D, config: HwConfig) -> LoweredOperator:
+def _by_chains(
+    op: g.Mean | g.AveragePool2D, config: HwConfig, request: LayerRequest
+) -> LoweredOperator:
     """A kernel for each part of the output."""
     layout = Blocked(op.input.shape, config.batch, config.block)
     spec = WindowSpec(
@@ -288,5 +304,5 @@ def _by_chains(op: g.Mean | g.AveragePool2D, config: HwConfig) -> LoweredOperato
         name, steps, own = chain_constants(chain, config)
         names = {"x": op.input.name, "weights": name, "out": op.output.name}
         whole = replace(spec, first=part.first, part=part.extent, steps=steps)
-        lowered.append(emit(whole, names, own, op, config))
+        lowered.append(emit(whole, names, own, op, config, request))
     return joined(lowered)

@@ -19,6 +19,7 @@ from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit
 from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.operators.real_layers import clamps
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.schedule.elementwise import ElementwiseSpec, Input
 from loadstone.vta.schedule.epilogue import Immediate
 
@@ -36,16 +37,16 @@ def unsupported(op: g.RealBinary, _: HwConfig) -> Refusal | None:
     return None
 
 
-def clamp(op: g.RealClamp, config: HwConfig) -> LoweredOperator:
+def clamp(op: g.RealClamp, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """Immediates alone."""
     layout = Blocked(op.input.shape, config.batch, config.block)
     tail = clamps(op.low, op.high)
     spec = ElementwiseSpec((layout.size_tiles,), (Input((True,), ()),), None, tail)
     names = {"a": op.input.name, "identity": IDENTITY, "out": op.output.name}
-    return emit(spec, names, {}, op, config)
+    return emit(spec, names, {}, op, config, request)
 
 
-def binary(op: g.RealBinary, config: HwConfig) -> LoweredOperator:
+def binary(op: g.RealBinary, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """The result takes the place of the first input, so that must be one that moves everywhere."""
     minus = (Immediate("mul", immediate(-1.0)),) if op.function == "sub" else ()
     inputs = [
@@ -69,7 +70,7 @@ def binary(op: g.RealBinary, config: HwConfig) -> LoweredOperator:
         "identity": IDENTITY,
         "out": op.output.name,
     }
-    return emit(spec, names, {}, op, config)
+    return emit(spec, names, {}, op, config, request)
 
 
 def _moves(op: g.RealBinary, tensor: g.Tensor) -> tuple[bool, ...] | None:

@@ -23,6 +23,7 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.operators import constants
 from loadstone.vta.operators.kernels import LoweredOperator, emit
 from loadstone.vta.operators.layout import Blocked, Im2colLayout
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.operators.weighted import (
     can_fold,
     fold_spec,
@@ -41,15 +42,15 @@ def unsupported(_: g.Operator, __: HwConfig) -> Refusal | None:
 
 
 def conv2d(
-    op: g.RealConv2D, config: HwConfig, folded: Im2colLayout | None = None
+    op: g.RealConv2D, config: HwConfig, request: LayerRequest, folded: Im2colLayout | None = None
 ) -> LoweredOperator:
     """Sums over blocks of channels, rows, columns and lanes, in this order. folded: the layout of
     the input, where the host packs it so."""
     spec = _window(op, config)
     if folded is None:
-        return _weighted(op, op.weights, op.groups, config, spec)
+        return _weighted(op, op.weights, op.groups, config, request, spec)
     weights = fold_weights(op.weights, folded)
-    return _weighted(op, weights, 1, config, fold_spec(spec, op, folded))
+    return _weighted(op, weights, 1, config, request, fold_spec(spec, op, folded))
 
 
 def _window(op: g.RealConv2D, config: HwConfig) -> ConvSpec:
@@ -85,13 +86,14 @@ def im2col_input(op: g.Operator, config: HwConfig) -> Im2colLayout | None:
     return best
 
 
-def dense(op: g.RealDense, config: HwConfig) -> LoweredOperator:
+def dense(op: g.RealDense, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """A convolution of one pixel; rows of the input are samples."""
     return _weighted(
         op,
         op.weights[:, None, None, :],
         1,
         config,
+        request,
         replace(PIXEL, samples=Blocked(op.input.shape, config.batch, config.block).samples),
     )
 
@@ -101,6 +103,7 @@ def _weighted(
     weights: NDArray[np.float32],
     groups: int,
     config: HwConfig,
+    request: LayerRequest,
     window: ConvSpec,
 ) -> LoweredOperator:
     """weights: OHWI. window: says what slides over what."""
@@ -121,7 +124,7 @@ def _weighted(
         out_blocks=blocks.out_blocks,
         tail=tail,
     )
-    return emit(spec, names, own, op, config)
+    return emit(spec, names, own, op, config, request)
 
 
 def clamps(low: float, high: float) -> tuple[Immediate, ...]:

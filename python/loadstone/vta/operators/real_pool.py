@@ -21,6 +21,7 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit
 from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.operators.real_layers import float_rows
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.schedule.conv import PIXEL, ConvSpec
 from loadstone.vta.schedule.epilogue import RowOperand
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
@@ -43,12 +44,12 @@ def mean_unsupported(op: g.RealMean, _: HwConfig) -> Refusal | None:
     return None
 
 
-def pool2d(op: g.RealPool2D, config: HwConfig) -> LoweredOperator:
+def pool2d(op: g.RealPool2D, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """Tap by tap."""
     if op.function == "max":
-        return _max(op, config)
+        return _max(op, config, request)
     if op.is_global:
-        return _global(op, config)
+        return _global(op, config, request)
     counts = tap_counts(op)
     alike = int(counts.min()) == int(counts.max())
     layout = Blocked(op.input.shape, config.batch, config.block)
@@ -69,15 +70,17 @@ def pool2d(op: g.RealPool2D, config: HwConfig) -> LoweredOperator:
         tail=(RowOperand("mul", 0),),
         operands="all" if alike else "pixel",
     )
-    return _emit(spec, op, counts.ravel()[:1] if alike else counts.ravel(), config)
+    return _emit(spec, op, counts.ravel()[:1] if alike else counts.ravel(), config, request)
 
 
-def mean(op: g.RealMean, config: HwConfig) -> LoweredOperator:
+def mean(op: g.RealMean, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """The mean of all pixels."""
-    return _global(op, config)
+    return _global(op, config, request)
 
 
-def _global(op: g.RealMean | g.RealPool2D, config: HwConfig) -> LoweredOperator:
+def _global(
+    op: g.RealMean | g.RealPool2D, config: HwConfig, request: LayerRequest
+) -> LoweredOperator:
     """Pixels in the place of input channels, so that the sum can be cut anywhere."""
     layout = Blocked(op.input.shape, config.batch, config.block)
     spec = replace(
@@ -89,21 +92,25 @@ def _global(op: g.RealMean | g.RealPool2D, config: HwConfig) -> LoweredOperator:
         tail=(RowOperand("mul", 0),),
         operands="all",
     )
-    return _emit(spec, op, np.array([layout.pixels]), config)
+    return _emit(spec, op, np.array([layout.pixels]), config, request)
 
 
 def _emit(
-    spec: ConvSpec, op: g.Operator, counts: NDArray[np.int64], config: HwConfig
+    spec: ConvSpec,
+    op: g.Operator,
+    counts: NDArray[np.int64],
+    config: HwConfig,
+    request: LayerRequest,
 ) -> LoweredOperator:
     """counts: what each operand tile divides by."""
     name = f"{op.name}.factors"
     factors = np.float32(1) / counts.astype(np.float32)
     tiles = [float_rows([np.full(config.block, f)], config.block, config) for f in factors]
     names = {"x": op.input.name, "w": IDENTITY, "p": name, "out": op.output.name}
-    return emit(spec, names, {name: (Memory.ACC, np.concatenate(tiles))}, op, config)
+    return emit(spec, names, {name: (Memory.ACC, np.concatenate(tiles))}, op, config, request)
 
 
-def _max(op: g.RealPool2D, config: HwConfig) -> LoweredOperator:
+def _max(op: g.RealPool2D, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     layout = Blocked(op.input.shape, config.batch, config.block)
     spec = MaxPoolSpec(
         blocks=layout.samples * layout.channel_blocks,
@@ -115,4 +122,4 @@ def _max(op: g.RealPool2D, config: HwConfig) -> LoweredOperator:
         tail=(),
     )
     names = {"x": op.input.name, "identity": IDENTITY, "out": op.output.name}
-    return emit(spec, names, {}, op, config)
+    return emit(spec, names, {}, op, config, request)

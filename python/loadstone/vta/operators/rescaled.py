@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone.backend.accuracy import is_near
 from loadstone.errors import LoweringError
 from loadstone.numerics import Array
 from loadstone.vta.device.hw_config import HwConfig
@@ -29,10 +28,11 @@ from loadstone.vta.integers.proof import DigitPlan
 from loadstone.vta.integers.runs import IntArray, runs_of
 from loadstone.vta.integers.steps import name_of
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.kernels.from_tir import Kernel
+from loadstone.vta.kernels.kernel import Kernel
 from loadstone.vta.operators import constants
 from loadstone.vta.operators.block_kinds import last_shift, part_levels
 from loadstone.vta.operators.kernels import LoweredOperator, emit
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.operators.rescaled_layer import Blocks, RescaledLayer, cheapest_layer
 from loadstone.vta.operators.slots import Slot, interleaved, slots_of
 from loadstone.vta.passes.allocate.allocate import allocate
@@ -40,31 +40,40 @@ from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.epilogue import Immediate, RowOperand, Rq
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
-from loadstone.vta.stream.operations import DramTile, Operation
+from loadstone.vta.stream.operations import DramTile, Operation, TileRole
 from loadstone.vta.stream.table import StreamColumns, columns_of
 
 __all__ = ["CONSTANT", "lower"]
 
 #: The input tile from which weight tiles make constants; one for all operators.
 CONSTANT = "constant"
+#: By the names that kernels have for them.
+_ROLES = {"digits": TileRole.DIGITS, "c": TileRole.CONSTANT}
 Int8Array = NDArray[np.int8]
 
 
 def lower(
-    op: g.Weighted, spec: ConvSpec, weights: IntArray, groups: int, config: HwConfig
+    op: g.Weighted,
+    spec: ConvSpec,
+    weights: IntArray,
+    groups: int,
+    config: HwConfig,
+    request: LayerRequest,
 ) -> LoweredOperator:
     """spec: the layer in tiles. weights: (O, H, W, I), less their zero points."""
-    return _Lowering(op, spec, weights, groups, config).lowered()
+    layer = cheapest_layer(op, spec, config, request)
+    return _Lowering(layer, weights, groups, request).lowered()
 
 
 class _Lowering:
     """The kernels of one layer, and the constants that they need."""
 
     def __init__(
-        self, op: g.Weighted, spec: ConvSpec, weights: IntArray, groups: int, config: HwConfig
+        self, layer: RescaledLayer, weights: IntArray, groups: int, request: LayerRequest
     ) -> None:
-        self.op, self.config, self.weights, self.groups = op, config, weights, groups
-        self.layer = cheapest_layer(op, spec, config)
+        op, config = self.op, self.config = layer.op, layer.config
+        self.layer, self.weights, self.groups = layer, weights, groups
+        self.request = request
         self.grouping = constants.grouping(
             groups, weights.shape[3], weights.shape[0] // groups, config.block
         )
@@ -118,7 +127,7 @@ class _Lowering:
             self.own | self.pieces.constants(self.names, self.config),
             tuple(self.kernels),
             {self.names["digits"]: tiles} if tiles else {},
-            _remark(layer),
+            _remark(layer, self.request.near),
             placed,
             known,
         )
@@ -179,11 +188,14 @@ class _Lowering:
         return self._tiles(parts)[run.first : run.first + len(run.plans)]
 
     def _slots(self, kernel: RescaledSpec, places: dict[str, int]) -> list[Slot]:
-        names = {name: DramTile(self.names[name], tile) for name, tile in places.items()}
-        lowered = emit(kernel, names, {}, self.op, self.config)
+        names = {
+            name: DramTile(self.names[name], tile, _ROLES.get(name, TileRole.PLAIN))
+            for name, tile in places.items()
+        }
+        lowered = emit(kernel, names, {}, self.op, self.config, self.request)
         self.own |= lowered.constants
         self.kernels += lowered.kernels
-        return slots_of(lowered.operations, self.names["digits"], CONSTANT)
+        return slots_of(lowered.operations)
 
 
 class _Pieces:
@@ -240,9 +252,9 @@ def _operands(layer: RescaledLayer, run: Blocks, kernel: RescaledSpec) -> NDArra
     return np.broadcast_to(rows.reshape(-1, 1, shape[2]), shape).astype(np.int32)
 
 
-def _remark(layer: RescaledLayer) -> Callable[[], str]:
+def _remark(layer: RescaledLayer, near: bool) -> Callable[[], str]:
     """The forms of a layer, why it has them, and what it would take with other scales or RQ: which
-    is worked out when somebody asks. It holds no operator: tried.py waits for that to go."""
+    is worked out when somebody asks."""
     forms = Counter(name_of(plan) for plan in layer.plans)
     names = ", ".join(f"{name} in {count}" for name, count in sorted(forms.items()))
     scales = np.sort(layer.op.real_scales())
@@ -254,7 +266,7 @@ def _remark(layer: RescaledLayer) -> Callable[[], str]:
     )
     rq = (Rq(layer.op.output.zero_point, layer.op.low, layer.op.high, layer.op.rounding),)
     specs, config = [replace(layer.spec, tail=tail) for tail in (shifts, rq)], layer.config
-    exactly, bound = ("near", _bound(layer)) if is_near() else ("exactly", "")
+    exactly, bound = ("near", _bound(layer)) if near else ("exactly", "")
     how = (
         f"requantized by GEMM, {exactly}: {names} of {len(layer.plans)} blocks of channels (scales "
         f"{scales[0]:.3g} to {scales[-1]:.3g} are no powers of two); about {layer.cycles()} cycles"

@@ -25,8 +25,9 @@ from loadstone.vta.integers.proof import PartPlan
 from loadstone.vta.integers.steps import BlockPlan
 from loadstone.vta.operators.block_kinds import MOST_BIAS, Form, Kind, biases_of, kinds_of
 from loadstone.vta.operators.layer_plans import FEW_PIXELS, MANY_STEPS, layer_plans
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.schedule import rescaled_tile
-from loadstone.vta.schedule.choices import current_layer
+from loadstone.vta.schedule.choices import LayerChoice
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec, Window
 
@@ -62,6 +63,7 @@ class RescaledLayer:
         spec: ConvSpec,
         config: HwConfig,
         plans: Sequence[BlockPlan | None],
+        choice: LayerChoice,
     ) -> None:
         """plans: of every block; cheapest_layer chooses them."""
         self.op, self.spec, self.config = op, spec, config
@@ -79,7 +81,7 @@ class RescaledLayer:
         self.own_input = spec.groups > 1 and spec.out_blocks == 1
         self.count = spec.groups * spec.out_blocks
         self.pixels = spec.output[0] * spec.output[1]
-        self.choice = current_layer()
+        self.choice = choice
         self.plans = [plan for plan in plans if plan is not None]
         if not 0 < len(self.plans) == len(plans):
             raise AssertionError("the predicate refused it")
@@ -248,31 +250,33 @@ _PIXELS = 64
 _MOST = 512
 
 
-def cheapest_layer(op: g.Weighted, spec: ConvSpec, config: HwConfig) -> RescaledLayer:
+def cheapest_layer(
+    op: g.Weighted, spec: ConvSpec, config: HwConfig, request: LayerRequest
+) -> RescaledLayer:
     """With the plans of the form that was chosen; else of each block the cheapest, or parts of
     weights in all where that is cheaper: kernels of several forms wait for each other, and digits
     for their way through memory. Raises LoweringError where a block has no form: of layers that the
     predicate (layer_plans.py) takes, with other columns in their channels."""
-    choice = current_layer()
+    choice = request.choice
     taps = spec.in_blocks * spec.kernel[0] * spec.kernel[1]
     # Loading the parts of weights costs more than it saves where there are few pixels.
     few = spec.output[0] * spec.output[1] < FEW_PIXELS
     steps = {"digits": MANY_STEPS, "parts": 1, None: MANY_STEPS if few else taps}
-    plans = layer_plans(op, config, steps[choice.form])
+    plans = layer_plans(op, config, steps[choice.form], request.near)
     if plans is None or None in plans:
         raise LoweringError(f"requantize: no form is proven for {op.name}")
-    layer = RescaledLayer(op, spec, config, plans)
+    layer = RescaledLayer(op, spec, config, plans, choice)
     if choice.form is not None or few or taps > _MOST_TAPS:
         return layer
     if all(isinstance(plan, PartPlan) for plan in plans):
         return layer
-    parts = layer_plans(op, config, 1) or ()
+    parts = layer_plans(op, config, 1, request.near) or ()
     if not all(isinstance(plan, PartPlan) for plan in parts):
         return layer
-    alike = RescaledLayer(op, spec, config, parts)
+    alike = RescaledLayer(op, spec, config, parts, choice)
     return alike if alike.cycles() < layer.cycles() else layer
 
 
-def cycles(op: g.Weighted, spec: ConvSpec, config: HwConfig) -> int:
-    """What the cost model says of a layer. Raises LoweringError as cheapest_layer."""
-    return cheapest_layer(op, spec, config).cycles()
+def cycles(op: g.Weighted, spec: ConvSpec, config: HwConfig, near: bool) -> int:
+    """What the cost model says of a layer by itself. Raises LoweringError as cheapest_layer."""
+    return cheapest_layer(op, spec, config, LayerRequest(near=near)).cycles()

@@ -27,6 +27,7 @@ from loadstone.vta.stream.operations import (
     GemmNest,
     Operation,
     TileLoad,
+    TileRole,
     VirtualTile,
 )
 
@@ -35,12 +36,10 @@ __all__ = ["with_rest"]
 IntArray = NDArray[np.int64]
 
 
-def with_rest(
-    operations: Sequence[Operation], weights: str, rest: str, tiles: IntArray
-) -> list[Operation]:
+def with_rest(operations: Sequence[Operation], rest: str, tiles: IntArray) -> list[Operation]:
     """The operations with the GEMMs of the rests behind those of their weights.
 
-    weights, rest: names of the constants: whole tiles, and the rests alone.
+    rest: the name of the constant that holds the rests alone.
     tiles: (rests,), numbers of the weight tiles that have a rest, ascending; the constant `rest`
         holds the rests in this order.
     """
@@ -50,7 +49,7 @@ def with_rest(
     result: list[Operation] = []
     for operation in operations:
         result.append(operation)
-        if isinstance(operation, TileLoad) and operation.dram.tensor == weights:
+        if isinstance(operation, TileLoad) and operation.dram.role is TileRole.WEIGHTS:
             numbers = held.setdefault(operation.tile, np.full(operation.tile.size_tiles, -1))
             rows = (
                 operation.dram.tile

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.stream.operations import FillNest, Operation, TileLoad, TileStore
+from loadstone.vta.stream.operations import FillNest, Operation, TileLoad, TileRole, TileStore
 
 __all__ = ["Slot", "interleaved", "slots_of"]
 
@@ -36,36 +36,36 @@ class Slot:
     phases: list[list[Operation]] = field(default_factory=lambda: [[]])
 
 
-def slots_of(operations: Sequence[Operation], digits: str, constant: str) -> list[Slot]:
-    """Cuts a kernel's operations. digits: the name of its scratch tensor in DRAM; constant: of the
-    input tile that constants are multiplied by."""
+def slots_of(operations: Sequence[Operation]) -> list[Slot]:
+    """Cuts a kernel's operations, in which loads and stores of digits and constants have these
+    roles."""
     slots: list[Slot] = []
     phase: list[Operation] = []
     for operation in operations:
         # Asked of every operation of a network: comparing classes takes a fifth of isinstance.
-        if type(operation) is TileLoad and operation.dram.tensor == digits:
+        if type(operation) is TileLoad and operation.dram.role is TileRole.DIGITS:
             slots[-1].fetch.append(operation)
             continue
         # What comes behind a store begins the next phase; behind that of the output, the next tile.
         last = phase[-1] if phase else None
         if last is None or (type(last) is TileStore and type(operation) is not TileStore):
-            if last is None or last.dram.tensor != digits:
+            if last is None or last.dram.role is not TileRole.DIGITS:
                 slots.append(Slot())
             else:
                 slots[-1].phases.append([])
             phase = slots[-1].phases[-1]
         phase.append(operation)
     for slot in slots:
-        _move_loads(slot, constant)
+        _move_loads(slot)
     return slots
 
 
-def _move_loads(slot: Slot, constant: str) -> None:
+def _move_loads(slot: Slot) -> None:
     """Loads that phase 0 can do before its first GEMM; where it has several inputs, those before
     its sums begin."""
     first = slot.phases[0]
     loads = (o for o in first if type(o) is TileLoad and o.memory is Memory.INP)
-    inputs = {id(o.tile) for o in loads if o.dram.tensor != constant}
+    inputs = {id(o.tile) for o in loads if o.dram.role is not TileRole.CONSTANT}
     fills = (n for n, o in enumerate(first) if type(o) is FillNest)
     end = next(fills, len(first)) if len(inputs) > 1 else len(first)
     slot.loads = [o for o in first[:end] if type(o) is TileLoad]

@@ -24,13 +24,14 @@ from loadstone.vta.operators import constants, layer_plans, rescaled, rescaled_l
 from loadstone.vta.operators.edges import joined_edges, with_edges
 from loadstone.vta.operators.kernels import PRODUCT_INPUT, LoweredOperator, emit
 from loadstone.vta.operators.layout import Blocked, Im2colLayout
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.operators.residual import with_rest
 from loadstone.vta.operators.shifted import Epilogue
 from loadstone.vta.schedule import conv
-from loadstone.vta.schedule.choices import of_layer
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.epilogue import Rq
 from loadstone.vta.stream.cost import cost_model
+from loadstone.vta.stream.operations import DramTile, TileRole
 
 __all__ = [
     "can_fold",
@@ -43,6 +44,7 @@ __all__ = [
     "folded_input",
     "im2col_input",
     "is_rescaled",
+    "unproven",
     "unsupported",
 ]
 
@@ -51,10 +53,9 @@ Weight = TypeVar("Weight", np.int64, np.float32)
 
 
 def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
-    """Why the device cannot do this exactly; None if it can."""
-    if not config.has(Capability.REQUANTIZE):
-        return layer_plans.refusal(op, config) if is_rescaled(op, config) else None
-    if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
+    """Why the device's RQ cannot do this exactly; None if it can, and where there is no RQ."""
+    has_rq = config.has(Capability.REQUANTIZE)
+    if has_rq and isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
         channels = np.flatnonzero(~constants.dense_requantization(op)[2])
         if channels.size:
             why = (
@@ -65,6 +66,12 @@ def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
     return None
 
 
+def unproven(op: g.Weighted, config: HwConfig, near: bool) -> Refusal | None:
+    """Why the GEMM core cannot be proven to requantize this; None if it can, and where it need
+    not. near: outputs may be one level off."""
+    return layer_plans.refusal(op, config, near) if is_rescaled(op, config) else None
+
+
 def is_rescaled(op: g.Weighted, config: HwConfig) -> bool:
     """Whether the GEMM core requantizes: there is no RQ, and shifts do not suffice."""
     return not config.has(Capability.REQUANTIZE) and isinstance(
@@ -72,7 +79,9 @@ def is_rescaled(op: g.Weighted, config: HwConfig) -> bool:
     )
 
 
-def conv2d(op: g.Conv2D, config: HwConfig, folded: Im2colLayout | None = None) -> LoweredOperator:
+def conv2d(
+    op: g.Conv2D, config: HwConfig, request: LayerRequest, folded: Im2colLayout | None = None
+) -> LoweredOperator:
     """folded: the layout of the input, where the host packs it so."""
     if not config.has(Capability.REQUANTIZE):
         op = shifted.without_silent(op, config.block)
@@ -84,16 +93,17 @@ def conv2d(op: g.Conv2D, config: HwConfig, folded: Im2colLayout | None = None) -
             fold_weights(weights, folded),
             1,
             config,
+            request,
         )
-    return _weighted(op, conv_spec(op, config), weights, op.groups, config)
+    return _weighted(op, conv_spec(op, config), weights, op.groups, config, request)
 
 
-def dense(op: g.Dense, config: HwConfig) -> LoweredOperator:
+def dense(op: g.Dense, config: HwConfig, request: LayerRequest) -> LoweredOperator:
     """A convolution of one pixel; rows of the input are samples."""
     if not config.has(Capability.REQUANTIZE):
         op = shifted.without_silent(op, config.block)
     weights = constants.centred_weights(op)[:, None, None, :]
-    return _weighted(op, dense_spec(op, config), weights, 1, config)
+    return _weighted(op, dense_spec(op, config), weights, 1, config, request)
 
 
 def dense_spec(op: g.Dense, config: HwConfig) -> ConvSpec:
@@ -158,7 +168,12 @@ def _epilogue(op: g.Weighted, config: HwConfig) -> Epilogue:
 
 
 def _weighted(
-    op: g.Weighted, spec: ConvSpec, weights: NDArray[np.int64], groups: int, config: HwConfig
+    op: g.Weighted,
+    spec: ConvSpec,
+    weights: NDArray[np.int64],
+    groups: int,
+    config: HwConfig,
+    request: LayerRequest,
 ) -> LoweredOperator:
     """weights: OHWI, less their zero points: nine bits in uint8 models.
 
@@ -167,7 +182,7 @@ def _weighted(
     parts: 255, which is a weight of 127 less a zero point of -128, is 127 + 127 + 1.
     """
     if is_rescaled(op, config):
-        return rescaled.lower(op, spec, weights, groups, config)
+        return rescaled.lower(op, spec, weights, groups, config, request)
     blocks = constants.grouping(groups, weights.shape[3], weights.shape[0] // groups, config.block)
     parts = constants.split_weights(weights)
     names = {
@@ -189,7 +204,7 @@ def _weighted(
     if apart:
         parts = parts[:1]
     own[names["w"]] = (Memory.WGT, constants.weight_tiles(parts, groups, blocks, config.block))
-    edges = with_edges(replace(spec, parts=len(parts)), weights, config)
+    edges = with_edges(replace(spec, parts=len(parts)), weights, config, request.choice)
     spec = edges.spec
     if spec.edges:
         own[names["e"]] = (Memory.INP, edges.inputs)
@@ -206,14 +221,21 @@ def _weighted(
             f"{op.name}.rest{n}": (Memory.WGT, rest[tiles])
             for n, (rest, tiles) in enumerate(zip(rests, used, strict=True))
         }
-    lowered = emit(spec, {"x": op.input.name, "out": op.output.name, **names}, own, op, config)
+    places: dict[str, str | DramTile] = {
+        "x": op.input.name,
+        "out": op.output.name,
+        **names,
+        "w": DramTile(names["w"], 0, TileRole.WEIGHTS),
+        "b": DramTile(names["b"], 0, TileRole.EDGES),
+    }
+    lowered = emit(spec, places, own, op, config, request)
     if spec.edges:
-        lowered = replace(lowered, operations=joined_edges(lowered.operations, names["b"]))
+        lowered = replace(lowered, operations=joined_edges(lowered.operations))
     if apart:
         for n, tiles in enumerate(used):
             lowered = replace(
                 lowered,
-                operations=with_rest(lowered.operations, names["w"], f"{op.name}.rest{n}", tiles),
+                operations=with_rest(lowered.operations, f"{op.name}.rest{n}", tiles),
             )
     return lowered
 
@@ -223,43 +245,43 @@ def _weighted(
 # --------------------------------------------------------------------------------------------------
 
 
-def im2col_input(op: g.Operator, config: HwConfig) -> Im2colLayout | None:
+def im2col_input(op: g.Operator, config: HwConfig, request: LayerRequest) -> Im2colLayout | None:
     """The layout in which the host should pack this operator's input, if folding taps into channels
-    saves time."""
+    saves time, or was chosen."""
     if not isinstance(op, g.Conv2D):
         return None
-    fold = of_layer(op, config).fold
+    fold = request.choice.fold
     if fold is None:
-        return _cheapest_input(op, config)[0]
+        return _cheapest_input(op, config, request.near)[0]
     if len(fold) != 2 or not can_fold(op, config):
         raise LoweringError(f"tile: taps of {op.name} cannot be folded as {list(fold)}")
     whole = (bool(fold[0]), bool(fold[1]))
     return folded_input(op, whole, op.input.zero_point, config) if any(whole) else None
 
 
-def estimated_cycles(op: g.Conv2D, config: HwConfig, from_host: bool) -> int:
-    """What the cost model says. from_host: the host packs the input and may fold it. Raises
-    LoweringError where nothing fits."""
-    return (
-        _cheapest_input(op, config)[1] if from_host else _cycles(op, conv_spec(op, config), config)
-    )
+def estimated_cycles(op: g.Conv2D, config: HwConfig, from_host: bool, near: bool = False) -> int:
+    """What the cost model says. from_host: the host packs the input and may fold it. near: outputs
+    may be one level off. Raises LoweringError where nothing fits."""
+    if from_host:
+        return _cheapest_input(op, config, near)[1]
+    return _cycles(op, conv_spec(op, config), config, near)
 
 
-def _cycles(op: g.Conv2D, spec: ConvSpec, config: HwConfig) -> int:
+def _cycles(op: g.Conv2D, spec: ConvSpec, config: HwConfig, near: bool) -> int:
     if is_rescaled(op, config):
-        return rescaled_layer.cycles(op, spec, config)
+        return rescaled_layer.cycles(op, spec, config, near)
     return conv.tiling(spec, config).cycles
 
 
-def _cheapest_input(op: g.Conv2D, config: HwConfig) -> tuple[Im2colLayout | None, int]:
+def _cheapest_input(op: g.Conv2D, config: HwConfig, near: bool) -> tuple[Im2colLayout | None, int]:
     """The layout (None: as it is) and the cycles."""
     plain = conv_spec(op, config)
-    best, least = None, _cycles(op, plain, config)
+    best, least = None, _cycles(op, plain, config, near)
     if not can_fold(op, config):
         return best, least
     for fold in ((False, True), (True, False), (True, True)):
         layout = folded_input(op, fold, op.input.zero_point, config)
-        cycles = _cycles(op, fold_spec(plain, op, layout), config)
+        cycles = _cycles(op, fold_spec(plain, op, layout), config, near)
         if cycles < least:
             best, least = layout, cycles
     return best, least

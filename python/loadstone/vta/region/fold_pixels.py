@@ -33,7 +33,7 @@ from loadstone.errors import LoweringError
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.operators.weighted import estimated_cycles
-from loadstone.vta.schedule.choices import of_region
+from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.stream.cost import cost_model
 
 __all__ = ["column_choices", "fold_columns", "folded_convolution"]
@@ -49,11 +49,12 @@ def fold_columns(
     fixed: Collection[str],
     from_host: Collection[str],
     config: HwConfig,
+    request: RegionRequest,
 ) -> tuple[g.Operator, ...]:
     """fixed: names of tensors that are seen from outside. from_host: those that the host packs, and
     may fold by taps."""
-    chain = _Chain(operators, fixed, from_host, config)
-    chosen = of_region(operators, config).columns
+    chain = _Chain(operators, fixed, from_host, config, request.near)
+    chosen = request.of_region(operators, config).columns
     factors = chain.best() if chosen is None else chain.given(chosen)
     if all(factor == 1 for factor in factors.values()):
         return tuple(operators)
@@ -69,7 +70,7 @@ def column_choices(
 ) -> list[tuple[int, ...]]:
     """Factors of all tensors that may be folded: those of fold_columns, then others that one
     change leads to, by what they should take; at most so many."""
-    chain = _Chain(operators, fixed, from_host, config)
+    chain = _Chain(operators, fixed, from_host, config, near=False)
     best = chain.best()
     near: dict[tuple[int, ...], int] = {tuple(best.values()): -1}
     for change in chain.changes():
@@ -89,8 +90,10 @@ class _Chain:
         fixed: Collection[str],
         from_host: Collection[str],
         config: HwConfig,
+        near: bool,
     ) -> None:
         self.operators, self.from_host, self.config = operators, from_host, config
+        self.near = near
         #: By an operator's name and the factors of its tensors.
         self.costs: dict[tuple[str, tuple[int, ...]], int] = {}
         held = set(fixed)
@@ -203,9 +206,8 @@ class _Chain:
             return _IMPOSSIBLE
         if isinstance(operator, g.Conv2D):
             try:
-                return estimated_cycles(
-                    operator, self.config, operator.input.name in self.from_host
-                )
+                from_host = operator.input.name in self.from_host
+                return estimated_cycles(operator, self.config, from_host, self.near)
             except LoweringError:  # nothing fits
                 return _IMPOSSIBLE
         layout = Blocked(operator.output.shape, self.config.batch, self.config.block)

@@ -31,13 +31,13 @@ from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.numerics import Array
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.operators import LoweredOperator, im2col_input, lower_operator, tried
+from loadstone.vta.operators import LoweredOperator, im2col_input, lower_operator
 from loadstone.vta.operators.kernels import Constants
 from loadstone.vta.operators.layout import Blocked, Im2colLayout
 from loadstone.vta.passes.pipeline import build_program, each_pass
 from loadstone.vta.passes.program import UOP_TENSOR, LayerOperation, VtaProgram
 from loadstone.vta.region.fold_pixels import fold_columns
-from loadstone.vta.schedule.choices import of_region
+from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.stream.operations import Operation, TileLoad
 from loadstone.vta.stream.table import StreamColumns, columns_of, joined
 from loadstone.vta.stream.text import operation_lines
@@ -65,17 +65,19 @@ class OffloadedRegion(LoweredRegion):
         from_host: Sequence[g.Tensor],
         seen: Sequence[g.Tensor],
         config: HwConfig,
+        request: RegionRequest | None = None,
     ) -> None:
         """from_host: inputs that the host can pack in any layout. seen: all inputs and outputs,
-        which others know by their shape."""
+        which others know by their shape. request: None asks for nothing in particular."""
         # inside: the operators as they are lowered. host, seen: names of these tensors.
         self.name = name
         self.operators = tuple(operators)
         self.config = config
         host = self.host = frozenset(tensor.name for tensor in from_host)
         self.seen = frozenset(tensor.name for tensor in seen)
-        inside = fold_columns(operators, self.seen, host, config)
-        self.choice = of_region(operators, config)
+        request = self.request = request or RegionRequest()
+        inside = fold_columns(operators, self.seen, host, config, request)
+        self.choice = request.of_region(operators, config)
         self.inside = tuple(inside)
         self.aliases = find_aliases(inside, config)
         self.constants: dict[str, tuple[Array, int]] = {}
@@ -85,9 +87,8 @@ class OffloadedRegion(LoweredRegion):
         self._layouts: dict[str, tuple[DeviceLayout, int, int]] = {}
         self._operations: list[LayerOperation] = []
         self._columns: list[StreamColumns] = []  # one behind the other those of all operations
-        alone = {operator: tried.take(operator, config) for operator in operators}
         for position, operator in enumerate(inside):
-            self._lower(operator, position, host, alone.get(operator))
+            self._lower(operator, position, host)
 
     @property
     def stages(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
@@ -135,16 +136,10 @@ class OffloadedRegion(LoweredRegion):
             ),
         )
 
-    def _lower(
-        self,
-        operator: g.Operator,
-        position: int,
-        host: Set[str],
-        alone: LoweredOperator | None,
-    ) -> None:
-        """alone: what came of it when it was tried by itself, with an input that nobody folds."""
+    def _lower(self, operator: g.Operator, position: int, host: Set[str]) -> None:
+        request = self.request.of_layer(operator, self.config)
         folded = (
-            im2col_input(operator, self.config)
+            im2col_input(operator, self.config, request)
             if operator.inputs and operator.input.name in host
             else None
         )
@@ -157,8 +152,9 @@ class OffloadedRegion(LoweredRegion):
         if is_done_by_addresses(operator, self.aliases):
             self._lowered[operator.name] = None
             return
-        lowered = alone if folded is None else None
-        lowered = lowered or lower_operator(operator, self.config, folded)
+        # The predicate lowered it alone, with an input that nobody folds.
+        lowered = self.request.lowered(operator, request) if folded is None else None
+        lowered = lowered or lower_operator(operator, self.config, folded, request)
         operations = lowered.operations
         if folded is not None:
             renamed = f"{operator.input.name} for {operator.name}"

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which operators a VTA device takes, and why it leaves the others.
 
-In:   a HwConfig.
+In:   a HwConfig; what is asked of each layer: the back end's passes, and how outputs are rounded.
 Out:  the pattern table of the back end: names of operator patterns in the order in which
       they are tried, each with a predicate.
 Next: partition/eager.py applies it; operators/ lowers what is taken.
 
-A predicate sees an operator of graph/ and answers None (taken) or a Refusal. What is taken gives
-the framework's integers, not nearly (operators/ proves it, or says what would change a no), and
-fits the scratchpads: it is lowered, alone, to see.
+A predicate sees an operator of graph/ and answers a Taken or a Refusal. What is taken gives the
+framework's integers, not nearly (operators/ proves it, or says what would change a no), and fits
+the scratchpads: it is lowered, alone, to see, and the Taken brings what came of it to the region.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from loadstone import graph as g
-from loadstone.backend.interface import Pattern, Refusal, offered
-from loadstone.backend.schedule_choices import using
+from loadstone.backend.interface import Pattern, Refusal, Taken, offered
 from loadstone.errors import LoadstoneError, UnsupportedError
 from loadstone.graph.batching import batched_operator
 from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.operators import REAL_TAKEN_PATTERNS, TAKEN_PATTERNS, unsupported_reason
-from loadstone.vta.operators.tried import lower_and_keep
+from loadstone.vta.operators import (
+    REAL_TAKEN_PATTERNS,
+    TAKEN_PATTERNS,
+    lower_operator,
+    unsupported_reason,
+)
+from loadstone.vta.operators.request import PLAIN, LayerRequest
 from loadstone.vta.passes.allocate.allocate import allocate
 from loadstone.vta.region.offload import is_free
 
@@ -59,12 +63,14 @@ _NEVER: Mapping[type[g.Operator], Refusal] = {
 }
 
 
-def patterns(config: HwConfig) -> Sequence[Pattern]:
+def patterns(config: HwConfig, request: LayerRequest = PLAIN) -> Sequence[Pattern]:
     """The table of one device: the patterns that a schedule exists for, in the order in which they
-    are tried; then those that it never takes, each with its reason."""
+    are tried; then those that it never takes, each with its reason. request: without choices: who
+    tuned a layer says how it is done, not whether."""
+    predicate = partial(_predicate, config, request)
     if config.is_float:
-        return [offered(name, partial(_predicate, config)) for name in REAL_TAKEN_PATTERNS]
-    taken = [offered(name, partial(_predicate, config)) for name in TAKEN_PATTERNS]
+        return [offered(name, predicate) for name in REAL_TAKEN_PATTERNS]
+    taken = [offered(name, predicate) for name in TAKEN_PATTERNS]
     return [
         *taken,
         *(
@@ -79,8 +85,9 @@ def _refuse(refusal: Refusal, _: g.Operator) -> Refusal:
     return refusal
 
 
-def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
-    """None when the operator can be lowered exactly and each of its tiles placed."""
+def _predicate(config: HwConfig, request: LayerRequest, operator: g.Operator) -> Taken | Refusal:
+    """Taken when the operator can be lowered exactly and each of its tiles placed: what was
+    lowered, for the device's batch; nothing where addresses alone do it."""
     for tensor in (*operator.inputs, *operator.outputs):
         if tensor.dtype != config.tensor_type:
             return Refusal(
@@ -93,14 +100,13 @@ def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
     except UnsupportedError as error:
         return Refusal(str(error), "a device whose batch is 1")
     if is_free(whole, config):
-        return None
-    if refusal := unsupported_reason(whole, config):
+        return Taken()
+    if refusal := unsupported_reason(whole, config, request.near):
         return refusal
     try:
-        with using(None):  # who tuned it says how it is done, not whether
-            lowered = lower_and_keep(whole, config)
-            if not lowered.placed:
-                allocate(lowered.columns, config)
+        lowered = lower_operator(whole, config, request=request)
+        if not lowered.placed:
+            allocate(lowered.columns, config)
     except LoadstoneError as error:
         return Refusal(f"{operator.kind}: {error}", "a device with larger scratchpads")
-    return None
+    return Taken(lowered)

@@ -21,6 +21,7 @@ from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
 from loadstone.vta.operators import shifted
 from loadstone.vta.operators.layout import Blocked
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.operators.rescaled_layer import cheapest_layer
 from loadstone.vta.operators.weighted import (
     can_fold,
@@ -31,7 +32,7 @@ from loadstone.vta.operators.weighted import (
     is_rescaled,
 )
 from loadstone.vta.schedule import conv, rescaled_tile, tile
-from loadstone.vta.schedule.choices import FORMS, LayerChoice, entered
+from loadstone.vta.schedule.choices import FORMS, LayerChoice
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 
@@ -125,10 +126,9 @@ def _kernels(
     """Estimated cycles, the kernels, and how many blocks the layer has; None where the device
     cannot do it so."""
     try:
-        with entered(choice):
-            layer = cheapest_layer(op, spec, config)
-            kernels = tuple(layer.kernel(blocks) for blocks in layer.runs_of_blocks())
-            return layer.cycles(), kernels, layer.count
+        layer = cheapest_layer(op, spec, config, LayerRequest(choice))
+        kernels = tuple(layer.kernel(blocks) for blocks in layer.runs_of_blocks())
+        return layer.cycles(), kernels, layer.count
     except LoweringError:
         return None
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is chosen of a layer's schedule and of a region's program: named, and kept in files.
 
-In:   an operator and its device, or the operators of a region; what is in force
-      (backend/schedule_choices.py).
-Out:  `LayerChoice`, `RegionChoice`: here alone the compiler asks for them. None in a field: the
-      cost model decides.
+In:   an operator and its device, or the operators of a region; the choices that the compile was
+      given (backend/schedule_choices.py).
+Out:  `LayerChoice`, `RegionChoice`. None in a field: the cost model decides.
 Next: operators/, region/fold_pixels.py, passes/prefetch.py and passes/allocate/allocate.py do as
       they say.
 
@@ -21,9 +20,7 @@ No choice changes an integer of the network.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import Any
@@ -31,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from loadstone import graph as g
-from loadstone.backend.schedule_choices import in_force
+from loadstone.backend.schedule_choices import ScheduleChoices
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
 from loadstone.vta.device.hw_config import HwConfig
@@ -39,17 +36,16 @@ from loadstone.vta.isa.spec import Capability
 
 __all__ = [
     "FORMS",
+    "NO_LAYER_CHOICE",
     "NO_REGION_CHOICE",
     "ORDERS",
     "PLACES",
     "LayerChoice",
     "RegionChoice",
-    "current_layer",
     "device_digest",
-    "entered",
+    "layer_choice",
     "layer_key",
-    "of_layer",
-    "of_region",
+    "region_choice",
     "region_key",
 ]
 
@@ -165,43 +161,27 @@ def _read(
     return found
 
 
-# --- where the compiler asks ----------------------------------------------------------------------
-def of_layer(op: g.Operator, config: HwConfig) -> LayerChoice:
-    """What is chosen of an operator; nothing where no choices are in force."""
-    choices = in_force()
-    if choices is None:
-        return LayerChoice()
-    return LayerChoice.from_json(choices.record(layer_key(op, config)), f"layer {op.name}")
-
-
-def of_region(operators: Sequence[g.Operator], config: HwConfig) -> RegionChoice:
-    """The same of operators that run together, as they are before columns are folded."""
-    choices = in_force()
-    if choices is None:
-        return RegionChoice()
-    record = choices.record(region_key(operators, config))
-    return RegionChoice.from_json(record, f"region of {operators[0].name}")
-
-
 #: All is left to the cost model.
 NO_LAYER_CHOICE = LayerChoice()
 NO_REGION_CHOICE = RegionChoice()
-_current: ContextVar[LayerChoice] = ContextVar("layer_choice", default=NO_LAYER_CHOICE)
 
 
-def current_layer() -> LayerChoice:
-    """The choice of the layer that is being lowered."""
-    return _current.get()
+# --- what is chosen -------------------------------------------------------------------------------
+def layer_choice(op: g.Operator, config: HwConfig, choices: ScheduleChoices | None) -> LayerChoice:
+    """What is chosen of an operator; nothing where there are no choices."""
+    if choices is None:
+        return NO_LAYER_CHOICE
+    return LayerChoice.from_json(choices.record(layer_key(op, config)), f"layer {op.name}")
 
 
-@contextmanager
-def entered(choice: LayerChoice) -> Iterator[None]:
-    """A layer with this choice is being lowered inside."""
-    before = _current.set(choice)
-    try:
-        yield
-    finally:
-        _current.reset(before)
+def region_choice(
+    operators: Sequence[g.Operator], config: HwConfig, choices: ScheduleChoices | None
+) -> RegionChoice:
+    """The same of operators that run together, as they are before columns are folded."""
+    if choices is None:
+        return NO_REGION_CHOICE
+    record = choices.record(region_key(operators, config))
+    return RegionChoice.from_json(record, f"region of {operators[0].name}")
 
 
 # --- what they are kept by ------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of every kind as TensorIR: a sum over weights on the blocked layout, then a tail.
+"""Convolutions of every kind: a sum over weights on the blocked layout, then a tail, in tiles.
 
 In:   `ConvSpec`: extents, strides and padding in blocks and pixels; the tail.
-Out:  its tiles, and an IRModule of loops over them.
-Next: conv_writer.py writes the loops; kernels/from_tir.py.
+Out:  its tiles; a Function of loops over them, without copies. Parameters: x, w, [p,] [one, c,]
+      [e, b,] out.
+Next: ir_pass/insert_dma_copy.py.
 
 One sum serves many operators: dense layers (one pixel), depthwise (each group one block, weight
 tiles diagonal), grouped (`groups` convolutions side by side), average pooling and copies (one
@@ -22,18 +23,18 @@ identity tile for all: `shared_weights`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from loadstone.ir_pass.affine import Variable
+from loadstone.ir_pass.nests import Function
+from loadstone.ir_pass.tile_loops import tiled
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule import tile
+from loadstone.vta.schedule.conv_computation import ConvComputation
 from loadstone.vta.schedule.conv_spec import PIXEL, ConvSpec, Operands
-from loadstone.vta.schedule.conv_writer import ConvWriter
 from loadstone.vta.schedule.edges import edge_work
 from loadstone.vta.schedule.epilogue import TieCorrection
-
-if TYPE_CHECKING:
-    from loadstone.relax.types import IRModule
 
 __all__ = ["PIXEL", "ConvSpec", "Operands", "nest", "schedule", "tiling"]
 
@@ -71,6 +72,15 @@ def nest(spec: ConvSpec) -> tile.WeightedNest:
     )
 
 
-def schedule(spec: ConvSpec, config: HwConfig) -> IRModule:
-    """The IRModule of one convolution. Parameters: x, w, [p,] [one, c,] [e, b,] out."""
-    return ConvWriter(spec, tiling(spec, config), config).module()
+def schedule(spec: ConvSpec, config: HwConfig) -> Function:
+    """The function of one spec: pixels outside and channels inside, or the other way round. Input
+    blocks are a loop around the sum alone."""
+    computation = ConvComputation(spec, config.batch, config.block)
+    chosen = tiling(spec, config)
+    tile = (chosen.samples, chosen.groups, chosen.out, chosen.height, chosen.width, chosen.in_)
+    sizes = dict(zip(computation.axes, tile, strict=True))
+    n, s, o, i, j, _ = computation.axes
+    order: Sequence[Variable] = (n, i, j, s, o) if chosen.spatial_outer else (s, o, n, i, j)
+    if spec.operands == "pixel":  # they stand beside their reader, behind a sum that can begin
+        order = [axis for axis in order if axis.extent > sizes[axis]]
+    return tiled(computation.function(), sizes, order)

@@ -3,7 +3,7 @@
 
 In:   integers that operators/ work out.
 Out:  ConvSpec, frozen: equal ones are lowered once.
-Next: conv.py chooses its tiles, conv_writer.py writes its loops.
+Next: conv.py chooses its tiles, conv_computation.py says what it computes.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on elements as TensorIR: one or two inputs come through the GEMM core into ACC, and the
+"""Operators on elements as nests: one or two inputs come through the GEMM core into ACC, and the
 ALU does the rest.
 
 In:   `ElementwiseSpec`: loop extents in tiles, which loops each input moves along, steps for each
       input and for the result.
-Out:  an IRModule of loops.
-Next: kernels/from_tir.py.
+Out:  a Function of loops over tiles, without copies. Parameters: a, [b,] identity, [p,] out.
+Next: ir_pass/insert_dma_copy.py.
 
-    a_acc[t][b, l] = sum over k of a[t][b, k] * identity[l, k]        GEMM: one step a tile, and the
-    load stage brings the next
-    b_acc          = likewise
-    out = int8(tail(a_steps(a_acc) op b_steps(b_acc)))
+    group:  b_acc = 0;  b_acc += b * identity              GEMM: one step a tile, and the load stage
+    b_acc = b_steps(b_acc)                                 brings the next
+    group:  a_acc = 0;  a_acc += a * identity
+    a_acc = tail(a_steps(a_acc) op b_acc)
+    out = low byte of a_acc
 
 The operation SUM is the GEMM core's: both inputs go into one tile, each times a weight tile of its
 own, are multiplied by a factor, and one of them is added once more, times a third weight tile.
@@ -21,24 +22,35 @@ stride 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, TypeVar
+from string import ascii_lowercase
+from typing import NamedTuple, TypeAlias
 
-from loadstone.relax.compat import tirx
+from loadstone.ir_pass.affine import Index, Place, Variable
+from loadstone.ir_pass.nests import (
+    COPY,
+    Function,
+    Nest,
+    NestAccess,
+    NestGroup,
+    NestStep,
+    NestTensor,
+    Statement,
+)
+from loadstone.ir_pass.tile_loops import tiled
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule import epilogue as epilogues
-from loadstone.vta.schedule.epilogue import Immediate, Rq, Step, extern
-from loadstone.vta.schedule.loops import Loops, chip_buffer, dram_buffer, whole_copy, written
+from loadstone.vta.schedule.alu_steps import alu_step
+from loadstone.vta.schedule.epilogue import Immediate, Rq
 
-if TYPE_CHECKING:
-    from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
+__all__ = ["SUM", "ElementStep", "ElementwiseSpec", "Input", "schedule"]
 
-__all__ = ["SUM", "ElementwiseSpec", "Input", "schedule"]
-
-T = TypeVar("T")
+#: What happens to an element: an operation by a number, or a requantization, which has operands of
+#: its own.
+ElementStep: TypeAlias = Rq | Immediate
 #: The operation of the GEMM core itself.
 SUM = "sum"
 #: Bias, multiplier and shift of an Rq.
@@ -61,7 +73,7 @@ class Input:
     """
 
     moves: tuple[bool, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ElementStep, ...]
     expand: bool = False
 
 
@@ -75,7 +87,7 @@ class ElementwiseSpec:
     extents: tuple[int, ...]
     inputs: tuple[Input, ...]
     op: str | None
-    tail: tuple[Step, ...]
+    tail: tuple[ElementStep, ...]
     chosen: tuple[int, ...] | None = None
     factor: int = 1
     late: int = 0
@@ -87,208 +99,137 @@ class ElementwiseSpec:
         return sum(isinstance(step, Rq) for step in steps)
 
 
-def schedule(spec: ElementwiseSpec, config: HwConfig) -> IRModule:
-    """The IRModule, its loops written out: TVM's primitives would take longer than all the rest of
-    lowering it. Parameters: a, [b,] identity, [p,] out."""
-    return _Writer(spec, config).module()
+def schedule(spec: ElementwiseSpec, config: HwConfig) -> Function:
+    """The function of one spec. A loop over tiles that has one turn is none."""
+    computation = _Computation(spec, config.batch, config.block)
+    sizes = dict(zip(computation.axes, _tile(spec, config), strict=True))
+    order = [axis for axis, size in sizes.items() if axis.extent > size]
+    return tiled(computation.function(), sizes, order)
 
 
-class _Value:
-    """An input on its way: its tile in ACC, and along which loops that moves."""
+class _Value(NamedTuple):
+    """Accumulators of an input, or of both: the loops that they move along, and what those are in
+    an index."""
 
-    def __init__(self, buffer: Buffer, moves: tuple[bool, ...]) -> None:
-        self.buffer, self.moves = buffer, moves
+    sums: NestTensor
+    loops: tuple[Variable, ...]
+
+    @property
+    def element(self) -> NestAccess:
+        """The one of the loops' turn."""
+        return self.sums[_at(self.loops)]
+
+    def each(self, *steps: NestStep) -> Nest:
+        """Steps for every element."""
+        return Nest(self.loops, (), steps)
+
+    @property
+    def cleared(self) -> Nest:
+        """All of them 0."""
+        return self.each(NestStep("fill", (self.element,), (0,)))
 
 
-class _Writer:
-    """Writes the function. `turns` are the loops over tiles; inside, everything is nests of one
-    store."""
+class _Computation:
+    """What a spec computes, on whole axes."""
 
-    def __init__(self, spec: ElementwiseSpec, config: HwConfig) -> None:
-        self.spec = spec
-        self.sizes = _tile(spec, config)
-        self.lanes, self.square = (config.batch, config.block), (config.block, config.block)
-        self.turns = Loops()
-        self.outer: list[Expr] = []
-        for axis, (extent, size) in enumerate(zip(spec.extents, self.sizes, strict=True)):
-            turns = -(-extent // size)
-            self.outer.append(self.turns.turn(turns, f"i{axis}_0"))
-        shape = (3 if spec.op == SUM else 1, *self.square)
-        self.identity = dram_buffer("identity", shape, "int8")
-        self.identity_chip = chip_buffer("identity_local_wgt", shape, "int8", "wgt")
-        operands = (max(1, spec.operand_sets), _OPERAND_TILES, *self.lanes)
-        self.p = dram_buffer("p", operands, "int32")
-        self.p_chip = chip_buffer("p_local_acc", operands, "int32", "acc")
-        self.out = dram_buffer("out", (*spec.extents, *self.lanes), "int8")
-        self.sources = [
-            dram_buffer(name, (*_along(spec.extents, entry.moves, 1), *self.lanes), "int8")
+    def __init__(self, spec: ElementwiseSpec, batch: int, block: int) -> None:
+        self._spec = spec
+        self._lanes, square = (batch, block), (block, block)
+        names = ascii_lowercase[ascii_lowercase.index("i") :]
+        self.axes = tuple(map(Variable, names, spec.extents))
+        weights = 3 if spec.op == SUM else 1
+        self._identity = NestTensor("identity", (weights,), square, "int8", "table")
+        operands = (max(1, spec.operand_sets), _OPERAND_TILES)
+        self._p = NestTensor("p", operands, self._lanes, "int32", "table")
+        self._out = NestTensor("out", spec.extents, self._lanes, "int8")
+        self._sources = [
+            NestTensor(name, _shape(self._along(entry.moves)), self._lanes, "int8")
             for name, entry in zip("ab", spec.inputs, strict=False)
         ]
+        self._next_set = 0
 
-    def module(self) -> IRModule:
-        """The whole function."""
-        has_operands = self.spec.operand_sets > 0
-        operands = [self.p] if has_operands else []
-        constants = [(self.p, self.p_chip)] if has_operands else []
-        loads = [
-            statement
-            for source, copy in (*constants, (self.identity, self.identity_chip))
-            for statement in whole_copy(source, copy)
-        ]
-        body = tirx.stmt_seq(*loads, self.turns.around(tirx.stmt_seq(*self._one_tile())))
-        return written([*self.sources, self.identity, *operands, self.out], body)
-
-    def _one_tile(self) -> list[Stmt]:
-        """The second input first: what it becomes is read by what the first one becomes."""
-        spec, first_set = self.spec, 0
-        if spec.op == SUM:
-            return self._sum()
-        values: list[_Value] = []
-        statements: list[Stmt] = []
-        for name, entry, source in zip("ab", spec.inputs, self.sources, strict=False):
-            moves = (True,) * len(spec.extents) if entry.expand else entry.moves
-            shape = (*_along(self.sizes, moves, 1), *self.lanes)
-            value = _Value(chip_buffer(f"{name}_acc_local_acc", shape, "int32", "acc"), moves)
-            values.append(value)
-            made = [
-                *self._through(value, entry, source),
-                *self._steps(value, entry.steps, first_set),
+    def function(self) -> Function:
+        """The whole of it."""
+        tables = [self._p] if self._spec.operand_sets else []
+        tables.append(self._identity)
+        if self._spec.op == SUM:
+            values = [self._value("sum_acc", self.axes)]
+            body = tuple(self._sum(values[0]))
+        else:
+            values = [
+                self._value(f"{source.name}_acc", self._along(entry.moves, entry.expand))
+                for entry, source in zip(self._spec.inputs, self._sources, strict=True)
             ]
-            first_set += sum(isinstance(step, Rq) for step in entry.steps)
-            statements = [*made, *statements]
-        result = values[0]
-        if spec.op is not None:
-            other = values[1]
-            statements.append(
-                self._alu(
-                    result,
-                    lambda value, at: extern(
-                        spec.op or "", value, other.buffer[self._at(other, at)]
-                    ),
-                )
-            )
-        statements += self._steps(result, spec.tail, first_set)
-        return [*statements, self._store(result)]
+            body = tuple(self._each(values))
+        sums = [value.sums for value in values]
+        return Function("elementwise", (*tables, *sums, *self._sources, self._out), body)
 
-    def _sum(self) -> list[Stmt]:
+    def _along(self, moves: Sequence[bool], expand: bool = False) -> tuple[Variable, ...]:
+        """The loops that something moves along; expand: all."""
+        return tuple(
+            axis for axis, moving in zip(self.axes, moves, strict=True) if moving or expand
+        )
+
+    def _value(self, name: str, loops: tuple[Variable, ...]) -> _Value:
+        return _Value(NestTensor(name, _shape(loops), self._lanes, "int32", "local"), loops)
+
+    # --- statements -------------------------------------------------------------------------------
+    def _each(self, values: Sequence[_Value]) -> Iterator[Statement]:
+        """The second input first: what it becomes is read by what the first one becomes."""
+        spec, result, made = self._spec, values[0], list[list[Statement]]()
+        for number, (value, entry) in enumerate(zip(values, spec.inputs, strict=True)):
+            begun = NestGroup((value.cleared, self._product(value, number, 0)))
+            made.append([begun, *self._stepped(value, entry.steps)])
+        for statements in reversed(made):
+            yield from statements
+        if spec.op is not None:
+            yield result.each(NestStep(spec.op, (result.element, values[1].element)))
+        yield from self._stepped(result, spec.tail)
+        yield self._stored(result)
+
+    def _sum(self, value: _Value) -> Iterator[Statement]:
         """Both inputs in one tile."""
-        spec = self.spec
-        moves = (True,) * len(spec.extents)
-        shape = (*self.sizes, *self.lanes)
-        result = _Value(chip_buffer("sum_acc_local_acc", shape, "int32", "acc"), moves)
-        statements = [tirx.AllocBuffer(result.buffer), self._cleared(result)]
-        tiles = []
-        for number, (entry, source) in enumerate(zip(spec.inputs, self.sources, strict=True)):
-            tile, loaded = self._loaded(entry, source)
-            tiles.append(tile)
-            statements += [*loaded, self._product(result, tile, entry.moves, number)]
-        again = self._product(result, tiles[spec.late], spec.inputs[spec.late].moves, 2)
+        spec = self._spec
+        yield value.cleared
+        for number in range(len(spec.inputs)):
+            yield self._product(value, number, number)
         power = spec.factor.bit_length() - 1
         is_shift = spec.factor == 1 << power
         scale = Immediate("shr", -power) if is_shift else Immediate("mul", spec.factor)
-        scaled = self._steps(result, (scale,), 0)
-        return [
-            *statements,
-            *scaled,
-            again,
-            *self._steps(result, spec.tail, 0),
-            self._store(result),
-        ]
+        yield from self._stepped(value, (scale,))
+        yield self._product(value, spec.late, 2)
+        yield from self._stepped(value, spec.tail)
+        yield self._stored(value)
 
-    def _through(self, value: _Value, entry: Input, source: Buffer) -> list[Stmt]:
-        """An input from DRAM through the GEMM core."""
-        tile, loaded = self._loaded(entry, source)
-        moves = entry.moves if entry.expand else value.moves
-        return [
-            tirx.AllocBuffer(value.buffer),
-            *loaded,
-            self._cleared(value),
-            self._product(value, tile, moves, 0),
-        ]
+    def _product(self, value: _Value, number: int, weight: int) -> Nest:
+        """value += an input times a weight tile."""
+        source = self._sources[number][_at(self._along(self._spec.inputs[number].moves))]
+        return value.each(NestStep("gemm", (value.element, source, self._identity[weight])))
 
-    def _loaded(self, entry: Input, source: Buffer) -> tuple[Buffer, list[Stmt]]:
-        """The tile of an input, and what brings it."""
-        shape = (*_along(self.sizes, entry.moves, 1), *self.lanes)
-        tile = chip_buffer(f"{source.name}_local_inp", shape, "int8", "inp")
-        loops, at, place = self._loops(entry.moves)
-        lanes = self._lanes(loops)
-        load = loops.around(tirx.BufferStore(tile, source[(*place, *lanes)], [*at, *lanes]))
-        return tile, [tirx.AllocBuffer(tile), load]
+    def _stepped(self, value: _Value, steps: Sequence[ElementStep]) -> Iterator[Nest]:
+        """Steps on a value, in place. Each Rq has the next set of operands."""
+        made: list[NestStep] = []
+        for step in steps:
+            made.append(alu_step(step, value.element, partial(self._operand, self._next_set)))
+            self._next_set += isinstance(step, Rq)
+        if made:
+            yield value.each(*made)
 
-    def _cleared(self, value: _Value) -> Stmt:
-        loops, at, _ = self._loops(value.moves)
-        lanes = self._lanes(loops)
-        zero = tirx.IntImm("int32", 0)
-        return loops.around(tirx.BufferStore(value.buffer, zero, [*at, *lanes]))
+    def _operand(self, which: int, row: int) -> NestAccess:
+        """A tile of a set."""
+        return self._p[which, row]
 
-    def _product(self, value: _Value, tile: Buffer, moves: Sequence[bool], weight: int) -> Stmt:
-        """value += tile * a weight tile. moves: along which loops the tile does."""
-        loops, at, _ = self._loops(value.moves)
-        batch, lane = self._lanes(loops)
-        k = loops.turn(self.lanes[1], "k")
-        moved = _along(at, moves, 0) if all(value.moves) else at
-        pixel = tile[(*moved, batch, k)].astype("int32")
-        product = pixel * self.identity_chip[weight, lane, k].astype("int32")
-        here = (*at, batch, lane)
-        return loops.around(
-            tirx.BufferStore(value.buffer, value.buffer[here] + product, list(here))
-        )
-
-    def _steps(self, value: _Value, steps: Sequence[Step], first_set: int) -> list[Stmt]:
-        """first_set: that of the operands of the first Rq."""
-        if not steps:
-            return []
-
-        def stepped(element: Expr, at: Sequence[Expr]) -> Expr:
-            which = first_set
-            for step in steps:
-                has_set = isinstance(step, Rq)
-                rows = range(_OPERAND_TILES) if has_set else ()
-                operands = [self.p_chip[which, row, at[-2], at[-1]] for row in rows]
-                which += has_set
-                element = epilogues.apply([step], element, operands)
-            return element
-
-        return [self._alu(value, stepped)]
-
-    def _alu(self, value: _Value, element: Callable[[Expr, Sequence[Expr]], Expr]) -> Stmt:
-        """Every element of a tile by what it becomes; `at` counts along the loops of the value."""
-        loops, at, _ = self._loops(value.moves)
-        here = (*at, *self._lanes(loops))
-        made = element(value.buffer[here], here)
-        return loops.around(tirx.BufferStore(value.buffer, made, list(here)))
-
-    def _store(self, value: _Value) -> Stmt:
-        loops, at, place = self._loops(value.moves)
-        lanes = self._lanes(loops)
-        element = value.buffer[(*at, *lanes)].astype("int8")
-        return loops.around(tirx.BufferStore(self.out, element, [*place, *lanes]))
-
-    def _at(self, value: _Value, at: Sequence[Expr]) -> tuple[Expr, ...]:
-        """Where a value stands that moves along some of the loops only."""
-        return (*_along(at[:-2], value.moves, 0), *at[-2:])
-
-    def _loops(self, moves: Sequence[bool]) -> tuple[Loops, list[Expr], list[Expr]]:
-        """Loops over a tile that moves so; the place in it, and in DRAM."""
-        loops, at, place = Loops(), [], []
-        for axis, (extent, size) in enumerate(zip(self.spec.extents, self.sizes, strict=True)):
-            if not moves[axis]:
-                continue
-            inner = loops.turn(size, f"i{axis}_1")
-            outer = self.outer[axis]
-            at.append(inner)
-            place.append(outer * size + inner)
-            if extent % size:
-                loops.conditions.append(place[-1] < extent)
-        return loops, at or [0], place or [0]
-
-    def _lanes(self, loops: Loops) -> tuple[Expr, Expr]:
-        return loops.turn(self.lanes[0], "lane_b"), loops.turn(self.lanes[1], "lane")
+    def _stored(self, value: _Value) -> Nest:
+        return value.each(NestStep(COPY, (self._out[_at(value.loops)], value.element)))
 
 
-def _along(values: Sequence[T], moves: Sequence[bool], nowhere: T) -> list[T]:
-    """Those of the loops that something moves along; one alone where it moves along none."""
-    return [value for value, moving in zip(values, moves, strict=True) if moving] or [nowhere]
+def _at(loops: Sequence[Variable]) -> tuple[Place, ...]:
+    """The index of what moves along loops; of one place where it moves along none."""
+    return tuple(Index(0, {loop: 1}) for loop in loops) or (0,)
+
+
+def _shape(loops: Sequence[Variable]) -> tuple[int, ...]:
+    return tuple(loop.extent for loop in loops) or (1,)
 
 
 def _tile(spec: ElementwiseSpec, config: HwConfig) -> list[int]:

@@ -3,7 +3,7 @@
 
 In:   extents, names, scratchpads.
 Out:  `Loops`, which stand around one statement; buffers; the IRModule of a body.
-Next: conv_writer.py, elementwise.py, nest_tir.py.
+Next: nest_tir.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from loadstone.relax.compat import tirx, tvm
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt, Var
 
-__all__ = ["Loops", "chip_buffer", "dram_buffer", "whole_copy", "written"]
+__all__ = ["Loops", "chip_buffer", "dram_buffer", "written"]
 
 
 @dataclass
@@ -34,10 +34,6 @@ class Loops:
         variable = tirx.Var(name, "int32")
         self.variables.append((variable, extent))
         return variable
-
-    def turn(self, extent: int, name: str) -> Expr:
-        """As `loop`; 0 where it has but one turn."""
-        return self.loop(extent, name) if extent > 1 else 0
 
     def around(self, body: Stmt) -> Stmt:
         """The loops around a statement."""
@@ -74,10 +70,3 @@ def _layout(shape: tuple[int, ...]) -> object:
     """TVM's layout of a packed buffer: what takes longest of making one, and the same for all of a
     shape."""
     return tirx.decl_buffer(shape).layout
-
-
-def whole_copy(source: Buffer, copy: Buffer) -> list[Stmt]:
-    """All of a tensor to a scratchpad: its buffer there, and the load."""
-    loops = Loops()
-    at = [loops.turn(int(extent), f"ax{axis}") for axis, extent in enumerate(source.shape)]
-    return [tirx.AllocBuffer(copy), loops.around(tirx.BufferStore(copy, source[tuple(at)], at))]

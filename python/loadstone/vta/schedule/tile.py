@@ -30,10 +30,10 @@ from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.stream.cost import CostModel, cost_model
 
-__all__ = ["EdgeWork", "Tiling", "WeightedNest", "cheapest", "choose", "given"]
+__all__ = ["OPERANDS_SHARE", "EdgeWork", "Tiling", "WeightedNest", "cheapest", "choose", "given"]
 
-#: Share of ACC that operand tiles may take for good.
-_OPERANDS_SHARE = 8
+#: Operand tiles stay among the accumulators where they take no more than this part of them.
+OPERANDS_SHARE = 8
 
 #: What work of the stages that are not the longest counts: it hides here, but delays the neighbours
 #: that share the stage.
@@ -111,7 +111,6 @@ class Tiling:
     height: int
     width: int
     spatial_outer: bool
-    operands_resident: bool
     cycles: int
 
 
@@ -212,7 +211,7 @@ class _Candidates:
                 nest.operands
             ]
         )
-        self.operands_resident = self.all_operands * _OPERANDS_SHARE <= config.depth(Memory.ACC)
+        self.operands_resident = self.all_operands * OPERANDS_SHARE <= config.depth(Memory.ACC)
         all_constants = nest.groups * nest.out * (nest.product_rows + edges.tiles)
         self.wgt_resident = self.all_wgt + all_constants <= config.depth(Memory.WGT)
 
@@ -227,7 +226,6 @@ class _Candidates:
             h,
             w,
             bool(self.spatial_outer[k]),
-            self.operands_resident,
             int(self.cycles()[k]),
         )
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The static stream before it has addresses: operations on virtual tiles.
 
-In:   kernels/from_tir.py runs the emitted Python of a lowered PrimFunc and appends these records,
-      tile after tile, operator after operator.
+In:   kernels/from_nests.py appends these records, tile after tile, operator after operator.
 Out:  a list of operations whose scratchpad operands are VirtualTiles and whose DRAM operands are
       (tensor name, tile).
 Next: passes/allocate/allocate.py gives the virtual tiles scratchpad addresses and drops loads of
@@ -26,6 +25,7 @@ and a frozen dataclass takes three to seven times as long to make.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TypeAlias, final
 
 from loadstone.numerics import Rounding
@@ -41,6 +41,7 @@ __all__ = [
     "Operation",
     "RequantizeNest",
     "TileLoad",
+    "TileRole",
     "TileStore",
     "VirtualTile",
     "tiles_of",
@@ -57,6 +58,21 @@ class VirtualTile:
     name: str
 
 
+class TileRole(Enum):
+    """What tiles are to the operator that loads or stores them, where somebody behind its kernel
+    has to tell them from others."""
+
+    PLAIN = auto()
+    #: Of a convolution: its int8 weights.
+    WEIGHTS = auto()
+    #: Of a convolution: the weight tiles of what its padding comes to (operators/edges.py).
+    EDGES = auto()
+    #: Where the GEMM core requantizes: parts of a sum, which go through DRAM to come back as input.
+    DIGITS = auto()
+    #: There, too: the input tile from whose products with weight tiles constants are made.
+    CONSTANT = auto()
+
+
 @dataclass(slots=True)
 class DramTile:
     """A place in DRAM: tile number `tile` of the tensor or constant `tensor`, counted in tiles of
@@ -64,6 +80,7 @@ class DramTile:
 
     tensor: str
     tile: int
+    role: TileRole = TileRole.PLAIN
 
 
 @dataclass(slots=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""backend/accuracy.py: --rounding near, from the file to the simulator."""
+"""backend/request.py: what a compile asks for reaches its own back ends, and no others."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
-from loadstone.backend.accuracy import is_near, rounding_to
+from loadstone.backend.request import ROUNDINGS, CompileRequest
+from loadstone.backend.target import resolve
 from loadstone.compiler import compile
+from loadstone.errors import ConfigError
+from loadstone.hosts import litert
 from loadstone.simulator.programs import program_cycles
 from loadstone.vta.device.hw_config import load_config
 from tests import random_tflite, tflite_builder
@@ -20,11 +23,18 @@ from tests import random_tflite, tflite_builder
 CONVOLUTION = 19
 
 
-def test_near_holds_inside_alone() -> None:
-    assert not is_near()
-    with rounding_to("near"):
-        assert is_near()
-    assert not is_near()
+def test_a_target_is_asked_as_a_copy() -> None:
+    target = resolve("vtaq-tiny,vta-pynq")
+    near = target.asked(CompileRequest("near"))
+    assert [backend.request.is_near for backend in near.backends] == [True, True]
+    assert [backend.request.is_near for backend in target.backends] == [False, False]
+    assert [backend.name for backend in near.backends] == [b.name for b in target.backends]
+    assert near.device is target.device
+
+
+def test_a_rounding_of_another_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="rounding 'up' is not one of exact, near"):
+        compile(tmp_path / "net.tflite", "vtaq-tiny", rounding="up")
 
 
 def test_a_convolution_is_at_most_one_level_off_and_faster(tmp_path: Path) -> None:
@@ -32,9 +42,8 @@ def test_a_convolution_is_at_most_one_level_off_and_faster(tmp_path: Path) -> No
     network = random_tflite.network(CONVOLUTION)
     path = tmp_path / "net.tflite"
     path.write_bytes(network.model)
+    near = compile(path, config, rounding="near")
     exact = compile(path, config)
-    with rounding_to("near"):
-        near = compile(path, config)
     different = 0
     for seed in range(6):
         inputs = network.draw_inputs(seed, 1)
@@ -54,3 +63,17 @@ def test_a_convolution_is_at_most_one_level_off_and_faster(tmp_path: Path) -> No
     assert "level off" not in how
     cycles = [sum(program_cycles(each.artifact, config)) for each in (exact, near)]
     assert cycles[1] < cycles[0]
+
+
+def test_a_file_for_another_host_is_rounded_as_asked(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(random_tflite.network(CONVOLUTION).model)
+    exact, near = (
+        sum(
+            len(p)
+            for part in litert.compile(path, "vta-pynq", name).parts
+            for p in part.artifact.programs
+        )
+        for name in ROUNDINGS
+    )
+    assert near < exact
