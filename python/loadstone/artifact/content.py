@@ -23,7 +23,7 @@ from loadstone.artifact.memory_plan import (
     ViewLayout,
 )
 from loadstone.artifact.program_step import ProgramStep
-from loadstone.backend.device import INSN_BYTES, DeviceProgram, ProgramDevice
+from loadstone.backend.device import INSN_BYTES, DeviceProgram
 
 __all__ = ["ArtifactContent"]
 
@@ -98,7 +98,7 @@ class ArtifactContent:
             step.name,
             self.code_of(step),
             step.layers,
-            ProgramDevice(step.device, step.attributes, step.fingerprint),
+            step.program_device,
             step.instructions,
             step.relocations,
         )

@@ -53,9 +53,14 @@ class ProgramStep:
         return self.instructions
 
     @property
+    def program_device(self) -> ProgramDevice:
+        """Whose it is."""
+        return ProgramDevice(self.device, self.attributes, self.fingerprint)
+
+    @property
     def is_vta(self) -> bool:
-        """Whether its device is a further VTA: its fingerprint is a configuration, and zeros."""
-        return ProgramDevice(self.device, self.attributes, self.fingerprint).is_vta
+        """Whether its device is a further VTA."""
+        return self.program_device.is_vta
 
     def check(self, tensors: Sequence[BufferView], regions: Sequence[MemoryRegion]) -> None:
         """Raises ArtifactError naming the step and what is wrong."""

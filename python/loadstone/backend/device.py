@@ -19,7 +19,6 @@ __all__ = [
     "FINGERPRINT_BYTES",
     "INSN_BYTES",
     "NO_DEVICE",
-    "VTA_FINGERPRINT_BYTES",
     "Device",
     "DeviceProgram",
     "LayerRange",
@@ -32,10 +31,10 @@ __all__ = [
 
 #: Bytes of one instruction in a program of an artifact (rule R18 of runtime/FORMAT.md).
 INSN_BYTES = 16
-#: Of the fingerprint of another device than VTA (rule R23).
+#: Of the fingerprint of a ProgramDevice (rule R23).
 FINGERPRINT_BYTES = 32
-#: Of a VTA's: a further one's fingerprint is these, and zeros.
-VTA_FINGERPRINT_BYTES = 20
+#: Of a VTA's configuration: its fingerprint there is these, and zeros.
+_CONFIGURATION_BYTES = 20
 
 
 # --- what it executes -----------------------------------------------------------------------------
@@ -63,16 +62,27 @@ class Relocation:
 
 @dataclass(frozen=True)
 class ProgramDevice:
-    """Whose a program is. attributes: how that is configured, as JSON. fingerprint: 32 bytes."""
+    """Whose a program is. attributes: how that is configured, as JSON. fingerprint: 32 bytes: of an
+    instruction table its own, of a VTA its configuration, and zeros."""
 
     name: str
     attributes: str
     fingerprint: bytes
 
+    @staticmethod
+    def of_vta(name: str, attributes: str, configuration: bytes) -> ProgramDevice:
+        """configuration: Device.fingerprint()."""
+        return ProgramDevice(name, attributes, configuration.ljust(FINGERPRINT_BYTES, b"\0"))
+
     @property
     def is_vta(self) -> bool:
-        """Whether it is a VTA: its fingerprint is a configuration, and zeros."""
-        return not any(self.fingerprint[VTA_FINGERPRINT_BYTES:])
+        """Whether its fingerprint is a configuration."""
+        return not any(self.fingerprint[_CONFIGURATION_BYTES:])
+
+    @property
+    def configuration(self) -> bytes:
+        """Of a VTA: Device.fingerprint()."""
+        return self.fingerprint[:_CONFIGURATION_BYTES]
 
 
 @dataclass(frozen=True)
