@@ -80,8 +80,10 @@ __all__ = [
 
 Constants = Mapping[str, tuple[Memory, Array]]
 #: Whose schedules are TensorIR, and whose are nests over tiles.
-TirSpec = MatmulSpec | MaxPoolSpec | SelectSpec
-NestSpec = ChainSpec | ConvSpec | ElementwiseSpec | RescaledSpec | WindowSpec
+TirSpec = MatmulSpec
+NestSpec = (
+    ChainSpec | ConvSpec | ElementwiseSpec | MaxPoolSpec | RescaledSpec | SelectSpec | WindowSpec
+)
 Spec = TirSpec | NestSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
@@ -209,8 +211,12 @@ def _written(spec: NestSpec, config: HwConfig) -> Function:
             return conv.schedule(spec, config)
         case ElementwiseSpec():
             return elementwise.schedule(spec, config)
+        case MaxPoolSpec():
+            return max_pool.schedule(spec, config)
         case RescaledSpec():
             return rescaled.schedule(spec, config)
+        case SelectSpec():
+            return select.schedule(spec, config)
         case WindowSpec():
             return window.schedule(spec, config)
 
@@ -225,7 +231,7 @@ def _with_copies(function: Function, config: HwConfig) -> Function:
 
 
 def _of_nests(function: Function, config: HwConfig) -> Kernel:
-    """Sooner than a kernel can be read from a folder; held against TensorIR in all tests."""
+    """Its operations, read from the nests; held against TensorIR in all tests."""
     kernel = kernel_of_nests(function, config)
     if verified():
         verify_kernel(kernel, lower(module(function)), config)
@@ -236,10 +242,6 @@ def _scheduled(spec: TirSpec, config: HwConfig) -> IRModule:
     match spec:
         case MatmulSpec():
             return matmul.schedule(spec, config)
-        case MaxPoolSpec():
-            return max_pool.schedule(spec, config)
-        case SelectSpec():
-            return select.schedule(spec, config)
 
 
 def _sizes(op: g.Operator, own: Constants, config: HwConfig) -> dict[str, int]:
