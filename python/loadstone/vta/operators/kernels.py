@@ -5,8 +5,8 @@ In:   a spec (integers only), and the names of the DRAM tensors that it stands f
 Out:  `LoweredOperator`.
 Next: __init__.py returns it to the back end.
 
-    spec -> TensorIR, scheduled -> loops -> dma_copy, intrinsics -> Python -> operations
-       \\-> nests over tiles -> copies inserted ----------------------------/
+    spec -> nests, tiled -> copies inserted -> operations
+       where a back end has passes: -> TensorIR -> its passes -> calls -> operations
     \\______________________ Kernel, cached by spec ______________/
 
 Layers with the same spec are lowered once (by the same passes); only the emission, which puts in
