@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from loadstone.artifact.format import Artifact, HostStep
+from loadstone.backend.builtin import load_config
 from loadstone.backend.device import Device
 from loadstone.commands.exported_accelerators import (
     REGISTER_BLOCKS,
@@ -40,7 +41,6 @@ from loadstone.printable import c_comment, one_line
 from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.device import device_of_artifact
 from loadstone.runtime.footprint import pool_bytes, session_bytes
-from loadstone.vta.device.hw_config import load_config
 
 __all__ = ["BOARDS", "configure", "export", "extend", "run"]
 
