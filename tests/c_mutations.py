@@ -43,11 +43,17 @@ _OTHERS = {
     ">>": ["<<"],
 }
 #: What is no change: whole comments, texts, lines of the preprocessor, pointers and casts.
-_SKIPPED = r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])+'|^[ \t]*#[^\n]*|->|\+\+|--|[-+*/|&^]="
+_SKIPPED = (
+    r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])+'|^[ \t]*#[^\n]*"
+    r"|->|\+\+|--|[-+*/|&^]="
+)
 _NUMBER = r"\b(?:0[xX][0-9a-fA-F]+|\d+)(?=[uU]?\b)"
 _OPERATOR = r"&&|\|\||<<|>>|<=|>=|==|!=|(?<=\s)[-+<>](?=\s)"
 _REFUSAL = r"\bif \((?P<test>.*)\) return (?:LDS_ERR_\w+|0);"
-_TOKEN = re.compile(f"(?P<skipped>{_SKIPPED})|(?P<number>{_NUMBER})|(?P<operator>{_OPERATOR})", re.DOTALL | re.MULTILINE)  # fmt: skip # noqa: E501
+_TOKEN = re.compile(
+    f"(?P<skipped>{_SKIPPED})|(?P<number>{_NUMBER})|(?P<operator>{_OPERATOR})",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def c_mutations(path: Path) -> list[Mutation]:
@@ -89,30 +95,30 @@ def _maker(path: Path, source: str) -> Callable[[], Callable[[], None]]:
 def with_source(path: Path, source: str) -> None:
     """From here on this process opens a library whose file `path` has another text. Raises
     CalledProcessError where it does not compile."""
+    compiler, objects = _commands(path)
     with tempfile.TemporaryDirectory() as folder:
         changed, made = Path(folder, path.name), Path(folder, "changed.o")
         changed.write_text(source, encoding="utf-8")
-        words = _commands(path)[0]
-        subprocess.run([*words, f"-I{path.parent}", "-c", changed, "-o", made], check=True, stderr=subprocess.DEVNULL)  # fmt: skip # noqa: E501
+        words = [*compiler, f"-I{path.parent}", "-c", str(changed), "-o", str(made)]
+        subprocess.run(words, check=True, stderr=subprocess.DEVNULL)
         library = Path(folder, f"changed-{os.getpid()}.so")
-        objects = [
-            o for o in (BUILD / "CMakeFiles/objects.dir").rglob("*.o") if o.stem != path.name
-        ]
-        subprocess.run([*_commands(path)[1], *objects, made, "-o", library], check=True)
+        link = ["c++", "-shared", "-Wl,-z,nodelete", "-pthread"]
+        subprocess.run([*link, *objects, str(made), "-o", str(library)], check=True, cwd=BUILD)
         native.lib.cache_clear()
         native._LIBRARY = library
         native.lib()
 
 
 def _commands(path: Path) -> tuple[list[str], list[str]]:
-    """How the file is compiled, without warnings and quickly; and how a library is linked."""
+    """How the file is compiled, without warnings and quickly; and the library's other objects."""
     ninja = (BUILD / "build.ninja").read_text(encoding="utf-8")
-    name = path.relative_to(ROOT)
-    rule = re.search(
-        rf"^build [^\n]*{re.escape(str(name))}\.o:.*?\n\n", ninja, re.DOTALL | re.MULTILINE
-    )
-    assert rule is not None, f"make lib has not compiled {name}"
+    own = f"{path.relative_to(ROOT)}.o"
+    rule = re.search(rf"^build [^\n]*{re.escape(own)}:.*?\n\n", ninja, re.DOTALL | re.MULTILINE)
+    library = re.search(r"^build libloadstone\.so: [^\n]*$", ninja, re.MULTILINE)
+    assert rule is not None, f"make lib has not compiled {own}"
+    assert library is not None
     said = dict(re.findall(r"^  (\w+) = (.*)$", rule[0], re.MULTILINE))
     words = shlex.split(f"{said['DEFINES']} {said['INCLUDES']} {said['FLAGS']}")
     kept = [word for word in words if not word.startswith(("-W", "-O", "-pedantic"))]
-    return ["cc", *kept, "-O1", "-w"], ["c++", "-shared", "-Wl,-z,nodelete", "-pthread"]
+    objects = [word for word in library[0].split() if word.endswith(".o")]
+    return ["cc", *kept, "-O1", "-w"], [word for word in objects if not word.endswith(own)]
