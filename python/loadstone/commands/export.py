@@ -92,10 +92,10 @@ _PAGE = 4096
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
-    what = parser.add_argument_group("what it is for")
+    what = parser.add_argument_group("the board")
     results = parser.add_argument_group("results")
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
-    what.add_argument("--board", choices=sorted(BOARDS), required=True, help="what it is for")
+    what.add_argument("--board", choices=sorted(BOARDS), required=True, help="the kind of project")
     results.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write")
     what.add_argument(
         "--device", metavar="FILE", help="the device's JSON file, if it is not built in"
