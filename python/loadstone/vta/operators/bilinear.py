@@ -3,8 +3,8 @@
 one requantization, or products and shifts on a device without it.
 
 In:   graph.ResizeBilinear under TFLite's rule (10 fractional bits per axis, half away from zero).
-Out:  operations on virtual tiles, and diagonal weight tiles.
-Next: __init__.py.
+Out:  a BilinearSpec, and diagonal weight tiles.
+Next: kernels.py.
 
 Along each axis output pixels fall into runs: pixels `step` apart that read neighbouring inputs with
 the same two weights.
@@ -14,14 +14,11 @@ the same two weights.
                                4     | 3 1           | 1 3           | 4           quarters
 
 A run of rows and a run of columns is one loop nest, whose four taps are GEMMs with diagonal
-weights. The borders, where a pixel is read twice, are runs of their own. The stream is written here
-directly: runs are no perfect nest of one tensor expression.
+weights. The borders, where a pixel is read twice, are runs of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd
 
@@ -34,7 +31,7 @@ from loadstone.errors import LoweringError
 from loadstone.graph.kernels import tflite
 from loadstone.numerics import Array, Rounding
 from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.integers.chain import AluStep, Chain, Product
+from loadstone.vta.integers.chain import Chain, Product
 from loadstone.vta.integers.linear_form import Correction
 from loadstone.vta.integers.linear_search import LinearProblem, find_chain
 from loadstone.vta.integers.requantization_search import (
@@ -42,42 +39,19 @@ from loadstone.vta.integers.requantization_search import (
     Requantization,
     find_requantization,
 )
-from loadstone.vta.isa.spec import AluOp, Capability, Memory
+from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.operators import constants
-from loadstone.vta.operators.kernels import LoweredOperator
+from loadstone.vta.operators.kernels import LoweredOperator, emit
 from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.operators.request import LayerRequest
-from loadstone.vta.stream.operations import (
-    Access,
-    AluNest,
-    DramTile,
-    FillNest,
-    GemmNest,
-    Operation,
-    RequantizeNest,
-    TileLoad,
-    TileStore,
-    VirtualTile,
-)
+from loadstone.vta.schedule.bilinear import BilinearSpec, PixelRun
+from loadstone.vta.schedule.epilogue import Immediate, Rq
 
 __all__ = ["lower", "unsupported"]
 
 #: The largest sum of weights, that of a factor of 4. Beyond it runs get so many and so short that
 #: instructions cost more than steps.
 _LARGEST_WHOLE = 64
-_LARGEST_WEIGHT = 127
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Output pixels first, first + step, ... (count of them) read inputs source, source + 1, ...
-    and the next one to each."""
-
-    first: int
-    step: int
-    count: int
-    source: int
-    weights: tuple[int, int]
 
 
 def unsupported(op: g.ResizeBilinear, config: HwConfig) -> Refusal | None:
@@ -107,173 +81,52 @@ def unsupported(op: g.ResizeBilinear, config: HwConfig) -> Refusal | None:
     return None
 
 
-def lower(op: g.ResizeBilinear, config: HwConfig, _: LayerRequest) -> LoweredOperator:
-    """Chunk of rows by chunk of rows, channel block by channel block."""
-    return _Resize(op, config).lowered()
-
-
-class _Resize:
-    def __init__(self, op: g.ResizeBilinear, config: HwConfig) -> None:
-        self.op, self.config = op, config
-        self.rows, self.columns = _runs(op, 1), _runs(op, 2)
-        whole = sum(self.rows[0].weights) * sum(self.columns[0].weights)
-        self.chain, self.requantization = _finish(
-            whole, _largest(self.rows) * _largest(self.columns), op.unsigned, config
+def lower(op: g.ResizeBilinear, config: HwConfig, request: LayerRequest) -> LoweredOperator:
+    """One kernel, and the weights of its taps as diagonal tiles."""
+    rows, columns = _runs(op, 1), _runs(op, 2)
+    whole = sum(rows[0].weights) * sum(columns[0].weights)
+    found = None
+    steps: tuple[int | Immediate | Rq, ...] = (1,)
+    if whole > 1:
+        chain, found = _finish(whole, _largest(rows) * _largest(columns), op.unsigned, config)
+        steps = tuple(
+            step.weight if isinstance(step, Product) else Immediate(step.op, step.value)
+            for step in chain
         )
-        if whole == 1:
-            self.chain, self.requantization = (Product(0, 1),), None
-        products = {
-            step.weight * y * x
-            for step in self.chain
-            if isinstance(step, Product)
-            for row in self.rows
-            for column in self.columns
-            for y in row.weights
-            for x in column.weights
-            if y * x
-        }
-        self.parts = {product: _small_parts(product) for product in products}
-        self.diagonals = sorted({part for parts in self.parts.values() for part in parts})
-        self.names = (f"{op.name}.diagonals", f"{op.name}.operands")
-
-    def lowered(self) -> LoweredOperator:
-        tiles = np.concatenate(
-            [constants.identity_tile(self.config) * np.int8(weight) for weight in self.diagonals]
+    names = {
+        "diagonals": f"{op.name}.diagonals",
+        "operands": f"{op.name}.operands",
+        "x": op.input.name,
+        "out": op.output.name,
+    }
+    own: dict[str, tuple[Memory, Array]] = {}
+    if found is not None:
+        steps = (*steps, Rq(found.zero_point, found.low, found.high, found.rounding))
+        lanes = (found.bias, found.multiplier, found.shift)
+        own[names["operands"]] = (
+            Memory.ACC,
+            constants.operand_tiles(lanes, config.block, config),
         )
-        own: dict[str, tuple[Memory, Array]] = {self.names[0]: (Memory.WGT, tiles)}
-        weights = VirtualTile(Memory.WGT, len(tiles), "diagonals")
-        operations: list[Operation] = [
-            TileLoad(Memory.WGT, weights, 0, DramTile(self.names[0], 0), 1, len(tiles), len(tiles))
-        ]
-        held = VirtualTile(Memory.ACC, 3, "operands")
-        if self.requantization is not None:
-            r = self.requantization
-            rows = (r.bias, r.multiplier, r.shift)
-            operands = constants.operand_tiles(rows, self.config.block, self.config)
-            own[self.names[1]] = (Memory.ACC, operands)
-            operations.append(TileLoad(Memory.ACC, held, 0, DramTile(self.names[1], 0), 1, 3, 3))
-        layout = Blocked(self.op.input.shape, self.config.batch, self.config.block)
-        for plane in range(layout.samples * layout.channel_blocks):
-            for first, last in self._chunks():
-                operations += self._chunk(plane, (first, last), weights, held)
-        return LoweredOperator(operations, own)
-
-    def _chunks(self) -> Iterator[tuple[int, int]]:
-        """Output rows [first, last) whose tiles fit twice, or once where one row is too long."""
-        height, width = self.op.output.shape[1:3]
-        for sets in (2, 1):
-            size = height
-            while size and not all(
-                self._fits(first, min(first + size, height), sets)
-                for first in range(0, height, size)
-            ):
-                size //= 2
-            if size:
-                yield from ((first, min(first + size, height)) for first in range(0, height, size))
-                return
-        raise LoweringError(
-            f"operators: {self.op.kind} {self.op.name}: a row of {width} pixels does not fit "
-            f"{self.config.name}"
-        )
-
-    def _fits(self, first: int, last: int, sets: int) -> bool:
-        low, high = self._inputs(first, last)
-        acc = sets * (last - first) * self.op.output.shape[2] + 3
-        return sets * (high - low) * self.op.input.shape[2] <= self.config.depth(
-            Memory.INP
-        ) and acc <= self.config.depth(Memory.ACC)
-
-    def _inputs(self, first: int, last: int) -> tuple[int, int]:
-        """Input rows [low, high) that output rows [first, last) read."""
-        read = [
-            source + tap
-            for run in (_cut(run, first, last) for run in self.rows)
-            if run is not None
-            for source in (run.source, run.source + run.count - 1)
-            for tap in (0, 1)
-            if run.weights[tap]
-        ]
-        return min(read), max(read) + 1
-
-    def _chunk(
-        self, plane: int, rows: tuple[int, int], weights: VirtualTile, operands: VirtualTile
-    ) -> Iterator[Operation]:
-        """Output rows [first, last) of a plane."""
-        first, last = rows
-        height, width = self.op.input.shape[1:3]
-        out_height, out_width = self.op.output.shape[1:3]
-        low, high = self._inputs(first, last)
-        inp = VirtualTile(Memory.INP, (high - low) * width, "x")
-        acc = VirtualTile(Memory.ACC, (last - first) * out_width, "acc")
-        pixels, columns = acc.size_tiles, inp.size_tiles
-        yield TileLoad(
-            Memory.INP,
-            inp,
-            0,
-            DramTile(self.op.input.name, (plane * height + low) * width),
-            1,
-            columns,
-            columns,
-        )
-        every = Access(acc, 0, (1,))
-        yield FillNest((pixels,), every, 0)
-        for step in self.chain:
-            if isinstance(step, AluStep):
-                yield AluNest(AluOp[step.op.upper()], (pixels,), every, None, step.value)
-                continue
-            for run in self.rows:
-                row = _cut(run, first, last)
-                if row is not None:
-                    above, below = row.weights
-                    scaled = replace(row, weights=(step.weight * above, step.weight * below))
-                    yield from self._products(scaled, acc, inp, weights, (first, low))
-        if self.requantization is not None:
-            r = self.requantization
-            held = Access(operands, 0, (0,))
-            target = (r.zero_point, r.low, r.high, r.rounding)
-            yield RequantizeNest((pixels,), every, held, *target)
-        yield TileStore(
-            acc,
-            0,
-            DramTile(self.op.output.name, (plane * out_height + first) * out_width),
-            1,
-            pixels,
-            pixels,
-        )
-
-    def _products(
-        self,
-        row: _Run,
-        acc: VirtualTile,
-        inp: VirtualTile,
-        weights: VirtualTile,
-        origin: tuple[int, int],
-    ) -> Iterator[Operation]:
-        """The taps of one run of rows and every run of columns. origin: the first output row and
-        input row on the chip."""
-        first, low = origin
-        width, out_width = self.op.input.shape[2], self.op.output.shape[2]
-        for column in self.columns:
-            dst = Access(
-                acc,
-                (row.first - first) * out_width + column.first,
-                (row.step * out_width, column.step),
-            )
-            for y, x in np.ndindex(2, 2):
-                product = row.weights[y] * column.weights[x]
-                source = (row.source + y - low) * width + column.source + x
-                for part in self.parts[product] if product else ():
-                    wgt = Access(weights, self.diagonals.index(part), (0, 0))
-                    yield GemmNest(
-                        (row.count, column.count), dst, Access(inp, source, (width, 1)), wgt
-                    )
+    layout = Blocked(op.input.shape, config.batch, config.block)
+    spec = BilinearSpec(
+        planes=layout.samples * layout.channel_blocks,
+        input=(op.input.shape[1], op.input.shape[2]),
+        output=(op.output.shape[1], op.output.shape[2]),
+        rows=rows,
+        columns=columns,
+        steps=steps,
+    )
+    identity = constants.identity_tile(config)
+    tiles = np.concatenate([identity * np.int8(weight) for weight in spec.diagonals])
+    own = {names["diagonals"]: (Memory.WGT, tiles), **own}
+    return emit(spec, names, own, op, config, request)
 
 
-def _runs(op: g.ResizeBilinear, axis: int) -> tuple[_Run, ...]:
+def _runs(op: g.ResizeBilinear, axis: int) -> tuple[PixelRun, ...]:
     """The runs of one axis, with weights in the smallest integers."""
     lower, pairs = _taps(op, axis)
     divisor = gcd(*pairs.ravel().tolist())
-    runs: list[_Run] = []
+    runs: list[PixelRun] = []
     groups: dict[tuple[int, int], list[int]] = {}
     for index, pair in enumerate((pairs // divisor).tolist()):
         groups.setdefault((pair[0], pair[1]), []).append(index)
@@ -281,7 +134,9 @@ def _runs(op: g.ResizeBilinear, axis: int) -> tuple[_Run, ...]:
         start = 0
         while start < len(members):
             run = _longest(members[start:], lower)
-            runs.append(_Run(members[start], run[0], run[1], int(lower[members[start]]), weights))
+            runs.append(
+                PixelRun(members[start], run[0], run[1], int(lower[members[start]]), weights)
+            )
             start += run[1]
     return tuple(runs)
 
@@ -328,24 +183,7 @@ def _longest(members: list[int], lower: NDArray[np.int64]) -> tuple[int, int]:
     return step, count
 
 
-def _cut(run: _Run, first: int, last: int) -> _Run | None:
-    """The part of a run within output pixels [first, last)."""
-    skip = max(0, -(-(first - run.first) // run.step))
-    count = min(run.count, -(-(last - run.first) // run.step)) - skip
-    return (
-        _Run(run.first + skip * run.step, run.step, count, run.source + skip, run.weights)
-        if count > 0
-        else None
-    )
-
-
-def _small_parts(weight: int) -> list[int]:
-    """Weights of 8 bits that add up to one."""
-    parts = -(-abs(weight) // _LARGEST_WEIGHT)
-    return [(weight + part) // parts for part in range(parts)]
-
-
-def _largest(runs: tuple[_Run, ...]) -> int:
+def _largest(runs: tuple[PixelRun, ...]) -> int:
     return max(max(run.weights) for run in runs)
 
 

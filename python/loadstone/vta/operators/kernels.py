@@ -40,6 +40,7 @@ from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.passes.verified import verified
 from loadstone.vta.schedule import (
+    bilinear,
     chain,
     conv,
     elementwise,
@@ -49,6 +50,7 @@ from loadstone.vta.schedule import (
     select,
     window,
 )
+from loadstone.vta.schedule.bilinear import BilinearSpec
 from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.choices import ORDERS, LayerChoice
 from loadstone.vta.schedule.conv import ConvSpec
@@ -76,7 +78,8 @@ __all__ = [
 
 Constants = Mapping[str, tuple[Memory, Array]]
 Spec = (
-    ChainSpec
+    BilinearSpec
+    | ChainSpec
     | ConvSpec
     | ElementwiseSpec
     | MatmulSpec
@@ -201,6 +204,8 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
 
 def _written(spec: Spec, config: HwConfig) -> Function:
     match spec:
+        case BilinearSpec():
+            return bilinear.schedule(spec, config)
         case ChainSpec():
             return chain.schedule(spec, config)
         case ConvSpec():
