@@ -63,10 +63,10 @@ def count():
         "vta.tried._names",
         "vta.tried._number",
     }
-    monkeypatch.delitem(measure.PROCESS_STATE, "simulator.signals._raised")
+    monkeypatch.delitem(measure.PROCESS_STATE, "vta.simulator.signals._raised")
     monkeypatch.setitem(measure.PROCESS_STATE, "vta.operators.tried._kept", "no reason")
     assert measure.state_of_modules() == [
-        "simulator.signals._raised",
+        "vta.simulator.signals._raised",
         "PROCESS_STATE has 'vta.operators.tried._kept' for nothing",
     ]
 
