@@ -77,7 +77,7 @@ def of_simulator(case: Case, artifact: Artifact) -> str:
 
 
 def of_reference(case: Case, artifact: Artifact) -> str:
-    """Why it stops, and where in reference.py; "": it does not."""
+    """Why it stops, and where in vta/meaning/reference.py; "": it does not."""
     if case.fingerprint:
         return ""
     regions = [
