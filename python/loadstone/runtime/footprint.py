@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model needs of a board that runs it in C: flash, RAM, and what of it is DMA memory.
+"""The memory that a model in C needs of a board: flash, RAM, and the DMA memory within it.
 
 In:   an artifact.
 Out:  Footprint, in bytes.
