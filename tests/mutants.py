@@ -74,6 +74,7 @@ JUDGES = {
         f"{_TESTS}/integers/test_proof.py",
     ],
     f"{_VTA}/meaning/reference.py": [
+        f"{_TESTS}/meaning/test_limits.py",
         f"{_TESTS}/meaning/test_reference.py",
         f"{_TESTS}/meaning/test_reference_floats.py",
     ],
