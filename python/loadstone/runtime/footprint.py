@@ -58,7 +58,8 @@ def footprint(artifact: Artifact) -> Footprint:
     """Of a model that C runs alone."""
     symbols: set[str] = set()
     steps = []
-    for step in artifact.steps:
+    for each in artifact.steps:
+        step = each
         if isinstance(step, HostStep) and step.function.startswith("loadstone."):
             text = f"{step.function}\n{step.attributes}".encode()
             symbol = f"lds_c_{sha256(text).hexdigest()[:16]}"
