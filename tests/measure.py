@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.unused_names import unused_names
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "python" / "loadstone"
 
@@ -379,6 +381,11 @@ def _changed(function: Function) -> set[str]:
     return changed - own
 
 
+def only_tested() -> Sequence[str]:
+    """Functions and classes that nothing but tests uses."""
+    return unused_names({module: tree_of(module) for module in modules()})
+
+
 MEASURES = (
     Measure("loose modules in the package's root", 8, loose_modules),
     Measure("import circles, lazy imports counted", 0, import_circles),
@@ -388,6 +395,7 @@ MEASURES = (
     Measure(f"functions of complexity above {MAX_COMPLEXITY}", 0, complex_functions),
     Measure(f"functions with more than {MAX_PARAMETERS} parameters", 10, wide_functions),
     Measure("state of modules that no argument carries", 0, state_of_modules),
+    Measure("names that only tests use", 3, only_tested),
     Measure("uses of Any", 199, anys),
 )
 

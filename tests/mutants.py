@@ -2,7 +2,7 @@
 """`python -m tests.mutants [FILE ...] [--changed-since REV] [--seconds S] [--seed K]`: do the tests
 of a judge notice when it is wrong?
 
-In:   judges: the files that say whether a program is right; none: all of JUDGES.
+In:   judges: the files, in Python or C, that say whether a program is right; none: all.
 Out:  for each judge how many changed ones its tests noticed; a line for each that they did not, and
       exit status 1 unless mutants.txt has it, with the reason why it decides the same.
 Next: whoever changes a judge adds the test that a survivor asks for; test_mutants.py tries some.
@@ -31,7 +31,7 @@ import sysconfig
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
@@ -40,13 +40,20 @@ from types import ModuleType
 
 import pytest
 
+from loadstone.library import native
 from tests import measure
+from tests.c_mutations import c_mutations, with_source
 from tests.conftest import ROOT, THREADS
 from tests.mutations import Mutation, mutations
 
-__all__ = ["JUDGES", "main"]
+__all__ = ["JUDGES", "main", "mutations_of"]
 
 _VTA, _TESTS = "python/loadstone/vta", "tests/vta"
+_OF_VALIDATORS = [
+    f"{_TESTS}/validator/test_validate_tokens.py",
+    f"{_TESTS}/validator/test_validate_limits.py",
+    f"{_TESTS}/validator/test_validate.py",
+]
 #: Judge -> the files of its tests, the quickest first.
 JUDGES = {
     f"{_VTA}/kernels/verify.py": [f"{_TESTS}/kernels/test_verify.py"],
@@ -63,6 +70,7 @@ JUDGES = {
     "python/loadstone/isa/residency.py": ["tests/isa/test_residency.py"],
     f"{_VTA}/integers/proof.py": [
         f"{_TESTS}/integers/test_proof_limits.py",
+        f"{_TESTS}/integers/test_proof_rules.py",
         f"{_TESTS}/integers/test_proof.py",
     ],
     f"{_VTA}/meaning/reference.py": [
@@ -70,10 +78,8 @@ JUDGES = {
         f"{_TESTS}/meaning/test_reference_floats.py",
     ],
     "python/loadstone/ir_pass/verify_dma_copy.py": ["tests/ir_pass/test_verify_dma_copy.py"],
-    f"{_TESTS}/validator/validate.py": [
-        f"{_TESTS}/validator/test_validate_tokens.py",
-        f"{_TESTS}/validator/test_validate.py",
-    ],
+    f"{_TESTS}/validator/validate.py": _OF_VALIDATORS,
+    "runtime/validate.c": _OF_VALIDATORS,
 }
 LISTED = ROOT / "tests" / "mutants.txt"
 #: Of processor time that a judge's tests take, so many times are a test that does not end.
@@ -85,7 +91,8 @@ _NOTICED, _ENDLESS, _SURVIVED = "noticed", "without end", "survived"
 
 @dataclass(frozen=True)
 class Judge:
-    """A file, as it is named in lists; where it is; its module's name; the files of its tests."""
+    """A file, as it is named in lists; where it is; its module's name, of C ""; the files of its
+    tests."""
 
     name: str
     path: Path
@@ -113,12 +120,11 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(tree, str(self.judge.path), "exec"), vars(module))
 
 
-def _run(judge: Judge, tree: ast.Module, seconds: float) -> int:
-    """In a copy: the exit status of the judge's tests, which import the tree."""
+def _run(judge: Judge, seconds: float) -> int:
+    """In a copy: the exit status of the judge's tests."""
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     signal.alarm(WAIT_SECONDS)
-    sys.meta_path.insert(0, _Changed(judge, tree))
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
@@ -132,7 +138,31 @@ def _outcome(status: int) -> str:
     return _SURVIVED if os.WEXITSTATUS(status) == 0 else _NOTICED
 
 
-def _prepare(judge: Judge, tree: ast.Module) -> float:
+def _read(judge: Judge) -> tuple[list[Mutation], Callable[[], None], Callable[[], None]]:
+    """The mutants, which are made in a copy; what lets it have the judge as it is, and what lets it
+    have a mutant that was made."""
+    if judge.path.suffix == ".c":
+        text = judge.path.read_text(encoding="utf-8")
+        return c_mutations(judge.path), lambda: with_source(judge.path, text), lambda: None
+    tree = ast.parse(judge.path.read_text(encoding="utf-8"))
+
+    def imported() -> None:
+        sys.meta_path.insert(0, _Changed(judge, tree))
+
+    return mutations(tree), imported, imported
+
+
+def mutations_of(path: Path) -> list[Mutation]:
+    """Of a file in Python or C."""
+    return _read(Judge(path.name, path, "", ()))[0]
+
+
+def _is_asked(judge: Judge) -> bool:
+    """Whether the tests, which have run here, know the judge."""
+    return judge.module in sys.modules if judge.module else native.lib.cache_info().hits > 0
+
+
+def _prepare(judge: Judge, original: Callable[[], None]) -> float:
     """Runs the tests on the judge as it is, imports what they import and does not know the judge;
     the seconds of processor time that they took."""
     with tempfile.TemporaryDirectory() as folder:
@@ -141,8 +171,9 @@ def _prepare(judge: Judge, tree: ast.Module) -> float:
         if pid == 0:
             status = 3
             with suppress(BaseException):
-                status = _run(judge, tree, 3600)
-                status = status or (0 if judge.module in sys.modules else 6)
+                original()
+                status = _run(judge, 3600)
+                status = status or (0 if _is_asked(judge) else 6)
                 file.write_text(json.dumps(_modules()))
             os._exit(status)
         _, status, used = os.wait4(pid, 0)
@@ -172,7 +203,7 @@ def _modules() -> list[str]:
 
 def _knowing(judge: str) -> set[str]:
     """Modules of the package that import the judge, directly or not, and those in their folders: to
-    import `a.b` is to import `a` first."""
+    import `a.b` is to import `a` first. Of a judge in C: none."""
     imports = {name: set(measure.imports_of(name)) for name in measure.modules()}
     for name, known in imports.items():
         for each in (name, *known.copy()):
@@ -188,9 +219,9 @@ def outcomes(
     judge: Judge, chosen: Sequence[int], jobs: int, until: float
 ) -> Iterator[tuple[Mutation, str]]:
     """Tries mutants by their numbers, until the time (time.monotonic) is over; as they end."""
-    tree = ast.parse(judge.path.read_text(encoding="utf-8"))
-    seconds = max(LEAST_SECONDS, TIMES * _prepare(judge, tree))
-    all_of_it, running = mutations(tree), dict[int, Mutation]()
+    all_of_it, original, changed = _read(judge)
+    seconds = max(LEAST_SECONDS, TIMES * _prepare(judge, original))
+    running = dict[int, Mutation]()
     left = list(chosen)
     while left or running:
         while left and len(running) < jobs and time.monotonic() < until:
@@ -200,7 +231,8 @@ def outcomes(
                 status = 3
                 with suppress(BaseException):
                     mutation.make()
-                    status = _run(judge, tree, seconds)
+                    changed()
+                    status = _run(judge, seconds)
                 os._exit(status)
             running[pid] = mutation
         if not running:
@@ -302,8 +334,10 @@ def main(words: Sequence[str] | None = None) -> int:
         module = ".".join(parts[1:] if parts[0] == "python" else parts)
         if args.tests:
             module = path.stem
+        if path.suffix == ".c":
+            module = ""
         judge = Judge(name, path, module, args.tests or JUDGES[name])
-        all_of_it = mutations(ast.parse(path.read_text(encoding="utf-8")))
+        all_of_it = mutations_of(path)
         lines = None if args.all else _changed_lines(name, args.changed_since)
         chosen = [k for k, m in enumerate(all_of_it) if lines is None or m.line in lines]
         if args.seed is not None:

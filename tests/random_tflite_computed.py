@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from loadstone.graph import Quantization
-from loadstone.graph.kernels.windows import same_padding
+from tests.padding import same_padding
 from tests.random_tflite_values import ACTIVATIONS, MAX_ELEMENTS, MAX_MACS, Values
 from tests.tflite_builder import Padding, Tensor
 

@@ -204,8 +204,6 @@ OWN_FOLDERS = {
     "library/parsed_api.py": {"write_text"},
     "search/evaluate.py": {"write_bytes"},
     "vta/simulator/rtl_build.py": {"write_text"},
-    "vta/simulator/rtl_floorplan.py": {"write_text"},
-    "vta/simulator/rtl_synthesis.py": {"write_text"},
 }
 IN_PLACE = ("write_text", "write_bytes", "copy", "copy2", "copyfile", "copyfileobj", "copytree")
 

@@ -86,7 +86,6 @@ C_HEADERS = {
     "runtime/hosts": {
         *("loadstone.h", "lds_hal.h", "lds_isa.h", "lds_simdev.h"),
         *("lds_hal_sim.h", "lds_hal_simd.h", "lds_hal_linux.h"),
-        "run_config.h",  # which mlonmcu/CMakeLists.txt writes
     },
     "driver": {"lds_hal.h", "lds_isa.h", "lds_simdev.h"},
     # and what Verilator makes of hw_sim/rtl

@@ -8,6 +8,7 @@ import ast
 import pytest
 
 from tests import measure
+from tests.unused_names import unused_names
 
 
 def test_a_module_without_a_test_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,4 +68,33 @@ def count():
     assert measure.state_of_modules() == [
         "simulator.signals._raised",
         "PROCESS_STATE has 'vta.operators.tried._kept' for nothing",
+    ]
+
+
+def test_a_name_that_only_all_lists_is_unused() -> None:
+    source = """
+__all__ = ["KeptByNobody", "kept_by_nobody", "taken"]
+
+def taken():
+    return KeptBySomebody
+
+def kept_by_nobody():
+    return taken()
+
+class KeptBySomebody:
+    def kept_method_of_nobody(self):
+        return 1
+
+@importer("aten.kept")
+def _kept_by_a_table():
+    return 1
+
+class KeptByNobody:
+    pass
+"""
+    found = unused_names({"loadstone.tried": ast.parse(source)})
+    assert [name.partition(" ")[2] for name in found] == [
+        "kept_by_nobody",
+        "KeptByNobody",
+        "kept_method_of_nobody",
     ]

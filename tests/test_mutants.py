@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import JUDGES, LISTED, listed
+from tests.mutants import JUDGES, LISTED, listed, mutations_of
 from tests.mutations import mutations
 
 JUDGE = '''
@@ -123,9 +123,8 @@ def test_every_judge_has_tests_and_every_listed_mutant_exists() -> None:
     for name, tests in JUDGES.items():
         assert all((root / each).is_file() for each in (name, *tests))
     for name, line, text in listed(LISTED):
-        source = (root / name).read_text(encoding="utf-8")
-        lines = source.splitlines()
-        made = {(lines[m.line - 1].strip(), m.text) for m in mutations(ast.parse(source))}
+        lines = (root / name).read_text(encoding="utf-8").splitlines()
+        made = {(lines[m.line - 1].strip(), m.text) for m in mutations_of(root / name)}
         assert (line, text) in made
 
 
@@ -173,3 +172,53 @@ def test_a_sample_of_mutants_is_noticed(judge: str) -> None:
     status, lines = mutants(LISTED.parents[1], *words)
     assert (status, len(lines)) == (0, 1), lines
     assert not lines[0].startswith(f"{judge}: 0 of")
+
+
+C = """/* a < 1 */
+#define MOST 8
+static int check(const int *p) {
+  if (p->x > 8u || *p == 0) return LDS_ERR_X;
+  return "x < 1"[0] - 'x';
+}
+"""
+
+
+def test_every_kind_of_change_in_c(tmp_path: Path) -> None:
+    """Comments, texts, and lines of the preprocessor stay."""
+    (tmp_path / "judge.c").write_text(C)
+    assert [(m.line, m.text) for m in mutations_of(tmp_path / "judge.c")] == [
+        (4, "p->x > 8u || *p == 0 -> 0 in column 6"),
+        (4, "> -> >= in column 11"),
+        (4, "8 -> 7 in column 13"),
+        (4, "8 -> 9 in column 13"),
+        (4, "|| -> && in column 16"),
+        (4, "== -> != in column 22"),
+        (4, "0 -> 1 in column 25"),
+        (5, "0 -> 1 in column 17"),
+        (5, "- -> + in column 20"),
+    ]
+
+
+def test_a_changed_validator_is_the_one_that_is_asked() -> None:
+    """In a process of its own. It refuses the end of every program."""
+    program = (
+        "from tests.conftest import ROOT;"
+        "from tests.sample_model import copy_model;"
+        "from loadstone.runtime import device;"
+        "print(device.validate(copy_model())[0], end=' ');"
+        "text = 'return last ? LDS_OK : LDS_ERR_FINISH';"
+        "path = ROOT / 'runtime' / 'validate.c';"
+        "from tests.c_mutations import with_source;"
+        "source = path.read_text();"
+        "assert text in source;"
+        "with_source(path, source.replace(text, 'return LDS_ERR_FINISH'));"
+        "print(device.validate(copy_model())[0])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=LISTED.parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["0", "-26"], done.stderr

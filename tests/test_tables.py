@@ -131,7 +131,7 @@ def tables() -> dict[str, tuple[set[str], set[str]]]:
         try:
             values = vars(importlib.import_module(module))
         except ModuleNotFoundError as error:  # an extra that is not installed
-            if str(error.name).split(".")[0] in ("torch", "torchao", "executorch", "mlonmcu"):
+            if str(error.name).split(".")[0] in ("torch", "torchao"):
                 continue
             raise
         for name in assigned(tree_of(module)):

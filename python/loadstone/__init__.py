@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loadstone compiles trained networks for accelerators that are driven by a queue of instructions.
 
-Four names are the way from a model's file to numbers:
+Four calls lead from a model's file to its results:
 
     quantized = loadstone.quantize("float.onnx", samples)
     compiled = loadstone.compile(quantized, target="vtaq-1x16x16")
@@ -9,23 +9,21 @@ Four names are the way from a model's file to numbers:
     model = loadstone.load("net.lds")
     outputs = model.run(images)
 
-quantize takes a float model and a hundred samples or so of what it will see, and gives the same
-    network in int8. A model that is quantized already needs no such step.
-compile takes that, or the file of an int8 model (TFLite, ONNX, PyTorch), and the name of a target.
-    What it gives says in `explain()` where each operator runs and why, and in `profile()` how many
-    cycles it takes. It needs TVM: pip install 'loadstone[compiler]'.
-load reads a compiled model again. Neither TVM nor a compiler is needed for that, nor for what
-    follows.
-run takes an array (samples, ...) for each input, and gives one for each output: on a simulator that
-    is exact to the bit, or with `device=` on hardware, through the same C runtime.
+quantize takes a float model and about a hundred representative samples, and returns the same
+    network in int8. A model that is already quantized does not need this step.
+compile takes that network, or the file of an int8 model (TFLite, ONNX, PyTorch), and the name of a
+    target. The result's `explain()` lists where each operator runs and why, and its `profile()` the
+    cycles of each layer. This needs TVM: pip install 'loadstone[compiler]'.
+load reads a compiled model from its file. Neither this nor running it needs TVM or a compiler.
+run takes an array (samples, ...) for each input, and returns one for each output. It uses a
+    bit-exact simulator, or with `device=` hardware, through the same C runtime.
 
-What cannot be done is refused by a LoadstoneError, whose one line says what to do. ImageFolder
-reads pictures as samples. The command line has the same and more: loadstone --help.
+A request that cannot be fulfilled raises a LoadstoneError, whose one line names the remedy. Samples
+may be a folder of images: ImageFolder. The command line offers the same and more: loadstone --help.
 
 In:   public names only.
-Out:  compile, quantize, load and their kin; imported when they are used, so that a board needs no
-      TVM.
-Next: compiler.py holds the whole way as one function.
+Out:  compile, quantize, load and their types, imported on first use, so that a board needs no TVM.
+Next: compiler.py holds all stages as one function.
 """
 
 from __future__ import annotations

@@ -39,24 +39,24 @@ __all__ = ["COMMANDS", "main"]
 
 #: Command -> what it does; in the order of the data flow.
 COMMANDS = {
-    "demo": "show what Loadstone does, in a few seconds",
-    "quantize": "turn a float model into int8, and say what it costs",
-    "compile": "turn a model into an artifact for a device",
-    "tune": "find schedules that are faster than the compiler's own",
-    "target": "show what can be compiled for: accelerators, boards, attributes",
-    "backend": "begin a back end of your own: a template that compiles, and its test",
-    "conform": "try a back end with generated operators: taken, refused and why, wrong",
-    "doctor": "show what is installed here, and what it is for",
-    "completion": "print what a shell needs to complete commands and options",
+    "demo": "run the whole flow on a sample network, in a few seconds",
+    "quantize": "quantize a float model to int8, and report the loss of accuracy",
+    "compile": "compile a model to an artifact for a device",
+    "tune": "search for schedules that are faster than the compiler's own",
+    "target": "list the targets: accelerators, boards, attributes",
+    "backend": "create a back end of your own: a template that works, and its test",
+    "conform": "test a back end with generated operators: taken, refused (with the reason), wrong",
+    "doctor": "list which parts are installed, and their purpose",
+    "completion": "print the code by which a shell completes commands and options",
     "devices": "show the devices: geometry, scratchpads, speed, capabilities",
-    "run": "run a compiled model on a device, and compare with what it should give",
-    "profile": "show what every layer takes, and what bounds it: a table, a page, a trace",
-    "compare": "find the first layer whose numbers are not those of the framework",
-    "inspect": "show what is in a compiled model",
-    "sweep": "find the device that is best for networks: time, energy, area of many",
-    "export": "write a small C project around a compiled model",
-    "disasm": "show instructions as text, one line each",
-    "asm": "turn text into instruction bytes",
+    "run": "run a compiled model on a device, and compare its outputs with expected ones",
+    "profile": "show the cycles and the bound of each layer: a table, a page, a trace",
+    "compare": "find the first layer whose results differ from the framework's",
+    "inspect": "show the contents of a compiled model",
+    "sweep": "find the best device for given networks: time, energy and area of many devices",
+    "export": "write a small C project that runs a compiled model",
+    "disasm": "disassemble: print instructions as text, one line each",
+    "asm": "assemble: convert text to instruction bytes",
     "simd": "serve the simulator to other processes: registers over a socket, DMA in a shared file",
     "replay": "run conformance vectors on the simulator: memory byte for byte, and cycles",
     "vectors": "write conformance vectors from a model or a program, for a hardware team's RTL",
@@ -65,13 +65,13 @@ COMMANDS = {
 
 _EPILOG = """\
 examples:
-  loadstone demo                          the main job on a sample
+  loadstone demo                          the whole flow on a sample network
   loadstone devices                       one line for each device
-  loadstone devices vtaq-1x16x16          everything about one
+  loadstone devices vtaq-1x16x16          all properties of one
   loadstone COMMAND --help                examples and arguments of a command
-  source <(loadstone completion bash)     complete commands and options with the tabulator
+  source <(loadstone completion bash)     complete commands and options with the Tab key
 
-exit status: 0 done; 1 a check found a difference; 2 a mistake, told in one line on stderr
+exit status: 0 done; 1 a check found a difference; 2 a user's mistake, in one line on stderr
 """
 
 #: Package -> the extra that installs it; other packages are those of `compiler`.

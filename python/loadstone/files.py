@@ -59,8 +59,10 @@ MAX_STREAM_BYTES = 512 << 20
 
 
 def write_whole(path: str | Path, content: bytes | str) -> None:
-    """Writes bytes, or a text as UTF-8; it is on the disk when this returns. Raises OSError that
-    names `path`."""
+    """Writes bytes, or a text as UTF-8. It is on the disk when this returns.
+
+    Raises OSError that names `path`.
+    """
     with written_whole(path) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
 

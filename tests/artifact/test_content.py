@@ -18,10 +18,14 @@ from loadstone.artifact.format import (
     ViewLayout,
 )
 from loadstone.artifact.host_step import Strided
+from loadstone.backend.device import ProgramDevice, Relocation
 from loadstone.errors import ArtifactError
 from tests.sample_model import copy_model
 
 Change = Callable[[Artifact], Artifact]
+
+
+_ADDRESS = Relocation(0, 0, 8, 0, 0, 0)
 
 
 def _tensor(**changes: object) -> Change:
@@ -67,6 +71,8 @@ def _step(step: HostStep | DeviceProgram) -> Change:
         ("R17", lambda a: dataclasses.replace(a, samples=2)),
         ("R17", _tensor(region=0)),
         ("R18", _step(DeviceProgram("empty", b""))),
+        ("R18", _step(DeviceProgram("of another", bytes(16), (), ProgramDevice("n", "{}", b"")))),
+        ("R18", _step(DeviceProgram("addresses", bytes(16), relocations=(_ADDRESS,)))),
         ("R19", _step(HostStep("too few", host_step.HostOpcode.DEQUANTIZE, (0,), ()))),
         ("R19", _step(host_step.lookup("no table", 0, 7, 1))),
         ("R20", _step(host_step.dequantize("to int8", 0, 1))),

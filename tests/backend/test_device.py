@@ -10,7 +10,7 @@ import pytest
 
 from loadstone.artifact.format import Artifact
 from loadstone.backend.builtin import backend_for, device_names, device_of, load_config
-from loadstone.backend.device import NO_DEVICE, Device, DeviceProgram
+from loadstone.backend.device import NO_DEVICE, Device, DeviceProgram, ProgramDevice
 from loadstone.runtime.device import OpenedDevice
 from loadstone.runtime.device import open as open_device
 from loadstone.vta.isa.registers import ERRORS
@@ -77,3 +77,10 @@ def test_an_artifact_without_device_opens_without_a_simulator() -> None:
     with OpenedDevice("sim", "", load_config("vtaq-1x16x16")) as opened:
         opened.load(model)
         assert opened.sim is not None
+
+
+def test_whose_a_program_is() -> None:
+    configuration = load_config("vtaq-tiny").fingerprint()
+    vta = ProgramDevice.of_vta("vtaq-tiny", "{}", configuration)
+    assert (vta.is_vta, len(vta.fingerprint), vta.configuration) == (True, 32, configuration)
+    assert not ProgramDevice("npu", "{}", bytes(31) + b"\1").is_vta

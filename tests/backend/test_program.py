@@ -51,13 +51,14 @@ def test_code_and_relocations() -> None:
     assert len(made.instructions) == 3
     program, micro_ops = made.build({x: Address(2, 64), y: Address(2, 1024)}, Address(1, 0))
     assert micro_ops == b""
-    assert program.code == encode(NPU, made.instructions)
+    assert program.instructions == encode(NPU, made.instructions)
     assert program.relocations == (
         Relocation(0, 8, 40, 4, 2, 96),
         Relocation(16, 20, 32, 0, 2, 1024),
     )
     assert (len(program), program.layers) == (3, (LayerRange("move", 0, 3),))
-    assert (program.device, program.fingerprint) == ("npu", NPU.fingerprint)
+    assert program.device is not None
+    assert (program.device.name, program.device.fingerprint) == ("npu", NPU.fingerprint)
 
 
 def test_an_unknown_name() -> None:
@@ -82,7 +83,7 @@ def test_tiles_get_rows_and_layers_keep_their_instructions() -> None:
         made.emit(operator, read, mix, write)
     places = {x: Address(2, 0), y: Address(2, 1024), y2: Address(2, 2048)}
     program, _ = made.build(places, Address(1, 0))
-    found = decode(device.table, program.code)
+    found = decode(device.table, program.instructions)
     assert [i.name for i in found] == ["read", "mix", "write", "mix", "write"]
     assert [i.fields["row"] for i in found] == [0, 0, 0, 0, 2]
     assert [i.fields["target"] for i in found if i.name == "mix"] == [0, 2]
@@ -107,7 +108,7 @@ def test_tokens_are_set_when_everything_has_its_place() -> None:
     program, _ = made.build({x: Address(2, 0), y: Address(2, 0)}, Address(1, 0))  # one place
     said = [
         (i.name, {k for k, v in i.fields.items() if k[1:3] in "pushpop" and v})
-        for i in decode(device.table, program.code)
+        for i in decode(device.table, program.instructions)
     ]
     assert said == [
         ("read", {"push_next"}),

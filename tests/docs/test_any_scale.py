@@ -21,7 +21,7 @@ from loadstone.vta.integers.runs import Runs
 from loadstone.vta.integers.steps import BlockPlan, name_of, sums_of, tail_steps
 from tests.conftest import ROOT
 from tests.vta.integers.made import device, made_runs, outputs, plan_of
-from tests.vta.integers.test_proof_limits import COUNTEREXAMPLES
+from tests.vta.integers.test_proof_rules import COUNTEREXAMPLES
 
 PAGE = "docs/any-scale.md"
 BLOCK = 16

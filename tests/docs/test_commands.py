@@ -23,7 +23,7 @@ from tests.conftest import ROOT
 
 PAGES = sorted(
     [
-        *(p for p in ROOT.glob("docs/*.md") if p.name != "decisions.md"),
+        *ROOT.glob("docs/*.md"),
         *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
         *ROOT.glob("docs/examples/**/*.md"),
     ]

@@ -7,8 +7,8 @@ reader finds it as it stands. What lies behind an address on the web, and what a
 himself (`samples.npz`, `mine/npu.py`), is no name of ours: only endings of source files count, and
 EXAMPLES lists the rest, for each document.
 
-docs/decisions.md and CHANGELOG.md name things as they were when they were decided: of them nothing
-is asked.
+The records of docs/decisions/ and CHANGELOG.md name things as they were when they were decided: of
+them nothing is asked.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FILE = re.compile(
 )
 MODULE = re.compile(r"(?<![\w./])loadstone((?:\.(?!md\b)\w+)+)")
 #: History: names as they were.
-HISTORY = ("docs/decisions.md", "CHANGELOG.md")
+HISTORY = ("docs/decisions/", "CHANGELOG.md")
 #: Names that are no file of ours, by the file that names them ("*": any), and why.
 EXAMPLES: dict[str, tuple[str, ...]] = {
     # VTA's own device file; what users make; the name of an external function; of `tune`
@@ -88,13 +88,19 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "python/loadstone/runtime/footprint.py": ("model.h",),
     "docs/examples/word_fifo/vector_engine_meaning.c": ("vector_engine_meaning.h",),
     "python/loadstone/ir_pass/c_source.py": ("npu.h",),
-    "python/loadstone/vta/simulator/rtl_synthesis.py": ("build/rtl/NAME/TOP.json",),
+    "tools/rtl_synthesis.py": ("build/rtl/NAME/TOP.json",),
     "python/loadstone/vta/device/timing_tables.py": ("devices/timing/NAME.json",),
     "runtime/hosts/litert/litert_api.h": ("tflite/core/c/common.h",),  # of LiteRT
     "runtime/hosts/litert/subgraph.c": ("tflite/c/builtin_op_data.h",),
-    "runtime/hosts/mlonmcu/main.c": ("mlonmcu/target/target.py",),  # of MLonMCU
-    "runtime/hosts/mlonmcu/mlif.c": ("run_config.h",),  # its CMakeLists.txt writes it
-    "runtime/hosts/mlonmcu/support/exit.h": ("mlonmcu/platform/mlif/mlif_target.py",),
+    "packages/loadstone-mlonmcu/loadstone_mlonmcu/mlif/main.c": (
+        "mlonmcu/target/target.py",
+    ),  # of MLonMCU
+    "packages/loadstone-mlonmcu/loadstone_mlonmcu/mlif/mlif.c": (
+        "run_config.h",
+    ),  # its CMakeLists.txt writes it
+    "packages/loadstone-mlonmcu/loadstone_mlonmcu/mlif/support/exit.h": (
+        "mlonmcu/platform/mlif/mlif_target.py",
+    ),
     "runtime/hosts/tvm/lds_tvm.h": ("tvm/ffi/c_api.h",),  # of tvm_ffi's wheel
     "runtime/hosts/tvm/wheel/tvm/support/io.h": ("tvm/runtime/tensor.h", "tensor.h"),  # of TVM's
     "runtime/hosts/tvm/wheel/tvm/support/serializer.h": ("tvm/runtime/tensor.h",),
@@ -108,7 +114,7 @@ NO_MODULES = (
     *("loadstone.memory", "loadstone.memory.empty", "loadstone.memory.bus"),
     "loadstone.memory.copied_bytes",
 )
-FOLDERS = ("docs", "driver", "hw_sim", "native", "python", "runtime", "tests")
+FOLDERS = ("docs", "driver", "hw_sim", "native", "packages", "python", "runtime", "tests", "tools")
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
@@ -123,7 +129,7 @@ def documents() -> list[Path]:
     return sorted(
         path
         for path in found
-        if path.relative_to(ROOT).as_posix() not in HISTORY and path not in generated
+        if not path.relative_to(ROOT).as_posix().startswith(HISTORY) and path not in generated
     )
 
 

@@ -45,11 +45,13 @@ def with_c_project(folder: Path, root: Path, shared: Path) -> None:
 
 
 def with_executorch(folder: Path, root: Path, shared: Path) -> None:
-    pytest.importorskip("executorch", reason="pip install loadstone[executorch]")
+    pytest.importorskip(
+        "loadstone_executorch", reason="pip install ./packages/loadstone-executorch"
+    )
 
 
 def with_mlonmcu(folder: Path, root: Path, shared: Path) -> None:
-    pytest.importorskip("mlonmcu", reason="pip install loadstone[mlonmcu]")
+    pytest.importorskip("loadstone_mlonmcu", reason="pip install ./packages/loadstone-mlonmcu")
     file = "mlpt_resnet8_int8.tflite"
     shutil.copyfile(shared / "models" / file, folder / "resnet8.tflite")
     x, y = golden(shared, file, 2)

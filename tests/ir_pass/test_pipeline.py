@@ -173,45 +173,6 @@ def test_arithmetic_that_no_instruction_does_is_named() -> None:
         insert_compute(recognise_dma_copy(lowered(x, out, scopes=scopes)))
 
 
-def onto(head: Callable[[Any], Any]) -> Any:
-    """A PrimFunc in which a second product is made onto `head` of the first."""
-    x, w = (te.placeholder((n, 16), "int8", name=name) for n, name in ((4, "x"), (16, "w")))
-
-    def held(t: Any) -> Any:
-        return te.compute(t.shape, lambda *at: t[at], name=f"{t.op.name}_in")
-
-    a, b = held(x), held(w)
-
-    def product(name: str) -> Any:
-        k = te.reduce_axis((0, 16), "k")
-        terms = lambda i, j: a[i, k].astype("int32") * b[j, k].astype("int32")  # noqa: E731
-        return te.compute((4, 16), lambda i, j: te.sum(terms(i, j), [k]), name=name)
-
-    acc, more = product("acc"), product("more")
-    both = te.compute(
-        (4, 16),
-        lambda *at: tirx.call_pure_extern("int32", "lds.onto", head(acc[at]), more[at]),
-        name="both",
-    )
-    out = te.compute((4, 16), lambda i, j: both[i, j].astype("int8"), name="out")
-    scopes = dict.fromkeys(("acc", "more", "both"), "local.acc")
-    scopes |= {"x_in": "local.inp", "w_in": "local.wgt"}
-    return recognise_dma_copy(lowered(x, w, out, scopes=scopes))
-
-
-def test_a_product_onto_a_sum_clears_nothing_and_needs_no_tile_of_its_own() -> None:
-    text = str(insert_compute(onto(lambda acc: acc)).script())
-    assert text.count("lds.fill") == 1
-    assert text.count("lds.gemm") == 2
-    assert "more" not in text
-
-
-def test_a_product_is_made_onto_a_finished_sum_or_refused() -> None:
-    plus = lambda acc: tirx.call_pure_extern("int32", "lds.add", acc, 3)  # noqa: E731
-    with pytest.raises(LoweringError, match="cannot be made onto"):
-        insert_compute(onto(plus))
-
-
 def test_a_bound_on_two_loops_at_once_is_named() -> None:
     x = te.placeholder((8, 8, 16), "int8", name="x")
     corner = te.compute(

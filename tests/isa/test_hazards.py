@@ -16,6 +16,7 @@ from loadstone.isa.hazards import (
     conflicts_between,
     conflicts_of,
 )
+from tests.little_memory import little_memory
 
 
 def places(touch: Touch) -> set[int]:
@@ -80,3 +81,22 @@ def test_columns_that_cannot_be_are_refused() -> None:
         conflicts_between(TouchColumns(unit, rows, np.array([[1, 4]])), 2).tolist()
         == [[NONE] * 2] * 2
     )
+
+
+def test_every_memory_has_its_own_touches() -> None:
+    """More memories than instructions."""
+    touches = tuple(Touch(name, 0, (), 1, True) for name in "abcde")
+    steps = [TouchStep(0, "", touches), TouchStep(1, "", touches[3:4]), TouchStep(0, "")]
+    assert conflicts_of(steps, 2).tolist() == [[NONE, NONE], [0, NONE], [NONE, NONE]]
+    assert conflicts_of([TouchStep(0, "")] * 2, 2).tolist() == [[NONE, NONE]] * 2
+
+
+def test_a_step_that_says_no_time_takes_a_cycle() -> None:
+    assert TouchStep(0, "").cycles == 1
+
+
+def test_more_memories_than_memory_is_said() -> None:
+    rows = np.array([(0, 1 << 28, 1, 0, 4, 0)])
+    columns = TouchColumns(np.zeros(1, np.int32), rows, np.zeros((0, 2), np.int64))
+    with little_memory(), pytest.raises(MemoryError, match="conflicts"):
+        conflicts_between(columns, 2)

@@ -8,9 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from loadstone.isa.residency import Lives, NoRoomError, TileColumns, lives_of, reside
+from loadstone.isa.residency import (
+    NO_CONTENT,
+    Lives,
+    NoRoomError,
+    TileColumns,
+    lives_of,
+    reside,
+)
 from loadstone.isa.scratchpad import Order, Scratchpad
 from loadstone.isa.tiles import LocalTile
+from tests.little_memory import little_memory
 from tests.repeat import times
 
 DEPTH = 64
@@ -23,7 +31,7 @@ def tiles(*names: str) -> list[LocalTile]:
 def lived(touched: list[list[LocalTile]], content: dict[LocalTile, int]) -> Lives[LocalTile]:
     """touched: by operation. Tiles have the numbers of their names' order."""
     tiles = sorted({tile for each in touched for tile in each}, key=lambda tile: tile.name)
-    sizes, held = ([tile.size_tiles for tile in tiles], [content.get(tile, -1) for tile in tiles])
+    sizes, held = ([tile.size_tiles for tile in tiles], [content.get(t, NO_CONTENT) for t in tiles])
     memory, size, content_of = (np.array(c, np.int64) for c in ([0] * len(tiles), sizes, held))
     touches = [(n, tiles.index(tile)) for n, each in enumerate(touched) for tile in each]
     operation, tile = np.array(touches, np.int64).T
@@ -175,3 +183,51 @@ def test_columns_that_cannot_be_are_refused() -> None:
     tile = LocalTile("pad", 1, "held")
     with pytest.raises(AssertionError):
         reside(lived([[tile]], {tile: -2}), pads)
+
+
+def test_a_tile_that_nothing_touches_has_no_life() -> None:
+    tiles = [LocalTile("pad", 1, name) for name in ("unused", "late", "early", "unused too")]
+    size, content = np.ones(4, np.int64), np.full(4, NO_CONTENT)
+    columns = TileColumns(tiles, np.zeros(4, np.int64), size, content)
+    lives = lives_of(columns, np.array([0, 5, 7]), np.array([2, 1, 2]))
+    assert lives.tiles.tiles == [tiles[2], tiles[1]]
+    assert (lives.first.tolist(), lives.last.tolist()) == ([0, 5], [7, 5])
+    assert lives.number.tolist() == [2, 1]
+
+
+def test_each_memory_has_its_own_scratchpad() -> None:
+    tiles = [LocalTile("pad", 1, name) for name in "abc"]
+    memory, ones = np.array([5, 2, 5]), np.ones(3, np.int64)
+    columns = TileColumns(tiles, memory, ones, np.full(3, NO_CONTENT))
+    lives = lives_of(columns, np.zeros(3, np.int64), np.arange(3))
+    pads = {5: Scratchpad("five", 4, Order.SPREAD), 2: Scratchpad("two", 4, Order.SPREAD)}
+    assert reside(lives, pads).address.tolist() == [0, 0, 1]
+    full = {5: Scratchpad("five", 1, Order.SPREAD), 2: pads[2]}
+    with pytest.raises(NoRoomError, match="five has no room for c "):
+        reside(lives, full)
+
+
+def test_contents_of_any_number_are_known() -> None:
+    a, b, again = (LocalTile("pad", 1, name) for name in ("a", "b", "again"))
+    found = reside(
+        lived([[a], [b], [again]], {a: 50, b: 60, again: 50}),
+        {0: Scratchpad("pad", 8, Order.SPREAD)},
+    )
+    assert found.resident.tolist() == [False, False, True]
+
+
+def test_what_does_not_fit_is_said_in_one_line() -> None:
+    a, b = tiles("a", "b")
+    with pytest.raises(NoRoomError) as error:
+        reside(lived([[a], [b, a]], {}), {0: Scratchpad("pad", 7, Order.SPREAD)})
+    assert str(error.value) == (
+        "allocate: pad has no room for b of 4 tiles: 4 of 7 are in use; smaller tiles are needed"
+    )
+    assert error.value.operation == 1
+    assert NoRoomError("elsewhere").operation == 0
+
+
+def test_more_contents_than_memory_is_said() -> None:
+    (tile,) = tiles("a")
+    with little_memory(), pytest.raises(MemoryError, match="residency"):
+        reside(lived([[tile]], {tile: 1 << 28}), {0: Scratchpad("pad", 8, Order.SPREAD)})

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from loadstone.errors import DeviceError
-from loadstone.search.workers import map_units, open_pool, workers_of
+from loadstone.search.workers import open_pool, workers_of
 
 pytest.importorskip("distributed", reason="Dask is not installed (the extra `search`)")
 
@@ -75,7 +75,8 @@ def test_processes_that_do_not_start_are_one_line(tmp_path: Path) -> None:
 
 def test_one_worker_is_this_process() -> None:
     seen: list[tuple[int, int]] = []
-    results = map_units(square, [3, 4], 1, lambda index, result: seen.append((index, result[0])))
+    with open_pool(1) as pool:
+        results = pool.map(square, [3, 4], lambda index, result: seen.append((index, result[0])))
     assert results == [(9, os.getpid()), (16, os.getpid())]
     assert seen == [(0, 9), (1, 16)]
 

@@ -82,9 +82,26 @@ class ArtifactContent:
         end = tensor.offset_bytes + tensor.size_bytes
         return self.regions[tensor.region].data[tensor.offset_bytes : end]
 
+    @property
+    def numbered_programs(self) -> tuple[tuple[int, DeviceProgram], ...]:
+        """The programs of all devices, in order, with the numbers of their steps: the same kind,
+        wherever the file keeps their instructions."""
+        return tuple(
+            (number, step if isinstance(step, DeviceProgram) else self.program_of(step))
+            for number, step in enumerate(self.steps)
+            if not isinstance(step, HostStep)
+        )
+
     def program_of(self, step: ProgramStep) -> DeviceProgram:
-        """That of a further VTA, as one of the artifact's own device would be."""
-        return DeviceProgram(step.name, self.code_of(step), step.layers)
+        """That of another device."""
+        return DeviceProgram(
+            step.name,
+            self.code_of(step),
+            step.layers,
+            step.program_device,
+            step.instructions,
+            step.relocations,
+        )
 
     @property
     def has_states(self) -> bool:
@@ -161,6 +178,13 @@ def _check_program(program: DeviceProgram) -> None:
         "R18",
         f"device program {program.name!r} has {size} bytes, which is no positive multiple of "
         f"{INSN_BYTES}",
+    )
+    own = program.device is None and program.insn_count is None and not program.relocations
+    require(
+        own,
+        "R18",
+        f"device program {program.name!r} is of another device, or has addresses: that is a "
+        "ProgramStep",
     )
     last = 0
     for layer in program.layers:

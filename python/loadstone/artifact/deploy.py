@@ -47,7 +47,7 @@ from loadstone.artifact.memory_plan import (
     RegionKind,
 )
 from loadstone.artifact.program_step import ProgramStep
-from loadstone.backend.device import Device, DeviceProgram, TableProgram
+from loadstone.backend.device import Device, DeviceProgram
 from loadstone.backend.region import Address, DeviceLayout, ExternalRegion, LoweredRegion
 from loadstone.errors import UnsupportedError
 from loadstone.numerics import Array
@@ -265,23 +265,21 @@ class _Assembly:
                 )
         self.on_device |= dict.fromkeys(made, region.device)
 
-    def _step(
-        self, program: DeviceProgram | TableProgram, *, beside: bool
-    ) -> DeviceProgram | ProgramStep:
+    def _step(self, program: DeviceProgram, *, beside: bool) -> DeviceProgram | ProgramStep:
         """The code of another device stands in a region of its own."""
-        if isinstance(program, DeviceProgram):
+        if program.device is None:
             return program
-        offset = self.code.add(program.code)
+        offset = self.code.add(program.instructions)
         name = f"code of {program.name}"
-        size, region = len(program.code), int(RegionIndex.CODE)
+        size, region = len(program.instructions), int(RegionIndex.CODE)
         code = self._view(BufferView(name, (size,), DataType.UINT8, region, offset))
         return ProgramStep(
             program.name,
-            program.device,
-            program.attributes,
-            program.fingerprint,
+            program.device.name,
+            program.device.attributes,
+            program.device.fingerprint,
             code,
-            program.instructions,
+            len(program),
             program.relocations,
             program.layers,
             beside,

@@ -18,8 +18,8 @@ from loadstone.artifact.memory_plan import BufferView, DataType, MemoryRegion, R
 from loadstone.backend.device import (
     FINGERPRINT_BYTES,
     INSN_BYTES,
-    VTA_FINGERPRINT_BYTES,
     LayerRange,
+    ProgramDevice,
     Relocation,
 )
 
@@ -53,9 +53,14 @@ class ProgramStep:
         return self.instructions
 
     @property
+    def program_device(self) -> ProgramDevice:
+        """Whose it is."""
+        return ProgramDevice(self.device, self.attributes, self.fingerprint)
+
+    @property
     def is_vta(self) -> bool:
-        """Whether its device is a further VTA: its fingerprint is a configuration, and zeros."""
-        return not any(self.fingerprint[VTA_FINGERPRINT_BYTES:])
+        """Whether its device is a further VTA."""
+        return self.program_device.is_vta
 
     def check(self, tensors: Sequence[BufferView], regions: Sequence[MemoryRegion]) -> None:
         """Raises ArtifactError naming the step and what is wrong."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
-from loadstone.backend.device import NO_DEVICE, VTA_FINGERPRINT_BYTES, Device
+from loadstone.backend.device import NO_DEVICE, Device, ProgramDevice
 from loadstone.errors import ConfigError
 from loadstone.files import JsonValue, parsed_json
 
@@ -100,14 +100,15 @@ def device_of(name: str, fingerprint: bytes) -> Device | None:
     return None
 
 
-def further_device(name: str, attributes: str, fingerprint: bytes) -> Device:
-    """The further VTA that an artifact's program is for. attributes: the device as JSON, an empty
-    object for a built-in one. Raises ConfigError."""
-    data = parsed_json(attributes.encode(), f"device {name}", ConfigError)
+def further_device(said: ProgramDevice) -> Device:
+    """The further VTA that an artifact's program is for. Its attributes are the device as JSON, an
+    empty object for a built-in one. Raises ConfigError."""
+    name = said.name
+    data = parsed_json(said.attributes.encode(), f"device {name}", ConfigError)
     if not isinstance(data, dict):
         raise ConfigError(f"device {name}: what the artifact says of it is no object")
     found = load_config(data) if data else load_config(name)
-    if found.name != name or found.fingerprint() != fingerprint[:VTA_FINGERPRINT_BYTES]:
+    if found.name != name or found.fingerprint() != said.configuration:
         raise ConfigError(
             f"device {name} is not the one that the artifact was compiled for: compile it again"
         )

@@ -19,23 +19,22 @@ __all__ = [
     "FINGERPRINT_BYTES",
     "INSN_BYTES",
     "NO_DEVICE",
-    "VTA_FINGERPRINT_BYTES",
     "Device",
     "DeviceProgram",
     "LayerRange",
+    "ProgramDevice",
     "RegisterBlock",
     "Relocation",
-    "TableProgram",
     "TimingConstant",
     "WithoutDevice",
 ]
 
 #: Bytes of one instruction in a program of an artifact (rule R18 of runtime/FORMAT.md).
 INSN_BYTES = 16
-#: Of the fingerprint of another device than VTA (rule R23).
+#: Of the fingerprint of a ProgramDevice (rule R23).
 FINGERPRINT_BYTES = 32
-#: Of a VTA's: a further one's fingerprint is these, and zeros.
-VTA_FINGERPRINT_BYTES = 20
+#: Of a VTA's configuration: its fingerprint there is these, and zeros.
+_CONFIGURATION_BYTES = 20
 
 
 # --- what it executes -----------------------------------------------------------------------------
@@ -46,18 +45,6 @@ class LayerRange:
     name: str
     first: int
     count: int
-
-
-@dataclass(frozen=True)
-class DeviceProgram:
-    """One stream of instructions: balanced tokens, FINISH last. `layers` is its source map."""
-
-    name: str
-    instructions: bytes
-    layers: tuple[LayerRange, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.instructions) // INSN_BYTES
 
 
 @dataclass(frozen=True)
@@ -74,20 +61,48 @@ class Relocation:
 
 
 @dataclass(frozen=True)
-class TableProgram:
-    """Code of an accelerator, its addresses left 0; or of a further VTA, which has none."""
+class ProgramDevice:
+    """Whose a program is. attributes: how that is configured, as JSON. fingerprint: 32 bytes: of an
+    instruction table its own, of a VTA its configuration, and zeros."""
 
     name: str
-    device: str
     attributes: str
     fingerprint: bytes
-    code: bytes
-    instructions: int
-    relocations: tuple[Relocation, ...]
-    layers: tuple[LayerRange, ...]
+
+    @staticmethod
+    def of_vta(name: str, attributes: str, configuration: bytes) -> ProgramDevice:
+        """configuration: Device.fingerprint()."""
+        return ProgramDevice(name, attributes, configuration.ljust(FINGERPRINT_BYTES, b"\0"))
+
+    @property
+    def is_vta(self) -> bool:
+        """Whether its fingerprint is a configuration."""
+        return not any(self.fingerprint[_CONFIGURATION_BYTES:])
+
+    @property
+    def configuration(self) -> bytes:
+        """Of a VTA: Device.fingerprint()."""
+        return self.fingerprint[:_CONFIGURATION_BYTES]
+
+
+@dataclass(frozen=True)
+class DeviceProgram:
+    """One stream of instructions, for any device. `layers` is its source map.
+
+    A program of a VTA has balanced tokens, and FINISH last. device: None for the artifact's own,
+    its accelerator 0. insn_count: of a device whose instructions have not all INSN_BYTES.
+    relocations: the places of addresses, which are left 0 in the instructions.
+    """
+
+    name: str
+    instructions: bytes
+    layers: tuple[LayerRange, ...] = ()
+    device: ProgramDevice | None = None
+    insn_count: int | None = None
+    relocations: tuple[Relocation, ...] = ()
 
     def __len__(self) -> int:
-        return self.instructions
+        return len(self.instructions) // INSN_BYTES if self.insn_count is None else self.insn_count
 
 
 # --- what it is -----------------------------------------------------------------------------------

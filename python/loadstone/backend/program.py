@@ -24,7 +24,7 @@ from itertools import accumulate
 import numpy as np
 
 from loadstone import graph as g
-from loadstone.backend.device import LayerRange, Relocation, TableProgram
+from loadstone.backend.device import DeviceProgram, LayerRange, ProgramDevice, Relocation
 from loadstone.backend.interface import Segment
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.errors import LoweringError
@@ -114,7 +114,7 @@ class ProgramRegion(LoweredRegion):
         """Every tensor that an instruction may name."""
         return list(self._layouts.values())
 
-    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[TableProgram, bytes]:
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
         """The program for these addresses; it has no micro-ops."""
         accelerator, table = self.accelerator, self.accelerator.table
         insns, layers = self._in_rows()
@@ -134,15 +134,13 @@ class ProgramRegion(LoweredRegion):
             at += table.sizes[insn.name]
         relocations.sort(key=lambda r: (r.offset_bytes, r.bit))
         attributes = json.dumps(dict(accelerator.attributes), sort_keys=True)
-        return TableProgram(
+        return DeviceProgram(
             self.name,
-            accelerator.name,
-            attributes,
-            table.fingerprint,
             code,
+            tuple(layers),
+            ProgramDevice(accelerator.name, attributes, table.fingerprint),
             len(insns),
             tuple(relocations),
-            tuple(layers),
         ), b""
 
     def _place(self, name: str, at: At, addresses: Mapping[str, Address]) -> Address:

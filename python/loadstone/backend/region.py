@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from loadstone.backend.device import DeviceProgram, TableProgram
+from loadstone.backend.device import DeviceProgram
 from loadstone.numerics import Array
 
 if TYPE_CHECKING:
@@ -113,9 +113,7 @@ class LoweredRegion(ABC):
         return {}
 
     @abstractmethod
-    def build(
-        self, addresses: Mapping[str, Address], uops: Address
-    ) -> tuple[DeviceProgram | TableProgram, bytes]:
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
         """The program for these addresses of layouts and constants, and its micro-op table, which
         will stand at `uops`."""
 

@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="OUT",
         required=True,
-        help="where the instruction bytes go; - is stdout",
+        help="the file of instruction bytes to write; - is stdout",
     )
     parser.add_argument(
         "--device",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`loadstone backend new NAME [-o DIR]`: begin a back end of your own.
+"""`loadstone backend new NAME [-o DIR]`: create a back end of your own.
 
 In:   a name.
 Out:  DIR/NAME.py, a back end that works, and DIR/test_NAME.py.
@@ -37,12 +37,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "name", metavar="NAME", help="what targets will call it: letters, digits, - and _"
     )
     parser.add_argument(
-        "-o", "--output", metavar="DIR", default=".", help="where the two files go (default: here)"
+        "-o",
+        "--output",
+        metavar="DIR",
+        default=".",
+        help="the folder for the two files (default: the current one)",
     )
     parser.add_argument(
         "--isa",
         action="store_true",
-        help="a device with instructions of its own, whole to its board",
+        help="a device with instructions of its own, with everything up to its board",
     )
 
 

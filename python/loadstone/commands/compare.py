@@ -47,24 +47,24 @@ examples:
   loadstone compare model.lds --inputs x.npz --against net.tflite       the simulator with the network itself
   loadstone compare model.lds --inputs x.npz --device uio:/dev/uio0 --against sim      a board with the simulator
   loadstone compare model.lds --inputs x.npz --against net.onnx --framework     with what LiteRT or ONNX Runtime itself computes
-  loadstone compare model.lds --inputs x.npz --against float.onnx       with the float network: what each layer has lost
-  loadstone compare model.lds --inputs x.npz --against reference        with the meaning of the instructions
+  loadstone compare model.lds --inputs x.npz --against float.onnx       with the float network: the loss of each layer
+  loadstone compare model.lds --inputs x.npz --against reference        with the definition of the instructions
   loadstone compare model.lds --inputs x.npz --against good.lds         with another artifact of the same network
   loadstone compare model.lds --inputs x.npz --against net.onnx --all --json       every layer, for programs
   loadstone compare model.lds --inputs x.npz --against sim --digests printed.txt   what a firmware has printed (make DEBUG=1)
 
-Each layer is looked at where it stands in memory, behind a run that stops there: on a board as on the simulator. Tokens are looked
-at in the artifact: a layer whose numbers depend on how fast the device is, is named even where they are right.
-Of a float model each tensor is measured as real numbers, each channel of an inner one up to a factor (equalization); a layer below --min-db differs.
-exit status: 0 all layers are equal; 1 one differs, or lacks a token; 2 a mistake
+Each layer is read from memory after a run that stops there, on a board as on the simulator. Tokens are checked in the artifact: a
+layer whose results depend on the speed of the device is named even where they happen to be right.
+Against a float model each tensor is compared as real numbers, and each channel of an inner tensor up to a factor (equalization); a layer below --min-db differs.
+exit status: 0 all layers are equal; 1 one differs, or lacks a token; 2 a user's mistake
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
-    what = parser.add_argument_group("what is looked at")
-    right = parser.add_argument_group("what is right")
+    what = parser.add_argument_group("what is examined")
+    right = parser.add_argument_group("the reference")
     results = parser.add_argument_group("results")
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
     what.add_argument("--inputs", metavar="IN.npz", help="arrays in0, in1 ...")
@@ -72,16 +72,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--against",
         metavar="WHAT",
         required=True,
-        help="what is right: reference, sim or another device, the model's file, another artifact",
+        help="the reference: reference (the instructions' definition), sim or another device, the model's file, another artifact",
     )
     what.add_argument(
-        "--device", metavar="D", default="sim", help="what is looked at (default: %(default)s)"
+        "--device", metavar="D", default="sim", help="the device to examine (default: %(default)s)"
     )
     what.add_argument(
         "--sample", metavar="N", type=int, default=0, help="which sample (default: %(default)s)"
     )
     what.add_argument(
-        "--digests", metavar="FILE", help="look at what a firmware printed, not at a device"
+        "--digests", metavar="FILE", help="examine what a firmware printed, not a device"
     )
     right.add_argument(
         "--framework",
@@ -107,7 +107,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--trust",
         action="store_true",
-        help="run steps that are programs in the file, as you: for files of people whom you trust; "
+        help="run steps that are programs in the file, with your rights: for files whose author you trust; "
         "what you compiled here needs no such word, nor does a file without such steps, as most are",
     )
 

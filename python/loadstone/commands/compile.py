@@ -46,21 +46,21 @@ examples:
   loadstone compile net.tflite -t vtaq-1x16x16 --dump-after synchronize
                                                                  one stage, printed: the instructions with their tokens
   loadstone compile net.tflite --target vtaq-1x16x16 --json      figures for programs
-  loadstone compile gru.onnx -t vtaq-1x16x16 --state h_in=h_out  what a run gives as h_out the next one gets as h_in
-  loadstone compile net.onnx -t vtaq-1x16x16 --shape x=1,3,224,224 --outputs logits      open sizes; without what follows `logits`
+  loadstone compile gru.onnx -t vtaq-1x16x16 --state h_in=h_out  the output h_out of a run is the input h_in of the next
+  loadstone compile net.onnx -t vtaq-1x16x16 --shape x=1,3,224,224 --outputs logits      sets an open size, and cuts the model behind `logits`
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16    quantize and compile
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16 --save-quantized int8.onnx      and keep the int8 model
   loadstone compile net.tflite --target vtaq-1x16x16 --partition cost --costs net.costs.json --explain
-                                                                 each operator where the whole takes least
+                                                                 operators placed so that the whole takes least time
   loadstone compile net.tflite -t vtaq-1x16x16 --format litert -o net_lds.tflite
                                                                  the same .tflite file, with artifacts for LiteRT's delegate
   loadstone compile net.onnx -t vtaq-1x16x16 --format onnx -o net_lds.onnx
-                                                                 EPContext nodes for ONNX Runtime, what no accelerator takes beside them
+                                                                 EPContext nodes for ONNX Runtime, beside the operators that no accelerator takes
   loadstone compile net.tflite --uma-backends mine/ --target npu,vtaq-1x16x16 --target-npu-lanes 8
                                                                  a back end of your own before VTA; add --help-targets for its options
 
 A model is int8 (TFLite, ONNX in QDQ or QOperator form, PyTorch quantized by PT2E) or uint8 (TFLite), or float with --data.
-An operator that the device cannot do is no error: it stays on the host.
+An operator that the device cannot execute is no error: it stays on the host.
 """
 
 
@@ -84,18 +84,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="TARGET",
         help="an accelerator, an alias, a composite such as `vtaq-1x16x16 "
         "-clock_mhz=200,llvm`, or a JSON file (`loadstone target`); "
-        "repeated, each adds accelerators",
+        "may be repeated, and each adds accelerators",
     )
     results.add_argument(
         "--output",
         "-o",
         metavar="FILE",
-        help="where the artifact goes; default: the model's name with .lds",
+        help="the artifact to write; default: the model's name with .lds",
     )
     results.add_argument(
         "--explain",
         action="store_true",
-        help="say for each operator where it runs, and why; the cycles that it takes in all (as "
+        help="print for each operator where it runs, and why; its cycles in all (as "
         "`loadstone profile`), and in how many of them the compute stage works (`computing`)",
     )
     results.add_argument(

@@ -57,7 +57,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
     def names(prefix: str, action: argparse.Action, **rest: Any) -> list[str]:
         if _OF_DEVICES.isdisjoint(action.option_strings):
             return list(files(prefix=prefix, action=action, **rest))
-        from loadstone.vta.device.hw_config import device_names
+        from loadstone.backend.builtin import device_names
 
         return [name for name in device_names() if name.startswith(prefix)]
 

@@ -51,7 +51,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="cases of each kind (default: %(default)s)",
     )
     cases.add_argument(
-        "--seed", metavar="N", type=int, default=0, help="other cases (default: %(default)s)"
+        "--seed",
+        metavar="N",
+        type=int,
+        default=0,
+        help="the seed of the cases (default: %(default)s)",
     )
     results.add_argument("--json", action="store_true", help="every case as JSON")
 

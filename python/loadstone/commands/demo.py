@@ -31,7 +31,7 @@ examples:
   loadstone demo                             float network -> int8 -> instructions -> simulator, in some seconds
   loadstone demo text                        a transformer writes 256 symbols, in half a minute
   loadstone demo --target vtaq-tiny          on another device
-  loadstone demo --scheme pow2 --target vta-pynq    on VTA as it is: every scale a power of two
+  loadstone demo --scheme pow2 --target vta-pynq    on plain VTA: every scale a power of two
 """
 _CALIBRATION_IMAGES = 200
 #: Half a day of simulation.
@@ -51,14 +51,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         choices=("digits", "text"),
         default="digits",
-        help="which of our networks: one that reads digits (default), or one that writes text",
+        help="the sample network: one that reads digits (default), or one that writes text",
     )
     what.add_argument(
         "--target",
         "-t",
         default="vtaq-1x16x16",
         metavar="TARGET",
-        help="what to compile for (default vtaq-1x16x16)",
+        help="the target to compile for (default vtaq-1x16x16)",
     )
     what.add_argument(
         "--scheme",
@@ -67,14 +67,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="how to quantize (default affine)",
     )
     results.add_argument(
-        "--output", "-o", default="demo", metavar="DIR", help="where the files go (default demo)"
+        "--output",
+        "-o",
+        default="demo",
+        metavar="DIR",
+        help="the folder for the files (default demo)",
     )
     results.add_argument(
         "--tokens",
         type=int,
         default=256,
         metavar="N",
-        help="how many symbols `text` writes (default 256)",
+        help="the number of symbols that `text` writes (default 256)",
     )
 
 

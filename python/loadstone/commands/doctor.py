@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`loadstone doctor`: what is installed here, and what it is for.
+"""`loadstone doctor`: which parts are installed, and their purpose.
 
 In:   this machine.
 Out:  a line for each part: there or not, which version, for which guide, what would install it; or

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from loadstone.artifact.format import Artifact, HostStep
+from loadstone.backend.builtin import load_config
 from loadstone.backend.device import Device
 from loadstone.commands.exported_accelerators import (
     REGISTER_BLOCKS,
@@ -40,7 +41,6 @@ from loadstone.printable import c_comment, one_line
 from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.device import device_of_artifact
 from loadstone.runtime.footprint import pool_bytes, session_bytes
-from loadstone.vta.device.hw_config import load_config
 
 __all__ = ["BOARDS", "configure", "export", "extend", "run"]
 
@@ -92,10 +92,10 @@ _PAGE = 4096
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
-    what = parser.add_argument_group("what it is for")
+    what = parser.add_argument_group("the board")
     results = parser.add_argument_group("results")
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
-    what.add_argument("--board", choices=sorted(BOARDS), required=True, help="what it is for")
+    what.add_argument("--board", choices=sorted(BOARDS), required=True, help="the kind of project")
     results.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write")
     what.add_argument(
         "--device", metavar="FILE", help="the device's JSON file, if it is not built in"

@@ -67,14 +67,9 @@ def add_plugin_options(
 
 def _add_attributes(parser: argparse.ArgumentParser, plugins: Registry, shown: bool) -> None:
     """shown: whether --help lists them; they are many."""
-    from loadstone.backend.interface import Attribute
-    from loadstone.vta.device.hw_config import TARGET_FIELDS, device_names, load_config
+    from loadstone.backend.builtin import attributes_of_device, device_names, load_config
 
-    devices = {name: load_config(name) for name in device_names()}
-    known = {
-        name: [Attribute(n, getattr(c, n), doc) for n, doc in TARGET_FIELDS.items()]
-        for name, c in devices.items()
-    }
+    known = {name: attributes_of_device(load_config(name)) for name in device_names()}
     for name, attributes in {
         **known,
         **{name: backend.target_attributes for name, backend in plugins.backends.items()},

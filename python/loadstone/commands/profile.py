@@ -39,8 +39,8 @@ __all__ = ["configure", "extend", "run"]
 _EPILOG = """\
 examples:
   loadstone profile model.lds                        a table: a line for each layer, and what bounds it
-  loadstone profile model.lds --inputs x.npz --float float.onnx --html model.html      with what each layer has lost
-  loadstone profile model.lds --html model.html      a page that needs no network: timeline, roofline, memory
+  loadstone profile model.lds --inputs x.npz --float float.onnx --html model.html      with the loss of each layer
+  loadstone profile model.lds --html model.html      a self-contained page: timeline, roofline, memory
   loadstone profile model.lds --csv model.csv --json > model.json
   loadstone profile model.lds --perfetto model.pftrace      every instruction, for https://ui.perfetto.dev
   loadstone profile model.lds --inputs x.npz --device uio:/dev/uio0      beside what the device itself counts
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "model", metavar="MODEL", help="an artifact (.lds), or with --target a model file"
     )
     results = parser.add_argument_group("results")
-    results.add_argument("--html", metavar="FILE", help="a page: one file that needs nothing else")
+    results.add_argument("--html", metavar="FILE", help="write a page: one self-contained file")
     results.add_argument("--csv", metavar="FILE", help="a line for each layer")
     results.add_argument("--perfetto", metavar="FILE", help="a trace of every instruction")
     results.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-t",
         action="append",
         metavar="TARGET",
-        help="compile the model for this target first; as of `loadstone compile`",
+        help="compile the model for this target first, as `loadstone compile` does",
     )
     running.add_argument(
         "--network",
@@ -97,7 +97,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     running.add_argument(
         "--trust",
         action="store_true",
-        help="run steps that are programs in the file, as you: for files of people whom you trust; "
+        help="run steps that are programs in the file, with your rights: for files whose author you trust; "
         "what you compiled here needs no such word, nor does a file without such steps, as most are",
     )
 

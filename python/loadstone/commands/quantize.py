@@ -29,16 +29,16 @@ _EPILOG = """\
 examples:
   loadstone quantize net.onnx --data samples.npz -o net.int8.onnx
   loadstone quantize net.tflite --data samples.npz --labels y.npz --report net.html     accuracy, and a page per layer
-  loadstone quantize net.onnx --data samples.npz --scheme pow2                          for VTA, which can only shift
+  loadstone quantize net.onnx --data samples.npz --scheme pow2                          for plain VTA, which then shifts
   loadstone quantize net.onnx --data images/ --pixels imagenet                          a folder of images
-  loadstone quantize net.onnx --data samples.npz --keep-float auto                      layers that lose much stay float
+  loadstone quantize net.onnx --data samples.npz --keep-float auto                      the noisiest layers stay float
   loadstone quantize net.onnx --data samples.npz --keep-16 auto                         or get 16 bits on the host
-  loadstone quantize net.onnx --data samples.npz --host-cycles 2000000                  the most sensitive ones, for so many cycles
+  loadstone quantize net.onnx --data samples.npz --host-cycles 2000000                  the most sensitive layers, for that many cycles
 
 samples: arrays in0, in1 ..., or of the inputs' names, with a leading axis of samples, as numpy.savez("samples.npz",
-in0=images) writes them; 32 to 256 of what the network will really see. labels: one integer for each sample.
-images: a folder of files that Pillow reads, 256 at most, each resized as a whole to the input's size; --pixels says what
-training made of a byte: 0..1, -1..1, 0..255, imagenet (less the mean of its colours, by their deviation).
+in0=images) writes them; 32 to 256 representative ones. labels: one integer for each sample.
+images: a folder of files that Pillow reads, 256 at most, each resized as a whole to the input's size; --pixels states how
+training scaled a byte: 0..1, -1..1, 0..255, imagenet (minus the mean of its colours, divided by their deviation).
 methods: expected (three times as many samples), minmax, percentile (99.99), mse, entropy.
 """
 
@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--output",
         "-o",
         metavar="FILE",
-        help="where the model goes; default: the model's name with .int8.onnx",
+        help="the model to write; default: the model's name with .int8.onnx",
     )
     results.add_argument(
         "--report", metavar="FILE", help="write a page (.html) or figures (.json) about every layer"
@@ -87,13 +87,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--pixels",
         choices=tuple(PIXELS),
-        help="of a folder of images: how bytes become numbers",
+        help="for a folder of images: how bytes become numbers",
     )
     group.add_argument(
         "--scheme",
         default="",
         choices=("affine", "symmetric", "pow2"),
-        help="steps of the integers (default: affine, or what the target can)",
+        help="the grid of the integers (default: affine, or what the target supports)",
     )
     methods = ("expected", "minmax", "percentile", "mse", "entropy")
     group.add_argument(
@@ -107,7 +107,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--half-up",
         action="store_true",
-        help="convolutions round ties up, not to even: faster on VTA as it is (scheme pow2)",
+        help="convolutions round ties up, not to even: faster on plain VTA (scheme pow2)",
     )
     group.add_argument(
         "--host-cycles",

@@ -48,7 +48,7 @@ lat0 and lat64 are the two memory models: 64 cycles more in front of every read 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds paths, checks, limits, output."""
     parser.epilog = _EPILOG
-    device = parser.add_argument_group("what runs them")
+    device = parser.add_argument_group("the device")
     limits = parser.add_argument_group("limits")
     results = parser.add_argument_group("results")
     parser.add_argument(
@@ -64,16 +64,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         choices=("races", "init"),
-        help="races: accesses that no token orders; init: reads of what was never written",
+        help="races: accesses that no token orders; init: reads of memory that was never written",
     )
     device.add_argument(
         "--strict",
         action="store_true",
         help="stop where real VTA hardware would compute something else",
     )
-    device.add_argument(
-        "--kernels", choices=KERNELS, default="best", help="force a path of inner loops"
-    )
+    device.add_argument("--kernels", choices=KERNELS, default="best", help="the inner loops to use")
     results.add_argument(
         "--trace", type=Path, metavar="T", help="write the runs at lat0 as a Perfetto trace"
     )

@@ -84,10 +84,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     data.add_argument(
         "--allow-nan",
         action="store_true",
-        help="let NaN in the inputs go in as it is; without it, it is refused",
+        help="accept NaN in the inputs, which is otherwise refused",
     )
     where.add_argument(
-        "--device", metavar="D", default="sim", help="what runs it (default: %(default)s)"
+        "--device",
+        metavar="D",
+        default="sim",
+        help="the device that runs it (default: %(default)s)",
     )
     where.add_argument(
         "--threads",
@@ -104,7 +107,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--trust",
         action="store_true",
-        help="run steps that are programs in the file, as you: for files of people whom you trust; "
+        help="run steps that are programs in the file, with your rights: for files whose author you trust; "
         "what you compiled here needs no such word, nor does a file without such steps, as most are",
     )
     results.add_argument("--json", action="store_true", help="the report as JSON")

@@ -37,17 +37,17 @@ _EXIT_TERMINATED = 143  # 128 + SIGTERM
 _WIDTH = max(map(len, FAULTS))
 _EPILOG = f"""\
 examples:
-  loadstone simd /tmp/board.sock                                  a device with 64 MiB of memory of its own
+  loadstone simd /tmp/board.sock                                  a device with its own 64 MiB of memory
   loadstone simd /tmp/board.sock --memory ram --base 0x40000000   with the memory of a machine that QEMU emulates
   loadstone simd /tmp/board.sock --device systolic --uma-backends DIR   an accelerator that a plug-in describes
   loadstone simd /tmp/board.sock --device vtaq-1x16x16 --device systolic --uma-backends DIR   two, for a model of both
   loadstone simd /tmp/board.sock --fault hang@1 --fault bus-error@3
-  loadstone simd /tmp/board.sock --order load-first               loads run ahead as far as tokens allow: shows tokens that are missing
+  loadstone simd /tmp/board.sock --order load-first               loads run ahead as far as tokens allow, which reveals missing tokens
 
 faults (KIND@JOB or KIND@JOB:ARG; the first job is 0):
 {chr(10).join(f"  {kind:<{_WIDTH}}  {what}" for kind, what in FAULTS.items())}
 
-The protocol is described in simd.py, the board without a board in docs/boards/emulated.md.
+The protocol is described in simd.py, and emulated boards in docs/boards/emulated.md.
 """
 
 
@@ -96,7 +96,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_fault,
         action="append",
         default=[],
-        help="a fault of one job; may be given again",
+        help="a fault of one job; may be repeated",
     )
     device.add_argument(
         "--order",

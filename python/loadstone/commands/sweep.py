@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.npz",
         nargs="+",
         default=[],
-        help="for each model, samples in0 ... and labels: counts right answers on every device",
+        help="for each model, samples in0 ... and labels: counts correct answers on every device",
     )
     parser.add_argument(
         "-o", "--output", metavar="R.parquet", required=True, help="a row for each unit"
@@ -62,14 +62,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profiles", metavar="FOLDER", help="`profile` pages of the front, linked from --html"
     )
-    parser.add_argument("--best", choices=BEST, help="name the device that is best by this")
+    parser.add_argument("--best", choices=BEST, help="name the best device by this measure")
     parser.add_argument("--best-device", metavar="FILE.json", help="write its file (with --best)")
-    how = parser.add_argument_group("how it is searched")
+    how = parser.add_argument_group("the search")
     how.add_argument(
         "--search", choices=SEARCHES, default="grid", help="(default: %(default)s, every point)"
     )
     how.add_argument(
-        "--points", metavar="N", type=int, help="devices that random or pareto looks at (100)"
+        "--points",
+        metavar="N",
+        type=int,
+        help="the number of devices that random or pareto tries (100)",
     )
     how.add_argument("--seed", metavar="N", type=int, default=0, help="(default: %(default)s)")
     how.add_argument(
@@ -81,7 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--store",
         metavar="FILE",
-        help="what is known already, kept after each unit (default: beside the output)",
+        help="the store of results, written after each unit (default: beside the output)",
     )
     parser.add_argument("--json", action="store_true", help="the summary as JSON")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`loadstone target [NAME] [--json]`: what can be compiled for.
+"""`loadstone target [NAME] [--json]`: lists the targets.
 
 In:   a target as `loadstone compile --target` takes it, or nothing for all names.
 Out:  accelerators and aliases; or one target in full: its parts, their attributes and defaults; or

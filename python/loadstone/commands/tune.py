@@ -30,17 +30,17 @@ examples:
   loadstone tune net.tflite --target vtaq-1x16x16 -o tuned.json
   loadstone compile net.tflite --target vtaq-1x16x16 --tuned tuned.json -o net.lds
                                                                  the faster program; the same integers
-  loadstone tune net.tflite -t vtaq-1x16x16 --trials 128         look longer: so many choices of each layer
-  loadstone tune net.tflite -t vtaq-1x16x16 --seconds 120        or until the time is over
+  loadstone tune net.tflite -t vtaq-1x16x16 --trials 128         a longer search: that many choices for each layer
+  loadstone tune net.tflite -t vtaq-1x16x16 --seconds 120        or until the time is up
   loadstone tune net.tflite -t mine.json --workers 8             on 8 processes of this machine; the result is the same
   loadstone tune net.tflite -t mine.json --workers tcp://head:8786      on a Dask cluster
 
 What is chosen: the tile of each loop and which loops are outside, how a first layer's taps and narrow tensors' columns fill channels,
 the form of the requantization where the GEMM core does it, how far ahead weights are loaded, where tiles go in the scratchpads.
-Exact cycles of the simulator decide: each layer alone first, then the whole network, and what does not make the whole faster is not kept.
+Exact cycles of the simulator decide: each layer alone first, then the whole network, and and only what makes the whole faster is kept.
 The same --seed and --trials give the same file, on any number of workers; --seconds may end a search earlier on a slower machine.
-Each trial is kept in an SQLite file (--store) as soon as it is known: a search that was stopped goes on there, and networks with equal
-layers share them.
+Each trial is kept in an SQLite file (--store) as soon as it is known: a search that was stopped continues from there, and networks with equal
+layers share trials.
 """
 
 
@@ -58,20 +58,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         required=True,
         action="append",
         metavar="TARGET",
-        help="as of `loadstone compile`: a device's name, its JSON file, a composite target",
+        help="as for `loadstone compile`: a device's name, its JSON file, a composite target",
     )
     parser.add_argument(
         "--output",
         "-o",
         metavar="FILE",
-        help="where the choices go; default: the model's name with .tuned.json",
+        help="the file of choices to write; default: the model's name with .tuned.json",
     )
     parser.add_argument(
         "--trials",
         type=int,
         default=32,
         metavar="N",
-        help="schedules to try of each layer (default: %(default)s)",
+        help="the number of schedules to try for each layer (default: %(default)s)",
     )
     parser.add_argument(
         "--seconds",
@@ -87,7 +87,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "(default: this process)",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the search (default: %(default)s)"
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the seed of the search (default: %(default)s)",
     )
     parser.add_argument(
         "--store",

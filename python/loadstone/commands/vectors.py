@@ -92,7 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--memory",
         metavar="FILE[@ADDRESS]",
-        help="what memory holds before the run (default address 0x1000)",
+        help="the content of memory before the run (default address 0x1000)",
     )
     results.add_argument(
         "--hex",
@@ -100,7 +100,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a plug-in's device: memory before and after as text that Verilog's $readmemh reads",
     )
     what.add_argument(
-        "--seed", type=int, default=0, help="of the random bytes in a model's arena (default 0)"
+        "--seed",
+        type=int,
+        default=0,
+        help="the seed of the random bytes in a model's arena (default 0)",
     )
 
 

@@ -10,85 +10,44 @@ Next: verify.py; unroll.py gives a back end's own lowering the calls with plain 
 Recognised are: a constant store; C + cast(input) * cast(weight) (or a sum of such products), from
 local.inp and local.wgt; a chain of pure externs lds.add(...), lds.rq(...), with plain max(C, x) and
 C + x for a reduction into C. All else is an error that shows the nest.
-
-lds.onto(C, P) is C + P without an instruction of its own: P's sum is made onto C. P, a sum of
-products that nobody else reads, then takes C's buffer, and its clearing is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import ALU_BINARY, PREFIX, Intrinsic, extents
-from loadstone.ir_pass.nest import PerfectNest, access, axes, map_nests, nests
+from loadstone.ir_pass.nest import PerfectNest, access, axes, map_nests
 from loadstone.relax.compat import TensorLoad, is_tir_call, structural_map, tirx
 
 if TYPE_CHECKING:
     from loadstone.relax.types import AllocBuffer, Buffer, Expr, PrimFunc, Stmt
 
-__all__ = ["computed", "insert_compute", "made_onto", "taken_over"]
+__all__ = ["insert_compute"]
 
 _PLAIN = {tirx.Add: "add", tirx.Max: "max", tirx.Min: "min"}
-_ONTO = "onto"
 
 
 def insert_compute(func: PrimFunc) -> PrimFunc:
     """Replaces every compute nest of `func` (a PrimFunc) by intrinsic calls. Raises LoweringError
     on a nest that is none."""
-    renamed = made_onto(nests(func.body))  # buffer -> the buffer whose place it takes
-    products = set(renamed)
+    renamed: dict[Buffer, Buffer] = {}  # buffer -> the buffer whose place it takes
 
     def called(nest: PerfectNest) -> Stmt:
-        calls = [call.to_stmt() for call in computed(nest, renamed, products)]
+        calls = [call.to_stmt() for call in _computed(nest, renamed)]
         return tirx.stmt_seq(*calls) if calls else tirx.Evaluate(0)
 
     return func.with_body(_take_over(map_nests(func.body, called), renamed))
 
 
-def _onto(nest: PerfectNest, head: Expr, product: Expr) -> tuple[Buffer, Buffer]:
-    """The sum and the product that is made onto it, tile on tile, before all else in the nest."""
-    if isinstance(head, TensorLoad) and isinstance(product, TensorLoad):
-        (_, strides), (_, others) = access(head, nest), access(product, nest)
-        if strides == others:
-            return head.source, product.source
-    raise LoweringError(f"compute: {product} cannot be made onto {head}: {nest.store}")
-
-
-def computed(
-    nest: PerfectNest, renamed: dict[Buffer, Buffer], products: set[Buffer]
-) -> Sequence[Intrinsic]:
-    """The calls that a nest is. products: those that are made onto other sums. renamed: gets the
-    buffers whose place others take. Raises LoweringError on a nest that is none."""
+def _computed(nest: PerfectNest, renamed: dict[Buffer, Buffer]) -> Sequence[Intrinsic]:
+    """The calls that a nest is. renamed: gets the buffers whose place others take. Raises
+    LoweringError on a nest that is none."""
     if isinstance(nest.store.value, tirx.IntImm):
-        if nest.store.buffer in products:
-            return ()  # it begins with what it is made onto
         return (_fill(nest, int(nest.store.value.value)),)
     return _gemm(nest) or _elementwise(nest, renamed)
-
-
-def made_onto(compute_nests: Iterable[PerfectNest]) -> dict[Buffer, Buffer]:
-    """Products that are made onto other sums, and these sums. Raises LoweringError where the sum is
-    not finished before the product begins, or the product not just before it is used."""
-    found: dict[Buffer, Buffer] = {}
-    written: list[Buffer] = []  # in the order of the nests
-
-    for nest in compute_nests:
-        value = nest.store.value
-        while is_tir_call(value, "call_pure_extern"):
-            name, *rest = value.args
-            if str(name.value) == PREFIX + _ONTO:
-                head, product = _onto(nest, *rest)
-                first = written.index(product) if product in written else 0
-                if {product} != set(written[first:]) or head not in written[:first]:
-                    raise LoweringError(
-                        f"compute: {product.name} is not made between {head.name} and: {nest.store}"
-                    )
-                found[product] = head
-            value = rest[0]
-        written.append(nest.store.buffer)
-    return found
 
 
 def _fill(nest: PerfectNest, value: int) -> Intrinsic:
@@ -144,8 +103,7 @@ def _elementwise(nest: PerfectNest, renamed: dict[Buffer, Buffer]) -> list[Intri
     head = nest.store.value
     while not isinstance(head, TensorLoad):
         name, head, rest = _step(head, nest)
-        if name != _ONTO:
-            steps.append((name, rest))
+        steps.append((name, rest))
     target, strides = access(nest.store, nest)
     if head.source.same_as(nest.store.buffer):
         place = target
@@ -179,7 +137,7 @@ def _step(expr: Expr, nest: PerfectNest) -> tuple[str, Expr, list[Expr]]:
     """One operation: its name, what it is applied to, its other operands."""
     if is_tir_call(expr, "call_pure_extern"):
         name = str(expr.args[0].value).removeprefix(PREFIX)
-        if name in (*ALU_BINARY, "rq", _ONTO):
+        if name in (*ALU_BINARY, "rq"):
             return name, expr.args[1], [_uncast(argument) for argument in expr.args[2:]]
     if type(expr) in _PLAIN:
         for head, operand in ((expr.a, expr.b), (expr.b, expr.a)):
@@ -188,7 +146,7 @@ def _step(expr: Expr, nest: PerfectNest) -> tuple[str, Expr, list[Expr]]:
     raise LoweringError(f"compute: no instruction does {expr} in {nest.store}")
 
 
-def taken_over(buffer: Buffer, renamed: dict[Buffer, Buffer]) -> Buffer:
+def _taken_over(buffer: Buffer, renamed: dict[Buffer, Buffer]) -> Buffer:
     """The buffer whose place one takes in the end."""
     while buffer in renamed:
         buffer = renamed[buffer]
@@ -203,7 +161,7 @@ def _take_over(body: Stmt, renamed: dict[Buffer, Buffer]) -> Stmt:
 
     def on_load(load: TensorLoad) -> Expr:
         return (
-            tirx.BufferLoad(taken_over(load.source, renamed), list(load.indices))
+            tirx.BufferLoad(_taken_over(load.source, renamed), list(load.indices))
             if load.source in renamed
             else load
         )

@@ -9,7 +9,7 @@ Next: dma_copy.py and compute.py make one intrinsic call of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,7 +21,7 @@ from loadstone.relax.compat import TensorLoad, is_tir_call, sym, tirx
 if TYPE_CHECKING:
     from loadstone.relax.types import BufferStore, Expr, Stmt, Var
 
-__all__ = ["Bound", "PerfectNest", "access", "axes", "bounds", "map_nests", "nests", "perfect_nest"]
+__all__ = ["Bound", "PerfectNest", "access", "axes", "bounds", "map_nests", "perfect_nest"]
 
 
 _ZERO = tirx.IntImm("int32", 0)
@@ -78,22 +78,6 @@ def perfect_nest(stmt: Stmt) -> PerfectNest | None:
             return PerfectNest(tuple(loops), tuple(conditions), stmt)
         else:
             return None
-
-
-def nests(stmt: Stmt) -> Iterator[PerfectNest]:
-    """The perfect nests of a statement, in order."""
-    nest = perfect_nest(stmt)
-    if nest is not None:
-        yield nest
-    elif isinstance(stmt, tirx.SeqStmt):
-        for part in stmt.seq[:]:
-            yield from nests(part)
-    elif isinstance(stmt, tirx.For):
-        yield from nests(stmt.body)
-    elif isinstance(stmt, tirx.IfThenElse):
-        yield from nests(stmt.then_case)
-        if stmt.else_case is not None:
-            yield from nests(stmt.else_case)
 
 
 def map_nests(stmt: Stmt, replace: Callable[[PerfectNest], Stmt | None]) -> Stmt:

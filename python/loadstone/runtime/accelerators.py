@@ -23,7 +23,7 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact, ProgramStep
 from loadstone.backend.builtin import further_device
-from loadstone.backend.device import Device
+from loadstone.backend.device import Device, ProgramDevice
 from loadstone.backend.plugins import load_plugins
 from loadstone.errors import ConfigError, DeviceError
 from loadstone.files import read_whole, source_folder
@@ -56,31 +56,30 @@ def accelerators_of(artifact: Artifact) -> list[Accelerator]:
     ConfigError for one that no plug-in describes."""
     found: dict[str, Accelerator] = {}
     for said in _distinct(artifact, artifact.described_programs):
-        accelerator = accelerator_named(*said)
+        wanted = said.name, said.attributes, said.fingerprint
+        accelerator = accelerator_named(*wanted)
         if accelerator is None:
             load_plugins()
-            accelerator = accelerator_named(*said)
+            accelerator = accelerator_named(*wanted)
         if accelerator is None:
             raise ConfigError(
-                f"model {artifact.name!r} has programs of accelerator {said[0]!r}, which no "
+                f"model {artifact.name!r} has programs of accelerator {said.name!r}, which no "
                 "plug-in describes: name its folder with --uma-backends"
             )
-        found.setdefault(said[0], accelerator)
+        found.setdefault(said.name, accelerator)
     return list(found.values())
 
 
 def further_devices(artifact: Artifact) -> list[Device]:
     """The further VTAs whose programs an artifact holds, each once. Raises ConfigError for one that
     is not what it was."""
-    return [further_device(*said) for said in _distinct(artifact, artifact.further_programs)]
+    return [further_device(said) for said in _distinct(artifact, artifact.further_programs)]
 
 
-def _distinct(
-    artifact: Artifact, programs: Sequence[ProgramStep]
-) -> Sequence[tuple[str, str, bytes]]:
-    """Name, attributes and fingerprint of the devices of programs, each once. Raises DeviceError
-    for more than any board has: each is made, with a thread and memory of its own."""
-    said = {(step.device, step.attributes, step.fingerprint): None for step in programs}
+def _distinct(artifact: Artifact, programs: Sequence[ProgramStep]) -> Sequence[ProgramDevice]:
+    """The devices of programs, each once. Raises DeviceError for more than any board has: each is
+    made, with a thread and memory of its own."""
+    said = {step.program_device: None for step in programs}
     if len(said) > MAX_DEVICES:
         raise DeviceError(
             f"model {artifact.name!r} has programs of {len(said)} other devices, more than "

@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypeVar
 
 from loadstone.errors import DeviceError, LoadstoneError
 
-__all__ = ["MAX_WORKERS", "Pool", "map_units", "open_pool", "workers_of"]
+__all__ = ["MAX_WORKERS", "Pool", "open_pool", "workers_of"]
 
 #: More processes than that are a cluster's.
 MAX_WORKERS = 1024
@@ -51,25 +51,13 @@ class Pool(Protocol):
         on_result: Callable[[int, Result], None] | None = None,
         shared: Sequence[Any] = (),
     ) -> list[Result]:
-        """function(unit, *shared) of every unit, in the units' order.
+        """function(unit, *shared) of every unit, in the units' order. The function is one of a
+        module: workers import it by name.
 
         on_result: called with a unit's index and its result, as they come, in this process.
         shared: what every unit needs, sent to each worker once.
         Raises what the first unit that fails raises, and then no other unit is begun.
         """
-
-
-def map_units(
-    function: Callable[[Unit], Result],
-    units: Sequence[Unit],
-    workers: int | str,
-    on_result: Callable[[int, Result], None] | None = None,
-    label: str = "",
-) -> list[Result]:
-    """function(unit) of every unit, in the units' order; the arguments are Pool.map's and
-    open_pool's. The function is one of a module: workers import it by name."""
-    with open_pool(workers, label) as pool:
-        return pool.map(function, units, on_result)
 
 
 def workers_of(text: str) -> int | str:

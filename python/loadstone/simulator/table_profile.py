@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, ProgramStep
-from loadstone.backend.device import Relocation
+from loadstone.artifact.format import Artifact, DeviceProgram
+from loadstone.backend.device import ProgramDevice, Relocation
 from loadstone.errors import SimulationError
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.machine import TableMachine
@@ -66,16 +66,16 @@ def placed(artifact: Artifact) -> tuple[list[DramWindow], list[int]]:
 class TableRun(ProgramRun):
     """One program of an accelerator that a plug-in describes."""
 
-    step: ProgramStep
+    program: DeviceProgram
     run: MachineRun
 
     def layers(self) -> list[LayerFigures]:
         """A layer ends with its last instruction, and the next begins there."""
         found = []
         reached = 0
-        for count, layer in enumerate(self.step.layers, 1):
+        for count, layer in enumerate(self.program.layers, 1):
             events = self.run.events[layer.first : layer.first + layer.count]
-            last = count == len(self.step.layers)
+            last = count == len(self.program.layers)
             end = self.cycles if last else max([reached, *(event.end for event in events)])
             busy: dict[str, int] = {}
             for event in events:
@@ -97,11 +97,11 @@ class TableSimulator(ProgramSimulator):
         return [
             SimulatedStep(
                 number,
-                step.device,
-                self._known[step.device].clock_mhz,
-                (step.attributes, artifact.code_of(step), step.fingerprint),
+                device.name,
+                self._known[device.name].clock_mhz,
+                (device.attributes, program.instructions, device.fingerprint),
             )
-            for number, step in _described(artifact)
+            for number, program, device in _described(artifact)
         ]
 
     def runs(self, artifact: Artifact, *, trace: bool = False) -> Iterator[TableRun]:
@@ -109,24 +109,22 @@ class TableSimulator(ProgramSimulator):
         windows, bases = placed(artifact)
         end = _FIRST + sum(-(-r.size_bytes // _PAGE) * _PAGE for r in artifact.regions)
         machines: dict[str, TableMachine] = {}
-        for number, step in _described(artifact):
-            accelerator = self._known[step.device]
-            code = relocated(artifact.code_of(step), step.relocations, bases)
+        for number, program, device in _described(artifact):
+            accelerator = self._known[device.name]
+            code = relocated(program.instructions, program.relocations, bases)
             fetched = DramWindow(end, np.frombuffer(bytearray(code), np.uint8), writable=False)
             dram = Dram([*windows, fetched])
-            if step.device not in machines:
-                machines[step.device] = TableMachine(accelerator, dram, trace=trace)
-            machine = machines[step.device]
+            if device.name not in machines:
+                machines[device.name] = TableMachine(accelerator, dram, trace=trace)
+            machine = machines[device.name]
             machine.use(dram)
             try:
-                run = machine.run(end, step.instructions)
+                run = machine.run(end, len(program))
             except MachineFault as fault:
-                raise SimulationError(
-                    f"{step.name}, instruction {fault.instruction}: {ERRORS[fault.error]} ({fault})"
-                ) from None
-            yield TableRun(
-                number, step.name, step.device, accelerator.clock_mhz, run.cycles, step, run
-            )
+                where = f"{program.name}, instruction {fault.instruction}"
+                raise SimulationError(f"{where}: {ERRORS[fault.error]} ({fault})") from None
+            clock_mhz = accelerator.clock_mhz
+            yield TableRun(number, program.name, device.name, clock_mhz, run.cycles, program, run)
 
     def trace(self, artifact: Artifact) -> bytes:
         """Chrome's JSON: a process for each program, a track for each unit, microseconds of the
@@ -137,12 +135,12 @@ class TableSimulator(ProgramSimulator):
         return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}).encode()
 
 
-def _described(artifact: Artifact) -> list[tuple[int, ProgramStep]]:
-    """With the numbers of their steps."""
+def _described(artifact: Artifact) -> list[tuple[int, DeviceProgram, ProgramDevice]]:
+    """The programs of accelerators that plug-ins describe, with the numbers of their steps."""
     return [
-        (number, step)
-        for number, step in enumerate(artifact.steps)
-        if isinstance(step, ProgramStep) and not step.is_vta
+        (number, program, program.device)
+        for number, program in artifact.numbered_programs
+        if program.device is not None and not program.device.is_vta
     ]
 
 
@@ -155,7 +153,7 @@ def _process(process: int, one: TableRun) -> Iterator[dict[str, object]]:
         yield {**thread, "args": {"name": unit}}
     layer_of = {
         insn: layer.name
-        for layer in one.step.layers
+        for layer in one.program.layers
         for insn in range(layer.first, layer.first + layer.count)
     }
     for event in one.run.events:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loadstone.graph.kernels.windows import convolve, matmul, same_padding, windows
+from loadstone.graph.kernels.windows import convolve, matmul, windows
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -47,21 +47,3 @@ def test_windows_hold_what_lies_under_them_and_the_fill() -> None:
     assert view.shape == (1, 2, 2, 1, 2, 2)
     assert view[0, 0, 0, 0].tolist() == [[0, 1], [3, 4]]
     assert view[0, 1, 1, 0].tolist() == [[8, -1], [-1, -1]]
-
-
-@pytest.mark.parametrize(
-    ("size", "kernel", "strides", "padding"),
-    [
-        ((8, 8), (3, 3), (1, 1), (1, 1, 1, 1)),
-        ((8, 8), (3, 3), (2, 2), (0, 0, 1, 1)),  # what is odd stands below and to the right
-        ((7, 8), (1, 1), (2, 2), (0, 0, 0, 0)),
-        ((5, 5), (2, 4), (1, 1), (0, 1, 1, 2)),
-    ],
-)
-def test_same_padding_is_tensorflows(
-    size: tuple[int, int],
-    kernel: tuple[int, int],
-    strides: tuple[int, int],
-    padding: tuple[int, int, int, int],
-) -> None:
-    assert same_padding(size, kernel, strides) == padding

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.numerics import quantize_multiplier, requantize_double, requantize_float32
-from loadstone.vta.integers.plan import block_plans
+from loadstone.vta.integers.plan import Planner
 from loadstone.vta.integers.proof import Level, PartPlan, Stair
 from loadstone.vta.integers.runs import IntArray, Runs, runs_of_rule
 from loadstone.vta.integers.steps import BlockPlan
@@ -44,7 +44,7 @@ def made_runs(
 
 def plan_of(runs: Runs, sum_steps: int = 1000) -> BlockPlan | None:
     """Of one block. sum_steps: 1 makes P cheapest."""
-    (plan,) = block_plans(runs, 16, sum_steps, np.full(len(runs.scale), 127))
+    (plan,) = Planner(runs, 16, np.full(len(runs.scale), 127)).plans(sum_steps)
     return plan
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from loadstone import graph as g
 from loadstone.numerics import Rounding
 from loadstone.vta.integers.levels import constant_tile
-from loadstone.vta.integers.plan import block_plans
+from loadstone.vta.integers.plan import Planner
 from loadstone.vta.integers.proof import DigitPlan, PartPlan
 from loadstone.vta.integers.runs import runs_of
 from loadstone.vta.integers.steps import BlockPlan
@@ -43,7 +43,7 @@ def layer(zero_point: int) -> g.Conv2D:
 def plans_of(op: g.Conv2D, sum_steps: int) -> list[BlockPlan]:
     runs = runs_of(op)
     assert runs is not None
-    plans = block_plans(runs, BLOCK, sum_steps, np.full(CHANNELS, 128))
+    plans = Planner(runs, BLOCK, np.full(CHANNELS, 128)).plans(sum_steps)
     found = [plan for plan in plans if plan is not None]
     assert len(found) == len(plans) == 4
     return found

@@ -34,7 +34,7 @@ def test_layers_of_the_same_integers_are_searched_for_once() -> None:
 def test_a_short_sum_leaves_digits_unsearched_and_a_long_one_does_not() -> None:
     for op, unsearched in ((layer(), True), (layer(80, 3), False)):
         assert refusal(op, CONFIG) is None
-        planner = module._planner(module._key(op, CONFIG))
+        planner = module._planner(module._key(op, CONFIG, near=False))
         assert isinstance(planner, module.Planner)
         assert bool(planner.unsearched) == unsearched
 

@@ -17,6 +17,7 @@ from loadstone import graph as g
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.artifact.program_step import ProgramStep
 from loadstone.backend.builtin import further_device
+from loadstone.backend.device import ProgramDevice
 from loadstone.cli import main
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.graph.reference import run_operator
@@ -62,9 +63,11 @@ def test_a_chain_goes_through_both(second: str, shadow: bool) -> None:
 def test_what_the_artifact_says_of_a_further_device() -> None:
     (step,) = chain()[1].further_programs
     assert (step.device, step.attributes, step.is_vta) == ("vtaq-1x8x8", "{}", True)
-    assert further_device(step.device, step.attributes, step.fingerprint) == SECOND
+    assert further_device(step.program_device) == SECOND
     mine = dataclasses.replace(SECOND, name="mine", clock_mhz=77)
-    found = further_device("mine", further_attributes(mine), mine.fingerprint())
+    found = further_device(
+        ProgramDevice.of_vta("mine", further_attributes(mine), mine.fingerprint())
+    )
     assert (found, found.clock_mhz) == (mine, 77)
     for name, attributes, said in (
         ("vtaq-1x16x16", "{}", "not the one that the artifact was compiled for"),
@@ -73,7 +76,7 @@ def test_what_the_artifact_says_of_a_further_device() -> None:
         ("mine", "{}", "neither built in"),
     ):
         with pytest.raises(ConfigError, match=said):
-            further_device(name, attributes, step.fingerprint)
+            further_device(ProgramDevice(name, attributes, step.fingerprint))
 
 
 def replaced(artifact: Artifact, code: bytes) -> Artifact:

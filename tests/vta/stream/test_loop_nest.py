@@ -16,11 +16,11 @@ from loadstone.vta.stream.loop_nest import (
     FoldingLimits,
     LoopNest,
     fold_nest,
-    merged_nest,
     offsets,
 )
 from loadstone.vta.stream.operations import Access
 from loadstone.vta.stream.operations import VirtualTile as Tile
+from tests.vta.stream.nests import merged_nest
 
 ACC, INP = Tile(Memory.ACC, 4096, "acc"), Tile(Memory.INP, 4096, "inp")
 WIDE = FoldingLimits(turns=16383, factors=(2047, 2047), uops=4096)

@@ -40,7 +40,7 @@ from loadstone.vta.isa.spec import (
     TokenQueue,
 )
 
-__all__ = ["STATUS", "StreamRefusal", "validate", "validate_program"]
+__all__ = ["RULES", "STATUS", "StreamRefusal", "validate", "validate_program"]
 
 #: Statuses of runtime/include/loadstone.h.
 STATUS = {
@@ -52,7 +52,9 @@ STATUS = {
     "TOKEN": -25,
     "FINISH": -26,
 }
-_RULES = {
+#: A rule of runtime/VALIDATION.md -> the status that it is refused with.
+RULES = {
+    "V0": "CONFIG",
     "V1": "INSTRUCTION",
     "V2": "FINISH",
     "V3": "INSTRUCTION",
@@ -70,7 +72,7 @@ _RULES = {
     "V15": "TOKEN",
     "V16": "FINISH",
 }
-_ORDER = {rule: rank for rank, rule in enumerate(_RULES)}
+_ORDER = {rule: rank for rank, rule in enumerate(RULES)}
 Indices = npt.NDArray[np.int64]
 Violation = tuple[int, str]  # instruction, rule
 TokenFlags = dict[str, npt.NDArray[np.bool_]]  # name of a flag -> the instructions that have it
@@ -94,7 +96,7 @@ class StreamRefusal:
     @property
     def status(self) -> int:
         """As the C runtime returns it."""
-        return STATUS[_RULES[self.rule]]
+        return STATUS[RULES[self.rule]]
 
 
 def validate(artifact: Artifact) -> StreamRefusal | None:

@@ -24,7 +24,6 @@ __all__ = [
     "Weights",
     "convolve",
     "matmul",
-    "same_padding",
     "windows",
 ]
 
@@ -126,19 +125,3 @@ def matmul(x: ArrayLike, weights: ArrayLike) -> Int32Array:
     """x (..., M, I) times weights (..., I, O), wrapped to int32."""
     product = np.matmul(np.asarray(x, np.float64), np.asarray(weights, np.float64))
     return wrap_int32(product.astype(np.int64))
-
-
-def same_padding(
-    size: tuple[int, int],
-    kernel: tuple[int, int],
-    strides: tuple[int, int],
-    dilation: tuple[int, int] = (1, 1),
-) -> tuple[int, int, int, int]:
-    """TFLite's SAME padding of an input of `size` (height, width): (top, left, bottom, right), the
-    odd element last."""
-    before, after = [], []
-    for n, k, s, d in zip(size, kernel, strides, dilation, strict=True):
-        total = max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
-        before.append(total // 2)
-        after.append(total - total // 2)
-    return before[0], before[1], after[0], after[1]

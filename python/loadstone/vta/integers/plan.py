@@ -29,7 +29,7 @@ from loadstone.vta.integers.stair_search import divisions
 from loadstone.vta.integers.stairs import stair_plans
 from loadstone.vta.integers.steps import BlockPlan, tail_steps
 
-__all__ = ["Planner", "block_plans"]
+__all__ = ["Planner"]
 
 #: Rounds, cheapest first; all settings of a round are tried, and the cheapest is taken.
 _ROUNDS = (
@@ -61,15 +61,6 @@ _LACKING = 3
 _NOTHING = 2.0**-80
 #: One block of plans side by side: those, and its place.
 _Offer: TypeAlias = tuple[JoinedPlan, int]
-
-
-def block_plans(runs: Runs, block: int, sum_steps: int, widest: IntArray) -> list[BlockPlan | None]:
-    """One plan for each block of channels; None where no form is proven.
-
-    sum_steps: GEMM steps of a tile's sum, which P repeats. widest: (C,) the largest magnitude of a
-    channel's weights.
-    """
-    return Planner(runs, block, widest).plans(sum_steps)
 
 
 class Planner:
@@ -149,8 +140,8 @@ class Planner:
         return [number for number in without if number in left or not self.lines[number]]
 
     def plans(self, sum_steps: int) -> list[BlockPlan | None]:
-        """The cheapest plan of each block; None where no form is proven. sum_steps: as of
-        block_plans."""
+        """The cheapest plan of each block; None where no form is proven. sum_steps: GEMM steps
+        of a tile's sum, which P repeats."""
         self._search_all(self._undecided(sum_steps))
         best = list(self.best)
         steps = [

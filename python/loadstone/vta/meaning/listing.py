@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.artifact.format import MAGIC, Artifact
-from loadstone.backend.device import VTA_FINGERPRINT_BYTES
 from loadstone.errors import ArtifactError, EncodingError, LoadstoneError, SimulationError
 from loadstone.printable import one_line
 from loadstone.vta.device.hw_config import HwConfig, config_of, load_config
@@ -79,7 +78,7 @@ def _of_artifact(data: bytes, name: str, device: str | None) -> list[Program]:
     ]
     found = [(p, config) for p in artifact.programs]
     for step in artifact.further_programs:
-        own = config_of(step.fingerprint[:VTA_FINGERPRINT_BYTES], step.device)
+        own = config_of(step.program_device.configuration, step.device)
         found.append((artifact.program_of(step), own))
     return [
         Program(p.name, c, p.instructions, regions, {layer.first: layer.name for layer in p.layers})

@@ -5,12 +5,12 @@ In:   a spec (integers only), and the names of the DRAM tensors that it stands f
 Out:  `LoweredOperator`.
 Next: __init__.py returns it to the back end.
 
-    spec -> TensorIR, scheduled -> loops -> dma_copy, intrinsics -> Python -> operations
-       \\-> nests over tiles -> copies inserted ----------------------------/
+    spec -> nests over tiles -> copies inserted -> operations
+                                     \\-> TensorIR -> loops -> dma_copy, intrinsics -> operations
     \\______________________ Kernel, cached by spec ______________/
 
-Layers with the same spec are lowered once (by the same passes); only the emission, which puts in
-names, runs for each.
+The second way is that of a back end with passes of its own. Layers with the same spec are lowered
+once (by the same passes); only the emission, which puts in names, runs for each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
 
 from loadstone import graph as g
 from loadstone.errors import LoweringError
@@ -64,9 +63,6 @@ from loadstone.vta.stream.cost import CostModel, cost_model
 from loadstone.vta.stream.operations import DramTile, Operation
 from loadstone.vta.stream.table import StreamColumns, columns_of
 
-if TYPE_CHECKING:
-    from loadstone.relax.types import IRModule
-
 __all__ = [
     "IDENTITY",
     "PRODUCT_INPUT",
@@ -79,10 +75,16 @@ __all__ = [
 ]
 
 Constants = Mapping[str, tuple[Memory, Array]]
-#: Whose schedules are TensorIR, and whose are nests over tiles.
-TirSpec = MatmulSpec | MaxPoolSpec | SelectSpec
-NestSpec = ChainSpec | ConvSpec | ElementwiseSpec | RescaledSpec | WindowSpec
-Spec = TirSpec | NestSpec
+Spec = (
+    ChainSpec
+    | ConvSpec
+    | ElementwiseSpec
+    | MatmulSpec
+    | MaxPoolSpec
+    | RescaledSpec
+    | SelectSpec
+    | WindowSpec
+)
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
 #: The input tile whose product with a tile of constants adds a value per channel.
@@ -188,20 +190,16 @@ def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
 def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Kernel:
     """cost: what the schedule is chosen by, so that devices that differ in timing alone differ
     here."""
-    if isinstance(spec, NestSpec):
-        computation = _written(spec, config)
-        function = _with_copies(computation, config)
-        kernel = (
-            _of_nests(function, config) if passes == NO_PASSES else lower(module(function), passes)
-        )
-        return replace(
-            kernel,
-            forms=lambda: (("computation", printed(computation)), ("copies", printed(function))),
-        )
-    return lower(_scheduled(spec, config), passes)
+    computation = _written(spec, config)
+    function = _with_copies(computation, config)
+    kernel = _of_nests(function, config) if passes == NO_PASSES else lower(module(function), passes)
+    return replace(
+        kernel,
+        forms=lambda: (("computation", printed(computation)), ("copies", printed(function))),
+    )
 
 
-def _written(spec: NestSpec, config: HwConfig) -> Function:
+def _written(spec: Spec, config: HwConfig) -> Function:
     match spec:
         case ChainSpec():
             return chain.schedule(spec, config)
@@ -209,8 +207,14 @@ def _written(spec: NestSpec, config: HwConfig) -> Function:
             return conv.schedule(spec, config)
         case ElementwiseSpec():
             return elementwise.schedule(spec, config)
+        case MatmulSpec():
+            return matmul.schedule(spec, config)
+        case MaxPoolSpec():
+            return max_pool.schedule(spec, config)
         case RescaledSpec():
             return rescaled.schedule(spec, config)
+        case SelectSpec():
+            return select.schedule(spec, config)
         case WindowSpec():
             return window.schedule(spec, config)
 
@@ -225,21 +229,11 @@ def _with_copies(function: Function, config: HwConfig) -> Function:
 
 
 def _of_nests(function: Function, config: HwConfig) -> Kernel:
-    """Sooner than a kernel can be read from a folder; held against TensorIR in all tests."""
+    """Its operations, read from the nests; held against TensorIR in all tests."""
     kernel = kernel_of_nests(function, config)
     if verified():
         verify_kernel(kernel, lower(module(function)), config)
     return kernel
-
-
-def _scheduled(spec: TirSpec, config: HwConfig) -> IRModule:
-    match spec:
-        case MatmulSpec():
-            return matmul.schedule(spec, config)
-        case MaxPoolSpec():
-            return max_pool.schedule(spec, config)
-        case SelectSpec():
-            return select.schedule(spec, config)
 
 
 def _sizes(op: g.Operator, own: Constants, config: HwConfig) -> dict[str, int]:

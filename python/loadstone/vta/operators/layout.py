@@ -19,25 +19,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Blocked", "Im2colLayout", "TensorLayout"]
+__all__ = ["Blocked", "Im2colLayout"]
 
 Int8Array = NDArray[np.int8]
-
-
-class TensorLayout(Protocol):
-    """What the runtime has to know of a tensor's place in DRAM."""
-
-    @property
-    def size_tiles(self) -> int:
-        """Tiles that the tensor takes."""
-
-    def pack(self, array: Int8Array) -> Int8Array:
-        """The graph's array as (size_tiles, batch, block)."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.operators.real_layers import clamps
 from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.schedule.conv import PIXEL, ConvSpec
-from loadstone.vta.schedule.epilogue import Rq, Step
+from loadstone.vta.schedule.epilogue import Immediate, Rq
 from loadstone.vta.schedule.matmul import MatmulSpec
 from loadstone.vta.stream.operations import DramTile
 
@@ -116,7 +116,7 @@ def real_matmul(op: g.RealMatMul, config: HwConfig, request: LayerRequest) -> Lo
 def _spec(
     op: g.BatchMatMul | g.RealMatMul,
     parts: tuple[int, int],
-    tail: tuple[Step, ...],
+    tail: tuple[Rq | Immediate, ...],
     config: HwConfig,
 ) -> MatmulSpec:
     a, b = op.inputs

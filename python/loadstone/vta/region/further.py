@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from loadstone.backend.device import FINGERPRINT_BYTES, TableProgram
+from loadstone.backend.device import DeviceProgram, ProgramDevice
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.numerics import Array
 from loadstone.vta.device.device_file import device_names
@@ -77,21 +77,14 @@ class FurtherRegion(LoweredRegion):
             for layout, first, last in self.region.layouts
         ]
 
-    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[TableProgram, bytes]:
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
         """The program and its micro-op table."""
         names = [layout.name for layout, _, _ in self.region.layouts]
         names += [*self.region.constants, *self.region.aliases]
         program, table = self.region.build({n: addresses[self._own(n)] for n in names}, uops)
-        return TableProgram(
-            program.name,
-            self.device,
-            further_attributes(self.config),
-            self.config.fingerprint().ljust(FINGERPRINT_BYTES, b"\0"),
-            program.instructions,
-            len(program),
-            (),
-            program.layers,
-        ), table
+        attributes, configuration = further_attributes(self.config), self.config.fingerprint()
+        device = ProgramDevice.of_vta(self.device, attributes, configuration)
+        return replace(program, device=device), table
 
     def _own(self, name: str) -> str:
         return f"{name} for {self.device}"

@@ -1,26 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens to accumulators after the sum: requantization, clamp, or plain ALU operations.
 
-In:   a tuple of steps.
-Out:  the steps as one TensorIR expression of nested pure externs.
-Next: every schedule applies one; ir_pass/compute.py makes a call of each step.
-
-The steps are externs, never arithmetic, because TVM's simplifier rewrites arithmetic: `((a - 4) *
-1024 + 64) >> 7` would become `(a * 1024 - 4032) >> 7`, whose immediate no longer fits 16 bits.
+In:   what an operator's constants come to.
+Out:  a tuple of steps, and what of operands they read.
+Next: alu_steps.py makes steps of nests of them; tile.py counts what they take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from loadstone.ir_pass.intrinsics import PREFIX
 from loadstone.numerics import Rounding
-from loadstone.relax.compat import te, tirx
-
-if TYPE_CHECKING:
-    from loadstone.relax.types import Expr, SBlockRV, Schedule, TeTensor
 
 __all__ = [
     "ConstantProduct",
@@ -29,10 +21,6 @@ __all__ = [
     "Rq",
     "Step",
     "TieCorrection",
-    "apply",
-    "cache_operands",
-    "extern",
-    "finish",
     "operand_rows",
     "product_rows",
     "tensor_steps",
@@ -131,53 +119,3 @@ def tensor_steps(steps: Sequence[Step]) -> tuple[bool, ...]:
         else:
             result.append(isinstance(step, RowOperand))
     return tuple(result)
-
-
-def extern(name: str, *arguments: Expr) -> Expr:
-    """One ALU operation as an opaque expression."""
-    return tirx.call_pure_extern("int32", PREFIX + name, *arguments)
-
-
-def apply(steps: Sequence[Step], value: Expr, operands: Sequence[Expr]) -> Expr:
-    """`value` after the steps. operands: this lane of the operand tiles; bias, multiplier and shift
-    for Rq."""
-    for step in steps:
-        match step:
-            case Rq():
-                value = extern(
-                    "rq", value, *operands, step.zero_point, step.low, step.high, int(step.rounding)
-                )
-            case Immediate():
-                value = extern(step.op, value, step.value)
-            case RowOperand():
-                value = extern(step.op, value, operands[step.row])
-            case ConstantProduct() | TieCorrection():
-                raise AssertionError(f"{step} needs a buffer of its own: use finish()")
-    return value
-
-
-def finish(
-    acc: TeTensor,
-    steps: Sequence[Step],
-    operands: Callable[[tuple[Expr, ...]], Sequence[Expr]],
-) -> tuple[TeTensor, list[str]]:
-    """The steps as a stage after the stage `acc`, element by element: it, and its name.
-
-    operands: for the indices of an element, its lane of the operand tiles.
-    """
-    if not steps:
-        return acc, []
-    return te.compute(acc.shape, lambda *at: apply(steps, acc[at], operands(at)), name="tail"), [
-        "tail"
-    ]
-
-
-def cache_operands(s: Schedule, stages: Sequence[str]) -> SBlockRV | None:
-    """Reads the operand tiles `p` through ACC, once for all stages; the block that does it, or None
-    where nobody reads them."""
-    for name in stages:
-        block = s.get_sblock(name)
-        for position, region in enumerate(s.get(block).reads):
-            if str(region.source.name) == "p":
-                return s.cache_read(block, position, "local.acc")
-    return None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The product of two activations as TensorIR: one of them is loaded as weights.
+"""The product of two activations as a computation in tiles: one of them is loaded as weights.
 
 In:   `MatmulSpec`: extents in tiles; the parts of both zero points; the tail.
-Out:  a scheduled IRModule. Parameters: x, w, [a,] [b,] [p,] out.
-Next: kernels/from_tir.py.
+Out:  a Function without copies. Parameters: [b,] [a,] [p,] w, x, out.
+Next: ir_pass/insert_dma_copy.py.
 
     x[n, c, h, m][1, k]        the first factor, blocked
     w[n, c, h, o][lane, k]     the second one, blocked: its rows are lanes, sixteen to a tile
@@ -22,17 +22,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
-from loadstone.relax.compat import s_tir, te, tvm
+from loadstone.ir_pass.affine import Index, Variable
+from loadstone.ir_pass.nests import (
+    COPY,
+    Function,
+    Nest,
+    NestAccess,
+    NestGroup,
+    NestStep,
+    NestTensor,
+    Statement,
+)
+from loadstone.ir_pass.tile_loops import tiled
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule import epilogue as epilogues
-from loadstone.vta.schedule.epilogue import Step
-
-if TYPE_CHECKING:
-    from loadstone.relax.types import Expr, IRModule, PrimFunc
+from loadstone.vta.schedule.alu_steps import alu_step
+from loadstone.vta.schedule.epilogue import Immediate, Rq, operand_rows
 
 __all__ = ["MatmulSpec", "schedule"]
 
@@ -50,71 +57,74 @@ class MatmulSpec:
     depth: int
     columns: int
     parts: tuple[int, int]
-    tail: tuple[Step, ...]
+    tail: tuple[Rq | Immediate, ...]
 
 
-def schedule(spec: MatmulSpec, config: HwConfig) -> IRModule:
-    """The scheduled IRModule. Raises LoweringError where no tile fits the scratchpads."""
+def schedule(spec: MatmulSpec, config: HwConfig) -> Function:
+    """The function of one spec. Raises LoweringError where no tile fits the scratchpads."""
+    computation = _Computation(spec, config)
+    n, h, o, m = computation.axes
     rows, columns = _tile(spec, config)
-    function, stages = _function(spec, config)
-    s = s_tir.Schedule(tvm.IRModule({"main": function}))
-    n, o, h, m, batch, lane = s.get_loops(s.get_sblock("out"))
-    o0, o1 = s.split(o, [None, columns])
-    m0, m1 = s.split(m, [None, rows])
-    s.reorder(n, h, o0, m0, o1, m1, batch, lane)
-    for name in (*stages, "acc"):
-        s.set_scope(s.get_sblock(name), 0, "local.acc")
-        s.compute_at(s.get_sblock(name), m0, preserve_unit_loops=True)
-    epilogues.cache_operands(s, stages)
-    acc = s.get_sblock("acc")
-    places = {"x": m0, "w": o0}
-    for position, region in enumerate(s.get(acc).reads):
-        name = str(region.source.name)
-        scope = "local.wgt" if name in "wb" else "local.inp"
-        block = s.cache_read(acc, position, scope)
-        if name in places:
-            s.compute_at(block, places[name], preserve_unit_loops=True)
-    s.decompose_reduction(acc, s.get_loops(acc)[4])
-    return s.mod
+    return tiled(computation.function(), {n: 1, h: 1, o: columns, m: rows}, (n, h, o, m))
 
 
-def _function(spec: MatmulSpec, config: HwConfig) -> tuple[PrimFunc, list[str]]:
-    """And the names of the stages after the sum."""
-    block = config.block
-    lanes = (config.batch, block)
-    n, h, m, c, o = spec.samples, spec.matrices, spec.rows, spec.depth, spec.columns
-    x = te.placeholder((n, c, h, m, *lanes), "int8", name="x")
-    w = te.placeholder((n, c, h, o, block, block), "int8", name="w")
-    first, second = spec.parts
-    a = te.placeholder((c, max(first, 1), *lanes), "int8", name="a")
-    b = te.placeholder((c, max(second, 1), block, block), "int8", name="b")
-    operands = epilogues.operand_rows(spec.tail)
-    p = te.placeholder((1, 1, max(operands, 1), *lanes), "int32", name="p")
-    ic, k = te.reduce_axis((0, c), "ic"), te.reduce_axis((0, block), "k")
+class _Computation:
+    """What a spec computes, on whole axes. axes: samples, matrices, blocks of columns, rows."""
 
-    def products(*at: Expr) -> Iterator[Expr]:
-        sample, column, matrix, row, batch, lane = at
-        pixel = x[sample, ic, matrix, row, batch, k].astype("int32")
-        weight = w[sample, ic, matrix, column, lane, k].astype("int32")
-        yield pixel * weight
-        for part in range(first):
-            yield a[ic, part, batch, k].astype("int32") * weight
-        for part in range(second):
-            yield pixel * b[ic, part, lane, k].astype("int32")
+    def __init__(self, spec: MatmulSpec, config: HwConfig) -> None:
+        self._spec = spec
+        lanes, square = (config.batch, config.block), (config.block, config.block)
+        totals = (spec.samples, spec.matrices, spec.columns, spec.rows)
+        self.axes = tuple(map(Variable, "nhom", totals))
+        self._depth = Variable("c", spec.depth)
+        *self._at, self._c = (Index(0, {loop: 1}) for loop in (*self.axes, self._depth))
+        samples, matrices, columns, rows = totals
+        first, second = (max(1, parts) for parts in spec.parts)
+        depth, shape = spec.depth, (samples, columns, matrices, rows)
+        self._b = NestTensor("b", (depth, second), square, "int8", "table")
+        self._a = NestTensor("a", (depth, first), lanes, "int8", "table")
+        self._p = NestTensor("p", (max(1, operand_rows(spec.tail)),), lanes, "int32", "table")
+        self._w = NestTensor("w", (samples, depth, matrices, columns), square, "int8")
+        self._acc = NestTensor("acc", shape, lanes, "int32", "local")
+        self._x = NestTensor("x", (samples, depth, matrices, rows), lanes, "int8")
+        self._out = NestTensor("out", shape, lanes, "int8")
 
-    def total(*at: Expr) -> Expr:
-        head, *others = products(*at)
-        for product in others:
-            head = head + product
-        return te.sum(head, [ic, k])
+    def function(self) -> Function:
+        """The whole of it."""
+        first, second = self._spec.parts
+        has_operands = operand_rows(self._spec.tail) > 0
+        tables = [self._b] * (second > 0) + [self._a] * (first > 0) + [self._p] * has_operands
+        tensors = (*tables, self._w, self._acc, self._x, self._out)
+        return Function("matmul", tensors, tuple(self._statements()))
 
-    acc = te.compute((n, o, h, m, *lanes), total, name="acc")
-    last, stages = epilogues.finish(
-        acc, spec.tail, lambda at: [p[0, 0, row, at[-2], at[-1]] for row in range(operands)]
-    )
-    out = te.compute(acc.shape, lambda *at: last[at].astype("int8"), name="out")
-    constants = [tensor for tensor, parts in zip((a, b), spec.parts, strict=True) if parts]
-    return te.create_prim_func([x, w, *constants, *[p] * (operands > 0), out]), stages
+    def _statements(self) -> Iterator[Statement]:
+        n, h, o, m = self._at
+        element = (n, o, h, m)
+        value = self._acc[element]
+        cleared = self._elements(NestStep("fill", (value,), (0,)))
+        yield NestGroup((cleared, *self._products(value)))
+        steps = [alu_step(step, value, lambda row: self._p[row]) for step in self._spec.tail]
+        if steps:
+            yield self._elements(*steps)
+        yield self._elements(NestStep(COPY, (self._out[element], value)))
+
+    def _elements(self, *steps: NestStep) -> Nest:
+        """Steps for every element of the output."""
+        n, h, o, m = self.axes
+        return Nest((n, o, h, m), (), steps)
+
+    def _products(self, value: NestAccess) -> Iterator[Nest]:
+        """value += x * w + a * w + x * b, part by part."""
+        (n, h, o, m), c = self._at, self._c
+        x, w = self._x[n, c, h, m], self._w[n, c, h, o]
+        first, second = self._spec.parts
+        factors = [(x, w)]
+        factors += [(self._a[c, part], w) for part in range(first)]
+        factors += [(x, self._b[c, part]) for part in range(second)]
+        samples, matrices, columns, rows = self.axes
+        loops = (samples, columns, matrices, rows, self._depth)
+        for pixel, weight in factors:
+            yield Nest(loops, (), (NestStep("gemm", (value, pixel, weight)),))
 
 
 def _tile(spec: MatmulSpec, config: HwConfig) -> tuple[int, int]:

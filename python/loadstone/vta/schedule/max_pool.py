@@ -1,32 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Max pooling as TensorIR: the window's input comes through the GEMM core into ACC, and the ALU
-takes maxima tap by tap.
+"""Max pooling as nests over tiles: the window's input comes through the GEMM core into ACC, and the
+ALU takes maxima tap by tap.
 
 In:   `MaxPoolSpec`.
-Out:  a scheduled IRModule. Parameters: x, identity, out.
-Next: kernels/from_tir.py.
+Out:  a Function without copies. Parameters: identity, x, out.
+Next: ir_pass/insert_dma_copy.py.
 
     pixels[c, y, x]    = sum over k of x_padded[c, y, x][b, k] * identity[l, k]         pads are
     -128 and never win
     largest[c, i, j]   = max over ky, kx of pixels[c, i*stride + ky, j*stride + kx]
+
+It is written in tiles at once: windows of neighbouring tiles overlap, so that the pixels of a tile
+are no part of an axis that ir_pass/tile_loops.py could split.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import gt
-from typing import TYPE_CHECKING
+from operator import add, gt, mul, sub
 
 from loadstone.errors import LoweringError
 from loadstone.graph.bfloat16 import LOWEST, immediate
-from loadstone.relax.compat import s_tir, te, tirx, tvm
+from loadstone.ir_pass.affine import Place, highest, index
+from loadstone.ir_pass.nests import (
+    COPY,
+    Function,
+    Nest,
+    NestAccess,
+    NestGroup,
+    NestLoops,
+    NestStep,
+    NestTensor,
+    Statement,
+)
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule import epilogue as epilogues
-from loadstone.vta.schedule.epilogue import Step
-
-if TYPE_CHECKING:
-    from loadstone.relax.types import Expr, IRModule, PrimFunc
+from loadstone.vta.schedule.epilogue import Immediate
 
 __all__ = ["MaxPoolSpec", "schedule"]
 
@@ -46,7 +56,7 @@ class MaxPoolSpec:
     kernel: tuple[int, int]
     strides: tuple[int, int]
     padding: tuple[int, int]
-    tail: tuple[Step, ...]
+    tail: tuple[Immediate, ...]
 
     def reach(self, tile: tuple[int, int]) -> tuple[int, int]:
         """Input pixels of a tile of output pixels."""
@@ -54,91 +64,97 @@ class MaxPoolSpec:
         return rows, columns
 
 
-def schedule(spec: MaxPoolSpec, config: HwConfig) -> IRModule:
-    """The scheduled IRModule of one max pool."""
-    s = s_tir.Schedule(tvm.IRModule({"main": _define(spec, config)}))
-    blocks, rows, columns = _tile(spec, config)
-    c, i, j, batch, lane = s.get_loops(s.get_sblock("out"))
-    (c0, c1), (i0, i1), (j0, j1) = (
-        s.split(c, [None, blocks]),
-        s.split(i, [None, rows]),
-        s.split(j, [None, columns]),
-    )
-    s.reorder(c0, i0, j0, c1, i1, j1, batch, lane)
-    for name in ("tail", "largest", "pixels") if spec.tail else ("largest", "pixels"):
-        s.set_scope(s.get_sblock(name), 0, "local.acc")
-        s.compute_at(s.get_sblock(name), j0, preserve_unit_loops=True)
-    pixels, largest = s.get_sblock("pixels"), s.get_sblock("largest")
-    *_, cl, il, jl, bl, ll, ky, kx = s.get_loops(largest)
-    s.reorder(ky, kx, cl, il, jl, bl, ll)  # the same accumulator again only after all others
-    s.decompose_reduction(largest, ky)
-    s.cache_read(pixels, 1, "local.wgt")
-    inputs = s.cache_read(pixels, 0, "local.inp")
-    s.compute_inline(s.get_sblock("x_padded"))
-    s.compute_at(inputs, j0, preserve_unit_loops=True)
-    s.decompose_reduction(pixels, s.get_loops(pixels)[3])
-    return s.mod
+def schedule(spec: MaxPoolSpec, config: HwConfig) -> Function:
+    """The function of one spec."""
+    return _Writer(spec, config).function()
 
 
-def _define(spec: MaxPoolSpec, config: HwConfig) -> PrimFunc:
-    lanes = (config.batch, config.block)
-    element, lowest = ("int16", _LOWEST_FLOAT) if config.is_float else ("int8", _LOWEST)
-    x = te.placeholder((spec.blocks, *spec.input, *lanes), element, name="x")
-    identity = te.placeholder((1, config.block, config.block), "int8", name="identity")
-    padded_size = spec.reach(spec.output)
+class _Writer:
+    """Writes the function. begins: block, row and column of the output where a turn's tile begins.
+    here: an element of the tile, in the whole output."""
 
-    def pixel(c: Expr, i: Expr, j: Expr, b: Expr, lane: Expr) -> Expr:
-        conditions = []
-        for index, pad, padded, size in zip(
-            (i, j), spec.padding, padded_size, spec.input, strict=True
-        ):
-            conditions += [index >= pad] if pad else []
-            conditions += [index < pad + size] if padded > pad + size else []
-        value = x[c, i - spec.padding[0], j - spec.padding[1], b, lane]
-        return (
-            tirx.if_then_else(tirx.all(*conditions), value, tirx.IntImm(element, lowest))
-            if conditions
-            else value
+    def __init__(self, spec: MaxPoolSpec, config: HwConfig) -> None:
+        self.spec, self.sizes = spec, _tile(spec, config)
+        totals, padded = (spec.blocks, *spec.output), (spec.blocks, *spec.reach(spec.output))
+        lanes, square = (config.batch, config.block), (config.block, config.block)
+        element, self.lowest = ("int16", _LOWEST_FLOAT) if config.is_float else ("int8", _LOWEST)
+        self.identity = NestTensor("identity", (1,), square, "int8", "table")
+        self.pixels = NestTensor("pixels", padded, lanes, "int32", "local")
+        self.largest = NestTensor("largest", totals, lanes, "int32", "local")
+        self.x = NestTensor("x", (spec.blocks, *spec.input), lanes, element)
+        self.out = NestTensor("out", totals, lanes, "int8")
+        self.turns = NestLoops()
+        self.begins = [
+            self.turns.turn(-(-total // size), f"{name}_0") * size
+            for name, total, size in zip("cij", totals, self.sizes, strict=True)
+        ]
+        self.tile = NestLoops()
+        self.here = _opened(self.tile, "cij", self.sizes, self.begins, totals)
+
+    def function(self) -> Function:
+        """The whole function."""
+        tensors = (self.identity, self.pixels, self.largest, self.x, self.out)
+        return Function("max_pool", tensors, self.turns.around(self._turn()))
+
+    def _turn(self) -> list[Statement]:
+        value = self.largest[self.here]
+        tail = [NestStep(each.op, (value,), (each.value,)) for each in self.spec.tail]
+        return [
+            self._pixels(),
+            self.tile.nest(NestStep("fill", (value,), (self.lowest,))),
+            self._maxima(value),
+            *([self.tile.nest(*tail)] if tail else []),
+            self.tile.nest(NestStep(COPY, (self.out[self.here], value))),
+        ]
+
+    def _pixels(self) -> NestGroup:
+        """All that windows of the tile read, padding included."""
+        spec, loops = self.spec, NestLoops()
+        block, *pixel = self.begins
+        begins = [block, *map(mul, pixel, spec.strides)]
+        sizes = (self.sizes[0], *spec.reach(self.sizes[1:]))
+        at = _opened(loops, "cuv", sizes, begins, self.pixels.shape)
+        places = map(sub, at[1:], spec.padding)
+        factor, value = NestAccess(self.x, (at[0], *places), self.lowest), self.pixels[at]
+        return NestGroup(
+            (
+                loops.nest(NestStep("fill", (value,), (0,))),
+                loops.nest(NestStep("gemm", (value, factor, self.identity[0]))),
+            )
         )
 
-    padded = te.compute((spec.blocks, *padded_size, *lanes), pixel, name="x_padded")
-    k = te.reduce_axis((0, config.block), "k")
-    pixels = te.compute(
-        padded.shape,
-        lambda c, i, j, b, lane: te.sum(
-            padded[c, i, j, b, k].astype("int32") * identity[0, lane, k].astype("int32"), [k]
-        ),
-        name="pixels",
-    )
-    ky, kx = (
-        te.reduce_axis((0, extent), name)
-        for extent, name in zip(spec.kernel, ("ky", "kx"), strict=True)
-    )
-    maximum = te.comm_reducer(
-        lambda a, b: te.max(a, b), lambda dtype: tirx.const(lowest, dtype), name="maximum"
-    )
-    last = te.compute(
-        (spec.blocks, *spec.output, *lanes),
-        lambda c, i, j, b, lane: maximum(
-            pixels[c, i * spec.strides[0] + ky, j * spec.strides[1] + kx, b, lane], [ky, kx]
-        ),
-        name="largest",
-    )
-    if spec.tail:
-        largest = last
-        last = te.compute(
-            largest.shape, lambda *at: epilogues.apply(spec.tail, largest[at], []), name="tail"
-        )
-    out = te.compute(last.shape, lambda *at: last[at].astype("int8"), name="out")
-    return te.create_prim_func([x, identity, out])
+    def _maxima(self, value: NestAccess) -> Nest:
+        """Tap by tap, so that an accumulator comes again only after all others."""
+        loops = NestLoops()
+        taps = list(map(loops.loop, self.spec.kernel, ("ky", "kx")))
+        loops.variables += self.tile.variables
+        loops.conditions += self.tile.conditions
+        block, *pixel = self.here
+        places = list(map(add, map(mul, pixel, self.spec.strides), taps))
+        return loops.nest(NestStep("max", (value, self.pixels[(block, *places)])))
+
+
+def _opened(
+    loops: NestLoops,
+    names: str,
+    sizes: Sequence[int],
+    begins: Sequence[Place],
+    totals: Sequence[int],
+) -> tuple[Place, ...]:
+    """Loops over a tile, within the whole; where on the whole axes their turn is."""
+    at: list[Place] = []
+    for name, size, begin, total in zip(names, sizes, begins, totals, strict=True):
+        at.append(begin + loops.turn(size, name))
+        if highest(index(at[-1])) >= total:
+            loops.within(at[-1], total)
+    return tuple(at)
 
 
 def _tile(spec: MaxPoolSpec, config: HwConfig) -> tuple[int, int, int]:
     """(blocks, rows, columns): whole rows of one block where two sets fit; else parts of rows; more
     blocks where all rows fit.
 
-    Where windows leave gaps (a stride larger than the kernel) that axis stays whole: TVM finds no
-    affine binding for a part.
+    Where windows leave gaps (a stride larger than the kernel) that axis stays whole.
     """
 
     def fits(blocks: int, rows: int, columns: int, sets: int) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from loadstone.ir_pass.affine import Index, Place, Variable, index
-from loadstone.ir_pass.intrinsics import BUFFER_OPERANDS
+from loadstone.ir_pass.intrinsics import BUFFER_OPERANDS, PREFIX
 from loadstone.ir_pass.nests import (
     COPY,
     Function,
@@ -31,7 +31,6 @@ from loadstone.ir_pass.nests import (
 )
 from loadstone.relax.compat import tirx
 from loadstone.vta.schedule import loops
-from loadstone.vta.schedule.epilogue import extern
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt, Var
@@ -104,7 +103,7 @@ class _Writer:
             value = self._load(target, (batch, lane))
             for step in nest.steps:
                 operands = [self._load(each, (batch, lane)) for each in _read(step)]
-                value = extern(step.name, value, *operands, *step.immediates)
+                value = _extern(step.name, value, *operands, *step.immediates)
         at = [*map(self._expr, target.at), batch, lane]
         return around.around(tirx.BufferStore(self.buffer(target.tensor), value, at))
 
@@ -139,6 +138,13 @@ class _Writer:
         for term in terms[1:]:
             total = total + term
         return total + whole.constant if whole.constant else total
+
+
+def _extern(name: str, *arguments: Expr | int) -> Expr:
+    """One ALU operation as an opaque expression. Of arithmetic TVM's simplifier would make another:
+    of `((a - 4) * 1024 + 64) >> 7` it makes `(a * 1024 - 4032) >> 7`, whose immediate no longer
+    fits 16 bits."""
+    return tirx.call_pure_extern("int32", PREFIX + name, *arguments)
 
 
 def _read(step: NestStep) -> Sequence[NestAccess]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One block of channels gathered from several: sums of tiles times weight tiles that select lanes,
-as TensorIR.
+as a computation in tiles.
 
 In:   `SelectSpec`: how many source blocks, how many pixels.
-Out:  a scheduled IRModule. Parameters: x0, x1, ..., selection, out.
-Next: kernels/from_tir.py.
+Out:  a Function without copies. Parameters: selection, x0, x1, ..., out.
+Next: ir_pass/insert_dma_copy.py.
 
     out[p][b, l] = sum over sources r and lanes k of x_r[p][b, k] * selection[r][l, k]
 """
@@ -12,16 +12,21 @@ Next: kernels/from_tir.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from loadstone.relax.compat import s_tir, te, tvm
+from loadstone.ir_pass.affine import Index, Variable
+from loadstone.ir_pass.nests import (
+    COPY,
+    Function,
+    Nest,
+    NestGroup,
+    NestStep,
+    NestTensor,
+    Statement,
+)
+from loadstone.ir_pass.tile_loops import tiled
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule import epilogue as epilogues
-from loadstone.vta.schedule.epilogue import Step
-
-if TYPE_CHECKING:
-    from loadstone.relax.types import Expr, IRModule
+from loadstone.vta.schedule.epilogue import Immediate
 
 __all__ = ["SelectSpec", "schedule"]
 
@@ -35,44 +40,36 @@ class SelectSpec:
 
     sources: int
     pixels: int
-    tail: tuple[Step, ...]
+    tail: tuple[Immediate, ...]
 
 
-def schedule(spec: SelectSpec, config: HwConfig) -> IRModule:
-    """The scheduled IRModule."""
-    lanes = (config.batch, config.block)
-    inputs = [
-        te.placeholder((spec.pixels, *lanes), "int8", name=f"x{r}") for r in range(spec.sources)
-    ]
-    selection = te.placeholder((spec.sources, config.block, config.block), "int8", name="selection")
-    k = te.reduce_axis((0, config.block), "k")
-
-    def selected(p: Expr, b: Expr, lane: Expr) -> Expr:
-        products = [
-            x[p, b, k].astype("int32") * selection[r, lane, k].astype("int32")
-            for r, x in enumerate(inputs)
-        ]
-        return te.sum(sum(products[1:], products[0]), [k])
-
-    acc = te.compute((spec.pixels, *lanes), selected, name="acc")
-    last, stages = epilogues.finish(acc, spec.tail, lambda _: [])
-    out = te.compute(acc.shape, lambda *at: last[at].astype("int8"), name="out")
-
-    s = s_tir.Schedule(tvm.IRModule({"main": te.create_prim_func([*inputs, selection, out])}))
-    pixel, batch, lane = s.get_loops(s.get_sblock("out"))
+def schedule(spec: SelectSpec, config: HwConfig) -> Function:
+    """The function of one spec."""
+    pixel = Variable("p", spec.pixels)
     room = min(config.depth(Memory.INP) // spec.sources, config.depth(Memory.ACC)) // 2
-    outer, inner = s.split(pixel, [None, max(1, min(spec.pixels, room, _LARGEST))])
-    s.reorder(outer, inner, batch, lane)
-    for name in (*stages, "acc"):  # consumers first
-        s.set_scope(s.get_sblock(name), 0, "local.acc")
-        s.compute_at(s.get_sblock(name), outer, preserve_unit_loops=True)
-    block = s.get_sblock("acc")
-    for position, region in enumerate(s.get(block).reads):
-        if str(region.source.name) == "selection":
-            s.cache_read(block, position, "local.wgt")
-        else:
-            s.compute_at(
-                s.cache_read(block, position, "local.inp"), outer, preserve_unit_loops=True
-            )
-    s.decompose_reduction(block, s.get_loops(block)[1])
-    return s.mod
+    size = max(1, min(spec.pixels, room, _LARGEST))
+    return tiled(_computation(spec, pixel, config), {pixel: size}, [pixel])
+
+
+def _computation(spec: SelectSpec, pixel: Variable, config: HwConfig) -> Function:
+    """On all pixels."""
+    lanes, square, shape = (config.batch, config.block), (config.block,) * 2, (spec.pixels,)
+    selection = NestTensor("selection", (spec.sources,), square, "int8", "table")
+    acc = NestTensor("acc", shape, lanes, "int32", "local")
+    sources = [NestTensor(f"x{r}", shape, lanes, "int8") for r in range(spec.sources)]
+    out = NestTensor("out", shape, lanes, "int8")
+    at = Index(0, {pixel: 1})
+    value = acc[at]
+
+    def every(*steps: NestStep) -> Nest:
+        return Nest((pixel,), (), steps)
+
+    cleared = every(NestStep("fill", (value,), (0,)))
+    products = [
+        every(NestStep("gemm", (value, x[at], selection[r]))) for r, x in enumerate(sources)
+    ]
+    body: list[Statement] = [NestGroup((cleared, *products))]
+    if spec.tail:
+        body.append(every(*(NestStep(each.op, (value,), (each.value,)) for each in spec.tail)))
+    body.append(every(NestStep(COPY, (out[at], value))))
+    return Function("select", (selection, acc, *sources, out), tuple(body))

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loadstone.artifact.format import Artifact, BufferView, DeviceProgram, ProgramStep
+from loadstone.artifact.format import Artifact, BufferView, DeviceProgram
 from loadstone.artifact.memory_layout import RegionIndex
+from loadstone.backend.device import ProgramDevice
 from loadstone.simulator.interface import (
     DeviceFigures,
     InsnTime,
@@ -92,14 +93,16 @@ class VtaSimulator(ProgramSimulator):
         self.config, self.further = config, further
 
     def _programs(self, artifact: Artifact) -> list[tuple[int, DeviceProgram]]:
-        if not self.further:
-            return [(n, s) for n, s in enumerate(artifact.steps) if isinstance(s, DeviceProgram)]
-        beside = [(n, s) for n, s in enumerate(artifact.steps) if isinstance(s, ProgramStep)]
         return [
-            (number, artifact.program_of(step))
-            for number, step in beside
-            if step.is_vta and step.device == self.config.name
+            (number, program)
+            for number, program in artifact.numbered_programs
+            if self._is_mine(program.device)
         ]
+
+    def _is_mine(self, device: ProgramDevice | None) -> bool:
+        if device is None:
+            return not self.further
+        return self.further and device.is_vta and device.name == self.config.name
 
     def steps(self, artifact: Artifact) -> list[SimulatedStep]:
         """The device, all micro-ops and the instructions decide."""

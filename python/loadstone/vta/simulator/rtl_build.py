@@ -4,7 +4,7 @@
 In:   a HwConfig; hw_sim/rtl of this checkout; Verilator and a C++ compiler.
 Out:  build/rtl/NAME/lds_rtl-HASH.so, made anew when a source or the device has changed; `sources`.
 Next: rtl.py. Without Verilator everything else works: `missing` says what to install.
-      rtl_synthesis.py gives the same sources to yosys.
+      `make synth` gives the same sources to yosys.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ Loops that are contiguous in every operand are merged first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -29,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
-from loadstone.vta.stream.operations import Access, VirtualTile
 
 __all__ = [
     "FoldedNest",
@@ -38,7 +37,6 @@ __all__ = [
     "LoopNest",
     "fold_nest",
     "merged_loops",
-    "merged_nest",
     "offsets",
 ]
 
@@ -93,14 +91,6 @@ class FoldedNest:
         """How far the hardware loops move each operand."""
         (n0, s0), (n1, s1) = self.outer, self.inner
         return [(n0 - 1) * a + (n1 - 1) * b for a, b in zip(s0, s1, strict=True)]
-
-
-def merged_nest(
-    extents: tuple[int, ...], accesses: Sequence[Access], address: Mapping[VirtualTile, int]
-) -> LoopNest:
-    """Absolute bases, and merged loops."""
-    bases = np.array([address[a.tile] + a.base for a in accesses], np.int64)
-    return LoopNest(merged_loops(extents, [a.strides for a in accesses]), bases)
 
 
 def merged_loops(extents: tuple[int, ...], strides: Sequence[tuple[int, ...]]) -> tuple[Loop, ...]:

@@ -16,9 +16,10 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
 from loadstone.graph.kernels import tflite as ops
-from loadstone.graph.kernels.windows import Geometry, same_padding
+from loadstone.graph.kernels.windows import Geometry
 from tests.draw import Count, Random
 from tests.graph.kernels.tflite.litert import fused_activation, litert, signed_and_unsigned
+from tests.padding import same_padding
 from tests.tflite_builder import Padding
 
 

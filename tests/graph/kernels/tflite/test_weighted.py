@@ -22,10 +22,11 @@ from loadstone import numerics
 from loadstone.graph.kernels import onnx
 from loadstone.graph.kernels import tflite as ops
 from loadstone.graph.kernels.tflite import weighted
-from loadstone.graph.kernels.windows import Geometry, same_padding
+from loadstone.graph.kernels.windows import Geometry
 from loadstone.graph.kernels.windows import Weights as WeightConstants
 from tests.draw import MILLION, Count, Random
 from tests.graph.kernels.tflite.litert import from_uint8, fused_activation, quantized, to_uint8
+from tests.padding import same_padding
 from tests.tflite_builder import Graph, Padding, Tensor, run
 
 

@@ -21,7 +21,7 @@ from loadstone.vta.isa.spec import AluOp, Capability, Memory, Opcode, Stage
 from loadstone.vta.passes.encode.encode import Encode
 from loadstone.vta.passes.encode.split_transfer import CopyLimits, split_load, split_store
 from loadstone.vta.passes.program import UOP_TENSOR, VtaProgram
-from loadstone.vta.stream.loop_nest import FoldingLimits, fold_nest, merged_nest, offsets
+from loadstone.vta.stream.loop_nest import FoldingLimits, fold_nest, offsets
 from loadstone.vta.stream.operations import (
     Access,
     AluNest,
@@ -34,6 +34,7 @@ from loadstone.vta.stream.operations import (
     VirtualTile,
 )
 from tests.vta.passes.hand_lowered import behind, compare_golden, small_program
+from tests.vta.stream.nests import merged_nest
 
 CONFIG = load_config("vtaq-1x16x16")
 PLACES = {"x": Address(2, 0), "y": Address(2, 1 << 20), UOP_TENSOR: Address(1, 64)}

@@ -9,9 +9,10 @@ import pytest
 from loadstone.errors import LoweringError
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.encode.folding import can_overwrite, nest_of, products, steps
-from loadstone.vta.stream.loop_nest import FoldingLimits, fold_nest, merged_nest, offsets
+from loadstone.vta.stream.loop_nest import FoldingLimits, fold_nest, offsets
 from loadstone.vta.stream.operations import Access, FillNest, GemmNest
 from loadstone.vta.stream.operations import VirtualTile as Tile
+from tests.vta.stream.nests import merged_nest
 
 ACC, INP, WGT = (Tile(memory, 4096, memory.name) for memory in (Memory.ACC, Memory.INP, Memory.WGT))
 ADDRESS = {ACC: 3, INP: 50, WGT: 7}

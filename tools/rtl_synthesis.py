@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A script for yosys: hw_sim/rtl for one device as a circuit of an ECP5, or of Xilinx's series 7.
 
-In:   a HwConfig; the sources of rtl_build.py.
+In:   a HwConfig; the sources of loadstone.vta.simulator.rtl_build.
 Out:  `script`, with paths from the repository's root; its netlist is build/rtl/NAME/TOP.json.
 Next: `make synth` and `make route`, `make bitstream`.
 

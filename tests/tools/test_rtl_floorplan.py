@@ -9,8 +9,8 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
-from loadstone.vta.simulator import rtl_floorplan
 from loadstone.vta.simulator.rtl_build import RTL
+from tools import rtl_floorplan
 
 DEVICE = "device.compute."
 

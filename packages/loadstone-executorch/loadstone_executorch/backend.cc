@@ -1,8 +1,8 @@
 // ExecuTorch's back end "LoadstoneBackend": the delegated parts of a .pte file are artifacts.
 //
-// In:   a program made with loadstone.hosts.executorch; ExecuTorch 1.x (headers and libexecutorch of its wheel, or of a build of one's
+// In:   a program made with partitioner.py; ExecuTorch 1.x (headers and libexecutorch of its wheel, or of a build of one's
 // own). Out:  execute(): ExecuTorch's tensors through the device, without a copy of our own where it can be. Next: lds_easy.h runs the
-// artifacts. Loading this library registers the back end; `loadstone.hosts.executorch.build` compiles it.
+// artifacts. Loading this library registers the back end; library.py compiles it.
 //
 // Which device runs a part: that of the environment's LOADSTONE_DEVICE, else that which the partitioner was given, if that is the
 // simulator: the .pte file may be from anybody, and does not choose an address, a socket or a file of the machine. All parts of a

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.simulator import rtl_synthesis
 from loadstone.vta.simulator.rtl_build import sources
+from tools import rtl_synthesis
 
 TINY = load_config("vtaq-tiny")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hosts/mlonmcu.py and runtime/hosts/mlonmcu: MLonMCU's flow on its target host_x86, whose own
-postprocess compares the outputs with LiteRT's."""
+"""MLonMCU's flow on its target host_x86, whose own postprocess compares the outputs with
+LiteRT's."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from loadstone.runtime import device
 from tests.compiled import golden, network
 from tests.hosts.partial import tflite_with
 
-pytest.importorskip("mlonmcu", reason="MLonMCU is absent: pip install loadstone[mlonmcu]")
+pytest.importorskip("mlonmcu", reason="MLonMCU is absent: see the README.md")
 
-COMMAND = [sys.executable, "-W", "ignore", "-m", "loadstone.hosts.mlonmcu"]
+START = "from loadstone_mlonmcu.command import start; start()"
+COMMAND = [sys.executable, "-W", "ignore", "-c", START]
 FILES = {"resnet8": "mlpt_resnet8_int8.tflite", "ad": "mlpt_ad_int8.tflite"}
 SAMPLES = 2
 EXACT = "allclose(atol=0.0,rtol=0.0)"

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of LOAD and STORE: V3 to V9.
+
+In:   one_instruction.py: programs that are about one instruction.
+Out:  `moves`: rows for them.
+Next: limits.py has all rules together.
+"""
+
+from __future__ import annotations
+
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.isa.insn import Finish, Load, Store
+from loadstone.vta.isa.spec import Capability, Memory
+from tests.vta.validator.limit_rows import Rows
+from tests.vta.validator.one_instruction import (
+    ARENA,
+    INPUT,
+    INTEGERS,
+    MICRO_OPS,
+    RESULT,
+    TILES,
+    Case,
+    having,
+    load,
+    moved,
+    poked,
+    store,
+    without,
+)
+
+PADS = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
+
+
+def moves(rows: Rows) -> None:
+    """Rows of V3 to V9."""
+    _shapes(rows)
+    _in_dram(rows)
+    _in_scratchpads(rows)
+
+
+def _shapes(rows: Rows) -> None:
+    """V3, V4, V5, and V9."""
+    bad = Case((poked(load(Memory.ACC), "memory_id", Memory.OUT), Finish()))
+    rows.switch("V3", "LOAD of OUT", moved(load(Memory.ACC)), bad, "sr")
+    rows.switch("V3", "STORE of ACC", moved(store()), moved(store(memory_id=Memory.ACC)), "sr")
+    idle = dict.fromkeys(("region", "y_size", "x_size"), 0)
+    nothing, unstored = load(Memory.INP, **idle), store(**idle, memory_id=Memory.UOP)
+    rows.switch("V3", "a no-op of OUT", moved(unstored), Case((load(Memory.OUT, **idle), Finish())))
+    rows.switch(
+        "V3", "a STORE of no WGT", moved(unstored), moved(store(**idle, memory_id=Memory.WGT))
+    )
+    for insn in (nothing, unstored, store(**idle)):
+        for name in ("sram_base", "dram_base", "region", "y_size", "x_stride", *PADS):
+            other = moved(having(insn, **{name: 1}))
+            title = f"{name} of a no-op, {insn.SPEC.name} of {Memory(insn.memory_id).name}"
+            rows.switch("V4", title, moved(insn), other)
+    for insn in (load(Memory.INP), store()):
+        _no_rows(rows, insn)
+    uops = load(Memory.UOP)
+    rows.switch("V5", "rows of micro-ops", moved(uops), moved(load(Memory.UOP, y_size=2)))
+    rows.switch("V5", "no row of micro-ops", moved(uops), moved(load(Memory.UOP, y_size=0)))
+    for insn in (uops, load(Memory.WGT), store()):
+        for name in PADS:
+            padded = moved(having(insn, **{name: 1}))
+            title = f"{name} of {insn.SPEC.name} {Memory(insn.memory_id).name}"
+            rows.switch("V5", title, moved(insn), padded, "sr" if isinstance(insn, Store) else "")
+    lesser = without(Capability.LOAD_ACC8)
+    for title, insn in {
+        "ACC_8BIT": load(Memory.ACC_8BIT),
+        "ACC_8BIT, a no-op": load(Memory.ACC_8BIT, **idle),
+    }.items():
+        rows.switch("V5", title, moved(insn), moved(insn, config=lesser), "sr")
+    rows.switch(
+        "V9", "micro-ops of no constants", moved(uops), moved(load(Memory.UOP, region=INPUT))
+    )
+
+
+def _no_rows(rows: Rows, insn: Load | Store) -> None:
+    name = f"rows of a {insn.SPEC.name}"
+    rows.limit("V5", name, lambda more: moved(having(insn, y_size=1 - more)))
+
+
+def _in_dram(rows: Rows) -> None:
+    """V6 and V7."""
+    rows.limit(
+        "V6", "a region to load", lambda more: moved(load(Memory.INP, region=ARENA + more)), "sr"
+    )
+    bad = moved(load(Memory.INP, region=RESULT))
+    rows.switch("V6", "LOAD of what the device may not read", moved(load(Memory.INP)), bad)
+    for region in (MICRO_OPS, INPUT):
+        bad = moved(store(region=region))
+        rows.switch("V6", f"STORE to region {region}", moved(store()), bad, "sr")
+    rows.switch("V6", "STORE to no region", moved(store()), moved(store(region=ARENA + 1)), "sr")
+    poor = without(Capability.REGIONS, load_config("vta-pynq"))
+    for insn in (load(Memory.INP), store()):
+        # The runtime adds the place of a region for such a device.
+        bad = moved(insn, config=poor)
+        rows.switch("", f"a region without regions, {insn.SPEC.name}", moved(insn), bad, "sr")
+    for memory in (Memory.WGT, Memory.INP, Memory.ACC, Memory.ACC_8BIT):
+        _in_a_region(rows, load(memory))
+    _in_a_region(rows, store())
+    depth = INTEGERS.uop_depth
+    rows.limit(
+        "V7", "dram_base of UOP", lambda m: moved(load(Memory.UOP, dram_base=depth - 1 + m)), "sr"
+    )
+    rows.limit(
+        "V7",
+        "micro-ops from the second one on",
+        lambda more: moved(load(Memory.UOP, dram_base=1, x_size=depth - 1 + more)),
+        "sr",
+    )
+
+
+def _in_a_region(rows: Rows, insn: Load | Store) -> None:
+    title = f"of {insn.SPEC.name} {Memory(insn.memory_id).name}"
+    size = INTEGERS.tile_bytes(Memory(insn.memory_id))
+    tiles = TILES * INTEGERS.align_bytes // size
+
+    def limit(name: str, value: int, **more: int) -> None:
+        def make(beyond: int) -> Case:
+            few = {"arena_bytes": 4 * size} if value == 4 else {}
+            return moved(having(insn, **{name: value + beyond, **more}), **few)
+
+        rows.limit("V7", f"{name} {title} {more}", make, "sr")
+
+    limit("dram_base", tiles - 1)
+    limit("dram_base", tiles - 2, x_size=2)
+    limit("dram_base", tiles - 7, x_stride=3, y_size=3)
+    limit("x_size", 4)
+    limit("y_size", 4, x_stride=1)
+    limit("x_stride", tiles - 1, y_size=2)
+    rows.limit(
+        "V7",
+        f"bytes {title}",
+        lambda beyond: moved(having(insn, x_size=2), arena_bytes=2 * size - beyond),
+        "sr",
+    )
+
+
+def _in_scratchpads(rows: Rows) -> None:
+    """V8."""
+    for memory in Memory:
+        _in_scratchpad(rows, memory)
+
+
+def _in_scratchpad(rows: Rows, memory: Memory) -> None:
+    insn: Load | Store = store() if memory == Memory.OUT else load(memory)
+    depth = INTEGERS.depth(memory)
+
+    def limit(name: str, value: int, **more: int) -> None:
+        def make(beyond: int) -> Case:
+            return moved(having(insn, **{name: value + beyond, **more}))
+
+        rows.limit("V8", f"{name} in {memory.name} {more}", make, "sr")
+
+    limit("sram_base", depth - 1)
+    limit("sram_base", depth - 3, x_size=3)
+    limit("x_size", 4, sram_base=depth - 4)
+    if memory == Memory.UOP:
+        return
+    limit("y_size", 3, sram_base=depth - 3)
+    limit("y_size", depth // 2, x_size=2)
+    if memory in (Memory.INP, Memory.ACC, Memory.ACC_8BIT):
+        for name in PADS:
+            limit(name, 2, sram_base=depth - 3)
+        limit("x_pad_0", 1, y_pad_1=1, sram_base=depth - 4)
