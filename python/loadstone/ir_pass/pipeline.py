@@ -20,9 +20,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from loadstone.backend.interface import Backend, Phase
-from loadstone.errors import LoweringError
-from loadstone.graph import Operator
 from loadstone.ir_pass.compute import insert_compute
 from loadstone.ir_pass.dma_copy import recognise_dma_copy
 from loadstone.ir_pass.verify import verify
@@ -44,7 +41,6 @@ __all__ = [
     "Passes",
     "Stages",
     "lower_to_calls",
-    "lowered",
 ]
 
 #: TVM's own passes from a scheduled module to loops over compact buffers; nothing is flattened.
@@ -78,11 +74,6 @@ class Passes:
     loops: tuple[Pass, ...] = ()
     calls: tuple[Pass, ...] = ()
 
-    @classmethod
-    def of(cls, passes: Callable[[Phase], Sequence[Pass]]) -> Passes:
-        """passes: Backend.passes."""
-        return cls(*(tuple(passes(phase)) for phase in (Phase.TENSOR_IR, Phase.LOOPS, Phase.CALLS)))
-
 
 NO_PASSES = Passes()
 
@@ -94,7 +85,7 @@ def lower_to_calls(module: IRModule, passes: Passes = NO_PASSES) -> Stages:
     """The stages of "main"; the last is loops around calls. Raises LoweringError on a nest that is
     no intrinsic call.
 
-        stages = lower_to_calls(schedule.mod, Passes.of(self.passes))
+        stages = lower_to_calls(schedule.mod, passes_of(self.passes))
         function = stages[-1][1]
     """
     stages = _loop_stages(module, passes)
@@ -121,22 +112,6 @@ def _loop_stages(module: IRModule, passes: Passes) -> Stages:
         module = _applied([make() for make in to_loops], module)
     module = _applied(passes.loops, module)
     return [*stages, ("loops", module["main"])]
-
-
-def lowered(backend: Backend, operator: Operator) -> PrimFunc:
-    """An operator by its back end's own schedule and passes: the PrimFunc of loops around calls.
-    Raises LoweringError where it has none.
-
-        for call in unroll(lowered(self, operator)):
-            ...
-    """
-    schedules = backend.schedules()
-    if operator.kind not in schedules:
-        raise LoweringError(
-            f"back end {backend.name}: no schedule for {operator.kind}; it has them for "
-            f"{', '.join(schedules) or 'nothing'}"
-        )
-    return lower_to_calls(schedules[operator.kind](operator), Passes.of(backend.passes))[-1][1]
 
 
 def _has_blocks(module: IRModule) -> bool:
