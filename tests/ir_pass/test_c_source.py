@@ -75,7 +75,7 @@ def operator(seed: int) -> Any:
 @pytest.mark.parametrize("seed", [0, 3])
 def test_the_calls_compute_the_convolution(tmp_path: Path, seed: int) -> None:
     op = operator(seed)
-    function = lower_to_calls(example().scheduled(op, 8, 1))[-1][1]
+    function = lower_to_calls(example().scheduled(op, 8, 1))
     text = c_source(function, "layer", ("npu.h",), CALLS)
     (tmp_path / "npu.h").write_text(PREAMBLE.split("static inline")[0] + LIBRARY, encoding="utf-8")
     (tmp_path / "layer.c").write_text(text, encoding="utf-8")
@@ -114,7 +114,7 @@ def test_the_calls_compute_the_convolution(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_call_without_a_function_is_named() -> None:
-    function = lower_to_calls(example().scheduled(operator(0), 8, 1))[-1][1]
+    function = lower_to_calls(example().scheduled(operator(0), 8, 1))
     with pytest.raises(
         LoweringError,
         match=r"the library has no function for lds\.rq; it has them for dma_copy, gemm, fill",

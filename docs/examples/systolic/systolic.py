@@ -217,7 +217,7 @@ class Systolic(Backend):
             "x": region.tensor(operator.input, dim),
             "out": region.tensor(operator.output, dim),
         }
-        calls = list(unroll(lowered(self, operator)))
+        calls = list(unroll(lowered(self, operator, region.log(operator))))
         for sample in range(operator.input.shape[0]):
             apart = {"x": sample * prod(pixels) * c, "out": sample * prod(results) * o}
             code = Code(dim, {key: At(name, apart.get(key, 0)) for key, name in symbols.items()})
