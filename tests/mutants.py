@@ -74,6 +74,7 @@ JUDGES = {
         f"{_TESTS}/integers/test_proof.py",
     ],
     f"{_VTA}/meaning/reference.py": [
+        f"{_TESTS}/meaning/test_limits.py",
         f"{_TESTS}/meaning/test_reference.py",
         f"{_TESTS}/meaning/test_reference_floats.py",
     ],
@@ -328,7 +329,8 @@ def main(words: Sequence[str] | None = None) -> int:
     os.environ.update(dict.fromkeys(THREADS, "1"), CI="1")  # hypothesis draws the same each time
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     until, status = time.monotonic() + args.seconds, 0
-    for name in args.files or JUDGES:
+    names = list(args.files or JUDGES)
+    for place, name in enumerate(names):
         path = Path(name) if args.tests else ROOT / name
         parts = Path(name).with_suffix("").parts
         module = ".".join(parts[1:] if parts[0] == "python" else parts)
@@ -344,11 +346,13 @@ def main(words: Sequence[str] | None = None) -> int:
             random.Random(args.seed).shuffle(chosen)
         if not chosen or time.monotonic() >= until:
             continue
+        left = until - time.monotonic()  # those behind this one get their share
+        mine = time.monotonic() + left / (len(names) - place)
         pid = os.fork()  # what one judge's tests import, the next one's need not know
         if pid == 0:
             good = False
             try:
-                good = _try(judge, chosen, args, until)
+                good = _try(judge, chosen, args, mine)
             except SystemExit as end:
                 print(end, file=sys.stderr)
             except BaseException:

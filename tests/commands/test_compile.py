@@ -199,4 +199,4 @@ def test_layers_stay_float_until_the_outputs_are_good(
     assert main([*words, "--keep-16", "auto", "--keep-float", "auto"]) == 2
     assert "two ways for the same layers: give one of them" in capsys.readouterr().err
     assert main([*words[:4], "--keep-float", "auto"]) == 2
-    assert "keep_float is said of a quantization, which needs samples" in capsys.readouterr().err
+    assert "keep_float is an option of quantization, which needs samples" in capsys.readouterr().err

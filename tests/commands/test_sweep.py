@@ -68,7 +68,7 @@ def test_from_a_space_to_a_compiled_network(
     [
         (["--workers", "many"], "neither a number of processes"),
         (["--data", "few.npz"], "few.npz: in0 has 3 sample(s), labels 2: one label for each"),
-        (["--points", "3"], "--points is said of --search random or pareto"),
+        (["--points", "3"], "--points is for --search random or pareto"),
         (["--search", "random", "--points", "0"], "--points 0 is not in"),
         (["--seed", "-1"], "--seed -1 is not in"),
         (["--best-device", "x.json"], "--best-device needs --best"),

@@ -33,8 +33,8 @@ def test_the_commands_of_the_page_work(tmp_path: Path, figure: Callable[[str], N
     path = os.pathsep.join([str(tools(tmp_path / "tools")), os.environ["PATH"]])
     package = str(ROOT / "python")
     begin = time.monotonic()
-    for command in commands:
-        command = command.replace("PYTHONPATH=mine", f"PYTHONPATH=mine{os.pathsep}{package}")
+    for shown in commands:
+        command = shown.replace("PYTHONPATH=mine", f"PYTHONPATH=mine{os.pathsep}{package}")
         env = {**os.environ, "PATH": path, "PYTHONPATH": package, "LOADSTONE": str(ROOT)}
         done = subprocess.run(
             command,

@@ -8,19 +8,24 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import numpy as np
 import pytest
 
 from loadstone.artifact.format import Artifact
+from loadstone.backend.lowering import with_copies
 from loadstone.backend.plugins import load_plugins
 from loadstone.compiler import compile
+from loadstone.ir_pass.nest_text import printed
 from loadstone.runtime import device
 from loadstone.runtime.accelerators import accelerators_of
 from loadstone.simulator.table_profile import TableSimulator
 from tests.conftest import ROOT
+from tests.ir_pass.test_pipeline import convolution
 from tests.repeat import more
 
 EXAMPLES = {
@@ -47,6 +52,28 @@ def test_an_example_is_short(folder: str, figure: Callable[[str], None]) -> None
     for name, count in lines.items():
         of["Python" if name.endswith(".py") else "C"] += count
     assert {language: n for language, n in of.items() if n > MOST_LINES[language]} == {}
+
+
+def test_the_page_shows_a_computation_and_its_copies() -> None:
+    plugins = load_plugins([ROOT / "docs/examples/systolic"], installed=False)
+    backend = plugins.backends["systolic"](accumulator_rows=160)
+    operator = convolution(16, 1, 1, (16, 16))
+    page = (ROOT / "docs/bring-your-own-accelerator.md").read_text(encoding="utf-8")
+    for function in (
+        backend.computations()["conv2d"](operator),
+        with_copies(backend, operator),
+    ):
+        assert indent(printed(function), "    ") in page
+
+
+def test_a_kernel_of_one_pixel_loads_what_it_reads() -> None:
+    plugins = load_plugins([ROOT / "docs/examples/systolic"], installed=False)
+    whole = convolution(16, 1, 2, (8, 8))
+    weights = whole.weights[:, 1:2, 1:2]
+    operator = replace(whole, weights=weights, padding=(0, 0, 0, 0))
+    text = printed(with_copies(plugins.backends["systolic"](), operator))
+    assert "alloc x_chip: int8[8, 8, 1] x1x16 in scratchpad" in text
+    assert "copy(x_chip[a0, a1, 0], x[16*i0 + 2*a0, 2*a1, 0]) for a0<8 a1<8" in text
 
 
 @pytest.mark.full

@@ -186,11 +186,10 @@ def _difference(wanted: Sequence[Any], got: Sequence[Any]) -> tuple[str, str]:
     for want, given in zip(wanted, got, strict=True):
         if given.size != want.size or given.dtype != want.dtype:
             return "wrong", f"{given.dtype} of {given.size}, wanted {want.dtype} of {want.size}"
-        given = given.reshape(want.shape)
         same = (
-            np.allclose(given, want, rtol=1e-4, atol=2e-5, equal_nan=True)
+            np.allclose(given.reshape(want.shape), want, rtol=1e-4, atol=2e-5, equal_nan=True)
             if want.dtype.kind == "f"
-            else np.array_equal(given, want)
+            else np.array_equal(given.reshape(want.shape), want)
         )
         if not same:
             return "wrong", f"{given.reshape(-1)[:4]}, wanted {want.reshape(-1)[:4]}"

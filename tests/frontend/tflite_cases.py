@@ -105,7 +105,7 @@ def reduced(types: str, **says: Any) -> list[Case]:
 
 def pooled(types: str) -> list[Case]:
     made = []
-    for padding, size in ((Padding.SAME, (2, 3)), (Padding.VALID, (1, 2))):
+    for padding in (Padding.SAME, Padding.VALID):
         for fused in FUSED:
             window = {"filter_height": 3, "filter_width": 2, "stride_h": 2, "stride_w": 2}
             size = (1, 2, 3, 3) if padding == Padding.SAME else (1, 1, 3, 3)
@@ -133,7 +133,6 @@ def convolved(kind: str) -> list[Case]:
     for padding, size in ((Padding.SAME, (4, 6)), (Padding.VALID, (2, 3))):
         window = {"stride_h": 1, "stride_w": 1, "padding": padding}
         apart = {"dilation_h_factor": 1, "dilation_w_factor": 3}
-        size = size if padding == Padding.SAME else (2, 3)
         made.append(case(X, w, b, to=(1, *size, out), **window, **apart, **more))
     return made
 

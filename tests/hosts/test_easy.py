@@ -80,8 +80,8 @@ def test_a_run_in_the_devices_memory_copies_nothing() -> None:
     with Easy(copy_model()) as net:
         there = lib().lds_easy_input_data(net.net, 0)
         ffi.memmove(there, X[1].tobytes(), 16)
-        for inputs in (ffi.NULL, ffi.new("void *[]", [there]), ffi.new("void *[]", [ffi.NULL])):
-            inputs = ffi.cast("const void *const *", inputs)
+        for given in (ffi.NULL, ffi.new("void *[]", [there]), ffi.new("void *[]", [ffi.NULL])):
+            inputs = ffi.cast("const void *const *", given)
             assert lib().lds_easy_run(net.net, inputs, ffi.NULL, 1, ffi.NULL) == 0
         assert ffi.buffer(lib().lds_easy_output_data(net.net, 0), 16)[:] == X[1].tobytes()
         assert lib().lds_easy_copied_bytes(net.net) == 0

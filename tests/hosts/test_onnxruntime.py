@@ -232,9 +232,9 @@ def test_a_wrong_artifact_is_refused_in_one_line(sine: HostModel, devices: list[
         (good[:-1], "loadstone: artifact: the artifact's size is not what its header says"),
         (good[:-9] + b"\x55" + good[-8:], "loadstone: artifact: the artifact's content is damaged"),
     ):
-        line = "loadstone: " if artifact == b"" else line
+        begin = "loadstone: " if artifact == b"" else line
         text = refusal(with_artifact(sine.data, artifact), devices)
-        assert text.startswith(line)
+        assert text.startswith(begin)
         assert "\n" not in text.strip()
 
 

@@ -6,21 +6,22 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from loadstone.backend.plugins import load_plugins
+from loadstone.backend.lowering import lowered
+from loadstone.backend.template.backend import MyNpu
 from loadstone.conformance.draw import convolution, grid
 from loadstone.errors import LoweringError
 from loadstone.graph import Tensor
 from loadstone.graph.kernels.windows import convolve
 from loadstone.ir_pass.c_source import PREAMBLE, c_source
-from loadstone.ir_pass.pipeline import lower_to_calls
 from loadstone.numerics import Rounding
-from tests.conftest import ROOT
+from tests.ir_pass.scheduled_conv import scheduled
 
 CALLS = {"dma_copy": "npu_copy", "gemm": "npu_matmul", "fill": "npu_set", "rq": "npu_scale"}
 STRICT = ("cc", "-std=c99", "-pedantic", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
@@ -58,12 +59,11 @@ static void npu_scale(int32_t *y, const int32_t *bias, const int32_t *multiplier
 """
 
 
-def example() -> Any:
-    """The systolic example's module, for its schedule."""
-    import sys
+class Scheduled(MyNpu):
+    """The template, with a schedule for convolutions."""
 
-    known = load_plugins([ROOT / "docs/examples/systolic"], installed=False)
-    return sys.modules[known.backends["systolic"].__module__]
+    def schedules(self) -> Mapping[str, Callable[[Any], Any]]:
+        return {"conv2d": lambda conv: scheduled(conv, dim=8, rows=1)}
 
 
 def operator(seed: int) -> Any:
@@ -75,7 +75,7 @@ def operator(seed: int) -> Any:
 @pytest.mark.parametrize("seed", [0, 3])
 def test_the_calls_compute_the_convolution(tmp_path: Path, seed: int) -> None:
     op = operator(seed)
-    function = lower_to_calls(example().scheduled(op, 8, 1))
+    function = lowered(Scheduled(), op)
     text = c_source(function, "layer", ("npu.h",), CALLS)
     (tmp_path / "npu.h").write_text(PREAMBLE.split("static inline")[0] + LIBRARY, encoding="utf-8")
     (tmp_path / "layer.c").write_text(text, encoding="utf-8")
@@ -114,7 +114,7 @@ def test_the_calls_compute_the_convolution(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_call_without_a_function_is_named() -> None:
-    function = lower_to_calls(example().scheduled(operator(0), 8, 1))
+    function = lowered(Scheduled(), operator(0))
     with pytest.raises(
         LoweringError,
         match=r"the library has no function for lds\.rq; it has them for dma_copy, gemm, fill",

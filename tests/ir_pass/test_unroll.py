@@ -3,15 +3,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-
-from loadstone.backend.template.backend import MyNpu
-from loadstone.conformance.cases import OPERATORS
-from loadstone.errors import LoweringError
 from loadstone.ir_pass.compute import insert_compute
 from loadstone.ir_pass.dma_copy import recognise_dma_copy
-from loadstone.ir_pass.pipeline import lowered as lowered_by
 from loadstone.ir_pass.unroll import Loop, Run, offset, runs, turns, unroll
 from loadstone.relax.compat import te, tirx
 from tests.ir_pass.test_pipeline import lowered
@@ -56,11 +49,3 @@ def test_runs_of_nests_that_are_outside_clipped_or_empty() -> None:
     loops = [Loop(2, 0, 2, 0, 2, (8, 0)), line]
     assert list(turns(loops)) == [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3)]
     assert offset(loops, (1, 3), 0) == 11
-
-
-def test_an_operator_without_a_schedule_is_named() -> None:
-    operator = OPERATORS["dense"](np.random.default_rng(1)).operators[0]
-    with pytest.raises(
-        LoweringError, match="back end my-npu: no schedule for dense; it has them for nothing"
-    ):
-        lowered_by(MyNpu(), operator)

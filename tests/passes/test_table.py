@@ -18,10 +18,13 @@ from loadstone.compiler import compile
 from loadstone.errors import ConfigError
 from loadstone.passes.log import PassRun
 from loadstone.passes.table import PASSES, STAGES, CompilerPass, pass_named
+from loadstone.vta.kernels.from_tir import lower
 from loadstone.vta.passes.pipeline import PASSES as PROGRAM_PASSES
+from loadstone.vta.schedule.nest_tir import module
 from tests.conftest import ROOT
 from tests.float_models import images, small_onnx
 from tests.passes.networks import TARGETS, plugins, residual_block
+from tests.vta.kernels.test_verify import filled
 
 PACKAGE = ROOT / "python" / "loadstone"
 
@@ -35,6 +38,7 @@ def compiled(tmp_path: Path) -> dict[str, tuple[PassRun, ...]]:
     }
     (tmp_path / "small.onnx").write_bytes(small_onnx())
     runs["float"] = compile(tmp_path / "small.onnx", "vtaq-tiny", samples=images(4)).passes
+    runs["TensorIR"] = lower(module(filled(3))).runs  # as for a back end with passes of its own
     return runs
 
 

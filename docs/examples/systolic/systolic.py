@@ -24,9 +24,10 @@ their channels rounded up to rows of `dim`.
                                                     int8(scaled accumulator[row + i])
 
 With `-tokens=1` units wait for tokens, as VTA's do; the compiler sets them. `nop` is the array's.
-`instructions` is the table, MEANING what each does. `scheduled` says the sum and its tiles in
-TensorIR; loadstone.ir_pass makes calls of its loop nests; `Code` makes instructions of the calls;
-Loadstone gives their tiles rows, and loads what is next while the array works.
+`instructions` is the table, MEANING what each does. `computed` says the sum and its tiles, and
+nothing of memories; OPERANDS, which instruction reads what of it. Loadstone inserts the copies,
+`Code` makes instructions of what is then called; Loadstone gives their tiles rows, and loads what
+is next while the array works.
 """
 
 from __future__ import annotations
@@ -37,13 +38,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from tvm import s_tir, te, tirx
-from tvm.ir import IRModule
 
 from loadstone.backend import Attribute, Backend, Pattern, ProgramRegion, Refusal, Segment, offered
+from loadstone.backend.lowering import with_copies
 from loadstone.graph import Conv2D, Operator
-from loadstone.ir_pass.pipeline import lowered
-from loadstone.ir_pass.unroll import Buffer, Call, Place, offset, runs, turns, unroll
+from loadstone.ir_pass.memory_table import MemoryTable
+from loadstone.ir_pass.nests import Function, NestAccess, NestLoops, NestStep, NestTensor
+from loadstone.ir_pass.tile_loops import tiled
+from loadstone.ir_pass.unroll import Buffer, Call, Place, offset, runs, turns
+from loadstone.ir_pass.unroll_nests import unroll_nests
 from loadstone.isa.accelerator import Accelerator, Port
 from loadstone.isa.codec import At
 from loadstone.isa.queues import chained
@@ -134,6 +137,12 @@ def mvout(state: MachineState, i: Fields) -> None:
 
 MEANING = {"mvin": moved("scratchpad"), "mvin_sums": moved("accumulator"), "preload": preload}
 MEANING |= {"compute": compute, "scale": scale, "mvout": mvout}
+#: By step of a computation, the instruction and the field that say where each operand stands.
+OPERANDS = {
+    "fill": [("compute", "target")],
+    "gemm": [("compute", "target"), ("compute", "row"), ("preload", "row")],
+    "rq": [("mvout", "row"), ("scale", "row")],
+}
 
 
 # --- the back end ---------------------------------------------------------------------------------
@@ -154,6 +163,7 @@ class Systolic(Backend):
         self.dim, self.scratchpad_rows, self.accumulator_rows, _ = sizes
         table, attributes = instructions(*sizes), self.attributes
         self.accelerator = Accelerator("systolic", table, MEANING, attributes, Port(), queue=8)
+        self.memories = MemoryTable.of(table, OPERANDS, stores=("mvout", "row"))
 
     def patterns(self) -> Sequence[Pattern]:
         return [offered("conv2d", self.accepts)]
@@ -188,11 +198,11 @@ class Systolic(Backend):
         divisors = (n for n in range(1, height + 1) if height % n == 0)
         return max((sets(n), n * (sets(n) > 0)) for n in divisors)[1]
 
-    def schedules(self) -> Mapping[str, Callable[[Any], IRModule]]:
-        return {"conv2d": lambda conv: scheduled(conv, self.dim, self.tile_rows(conv))}
+    def computations(self) -> Mapping[str, Callable[[Any], Function]]:
+        return {"conv2d": lambda conv: computed(conv, self.dim, self.tile_rows(conv))}
 
     def lower(self, segment: Segment) -> ProgramRegion:
-        """Every operator through TensorIR, into one program."""
+        """Every operator into one program."""
         region = ProgramRegion(segment, self.accelerator)
         for operator in segment.operators:
             assert isinstance(operator, Conv2D)
@@ -204,20 +214,23 @@ class Systolic(Backend):
         (_, *pixels, inputs), (_, *results, outputs) = operator.input.shape, operator.output.shape
         dim, zero_point = self.dim, operator.input.zero_point
         c, o = rounded(inputs, dim), rounded(outputs, dim)
-        weights = np.zeros((*operator.weights.shape[1:3], c, o), np.int8)
-        weights[:, :, :inputs, :outputs] = operator.weights.transpose(1, 2, 3, 0)
+        taps = operator.weights.shape[1:3]
+        weights = np.zeros((o, *taps, c), np.int8)
+        weights[:outputs, :, :, :inputs] = operator.weights
+        tiles = weights.reshape(o // dim, dim, *taps, c // dim, dim).transpose(0, 4, 2, 3, 5, 1)
         sums = operator.weights.sum(axis=(1, 2, 3), dtype=np.int64)
         lanes = np.zeros((3, o), np.int32)
         bias = wrap_int32(operator.bias - zero_point * sums)  # pads are zero points
         lanes[:, :outputs] = bias, *operator.requantization()
+        scales = lanes.reshape(3, -1, dim).transpose(1, 0, 2)
         symbols = {
-            "w": region.constant(f"weights of {operator.name}", weights),
-            "p": region.constant(f"lanes of {operator.name}", lanes),
+            "w": region.constant(f"weights of {operator.name}", tiles),
+            "p": region.constant(f"lanes of {operator.name}", scales),
             "pad": region.constant(f"pads of {operator.name}", np.full(dim, zero_point, np.int8)),
             "x": region.tensor(operator.input, dim),
             "out": region.tensor(operator.output, dim),
         }
-        calls = list(unroll(lowered(self, operator, region.log(operator))))
+        calls = unroll_nests(with_copies(self, operator, region.log(operator)))
         for sample in range(operator.input.shape[0]):
             apart = {"x": sample * prod(pixels) * c, "out": sample * prod(results) * o}
             code = Code(dim, {key: At(name, apart.get(key, 0)) for key, name in symbols.items()})
@@ -231,59 +244,39 @@ def rounded(size: int, dim: int) -> int:
 
 
 def padded(operator: Conv2D, size: int, axis: int) -> int:
-    """Pixels of input that `size` pixels of output read along an axis."""
-    reach = operator.dilation[axis] * (operator.weights.shape[1 + axis] - 1) + 1
-    return int((size - 1) * operator.strides[axis] + reach)
+    """Pixels of input that are loaded for `size` pixels of output along an axis: what a kernel of
+    one pixel skips stays where it is."""
+    taps = operator.weights.shape[1 + axis]
+    reach = operator.dilation[axis] * (taps - 1) + 1
+    return int((size - 1) * operator.strides[axis] + reach) if taps > 1 else size
 
 
-def scheduled(op: Conv2D, dim: int, rows: int) -> IRModule:
-    """A convolution as a sum over channels and taps, in tiles of `rows` rows and `dim` channels."""
+def computed(op: Conv2D, dim: int, rows: int) -> Function:
+    """A convolution of rows of `dim` channels, in tiles of `rows` rows of pixels and one of output
+    channels. One of input channels is summed at a time."""
     (_, h, w, c), (_, oh, ow, o) = op.input.shape, op.output.shape
-    c, o = rounded(c, dim), rounded(o, dim)
     (top, left), (sy, sx), (dy, dx) = op.padding[:2], op.strides, op.dilation
-    x = te.placeholder((h, w, c), "int8", name="x")
-    weights = te.placeholder((*op.weights.shape[1:3], c, o), "int8", name="w")
-    lanes = te.placeholder((3, o), "int32", name="p")
-    extents = {"k": c, "ky": op.weights.shape[1], "kx": op.weights.shape[2]}
-    k, ky, kx = (te.reduce_axis((0, extent), name) for name, extent in extents.items())
-    pad = tirx.IntImm("int8", op.input.zero_point)
+    _, kh, kw, _ = op.weights.shape
+    ins, outs, lanes = rounded(c, dim) // dim, rounded(o, dim) // dim, (1, dim)
+    x = NestTensor("x", (h, w, ins), lanes, "int8")
+    weights = NestTensor("w", (outs, ins, kh, kw, dim), lanes, "int8")
+    scales = NestTensor("p", (outs, 3), lanes, "int32")
+    sums = NestTensor("acc", (oh, ow, outs), lanes, "int32", "local")
+    out = NestTensor("out", (oh, ow, outs), lanes, "int8")
 
-    def pixel(i: Any, j: Any, channel: Any) -> Any:
-        inside = tirx.all(i >= top, i < h + top, j >= left, j < w + left)
-        return tirx.if_then_else(inside, x[i - top, j - left, channel], pad)
-
-    def term(i: Any, j: Any, channel: Any) -> Any:
-        data = pixels[i * sy + ky * dy, j * sx + kx * dx, k].astype("int32")
-        return te.sum(data * weights[ky, kx, k, channel].astype("int32"), [k, ky, kx])
-
-    def requantized(i: Any, j: Any, channel: Any) -> Any:
-        operands = [lanes[row, channel] for row in range(3)]
-        immediates = (op.output.zero_point, op.low, op.high, int(op.rounding))
-        return tirx.call_pure_extern("int32", "lds.rq", acc[i, j, channel], *operands, *immediates)
-
-    pixels = te.compute((padded(op, oh, 0), padded(op, ow, 1), c), pixel, name="pixels")
-    acc = te.compute((oh, ow, o), term, name="acc")
-    tail = te.compute((oh, ow, o), requantized, name="tail")
-    out = te.compute((oh, ow, o), lambda *at: tail[at].astype("int8"), name="out")
-
-    s = s_tir.Schedule(IRModule({"main": te.create_prim_func([x, weights, lanes, out])}))
-    i, j, lane = s.get_loops(s.get_sblock("out"))
-    (i0, i1), (o0, o1) = s.split(i, [None, rows]), s.split(lane, [None, dim])
-    s.reorder(i0, o0, i1, j, o1)
-    for name in ("tail", "acc"):
-        s.set_scope(s.get_sblock(name), 0, "local.acc")
-        s.compute_at(s.get_sblock(name), o0, preserve_unit_loops=True)
-    block = s.get_sblock("acc")
-    *_, i1, j, o1, channel, row, column = s.get_loops(block)
-    k0, k1 = s.split(channel, [None, dim])
-    s.reorder(k0, row, column, i1, j, o1, k1)
-    data = s.cache_read(block, 0, "local.inp")
-    s.compute_inline(s.get_sblock("pixels"))
-    for cached in (data, s.cache_read(block, 1, "local.wgt")):
-        s.compute_at(cached, k0, preserve_unit_loops=True)
-    s.compute_at(s.cache_read(s.get_sblock("tail"), 1, "local.acc"), o0, preserve_unit_loops=True)
-    s.decompose_reduction(block, k0)
-    return s.mod
+    loops = NestLoops()
+    at = i, j, n = loops.loop(oh, "i"), loops.loop(ow, "j"), loops.loop(outs, "n")
+    limits = (op.output.zero_point, op.low, op.high, int(op.rounding))
+    fill = loops.nest(NestStep("fill", (sums[at],), (0,)))
+    rq = loops.nest(NestStep("rq", (sums[at], scales[n, 0]), limits))
+    store = loops.nest(NestStep("copy", (out[at], sums[at])))
+    k, ky, kx = loops.loop(ins, "k"), loops.loop(kh, "ky"), loops.loop(kw, "kx")
+    pixel = (i * sy + ky * dy - top, j * sx + kx * dx - left, k)
+    read = NestAccess(x, pixel, pad=op.input.zero_point)
+    gemm = loops.nest(NestStep("gemm", (sums[at], read, weights[n, k, ky, kx, 0])))
+    whole = Function("conv2d", (scales, sums, x, weights, out), (fill, gemm, rq, store))
+    row, _, block, chunk, _, _ = loops.variables
+    return tiled(whole, {row: rows, block: 1, chunk: 1}, order=(row, block))
 
 
 class Code:
@@ -299,46 +292,44 @@ class Code:
         self.instructions.append(TiledInsn(name, fields))
 
     def row(self, place: Place, offset: int = 0) -> InTile:
-        """The row that an element stands in; Loadstone says where its buffer is."""
+        """A row of a buffer; Loadstone says where that is."""
         buffer = place.buffer
         if buffer not in self.tiles:
-            memory = "accumulator" if buffer.scope == "local.acc" else "scratchpad"
-            rows = int(np.prod(buffer.shape)) // self.dim
-            self.tiles[buffer] = LocalTile(memory, rows, buffer.name)
-        return InTile(self.tiles[buffer], (place.offset + offset) // self.dim)
+            self.tiles[buffer] = LocalTile(buffer.scope, prod(buffer.shape), buffer.name)
+        return InTile(self.tiles[buffer], place.offset + offset)
 
     def fill(self, call: Call) -> None:
         self.fresh.add(call.operands[0].buffer)  # zero: the next product overwrites
 
-    def dma_copy(self, call: Call) -> None:
+    def copy(self, call: Call) -> None:
         """MVIN or MVOUT for every run of rows; those outside the tensor come from the pads."""
         side = int(call.operands[1].buffer.scope == "global")
         far, local = call.operands[side], call.operands[1 - side]
-        acc = local.buffer.scope == "local.acc"
-        size = 4 if acc and side else 1
-        name = "mvout" if not side else "mvin_sums" if acc else "mvin"
-        for run in runs(call.loops[:-1]):
+        sums = far.buffer.dtype == "int32"
+        name = "mvout" if not side else "mvin_sums" if sums else "mvin"
+        row_bytes = self.dim * (4 if sums else 1)
+        for run in runs(call.loops):
             address, stride = self.places["pad"], 0
             if run.inside:
-                place, stride = self.places[far.buffer.name], run.strides[side] * size
-                moved = (far.offset + run.offsets[side]) * size
+                place, stride = self.places[far.buffer.name], run.strides[side] * row_bytes
+                moved = (far.offset + run.offsets[side]) * row_bytes
                 address = At(place.symbol, place.offset_bytes + moved)
             row = self.row(local, run.offsets[1 - side])
             self.emit(name, address=address, stride=stride, rows=run.count, row=row)
 
     def gemm(self, call: Call) -> None:
         """Weights stay for all pixels: PRELOAD for every tap, COMPUTE for every row of pixels."""
-        acc, data, weights = call.operands
-        taps = [n for n in call.loops if n.strides[0] == 0 and n.extent > 1 and n.strides[1] != 1]
-        pixels = [loop for loop in call.loops if loop.strides[2] == 0]
+        sums, data, weights = call.operands
+        taps = [loop for loop in call.loops if loop.strides[0] == 0]
+        pixels = [loop for loop in call.loops if loop.strides[0] != 0]
         for tap in turns(taps):
             self.emit("preload", row=self.row(weights, offset(taps, tap, 2)))
-            adds = int(acc.buffer not in self.fresh)
+            adds = int(sums.buffer not in self.fresh)
             for run in runs(pixels):
                 row = self.row(data, offset(taps, tap, 1) + run.offsets[1])
-                step, target = run.strides[1] // self.dim, self.row(acc, run.offsets[0])
+                step, target = run.strides[1], self.row(sums, run.offsets[0])
                 self.emit("compute", row=row, step=step, rows=run.count, target=target, adds=adds)
-            self.fresh.discard(acc.buffer)
+            self.fresh.discard(sums.buffer)
 
     def rq(self, call: Call) -> None:
         """MVOUT does it, with these lanes and limits."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the first layer whose numbers are wrong.
 
-In:   an artifact, a device, inputs; what is right (expected.py).
+In:   an artifact, a device, inputs; the reference (expected.py).
 Out:  a LayerDifference for each layer, in order.
 Next: commands/compare.py prints the first that differs; loaded.py gives them as a LayerDifferences.
 
@@ -220,7 +220,7 @@ def one_run(artifact: Artifact, inputs: Sequence[Array], sample: int) -> list[Ar
         if not len(array):
             raise ModelError(f"input {tensor.name!r} has no samples: there is nothing to compare")
         if not 0 <= sample < len(array):
-            raise ModelError(f"--sample {sample} is not in [0, {len(array) - 1}], what there is")
+            raise ModelError(f"--sample {sample} is not in [0, {len(array) - 1}]")
         begin = sample - sample % group
         rows = np.zeros((group, *shape), array.dtype)
         rows[: len(array[begin : begin + group])] = array[begin : begin + group]
@@ -256,7 +256,7 @@ def read_digests(text: str) -> dict[tuple[int, int], tuple[int, int]]:
 
         loadstone digest STEP BEHIND ELEMENTS DIGEST
 
-    BEHIND: the layer's last store, or the number of the output of a step of the host. Returns
+    BEHIND: the layer's last store, or the number of the output of a host step. Returns
     {(step, behind): (elements, digest)}, other lines left out. Raises ModelError where there is
     none.
     """

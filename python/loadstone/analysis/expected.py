@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every layer of an artifact should be, by whatever it is compared with.
 
-In:   the name of what is right: a model's file, another artifact, a device, `reference`; or a model
+In:   the name of the reference: a model's file, another artifact, a device, `reference`; or a model
       in memory; one run's inputs.
 Out:  an Expected: the value that a tap should have.
 Next: compare.py.

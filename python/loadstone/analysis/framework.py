@@ -147,7 +147,7 @@ def _fit(path: str, wanted: Sequence[Sequence[object]], got: Sequence[Array]) ->
 
 
 def _channels_last(value: Array, tap: Tap) -> Array | None:
-    """An image as the layer has it. A step of the host may keep channels first: where the shape
+    """An image as the layer has it. A host step may keep channels first: where the shape
     does not say which, nothing is compared."""
     if value.ndim != 4:
         return value

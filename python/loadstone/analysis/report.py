@@ -3,7 +3,7 @@
 
 In:   an artifact and its device; what the compiler knows besides (kinds, multiplications, models of
       other accelerators), where it is at hand.
-Out:  a ProfileReport: a Row for each layer and each step of the host, totals by place.
+Out:  a ProfileReport: a Row for each layer and each host step, totals by place.
 Next: tables.py makes text and CSV of it, page_data.py a page, commands/profile.py all three.
 
 Where a number comes from stands in every row:
@@ -50,7 +50,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Row:
-    """A layer of a device program, or a step of the host or of another accelerator.
+    """A layer of a device program, or a step of the host or another accelerator.
 
     how: simulated, modelled or measured. share: of the sum of all rows. For layers of a device:
     cycles belong to it alone; first_cycle and last_cycle, from the start of its program, overlap
@@ -229,7 +229,7 @@ class _Rows:
             )
 
     def add_host(self, number: int, step: HostStep) -> None:
-        """A step of the host, or a call of another accelerator."""
+        """A host step, or a call of another accelerator."""
         modelled = self.known.modelled_us.get(step.name)
         how = "measured" if modelled is None else "modelled"
         us = (

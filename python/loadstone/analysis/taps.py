@@ -38,8 +38,8 @@ _ON_DEVICE = " on device"
 
 @dataclass(frozen=True)
 class Tap:
-    """A tensor that a layer or a step of the host makes. name: the tensor's, as the network has it.
-    behind: the layer's last store; None for a step of the host."""
+    """A tensor that a layer or a host step writes. name: the tensor's, as the network has it.
+    behind: the layer's last store; None for a host step."""
 
     name: str
     layer: str

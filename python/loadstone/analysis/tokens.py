@@ -6,7 +6,7 @@ Out:  LayerRace: two instructions, a place that both touch, and the layers that 
 Next: compare.py's command prints the first; docs/debug.md.
 
 A simulator takes one order where tokens leave several, and a board another: what both compute may
-be right today. So this is not looked for in values; the device's simulator decides it by the
+be right today. So this is not decided by values; the device's simulator decides it by the
 order that tokens make, whatever the speed.
 """
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     from loadstone.backend.region import ExternalRegion, LoweredRegion
     from loadstone.graph import Graph, Operator, Tensor
+    from loadstone.ir_pass.memory_table import MemoryTable
+    from loadstone.ir_pass.nests import Function
     from loadstone.isa.accelerator import Accelerator
     from loadstone.relax.types import Call, DFPattern, IRModule
 
@@ -297,6 +299,9 @@ class Backend(ABC):
     #: What executes the programs of its ProgramRegions; None for a back end that makes none.
     accelerator: Accelerator | None = None
 
+    #: Where operands of its `computations` stand; None for a back end that has none.
+    memories: MemoryTable | None = None
+
     #: How a float network is best quantized for it, as `loadstone quantize --scheme` calls it;
     #: "float" for an accelerator of real numbers, which takes a float network as it is.
     scheme: str = "affine"
@@ -338,12 +343,21 @@ class Backend(ABC):
         return [offered("conv2d", self.accepts), offered("dense")]
         """
 
+    def computations(self) -> Mapping[str, Callable[[Any], Function]]:
+        """By kind of operator, what makes its computation: nests over tiles (ir_pass/nests.py) that
+        say nothing of memories. The copies are inserted, by `memories`.
+
+        return {"conv2d": self.computed_conv2d}; `lower` then gets an operator with its copies by
+        backend.lowering.with_copies(self, operator).
+        """
+        return {}
+
     def schedules(self) -> Mapping[str, Callable[[Any], IRModule]]:
         """By kind of operator, what makes its scheduled TensorIR (an IRModule), for back ends that
-        go that way.
+        would rather use TVM's own primitives, and say their copies themselves.
 
         return {"conv2d": self.scheduled_conv2d}; `lower` then gets the calls of an operator by
-        ir_pass.pipeline.lowered(self, operator).
+        backend.lowering.lowered(self, operator).
         """
         return {}
 

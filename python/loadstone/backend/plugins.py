@@ -92,7 +92,7 @@ def load_plugins(folders: Sequence[str | Path] = (), installed: bool = True) -> 
 
 def described_accelerator(registry: Registry, text: str) -> Accelerator | None:
     """The accelerator of `NAME` or `NAME -attribute=value ...`; None where no plug-in of that name
-    describes one. Raises TargetError for attributes that it has not."""
+    describes one. Raises TargetError for attributes that it lacks."""
     if text.split(" ")[0] not in registry.backends:
         return None
     (entry, *_) = parse_target(text).accelerators
@@ -199,7 +199,7 @@ def _make_known(backend: type[Backend]) -> None:
 
 def _accelerator(backend: type[Backend], values: Mapping[str, int | str]) -> Accelerator | None:
     """Of the back end with these attributes, which an artifact says. Raises TargetError for one
-    that it has not."""
+    that it lacks."""
     known = {attribute.name: attribute for attribute in backend.target_attributes}
     typed = {
         name: known[name].value(_text(value), backend.name)

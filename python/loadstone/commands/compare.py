@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`loadstone compare MODEL.lds --inputs IN.npz --against NET.tflite`: the first layer that is wrong.
 
-In:   an artifact, inputs, a device; what is right: the model's file, another artifact, another
+In:   an artifact, inputs, a device; the reference: the model's file, another artifact, another
       device, or the meaning of the instructions. Or what a firmware has printed.
 Out:  the first layer that differs: how many elements, by how much, where; layers that no token
       orders. Exit status 1 when there is one.

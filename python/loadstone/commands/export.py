@@ -250,7 +250,7 @@ extern const uint8_t model_bytes[], model_bytes_end[];
 
 
 def _registers(base: int) -> str:
-    """The address of the configuration, or an example for firmware, which is told another one."""
+    """The address of the configuration, or an example for firmware, which is given another one."""
     if base:
         return f"#define MODEL_REGISTER_BASE {base:#x}u"
     return "#define MODEL_REGISTER_BASE 0x40010000u\n#define MODEL_REGISTER_BASE_UNKNOWN 1"

@@ -19,7 +19,7 @@ from loadstone.errors import ArtifactError
 
 __all__ = ["UNNAMED", "check_name", "named_file", "named_files", "named_text"]
 
-#: What a project's model is called where nothing else is said.
+#: The name of a project's model where no other is given.
 UNNAMED = "model"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 #: Names that a project has besides.

@@ -49,8 +49,9 @@ def for_the_board(artifact: Artifact) -> tuple[Artifact, Mapping[str, str]]:
             symbol, source = made
             sources[symbol] = source
             names.setdefault(symbol, []).append(step.name)
-            step = replace(step, function=EXTERNAL_C, attributes=symbol)
-        steps.append(step)
+            steps.append(replace(step, function=EXTERNAL_C, attributes=symbol))
+        else:
+            steps.append(step)
     files = {
         f"steps/{symbol}.c": f"/* {c_comment(', '.join(names[symbol]))} */\n{source}"
         for symbol, source in sources.items()

@@ -178,11 +178,11 @@ def arguments(args: argparse.Namespace) -> dict[str, Any]:
 
     if not args.data:
         if args.pixels:
-            raise ModelError("--pixels is said of a folder of images, which --data names")
+            raise ModelError("--pixels is for a folder of images: name one with --data")
         given = [name for name, value in options(args).items() if value != getattr(Options, name)]
         if given:
             raise ModelError(
-                f"{given[0]} is said of a quantization, which needs samples: --data SAMPLES.npz"
+                f"{given[0]} is an option of quantization, which needs samples: --data SAMPLES.npz"
             )
         return {}
     shown = {"show": sys.stderr.isatty(), "where": args.data}
@@ -239,7 +239,7 @@ def samples(args: argparse.Namespace) -> Mapping[str, Array] | ImageFolder:
 
     if args.pixels:
         if not Path(args.data).is_dir():
-            raise ModelError(f"--pixels is said of a folder of images, and {args.data} is none")
+            raise ModelError(f"--pixels is for a folder of images, and {args.data} is none")
         return ImageFolder(args.data, args.pixels)
     return read_samples(args.data)
 

@@ -124,9 +124,10 @@ def _report(args: argparse.Namespace, replayed: Iterable[Replayed]) -> int:
     """Prints what comes, and figures of groups; the exit status."""
     done: list[Replayed] = []
     measured = _measured(args.measured) if args.measured else None
-    for one in replayed:
+    for each in replayed:
+        one = each
         if measured is not None:
-            one = replace(one, measured=measured.pop(one.name, {}))
+            one = replace(each, measured=measured.pop(each.name, {}))
         done.append(one)
         if not args.json:
             print(_line(one), flush=True)

@@ -135,7 +135,7 @@ _Described = tuple[str, Callable[[SharedMemory], _Closing]]
 
 
 def _described(args: argparse.Namespace, name: str) -> _Described:
-    """One device. Raises DeviceError for options that it has not."""
+    """One device. Raises DeviceError for options that it lacks."""
     rtl = rtl_name(name)
     accelerator = described_accelerator(args.plugins, name) if rtl is None else None
     if accelerator is not None:

@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     """Raises ConfigError before any work, for what does not fit together."""
     if args.search == "grid" and args.points is not None:
-        raise ConfigError("--points is said of --search random or pareto: grid takes every point")
+        raise ConfigError("--points is for --search random or pareto: grid takes every point")
     if args.points is not None and not 1 <= args.points <= 1_000_000:
         raise ConfigError(f"--points {args.points} is not in [1, 1000000]")
     if not 0 <= args.seed < 1 << 32:

@@ -185,7 +185,8 @@ def save(network: DigitNetwork, path: Path) -> None:
     from onnx import TensorProto, checker, helper, numpy_helper, save_model
 
     initializers = []
-    for name, value in network.parameters.items():
+    for name, parameter in network.parameters.items():
+        value = parameter
         if name.startswith("conv") and name.endswith(".w"):
             value = value.reshape(3, 3, -1, value.shape[1]).transpose(3, 2, 0, 1)
         initializers.append(numpy_helper.from_array(np.ascontiguousarray(value), name))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model files to Relax, one file per format; then one QDQ form for all of them.
+"""Converts model files to Relax, one module per format; then one QDQ form for all of them.
 
 In:   a path, or a tvm.IRModule.
 Out:  an IRModule in canonical form (canonical.py), or, for the quantizer, as the importers leave
@@ -7,8 +7,8 @@ Out:  an IRModule in canonical form (canonical.py), or, for the quantizer, as th
 Next: quantization/ for float models, partition/eager.py for quantized ones.
 
     .tflite   tflite_file.py reads and checks the bytes, tflite.py converts
-    .onnx     onnx/: folds what is constant, rewrites integer operators to QDQ, holds the model
-              against a table of what is read, converts
+    .onnx     onnx/: folds constants, rewrites integer operators to QDQ, checks the model against
+              a table of what is read, converts
     .pt2      torch.py reads and walks the program, aten/ converts; a program in memory, too
     then      layout.py channels last; canonical.py the one form
 """
@@ -78,7 +78,7 @@ def import_model(source: Model, reading: Reading = WHOLE) -> IRModule:
     """The module as the importer of the format leaves it; an IRModule is returned as it is."""
     if not isinstance(source, str | Path):
         if not reading.is_whole:
-            raise ModelError("shapes, inputs and outputs are said of model files")
+            raise ModelError("shapes, inputs and outputs are options of model files")
         return _from_memory(source)
     path = Path(source)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one QDQ form that everything after the frontends knows.
+"""The canonical QDQ form, which is all that the stages behind the front ends know.
 
 In:   a Relax function with quantize and dequantize, channels last.
 Out:  the same function, in which

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of float16, computed in float32: as ONNX Runtime's processor kernels do it.
+"""Networks of float16, computed in float32: as ONNX Runtime's CPU kernels do.
 
 In:   a Relax function.
 Out:  the same, where float16 stands only at its inputs and outputs.
-Next: canonical.py brings it into the form that everything else knows.
+Next: canonical.py brings it into canonical form.
 
 A host without half precision computes nothing faster in it, and C99 has no such type.
 """

@@ -2,9 +2,9 @@
 """Channels last: NCHW convolutions, pools and what lies between them become NHWC.
 
 In:   a Relax function, as the importers leave it (TFLite's is NHWC already and passes unchanged).
-Out:  the same function in NHWC. Transposes are put off: an element-wise operator works on the NHWC
-      value, and one is
-      emitted only where an operator needs the old order of axes (a reshape, an output).
+Out:  the same function in NHWC. Transposes are deferred: an element-wise operator works
+      on the NHWC value, and a transpose is emitted only where an operator needs the old order of
+      axes (a reshape, an output).
 Next: canonical.py.
 """
 

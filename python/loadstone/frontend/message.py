@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of other people's code, and names of their tensors, as parts of one line.
+"""Errors of other libraries, and names of tensors in files, as parts of one line.
 
 In:   an exception of TVM, onnx or flatbuffers; a tensor name.
 Out:  one short line of text.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outputs are called as the model's file calls them.
+"""Outputs have the names of the model's file.
 
 In:   a Relax function, and the names of its results in the file.
 Out:  the same function, in which the call that makes a result carries its name, and no other call

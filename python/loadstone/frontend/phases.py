@@ -58,7 +58,7 @@ class Phases:
 
     def kernel(self, weights: Array, fill: Array) -> Array:
         """(I, O / groups, KH, KW) as (groups * phases * O / groups, I / groups, taps, taps), last
-        tap first. fill: (O,) or (1,), what stands where a phase has fewer taps: the zero point."""
+        tap first. fill: (O,) or (1,), the value of the taps that a phase lacks: the zero point."""
         fills = np.broadcast_to(fill.reshape(-1), (self.channels,)).reshape(self.groups, -1)
         parts = np.split(weights, self.groups)
         return np.concatenate(

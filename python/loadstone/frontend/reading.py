@@ -50,6 +50,6 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
         name, _, sizes = text.rpartition("=")
         parts = sizes.split(",")
         if not name or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-            raise ConfigError(f"--shape {text}: it is said as NAME=1,3,224,224")
+            raise ConfigError(f"--shape {text}: write it as NAME=1,3,224,224")
         shapes[name] = tuple(map(int, parts))
     return shapes

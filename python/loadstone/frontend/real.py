@@ -84,7 +84,7 @@ def quantized_constant(
 
 
 def keeps_grid(call: Call, source: Real) -> bool:
-    """A pad must write a value that the integers have; the others move what is there."""
+    """A pad must write a value that the integers have; the other operators only move elements."""
     if not is_call(call, "nn.pad"):
         return True
     quotient = np.float64(float(call.attrs.pad_value)) / source.scale[0] + source.zero_point[0]

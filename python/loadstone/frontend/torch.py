@@ -56,7 +56,7 @@ DYNAMIC = ("choose_qparams", "per_token", "per_channel_group")
 #: Operators that fill a tensor of the shape that another has; the others of their kind PyTorch
 #: breaks down to these.
 LIKE = tuple(f"aten.{kind}_like." for kind in ("zeros", "ones", "full"))
-#: What is said where a converter fails, and what helps.
+#: The message where a converter fails, and the remedy.
 NO_FORM = "with these arguments it has no form that is done"
 INSTEAD = "replace it in the model, or export the part without it"
 #: Checks of the exporter about shapes and types; they compute nothing.

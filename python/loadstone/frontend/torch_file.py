@@ -53,8 +53,8 @@ def checked_archive(data: bytes, name: str) -> bytes:
     root = "" if "version" in files else next(iter(files)).partition("/")[0] + "/"
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as target:
-        for file, content in files.items():
-            part = file.removeprefix(root)
+        for file, read in files.items():
+            part, content = file.removeprefix(root), read
             if PROGRAMS.fullmatch(part):
                 content = checked_program(content, name)
             elif CONFIGS.fullmatch(part):

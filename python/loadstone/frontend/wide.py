@@ -287,7 +287,7 @@ class _Wide(Rewriter):
 
 
 def _limits(form: _Form, target: _Grid, kind: str) -> tuple[int, int]:
-    """The clamp as integers, in float32 as a quantize reckons."""
+    """The clamp as integers, computed in float32 as a quantize does."""
     ends = np.iinfo(kind)
 
     def level(bound: float, end: int) -> int:

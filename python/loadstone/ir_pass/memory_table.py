@@ -1,20 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a device says of its scratchpads: which instruction reads which, and how much they hold.
 
-In:   a device's own description.
+In:   a device's own description: its table of instructions, and by which of them an operand of a
+      computation is reached.
 Out:  `MemoryTable`.
 Next: insert_dma_copy.py decides by it where a tensor stands; verify_dma_copy.py holds it to that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
-from loadstone.errors import LoweringError
+from loadstone.errors import ConfigError, LoweringError
 from loadstone.ir_pass.nests import COPY, NestStep
+from loadstone.isa.form import DRAM, InstructionForm, Reach
+from loadstone.isa.table import InstructionTable
+from loadstone.isa.terms import Term, factors, term_value
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # typing's own from Python 3.11 on
 
 __all__ = ["MemoryTable"]
+
+#: An instruction, and the field of it that says where an operand stands.
+_Operand: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +45,45 @@ class MemoryTable:
     result: str = "acc"
     starts: str = "fill"
 
+    @classmethod
+    def of(
+        cls,
+        instructions: InstructionTable,
+        operands: Mapping[str, Sequence[_Operand]],
+        stores: _Operand,
+    ) -> Self:
+        """What a table of instructions says. A tile is a row of a local memory here.
+
+        operands: of each step of a computation, for each of its operands the instruction that
+        reaches it, and the field from which. stores: the same of what is written to DRAM. Where an
+        operand stands is the reach's memory; it has as many rows as the reach's numbers say, a
+        count that a field says is a loop of the nest; a memory is as deep as it has rows. Raises
+        ConfigError where nothing, or not one thing, is reached from a field.
+
+            MemoryTable.of(
+                table,
+                {
+                    "fill": [("compute", "target")],
+                    "gemm": [("compute", "target"), ("compute", "row"), ("preload", "row")],
+                },
+                stores=("mvout", "row"),
+            )
+        """
+        found = {
+            (step, number): _reached(instructions, *operand)
+            for step, named in operands.items()
+            for number, operand in enumerate(named)
+        }
+        return cls(
+            {
+                step: tuple(found[step, number][0] for number in range(len(named)))
+                for step, named in operands.items()
+            },
+            {memory.name: memory.rows for memory in instructions.memories},
+            {place: rows for place, (_, rows) in found.items() if rows > 1},
+            result=_reached(instructions, *stores)[0],
+        )
+
     def memory(self, step: NestStep, number: int) -> str | None:
         """Where an operand stands; None: in DRAM. Raises LoweringError where the device has no such
         instruction."""
@@ -51,3 +101,49 @@ class MemoryTable:
     def keeps(self, tiles: int, memory: str) -> bool:
         """Whether a table of so many tiles stays in a memory."""
         return tiles * self.share.get(memory, 1) <= self.depth_tiles[memory]
+
+
+def _reached(table: InstructionTable, name: str, field_name: str) -> tuple[str, int]:
+    """The local memory that an instruction reaches from a field, and how many rows of it."""
+    if name not in table.by_name:
+        raise ConfigError(
+            f"memories of {table.name}: no instruction {name}; it has {', '.join(table.by_name)}"
+        )
+    form = table.by_name[name]
+    reaches = [r for r in form.reaches if r.first == field_name and r.memory != DRAM]
+    memories = sorted({reach.memory for reach in reaches})
+    if len(memories) != 1:
+        raise ConfigError(
+            f"memories of {table.name}: {name}.{field_name} reaches {len(memories)} local memories"
+            f"{': ' + ', '.join(memories) if memories else ''}, where an operand stands in one"
+        )
+    return memories[0], max(_rows(table, form, reach) for reach in reaches)
+
+
+def _rows(table: InstructionTable, form: InstructionForm, reach: Reach) -> int:
+    """From the row that the field names, in one turn of the instruction's own loops."""
+    loops = [loop for loop in reach.loops if _number(loop[0]) is not None]
+    terms = [reach.offset, reach.extent, *(term for loop in loops for term in loop)]
+    numbers = [_number(term) for term in terms]
+    if _is_loop(reach.extent):
+        numbers[1] = 1
+    unknown = [term for term, number in zip(terms, numbers, strict=True) if number is None]
+    if unknown:
+        raise ConfigError(
+            f"memories of {table.name}: {form.name} reaches {unknown[0]} rows of {reach.memory} "
+            f"from {reach.first}, which no number says: say the rows of one turn as `extent`, and "
+            "the turns as `loops`"
+        )
+    first, extent, *sizes = (number or 0 for number in numbers)
+    turns = zip(sizes[::2], sizes[1::2], strict=True)
+    return first + extent + sum((count - 1) * stride for count, stride in turns)
+
+
+def _number(term: Term) -> int | None:
+    """What a term says without any field."""
+    return None if any(name for name, _ in factors(term)) else term_value(term, {})
+
+
+def _is_loop(extent: Term) -> bool:
+    """Whether a field alone says it: rows that follow each other are turns of a loop."""
+    return [bool(name) for name, _ in factors(extent)] == [True]

@@ -22,9 +22,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from loadstone.backend.interface import Backend, Phase
-from loadstone.errors import LoweringError
-from loadstone.graph import Operator
 from loadstone.ir_pass.compute import insert_compute
 from loadstone.ir_pass.dma_copy import recognise_dma_copy
 from loadstone.ir_pass.verify import verify
@@ -46,7 +43,6 @@ __all__ = [
     "TO_LOOPS",
     "Passes",
     "lower_to_calls",
-    "lowered",
     "main_text",
     "text_of_function",
 ]
@@ -82,11 +78,6 @@ class Passes:
     loops: tuple[Pass, ...] = ()
     calls: tuple[Pass, ...] = ()
 
-    @classmethod
-    def of(cls, passes: Callable[[Phase], Sequence[Pass]]) -> Passes:
-        """passes: Backend.passes."""
-        return cls(*(tuple(passes(phase)) for phase in (Phase.TENSOR_IR, Phase.LOOPS, Phase.CALLS)))
-
 
 NO_PASSES = Passes()
 
@@ -97,7 +88,7 @@ def lower_to_calls(
     """Of "main", loops around calls. log: of the passes that made them. Raises LoweringError on a
     nest that is no intrinsic call.
 
-        function = lower_to_calls(schedule.mod, Passes.of(self.passes))
+        function = lower_to_calls(schedule.mod, passes_of(self.passes))
     """
     log = log or PassLog()
     module = log.run("schedule", partial(_applied, passes.tensor_ir), module, show=main_text)
@@ -132,23 +123,6 @@ def _in_loops(passes: Passes, module: IRModule) -> IRModule:
         to_loops = TO_LOOPS if _has_blocks(module) else TO_SIMPLE_LOOPS
         module = _applied([make() for make in to_loops], module)
     return _applied(passes.loops, module)
-
-
-def lowered(backend: Backend, operator: Operator, log: PassLog | None = None) -> PrimFunc:
-    """An operator by its back end's own schedule and passes: the PrimFunc of loops around calls.
-    log: of the region that it belongs to, for dumps. Raises LoweringError where it has none.
-
-        for call in unroll(lowered(self, operator, region.log(operator))):
-            ...
-    """
-    schedules = backend.schedules()
-    if operator.kind not in schedules:
-        raise LoweringError(
-            f"back end {backend.name}: no schedule for {operator.kind}; it has them for "
-            f"{', '.join(schedules) or 'nothing'}"
-        )
-    passes = Passes.of(backend.passes)
-    return lower_to_calls(schedules[operator.kind](operator), passes, log)
 
 
 def main_text(module: IRModule) -> str:

@@ -33,7 +33,8 @@ __all__ = ["Buffer", "Call", "Loop", "Place", "Run", "offset", "runs", "turns", 
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """One life of a buffer: a loop that allocates one makes a new one each time. scope: "global" is
-    DRAM. dtype: of an element, in TVM's words."""
+    DRAM. shape: in elements, of a function of nests in tiles, as offsets and strides are. dtype: of
+    an element, in TVM's words."""
 
     name: str
     scope: str

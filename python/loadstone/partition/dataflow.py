@@ -26,7 +26,7 @@ class DataflowNode:
 
     operator: the full name of the Relax operator that it calls, or "". arguments: of a call, or the
     fields of a tuple, or the tuple that it takes item `index` of. readers: None stands for
-    somebody who reads it by another name, or the function's result. taken: a composite has it.
+    a reader by another name, or the function's result. taken: a composite has it.
     """
 
     expr: Expr
@@ -90,7 +90,7 @@ class Dataflow:
 
 
 def _bound(nodes: Iterable[DataflowNode]) -> Iterator[DataflowNode]:
-    """Those of variables, in expressions too: what a tuple holds is read by who reads the tuple."""
+    """Those of variables, in expressions too: the readers of a tuple read its elements."""
     for node in nodes:
         if node.variable is not None:
             yield node

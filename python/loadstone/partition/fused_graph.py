@@ -144,7 +144,7 @@ class FusedGraph:
         return copied
 
     def _renamed(self, tensor: Tensor) -> Tensor:
-        """A constant whose name is the output's: who reads it reads the output."""
+        """A constant whose name is the output's: its readers read the output."""
         renamed = replace(tensor, name=fresh_name(f"{tensor.name}/constant", self.names))
         self.reader.constants[renamed.name] = self.reader.constants.pop(tensor.name)
         self.names.discard(tensor.name)

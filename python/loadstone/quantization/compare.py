@@ -111,7 +111,7 @@ def compare_all(
 def accuracy(outputs: Sequence[Array], labels: NDArray[np.int64]) -> float:
     """Share of samples, 0 to 1, whose largest output is the label's; of equals the first counts.
 
-    outputs: one per sample, of any shape: the largest is looked for in row-major order.
+    outputs: one per sample, of any shape: the first largest in row-major order counts.
     labels: (samples,). Raises ValueError where there are more of one than of the other.
     """
     return float(

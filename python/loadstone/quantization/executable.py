@@ -79,7 +79,7 @@ def _scheduled(function: RelaxFunction | PrimFunc) -> RelaxFunction | PrimFunc:
 
 
 def _inline(schedule: Schedule) -> None:
-    """Elements that are worked out where they are read once: one loop in place of ten.
+    """Elements are computed where they are read, if they are read once: one loop in place of ten.
 
     Left apart, LLVM unrolls the ten together where an image is small: four layers of a MobileNetV1
     took four fifths of its compilation.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that ONNX has not by themselves at this opset, of operators that it has.
+"""Functions that ONNX lacks at this opset, composed of operators that it has.
 
 In:   their calls in a module in canonical form.
 Out:  a few nodes for each, in the layout of what they read.

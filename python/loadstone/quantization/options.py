@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a quantization is told to do.
+"""The options of a quantization.
 
 In:   the arguments of `loadstone.quantize`, the options of `loadstone quantize`.
 Out:  Options, checked.
@@ -28,7 +28,7 @@ class Options:
         pow2.
     equalize, compensate, correct: the repairs. host_cycles: what the mixed plan may spend on the
         host, in cycles of the device. keep_float: "auto", layers stay float on the host until the
-        outputs are good (mixed.GOOD_DB), for host_cycles at most where they are said. keep_16:
+        outputs are good (mixed.GOOD_DB), within host_cycles where these are given. keep_16:
         "auto", the same with int16 in place of float, which frontend/wide.py computes.
     sensitivity: measure every layer alone, for the report. cost: cycles that a layer
         (network.Layer) takes on the host; None: mixed.host_cycles. show: progress bars.
@@ -72,7 +72,7 @@ def checked(options: Options) -> Options:
     for name in ("keep_float", "keep_16"):
         if getattr(options, name) not in ("", "auto"):
             raise LoadstoneError(
-                f"{name} {getattr(options, name)!r} does not exist: auto is what there is"
+                f"{name} {getattr(options, name)!r} does not exist: the only value is auto"
             )
     if options.keep_float and options.keep_16:
         raise LoadstoneError(

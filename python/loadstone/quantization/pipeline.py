@@ -142,7 +142,7 @@ def quantize_prepared(
 
     arrays: samples, `in0`, `in1` ..., each (samples, ...) with the shape of the input behind it
         (samples.py). labels: (samples,), a class for each.
-    outputs: names for the exported file. where: begins what is said about the samples.
+    outputs: names for the exported file. where: the prefix of messages about the samples.
 
     Raises ModelError for samples and labels that do not fit, and for a network that overflows on
     them.

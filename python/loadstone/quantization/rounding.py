@@ -216,7 +216,7 @@ def _compensated(weights: Float64Array, steps: Float64Array, factor: Float64Arra
 
 
 class _Window:
-    """Where a layer reads its input; worked out once, not for each sample."""
+    """Where a layer reads its input; computed once, not for each sample."""
 
     def __init__(self, layer: Layer, call: Call) -> None:
         assert layer.weights is not None

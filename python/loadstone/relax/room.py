@@ -22,7 +22,7 @@ _TVM_BYTES = 380 << 20
 
 
 def check_room() -> None:
-    """Raises LoadstoneError with what is there, and what is needed."""
+    """Raises LoadstoneError with the memory that is available, and that is needed."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit == resource.RLIM_INFINITY:
         return

@@ -147,7 +147,7 @@ class AcceleratorSet:
         return found
 
     def _open(self, entry: CData, name: str, hal: CData, block: CData) -> None:
-        """Fills in an lds_accelerator but for its table, which a VTA has not."""
+        """Fills in an lds_accelerator except for its table, which a VTA lacks."""
         device = ffi.new("lds_device *")
         status = lib().lds_device_open(device, hal, block, 0)
         if status:

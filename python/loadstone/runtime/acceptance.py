@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is compiled runs: the artifact is held against the runtime that will load it.
+"""Checks a compiled artifact with the runtime that will load it.
 
 In:   an artifact that was just made.
 Out:  nothing; UnsupportedError, naming the step, for what the runtime would refuse.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device counts over a run, and over all runs.
+"""The counters of a device over a run, and over all runs.
 
 In:   the counters of lds_session_counters.
 Out:  sums of them.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""External steps from Python's side: may they run, who runs them, what went wrong.
+"""External steps in Python: whether they may run, what runs them, and their errors.
 
 In:   an artifact; a step and the arrays of its operands.
 Out:  the step's outputs, written in place; errors that name the step and its cause.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model needs of a board that runs it in C: flash, RAM, and what of it is DMA memory.
+"""The memory that a model in C needs of a board: flash, RAM, and the DMA memory within it.
 
 In:   an artifact.
 Out:  Footprint, in bytes.
@@ -58,7 +58,8 @@ def footprint(artifact: Artifact) -> Footprint:
     """Of a model that C runs alone."""
     symbols: set[str] = set()
     steps = []
-    for step in artifact.steps:
+    for each in artifact.steps:
+        step = each
         if isinstance(step, HostStep) and step.function.startswith("loadstone."):
             text = f"{step.function}\n{step.attributes}".encode()
             symbol = f"lds_c_{sha256(text).hexdigest()[:16]}"

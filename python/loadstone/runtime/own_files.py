@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which compiled models this user has compiled on this machine: their code may run without a word.
+"""Which compiled models this user has compiled on this machine: their code may run without --trust.
 
 In:   an artifact.
 Out:  a digest of it, kept in the user's own state folder; whether one is there.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one step of the host takes, by the clock of this machine.
+"""The time of one host step, by the clock of this machine.
 
 In:   a step, its artifact and its device.
 Out:  nanoseconds.

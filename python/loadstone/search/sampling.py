@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which points of a space are looked at: all, some at random, or those that a search asks for.
+"""Which points of a space are tried: all, some at random, or those that a search proposes.
 
 In:   a Space; for the search, what each device of a generation scored.
-Out:  batches of points; a batch is known before any of its points is looked at.
+Out:  batches of points; a batch is known before any of its points is tried.
 Next: sweep.py gives the devices of a batch to the workers.
 
 Whoever works, and however fast: a search is told of a generation when all of it is known, in the

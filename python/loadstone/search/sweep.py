@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep: devices of a space times networks times options, each unit done once.
+"""A sweep: devices of a space times networks times options, each unit computed once.
 
-In:   a Space, networks, who works, a store of what is known.
+In:   a Space, networks, workers, a store of known results.
 Out:  Sweep: a row for each device and network, a line for each device, its Pareto front.
 Next: table.py writes Parquet, sweep_page.py a page; commands/sweep.py.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find schedules that are faster than the compiler's own: exact cycles are the judge.
+"""Searches for schedules that are faster than the compiler's own, by exact cycles.
 
 In:   a model, a target, how long to search.
 Out:  a Tuned (backend/tuned_file.py), the same for the same seed and number of trials, on any

@@ -3,12 +3,12 @@
 
 In:   a file; layers and choices.
 Out:  the trials that are known; what is new is in the file as soon as it is known, so that a search
-      that was killed goes on where it was.
+      that was killed continues where it was.
 Next: tune.py asks it before it asks the simulator.
 
 A trial is kept by the layer's key (device, timing, operator), by whether the host packs its input,
-by its choice, and by a digest of the compiler's own files: another compiler, other cycles. A row
-that is not as it was written is none: it is simulated again.
+by its choice, and by a digest of the compiler's own files: another compiler, other cycles. A
+damaged row is ignored, and simulated again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which choices of one layer to try next: Optuna asks, and is told what the simulator says.
+"""Which choices of one layer to try next: Optuna proposes, and receives the simulator's cycles.
 
 In:   a layer's choices, most promising first; a seed; what is known of them.
 Out:  batches of choices; the best ones, once some are tried.
@@ -7,8 +7,8 @@ Next: tune.py has the batches tried.
 
 Batches have one size, whoever tries them and however many they are, so that the same seed asks for
 the same choices. The first batch is the most promising choices; then comes Optuna's tree of Parzen
-estimators on a choice's place in that order, on a logarithmic scale: it looks where good ones were
-found.
+estimators on a choice's place in that order, on a logarithmic scale, which proposes choices near
+good ones.
 """
 
 from __future__ import annotations

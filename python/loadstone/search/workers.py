@@ -3,13 +3,13 @@
 
 In:   a function, units that can be pickled, and who works: a number of processes, or the address of
       a Dask scheduler.
-Out:  the results in the units' order, the same for any number of workers; each is also told when it
-      comes.
+Out:  the results in the units' order, the same for any number of workers; each is also reported
+      when it arrives.
 Next: search/sweep.py and search/samples.py make the units.
 
-The scheduler, its queue and its protocol are dask.distributed's. Here stands only what Loadstone
-asks of them: a unit whose worker died is done again, what is the same for all units is sent once,
-the first mistake ends all, and Ctrl-C leaves nothing behind.
+The scheduler, its queue and its protocol are dask.distributed's. This file adds what Loadstone
+needs: a unit whose worker died is done again, data that all units share is sent once, the first
+error ends all, and Ctrl-C leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DEATHS = 20
 _LOOK_SECONDS = 2.0
 _CONNECT_SECONDS = 20
 _SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
-#: Ctrl-C in a terminal reaches every process of it; who works is told by the one who asked.
+#: Ctrl-C in a terminal reaches all its processes; workers are stopped by the main process.
 _PRELOAD = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
 
 Unit = TypeVar("Unit")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from loadstone.backend.interface import Backend, Pattern, Phase, Segment
+from loadstone.backend.lowering import passes_of
 from loadstone.backend.region import LoweredRegion
-from loadstone.ir_pass.pipeline import Passes
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
 from loadstone.vta.operators import LoweredOperator
@@ -53,7 +53,7 @@ class VtaBackend(Backend):
     def patterns(self) -> Sequence[Pattern]:
         """The common forms, each as far as this device can lower it."""
         return patterns(
-            self.config, LayerRequest(near=self.request.is_near, passes=Passes.of(self.passes))
+            self.config, LayerRequest(near=self.request.is_near, passes=passes_of(self.passes))
         )
 
     def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:
@@ -71,7 +71,7 @@ class VtaBackend(Backend):
             RegionRequest(
                 self.request.schedules,
                 self.request.is_near,
-                Passes.of(self.passes),
+                passes_of(self.passes),
                 {
                     operator: said.lowered
                     for operator, said in segment.taken.items()

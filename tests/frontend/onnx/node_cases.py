@@ -186,10 +186,10 @@ def _stored_as(value: Array, kind: np.dtype[Any]) -> Array:
 def _compared(case: Case, outputs: Sequence[Array]) -> str:
     if len(outputs) != len(case.outputs):
         return f"wrong: {len(outputs)} outputs of {len(case.outputs)}"
-    for k, (got, wanted) in enumerate(zip(outputs, case.outputs, strict=True)):
+    for k, (given, wanted) in enumerate(zip(outputs, case.outputs, strict=True)):
         want = np.asarray(wanted).reshape(np.shape(wanted) or 1)  # one number has one dimension
-        if want.dtype.name == "bfloat16" and got.dtype == np.uint16:
-            got = got.view(want.dtype)
+        is_bits = want.dtype.name == "bfloat16" and given.dtype == np.uint16
+        got = given.view(want.dtype) if is_bits else given
         if got.dtype != want.dtype:
             return f"wrong: output {k} is {got.dtype}, not {want.dtype}"
         if got.shape != want.shape:

@@ -11,9 +11,10 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.backend.interface import Phase
+from loadstone.backend.lowering import passes_of
 from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.ir_pass.nests import Function
-from loadstone.ir_pass.pipeline import NO_PASSES, Passes
+from loadstone.ir_pass.pipeline import NO_PASSES
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.kernels.verify import verify_kernel
 from loadstone.vta.operators import kernels, lower_operator
@@ -61,7 +62,7 @@ def test_a_pass_of_a_back_end_is_given_the_kernel_as_tensor_ir(phase: Phase) -> 
     def passes(own: Phase) -> list[Callable[[object], object]]:
         return [looked_at] if own is phase else []
 
-    kernel = kernels._kernel(PIXEL, VTAQ, Passes.of(passes), cost_model(VTAQ))
+    kernel = kernels._kernel(PIXEL, VTAQ, passes_of(passes), cost_model(VTAQ))
     assert len(seen) == 1
     assert ("lds.dma_copy" in seen[0]) == (phase is Phase.CALLS)
     assert "x_chip" in seen[0]

@@ -53,8 +53,9 @@ def outline(spec: ConvSpec) -> list[str]:
     """The loops over tiles, and each step with its first operand, with its indentation. A load is
     a copy to what stands in a scratchpad."""
     found = []
-    for line in text(spec).splitlines():
-        depth, line = " " * ((len(line) - len(line.lstrip())) // 2 - 1), line.strip()
+    for row in text(spec).splitlines():
+        line = row.strip()
+        depth = " " * ((len(row) - len(row.lstrip())) // 2 - 1)
         if loop := LOOP.fullmatch(line):
             found.append(depth + loop[1])
         elif STEP.match(line):

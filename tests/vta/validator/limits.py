@@ -3,7 +3,7 @@
 
 In:   limits_moves.py, limits_compute.py; here what is about devices, values and tokens.
 Out:  `limits()`: by name, a rule, and the program that lies one within, at, or one beyond it.
-Next: test_validate_limits.py asks validators, simulator and reference about each.
+Next: test_validate_limits.py asks both validators about each, meaning/test_limits.py the others.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that hold graphs, and lists of tensors, where all of it is known before the model runs.
+"""Nodes that contain graphs, and sequences of tensors, where both are known at compile time.
 
 In:   an If whose condition is a constant, a Loop or Scan whose number of passes is, a sequence or
       optional of tensors of the graph.
 Out:  nodes without graphs in them, and tensors in place of sequences.
-Next: folding.py goes on with those nodes.
+Next: folding.py continues with those nodes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 In:   a Rewriting of a node of the domain ai.onnx.ml.
 Out:  ESTIMATORS, the rules that emit what ONNX Runtime computes for it.
-Next: rewriting.py puts that in the node's place.
+Next: rewriting.py replaces the node by that.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of an ONNX model can be computed before it runs, and what other operators mean.
+"""Computes the constant parts of an ONNX model, and expands operators into their definitions.
 
 In:   a model whose inputs have fixed sizes.
 Out:  the same with constants in place of whole subgraphs of them (numbers that come from shapes

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ONNX Runtime's optimizer fuses (the domain com.microsoft), in ONNX's own operators.
+"""Operators into which ONNX Runtime's optimizer fuses others (domain com.microsoft), in ONNX's own.
 
 In:   a Rewriting of a node.
-Out:  FUSED, the rules that emit what was fused.
-Next: rewriting.py puts that in the node's place.
+Out:  FUSED, the rules that emit the operators that were fused.
+Next: rewriting.py replaces the node by these.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An ONNX model before it is imported: tensors from other files, sizes, the part that is wanted,
+"""An ONNX model before it is imported: external tensors, sizes, the part that is asked for,
 functions that the file defines.
 
 In:   the bytes of an .onnx file, a Reading.

@@ -4,7 +4,7 @@
 In:   the bytes of an .onnx file, whose open sizes are known (a symbolic batch becomes 1).
 Out:  an IRModule whose `main` carries the file's tensor names and the attributes
       "loadstone.numerics" = "onnx" and "loadstone.outputs".
-Next: canonical.py brings it into the one QDQ form (NHWC, int8).
+Next: canonical.py brings it into canonical form (QDQ, NHWC, int8).
 """
 
 from __future__ import annotations

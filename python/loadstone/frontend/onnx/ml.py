@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What skl2onnx puts behind a classifier, in ONNX's own operators: labels by number, chances as a
-matrix.
+"""The operators that skl2onnx puts behind a classifier, in ONNX's own: labels by number,
+probabilities as a matrix.
 
 In:   nodes of ArrayFeatureExtractor and ZipMap of the domain ai.onnx.ml.
 Out:  Gather, and the matrix that a ZipMap reads in place of its dictionaries; LABELS, by operator.

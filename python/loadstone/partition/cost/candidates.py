@@ -86,7 +86,7 @@ def candidates(module: IRModule, matches: Sequence[Match], alone: Alone) -> Cand
 
 
 class _Atoms:
-    """The bindings of main, by number: what each computes, reads, and who reads it."""
+    """The bindings of main, by number: what each computes and reads, and its readers."""
 
     def __init__(self, module: IRModule) -> None:
         function = module["main"]

@@ -9,7 +9,7 @@ Next: compiler.py goes on with it; commands/compile.py prints it (`--partition c
 
 1. Every match of every back end and of the host is lowered alone, as an artifact of one operator.
 Its steps are what it costs: a
-   device program by the simulator, a step of the host by the clock, the steps that pack and unpack
+   device program by the simulator, a host step by the clock, the steps that pack and unpack
    as the price of a transfer.
    A back end that knows better says so (Backend.cost_cycles).
 2. Operators of a segment overlap, so together they take less: costs on a device are scaled by what

@@ -24,6 +24,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.errors import LoweringError
 from loadstone.numerics import Int32Array
 
 __all__ = ["AluStep", "Chain", "Product", "Step", "cycles", "exact_end", "is_exact", "run"]
@@ -93,7 +94,7 @@ def _accumulated(chain: Chain, acc: Int32Array, inputs: Sequence[IntArray]) -> I
     """The accumulator behind the chain; it wraps as the device's does."""
     for step in chain:
         if isinstance(step, Product):
-            assert step.weight in _WEIGHTS, step
+            _check("a weight", step.weight, _WEIGHTS)
             acc = acc + step.weight * inputs[step.input].astype(np.int32)
         else:
             acc = _alu(step, acc)
@@ -107,7 +108,7 @@ def _stored(acc: Int32Array) -> IntArray:
 def _alu(step: AluStep, acc: Int32Array) -> Int32Array:
     match step.op:
         case "shr":
-            assert step.value in _SHIFTS, step
+            _check("a shift", step.value, _SHIFTS)
             return acc >> step.value if step.value >= 0 else acc << -step.value
         case "add":
             result = acc + step.value
@@ -115,5 +116,14 @@ def _alu(step: AluStep, acc: Int32Array) -> Int32Array:
             result = np.minimum(acc, step.value)
         case "max":
             result = np.maximum(acc, step.value)
-    assert step.value in _IMMEDIATES, step
+    _check("an immediate", step.value, _IMMEDIATES)
     return result
+
+
+def _check(what: str, value: int, limits: range) -> None:
+    """Raises LoweringError for a number that the instruction's field does not hold."""
+    if value not in limits:
+        raise LoweringError(
+            f"chain: {what} of {value} is outside [{limits[0]}, {limits[-1]}], which the field "
+            "holds: choose smaller steps"
+        )

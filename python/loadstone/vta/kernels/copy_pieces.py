@@ -295,8 +295,9 @@ def _turns(axes: list[CopyAxis]) -> Iterator[tuple[int, int]]:
         raise LoweringError("emitter: a copy has pads on more than its two inner axes")
     for turn in range(prod(axis.size for axis in axes)):
         sram = dram = 0
+        left = turn
         for axis in reversed(axes):
-            turn, position = divmod(turn, axis.size)
+            left, position = divmod(left, axis.size)
             sram += position * axis.sram_stride
             dram += position * axis.dram_stride
         yield sram, dram

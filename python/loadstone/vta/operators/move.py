@@ -148,8 +148,9 @@ def concatenate(op: g.Concatenate, config: HwConfig, request: LayerRequest) -> L
             parts.append(
                 chained.copied(rescaled_part(op, tensor), op, places, tiles, config, request)
             )
-            tensor = replace(tensor, name=name)
-        inputs.append(tensor)
+            inputs.append(replace(tensor, name=name))
+        else:
+            inputs.append(tensor)
     sources = [
         (which, channel)
         for which, tensor in enumerate(inputs)

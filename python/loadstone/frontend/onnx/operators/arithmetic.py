@@ -67,7 +67,7 @@ def _divisor(node: OnnxNode) -> Expr:
 @converter(*_FIRST_BROADCAST.split(), attributes="axis broadcast", inputs=2, opsets=(1, _STRETCHED))
 def _stretched(node: OnnxNode) -> Expr:
     """The second tensor's axes stand from `axis` on among those of the first, at its end if
-    nothing is said."""
+    none is given."""
     x, y = node.tensor(0), node.tensor(1)
     rank, given = len(node.extents(0)), node.extents(1)
     axis = node.attributes.get("axis")

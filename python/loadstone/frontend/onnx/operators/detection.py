@@ -7,8 +7,8 @@ Out:  (batches * classes * max_output_boxes_per_class, 3) int64: batch, class an
       that is kept, in ONNX's order; rows of -1 behind them.
 Next: importer.py binds it.
 
-How many rows ONNX gives is known when the model runs, and an artifact's shapes are not. What read
-the rows in the model would read the -1 as the last box, and is refused.
+ONNX's number of rows is known only when the model runs, while an artifact's shapes are fixed. A
+node that read the rows would take -1 for the last box, and is refused.
 """
 
 from __future__ import annotations

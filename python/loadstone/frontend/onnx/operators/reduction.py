@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's reductions along axes.
 
-In:   an OnnxNode; axes as an attribute or as a constant input, all if nothing is said.
+In:   an OnnxNode; axes as an attribute or as a constant input; all axes if neither is given.
 Out:  its result as a Relax expression.
 Next: importer.py binds it.
 """

@@ -38,7 +38,7 @@ _ATTRIBUTES = (
     "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
     "extrapolation_value keep_aspect_ratio_policy mode nearest_mode"
 )
-#: Before opset 11, and in Upsample, neither is said.
+#: Before opset 11, and in Upsample, neither is an attribute.
 _OLD = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "simple"}
 _KNOWN = {
     "coordinate_transformation_mode": tuple(COORDINATES),

@@ -48,7 +48,7 @@ def _eye_like(node: OnnxNode) -> Expr:
 
 @converter("ConstantOfShape", attributes="value", constants=(0,))
 def _constant_of_shape(node: OnnxNode) -> Expr:
-    """Zeros of float32 if no value is said."""
+    """Zeros of float32 if no value is given."""
     given = node.constant(0)
     assert given is not None
     value = node.attributes.get("value", np.zeros(1, np.float32))

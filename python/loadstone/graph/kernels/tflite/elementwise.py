@@ -142,7 +142,7 @@ def div(
     *,
     limits: tuple[int, int] = INT8_LIMITS,
 ) -> Int8Array:
-    """DIV: shapes broadcast. A reciprocal in fixed point, times a shifted as far left as it goes.
+    """DIV: shapes broadcast. A reciprocal in fixed point, times a shifted left as far as possible.
 
     Domain: the scale of the quotient is below 2^23, and no b is q_b's zero point (LiteRT refuses to
     run); here that is the largest or smallest value, by the sign of a.

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""backend/lowering.py: operators that a back end says as computations or as schedules, and what
+each lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loadstone.backend.interface import Phase
+from loadstone.backend.lowering import lowered, passes_of, with_copies
+from loadstone.backend.template.backend import MyNpu
+from loadstone.conformance.cases import OPERATORS
+from loadstone.errors import LoweringError
+from loadstone.ir_pass.memory_table import MemoryTable
+from loadstone.ir_pass.nest_text import parsed, printed
+from loadstone.ir_pass.nests import Function
+from loadstone.ir_pass.pipeline import Passes
+
+DENSE = OPERATORS["dense"](np.random.default_rng(1)).operators[0]
+SUM = """\
+func dense:
+  local acc: int32[1] x1x16
+  param x: int8[4] x1x16
+  param w: int8[4] x16x16
+  param out: int8[1] x1x16
+  fill(acc[0] | 0)
+  gemm(acc[0], x[k], w[k]) for k<4
+  copy(out[0], acc[0])
+"""
+SUM_WITH_COPIES = """\
+func dense:
+  param x: int8[4] x1x16
+  param w: int8[4] x16x16
+  param out: int8[1] x1x16
+  alloc acc: int32[1] x1x16 in sums
+  fill(acc[0] | 0)
+  alloc x_chip: int8[4] x1x16 in rows
+  copy(x_chip[a0], x[a0]) for a0<4
+  alloc w_chip: int8[4] x16x16 in rows
+  copy(w_chip[a0], w[a0]) for a0<4
+  gemm(acc[0], x_chip[k], w_chip[k]) for k<4
+  copy(out[0], acc[0])
+"""
+
+
+class Computing(MyNpu):
+    """The template, with a computation for dense layers. passed: its passes over loops."""
+
+    passed: tuple[Callable[[Any], Any], ...] = ()
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        operands = {"fill": ("sums",), "gemm": ("sums", "rows")}
+        self.memories = MemoryTable(operands, {"sums": 1, "rows": rows}, result="sums")
+
+    def computations(self) -> Mapping[str, Callable[[Any], Function]]:
+        return {"dense": lambda _: parsed(SUM)}
+
+    def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:
+        return self.passed if phase is Phase.LOOPS else ()
+
+
+def test_copies_are_inserted_by_the_back_ends_memories() -> None:
+    assert printed(with_copies(Computing(rows=4), DENSE)) == SUM_WITH_COPIES
+    with pytest.raises(LoweringError, match="4 tiles of x do not fit rows, which holds 3"):
+        with_copies(Computing(rows=3), DENSE)
+
+
+def test_an_operator_that_a_back_end_does_not_say_is_named() -> None:
+    wanted = "back end my-npu: no computation for dense; it has them for nothing"
+    with pytest.raises(LoweringError, match=wanted):
+        with_copies(MyNpu(), DENSE)
+    wanted = "back end my-npu: no schedule for dense; it has them for nothing"
+    with pytest.raises(LoweringError, match=wanted):
+        lowered(MyNpu(), DENSE)
+
+
+def test_a_computation_needs_memories() -> None:
+    backend = Computing(rows=4)
+    backend.memories = None
+    with pytest.raises(LoweringError, match=r"for dense and no memories: set them by MemoryTable"):
+        with_copies(backend, DENSE)
+
+
+def test_passes_that_would_not_see_a_computation_are_refused() -> None:
+    backend = Computing(rows=4)
+    backend.passed = (lambda module: module,)
+    with pytest.raises(LoweringError, match="dense is a computation, which its passes over"):
+        with_copies(backend, DENSE)
+    assert passes_of(backend.passes) == Passes(loops=backend.passed)
