@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.frontend import onnx
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.quantization.fold import fold
 from loadstone.quantization.network import Network
 from loadstone.quantization.read_network import read_network

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.frontend import onnx, tflite
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.graph.reference import run
 from loadstone.partition.eager import partition
 

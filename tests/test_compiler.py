@@ -16,6 +16,7 @@ import pytest
 from loadstone.artifact.format import Artifact
 from loadstone.compiler import compile, quantize
 from loadstone.errors import ConfigError, ModelError, TargetError, UnsupportedError
+from loadstone.passes.table import PASSES, STAGES
 from tests.artifact.test_memory_layout import product_with_a_constant
 from tests.compiled import network
 from tests.float_models import images, small_onnx
@@ -57,13 +58,13 @@ def test_activations_share_memory(shared: Path) -> None:
     assert report["arena_bound_bytes"] <= report["arena_bytes"] < report["arena_sum_bytes"]
 
 
-def test_a_dump_holds_every_stage_in_order(shared: Path, tmp_path: Path) -> None:
+def test_a_dump_holds_the_passes_of_every_stage_in_order(shared: Path, tmp_path: Path) -> None:
     compile(shared / "models" / "mlpt_ad_int8.tflite", DEVICE, dump=tmp_path / "stages")
     names = sorted(path.name for path in (tmp_path / "stages").iterdir())
-    assert names[0] == "001.relax.txt"
-    assert names[1] == "002.graph.txt"
-    assert names[-1].endswith(".steps.txt")
-    assert len(names) > 10
+    assert names[0] == "01-frontend-import.txt"
+    assert names[-1] == f"{len(PASSES)}-artifact-steps.txt"
+    stages = [name.split("-")[1] for name in names]
+    assert list(dict.fromkeys(stages)) == [s for s in STAGES if s not in ("quantization", "table")]
 
 
 def test_dynamic_range_quantization_is_refused_by_name(shared: Path) -> None:

@@ -24,9 +24,14 @@ from loadstone.errors import (
 
 
 def test_every_error_is_a_users() -> None:
-    for name in set(errors.__all__) - {"naming", "Refusal"}:
+    for name in set(errors.__all__) - {"naming", "Refusal", "VerificationError"}:
         kind = getattr(errors, name)
         assert not isinstance(kind, type) or issubclass(kind, LoadstoneError)
+
+
+def test_what_a_verifier_finds_is_none() -> None:
+    """Else an operator would stay on the host for it."""
+    assert not issubclass(errors.VerificationError, LoadstoneError)
 
 
 def test_a_long_message_keeps_its_ends() -> None:

@@ -29,6 +29,7 @@ from typing import Any, NoReturn
 from loadstone.errors import (
     MAX_MESSAGE_CHARACTERS,
     LoadstoneError,
+    VerificationError,
     not_installed,
     shortened,
     suggestion,
@@ -77,6 +78,7 @@ exit status: 0 done; 1 a check found a difference; 2 a user's mistake, in one li
 #: Package -> the extra that installs it; other packages are those of `compiler`.
 _EXTRAS = dict.fromkeys(("dask", "distributed", "optuna", "pyarrow", "yaml"), "search")
 _EXIT_MISTAKE = 2
+_EXIT_OUR_MISTAKE = 70  # EX_SOFTWARE of sysexits.h
 _EXIT_INTERRUPTED = 130  # 128 + SIGINT
 _EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 
@@ -98,6 +100,9 @@ def main(argv: Sequence[str] | None = None, interrupted: Callable[[], bool] = la
     except BrokenPipeError:  # the reader has left: `loadstone disasm ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _EXIT_BROKEN_PIPE
+    except VerificationError as error:  # our own mistake, found and named: one line, too
+        _mistake(error)
+        return _EXIT_OUR_MISTAKE
     except (LoadstoneError, OSError, ImportError) as error:
         ours = isinstance(error, ImportError) and str(error.name).partition(".")[0] == "loadstone"
         if ours or interrupted():

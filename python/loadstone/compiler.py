@@ -22,11 +22,10 @@ from loadstone.analysis.compiled import Compiled
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.states import with_states
 from loadstone.backend.device import DeviceProgram
-from loadstone.backend.interface import Phase
 from loadstone.backend.plugins import Registry
 from loadstone.backend.region import LoweredRegion
 from loadstone.backend.request import CompileRequest
-from loadstone.backend.scope import apply_passes, register_tag
+from loadstone.backend.scope import register_tag
 from loadstone.backend.target import Target, resolve
 from loadstone.backend.tuned_file import check_all_used, tuned_choices
 from loadstone.errors import ConfigError, ModelError, check_arguments, naming
@@ -34,12 +33,14 @@ from loadstone.frontend import Canonical, import_model, load
 from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
+from loadstone.partition.eager import relax_passed
 from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import EagerPartitioner, Partitioner
+from loadstone.passes.dump import Dump
+from loadstone.passes.log import PassLog, PassRun
 from loadstone.quantization.options import Options
 from loadstone.quantization.pipeline import Quantized, quantize_module
 from loadstone.quantization.progress import phase
-from loadstone.relax.dump import Dump
 from loadstone.runtime.acceptance import check_accepted
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class CompileOptions:
     """What compile() is given besides the model. target: anything that target.resolve takes, such
     as a device's name or file.
 
-    dump: a folder for what every stage makes. tuned: a file of `loadstone tune`, for schedules.
+    dump: a folder for what every pass makes. tuned: a file of `loadstone tune`, for schedules.
     plugins: back ends besides the built-in ones (plugins.load_plugins); None: the installed ones.
     samples: of a float model, to quantize it with first, as `quantize` takes them; options: its
         other arguments. Without a scheme, powers of two where a back end can only shift.
@@ -152,6 +153,7 @@ def quantize(
                 canonical,
                 given,
                 Options(**options, show=show),
+                PassLog(texts=True),  # of modules that the result has in any case
                 labels=labels,
                 outputs=output_names(imported["main"]),
                 where=where,
@@ -216,30 +218,41 @@ def compile_model(model: Model | Quantized, options: CompileOptions) -> Compiled
         register_tag(target.spec.tag, target.spec)
     with clock("import TVM"):
         import loadstone.relax.compat  # noqa: F401
+    log = PassLog(texts=writer.wanted)
     with clock("frontend"):
         source = model.module if isinstance(model, Quantized) else model
-        module = load(source, options.reading)
-        writer.write("relax", module)
+        module = load(source, options.reading, log)
         own = [str(text) for text in module["main"].attrs.get(STATES, ())]
-    quantized = None
+    quantized, before = None, list[PassRun]()
     if options.samples is not None:
         with clock("quantize"):
             given = _quantize_options(options, target)
             quantized = quantize(Canonical(module), options.samples, **given)
-            module = load(quantized.module)
-            writer.write("qdq", module)
+            before = [*log.runs, *quantized.runs]
+            log = PassLog("quantized", texts=writer.wanted)
+            module = load(quantized.module, log=log)
+    before, log = [*before, *log.runs], PassLog(texts=writer.wanted)
     with clock("partition"):
-        module = apply_passes(target.backends, Phase.RELAX, module)
+        module = relax_passed(module, target.backends, log)
     name = _name(model)
-    partitioner = _partitioner(module, name, target, options)
+    partitioner = _partitioner(module, name, target, options, log)
     with naming(name):
         lowered = partitioner.run(clock)
-        _dump(lowered, writer)
-        artifact = with_states(lowered.deployment.artifact, options.states, own)
+        log = PassLog(texts=writer.wanted)
+        artifact = log.run(
+            "steps",
+            lambda made: with_states(made, options.states, own),
+            lowered.deployment.artifact,
+            show=_steps_text,
+        )
+        runs = [*before, *lowered.runs, *log.runs]
+        writer.write(runs)
         with clock("accept"):
             check_accepted(artifact)
         compiled = replace(
-            _compiled(lowered, target, partitioner, clock, artifact), quantized=quantized
+            _compiled(lowered, target, partitioner, clock, artifact),
+            quantized=quantized,
+            passes=tuple(runs),
         )
     if schedules is not None and options.tuned is not None:
         check_all_used(options.tuned, schedules, name)
@@ -252,10 +265,12 @@ def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]
     return {**given, "scheme": given.get("scheme") or best}
 
 
-def _partitioner(module: Any, name: str, target: Target, options: CompileOptions) -> Partitioner:
+def _partitioner(
+    module: Any, name: str, target: Target, options: CompileOptions, log: PassLog
+) -> Partitioner:
     if options.strategy == "cost":
-        return CostPartitioner(module, name, target, options.costs)
-    return EagerPartitioner(module, name, target)
+        return CostPartitioner(module, name, target, options.costs, log)
+    return EagerPartitioner(module, name, target, log)
 
 
 def _compiled(
@@ -288,17 +303,8 @@ def _compiled(
     )
 
 
-def _dump(lowered: LoweredPartition, writer: Dump) -> None:
-    if not writer.wanted:  # printing TensorIR takes as long as lowering it
-        return
-    writer.write("graph", lowered.network.describe())
-    for region in lowered.regions:
-        if isinstance(region, LoweredRegion):
-            for layer, stages in region.stages.items():
-                for title, text in stages:
-                    writer.write(f"{layer}.{title}", text)
-    writer.write("steps", "\n".join(map(_described, lowered.deployment.artifact.steps)))
-    writer.check()
+def _steps_text(artifact: Artifact) -> str:
+    return "\n".join(map(_described, artifact.steps)) + "\n"
 
 
 def _described(step: DeviceProgram | ProgramStep | HostStep) -> str:

@@ -19,8 +19,10 @@ Next: cli.py turns a LoadstoneError into one line on stderr and exit status 2.
      +-- DeviceError               the device, the driver or the runtime reported an error
      |    +-- DeviceHungError      the deadline passed without progress
      +-- SimulationError           the simulator stopped a program: bounds, deadlock, cycle limit
+    VerificationError              our own mistake, found by a pass's verifier: one line that asks
+                                   for a report; no stage catches it
 
-Our own mistakes are `assert`s and never LoadstoneErrors.
+Our own mistakes are `assert`s or VerificationErrors, and never LoadstoneErrors.
 A message names the thing, its value, the limit, and what to do:
 `LOAD.y_pad_0=16 does not fit 4 bits [0, 15]`.
 
@@ -50,6 +52,7 @@ __all__ = [
     "SimulationError",
     "TargetError",
     "UnsupportedError",
+    "VerificationError",
     "axis_hint",
     "cause_of",
     "check_arguments",
@@ -163,6 +166,27 @@ class DeviceHungError(DeviceError):
 
 class SimulationError(LoadstoneError):
     """The simulator stopped a program: access out of bounds, deadlock, cycle limit, race."""
+
+
+class VerificationError(Exception):
+    """A pass has not kept what it promises: the compiler's fault, so that it is no LoadstoneError,
+    which an operator could be left on the host for.
+
+    >>> str(VerificationError("prefetch", "a store moved", "vta_0"))[:46]
+    'pass prefetch on vta_0 is wrong: a store moved'
+    """
+
+    def __init__(self, name: str, found: str, subject: str = "") -> None:
+        """name: of the pass. found: what does not hold."""
+        super().__init__(name, found, subject)
+
+    def __str__(self) -> str:
+        name, found, subject = self.args
+        where = f" on {subject}" if subject else ""
+        return (
+            f"pass {name}{where} is wrong: {shortened(found, MAX_MESSAGE_CHARACTERS // 2)}: a "
+            "mistake of Loadstone's, not of the model's: please report it with model and command"
+        )
 
 
 def shortened(text: str, most_characters: int) -> str:

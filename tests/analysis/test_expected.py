@@ -17,7 +17,7 @@ from loadstone.artifact.format import BufferView, DataType
 from loadstone.compiler import compile, quantize
 from loadstone.errors import ConfigError, ModelError
 from loadstone.frontend import onnx
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.quantization.pipeline import Quantized
 from tests.float_models import images, module
 from tests.onnx_builder import Graph

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from loadstone import compiler
 from loadstone.frontend import onnx
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.simulator.programs import program_cycles
 from loadstone.vta.device.hw_config import load_config
 from tests.resnet18 import LAYERS, Rounds, macs, onnx_file

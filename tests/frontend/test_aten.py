@@ -19,7 +19,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.aten import OPERATORS
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.frontend.torch import NO_FORM, from_program
 from loadstone.relax.compat import relax, tvm
 

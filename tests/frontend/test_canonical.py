@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.frontend import import_model, load
-from loadstone.frontend.canonical import canonical
 from loadstone.frontend.layout import channels_last
+from loadstone.frontend.rewrites import canonical
 from loadstone.relax.compat import (
     bindings,
     dtype,

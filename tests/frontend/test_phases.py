@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 
 from loadstone.compiler import compile
 from loadstone.frontend import onnx as onnx_reader
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.quantization.fold import fold
 from tests.onnx_builder import Graph, run
 from tests.quantization.onnx_export import exported

@@ -20,7 +20,7 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 from loadstone.backend.interface import Backend, Pattern, Segment
 from loadstone.backend.region import LoweredRegion
 from loadstone.frontend import onnx
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.partition.eager import Partition
 from tests.onnx_builder import Graph
 

@@ -15,7 +15,7 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 from loadstone import graph as g
 from loadstone.backend.interface import Pattern, Refusal, Taken, offered
 from loadstone.errors import UnsupportedError
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.partition.eager import HOST, explain, partition
 from loadstone.partition.patterns import OperatorPattern
 from loadstone.partition.patterns.forms import dq, op, q

@@ -20,7 +20,7 @@ from loadstone.backend.interface import offered
 from loadstone.compiler import Compiled, compile
 from loadstone.errors import UnsupportedError
 from loadstone.frontend import onnx
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.graph.reference import run
 from loadstone.partition.eager import HOST, explain, partition
 from tests.draw import Random

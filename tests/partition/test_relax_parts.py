@@ -11,7 +11,7 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 
 from loadstone import graph as g
 from loadstone.frontend import onnx
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.partition.eager import partition
 from loadstone.partition.relax_parts import variables
 from loadstone.relax.compat import relax

@@ -11,7 +11,7 @@ import pytest
 
 from loadstone.compiler import quantize
 from loadstone.frontend import onnx
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.quantization.accuracy import outputs_text, warnings_of
 from loadstone.quantization.report import as_html
 from tests.float_models import images, module

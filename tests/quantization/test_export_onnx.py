@@ -17,7 +17,7 @@ from onnx import numpy_helper
 from loadstone.errors import UnsupportedError
 from loadstone.frontend import load
 from loadstone.frontend import onnx as onnx_reader
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.graph.reference import run as run_graph
 from loadstone.partition.eager import partition
 from loadstone.quantization.export_onnx import export_onnx

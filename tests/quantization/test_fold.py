@@ -8,7 +8,7 @@ import pytest
 
 from loadstone.errors import ModelError
 from loadstone.frontend import import_model, onnx
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.quantization.fold import fold
 from loadstone.relax.compat import bindings, dtype, op_name
 from loadstone.relax.saved import run_module

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loadstone.frontend import onnx as onnx_reader
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.quantization.fold import fold
 from loadstone.quantization.onnx_functions import FUNCTIONS
 from loadstone.relax.compat import relax

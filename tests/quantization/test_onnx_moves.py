@@ -11,7 +11,7 @@ import onnx
 
 from loadstone.frontend import load
 from loadstone.frontend import onnx as onnx_reader
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.quantization.fold import fold
 from tests.onnx_builder import Graph, run
 from tests.quantization.onnx_export import exported

@@ -164,7 +164,7 @@ def test_names_that_mean_nothing() -> None:
 
 def test_a_network_without_weights_is_refused() -> None:
     from loadstone.frontend import onnx as reader
-    from loadstone.frontend.canonical import canonical
+    from loadstone.frontend.rewrites import canonical
     from tests.onnx_builder import Graph
 
     graph = Graph()

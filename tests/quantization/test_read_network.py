@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from loadstone.frontend import onnx
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.quantization.fold import fold
 from loadstone.quantization.network import Network, Role
 from loadstone.quantization.read_network import read_network

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from loadstone import graph as g
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.graph.reference import run as run_graph
 from loadstone.partition.eager import partition
 from loadstone.quantization.calibrate import calibrate

@@ -230,7 +230,7 @@ class Systolic(Backend):
             "x": region.tensor(operator.input, dim),
             "out": region.tensor(operator.output, dim),
         }
-        calls = unroll_nests(with_copies(self, operator))
+        calls = unroll_nests(with_copies(self, operator, region.log(operator)))
         for sample in range(operator.input.shape[0]):
             apart = {"x": sample * prod(pixels) * c, "out": sample * prod(results) * o}
             code = Code(dim, {key: At(name, apart.get(key, 0)) for key, name in symbols.items()})

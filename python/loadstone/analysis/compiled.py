@@ -29,6 +29,7 @@ from loadstone.graph.reference import run_all
 from loadstone.numerics import Array
 from loadstone.partition.eager import HOST, Partition, explain
 from loadstone.partition.partitioner import Choice
+from loadstone.passes.log import PassRun
 from loadstone.quantization.pipeline import Quantized
 from loadstone.runtime.external_steps import code_steps
 from loadstone.runtime.own_files import remember
@@ -48,7 +49,8 @@ _MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dens
 class Compiled:
     """What compile() returns. seconds: by stage. choice: of strategy "cost". accelerators: what the
     target calls each back end. remarks: of each region, by operator, how its device does it.
-    segments: what each back end lowered together. quantized: of a float model with samples."""
+    segments: what each back end lowered together. quantized: of a float model with samples.
+    passes: those that ran, in the order of passes/table.py."""
 
     artifact: Artifact
     device: Device
@@ -61,6 +63,7 @@ class Compiled:
     remarks: Sequence[Mapping[str, str]] = ()
     segments: Sequence[tuple[Backend, Segment]] = ()
     quantized: Quantized | None = None
+    passes: tuple[PassRun, ...] = ()
 
     @property
     def python_steps(self) -> list[HostStep]:

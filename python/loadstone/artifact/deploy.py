@@ -34,10 +34,12 @@ from loadstone.artifact.memory_layout import (
     RegionIndex,
     constant_view,
     device_view,
+    memory_text,
     plan_memory,
     rounded_up,
     row_view,
     tensors_by_name,
+    verify_memory,
 )
 from loadstone.artifact.memory_plan import (
     DEVICE_ALIGN_BYTES,
@@ -51,6 +53,7 @@ from loadstone.backend.device import Device, DeviceProgram
 from loadstone.backend.region import Address, DeviceLayout, ExternalRegion, LoweredRegion
 from loadstone.errors import UnsupportedError
 from loadstone.numerics import Array
+from loadstone.passes.log import PassLog
 
 __all__ = ["Deployment", "deploy"]
 
@@ -72,12 +75,20 @@ def deploy(
     segments: Sequence[Step],
     device: Device,
     scope: Scope = lambda _: nullcontext(),
+    log: PassLog | None = None,
 ) -> Deployment:
-    """`segments` cover the graph's operators in order. scope: for a region's build."""
+    """`segments` cover the graph's operators in order. scope: for a region's build. log: of the
+    network's passes."""
     _refuse_tensors_without_elements(graph)
     lifetimes = find_lifetimes(graph, segments)
     align_bytes = max([device.align_bytes, *(r.align_bytes for r in programs_of(segments))])
-    memory = plan_memory(graph, segments, lifetimes, align_bytes)
+    memory = (log or PassLog()).run(
+        "memory_plan",
+        lambda found: plan_memory(graph, segments, found, align_bytes),
+        lifetimes,
+        verify=verify_memory,
+        show=memory_text,
+    )
     assembly = _Assembly(graph, lifetimes, memory)
     for group in side_by_side(segments):
         assembly.add(group, scope)

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from loadstone.artifact.lifetimes import (
 )
 from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES, BufferView, DataType, ViewLayout
 from loadstone.backend.region import Address, DeviceLayout
+from loadstone.errors import LoweringError
 from loadstone.graph.bfloat16 import bits_of
 
 __all__ = [
@@ -47,10 +49,12 @@ __all__ = [
     "RegionIndex",
     "constant_view",
     "device_view",
+    "memory_text",
     "plan_memory",
     "rounded_up",
     "row_view",
     "tensors_by_name",
+    "verify_memory",
 ]
 
 
@@ -176,6 +180,35 @@ def packed(value: NDArray[Any], layout: DeviceLayout) -> bytes:
     whole[:n, :, :, :channels] = stored.reshape(layout.shape)
     tiles = whole.reshape(rows, layout.batch_block, height, width, blocks, layout.channel_block)
     return tiles.transpose(0, 4, 2, 3, 1, 5).tobytes()
+
+
+# --- what must hold -------------------------------------------------------------------------------
+def verify_memory(lifetimes: Lifetimes, memory: MemoryLayout) -> None:
+    """Raises LoweringError where two tensors that are alive together share a byte of the arena or
+    of the host's memory, or a tensor stands outside it or at no place."""
+    for claims, space in ((lifetimes.arena, memory.arena), (lifetimes.rows, memory.host)):
+        for claim in claims:
+            if claim.name not in space.offset_bytes:
+                raise LoweringError(f"{claim.name} has no place")
+            end = space.offset_bytes[claim.name] + claim.size_bytes
+            if not claim.size_bytes <= end <= space.size_bytes:
+                raise LoweringError(f"{claim.name} ends at byte {end} of {space.size_bytes}")
+        # What lives together at all does so where the later one begins.
+        for step in {claim.first for claim in claims}:
+            alive = [claim for claim in claims if claim.first <= step <= claim.last]
+            alive.sort(key=lambda claim: space.offset_bytes[claim.name])
+            for one, other in pairwise(alive):
+                if space.offset_bytes[one.name] + one.size_bytes > space.offset_bytes[other.name]:
+                    raise LoweringError(f"{one.name} and {other.name} share bytes at step {step}")
+
+
+def memory_text(memory: MemoryLayout) -> str:
+    """Where everything stands, for dumps: region, first byte, name."""
+    placed = [(int(a.region), a.offset_bytes, name) for name, a in memory.addresses.items()]
+    placed += [(view.region, view.offset_bytes, view.name) for view in memory.views]
+    sizes = [f"{region.name.lower()} {size}" for region, size in memory.size_bytes.items()]
+    lines = [f"{RegionIndex(r).name.lower():<10}{at:>10}  {name}" for r, at, name in sorted(placed)]
+    return "\n".join([f"# bytes: {', '.join(sizes)}", *lines]) + "\n"
 
 
 # --- views ----------------------------------------------------------------------------------------

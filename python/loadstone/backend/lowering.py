@@ -11,15 +11,18 @@ Next: ir_pass/unroll_nests.py and ir_pass/unroll.py give the back end each call 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from loadstone.backend.interface import Backend, Phase
 from loadstone.errors import LoweringError
 from loadstone.graph import Operator
 from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
+from loadstone.ir_pass.nest_text import printed
 from loadstone.ir_pass.nests import Function
 from loadstone.ir_pass.pipeline import NO_PASSES, Pass, Passes, lower_to_calls
 from loadstone.ir_pass.verify_dma_copy import verify_dma_copy
+from loadstone.passes.log import PassLog, checked
 
 if TYPE_CHECKING:
     from loadstone.relax.types import PrimFunc
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["lowered", "passes_of", "with_copies"]
 
 
-def with_copies(backend: Backend, operator: Operator) -> Function:
+def with_copies(backend: Backend, operator: Operator, log: PassLog | None = None) -> Function:
     """An operator by its back end's own computation, with the allocations and copies that the back
     end's memories ask for; verify_dma_copy has led each operand back through them.
 
@@ -50,13 +53,21 @@ def with_copies(backend: Backend, operator: Operator) -> Function:
             f"back end {backend.name}: {operator.kind} is a computation, which its passes over "
             "TensorIR do not see: give it a schedule, or leave these passes out"
         )
-    function = computations[operator.kind](operator)
-    found = insert_dma_copy(function, table)
-    verify_dma_copy(function, found, table)
+    log = log or PassLog()
+    function = log.run("computation", computations[operator.kind], operator, show=printed)
+    found = log.run(
+        "insert_dma_copy",
+        partial(insert_dma_copy, table=table),
+        function,
+        verify=partial(verify_dma_copy, table=table),
+        show=printed,
+    )
+    if not log.runs[-1].verified:  # somebody else's computation: in every compile
+        checked("insert_dma_copy", lambda: verify_dma_copy(function, found, table), operator.name)
     return found
 
 
-def lowered(backend: Backend, operator: Operator) -> PrimFunc:
+def lowered(backend: Backend, operator: Operator, log: PassLog | None = None) -> PrimFunc:
     """An operator by its back end's own schedule and passes: the PrimFunc of loops around calls.
     Raises LoweringError where it has none.
 
@@ -66,7 +77,8 @@ def lowered(backend: Backend, operator: Operator) -> PrimFunc:
     schedules = backend.schedules()
     if operator.kind not in schedules:
         raise _absent(backend, "schedule", operator, schedules)
-    return lower_to_calls(schedules[operator.kind](operator), passes_of(backend.passes))[-1][1]
+    module = schedules[operator.kind](operator)
+    return lower_to_calls(module, passes_of(backend.passes), log)
 
 
 def passes_of(passes: Callable[[Phase], Sequence[Pass]]) -> Passes:

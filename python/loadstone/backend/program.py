@@ -19,7 +19,9 @@ import json
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import accumulate
+from typing import TypeAlias
 
 import numpy as np
 
@@ -29,15 +31,36 @@ from loadstone.backend.interface import Segment
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.errors import LoweringError
 from loadstone.isa.accelerator import Accelerator
-from loadstone.isa.codec import At, TableInsn, encode
-from loadstone.isa.program_tokens import with_tokens
+from loadstone.isa.codec import At, TableInsn, check_fields, decode, encode
+from loadstone.isa.program_tokens import Where, prove_tokens, with_tokens
+from loadstone.isa.table import InstructionTable
+from loadstone.isa.text import disassemble
 from loadstone.isa.tiled import in_rows
 from loadstone.isa.tiles import TiledInsn
 from loadstone.numerics import Array
+from loadstone.passes.log import PassLog, PassRun
 
-__all__ = ["ProgramRegion"]
+__all__ = ["ProgramRegion", "verify_code"]
 
 _ALIGN_BYTES = 64
+
+
+#: Instructions, and which of them belong to which layer.
+_Ranged: TypeAlias = tuple[Sequence[TableInsn], Sequence[LayerRange]]
+
+
+def verify_code(table: InstructionTable, insns: Sequence[TableInsn], code: bytes) -> None:
+    """Raises LoweringError where bytes do not decode to the instructions that they were made of;
+    addresses, which the runtime fills in, are zero."""
+    read = decode(table, code)
+    if len(read) != len(insns):
+        raise LoweringError(f"{len(insns)} instructions decode to {len(read)}")
+    for number, (insn, other) in enumerate(zip(insns, read, strict=True)):
+        fields = {k: 0 if isinstance(v, At) else v for k, v in insn.fields.items()}
+        names = [field.name for field in table.by_name[insn.name].fields]
+        same = all(fields.get(name, 0) == other.fields.get(name, 0) for name in names)
+        if insn.name != other.name or not same:
+            raise LoweringError(f"instruction {number}, {insn.name}, decodes to {other}")
 
 
 class ProgramRegion(LoweredRegion):
@@ -58,6 +81,7 @@ class ProgramRegion(LoweredRegion):
         self._insns: list[TableInsn | TiledInsn] = []
         self._layers: list[LayerRange] = []
         self._used: dict[str, list[int]] = {}
+        self._logs: dict[str, PassLog] = {}  # of each operator, and of the program
         for position, operator in enumerate(segment.operators):
             for tensor in (*operator.inputs, *operator.outputs):
                 self._used.setdefault(tensor.name, []).append(position)
@@ -94,6 +118,11 @@ class ProgramRegion(LoweredRegion):
         self.constants[symbol] = (np.ascontiguousarray(value), _ALIGN_BYTES)
         return symbol
 
+    def log(self, operator: g.Operator) -> PassLog:
+        """For the passes that make an operator's instructions: ir_pass.pipeline.lowered takes
+        it."""
+        return self._logs.setdefault(operator.name, PassLog(operator.name, texts=True))
+
     def emit(self, operator: g.Operator, *insns: TableInsn | TiledInsn) -> None:
         """Appends instructions of an operator. Those that name tiles get their rows at `build`.
         Raises EncodingError there for unsound ones."""
@@ -117,10 +146,25 @@ class ProgramRegion(LoweredRegion):
     def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
         """The program for these addresses; it has no micro-ops."""
         accelerator, table = self.accelerator, self.accelerator.table
-        insns, layers = self._in_rows()
+        log = self._logs[self.name] = PassLog(self.name, texts=True)
+        insns, layers = log.run(
+            "rows", lambda _: self._in_rows(), (), verify=self._verify_rows, show=self._text
+        )
         if table.queues:
-            insns, layers = self._ordered(insns, layers, addresses)
-        code = encode(table, insns)
+            insns, layers = log.run(
+                "tokens",
+                lambda made: self._ordered(*made, addresses),
+                (insns, layers),
+                verify=lambda _, made: prove_tokens(table, made[0], self._where(addresses)),
+                show=self._text,
+            )
+        code = log.run(
+            "code",
+            partial(encode, table),
+            insns,
+            verify=partial(verify_code, table),
+            show=lambda made: f"{len(made)} bytes\n{made.hex(' ', 16)}\n",
+        )
         relocations, at = [], 0
         for insn in insns:
             for field in table.by_name[insn.name].fields:
@@ -151,6 +195,32 @@ class ProgramRegion(LoweredRegion):
             )
         return addresses[at.symbol]
 
+    @property
+    def runs(self) -> Sequence[PassRun]:
+        """Of the passes on its operators, then of those on its program."""
+        return [run for log in self._logs.values() for run in log.runs]
+
+    def _where(self, addresses: Mapping[str, Address]) -> Where:
+        def where(at: At) -> tuple[int, int]:
+            place = self._place("an instruction", at, addresses)
+            return int(place.region), place.offset_bytes + at.offset_bytes
+
+        return where
+
+    def _verify_rows(self, _: object, made: _Ranged) -> None:
+        """Raises EncodingError for a row outside its field's limits."""
+        for insn in made[0]:
+            check_fields(self.accelerator.table, insn)
+
+    def _text(self, made: _Ranged) -> str:
+        """Instructions under the names of their layers."""
+        insns, layers = made
+        return "".join(
+            f"# layer {layer.name}\n"
+            + disassemble(self.accelerator.table, insns[layer.first : layer.first + layer.count])
+            for layer in layers
+        )
+
     def _in_rows(self) -> tuple[Sequence[TableInsn], Sequence[LayerRange]]:
         """The instructions with rows in place of tiles."""
         plain = [insn for insn in self._insns if isinstance(insn, TableInsn)]
@@ -178,13 +248,8 @@ class ProgramRegion(LoweredRegion):
         addresses: Mapping[str, Address],
     ) -> tuple[Sequence[TableInsn], Sequence[LayerRange]]:
         """The instructions with tokens. A no-op belongs to the layer of the one behind it."""
-
-        def where(at: At) -> tuple[int, int]:
-            place = self._place("an instruction", at, addresses)
-            return int(place.region), place.offset_bytes + at.offset_bytes
-
         try:
-            found = with_tokens(self.accelerator.table, insns, where)
+            found = with_tokens(self.accelerator.table, insns, self._where(addresses))
         except LoweringError as error:
             raise LoweringError(f"{self.name} on {self.device}: {error}") from None
         count_before = [0]

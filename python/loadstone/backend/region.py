@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from loadstone.backend.device import DeviceProgram
 from loadstone.numerics import Array
+from loadstone.passes.log import PassRun
 
 if TYPE_CHECKING:
     from loadstone import graph as g
@@ -108,9 +109,9 @@ class LoweredRegion(ABC):
         return {}
 
     @property
-    def stages(self) -> Mapping[str, Sequence[tuple[str, str]]]:
-        """By operator, (title, text) of the steps that made its part of the program, for dumps."""
-        return {}
+    def runs(self) -> Sequence[PassRun]:
+        """The passes of passes/table.py that made it, with the texts of what they made."""
+        return ()
 
     @abstractmethod
     def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:

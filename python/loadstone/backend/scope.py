@@ -25,7 +25,7 @@ from typing import Any
 
 from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Taken
 from loadstone.backend.target_spec import ALIASES, TargetSpec, parse_target
-from loadstone.errors import BackendError, LoadstoneError, cause_of
+from loadstone.errors import BackendError, LoadstoneError, VerificationError, cause_of
 from loadstone.relax.targets import accelerator_target, register_target_tag
 
 __all__ = ["answer", "apply_passes", "file_of", "patterns_of", "register_tag", "within"]
@@ -44,7 +44,7 @@ def within(backend: Backend, what: str) -> Iterator[None]:
     try:
         with target:
             yield
-    except LoadstoneError:
+    except (LoadstoneError, VerificationError):
         raise
     except (Exception, SystemExit) as error:
         if type(backend).__module__.startswith("loadstone."):

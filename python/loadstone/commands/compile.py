@@ -25,11 +25,13 @@ from loadstone.commands.host_formats import ARTIFACT, add_format, compile_for_ho
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
 from loadstone.commands.terminal import print_table
+from loadstone.commands.verifying import add_verify, verified_text, verify_as_asked
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, check_places, write_whole
+from loadstone.passes.dump import Dump
+from loadstone.passes.table import PASSES
 from loadstone.quantization.accuracy import host_kind, host_text, outputs_text, warnings_of
 from loadstone.quantization.progress import phase
-from loadstone.relax.dump import Dump
 
 if TYPE_CHECKING:
     from loadstone.compiler import Compiled
@@ -44,7 +46,8 @@ examples:
   loadstone compile net.tflite --target my_vta_config.json --dump stages/
                                                                  every stage as a numbered text file
   loadstone compile net.tflite -t vtaq-1x16x16 --dump-after synchronize
-                                                                 one stage, printed: the instructions with their tokens
+                                                                 one pass, printed: the instructions with their tokens
+  loadstone compile net.tflite -t vtaq-1x16x16 --verify          every pass is looked at by its verifier
   loadstone compile net.tflite --target vtaq-1x16x16 --json      figures for programs
   loadstone compile gru.onnx -t vtaq-1x16x16 --state h_in=h_out  the output h_out of a run is the input h_in of the next
   loadstone compile net.onnx -t vtaq-1x16x16 --shape x=1,3,224,224 --outputs logits      sets an open size, and cuts the model behind `logits`
@@ -117,14 +120,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "the same artifact",
     )
     stages.add_argument(
-        "--dump", metavar="DIR", help="write every stage as a numbered text file into DIR"
+        "--dump", metavar="DIR", help="write what each pass makes as a text file into DIR"
     )
     stages.add_argument(
         "--dump-after",
         metavar="NAME",
-        help="write the stage of this name alone (relax, graph, schedule, loops, dma_copy, compute, python, "
-        "operations, skip_pads, prefetch, allocate, encode, synchronize, steps): into --dump's DIR, else print it",
+        help="write what the pass of this name makes alone: into --dump's DIR, else print it; the passes "
+        f"are {', '.join(entry.name for entry in PASSES)}",
     )
+    add_verify(stages)
     add_format(results)
     results.add_argument("--json", action="store_true", help="print figures as JSON")
     target.add_argument(
@@ -173,6 +177,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Compiles, writes the artifact, prints what was asked for."""
+    verify_as_asked(args)
     with phase("importing TVM", bool(args.data) and sys.stderr.isatty()):
         from loadstone.compiler import compile as compile_model
 
@@ -227,6 +232,8 @@ def _say(args: argparse.Namespace, compiled: Compiled, report: JsonObject) -> No
         print_table(*explained_rows(rows), table(rows))
         print()
     print(summary(report))
+    if args.verify:
+        print(f"  verified       {verified_text(compiled.passes)}")
     if compiled.quantized is not None:
         for text in warnings_of(compiled.quantized.report):
             print(f"  warning        {text}")

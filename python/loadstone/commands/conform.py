@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
+from loadstone.commands.verifying import add_verify, verify_as_asked
 
 if TYPE_CHECKING:
     from loadstone.conformance.check import Verdict
@@ -38,6 +39,7 @@ MAX_CASES = 100_000
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds BACKEND, --cases, --seed and --json."""
     parser.epilog = _EPILOG
+    add_verify(parser)
     cases = parser.add_argument_group("cases")
     results = parser.add_argument_group("results")
     parser.add_argument(
@@ -65,6 +67,8 @@ def run(args: argparse.Namespace) -> int:
     from loadstone.backend.target import resolve
     from loadstone.conformance.check import conform
     from loadstone.errors import TargetError
+
+    verify_as_asked(args)
 
     if not 1 <= args.cases <= MAX_CASES or args.seed < 0:
         raise TargetError(

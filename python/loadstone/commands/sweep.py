@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from loadstone.commands.verifying import add_verify, verify_as_asked
 from loadstone.errors import ConfigError, ModelError
 from loadstone.files import check_places, read_whole, unpacked_arrays, write_whole
 from loadstone.numerics import Array
@@ -44,6 +45,7 @@ space.yaml: base: a device; device: keys of its file, each with values; options:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds SPACE.yaml, the models, how to search, and where the results go."""
     parser.epilog = _EPILOG
+    add_verify(parser)
     parser.add_argument("space", metavar="SPACE.yaml", help="what varies, and over which values")
     parser.add_argument(
         "--models", metavar="MODEL", nargs="+", required=True, help="model files: int8 networks"
@@ -91,6 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Sweeps; prints how many devices there are, and the best."""
+    verify_as_asked(args)
     workers = workers_of(args.workers)
     _check(args)
     space = read_space(args.space)

@@ -20,6 +20,7 @@ from loadstone.analysis.names import short_names
 from loadstone.backend.tuned_file import Tuned, write_tuned
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
+from loadstone.commands.verifying import add_verify, verify_as_asked
 from loadstone.errors import ConfigError
 from loadstone.files import check_places
 
@@ -47,6 +48,7 @@ layers share trials.
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
+    add_verify(parser)
     parser.add_argument(
         "model",
         metavar="MODEL",
@@ -104,6 +106,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Searches, writes the file, prints the rows."""
+    verify_as_asked(args)
     from loadstone.search.tune import TuneOptions, tune
     from loadstone.search.tune_network import SimulatedNetwork
     from loadstone.search.tune_study import needs_optuna

@@ -20,10 +20,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from loadstone.errors import LoadstoneError, ModelError, Refusal, UnsupportedError
+from loadstone.errors import (
+    LoadstoneError,
+    ModelError,
+    Refusal,
+    UnsupportedError,
+    VerificationError,
+)
 from loadstone.files import read_whole
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.frontend.tflite_schema import import_in_parts
+from loadstone.passes.log import PassLog, script
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -46,18 +53,20 @@ class Canonical:
 Model: TypeAlias = "str | Path | IRModule | ExportedProgram | ModelProto | Canonical"
 
 
-def load(source: Model, reading: Reading = WHOLE) -> IRModule:
+def load(source: Model, reading: Reading = WHOLE, log: PassLog | None = None) -> IRModule:
     """A model file, an IRModule or a torch.export.ExportedProgram, in canonical form. Raises
-    ModelError, one line that names the file. reading: sizes and the part of a file."""
-    from loadstone.frontend.canonical import canonical
+    ModelError, one line that names the file. reading: sizes and the part of a file. log: of its
+    passes."""
+    from loadstone.frontend.rewrites import canonical
 
     if isinstance(source, Canonical) and reading.is_whole:
         return source.module
     name = _name(source)
-    module = import_model(source, reading)
+    log = log or PassLog()
+    module = log.run("import", lambda model: import_model(model, reading), source, show=script)
     try:
-        return canonical(module)
-    except LoadstoneError:
+        return canonical(module, log)
+    except (LoadstoneError, VerificationError):
         raise
     except Exception as error:
         why = "no canonical form of it is known (frontend/canonical.py)"

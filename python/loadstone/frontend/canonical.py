@@ -12,7 +12,7 @@ Out:  the same function, in which
         - float16 is computed in float32; weights are `dequantize(constant)`, kernels OHWI;
         - every call carries a name from the model file (`name_of`); those of quantize and
           dequantize are unique. products.py, tables.py and wide.py say more.
-Next: partition/eager.py.
+Next: tables.py, products.py and wide.py, in the order of rewrites.py.
 """
 
 from __future__ import annotations
@@ -24,11 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.frontend.half import in_single
-from loadstone.frontend.layout import channels_last, transposed
-from loadstone.frontend.names import output_names, with_output_names
-from loadstone.frontend.products import with_turned_products
-from loadstone.frontend.ranks import two_dimensional
+from loadstone.frontend.layout import transposed
 from loadstone.frontend.real import (
     Real,
     clamps_on_grid,
@@ -39,10 +35,7 @@ from loadstone.frontend.real import (
     on_grid,
     quantized_constant,
 )
-from loadstone.frontend.tables import with_tables
-from loadstone.frontend.wide import with_wide_layers
 from loadstone.relax.compat import (
-    DeadCodeElimination,
     constant,
     dtype,
     integers,
@@ -54,16 +47,15 @@ from loadstone.relax.compat import (
     result,
     scalar,
     shape,
-    tvm,
     value,
 )
 from loadstone.relax.convolutions import channels_last_conv2d
 from loadstone.relax.rewriter import Rewriter
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Call, Expr, IRModule, RelaxFunction, Var
+    from loadstone.relax.types import Call, Expr, RelaxFunction, Var
 
-__all__ = ["FLOAT", "canonical"]
+__all__ = ["FLOAT", "quantized_form"]
 
 #: How a frontend may end the name of a float value that it quantizes under the name itself.
 FLOAT = "/float"
@@ -84,13 +76,9 @@ MOVES = (
 CLAMPS = ("nn.relu", "clip")
 
 
-def canonical(module: IRModule) -> IRModule:
-    """The module in the form above; float parts of it stay as they are."""
-    functions = {v: f for v, f in module.functions.items() if v.name_hint != "main"}
-    plain = _Canonical(channels_last(two_dimensional(in_single(module["main"])))).run()
-    whole = with_wide_layers(with_turned_products(with_tables(plain)))
-    functions["main"] = with_output_names(whole, output_names(module["main"]))
-    return DeadCodeElimination(["main"])(tvm.IRModule(functions))
+def quantized_form(function: RelaxFunction) -> RelaxFunction:
+    """The function in the form above, its images channels last; float parts stay as they are."""
+    return _Canonical(function).run()
 
 
 class _Canonical(Rewriter):

@@ -21,7 +21,7 @@ from loadstone.numerics import Array, Rounding
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule
 
-__all__ = ["Graph", "Host"]
+__all__ = ["Graph", "Host", "described"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,13 +81,14 @@ class Graph:
 
     def describe(self, note: Callable[[Operator], str] = lambda _: "") -> str:
         """One line per operator, for dumps."""
-        return "\n".join(_describe(operator, note(operator)) for operator in self.operators)
+        return "\n".join(described(operator, note(operator)) for operator in self.operators)
 
 
 _PLUMBING = {"name", "inputs", "outputs", "function"}
 
 
-def _describe(operator: Operator, note: str) -> str:
+def described(operator: Operator, note: str = "") -> str:
+    """One line of an operator, for dumps."""
     values = (
         (entry.name, getattr(operator, entry.name))
         for entry in fields(operator)

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loadstone.artifact.host import is_built_in
-from loadstone.backend.interface import Phase, Segment
-from loadstone.backend.scope import apply_passes
+from loadstone.backend.interface import Segment
 from loadstone.backend.target import Target
-from loadstone.partition.eager import HOST, Partition, divide, partition
+from loadstone.partition.eager import HOST, Partition, divide, partition, relax_passed
 
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule
@@ -44,7 +43,7 @@ class Offload:
 def divided_module(module: IRModule, target: Target, name: str = "model") -> Partition:
     """The partition of a module in canonical form, with the passes of the target's back ends over
     Relax. Raises UnsupportedError for dynamic shapes."""
-    return partition(apply_passes(target.backends, Phase.RELAX, module), target.backends, name)
+    return partition(relax_passed(module, target.backends), target.backends, name)
 
 
 def offload(divided: Partition) -> Offload:

@@ -4,7 +4,7 @@ back end between them.
 
 In:   an IRModule whose "main" is scheduled (s_tir: blocks, cache reads into memory scopes), a back
       end's passes.
-Out:  the PrimFunc of loops around intrinsic calls, and every stage on the way.
+Out:  the PrimFunc of loops around intrinsic calls; what each pass made, in its log.
 Next: unroll.py, for a back end that turns calls into instructions of its own.
 
     Phase.TENSOR_IR    the scheduled module: blocks, or loops where a schedule writes them itself
@@ -16,13 +16,16 @@ A pass of each phase takes an IRModule and gives one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from loadstone.ir_pass.compute import insert_compute
 from loadstone.ir_pass.dma_copy import recognise_dma_copy
 from loadstone.ir_pass.verify import verify
+from loadstone.passes.log import PassLog
 from loadstone.relax.compat import (
     s_tir,
     s_tir_transform,
@@ -39,8 +42,9 @@ __all__ = [
     "SIMPLE_LOOPS",
     "TO_LOOPS",
     "Passes",
-    "Stages",
     "lower_to_calls",
+    "main_text",
+    "text_of_function",
 ]
 
 #: TVM's own passes from a scheduled module to loops over compact buffers; nothing is flattened.
@@ -77,41 +81,58 @@ class Passes:
 
 NO_PASSES = Passes()
 
-#: (title, PrimFunc) in the order in which they were made: schedule, loops, dma_copy, compute.
-Stages: TypeAlias = "list[tuple[str, PrimFunc]]"
 
+def lower_to_calls(
+    module: IRModule, passes: Passes = NO_PASSES, log: PassLog | None = None
+) -> PrimFunc:
+    """Of "main", loops around calls. log: of the passes that made them. Raises LoweringError on a
+    nest that is no intrinsic call.
 
-def lower_to_calls(module: IRModule, passes: Passes = NO_PASSES) -> Stages:
-    """The stages of "main"; the last is loops around calls. Raises LoweringError on a nest that is
-    no intrinsic call.
-
-        stages = lower_to_calls(schedule.mod, passes_of(self.passes))
-        function = stages[-1][1]
+        function = lower_to_calls(schedule.mod, passes_of(self.passes))
     """
-    stages = _loop_stages(module, passes)
-    function = stages[-1][1]
-    for title, rewrite in (("dma_copy", recognise_dma_copy), ("compute", insert_compute)):
-        function = rewrite(function)
-        verify(function, title)
-        stages.append((title, function))
-    if passes.calls:
-        function = _applied(passes.calls, tvm.IRModule({"main": function}))["main"]
-        verify(function, "compute")
-        stages[-1] = ("compute", function)
-    return stages
+    log = log or PassLog()
+    module = log.run("schedule", partial(_applied, passes.tensor_ir), module, show=main_text)
+    module = log.run("loops", partial(_in_loops, passes), module, show=main_text)
+    function = log.run(
+        "dma_copy",
+        lambda loops: recognise_dma_copy(loops["main"]),
+        module,
+        verify=lambda _, made: verify(made, "dma_copy"),
+        show=text_of_function,
+    )
+    return log.run(
+        "compute",
+        lambda copies: _in_calls(passes, copies),
+        function,
+        verify=lambda _, made: verify(made, "compute"),
+        show=text_of_function,
+    )
 
 
-def _loop_stages(module: IRModule, passes: Passes) -> Stages:
-    """The schedule, and its loops."""
-    module = _applied(passes.tensor_ir, module)
-    stages = [("schedule", module["main"])]
+def _in_calls(passes: Passes, copies: PrimFunc) -> PrimFunc:
+    function = insert_compute(copies)
+    if not passes.calls:
+        return function
+    return _applied(passes.calls, tvm.IRModule({"main": function}))["main"]
+
+
+def _in_loops(passes: Passes, module: IRModule) -> IRModule:
     if SIMPLE_LOOPS in (module["main"].attrs or ()) and not passes.tensor_ir:
         module = tvm.IRModule({"main": module["main"].without_attr(SIMPLE_LOOPS)})
     else:
         to_loops = TO_LOOPS if _has_blocks(module) else TO_SIMPLE_LOOPS
         module = _applied([make() for make in to_loops], module)
-    module = _applied(passes.loops, module)
-    return [*stages, ("loops", module["main"])]
+    return _applied(passes.loops, module)
+
+
+def main_text(module: IRModule) -> str:
+    """As text_of_function."""
+    return text_of_function(module["main"])
+
+
+def text_of_function(function: PrimFunc) -> str:
+    """TVMScript without the annotations that every allocation carries and nothing reads."""
+    return re.sub(r", annotations=\{[^}]*\}", "", str(function.script())) + "\n"
 
 
 def _has_blocks(module: IRModule) -> bool:

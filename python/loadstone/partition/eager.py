@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Segment, Taken
@@ -37,8 +38,10 @@ from loadstone.partition.patterns import (
     Reader,
     entries_of,
 )
-from loadstone.partition.segments import HOST, divide
+from loadstone.partition.segments import HOST, divide, segments_text, verify_segments
+from loadstone.passes.log import PassLog, script
 from loadstone.relax.compat import codegens, name_of
+from loadstone.relax.interface import verify_interface
 from loadstone.relax.saved import missing_external
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ __all__ = [
     "explain",
     "matches",
     "partition",
+    "relax_passed",
 ]
 
 
@@ -90,6 +94,7 @@ class Partition:
     that can be executed.
 
     module: with composite functions. variables: of its `main`, by the names of the graph's tensors.
+    log: of the passes that made it.
     """
 
     module: IRModule
@@ -97,6 +102,7 @@ class Partition:
     assignments: tuple[Assignment, ...]
     segments: tuple[Segment, ...]
     variables: Mapping[str, Var] = field(default_factory=dict)
+    log: PassLog = field(default_factory=PassLog)
 
     def backend_of(self, operator: Operator) -> str:
         """Who runs it."""
@@ -105,28 +111,38 @@ class Partition:
         )
 
 
+def relax_passed(
+    module: IRModule, backends: Sequence[Backend], log: PassLog | None = None
+) -> IRModule:
+    """A module in canonical form behind the back ends' own passes on Relax."""
+    run = partial(apply_passes, backends, Phase.RELAX)
+    log = log or PassLog()
+    return log.run("relax_passes", run, module, verify=verify_interface, show=script)
+
+
 def partition(
     module: IRModule,
     backends: Sequence[Backend],
     name: str = "model",
     chosen: Iterable[Match] | None = None,
+    log: PassLog | None = None,
 ) -> Partition:
     """Divides `main` among the back ends, earlier ones first, and the host. Raises UnsupportedError
     for dynamic shapes.
 
-    chosen: only these of `matches`; what they leave becomes Relax of the host.
+    chosen: only these of `matches`; what they leave becomes Relax of the host. log: of the passes
+    before.
     """
-    if missing := missing_external(module, [backend.name for backend in backends]):
-        raise UnsupportedError(f"{name}: {missing}")
+    log = PassLog() if log is None else log.continued()
+    _require_externals(module, backends, name)
     wanted = None if chosen is None else {match.key for match in chosen}
     chooser = _Chooser(module, backends, lambda match: wanted is None or match.key in wanted)
-    flow = Dataflow(module["main"])
-    fused = with_composites(module, flow, occurrences(flow, chooser.rows()))
-    chooser.complain()
-    fused = apply_passes(backends, Phase.COMPOSITE, fused)
+    fused = log.run("composites", chooser.composed, module, verify=verify_interface, show=script)
+    run = partial(apply_passes, backends, Phase.COMPOSITE)
+    fused = log.run("composite_passes", run, fused, verify=verify_interface, show=script)
     operators = {root: match.operator for root, match in chooser.taken.items()}
     builder = FusedGraph(fused, chooser.reader, operators, name)
-    graph = builder.build()
+    graph = log.run("graph", lambda _: builder.build(), fused, show=Graph.describe)
     chooser.calls = builder.calls
     ranks = {
         entry: rank for rank, entry in enumerate([*(backend.name for backend in backends), HOST])
@@ -135,7 +151,15 @@ def partition(
         first = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
         chooser.leave_alone(islands(graph, first, ranks))
     backend_of = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
-    graph, segments = divide(graph, backend_of, [backend.name for backend in backends])
+    order = [backend.name for backend in backends]
+    divided = log.run(
+        "segments",
+        lambda network: divide(network, backend_of, order),
+        graph,
+        verify=partial(verify_segments, backend_of),
+        show=segments_text,
+    )
+    graph, segments = divided
     names = {tensor.name: variable for variable, tensor in builder.tensors.items()}
     return Partition(
         fused,
@@ -143,7 +167,13 @@ def partition(
         tuple(chooser.assignment(operator) for operator in graph.operators),
         segments,
         names,
+        log,
     )
+
+
+def _require_externals(module: IRModule, backends: Sequence[Backend], name: str) -> None:
+    if missing := missing_external(module, [backend.name for backend in backends]):
+        raise UnsupportedError(f"{name}: {missing}")
 
 
 def matches(
@@ -218,6 +248,13 @@ class _Chooser:
                 return Refusal(str(error), "a back end without this mistake")
 
         return predicate
+
+    def composed(self, module: IRModule) -> IRModule:
+        """The module with a composite function for each match that is used."""
+        flow = Dataflow(module["main"])
+        made = with_composites(module, flow, occurrences(flow, self.rows()))
+        self.complain()
+        return made
 
     def complain(self) -> None:
         """Raises what a predicate raised."""

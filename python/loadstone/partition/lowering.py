@@ -25,6 +25,7 @@ from loadstone.graph import Graph, Operator
 from loadstone.graph.batching import batched
 from loadstone.partition.eager import Partition
 from loadstone.partition.relax_region import region_as_relax
+from loadstone.passes.log import PassLog, PassRun
 
 __all__ = ["Clock", "LoweredPartition", "lower_partition", "lower_segments"]
 
@@ -46,13 +47,22 @@ class Clock:
 @dataclass(frozen=True, eq=False)
 class LoweredPartition:
     """A partition, lowered. network: for the device's batch. segments: of that network. regions: in
-    order, operators of the host too."""
+    order, operators of the host too. log: of the passes on the
+    network."""
 
     partition: Partition
     network: Graph
     segments: tuple[Segment, ...]
     regions: Sequence[Step]
     deployment: Deployment
+    log: PassLog
+
+    @property
+    def runs(self) -> list[PassRun]:
+        """Of the passes that made it, those on its regions included, in the order of the list."""
+        regions = (region for region in self.regions if isinstance(region, LoweredRegion))
+        every = [*self.log.runs, *(run for region in regions for run in region.runs)]
+        return sorted(every, key=lambda run: run.entry.number)
 
 
 def lower_partition(
@@ -60,15 +70,21 @@ def lower_partition(
 ) -> LoweredPartition:
     """clock: counts stages lower and deploy. Raises LoweringError, UnsupportedError."""
     clock = clock or Clock()
-    network, renewed = batched(divided.graph, target.device.batch)
+    log = divided.log.continued()
+    network, renewed = log.run(
+        "batch",
+        lambda graph: batched(graph, target.device.batch),
+        divided.graph,
+        show=lambda made: made[0].describe(),
+    )
     segments = tuple(_renewed(divided, segment, network, renewed) for segment in divided.segments)
     with clock("lower"):
         regions = lower_segments(divided.graph, segments, renewed, target.backends)
     with clock("deploy"):
         deployment = deploy(
-            network, regions, target.device, partial(_building, segments, target.backends)
+            network, regions, target.device, partial(_building, segments, target.backends), log
         )
-    return LoweredPartition(divided, network, segments, regions, deployment)
+    return LoweredPartition(divided, network, segments, regions, deployment, log)
 
 
 def lower_segments(

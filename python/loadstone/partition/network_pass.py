@@ -19,7 +19,7 @@ from dataclasses import replace
 from loadstone.backend.interface import Backend, Phase, Refusal, Taken
 from loadstone.backend.scope import answer, apply_passes, patterns_of
 from loadstone.errors import LoweringError
-from loadstone.graph import Host, Operator
+from loadstone.graph import Graph, Host, Operator
 from loadstone.partition.eager import HOST, Assignment, Partition, divide
 
 __all__ = ["answer_of", "apply_graph_passes"]
@@ -28,9 +28,15 @@ __all__ = ["answer_of", "apply_graph_passes"]
 def apply_graph_passes(divided: Partition, backends: Sequence[Backend]) -> Partition:
     """The partition of what the passes make of its network. Raises LoweringError where they change
     its inputs or outputs."""
-    graph = apply_passes(backends, Phase.GRAPH, divided.graph)
+    log = divided.log.continued()
+    graph = log.run(
+        "graph_passes",
+        lambda network: apply_passes(backends, Phase.GRAPH, network),
+        divided.graph,
+        show=Graph.describe,
+    )
     if graph is divided.graph:
-        return divided
+        return replace(divided, log=log)
     for what in ("inputs", "outputs"):
         before, after = (
             [(t.name, t.shape, t.dtype) for t in getattr(side, what)]
@@ -60,6 +66,7 @@ def apply_graph_passes(divided: Partition, backends: Sequence[Backend]) -> Parti
         graph=graph,
         assignments=tuple(assignments[operator] for operator in graph.operators),
         segments=segments,
+        log=log,
     )
 
 

@@ -18,6 +18,7 @@ from loadstone.backend.target import Target
 from loadstone.partition.eager import Match, Partition, partition
 from loadstone.partition.lowering import Clock, LoweredPartition, lower_partition
 from loadstone.partition.network_pass import apply_graph_passes
+from loadstone.passes.log import PassLog
 
 __all__ = ["Alternative", "Choice", "EagerPartitioner", "Partitioner", "collected_rarely"]
 
@@ -81,12 +82,14 @@ class Partitioner(Protocol):
 
 
 class EagerPartitioner:
-    """Every operator goes to the first back end that takes it. name: of the model, for messages."""
+    """Every operator goes to the first back end that takes it. name: of the model, for messages.
+    log: of the passes before."""
 
-    def __init__(self, module: Any, name: str, target: Target) -> None:
+    def __init__(self, module: Any, name: str, target: Target, log: PassLog | None = None) -> None:
         self.module = module
         self.name = name
         self.target = target
+        self.log = log
 
     @property
     def choice(self) -> None:
@@ -96,7 +99,7 @@ class EagerPartitioner:
         """The partition by these matches alone, all of them for None; passes of back ends are
         done. Raises UnsupportedError for dynamic shapes."""
         backends = self.target.backends
-        divided = partition(self.module, backends, self.name, matches)
+        divided = partition(self.module, backends, self.name, matches, self.log)
         return apply_graph_passes(divided, backends)
 
     def run(self, clock: Clock) -> LoweredPartition:

@@ -14,9 +14,10 @@ from dataclasses import replace
 from itertools import groupby
 
 from loadstone.backend.interface import Segment
+from loadstone.errors import LoweringError
 from loadstone.graph import Graph, Operator, Tensor
 
-__all__ = ["HOST", "divide", "ordered"]
+__all__ = ["HOST", "divide", "ordered", "segments_text", "verify_segments"]
 
 HOST = "host"
 
@@ -113,3 +114,64 @@ def _wanted_elsewhere(graph: Graph, operators: tuple[Operator, ...]) -> set[str]
         for tensor in operator.inputs
     )
     return wanted
+
+
+# --- what must hold -------------------------------------------------------------------------------
+def verify_segments(
+    backend_of: Mapping[str, str],
+    before: Graph,
+    after: tuple[Graph, Sequence[Segment]],
+) -> None:
+    """Raises LoweringError where an operator of a back end is in no segment of it or in several, a
+    segment is no run of the network's operators, or what goes into it or out of it is left out."""
+    graph, segments = after
+    if sorted(o.name for o in before.operators) != sorted(o.name for o in graph.operators):
+        raise LoweringError("the operators are others than before")
+    place = {operator.name: number for number, operator in enumerate(graph.operators)}
+    held = [operator.name for segment in segments for operator in segment.operators]
+    wanted = [o.name for o in graph.operators if backend_of[o.name] != HOST]
+    if sorted(held) != sorted(wanted):
+        raise LoweringError("an operator of a back end is in no segment, or in several")
+    for segment in segments:
+        numbers = [place[operator.name] for operator in segment.operators]
+        if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+            raise LoweringError(f"{segment.name}: other operators run between its own")
+        strange = [o.name for o in segment.operators if backend_of[o.name] != segment.backend]
+        if strange:
+            raise LoweringError(f"{segment.name}: {strange[0]} is of another back end")
+        _verify_ends(graph, segment)
+
+
+def _verify_ends(graph: Graph, segment: Segment) -> None:
+    """What goes in and comes out is all that others make or read."""
+    known = {t.name for t in segment.inputs} | graph.constants.keys()
+    for operator in segment.operators:
+        for tensor in operator.inputs:
+            if tensor.name not in known:
+                raise LoweringError(f"{segment.name}: {tensor.name} does not come in")
+        known |= {t.name for t in operator.outputs}
+    others = [o for o in graph.operators if o not in segment.operators]
+    read = {t.name for o in others for t in o.inputs} | {t.name for t in graph.outputs}
+    made = {t.name for operator in segment.operators for t in operator.outputs}
+    for name in sorted(made & read - {t.name for t in segment.outputs}):
+        raise LoweringError(f"{segment.name}: {name} does not come out")
+
+
+def segments_text(divided: tuple[Graph, Sequence[Segment]]) -> str:
+    """The network's operators in order, each under the segment that takes it, for dumps."""
+    graph, segments = divided
+    segment_of = {o.name: segment for segment in segments for o in segment.operators}
+    lines, last = list[str](), ""
+    for operator in graph.operators:
+        segment = segment_of.get(operator.name)
+        title = HOST if segment is None else segment.name
+        if title != last:
+            ends = f" {_names(segment.inputs)} -> {_names(segment.outputs)}" if segment else ""
+            lines.append(f"{title}:{ends}")
+            last = title
+        lines.append(f"    {operator.kind} {operator.name}")
+    return "\n".join(lines) + "\n"
+
+
+def _names(tensors: Sequence[Tensor]) -> str:
+    return ", ".join(tensor.name for tensor in tensors)

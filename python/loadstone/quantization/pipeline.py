@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.files import JsonObject, write_whole
 from loadstone.numerics import Array
+from loadstone.passes.log import PassLog, PassRun, script
 from loadstone.quantization.options import Options, checked
 
 if TYPE_CHECKING:
@@ -58,13 +59,14 @@ MOMENT_SAMPLES = 256
 @dataclass(frozen=True, eq=False, repr=False)
 class Quantized:
     """module: QDQ in canonical form. float_module: folded. report: see report.py. outputs: names
-    for the exported file. name: of the model."""
+    for the exported file. name: of the model. runs: of the passes that made it."""
 
     module: IRModule
     float_module: IRModule
     report: JsonObject
     outputs: tuple[str, ...]
     name: str = "model"
+    runs: tuple[PassRun, ...] = ()
 
     def __repr__(self) -> str:
         outputs = ", ".join(self.outputs)
@@ -84,15 +86,19 @@ class Quantized:
 
 
 def quantize_module(
-    module: IRModule, arrays: Arrays, options: Options | None = None, **others: Any
+    module: IRModule,
+    arrays: Arrays,
+    options: Options | None = None,
+    log: PassLog | None = None,
+    **others: Any,
 ) -> Quantized:
-    """Quantizes a float module in canonical form; see `quantize_prepared`."""
-    return quantize_prepared(prepare(module), arrays, options, **others)
+    """Quantizes a float module in canonical form; see `quantize_prepared`. log: of its passes."""
+    return quantize_prepared(prepare(module, log), arrays, options, **others)
 
 
-def prepare(module: IRModule) -> FakeQuantizedRunner:
+def prepare(module: IRModule, log: PassLog | None = None) -> FakeQuantizedRunner:
     """A float module in canonical form, folded and read: the runner that compiles the network
-    once for any number of trials.
+    once for any number of trials. log: of its passes.
 
     Raises ModelError where nothing can be int8 or something is already, and for weights that are
     not finite (fold.py).
@@ -101,8 +107,11 @@ def prepare(module: IRModule) -> FakeQuantizedRunner:
     from loadstone.quantization.read_network import read_network
     from loadstone.quantization.simulate import FakeQuantizedRunner
     from loadstone.relax.compat import bindings, is_call
+    from loadstone.relax.interface import verify_interface
 
-    network = read_network(fold(module))
+    log = log or PassLog()
+    folded = log.run("fold", fold, module, verify=verify_interface, show=script)
+    network = read_network(folded)
     for variable, call in bindings(network.function):
         if is_call(call, "call_tir"):
             kind = call.args[0].name_hint
@@ -117,7 +126,7 @@ def prepare(module: IRModule) -> FakeQuantizedRunner:
             "the network has no convolution or dense layer with constant weights: there is "
             "nothing to quantize"
         )
-    return FakeQuantizedRunner(network)
+    return FakeQuantizedRunner(network, log)
 
 
 def quantize_prepared(
@@ -149,6 +158,7 @@ def quantize_prepared(
     from loadstone.quantization.rewrite import rewrite
     from loadstone.quantization.samples import samples_from
     from loadstone.relax.compat import tvm
+    from loadstone.relax.interface import verify_interface
 
     options = checked(options or Options())
     network = runner.network
@@ -194,7 +204,15 @@ def quantize_prepared(
     )
     names = tuple(outputs) or tuple(map(network.name, network.outputs))
     float_module = tvm.IRModule({"main": runner.network.function})
-    return Quantized(rewrite(network, plan), float_module, contents, names)
+    log = runner.log.continued()
+    module = log.run(
+        "rewrite",
+        lambda _: rewrite(network, plan),
+        float_module,
+        verify=verify_interface,
+        show=script,
+    )
+    return Quantized(module, float_module, contents, names, runs=tuple(log.runs))
 
 
 def _mixed(

@@ -22,6 +22,7 @@ import numpy as np
 
 from loadstone.graph import Quantization
 from loadstone.numerics import Array, Float32Array
+from loadstone.passes.log import PassLog
 from loadstone.quantization.executable import executable
 from loadstone.quantization.network import Layer, Network, Role
 from loadstone.relax.compat import bindings, is_call, relax, shape, te, tirx, tvm, with_main
@@ -65,10 +66,11 @@ FLOAT = Settings()
 
 class FakeQuantizedRunner:
     """recorded: the variables whose values `run` returns beside the outputs: every quantized one.
-    Compiled when it runs first."""
+    Compiled when it runs first. log: of the passes that made the network."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, log: PassLog | None = None) -> None:
         self.network = network
+        self.log = log or PassLog()
         self.recorded = tuple(network.groups)
         builder = _Instrumented(network, self.recorded)
         self._layers, self._boundaries, self._constants = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vta/kernels/kernel.py: the stages of a kernel are printed when somebody asks, in their order."""
+"""vta/kernels/kernel.py: a kernel has the passes that made it, and no others."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.relax.compat import tirx
-from loadstone.vta.kernels.kernel import Kernel
+from loadstone.numerics import Rounding
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.kernels.from_tir import lower
+from loadstone.vta.operators import lower_operator
+from loadstone.vta.schedule.nest_tir import module
+from tests.vta.kernels.test_verify import filled
+from tests.vta.operators.test_rescaled import convolution
 
 
-def test_stages_are_made_once_and_when_somebody_asks() -> None:
-    asked: list[str] = []
-    room = tirx.decl_buffer((4, 1, 16), "int8", name="room", scope="local.inp")
-    function = tirx.PrimFunc([], tirx.AllocBuffer(room)).with_attr("global_symbol", "main")
+def test_a_kernel_of_tensorir_has_its_lowering() -> None:
+    runs = lower(module(filled(3))).runs
+    assert [run.name for run in runs] == ["schedule", "loops", "dma_copy", "compute"]
+    assert [run.verified for run in runs] == [False, False, True, True]
+    texts = [run.text() for run in runs if run.text is not None]
+    assert "lds.dma_copy" not in texts[1]
+    assert "lds.dma_copy" in texts[2]
+    assert all("annotations" not in text and text.endswith("\n") for text in texts)
 
-    def functions() -> list[tuple[str, object]]:
-        asked.append("functions")
-        return [("schedule", function), ("compute", function)]
 
-    kernel = Kernel((), lambda _: None, functions, lambda: (("copies", "func f:\n"),))  # type: ignore[arg-type]
-    assert asked == []
-    (first, text), *others = kernel.stages
-    assert kernel.stages[0] == (first, text) == ("copies", "func f:\n")
-    assert [title for title, _ in others] == ["schedule", "compute"]
-    assert "room = T.alloc_buffer((4, 1, 16)" in others[0][1]
-    assert "annotations" not in others[0][1]
-    assert others[0][1].endswith("\n")
-    assert asked == ["functions"]
+def test_a_kernel_of_nests_shows_no_tensorir_that_nobody_lowered() -> None:
+    made = lower_operator(convolution(20, 3, 0.0012, Rounding.DOUBLE), load_config("vta-pynq"))
+    for kernel in made.kernels:
+        assert [run.name for run in kernel.runs] == ["computation", "insert_dma_copy"]

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.errors import LoweringError
+from loadstone.errors import LoweringError, VerificationError
 from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.ir_pass.nest_text import parsed, printed
 from loadstone.ir_pass.nests import (
@@ -64,10 +64,13 @@ def test_equal_kernels_pass_and_others_are_named() -> None:
 
 def test_a_dump_has_the_computation_and_its_copies() -> None:
     lowered = lower_operator(convolution(20, 3, 0.0012, Rounding.DOUBLE), CONFIG)
-    titles = [title for title, _ in lowered.stages]
-    assert titles[:3] == ["computation", "copies", "schedule"]
-    (_, before), (_, after), *_ = lowered.stages
-    assert printed(insert_dma_copy(parsed(before), memory_table(CONFIG))) == after
+    before, after, *_ = lowered.runs("layer")
+    assert [run.name for run in (before, after)] == ["computation", "insert_dma_copy"]
+    assert {run.subject for run in (before, after)} == {"layer"}
+    assert before.text is not None
+    assert after.text is not None
+    made = insert_dma_copy(parsed(before.text()), memory_table(CONFIG))
+    assert printed(made) == after.text()
 
 
 def test_every_new_kernel_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,5 +87,6 @@ def test_every_new_kernel_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(kernel, emit=emit)
 
     monkeypatch.setattr(kernels, "kernel_of_nests", spoilt)
-    with pytest.raises(LoweringError, match=r"operation 0 of nests is `fill .* = 6 "):
+    wanted = r"pass operations on filled is wrong: .*operation 0 of nests is `fill .* = 6 "
+    with pytest.raises(VerificationError, match=wanted):
         kernels._of_nests(filled(5), CONFIG)

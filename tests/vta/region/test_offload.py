@@ -108,10 +108,9 @@ def test_an_input_from_the_host_is_packed_with_taps_in_channels() -> None:
     assert image.name == "image for conv"
     assert image.kernel != (1, 1)
     assert image.pads == tuple(1 if k > 1 else 0 for k in image.kernel)
-    assert (
-        "load inp x_padded" in packed.stages["conv"][-1][1]
-        or "image[" in (packed.stages["conv"][-1][1])
-    )
+    (operations,) = (run for run in packed.runs if run.name == "operations")
+    assert operations.text is not None
+    assert "image[" in operations.text()
     assert built(packed) == ["conv", "finish"]
 
 
@@ -139,8 +138,10 @@ def test_a_tensor_is_part_of_one_whole_only() -> None:
 
 def test_the_passes_are_shown_once_there_are_places() -> None:
     made = region(addition("a", "b", "c"))
-    assert list(made.stages) == ["c ="]
-    assert made.stages["c ="][-1][0] == "operations"
+    assert {run.subject for run in made.runs} == {"region", "c ="}
+    assert [run.name for run in made.runs][-1] == "operations"
     built(made)
-    assert list(made.stages) == ["c =", "region"]
-    assert [title for title, _ in made.stages["region"]] == [step.name for step in PASSES]
+    passes = [run for run in made.runs if run.entry.stage == "program"]
+    assert [run.name for run in passes] == [step.name for step in PASSES]
+    assert {run.subject for run in passes} == {"region"}
+    assert all(run.verified and run.text is not None and run.text() for run in passes)

@@ -11,7 +11,7 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.compiler import compile
 from loadstone.frontend import onnx
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.relax.compat import bindings, op_name
 from loadstone.vta.region.real_network import fold_real
 from tests.float_models import module

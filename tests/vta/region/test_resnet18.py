@@ -13,7 +13,7 @@ from loadstone import compiler
 from loadstone import graph as g
 from loadstone.cli import main
 from loadstone.frontend import onnx
-from loadstone.frontend.canonical import canonical
+from loadstone.frontend.rewrites import canonical
 from loadstone.numerics import Rounding
 from loadstone.simulator.programs import program_cycles
 from loadstone.vta.device.hw_config import load_config

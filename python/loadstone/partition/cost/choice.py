@@ -38,6 +38,7 @@ from loadstone.partition.cost.search import ROWS, Candidate, search
 from loadstone.partition.eager import Partition, matches
 from loadstone.partition.lowering import Clock, LoweredPartition, lower_partition
 from loadstone.partition.partitioner import Alternative, Choice, EagerPartitioner
+from loadstone.passes.log import PassLog
 
 __all__ = ["CostPartitioner"]
 
@@ -47,12 +48,18 @@ _ROUNDS = 3
 
 class CostPartitioner:
     """Every operator goes to where the network takes least. costs: a JSON file, read if it is
-    there, written with what was new. choice: after `run`. Raises ConfigError for the file."""
+    there, written with what was new. log: of the passes before. choice: after `run`. Raises
+    ConfigError for the file."""
 
     def __init__(
-        self, module: Any, name: str, target: Target, costs: str | Path | None = None
+        self,
+        module: Any,
+        name: str,
+        target: Target,
+        costs: str | Path | None = None,
+        log: PassLog | None = None,
     ) -> None:
-        self.eager = EagerPartitioner(module, name, target)
+        self.eager = EagerPartitioner(module, name, target, log)
         self.table = CostTable(target.device, costs)
         self.pricing = Pricing(target.backends, self.table)
         self.choice: Choice | None = None

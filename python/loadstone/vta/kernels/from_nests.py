@@ -33,7 +33,6 @@ from loadstone.ir_pass.nests import (
     NestTensor,
     Statement,
 )
-from loadstone.ir_pass.pipeline import lower_to_calls
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import AluOp, Capability, Memory
@@ -41,7 +40,6 @@ from loadstone.vta.kernels.clipped_loops import clipped_nest
 from loadstone.vta.kernels.copy_pieces import CopyLoop, Loading, load_pieces, store_pieces
 from loadstone.vta.kernels.emitter import ALU, OPERAND_TILES, Emitter
 from loadstone.vta.kernels.kernel import Kernel
-from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.stream.operations import (
     Access,
     AluNest,
@@ -86,11 +84,7 @@ def kernel_of_nests(function: Function, config: HwConfig) -> Kernel:
         for action in actions:
             action(run)
 
-    return Kernel(
-        tuple(tensor.name for tensor in function.parameters),
-        emit,
-        lambda: lower_to_calls(module(function)),
-    )
+    return Kernel(tuple(tensor.name for tensor in function.parameters), emit)
 
 
 def _actions(body: Sequence[Statement], known: set[NestTensor], any_pad: bool) -> list[_Action]:

@@ -23,6 +23,7 @@ from loadstone.errors import LoweringError
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes, lower_to_calls
 from loadstone.ir_pass.unroll import Buffer, Call, Loop, Place, unroll
 from loadstone.ir_pass.verify import DRAM
+from loadstone.passes.log import PassLog
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.kernels.clipped_loops import ComputeLoop, TileOperand
 from loadstone.vta.kernels.copy_pieces import CopyLoop
@@ -61,7 +62,8 @@ _Action: TypeAlias = Callable[[_Run], None]
 def lower(module: IRModule, passes: Passes = NO_PASSES) -> Kernel:
     """Lowers the scheduled function "main" of an IRModule. Raises LoweringError where no
     instruction does what it holds."""
-    function = lower_to_calls(module, passes)[-1][1]
+    log = PassLog(texts=True)
+    function = lower_to_calls(module, passes, log)
     parameters = tuple(str(parameter.name) for parameter in function.params)
     actions = list(map(_action, unroll(function)))
 
@@ -70,7 +72,7 @@ def lower(module: IRModule, passes: Passes = NO_PASSES) -> Kernel:
         for action in actions:
             action(run)
 
-    return Kernel(parameters, emit, lambda: lower_to_calls(module, passes))
+    return Kernel(parameters, emit, tuple(log.runs))
 
 
 def _action(call: Call) -> _Action:

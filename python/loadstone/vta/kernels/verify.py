@@ -3,7 +3,7 @@
 
 In:   a kernel that was read from nests, and the one that from_tir.py made of the same function.
 Out:  nothing, or a LoweringError that names the first operation that differs.
-Next: operators/kernels.py runs it on each new kernel, where passes/verified.py says so.
+Next: operators/kernels.py runs it on each new kernel, where passes/log.py says so.
 
 TensorIR with dma_copy between DRAM and the scratchpads says what a kernel is, for all devices; that
 nests are read directly is a matter of time alone.

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 from loadstone import graph as g
 from loadstone.errors import LoweringError
@@ -27,6 +27,7 @@ from loadstone.ir_pass.nests import Function
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes
 from loadstone.ir_pass.verify_dma_copy import verify_dma_copy
 from loadstone.numerics import Array
+from loadstone.passes.log import PassLog, PassRun, checked, verified
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.kernels.emitter import PAD_TENSOR, Emitter
@@ -38,7 +39,6 @@ from loadstone.vta.kernels.verify import verify_kernel
 from loadstone.vta.operators import constants
 from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.operators.request import LayerRequest
-from loadstone.vta.passes.verified import verified
 from loadstone.vta.schedule import (
     bilinear,
     chain,
@@ -118,15 +118,14 @@ class LoweredOperator:
         """Of the operations."""
         return self.known or columns_of(self.operations)
 
-    @property
-    def stages(self) -> tuple[tuple[str, str], ...]:
-        """(title, text) of every stage of each kernel, for dumps; those of the second kernel are
-        called `kernel_2.schedule` ..."""
-        return tuple(
-            (f"kernel_{number}.{title}" if number > 1 else title, text)
+    def runs(self, name: str) -> list[PassRun]:
+        """Of the passes that made its kernels. name: of the operator; those of the second kernel
+        have the subject `name.kernel_2`."""
+        return [
+            replace(run, subject=f"{name}.kernel_{number}" if number > 1 else name)
             for number, kernel in enumerate(dict.fromkeys(self.kernels), start=1)
-            for title, text in kernel.stages
-        )
+            for run in kernel.runs
+        ]
 
 
 def emit(
@@ -193,13 +192,18 @@ def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
 def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Kernel:
     """cost: what the schedule is chosen by, so that devices that differ in timing alone differ
     here."""
-    computation = _written(spec, config)
-    function = _with_copies(computation, config)
-    kernel = _of_nests(function, config) if passes == NO_PASSES else lower(module(function), passes)
-    return replace(
-        kernel,
-        forms=lambda: (("computation", printed(computation)), ("copies", printed(function))),
+    log = PassLog(texts=True)
+    computation = log.run("computation", partial(_written, config=config), spec, show=printed)
+    table = memory_table(config)
+    function = log.run(
+        "insert_dma_copy",
+        partial(insert_dma_copy, table=table),
+        computation,
+        verify=partial(verify_dma_copy, table=table),
+        show=printed,
     )
+    kernel = _of_nests(function, config) if passes == NO_PASSES else lower(module(function), passes)
+    return replace(kernel, runs=(*log.runs, *kernel.runs))
 
 
 def _written(spec: Spec, config: HwConfig) -> Function:
@@ -224,20 +228,12 @@ def _written(spec: Spec, config: HwConfig) -> Function:
             return window.schedule(spec, config)
 
 
-def _with_copies(function: Function, config: HwConfig) -> Function:
-    """A computation with its copies and allocations; looked at by other means in all tests."""
-    table = memory_table(config)
-    found = insert_dma_copy(function, table)
-    if verified():
-        verify_dma_copy(function, found, table)
-    return found
-
-
 def _of_nests(function: Function, config: HwConfig) -> Kernel:
     """Its operations, read from the nests; held against TensorIR in all tests."""
     kernel = kernel_of_nests(function, config)
     if verified():
-        verify_kernel(kernel, lower(module(function)), config)
+        tir = lower(module(function))
+        checked("operations", lambda: verify_kernel(kernel, tir, config), function.name)
     return kernel
 
 

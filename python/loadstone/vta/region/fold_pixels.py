@@ -36,7 +36,7 @@ from loadstone.vta.operators.weighted import estimated_cycles
 from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.stream.cost import cost_model
 
-__all__ = ["column_choices", "fold_columns", "folded_convolution"]
+__all__ = ["column_choices", "fold_columns", "folded_convolution", "verify_columns"]
 
 _FACTORS = (1, 2, 4, 8, 16)
 #: Longest run of neighbouring tensors whose factor is changed together.
@@ -59,6 +59,23 @@ def fold_columns(
     if all(factor == 1 for factor in factors.values()):
         return tuple(operators)
     return tuple(chain.rewritten(operator, factors) or operator for operator in operators)
+
+
+def verify_columns(
+    fixed: Collection[str], before: Sequence[g.Operator], after: Sequence[g.Operator]
+) -> None:
+    """Raises LoweringError where there are other operators than before, or a tensor that is seen
+    from outside has another shape."""
+    if [operator.name for operator in before] != [operator.name for operator in after]:
+        raise LoweringError("the operators are others than before, or in another order")
+    shapes = [
+        {t.name: t.shape for operator in side for t in (*operator.inputs, *operator.outputs)}
+        for side in (before, after)
+    ]
+    for name, shape in shapes[0].items():
+        now = shapes[1].get(name)
+        if name in fixed and now != shape:
+            raise LoweringError(f"{name}, seen from outside, was {shape}, and is {now}")
 
 
 def column_choices(

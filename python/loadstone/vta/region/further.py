@@ -19,6 +19,7 @@ from dataclasses import replace
 from loadstone.backend.device import DeviceProgram, ProgramDevice
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.numerics import Array
+from loadstone.passes.log import PassRun
 from loadstone.vta.device.device_file import device_names
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.region.offload import OffloadedRegion
@@ -65,9 +66,9 @@ class FurtherRegion(LoweredRegion):
         return self.region.remarks
 
     @property
-    def stages(self) -> Mapping[str, Sequence[tuple[str, str]]]:
+    def runs(self) -> Sequence[PassRun]:
         """As on a VTA alone."""
-        return self.region.stages
+        return self.region.runs
 
     @property
     def layouts(self) -> Sequence[tuple[DeviceLayout, int, int]]:

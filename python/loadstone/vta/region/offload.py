@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import cached_property, partial
 from itertools import chain
 
 import numpy as np
@@ -28,15 +29,17 @@ from loadstone import graph as g
 from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
 from loadstone.backend.device import DeviceProgram, LayerRange
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
+from loadstone.graph.network import described
 from loadstone.numerics import Array
+from loadstone.passes.log import PassLog, PassRun
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.operators import LoweredOperator, im2col_input, lower_operator
 from loadstone.vta.operators.kernels import Constants
 from loadstone.vta.operators.layout import Blocked, Im2colLayout
-from loadstone.vta.passes.pipeline import build_program, each_pass
+from loadstone.vta.passes.pipeline import build_program
 from loadstone.vta.passes.program import UOP_TENSOR, LayerOperation, VtaProgram
-from loadstone.vta.region.fold_pixels import fold_columns
+from loadstone.vta.region.fold_pixels import fold_columns, verify_columns
 from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.stream.operations import Operation, TileLoad
 from loadstone.vta.stream.table import StreamColumns, columns_of, joined
@@ -76,7 +79,15 @@ class OffloadedRegion(LoweredRegion):
         host = self.host = frozenset(tensor.name for tensor in from_host)
         self.seen = frozenset(tensor.name for tensor in seen)
         request = self.request = request or RegionRequest()
-        inside = fold_columns(operators, self.seen, host, config, request)
+        self._folding = PassLog(name, texts=True)
+        inside = self._folding.run(
+            "fold_columns",
+            lambda chain: fold_columns(chain, self.seen, host, config, request),
+            self.operators,
+            verify=partial(verify_columns, self.seen),
+            show=lambda made: "\n".join(map(described, made)),
+        )
+        self._programs = PassLog(name)
         self.choice = request.of_region(operators, config)
         self.inside = tuple(inside)
         self.aliases = find_aliases(inside, config)
@@ -91,14 +102,36 @@ class OffloadedRegion(LoweredRegion):
             self._lower(operator, position, host)
 
     @property
-    def stages(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
-        """(title, text) of the stages, for dumps: of each operator, then, under the region's name,
-        behind each pass of its program. Printed when somebody asks for them."""
-        texts = {name: _stages(name, lowered) for name, lowered in self._lowered.items()}
-        if self._placed is not None:
-            passes = each_pass(self._unbuilt(self._placed))
-            texts[self.name] = tuple((name, program.text()) for name, program in passes)
-        return texts
+    def runs(self) -> Sequence[PassRun]:
+        """Of the passes on its operators, then of those on its program, whose texts take running
+        them again: a program of a large network does not stay in memory for that."""
+        kernels = [
+            run
+            for name, lowered in self._lowered.items()
+            if lowered is not None
+            for run in lowered.runs(name)
+        ]
+        verified = [run.verified for run in kernels if run.name == "insert_dma_copy"]
+        operations = [
+            PassRun("operations", name, all(verified), partial(_operations_text, name, lowered))
+            for name, lowered in self._lowered.items()
+        ]
+        programs = [
+            replace(run, text=partial(self._text_behind, number))
+            for number, run in enumerate(self._programs.runs)
+        ]
+        return [*self._folding.runs, *kernels, *operations, *programs]
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        """Behind each pass of the program."""
+        assert self._placed is not None
+        log = PassLog(self.name, texts=True)
+        build_program(self._unbuilt(self._placed), log)
+        return [run.text() for run in log.runs if run.text is not None]
+
+    def _text_behind(self, number: int) -> str:
+        return self._texts[number]
 
     @property
     def remarks(self) -> Mapping[str, str]:
@@ -114,7 +147,8 @@ class OffloadedRegion(LoweredRegion):
     def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
         """The program and its micro-op table."""
         self._placed = {**addresses, UOP_TENSOR: uops}
-        program = build_program(self._unbuilt(self._placed))
+        self._programs = PassLog(self.name)
+        program = build_program(self._unbuilt(self._placed), self._programs)
         self.tokens = program.tokens
         layers = tuple(
             LayerRange(layer, first, count) for first, count, layer in program.source_map()
@@ -185,12 +219,12 @@ def _zero_tiles(constants: Iterable[Constants]) -> dict[str, NDArray[np.bool_]]:
     return found
 
 
-def _stages(name: str, lowered: LoweredOperator | None) -> tuple[tuple[str, str], ...]:
-    """What became of one operator: its kernels' stages, if it has kernels, and its operations."""
+def _operations_text(name: str, lowered: LoweredOperator | None) -> str:
+    """What became of one operator."""
     if lowered is None:
-        return (("operations", "# nothing to do: its tensors share memory\n"),)
+        return "# nothing to do: its tensors share memory\n"
     lines = operation_lines((name, operation) for operation in lowered.operations)
-    return (*lowered.stages, ("operations", "\n".join(lines) + "\n"))
+    return "\n".join(lines) + "\n"
 
 
 def _blocked_layout(tensor: g.Tensor, config: HwConfig) -> DeviceLayout:
