@@ -78,7 +78,10 @@ JUDGES = {
         f"{_TESTS}/meaning/test_reference.py",
         f"{_TESTS}/meaning/test_reference_floats.py",
     ],
-    "python/loadstone/ir_pass/verify_dma_copy.py": ["tests/ir_pass/test_verify_dma_copy.py"],
+    "python/loadstone/ir_pass/verify_dma_copy.py": [
+        "tests/ir_pass/test_verify_dma_copy.py",
+        "tests/ir_pass/test_verify_dma_copy_rules.py",
+    ],
     f"{_TESTS}/validator/validate.py": _OF_VALIDATORS,
     "runtime/validate.c": _OF_VALIDATORS,
 }
