@@ -99,15 +99,15 @@ def parameters_of(cell: str) -> tuple[str, ...]:
 
 
 def test_statuses_of_the_validators_are_c_s() -> None:
-    from tests.vta.validator.validate import _RULES, STATUS
+    from tests.vta.validator.validate import RULES, STATUS
 
     statuses = c_values("runtime/include/loadstone.h", "LDS_ERR_")
     del statuses["ACCELERATOR"]  # a program of other instructions
     assert {name: value for name, value in statuses.items() if -30 < value <= -20} == STATUS
-    assert set(_RULES.values()) <= set(STATUS)
+    assert set(RULES.values()) <= set(STATUS)
     page = (ROOT / "runtime/VALIDATION.md").read_text(encoding="utf-8")
     stated = set(re.findall(r"^\|? ?\**(V\d+)\b", page, re.MULTILINE))
-    assert set(_RULES) | {"V0"} == stated  # V0: that the device is the program's
+    assert set(RULES) | {"V0"} == stated  # V0: that the device is the program's
 
 
 def test_faults_of_the_simulator_are_c_s() -> None:

@@ -78,7 +78,7 @@ exit status: 0 done; 1 a check found a difference; 2 a user's mistake, in one li
 #: Package -> the extra that installs it; other packages are those of `compiler`.
 _EXTRAS = dict.fromkeys(("dask", "distributed", "optuna", "pyarrow", "yaml"), "search")
 _EXIT_MISTAKE = 2
-_EXIT_OUR_MISTAKE = 70  # EX_SOFTWARE of sysexits.h
+_EXIT_OUR_MISTAKE = 70  # EX_SOFTWARE of BSD's exit statuses
 _EXIT_INTERRUPTED = 130  # 128 + SIGINT
 _EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 

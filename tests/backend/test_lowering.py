@@ -14,11 +14,12 @@ from loadstone.backend.interface import Phase
 from loadstone.backend.lowering import lowered, passes_of, with_copies
 from loadstone.backend.template.backend import MyNpu
 from loadstone.conformance.cases import OPERATORS
-from loadstone.errors import LoweringError
+from loadstone.errors import LoweringError, VerificationError
 from loadstone.ir_pass.memory_table import MemoryTable
 from loadstone.ir_pass.nest_text import parsed, printed
 from loadstone.ir_pass.nests import Function
 from loadstone.ir_pass.pipeline import Passes
+from loadstone.passes.log import VERIFY, PassLog
 
 DENSE = OPERATORS["dense"](np.random.default_rng(1)).operators[0]
 SUM = """\
@@ -68,6 +69,23 @@ def test_copies_are_inserted_by_the_back_ends_memories() -> None:
     assert printed(with_copies(Computing(rows=4), DENSE)) == SUM_WITH_COPIES
     with pytest.raises(LoweringError, match="4 tiles of x do not fit rows, which holds 3"):
         with_copies(Computing(rows=3), DENSE)
+
+
+def test_a_log_keeps_what_the_passes_made() -> None:
+    log = PassLog(DENSE.name, texts=True)
+    with_copies(Computing(rows=4), DENSE, log)
+    texts = {run.name: run.text() for run in log.runs if run.text is not None}
+    assert texts == {"computation": SUM, "insert_dma_copy": SUM_WITH_COPIES}
+
+
+@pytest.mark.parametrize("verify", ["0", "1"])
+def test_copies_are_verified_in_every_compile(verify: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row too few is loaded of the weights."""
+    spoilt = parsed(SUM_WITH_COPIES.replace("w[a0]) for a0<4", "w[a0]) for a0<3"))
+    monkeypatch.setattr("loadstone.backend.lowering.insert_dma_copy", lambda *_, **__: spoilt)
+    monkeypatch.setenv(VERIFY, verify)
+    with pytest.raises(VerificationError, match="w_chip was loaded in part"):
+        with_copies(Computing(rows=4), DENSE)
 
 
 def test_an_operator_that_a_back_end_does_not_say_is_named() -> None:

@@ -348,7 +348,7 @@ class Backend(ABC):
         say nothing of memories. The copies are inserted, by `memories`.
 
         return {"conv2d": self.computed_conv2d}; `lower` then gets an operator with its copies by
-        backend.lowering.with_copies(self, operator).
+        backend.lowering.with_copies(self, operator, region.log(operator)).
         """
         return {}
 
@@ -357,7 +357,7 @@ class Backend(ABC):
         would rather use TVM's own primitives, and say their copies themselves.
 
         return {"conv2d": self.scheduled_conv2d}; `lower` then gets the calls of an operator by
-        backend.lowering.lowered(self, operator).
+        backend.lowering.lowered(self, operator, region.log(operator)).
         """
         return {}
 

@@ -35,9 +35,10 @@ def with_copies(backend: Backend, operator: Operator, log: PassLog | None = None
     end's memories ask for; verify_dma_copy has led each operand back through them.
 
     Raises LoweringError where the back end has no computation for it or no memories, where it has
-    passes over TensorIR, which would not see it, and where a copy cannot be.
+    passes over TensorIR, which would not see it, and where a copy cannot be. log: keeps what the
+    passes make, for --dump; None: nobody asks.
 
-        for call in unroll_nests(with_copies(self, operator)):
+        for call in unroll_nests(with_copies(self, operator, region.log(operator))):
             ...
     """
     computations, table = backend.computations(), backend.memories
@@ -69,9 +70,9 @@ def with_copies(backend: Backend, operator: Operator, log: PassLog | None = None
 
 def lowered(backend: Backend, operator: Operator, log: PassLog | None = None) -> PrimFunc:
     """An operator by its back end's own schedule and passes: the PrimFunc of loops around calls.
-    Raises LoweringError where it has none.
+    Raises LoweringError where it has none. log: as of with_copies.
 
-        for call in unroll(lowered(self, operator)):
+        for call in unroll(lowered(self, operator, region.log(operator))):
             ...
     """
     schedules = backend.schedules()

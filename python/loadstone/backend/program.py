@@ -119,8 +119,8 @@ class ProgramRegion(LoweredRegion):
         return symbol
 
     def log(self, operator: g.Operator) -> PassLog:
-        """For the passes that make an operator's instructions: ir_pass.pipeline.lowered takes
-        it."""
+        """For the passes that make an operator's instructions: `with_copies` and `lowered` of
+        lowering.py take it."""
         return self._logs.setdefault(operator.name, PassLog(operator.name, texts=True))
 
     def emit(self, operator: g.Operator, *insns: TableInsn | TiledInsn) -> None:

@@ -14,7 +14,7 @@ import argparse
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from loadstone.commands.demo_text import run_text
 from loadstone.errors import ConfigError
 from loadstone.files import write_whole
 from loadstone.numerics import Array
+
+if TYPE_CHECKING:
+    from loadstone.analysis.compiled import Compiled
 
 __all__ = ["configure", "run"]
 
@@ -173,12 +176,13 @@ def _compare(scores: Array, wanted: Array | None) -> tuple[bool, str]:
     )
 
 
-def _timeline(compiled: Any, path: Path) -> None:
+def _timeline(compiled: Compiled, path: Path) -> None:
     """The page of `loadstone profile --html`."""
     from loadstone.analysis.page_data import profile_page
 
     report = compiled.profile()
-    busy = sum(entry.result.busy_cycles["compute"] for entry in report.programs)
+    layers = [layer for run in report.programs for layer in run.layers()]
+    busy = sum(layer.busy_cycles["compute"] for layer in layers)
     facts = (
         f"{compiled.device.name}: {report.cycles} cycles, "
         f"{1000 * report.cycles / compiled.device.clock_mhz:.0f} ns at "
