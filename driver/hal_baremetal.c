@@ -1,4 +1,4 @@
-/* What lds_hal_baremetal.h says.
+/* The functions of lds_hal_baremetal.h.
  *
  * In:   the port's struct.
  * Out:  callbacks over it.
@@ -18,7 +18,7 @@ static int dma_alloc(void *ctx, size_t size_bytes, size_t align_bytes, uint32_t 
 
 static void dma_free(void *ctx, lds_dma_buffer *buffer) { lds_pool_free(&((lds_baremetal *)ctx)->pool, buffer); }
 
-/* A cache that writes through needs no cleaning, one that is not read has nothing to invalidate: a port may have one hook of the two. */
+/* A port may provide only one of the two hooks: a write-through cache needs no cleaning, and memory that is not cached no invalidation. */
 static int dma_sync(void *ctx, const lds_dma_buffer *buffer, size_t offset, size_t size_bytes, int direction) {
   const lds_baremetal *board = ctx;
   void (*const hook)(void *, size_t) = direction == LDS_DMA_TO_DEVICE ? board->cache_clean : board->cache_invalidate;

@@ -1,4 +1,4 @@
-/* The HAL over /dev/mem: for a first try on a board without a device-tree node. Root only, no interrupt.
+/* The HAL over /dev/mem: for first experiments on a board without a device-tree node. It needs root, and has no interrupt.
  *
  * In:   physical addresses of the register page and of memory that Linux does not use (mem=, memmap=, or reserved).
  * Out:  an lds_hal.

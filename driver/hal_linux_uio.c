@@ -1,4 +1,5 @@
-/* The HAL over Linux UIO: map 0 is the register page, map 1 reserved memory, and the file descriptor is the interrupt, where there is one.
+/* The HAL over Linux UIO: map 0 is the register page, map 1 reserved memory, and the file descriptor signals the interrupt, if the device
+ * has one.
  *
  * In:   /dev/uioN, perhaps /dev/udmabufN, and their sysfs folders.
  * Out:  an lds_hal.
@@ -42,7 +43,7 @@ static int number_in(lds_linux *board, const char *folder, const char *file, uin
   return 0;
 }
 
-/* Not by strrchr, which newer C libraries have as a macro that C99 lacks the words for. */
+/* strrchr is avoided: newer C libraries define it as a macro that is not valid C99. */
 static const char *name_in(const char *path) {
   const char *name = path;
   for (; *path != '\0'; ++path) {
@@ -52,7 +53,7 @@ static const char *name_in(const char *path) {
 }
 
 /* --- what cannot be right ---------------------------------------------------------------------------------------------------- */
-/* Kernel interfaces that this HAL does not drive: why, and what to take instead; NULL for any other path. */
+/* For kernel interfaces that this HAL does not support, the reason and the alternative; NULL for any other path. */
 static const char *unsupported(const char *path) {
   if (strncmp(path, "/dev/dma_heap/", 14) == 0)
     return "memory of a dma-heap has no address in user space that a device could be given; take a u-dma-buf (/dev/udmabuf0)";
@@ -61,7 +62,7 @@ static const char *unsupported(const char *path) {
   return NULL;
 }
 
-/* Behind an IOMMU that translates, physical addresses lead nowhere: a device's transfers would be blocked. folder: the UIO device's. */
+/* Behind an IOMMU that translates addresses, the transfers of a device that uses physical ones are blocked. folder: the UIO device's. */
 static int translates(lds_linux *board, const char *uio, const char *folder) {
   char path[320], type[24] = "";
   FILE *f;
@@ -109,7 +110,7 @@ static int write_number(const lds_linux *board, const char *file, unsigned long 
   return done;
 }
 
-/* The kernel's names of directions are ours: 1 to the device, 2 from it. */
+/* The kernel numbers the directions as this HAL does: 1 to the device, 2 from it. */
 static int dma_sync(void *ctx, const lds_dma_buffer *buffer, size_t offset, size_t size_bytes, int direction) {
   const lds_linux *board = ctx;
   const size_t begin = (size_t)((const uint8_t *)buffer->cpu - board->pool.cpu) + offset;
@@ -120,7 +121,7 @@ static int dma_sync(void *ctx, const lds_dma_buffer *buffer, size_t offset, size
              : LDS_HAL_FAILED;
 }
 
-/* Modes 0 and 4 are cached though it was opened with O_SYNC: in step by hardware, or by these callbacks. */
+/* Modes 0 and 4 are cached even with O_SYNC: coherence is maintained by hardware, or by these callbacks. */
 static int map_udmabuf(lds_linux *board, const char *udmabuf, uint64_t bus_offset, const char *sysfs) {
   lds_pool *pool = &board->pool;
   char folder[sizeof board->udmabuf];
@@ -144,7 +145,7 @@ static int map_udmabuf(lds_linux *board, const char *udmabuf, uint64_t bus_offse
 }
 
 /* --- the maps of the UIO device ---------------------------------------------------------------------------------------------- */
-/* The kernel maps whole pages and says where in the first one a map begins: here at its begin, as registers and memory do. */
+/* The kernel maps whole pages, and states the offset of a map in its first page: 0 is required, as registers and memory begin there. */
 static int begins_a_page(lds_linux *board, const char *folder, const char *map) {
   char file[32], path[320];
   uint64_t offset;
@@ -158,7 +159,7 @@ static int begins_a_page(lds_linux *board, const char *folder, const char *map) 
   return 0;
 }
 
-/* What lies behind map 0 in its last page is not the device's. */
+/* The rest of the last page of map 0 does not belong to the device. */
 static int map_registers(lds_linux *board, const char *uio, size_t needed_bytes, const char *folder) {
   uint64_t size_bytes;
   if (!begins_a_page(board, folder, "map0") || !number_in(board, folder, "maps/map0/size", SIZE_MAX, &size_bytes)) return 0;

@@ -1,4 +1,4 @@
-/* A device that does nothing, at once: for measuring the host alone.
+/* A device that completes every program at once and computes nothing, to measure the host alone.
  *
  * In:   the CONFIG_HASH it should claim.
  * Out:  an lds_hal with a native register page.
@@ -18,7 +18,7 @@ enum { BLOCKS = 256 };
 struct lds_hal_null {
   lds_hal hal;
   uint32_t config_hash, state;
-  void *heap; /* what the pool stands in */
+  void *heap; /* the pool's memory */
   lds_pool pool;
   lds_pool_block blocks[BLOCKS];
 };

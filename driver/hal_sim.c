@@ -4,8 +4,8 @@
  * Out:  an lds_hal.
  * Next: runtime/session.c.
  *
- * In shadow mode the device sees a second copy of the pool, and dma_sync is what moves data between the two: a
- * synchronisation that is missing shows as a wrong result, as it would on a board with caches.
+ * In shadow mode the device sees a second copy of the pool, and only dma_sync moves data between the two: a
+ * missing synchronisation shows as a wrong result, as it would on a board with caches.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
@@ -23,10 +23,10 @@ static const uint64_t pool_bus = 0x10000000u; /* a multiple of LDS_DMA_MAX_ALIGN
 struct lds_hal_sim {
   lds_hal hal;
   lds_simdev *device;
-  lds_hal_sim *memory; /* whose pool it uses: its own, or that of the device that it stands beside */
-  void *heap;          /* what the pool stands in */
+  lds_hal_sim *memory; /* the owner of the pool that it uses: itself, or the device whose memory it shares */
+  void *heap;          /* the pool's memory */
   lds_pool pool;
-  uint8_t *shadow; /* what the device sees; NULL: the pool itself */
+  uint8_t *shadow; /* the device's copy; NULL: it uses the pool itself */
   lds_pool_block blocks[BLOCKS];
 };
 
@@ -64,7 +64,7 @@ static uint64_t now_ns(void *ctx) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Nothing is looked at while the device's thread works, which wants the processor and the lock of its registers. */
+/* The registers are not polled while the device's thread runs, because it needs the processor and the lock of its registers. */
 static void rest(void *ctx, uint64_t ns) { lds_simdev_idle_wait(((lds_hal_sim *)ctx)->device, ns); }
 
 static void counters(void *counters_ctx, lds_counters *out) {
@@ -100,7 +100,7 @@ static int open_memory(lds_hal_sim *sim, size_t pool_bytes, uint32_t flags) {
   return lds_simdev_map(sim->device, pool_bus, sim->shadow != NULL ? sim->shadow : sim->pool.cpu, pool_bytes, 0) == LDS_SIM_OK;
 }
 
-/* The memory of another. */
+/* Uses the memory of another device. */
 static int share_memory(lds_hal_sim *sim, lds_hal_sim *memory) {
   uint8_t *bytes;
   uint64_t bus;
@@ -111,7 +111,7 @@ static int share_memory(lds_hal_sim *sim, lds_hal_sim *memory) {
   return lds_simdev_map(sim->device, bus, bytes, size_bytes, 0) == LDS_SIM_OK;
 }
 
-/* All but its memory; NULL as lds_hal_sim_create. */
+/* Creates everything but the memory; NULL as lds_hal_sim_create. */
 static lds_hal_sim *create(const lds_hw_config *config, uint32_t bus_bits, int registers) {
   lds_hal_sim *sim = calloc(1, sizeof *sim);
   if (sim == NULL) return NULL;
@@ -153,7 +153,7 @@ lds_hal_sim *lds_hal_sim_create_beside(lds_hal_sim *first, const lds_hw_config *
 void lds_hal_sim_destroy(lds_hal_sim *sim) {
   if (sim == NULL) return;
   if (sim->device != NULL) {
-    lds_simdev_hw_reset(sim->device); /* also a job that has been started and not begun */
+    lds_simdev_hw_reset(sim->device); /* this also discards a job that was started but not yet picked up */
     lds_simdev_destroy(sim->device);
   }
   free(sim->shadow);

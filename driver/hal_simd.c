@@ -1,4 +1,4 @@
-/* What lds_hal_simd.h says: registers over a socket of packets, DMA memory from the file whose descriptor the server sends.
+/* The functions of lds_hal_simd.h: registers over a socket of packets, DMA memory from the file whose descriptor the server sends.
  *
  * In:   a server that python/loadstone/simulator/simd.py describes.
  * Out:  an lds_hal.
@@ -52,9 +52,9 @@ static void hang_up(lds_hal_simd *simd) {
   simd->level = 0;
 }
 
-/* The next packet; its interrupt level is taken over. 0: the server is gone, or speaks something else: a packet of another size. */
+/* Receives the next packet and adopts its interrupt level. 0: the server has closed the connection, or sent a packet of another size. */
 static int receive(lds_hal_simd *simd, packet *p) {
-  uint8_t text[sizeof *p + 1u]; /* one byte more than fits: a longer packet would be cut to the right size */
+  uint8_t text[sizeof *p + 1u]; /* one extra byte: else a longer packet would be truncated to the right size */
   ssize_t got;
   do got = recv(simd->channel, text, sizeof text, 0);
   while (got < 0 && errno == EINTR);
@@ -145,8 +145,8 @@ static int connect_to(const char *path) {
   return -1;
 }
 
-/* The one descriptor of a message, or -1. Whatever else came with it is closed. The parts are walked by their lengths: CMSG_NXTHDR of
- * musl compares signed with unsigned. */
+/* The only descriptor of a message, or -1; any further descriptors are closed. The control messages are walked by their lengths, because
+ * CMSG_NXTHDR of musl compares signed with unsigned. */
 static int only_descriptor(const struct msghdr *message) {
   const unsigned char *next = message->msg_control;
   size_t left = message->msg_controllen;
@@ -207,8 +207,8 @@ static int greet(int channel, welcome *answer, int *memory) {
   return got == (ssize_t)sizeof *answer && *memory >= 0 ? LDS_HAL_OK : LDS_HAL_FAILED;
 }
 
-/* A file that the server, or another client, made shorter later would be SIGBUS here: only one that is sealed against it, and long
- * enough, is mapped. */
+/* If the server or another client truncated the file later, accesses here would raise SIGBUS: only a file that is sealed against
+ * shrinking, and long enough, is mapped. */
 static int open_memory(lds_hal_simd *simd, const welcome *answer, int memory) {
   const int seals = fcntl(memory, F_GET_SEALS);
   struct stat file;

@@ -1,7 +1,7 @@
-/* A piece of the heap as DMA memory, for HALs of devices in this process. Private to driver/.
+/* A block of the heap as DMA memory, for HALs of devices in this process. Private to driver/.
  *
- * In:   how many bytes.
- * Out:  zeros, at a multiple of the largest alignment that the runtime asks for: where the bus address is one too, both are aligned.
+ * In:   a size in bytes.
+ * Out:  zeros, at a multiple of the largest alignment that the runtime requests: if the bus address is one too, both are aligned.
  * Next: hal_sim.c, hal_null.c.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -12,7 +12,7 @@
 
 #include "lds_hal.h"
 
-/* NULL when memory is out; *owner is what to free. A large piece is fresh pages from the system, which are touched when used. */
+/* NULL when memory is exhausted; *owner must be freed. A large block consists of fresh pages, which the system provides on first use. */
 static inline uint8_t *lds_heap_alloc(size_t size_bytes, void **owner) {
   const size_t spare = LDS_DMA_MAX_ALIGN;
   uint8_t *begin;

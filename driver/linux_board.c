@@ -1,7 +1,7 @@
-/* What linux_board.h says.
+/* The functions of linux_board.h.
  *
  * In:   file descriptors of registers and of reserved memory; /proc/locks, /proc/iomem.
- * Out:  mappings, lds_hal callbacks; one line when the board is another's, or its memory Linux's.
+ * Out:  mappings, lds_hal callbacks; or one line: another process uses the board, or Linux its memory.
  * Next: -
  */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -45,7 +45,7 @@ static uint64_t now_ns(void *ctx) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* A short wait is over before a sleep of Linux's would be. */
+/* A short wait ends before a sleep under Linux would. */
 static void rest(void *ctx, uint64_t ns) {
   struct timespec t;
   (void)ctx;
@@ -73,7 +73,7 @@ void lds_linux_begin(lds_linux *board) {
   board->hal.rest = rest;
 }
 
-/* The process that has the lock of a file, by its device and inode; 0: it cannot be seen. */
+/* The process that holds the lock of a file, found by device and inode; 0: it is not visible. */
 static long holder_of(const struct stat *file) {
   char line[256];
   long found = 0;
@@ -106,7 +106,7 @@ int lds_linux_lock(lds_linux *board, int fd, const char *path) {
   }
   if (process > 0 && name[0] != 0) {
     (void)snprintf(board->message, sizeof board->message, "%s: in use by process %ld (%s)", path, process, name);
-  } else if (process > 0) { /* what it has forked keeps the lock */
+  } else if (process > 0) { /* a process that it forked still holds the lock */
     (void)snprintf(board->message, sizeof board->message,
                    "%.80s: in use by a child of process %ld, which is gone; `fuser -v %.80s` names it", path, process, path);
   } else {

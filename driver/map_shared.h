@@ -1,8 +1,8 @@
-/* Memory of a file or a board, mapped where its two addresses can both be aligned. Private to driver/.
+/* Map the memory of a file or a board so that its CPU and bus addresses can both be aligned. Private to driver/.
  *
  * In:   a file descriptor, an offset, the bus address of the first byte.
- * Out:  a mapping whose address differs from the bus address by a multiple of the largest alignment that the runtime asks for.
- * Next: linux_board.c, hal_simd.c. Whoever includes it asks for MAP_ANONYMOUS first (_DEFAULT_SOURCE or _GNU_SOURCE).
+ * Out:  a mapping whose address differs from the bus address by a multiple of the largest alignment that the runtime requests.
+ * Next: linux_board.c, hal_simd.c. A file that includes it must first request MAP_ANONYMOUS (_DEFAULT_SOURCE or _GNU_SOURCE).
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_MAP_SHARED_H
@@ -13,8 +13,8 @@
 
 #include "lds_hal.h"
 
-/* MAP_FAILED and errno as mmap. Address space is reserved with some to spare, the file is mapped over the piece of it that fits, and
- * the rest is given back. Where the system wants another place, any will do: the pool then refuses what it cannot align. */
+/* MAP_FAILED and errno as mmap. More address space than needed is reserved, the file is mapped over the part of it that is aligned, and
+ * the rest is released. If the system refuses that address, any other is accepted: the pool then refuses requests that it cannot align. */
 static inline void *lds_map_shared(int fd, off_t offset, size_t size_bytes, uint64_t bus) {
   const size_t spare = LDS_DMA_MAX_ALIGN, page = (size_t)sysconf(_SC_PAGESIZE);
   const int protection = PROT_READ | PROT_WRITE;

@@ -1,7 +1,7 @@
-/* 32-bit registers at an address, in order with everything before and after. Private to driver/.
+/* Access 32-bit registers at an address, ordered with all accesses before and after. Private to driver/.
  *
  * In:   the CPU's address of a register page.
- * Out:  read and write, each with a barrier: DMA memory written before a register write is there when the device looks.
+ * Out:  read and write, each with a barrier: DMA memory written before a register write is visible to the device after it.
  * Next: hal_baremetal.c, hal_linux_*.c.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-/* Of the whole system, as the device is outside the CPUs' shareability domain. */
+/* A barrier of the full system, because the device is outside the CPUs' shareability domain. */
 static inline void lds_barrier(void) {
 #if defined(__arm__) || defined(__aarch64__)
   __asm__ volatile("dsb sy" ::: "memory");

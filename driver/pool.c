@@ -1,4 +1,4 @@
-/* What lds_pool.h says.
+/* The functions of lds_pool.h.
  *
  * In:   requests.
  * Out:  buffers.
@@ -7,13 +7,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lds_pool.h"
 
-/* Whether some place of the pool has both addresses at a multiple of align_bytes: then every place has both or neither. */
+/* Whether the pool has an offset at which both addresses are multiples of align_bytes: at every offset then both are, or neither. */
 static int can_align(const lds_pool *pool, size_t align_bytes) {
   if (align_bytes == 0 || (align_bytes & (align_bytes - 1u)) != 0) return 0;
   return ((pool->bus ^ (uintptr_t)pool->cpu) & (align_bytes - 1u)) == 0;
 }
 
-/* The first such place from `offset` on; SIZE_MAX, which is behind every pool's end, when there is none. */
+/* The first such offset from `offset` on; if there is none, SIZE_MAX, which is beyond the end of any pool. */
 static size_t aligned_from(const lds_pool *pool, size_t offset, size_t align_bytes) {
   const size_t pad = (size_t)(0u - (pool->bus + offset)) & (align_bytes - 1u);
   return pad <= SIZE_MAX - offset ? offset + pad : SIZE_MAX;

@@ -1,7 +1,7 @@
-/* Why a pool had no buffer to give, in one line. Private to driver/.
+/* Explain in one line why a pool could not provide a buffer. Private to driver/.
  *
- * In:   the pool, and what it was asked for.
- * Out:  text with both numbers: what is needed and what there is.
+ * In:   the pool, and the request.
+ * Out:  text with the size that is needed and the size that is available.
  * Next: linux_board.c, hal_simd.c.
  */
 /* SPDX-License-Identifier: Apache-2.0 */

@@ -2,7 +2,7 @@
  *
  * In:   the name that a device's JSON gives under `registers`.
  * Out:  its table of operations.
- * Next: a program that learns at run time which board it is on; firmware names the table it needs.
+ * Next: a program that determines its board at run time; firmware names the table it needs.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

@@ -11,15 +11,15 @@
 #include "lds_hal.h"
 #include "lds_isa.h"
 
-/* All registers of an empty bus read the same. Those of a device do not: its instructions stand at a multiple of 16. */
+/* All registers of an empty bus read the same. Those of a device do not, because its instruction address is a multiple of 16. */
 static int reads_the_same(const lds_hal *hal, uint32_t control) { return hal->read32(hal->ctx, LDS_CHISEL_INSN_BASE) == control; }
 
-/* The number of instructions reads as it was written; an empty bus keeps nothing. */
+/* The instruction count reads back as written; an empty bus does not store it. */
 static int identify(const lds_hal *hal, uint32_t config_hash) {
   static const uint32_t patterns[] = {0x5A5A5A5Au, 0xA5A5A5A5u};
   unsigned k;
   (void)config_hash;
-  if (hal->read32(hal->ctx, LDS_CHISEL_CONTROL) == LDS_CHISEL_START) /* it works */
+  if (hal->read32(hal->ctx, LDS_CHISEL_CONTROL) == LDS_CHISEL_START) /* it is running */
     return reads_the_same(hal, LDS_CHISEL_START) ? LDS_HAL_UNSUPPORTED : LDS_HAL_OK;
   for (k = 0; k < sizeof patterns / sizeof patterns[0]; ++k) {
     hal->write32(hal->ctx, LDS_CHISEL_INSN_COUNT, patterns[k]);
@@ -36,7 +36,7 @@ static void start(const lds_hal *hal, const lds_job *job) {
   hal->write32(hal->ctx, LDS_CHISEL_CONTROL, LDS_CHISEL_START);
 }
 
-/* CONTROL is what was written until FINISH makes it DONE: START means that the device works. */
+/* CONTROL reads back as written until FINISH makes it DONE: START means that the device is running. */
 static void state(const lds_hal *hal, lds_device_state *out) {
   const uint32_t control = hal->read32(hal->ctx, LDS_CHISEL_CONTROL);
   switch (control) {

@@ -7,8 +7,8 @@
  * It has no identity, no interrupt and no way to stop: a hang needs the board's hw_reset (a new bitstream). Addresses have
  * 32 bits; the base registers are added to them: always 0. Fetch runs once, the other blocks restart by themselves.
  *
- * COMPUTE_DONE keeps the 1 of the last program until compute has taken its first instruction, which may wait for a load; the bit beside
- * it says that it was written since. docs/runtime.md (When a program is done) has the whole rule.
+ * COMPUTE_DONE keeps the 1 of the last program until compute has taken its first instruction, which may wait for a load; the valid bit
+ * tells whether it was written since. docs/runtime.md (When a program is done) has the whole rule.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lds_hal.h"
@@ -18,14 +18,14 @@ static uint32_t get(const lds_hal *hal, uint32_t offset) { return hal->read32(ha
 
 static void put(const lds_hal *hal, uint32_t offset, uint32_t value) { hal->write32(hal->ctx, offset, value); }
 
-/* The number of instructions reads as it was written; an empty bus keeps nothing, and reads the same everywhere, which a device that works
- * does not: its instructions stand at a multiple of 16. */
+/* The instruction count reads back as written; an empty bus does not store it, and all its registers read the same. Those of a running
+ * device do not, because its instruction address is a multiple of 16. */
 static int identify(const lds_hal *hal, uint32_t config_hash) {
   static const uint32_t patterns[] = {0x5A5A5A5Au, 0xA5A5A5A5u};
   unsigned k;
   const uint32_t control = get(hal, LDS_HLS_FETCH_CONTROL);
   (void)config_hash;
-  if ((control & (LDS_HLS_START | LDS_HLS_IDLE)) == LDS_HLS_START) /* it works */
+  if ((control & (LDS_HLS_START | LDS_HLS_IDLE)) == LDS_HLS_START) /* it is running */
     return get(hal, LDS_HLS_FETCH_INSN_BASE) == control ? LDS_HAL_UNSUPPORTED : LDS_HAL_OK;
   for (k = 0; k < sizeof patterns / sizeof patterns[0]; ++k) {
     put(hal, LDS_HLS_FETCH_INSN_COUNT, patterns[k]);
@@ -34,7 +34,7 @@ static int identify(const lds_hal *hal, uint32_t config_hash) {
   return LDS_HAL_OK;
 }
 
-/* Fetch last: a process that ends in between leaves nothing in a queue. */
+/* Fetch is started last, so that a process that is killed in between leaves nothing in a queue. */
 static void start(const lds_hal *hal, const lds_job *job) {
   static const uint16_t bases[] = {LDS_HLS_LOAD_INP_BASE, LDS_HLS_LOAD_WGT_BASE, LDS_HLS_COMPUTE_UOP_BASE, LDS_HLS_COMPUTE_BIAS_BASE,
                                    LDS_HLS_STORE_OUT_BASE};
@@ -45,11 +45,11 @@ static void start(const lds_hal *hal, const lds_job *job) {
   put(hal, LDS_HLS_LOAD_CONTROL, LDS_HLS_AUTO_RESTART);
   put(hal, LDS_HLS_COMPUTE_CONTROL, LDS_HLS_AUTO_RESTART);
   put(hal, LDS_HLS_STORE_CONTROL, LDS_HLS_AUTO_RESTART);
-  (void)get(hal, LDS_HLS_COMPUTE_DONE_VALID); /* cleared by being read */
+  (void)get(hal, LDS_HLS_COMPUTE_DONE_VALID); /* cleared on read */
   put(hal, LDS_HLS_FETCH_CONTROL, LDS_HLS_START);
 }
 
-/* The valid bit before DONE: what DONE reads then was written by this program. */
+/* The valid bit is read before DONE, so that the value of DONE was written by this program. */
 static void state(const lds_hal *hal, lds_device_state *out) {
   const uint32_t fetch = get(hal, LDS_HLS_FETCH_CONTROL), compute = get(hal, LDS_HLS_COMPUTE_CONTROL);
   uint32_t done;

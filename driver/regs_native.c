@@ -42,7 +42,7 @@ static void start(const lds_hal *hal, const lds_job *job) {
   put(hal, LDS_NATIVE_CTRL, LDS_CTRL_START);
 }
 
-/* DONE of a device that is still there: an empty bus may read as any number. */
+/* Accepts DONE only from a device that is still present: an empty bus may read as any value. */
 static void state(const lds_hal *hal, lds_device_state *out) {
   out->insn_pc = get(hal, LDS_NATIVE_INSN_PC);
   out->state = get(hal, LDS_NATIVE_STATUS);

@@ -1,10 +1,10 @@
-// The constants that a candidate leaves one channel, by its runs.
+// The range of constants with which a candidate is exact for one channel, computed from the channel's runs.
 //
 // In:   runs of a channel; the sum of a candidate's products at any accumulator.
 // Out:  windows of constants: from every run's first accumulator a lower bound, from every last one an upper.
 // Next: rescale_search.cc; rescale_stairs.cc, whose constants count for some outputs alone.
 //
-// Candidates that lie near each other fail at the same few runs: those that refused one are looked at first with the next.
+// Neighbouring candidates fail at the same few runs, so the runs that excluded one candidate are tested first for the next.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef LDS_CHANNEL_RUNS_H
 #define LDS_CHANNEL_RUNS_H
@@ -21,10 +21,10 @@
 
 namespace lds::rescale {
 
-// Farther than any bound of a constant.
+// Beyond any bound of a constant.
 constexpr int64_t kFar = int64_t{1} << 60;
 
-// Constants, and in which places of a RunOrder the runs are that bound them.
+// A range of constants, and the positions in a RunOrder of the runs that bound it.
 struct Window {
   int64_t least = -kFar, most = kFar;
   size_t least_place = 0, most_place = 0;
@@ -44,7 +44,7 @@ struct Window {
   }
 };
 
-// In which order runs are looked at.
+// The order in which runs are tested.
 class RunOrder {
  public:
   explicit RunOrder(size_t count) : numbers_(count) { std::iota(numbers_.begin(), numbers_.end(), size_t{0}); }
@@ -52,7 +52,7 @@ class RunOrder {
   size_t size() const { return numbers_.size(); }
   size_t operator[](size_t place) const { return numbers_[place]; }
 
-  // With the next candidate the runs that left this window nothing.
+  // Moves the runs that made this window empty to the front, for the next candidate.
   void look_first(const Window &empty) {
     const auto [near, far] = std::minmax(empty.least_place, empty.most_place);
     for (const size_t place : {near, far}) {  // the near one leaves the other where it is
@@ -76,10 +76,10 @@ class ChannelRuns {
       : runs_(runs), channel_(static_cast<size_t>(runs.channels[at])), begin_(channel_ * runs.runs), order_(runs.runs) {}
 
   double scale() const { return runs_.scale[channel_]; }
-  // Whether the output is the same everywhere: then nothing is searched for.
+  // Whether the output is the same for all accumulators: then no search is needed.
   bool constant() const { return runs_.value[begin_] == runs_.value[begin_ + runs_.runs - 1]; }
 
-  // Whether the candidate leaves a constant, or one of each sign. sum: int64_t(int64_t accumulator).
+  // Whether an exact constant exists for the candidate, or one for each sign. sum: int64_t(int64_t accumulator).
   template <class Sum>
   bool open(const Sum &sum, int64_t shift, bool is_signed, Windows *windows) {
     *windows = {};

@@ -1,7 +1,7 @@
 // Digits of an accumulator times multipliers.
 //
-// In:   a candidate's multipliers, what becomes of an accumulator before it is split.
-// Out:  the sum of products, as the device makes it.
+// In:   a candidate's multipliers, and the operations on an accumulator before it is split.
+// Out:  the sum of products, as the device computes it.
 // Next: rescale_search.cc, rescale_stairs.cc.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef LDS_DIGIT_SUM_H
@@ -19,8 +19,8 @@ inline int64_t shifted(int64_t x, int64_t left) { return x * (int64_t{1} << left
 
 inline int64_t nearest(double real) { return static_cast<int64_t>(std::nearbyint(real)); }
 
-// Two or three signed base-256 digits; the last one takes the rest, held to a byte as the device does it. How many is known when
-// this is compiled: nearly all of a search's time goes by here.
+// Two or three signed base-256 digits; the last one takes the rest, held to a byte as the device does it. Their number
+// is a template parameter, because nearly all of a search's time is spent here.
 template <size_t kDigits>
 struct DigitSum {
   static constexpr size_t count = kDigits;

@@ -1,11 +1,11 @@
-// Whom an instruction must not overtake: who touched each place last.
+// Find the instructions that each instruction must not overtake, from the last accesses to each place.
 //
-// In:   touches in program order.
+// In:   accesses (touches) in program order.
 // Out:  conflicts. A writer conflicts with everyone else, a reader with writers; a unit's own touches are in order.
-// Next: order.cc sets tokens by them; isa/token_proof.py holds tokens against them.
+// Next: order.cc derives tokens from them; isa/token_proof.py checks the tokens against them.
 //
-// Of each memory, a row for each unit and kind of touch that another unit looks at: the last instruction by place. Places are counted
-// in the largest unit that all touches of a memory are multiples of.
+// For each memory there is a row for each unit and kind of touch that another unit can conflict with: for each place, its last instruction.
+// Places are counted in the largest grain that divides all touches of a memory.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
@@ -24,14 +24,14 @@ constexpr int64_t kFarthest = int64_t{1} << 62;
 struct Space {
   int64_t base = kFarthest, end = 0;  // of all touches
   int64_t grain = 0;
-  int64_t step = 0;                        // of the touch that was seen last
+  int64_t step = 0;                        // of the latest touch
   std::vector<uint8_t> touched;            // by unit and kind: whether one does
-  std::vector<std::vector<int32_t>> rows;  // by unit and kind; empty: nobody looks at it
+  std::vector<std::vector<int32_t>> rows;  // by unit and kind; empty: no other unit needs it
 };
 
 size_t kind_of(size_t unit, bool writes) { return 2 * unit + writes; }
 
-// Adds what a touch reaches; false: it is none.
+// Extends the space by the places of a touch; false: the touch is invalid.
 bool add(const lds_touch &touch, const lds_touch_loop *loop, size_t kind, Space *space) {
   if (touch.first < 0 || touch.first > kFarthest || touch.extent < 0 || touch.extent > kFarthest - touch.first) return false;
   if (touch.step < space->step) return false;
@@ -52,7 +52,7 @@ bool add(const lds_touch &touch, const lds_touch_loop *loop, size_t kind, Space 
   return true;
 }
 
-// All touches are of a step, a unit and a space that are, and have their loops.
+// Checks that the step, unit, space and loops of every touch exist.
 bool gather(const lds_touching &all, std::vector<Space> *spaces) {
   int64_t loops = 0;
   for (uint32_t n = 0; n < all.touches; n++) {
@@ -98,7 +98,7 @@ int32_t latest(const std::vector<int32_t> &row, const lds_touch &touch, const ld
   return found;
 }
 
-// Writes what this touch must not overtake into `conflicts`, and itself into its row.
+// Records the instructions that this touch must not overtake in `conflicts`, and the touch itself in its row.
 void look(const lds_touch &touch, const lds_touch_loop *loop, size_t unit, size_t units, Space *space, int32_t *conflicts) {
   const bool writes = touch.writes != 0;
   for (size_t other = 0; other < units; other++) {

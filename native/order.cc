@@ -1,8 +1,8 @@
-// Tokens from hazards, for any units and queues between them: isa/tokens.py says how they follow.
+// Derive tokens from hazards, for any units and queues between them: isa/tokens.py explains the method.
 //
 // In:   units, cycles and conflicts of instructions in program order; the queues.
-// Out:  the tokens, and no-ops where a unit must pass on what another knows.
-// Next: isa/tokens.py makes a stream of them, isa/token_proof.py proves it: here they are only found.
+// Out:  the tokens, and no-ops where a unit must forward a dependence of another one.
+// Next: isa/tokens.py makes a stream of them, isa/token_proof.py proves that they suffice; nothing is proven here.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
@@ -20,8 +20,8 @@ namespace lds::order {
 namespace {
 
 constexpr int32_t kNone = LDS_ORDER_NONE;
-constexpr int32_t kFew = 64;  // a queue of fewer tokens is one of few
-constexpr int kDeepest = 8;   // no-ops that make room for each other, before the proof says that there is none
+constexpr int32_t kFew = 64;  // a queue with a smaller capacity is treated as short
+constexpr int kDeepest = 8;   // the depth of no-ops inserted for no-ops; beyond it the proof reports an overflow
 constexpr int64_t kForever = int64_t{1} << 62;
 
 struct Stuck {
@@ -46,7 +46,7 @@ struct Result : lds_ordered {
   std::vector<lds_token> all;
 };
 
-// What is known while the stream is walked: instructions get numbers in the order of the new stream.
+// The state of the walk over the stream: instructions are numbered in the order of the new stream.
 class Ordering {
  public:
   Ordering(const lds_token_rules &rules, const lds_order_steps &steps);
@@ -81,7 +81,7 @@ class Ordering {
   std::vector<Queue> queues_;
   std::vector<std::vector<size_t>> pushed_;              // by unit, the queues that it pushes to
   std::vector<int32_t> between_;                         // by pusher and popper, their queue
-  std::vector<std::vector<std::vector<size_t>>> paths_;  // [from][to]: the units after `from` on the shortest way, `to` last
+  std::vector<std::vector<std::vector<size_t>>> paths_;  // [from][to]: the units after `from` on the shortest path, `to` last
   std::vector<int64_t> noop_cycles_;
   const Queue *late_ = nullptr;
   bool has_few_ = false;
@@ -157,7 +157,7 @@ void Ordering::into(Result *result) {
   result->noops = std::move(noop_);
 }
 
-// The latest instruction of the late queue that should be done by now, or none.
+// The latest instruction of the late queue that should have completed by now, or none.
 int32_t Ordering::latest_done() const {
   if (!late_) return kNone;
   const auto later = [](int64_t now, const Done &done) { return now < done.when; };
@@ -165,8 +165,8 @@ int32_t Ordering::latest_done() const {
   return place == done_.begin() ? kNone : std::prev(place)->number;
 }
 
-// What the next instruction of the pusher, which knows `taken` of the popper, must wait for, lest it run so far ahead that their queue
-// overflows. With `many` tokens in a queue their source waits: instructions already out may push as many again.
+// The instruction for which the pusher's next one, which knows `taken` of the popper, must wait so that it does not run so far ahead that
+// their queue overflows. With `many` tokens in a queue their source waits: instructions already out may push as many again.
 int32_t Ordering::drained(const Queue &queue, int32_t taken) const {
   const auto &pops = queue.pops;
   const size_t many = queue.most / 2;
@@ -181,7 +181,7 @@ void Ordering::tokens_for(size_t unit, std::vector<int32_t> *needed) {
     const size_t popper = queues_[k].popper;
     wanted[popper] = std::max(wanted[popper], drained(queues_[k], knows(unit)[popper]));
   }
-  if (std::equal(wanted.begin(), wanted.end(), knows(unit), std::less_equal<int32_t>())) return;  // so it is with most
+  if (std::equal(wanted.begin(), wanted.end(), knows(unit), std::less_equal<int32_t>())) return;  // the common case
   for (size_t far = 0; far < units_; far++) {
     if (far == unit || near(far, unit) || wanted[far] <= knows(unit)[far]) continue;
     const auto [through, by] = by_way_of(far, unit, wanted[far]);
@@ -195,15 +195,15 @@ void Ordering::tokens_for(size_t unit, std::vector<int32_t> *needed) {
 }
 
 void Ordering::make_room(size_t unit, std::vector<int32_t> *needed) {
-  for (int32_t before = kNone; before < count();) {  // what makes room in one queue may take it of another
+  for (int32_t before = kNone; before < count();) {  // freeing an entry of one queue may occupy one of another
     before = count();
     for (size_t source = 0; source < units_; source++)
       if (near(source, unit)) (*needed)[source] = with_room(source, unit, (*needed)[source]);
   }
 }
 
-// The instruction of `source` that gives the token, for one that may not be overtaken: of a queue of few tokens the first that knows of
-// room, or one that does nothing.
+// The instruction of `source` that pushes the token for one that must not be overtaken: for a short queue the first that knows of a free
+// entry, or a no-op.
 int32_t Ordering::with_room(size_t source, size_t unit, int32_t number) {
   const Queue &queue = *between(source, unit);
   if (number <= knows(unit)[source] || !queue.few || queue.pops.size() < queue.most) return number;
@@ -234,8 +234,8 @@ std::pair<int32_t, size_t> Ordering::by_way_of(size_t far, size_t unit, int32_t 
 
 // An instruction of `by` that is after `number` of `far`, for `unit` to wait for; inserted when there is none.
 //
-// The earliest that already knows; else one that can be made to wait without stalling: one at whose start a late enough instruction of
-// `far` should be done, or, where that is not reckoned, one that comes as many cycles of `by` later as the instruction takes.
+// The earliest that already knows it; else one that can be made to wait without stalling: one at whose start a late enough instruction of
+// `far` should have completed, or, where this is not estimated, one that starts as many cycles of `by` later as the instruction takes.
 int32_t Ordering::carrier(size_t far, size_t by, size_t unit, int32_t number) {
   Queue *queue = between(far, by);
   const bool late = is_late(far, by);
@@ -258,7 +258,7 @@ int32_t Ordering::carrier(size_t far, size_t by, size_t unit, int32_t number) {
 // Whether instruction `popper` can still pop a token of `pusher`: queues are first in, first out, and each instruction pops one token of
 // a queue and pushes one at most.
 bool Ordering::fits(const Queue &queue, int32_t pusher, int32_t popper) const {
-  if (queue.few) return false;  // the tokens behind it would move up
+  if (queue.few) return false;  // the tokens after it would move forward
   const auto &pops = queue.pops;
   const auto place = std::lower_bound(pops.begin(), pops.end(), std::make_pair(popper, kNone));
   return (place == pops.begin() || std::prev(place)->second < pusher) &&
@@ -286,7 +286,7 @@ void Ordering::learn(int32_t *known, const int32_t *learned) const {
   for (size_t unit = 0; unit < units_; unit++) known[unit] = std::max(known[unit], learned[unit]);
 }
 
-// Puts an instruction behind the others.
+// Appends an instruction.
 int32_t Ordering::append(size_t unit, int32_t source, int32_t noop) {
   const int32_t number = count();
   if (number == INT32_MAX) throw std::length_error("instructions");
@@ -317,7 +317,7 @@ bool are_rules(const lds_token_rules &rules) {
   return rules.late == kNone || is_below(rules.late, rules.queues);
 }
 
-// Units that are, conflicts with instructions before each, and no more cycles than can be added up.
+// Checks that units exist, that conflicts are with earlier instructions, and that the sum of cycles cannot overflow.
 bool are_steps(const lds_token_rules &rules, const lds_order_steps &steps) {
   int64_t left = kForever - UINT32_MAX;
   if (steps.count >= INT32_MAX) return false;

@@ -1,8 +1,8 @@
-// Weights before their turn: one walk over a program that estimates when each stage does what.
+// Move loads of weights forward, in one walk over a program that estimates when each stage executes each operation.
 //
 // In:   operations in program order.
 // Out:  a better order.
-// Next: vta/passes/prefetch.py, which says what is moved, and why.
+// Next: vta/passes/prefetch.py, which explains what is moved, and why.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
@@ -54,13 +54,13 @@ class Timeline {
 
   const lds_prefetch_stream &all_;
   int64_t *next_;                  // in the new order
-  std::deque<Loads> weights_;      // tiles whose content nothing loaded before, in order, that still may come early
-  std::vector<int64_t> pressure_;  // of each operation: places of weights that live, were each kept from its first use to the last
-  int64_t load_free_ = 0, compute_free_ = 0, store_free_ = 0;  // when each stage is done with what it had so far
+  std::deque<Loads> weights_;      // tiles that may still be prefetched, in order; their contents were not loaded before
+  std::vector<int64_t> pressure_;  // at each operation: places of live weights, if each tile is kept from its first to its last use
+  int64_t load_free_ = 0, compute_free_ = 0, store_free_ = 0;  // when each stage completes its operations so far
   std::vector<int64_t> ready_, done_;                          // of each tile, when its last write is done, and its last use so far
   std::vector<int64_t> loaded_;                                // of each content, when it came early
   std::vector<std::vector<int64_t>> stored_;                   // of each tensor and place, when its store is done
-  std::deque<int64_t> inputs_;                                 // tiles in their scratchpad, which is filled in a circle
+  std::deque<int64_t> inputs_;                                 // tiles in the input scratchpad, which is filled cyclically
   int64_t inputs_used_ = 0;
   std::vector<uint8_t> is_early_;  // of each operation
 };
@@ -83,7 +83,7 @@ void Timeline::find_weights() {
   }
 }
 
-// Content is one, whichever tiles hold it.
+// A content is prefetched once, whichever tiles hold it.
 void Timeline::weigh() {
   struct Life {
     uint32_t first = 0, past = 0;
@@ -158,7 +158,7 @@ void Timeline::load(uint32_t number) {
   ready(into) = free;
 }
 
-// What the tile is to hold came early, for it or another one, so that its loads go.
+// Drops the loads of a tile whose content was prefetched, for it or for another tile.
 bool Timeline::is_there(int64_t into) {
   const int64_t content = tile(into).content;
   if (content == kNothing || loaded(content) == kNever) return false;
@@ -166,7 +166,7 @@ bool Timeline::is_there(int64_t into) {
   return ready(into) == loaded(content);
 }
 
-// When the last store of what it reads is done.
+// When the last store of the data that it reads completes.
 int64_t Timeline::released(const lds_prefetch_step &load) const {
   const std::vector<int64_t> &times = stored_[static_cast<size_t>(load.tensor)];
   const auto end = static_cast<int64_t>(times.size());
@@ -179,7 +179,7 @@ int64_t Timeline::released(const lds_prefetch_step &load) const {
   return latest;
 }
 
-// When the scratchpad of inputs has room for one more tile: when the oldest ones are done with.
+// When the input scratchpad has room for one more tile: after the last uses of the oldest tiles.
 int64_t Timeline::room_for(int64_t into) {
   if (!inputs_.empty() && inputs_.back() == into) return 0;
   inputs_.push_back(into);

@@ -1,8 +1,8 @@
 // The first integers that give a channel's outputs: multipliers of digits, or of the whole accumulator.
 //
 // In:   runs of channels; candidates, in the order in which they are tried.
-// Out:  of each channel the first one that leaves a constant, and the constant.
-// Next: vta/integers/digit_search.py and vta/integers/search.py say what is tried; vta/integers/proof.py proves what is used.
+// Out:  for each channel the first one for which an exact constant exists, and the constant.
+// Next: vta/integers/digit_search.py and vta/integers/search.py choose the candidates; vta/integers/proof.py proves the result.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
@@ -66,10 +66,10 @@ struct DigitCandidates {
   size_t count;
   bool is_signed;
 
-  // The first that is right everywhere. shift: of the sum, before it is made finer.
+  // The first candidate that is exact everywhere. shift: that of the sum, before it is refined.
   template <size_t kDigits>
   bool search(ChannelRuns *runs, int64_t shift, DigitSum<kDigits> sum, lds_rescale_found *found) const {
-    // Neighbours are equally fine, and what is nearest takes longer to find than most candidates to refuse.
+    // Neighbours are as good, and finding the nearest one takes longer than rejecting most candidates.
     int64_t own = shift;
     NearReal<kDigits> near(scaled(runs->scale(), own - sum.left));
     for (size_t number = 0; number < count; ++number) {
@@ -101,7 +101,7 @@ void search_line(ChannelRuns *runs, int64_t shift, int64_t limit, lds_rescale_fo
   }
 }
 
-// All channels that have nothing yet.
+// All channels without a result so far.
 template <size_t kDigits>
 void search_digits(const lds_rescale_runs &runs, const lds_rescale_form &form, const int64_t *offsets, size_t offset_count,
                    const DigitCandidates &all, lds_rescale_found *found) {

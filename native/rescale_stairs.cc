@@ -1,8 +1,8 @@
-// The first multipliers that leave every stair of a channel a constant.
+// Find the first multipliers for which every stair of a channel has an exact constant.
 //
 // In:   runs of channels, where constants change; offsets and bends, in the order in which they are tried.
-// Out:  of each channel the first that is right everywhere, and the window of each constant.
-// Next: vta/integers/stair_search.py chooses constants from the windows; vta/integers/proof.py proves what is used.
+// Out:  for each channel the first that is exact everywhere, and the window of each constant.
+// Next: vta/integers/stair_search.py chooses constants from the windows; vta/integers/proof.py proves the result.
 // SPDX-License-Identifier: Apache-2.0
 #include "channel_runs.h"
 
@@ -46,7 +46,7 @@ class StairSearch {
         order_(runs.runs - 1),
         windows_(form.window_count) {}
 
-  // One offset: the first bend that is right everywhere.
+  // For one offset, the first bend that is exact everywhere.
   bool attempt(int64_t offset, lds_rescale_found *found) {
     StairSum sum{{offset, form_.left[at_], {}}, form_.is_signed != 0};
     for (size_t number = 0; number < form_.bend_count; ++number) {

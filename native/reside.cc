@@ -1,8 +1,8 @@
-// Places for tiles: scratchpads while a program is walked, and the window for each new tile.
+// Choose the address of each tile: the state of the scratchpads during a walk over a program, and the window for each new tile.
 //
 // In:   tiles in the order of their first use.
-// Out:  the first place of each; tiles whose content is still there, which take the block that holds it.
-// Next: isa/residency.py, of which isa/scratchpad.py says what the orders mean.
+// Out:  the first place of each; a tile whose content is still resident reuses the block that holds it.
+// Next: isa/residency.py; isa/scratchpad.py explains the orders.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
@@ -18,27 +18,27 @@ namespace lds::reside {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 48;  // places, operations
-constexpr int64_t kSets = 2;                 // of tiles that take turns: one is filled while the other is stored
+constexpr int64_t kSets = 2;                 // of tiles in alternation: one is filled while the other is stored
 constexpr int64_t kNothing = -1;
 
-// A range of a scratchpad and what lives or lived there.
+// A range of a scratchpad and the tile that is or was there.
 struct Block {
   int64_t start, end, last_use, content;
 };
 
-// What lies between blocks that live, and the blocks in it: [first, past).
+// A gap between live blocks, and the dead blocks in it: [first, past).
 struct Piece {
   int64_t low, high;
   size_t first, past;
 };
 
-// Where a tile may stand, and the blocks that it would take the place of, or those of its piece.
+// A possible range for a tile, and the blocks that it would replace, or those of its gap.
 struct Window {
   int64_t start;
   size_t first, past;
 };
 
-// Blocks wanted again, and when one of them was last used: the least is best.
+// The number of blocks that are needed again, and the last use of any of them: the smallest is best.
 using Cost = std::pair<int64_t, int64_t>;
 
 class Pad {
@@ -64,7 +64,7 @@ class Pad {
 
   int64_t depth_;
   const std::vector<int64_t> &last_begin_;  // of each content, when the last tile that holds it begins
-  std::vector<Block> blocks_;               // in the order of places; gaps are free since ever
+  std::vector<Block> blocks_;               // in the order of places; gaps were never used
   std::vector<int64_t> resident_;           // of each content, the start of the block that holds it
 };
 
@@ -80,7 +80,7 @@ int64_t sets_left(int64_t start, int64_t size, int64_t beside, const std::vector
   return std::min(kSets, sets);
 }
 
-// What the tile holds is there: its block lives on.
+// The tile's content is resident: the lifetime of its block is extended.
 bool Pad::find(const lds_reside_tile &tile, int64_t *start) {
   if (tile.content == kNothing) return false;
   *start = resident_[static_cast<size_t>(tile.content)];
@@ -91,7 +91,7 @@ bool Pad::find(const lds_reside_tile &tile, int64_t *start) {
   return true;
 }
 
-// The first place of the best window; what lay there is forgotten.
+// The first place of the best window; the blocks in it are discarded.
 bool Pad::place(const lds_reside_tile &tile, int64_t *start) {
   const std::optional<Window> window = window_for(tile);
   if (!window) return false;

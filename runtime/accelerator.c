@@ -2,10 +2,10 @@
  *
  * In:   a session whose regions have their places; lds_session_config.accelerators.
  * Out:  a stream for each program, jobs for their register blocks.
- * Next: run.c starts them. Nothing here is linked but through lds_session_config_accelerators.
+ * Next: run.c starts them. This file is linked only where lds_session_config_accelerators is called.
  *
  * All devices of a session see the memory of the session's HAL at the same bus addresses. A program is copied, because its addresses
- * are filled in, and checked as it stands in the copy, which nobody else writes.
+ * are filled in, and validated in the copy, which nothing else writes.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "program.h"
@@ -136,7 +136,7 @@ static lds_device *device_of(const lds_session *s, uint32_t step) {
   return accelerator_of(s, &p)->device;
 }
 
-/* Whether a program may start beside those from s->step on: it is said to, and its device is none of theirs. */
+/* Whether a program may start while those from s->step on run: its step is marked so, and its device is not one of theirs. */
 static int may_start(const lds_session *s, uint32_t step) {
   lds_program p;
   uint32_t k;

@@ -117,7 +117,7 @@ static int region_is_sound(const lds_model *model, uint32_t index) {
   const lds_region r = lds_model_region(model, index);
   const uint32_t reserved = lds_u32(entry(model, LDS_REGION_TABLE, index) + 28);
   const uint32_t last_kind = lds_model_version(model) >= LDS_FORMAT_PROGRAMS ? LDS_REGION_STATE : LDS_REGION_HOST;
-  const int first = r.kind == LDS_REGION_STATE && r.data_size_bytes == r.size_bytes; /* what a state begins with */
+  const int first = r.kind == LDS_REGION_STATE && r.data_size_bytes == r.size_bytes; /* the initial value of a state */
   if (r.kind > last_kind || r.flags > 3u || reserved != 0 || !lds_model_is_string(model, r.name)) return 0;
   if ((r.kind == LDS_REGION_CONSTANTS || r.kind == LDS_REGION_INPUT) && (r.flags & LDS_DMA_DEVICE_WRITES) != 0) return 0;
   if (r.kind == LDS_REGION_HOST && r.flags != 0) return 0;
@@ -160,9 +160,9 @@ static int port_is_sound(const lds_model *model, int section, uint32_t index) {
   return section != LDS_INPUTS || lds_model_region(model, t.region).kind != LDS_REGION_CONSTANTS;
 }
 
-/* Words and instructions of a step stand behind those of the steps before it: what is read for each step is read once. */
+/* The words and instructions of a step follow those of the steps before it, so that no data is read for two steps. */
 static int steps_are_sound(const lds_model *model) {
-  uint32_t words = 0, instructions = 0, k; /* where the next may begin */
+  uint32_t words = 0, instructions = 0, k; /* the least index at which the next may begin */
   for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
     const lds_step s = lds_model_step(model, k);
     const int program = s.kind == LDS_STEP_DEVICE;
@@ -205,7 +205,7 @@ static int input_is_sound(const lds_model *model, uint32_t index) { return port_
 
 static int output_is_sound(const lds_model *model, uint32_t index) { return port_is_sound(model, LDS_OUTPUTS, index); }
 
-/* In this order: what one table refers to has been checked before. */
+/* The order matters: a table may refer only to tables that were checked before it. */
 static int tables_are_sound(const lds_model *model) {
   static const struct {
     uint8_t section;
@@ -223,7 +223,7 @@ static int tables_are_sound(const lds_model *model) {
   return 1;
 }
 
-/* The least version that has all that is in a file, which is the one that it says: so that a flipped bit of it is noticed, too. */
+/* The lowest version with all features of the file, which must be the version that it states: so a flipped bit of it is detected, too. */
 static uint32_t least_version(const lds_model *model) {
   uint32_t version = LDS_FORMAT_OLDEST, k;
   for (k = 0; k < model->section[LDS_REGION_TABLE].count; ++k) {
@@ -267,7 +267,7 @@ int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes) {
   return least_version(model) == lds_model_version(model) ? LDS_OK : LDS_ERR_FORMAT;
 }
 
-/* --- what a caller asks ------------------------------------------------------------------------------------------------------ */
+/* --- queries ----------------------------------------------------------------------------------------------------------------- */
 const char *lds_model_name(const lds_model *model) { return string_at(model, lds_u32(model->bytes + 44)); }
 
 uint32_t lds_model_input_count(const lds_model *model) { return model->section[LDS_INPUTS].count; }

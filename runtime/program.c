@@ -1,11 +1,11 @@
-/* Programs of other devices than VTA: their records in an artifact, and what their instructions may be.
+/* Programs of devices other than VTA: check their records in an artifact, and their instructions.
  *
  * In:   an opened model; the instruction set as a table.
- * Out:  sound records (rule R23 of FORMAT.md); LDS_OK, or the first instruction that is refused.
+ * Out:  valid records (rule R23 of FORMAT.md); LDS_OK, or the first instruction that is refused.
  * Next: accelerator.c relocates what was accepted.
  *
- * An allow-list, as for VTA: an opcode that the table has, no bit outside its fields, each value within its limits, every address from a
- * relocation, and everything that the instruction says it touches inside the region, with the right to, and inside the local memories.
+ * As for VTA this is an allow-list: an opcode of the table, no bit outside its fields, each value within its limits, every address from a
+ * relocation, and every access of the instruction inside a region that permits it, and inside the local memories.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "program.h"
@@ -93,7 +93,7 @@ void lds_program_at(const lds_model *model, uint32_t step, lds_program *out) {
   out->layers = out->relocations + LDS_RELOCATION_WORDS * out->relocation_count;
 }
 
-/* What lds_program_at relies on. */
+/* Checks what lds_program_at relies on. */
 static int head_is_sound(const lds_model *model, const lds_step *s) {
   if (lds_model_version(model) < LDS_FORMAT_PROGRAMS || s->kind != LDS_STEP_PROGRAM || s->inputs != 0 || s->outputs != 0) return 0;
   return s->count >= LDS_PROGRAM_WORDS && lds_model_is_string(model, lds_model_word(model, s->first)) &&
@@ -101,7 +101,7 @@ static int head_is_sound(const lds_model *model, const lds_step *s) {
          lds_model_word(model, s->first + 10u) < model->section[LDS_TENSOR_TABLE].count;
 }
 
-/* Code stands in the region of, and behind, that of the program before, which is *last; its rank is 0 before the first. */
+/* The code is in the region of the preceding program's code, *last, and after it; the rank of *last is 0 before the first program. */
 static int program_is_sound(const lds_model *model, uint32_t step, lds_tensor *last) {
   const lds_step s = lds_model_step(model, step);
   uint64_t words = LDS_PROGRAM_WORDS;
@@ -140,7 +140,7 @@ const char *lds_program_layer(const lds_model *model, const lds_program *p, uint
 static uint64_t get_bits(const uint8_t *bytes, uint32_t bit, uint32_t width) {
   uint64_t value = 0;
   uint32_t k = 0;
-  while (k < width) { /* a byte, or what of it belongs to the field */
+  while (k < width) { /* a byte, or the part of it that belongs to the field */
     const uint32_t from = (bit + k) % 8u, some = 8u - from < width - k ? 8u - from : width - k;
     value |= (uint64_t)((uint32_t)bytes[(bit + k) / 8u] >> from & ((1u << some) - 1u)) << k;
     k += some;
@@ -170,11 +170,12 @@ static const lds_insn_form *form_of(const lds_insn_table *table, const uint8_t *
 }
 
 static int in_limits(const lds_insn_field *f, uint64_t value) {
-  const uint64_t sign = (f->flags & LDS_FIELD_SIGNED) != 0 ? (uint64_t)1 << 63 : 0; /* orders numbers with a sign as those without */
+  const uint64_t sign =
+      (f->flags & LDS_FIELD_SIGNED) != 0 ? (uint64_t)1 << 63 : 0; /* maps the order of signed numbers to that of unsigned ones */
   return (f->low ^ sign) <= (value ^ sign) && (value ^ sign) <= (f->high ^ sign);
 }
 
-/* Takes the fields off; what is left must be zeros. */
+/* Extracts the fields; all remaining bits must be 0. */
 static int take_fields(const lds_insn_table *table, const uint8_t *bytes, lds_insn_seen *seen) {
   uint8_t left[LDS_INSN_MAX_BYTES];
   uint32_t k;
@@ -209,7 +210,7 @@ static int take_relocation(const lds_relocation *r, lds_insn_seen *seen) {
   return LDS_ERR_INSTRUCTION;
 }
 
-/* More than UINT32_MAX says only that it is more. */
+/* Results above UINT32_MAX mean only that the limit is exceeded. */
 static uint64_t term(const lds_insn_seen *seen, const lds_insn_term *t) {
   uint64_t value = 1;
   uint32_t k;
@@ -267,7 +268,7 @@ static int check_reach(const lds_insn_table *table, const lds_insn_seen *seen, c
   return first <= UINT32_MAX && inside(first + offset, extent, table->memory_rows[reach->memory - 1u]) ? LDS_OK : LDS_ERR_SRAM;
 }
 
-/* The address registers that it sets, for the instructions behind it. */
+/* Records the address registers that it sets, for the instructions that follow. */
 static int keep_addresses(lds_insn_seen *seen) {
   uint32_t k;
   for (k = 0; k < seen->form->keep_count; ++k) {
@@ -294,7 +295,7 @@ static void see_regions(const lds_model *model, lds_insn_seen *seen) {
 
 static int check_instruction(const lds_accelerator *accelerator, const lds_insn_seen *seen) {
   uint32_t k;
-  for (k = 0; k < seen->form->field_count; ++k) { /* an address that is no relocation's is nowhere */
+  for (k = 0; k < seen->form->field_count; ++k) { /* an address without a relocation points nowhere */
     if ((seen->form->fields[k].flags & LDS_FIELD_ADDRESS) != 0 && seen->region[k] == UINT32_MAX && seen->value[k] != 0) return LDS_ERR_DRAM;
   }
   for (k = 0; k < seen->form->reach_count; ++k) {
@@ -334,9 +335,9 @@ static int validate(const lds_model *model, const lds_program *p, const lds_acce
 int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code, lds_fault *fault) {
   lds_program p;
   int status;
-  if (accelerator->table == NULL) return LDS_ERR_ARGUMENT; /* a VTA, whose validator is another */
+  if (accelerator->table == NULL) return LDS_ERR_ARGUMENT; /* a VTA has a validator of its own */
   lds_program_at(model, step, &p);
   status = validate(model, &p, accelerator, code, fault);
-  fault->layer = lds_program_layer(model, &p, fault->instruction); /* once: there may be as many layers as instructions */
+  fault->layer = lds_program_layer(model, &p, fault->instruction); /* looked up once: there may be as many layers as instructions */
   return status;
 }

@@ -1,8 +1,8 @@
-/* A device that hangs, or works for nobody: stopped, reset, given up.
+/* Stop or reset a device that hangs, or that still executes the program of a process that has ended; or declare it dead.
  *
- * In:   an open device, whatever it does.
- * Out:  one that rests, or LDS_ERR_DEAD.
- * Next: session.c asks it of a device that is opened, run.c of one that hangs. It knows no session.
+ * In:   an open device in any state.
+ * Out:  an idle device, or LDS_ERR_DEAD.
+ * Next: session.c calls it for a device that is opened, run.c for one that hangs. It does not depend on sessions.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover.h"
@@ -59,11 +59,12 @@ int lds_device_recover(lds_device *device) {
   return device->dead != 0 ? LDS_ERR_DEAD : LDS_ERR_HUNG;
 }
 
-/* A process that was killed in a run leaves a device that works, reads its instructions, and writes to memory that is now another's. */
+/* A process that was killed during a run leaves a device that is still running: it reads instructions from, and writes to, memory that may
+ * belong to another process by now. */
 int lds_device_rest(lds_device *device) {
   lds_device_state state;
   if ((device->registers->flags & LDS_BLOCK_IDLE) == 0) return LDS_OK;
-  device->seen = 1; /* whosever program it was */
+  device->seen = 1; /* whoever started the program */
   if (lds_device_look(device, &state) == LDS_ABSENT) return LDS_ERR_ABSENT;
   if (state.state != LDS_STATE_RUNNING || stopped(device, LDS_STOP_ABORT)) return LDS_OK;
   if (settles(device, REST_NS)) return LDS_OK; /* a page without a way to stop ends by itself */

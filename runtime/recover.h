@@ -1,7 +1,7 @@
-/* What a device does, and how it is brought to rest. Private to runtime/.
+/* Read the state of a device, and stop it. Private to runtime/.
  *
  * In:   an open device.
- * Out:  its state; a device that rests.
+ * Out:  its state; a device that is idle.
  * Next: recover.c.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -10,16 +10,16 @@
 
 #include "loadstone.h"
 
-/* A time is looked at in so many pieces. */
+/* A time limit is divided into this many intervals, after each of which the device is polled. */
 enum { LDS_SLICES = 8 };
 
-/* The device's state, one of LDS_STATE_* or LDS_ABSENT, with what else it says. */
+/* Returns the device's state, one of LDS_STATE_* or LDS_ABSENT; *state receives the other fields of its register page. */
 uint32_t lds_device_look(lds_device *device, lds_device_state *state);
-/* Between two looks at a device: a program that took so long already is looked at an eighth of that later, which is little to lose. */
+/* Sleeps between two polls of a device, for an eighth of the time that has passed: the delay in noticing the end stays a small share. */
 void lds_device_pause(const lds_hal *hal, uint64_t passed_ns, uint64_t left_ns);
 /* Stops the device whatever it does: LDS_ERR_HUNG when it is usable again, else LDS_ERR_DEAD. */
 int lds_device_recover(lds_device *device);
-/* Sees to it that the device works for nobody: LDS_OK, LDS_ERR_ABSENT, or LDS_ERR_DEAD when what it does does not end. */
+/* Makes sure that the device executes no program: LDS_OK, LDS_ERR_ABSENT, or LDS_ERR_DEAD when its program cannot be ended. */
 int lds_device_rest(lds_device *device);
 
 #endif /* LDS_RECOVER_H */

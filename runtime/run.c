@@ -1,8 +1,8 @@
 /* Execute a session's steps: host operators here, programs on the device.
  *
  * In:   an open session whose inputs are set.
- * Out:  outputs, counters, or a status and where it went wrong.
- * Next: a register block of driver/ starts the device; recover.c gets over one that hangs.
+ * Out:  outputs and counters, or a status with the place of the error.
+ * Next: a register block of driver/ starts the device; recover.c stops one that hangs.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "claim.h"
@@ -15,7 +15,7 @@ static const uint64_t LEAST_LIMIT_NS = 5u * 1000u * 1000u * (uint64_t)1000u;
 static uint64_t now(const lds_session *s) { return s->device->hal->now_ns(s->device->hal->ctx); }
 
 /* --- all devices of a session ------------------------------------------------------------------------------------------------ */
-/* Whether all of them are now this session's; else none is. */
+/* Acquires all of them for this session, or none; returns whether it did. */
 static int claim(const lds_session *s) {
   lds_device *device;
   uint32_t k;
@@ -28,14 +28,14 @@ static int claim(const lds_session *s) {
   return 1;
 }
 
-/* Where the device that works is, or has come to an end. */
+/* Records the instruction at which the running device is, or at which it stopped, in the fault. */
 static void fault_at(lds_session *s, uint32_t instruction) {
   lds_fault_at(s->model, s->step, instruction, &s->fault);
   if (s->running != s->device) s->fault.layer = s->config.programs->layer(s->model, s->step, instruction);
 }
 
 /* --- one program ------------------------------------------------------------------------------------------------------------- */
-/* From now on this device is waited for. */
+/* Makes this device the one that the session waits for. */
 static void watch(lds_session *s, lds_device *device) {
   s->running = device;
   s->progress = 0;
@@ -44,7 +44,7 @@ static void watch(lds_session *s, lds_device *device) {
   s->extended = s->config.hang_ns != 0;
 }
 
-/* Whether the time is up: only when the least limit has passed it is worth knowing what this program can take. */
+/* Whether the time limit has passed. This program's own limit is computed only after the smallest possible limit has passed. */
 static int is_over(lds_session *s, uint64_t time) {
   const lds_step step = lds_model_step(s->model, s->step);
   if (time - s->progress_ns < s->limit_ns) return 0;
@@ -95,7 +95,7 @@ static void add_counters(lds_session *s, uint64_t time) {
   lds_counters c;
   memset(&c, 0, sizeof c);
   s->running->registers->counters(hal, &c);
-  if (c.write_bytes == 0 && hal->counters != NULL) hal->counters(hal->counters_ctx, &c); /* VTA's pages count cycles at most */
+  if (c.write_bytes == 0 && hal->counters != NULL) hal->counters(hal->counters_ctx, &c); /* VTA's register pages count nothing but cycles */
   s->counters.device_ns += time - s->started_ns;
   s->counters.cycles += c.cycles;
   s->counters.load_busy_cycles += c.load_busy_cycles;
@@ -105,7 +105,7 @@ static void add_counters(lds_session *s, uint64_t time) {
   s->counters.write_bytes += c.write_bytes;
 }
 
-/* An empty bus reads as ones or zeros: the device was there, and is gone. */
+/* An empty bus reads as ones or zeros: the device was present, and has disappeared. */
 static int gone(lds_session *s) {
   fault_at(s, s->progress);
   return LDS_ERR_ABSENT;
@@ -115,7 +115,7 @@ static int is_gone(const lds_device *device) {
   return device->registers->identify(device->hal, device->config_hash) == LDS_HAL_UNSUPPORTED;
 }
 
-/* An error, or a state that no run has: of a device that is there, or of none. */
+/* Handles an error, or a state that cannot occur in a run: of a device that is present, or that has disappeared. */
 static int device_error(lds_session *s, const lds_device_state *state) {
   if (is_gone(s->running)) return gone(s);
   fault_at(s, state->error_pc);
@@ -127,12 +127,12 @@ static int device_error(lds_session *s, const lds_device_state *state) {
 }
 
 static int hung(lds_session *s, const lds_device_state *state) {
-  if (is_gone(s->running)) return gone(s); /* it read as a device that works does */
+  if (is_gone(s->running)) return gone(s); /* an empty bus had read like a running device */
   fault_at(s, state->insn_pc);
   return lds_device_recover(s->running);
 }
 
-/* LDS_OK: the program is done. LDS_BUSY: not yet, looked once and slept at most until `until_ns`. */
+/* LDS_OK: the program is done. LDS_BUSY: it is not; the device was polled once, with a sleep until `until_ns` at most. */
 static int poll(lds_session *s, uint64_t until_ns) {
   const lds_hal *hal = s->running->hal;
   const uint64_t time = now(s);
@@ -159,7 +159,7 @@ static int poll(lds_session *s, uint64_t until_ns) {
     lds_device_pause(hal, time - s->started_ns, until_ns - time);
     return LDS_BUSY;
   }
-  slice = s->limit_ns / LDS_SLICES; /* an interrupt may be lost: look again before long */
+  slice = s->limit_ns / LDS_SLICES; /* an interrupt may be lost: poll again soon */
   if (slice > until_ns - time) slice = until_ns - time;
   return hal->irq_wait(hal->ctx, slice) < LDS_HAL_TIMEOUT ? LDS_ERR_HAL : LDS_BUSY;
 }
@@ -169,7 +169,7 @@ static int run_host_step(lds_session *s, const lds_step *step) {
   lds_operand operand;
   uint32_t k, operands = step->inputs + step->outputs;
   int status = LDS_OK;
-  /* A copy leaves parts of its output as they are, so that is fetched too. */
+  /* A copy may write only part of its output, so the output is synchronized as well. */
   const uint32_t fetched = step->kind == LDS_STEP_COPY || step->kind == LDS_STEP_EXTERNAL ? operands : step->inputs;
   for (k = 0; k < fetched && status == LDS_OK; ++k) {
     (void)lds_session_operand(s, s->step, k, &operand);
@@ -204,7 +204,7 @@ static int sync_ports(lds_session *s, int section, int direction) {
   return LDS_OK;
 }
 
-/* Host steps up to the next program, which is started, with what may run beside it: LDS_BUSY. LDS_OK after the last step. */
+/* Executes host steps up to the next program, and starts it with those that may run concurrently: LDS_BUSY. LDS_OK: after the last step. */
 static int advance(lds_session *s) {
   for (; s->step < s->model->section[LDS_STEPS].count; ++s->step) {
     const lds_step step = lds_model_step(s->model, s->step);
@@ -224,7 +224,7 @@ static int advance(lds_session *s) {
   return sync_ports(s, LDS_OUTPUTS, LDS_DMA_FROM_DEVICE);
 }
 
-/* What a run has come to; the device is anyone's again, unless it works. */
+/* Ends a run with its status, and releases the device unless it is still running. */
 static int finish(lds_session *s, int status) {
   s->phase = status == LDS_BUSY ? LDS_RUNNING : status == LDS_OK ? LDS_FINISHED : LDS_IDLE;
   if (status < 0) {
@@ -258,7 +258,7 @@ int lds_session_wait(lds_session *s, uint64_t timeout_ns) {
   uint64_t begin, until;
   if (s == NULL) return LDS_ERR_ARGUMENT;
   if (s->phase == LDS_IDLE) return LDS_ERR_STATE;
-  if (s->phase == LDS_FINISHED) { /* the device may be another session's by now */
+  if (s->phase == LDS_FINISHED) { /* another session may have acquired the device by now */
     s->phase = LDS_IDLE;
     return LDS_OK;
   }

@@ -70,7 +70,7 @@ int lds_device_reaches(const lds_device *device, const lds_dma_buffer *b, uint32
   return (b->bus & (align_bytes - 1u)) == 0 && lds_bus_inside(b->bus, b->size_bytes, last) ? LDS_OK : LDS_ERR_ADDRESS;
 }
 
-/* Finds region r its memory; *memory is what is left of the caller's. */
+/* Assigns memory to region r; *memory is the unused rest of the caller's. */
 static int open_region(lds_session *s, uint32_t r, lds_memory *memory) {
   const lds_region region = lds_model_region(s->model, r);
   const uint8_t *data = s->model->section[LDS_DATA].bytes + region.data_offset;
@@ -98,7 +98,7 @@ static int open_region(lds_session *s, uint32_t r, lds_memory *memory) {
   return region.flags != 0 ? lds_device_reaches(s->device, b, region.align_bytes) : LDS_OK;
 }
 
-/* Constants and what a state begins with from the file, or zeros; before anything of the session reads it. */
+/* Fills a region from the file (constants, initial values of states) or with zeros, before the session first reads it. */
 static int fill_region(lds_session *s, uint32_t r) {
   const lds_region region = lds_model_region(s->model, r);
   lds_dma_buffer *b = &s->region[r];
@@ -165,7 +165,7 @@ int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_byt
   return validate_all(model, lds_validate, model->section[LDS_INSTRUCTIONS].bytes, constants, scratch, fault);
 }
 
-/* In words of 32 bits, which a small processor has: the number of the tile is in both, the region behind it. */
+/* Works on 32-bit words, for small processors: the tile number spans both words, and the region follows it. */
 static int resolve(const lds_session *s, const lds_hw_config *c, uint8_t *bytes) {
   enum { AT = LDS_BIT_MEMORY_DRAM_BASE, REGION_AT = LDS_BIT_MEMORY_REGION - 32 };
   uint32_t low = lds_u32(bytes), high = lds_u32(bytes + 4), k;
@@ -194,7 +194,7 @@ int lds_stream_resolve(const lds_session *s, const lds_model *model, uint8_t *st
   return status;
 }
 
-/* Finds the stream its memory: a copy that nobody else writes, or the file itself. */
+/* Assigns memory to the stream: a copy that nothing else writes, or the file itself. */
 static int pin_stream(lds_session *s, int in_place) {
   const lds_table insns = s->model->section[LDS_INSTRUCTIONS];
   const size_t size_bytes = (size_t)insns.count * LDS_INSN_BYTES; /* no more than the file has */
@@ -212,7 +212,7 @@ static int pin_stream(lds_session *s, int in_place) {
   return lds_device_reaches(s->device, &s->stream, LDS_INSN_BYTES);
 }
 
-/* Pins the stream, validates it, resolves regions, shows it to the device. */
+/* Pins the stream, validates it, resolves its regions, and makes it visible to the device. */
 static int open_stream(lds_session *s, lds_memory memory, lds_fault *fault) {
   const lds_table insns = s->model->section[LDS_INSTRUCTIONS];
   const int regions = (lds_config_of(s->model).capabilities & LDS_CAP_REGIONS) != 0;
@@ -282,12 +282,12 @@ int lds_device_fits(lds_device *device, const lds_model *model) {
   return lds_device_answers(device, model->config_hash);
 }
 
-/* Where other devices have all the programs, the session's own gives its memory alone. */
+/* Where other devices execute all programs, the session's own device only provides its memory. */
 static int check_device(const lds_model *model, lds_device *device) {
   return has_step(model, LDS_STEP_PROGRAM) && !has_program(model) ? LDS_OK : lds_device_fits(device, model);
 }
 
-/* Rules R19 to R21, and that there is somebody to execute each host step. */
+/* Checks rules R19 to R21, and that every host step has a function that executes it. */
 static int check_operators(const lds_model *model, const lds_session_config *config) {
   uint32_t k;
   for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
@@ -319,7 +319,7 @@ static int open_all(lds_session *s, lds_memory memory, lds_fault *fault) {
   return status;
 }
 
-/* Whether a session has validated this file before, and the caller lets that count. */
+/* Whether an earlier session has validated this file, and the caller accepts that validation. */
 static int is_validated(const lds_model *model, const lds_validated *last) {
   return last != NULL && last->size_bytes == model->size_bytes && last->checksum == lds_u32(model->bytes + LDS_CHECKSUM_AT);
 }
@@ -363,7 +363,7 @@ int lds_session_open(lds_session **session, const lds_model *model, lds_device *
   return status;
 }
 
-/* The device is stopped before its memory goes, and is anyone's after that; memory of one that cannot be stopped is kept. */
+/* Stops the device before its memory is freed, and then releases it; the memory of a device that cannot be stopped is kept. */
 void lds_session_close(lds_session *s) {
   const lds_hal *hal;
   int running;

@@ -1,8 +1,8 @@
-/* What a session is. Private to runtime/.
+/* The state of a session. Private to runtime/.
  *
  * In:   session.c fills it.
  * Out:  the struct, and where a region's memory is.
- * Next: run.c works with it.
+ * Next: run.c executes it.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_SESSION_H
@@ -19,20 +19,20 @@ struct lds_session {
   lds_session_config config;
   lds_dma_buffer region[LDS_REGIONS]; /* .cpu: where the host sees it; .flags 0: the host's own memory */
   lds_dma_buffer stream;              /* the pinned instructions */
-  lds_dma_buffer code;                /* programs of accelerators, one behind the other */
+  lds_dma_buffer code;                /* programs of accelerators, one after the other */
   lds_device *running;                /* the device that is waited for, or worked last */
-  uint32_t owned;                     /* bit r: region r is to be freed; bit LDS_REGIONS: the stream; the next: code */
+  uint32_t owned;                     /* bit r: region r must be freed; bit LDS_REGIONS: the stream; the next bit: code */
   void (*move)(const lds_session *s, lds_operand *operand); /* to memory of the caller's: bind.c, where it is linked in */
   const lds_binding *bound;
   uint32_t bound_count;
   uint32_t to_fill; /* bit r: region r needs its constants or zeros */
   lds_phase phase;
-  uint32_t step; /* that is being executed */
-  uint32_t next; /* behind those that are in flight, `step` the first of them */
+  uint32_t step; /* the step that is being executed */
+  uint32_t next; /* the first step after those in flight, which begin at `step` */
   uint32_t progress;
   uint64_t progress_ns; /* when the device last moved */
   uint64_t started_ns;  /* when it was first waited for */
-  uint64_t limit_ns;    /* after so long without progress it hangs, or `extended` says that this is still to be reckoned */
+  uint64_t limit_ns;    /* after this time without progress the device hangs; preliminary until `extended` is set */
   int extended;
   lds_counters counters;
   lds_fault fault;
@@ -40,30 +40,30 @@ struct lds_session {
 
 /* Programs of other devices: accelerator.c, where lds_session_config_accelerators links it in. */
 typedef struct lds_program_set {
-  /* Every program has a sound record and its device, which is there. */
+  /* Checks that every program has a valid record, and that its device is present. */
   int (*check)(const lds_session *session);
-  /* What `open` needs of the caller's memory. */
+  /* Bytes of the caller's memory that `open` needs. */
   size_t (*scratch_bytes)(const lds_model *model);
   /* Pins the programs, validates and relocates them. s->code is theirs; the caller frees it. */
   int (*open)(lds_session *session, lds_memory scratch, lds_fault *fault);
-  /* Fills in what the program of a step is; the device that executes it. */
+  /* Fills in the job of a step's program; returns the device that executes it. */
   lds_device *(*job)(const lds_session *session, uint32_t step, lds_job *job);
-  /* Whose the program of a step is. */
+  /* The device that executes the program of a step. */
   lds_device *(*device)(const lds_session *session, uint32_t step);
-  /* Starts what may run beside the program that was just started; session->next is behind the last. */
+  /* Starts the programs that may run concurrently with the one just started; session->next is the step after the last of them. */
   void (*start)(lds_session *session);
-  /* Stops what is in flight beside the program that is waited for. One that cannot be stopped becomes session->running. */
+  /* Stops the programs in flight, except the one that is waited for. A device that cannot be stopped becomes session->running. */
   void (*stop)(lds_session *session);
   const char *(*layer)(const lds_model *model, uint32_t step, uint32_t instruction);
 } lds_program_set;
 
-/* Moves what one side wrote to the other, for one tensor. */
+/* Synchronizes one tensor's memory between host and device, after one of them wrote it. */
 int lds_session_sync(lds_session *session, const lds_tensor *tensor, int direction);
-/* Whether a model is for this device, and the device is there. */
+/* Whether a model was compiled for this device, and the device is present. */
 int lds_device_fits(lds_device *device, const lds_model *model);
-/* Whether the device is there, has this CONFIG_HASH, and works for nobody but a session of this program. */
+/* Whether the device is present, has this CONFIG_HASH, and executes no program but those of this process. */
 int lds_device_answers(lds_device *device, uint32_t config_hash);
-/* Whether a device can address all of a buffer, and finds it at a multiple of align_bytes. */
+/* Whether a device can address all of a buffer, and its bus address is a multiple of align_bytes. */
 int lds_device_reaches(const lds_device *device, const lds_dma_buffer *buffer, uint32_t align_bytes);
 /* For devices without regions: absolute tile numbers instead of those within a region. model: with the device's fingerprint. */
 int lds_stream_resolve(const lds_session *session, const lds_model *model, uint8_t *stream, uint32_t count);
@@ -71,11 +71,11 @@ int lds_stream_resolve(const lds_session *session, const lds_model *model, uint8
 uint32_t lds_session_operands(lds_session *session, const lds_step *step, lds_operand *operands, int32_t *parameters);
 /* Starts the program of a step; its device is s->running from now on. */
 void lds_submit(lds_session *session, uint32_t step);
-/* Its own device, then those of the configuration; NULL behind the last. */
+/* The session's own device at index 0, then those of its configuration; NULL beyond the last. */
 lds_device *lds_session_device(const lds_session *session, uint32_t index);
-/* The first `count` of them are anyone's again. */
+/* Releases the first `count` of them for other sessions. */
 void lds_session_release(const lds_session *session, uint32_t count);
-/* All devices of a session are anyone's again; those that work beside the one that was waited for are stopped. */
+/* Releases all devices of a session, and stops those that still run besides the one that was waited for. */
 void lds_devices_release(lds_session *session);
 /* Names the layer of an instruction of a step in *fault. */
 void lds_fault_at(const lds_model *model, uint32_t step, uint32_t instruction, lds_fault *fault);

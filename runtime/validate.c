@@ -1,18 +1,18 @@
-/* The validator: what a stream of instructions must be before a device may have it.
+/* The validator: checks a stream of instructions before it is submitted to a device.
  *
  * In:   pinned instructions, the content of constants, the memory plan and the device's configuration from the artifact.
  * Out:  LDS_OK, or the first instruction that is refused, and why.
  * Next: session.c hands the stream to the device.
  *
- * An allow-list: what is not known is refused. The stream is straight, so it is walked once, in its order. An instruction is a
- * shape and a place. The shape (sizes, strides, loops, operation, region) is held against all rules once, and leaves limits that a
- * place must keep; a program has thousands of instructions and some hundred shapes, so those met before are kept.
- *   - shape: known opcode, memory, operation, register; no reserved bit; the capabilities that it takes; a region that there is;
+ * It is an allow-list: everything unknown is refused. A stream has no branches, so it is walked once, in order. An instruction consists
+ * of a shape and a place. The shape (sizes, strides, loops, operation, region) is checked against all rules once, which gives limits for
+ * the place; a program has thousands of instructions but only some hundred shapes, so the shapes already checked are cached.
+ *   - shape: known opcode, memory, operation, register; no reserved bit; the capabilities that it needs; a region that exists;
  *   - place in DRAM: all rows of a LOAD or STORE in their region, in 64-bit arithmetic; stores only where the device writes;
- *   - place in scratchpads: everything that loads, stores and loops reach. Which micro-ops stand in the scratchpad is known at each
+ *   - place in scratchpads: everything that loads, stores and loops access. The micro-ops in the scratchpad are known at each
  *     point, because they are loaded from constants only;
  *   - tokens: see below;
- *   - FINISH last, after load and store are through.
+ *   - FINISH is last, after load and store have completed.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "geometry.h"
@@ -20,12 +20,12 @@
 enum { QUEUES = LDS_QUEUES, NO_QUEUE = LDS_QUEUES };
 enum { RING = 256, SHAPES = 128, LOG_SLOTS = 8, SLOTS = 1 << LOG_SLOTS, OPCODES = 8, MEMORIES = 8 };
 
-/* What a LOAD or STORE moves: tiles; micro-ops; nothing, its place being 0. */
+/* The data that a LOAD or STORE moves: tiles; micro-ops; nothing, in which case its place must be 0. */
 enum { TILES, UOPS, NO_OP };
 
 typedef struct shape {
   uint64_t key[2];   /* the instruction, with ones for its place and flags; zeros: none */
-  uint64_t below[3]; /* limits: LOAD, STORE: of dram_base, sram_base; GEMM, ALU: of dst, src, wgt where they stand in a micro-op */
+  uint64_t below[3]; /* limits: LOAD, STORE: of dram_base, sram_base; GEMM, ALU: of dst, src, wgt at their bits of a micro-op */
   uint8_t stage, moves;
 } shape;
 
@@ -41,21 +41,21 @@ typedef struct walk {
   lds_region region[LDS_REGIONS];
   uint32_t field[3], unit[3];                    /* of dst, src, wgt in a micro-op: all bits, the lowest */
   uint32_t pushes[QUEUES + 1], pops[QUEUES + 1]; /* NO_QUEUE is always empty, and always full */
-  uint32_t known[QUEUES + 1];                    /* pops of each queue that its pusher knows of */
+  uint32_t known[QUEUES + 1];                    /* pops of each queue that its pusher can be sure of */
   uint64_t latest[3];                            /* per stage: word 0 of its last instruction */
   uint8_t *slots;                                /* by a shape's key, its place in `shapes`; 0: none */
   shape *shapes;
-  uint32_t next;          /* of shapes: the one that is learned next, 1 to SHAPES - 1 */
-  uint32_t (*ring)[RING]; /* per queue: what each waiting token tells */
-  uint32_t *uop;          /* micro-op scratchpad; what is in it counts where it was loaded */
-  uint32_t filled;        /* micro-ops in front of it are all loaded */
-  uint32_t gaps;          /* 1: some behind it, too, and `loaded` says which */
-  uint8_t *loaded;        /* per micro-op behind `filled`: 1 */
+  uint32_t next;          /* of shapes: the entry that is replaced next, 1 to SHAPES - 1 */
+  uint32_t (*ring)[RING]; /* per queue: the pop count that each waiting token carries */
+  uint32_t *uop;          /* micro-op scratchpad; an entry is valid only where it was loaded */
+  uint32_t filled;        /* all micro-ops below this index are loaded */
+  uint32_t gaps;          /* 1: some at or above it are loaded too; `loaded` says which */
+  uint8_t *loaded;        /* per micro-op from `filled` on: 1 where loaded */
 } walk;
 
 static uint32_t uop_depth(const lds_model *model) { return lds_u32(model->fingerprint + 12); }
 
-/* Shapes, where they are, rings, micro-ops, a byte for each. uop_depth is at most 2^13 in a configuration that can be. */
+/* Shapes, where they are, rings, micro-ops, a byte for each. uop_depth is at most 2^13 in a valid configuration. */
 size_t lds_validate_scratch_bytes(const lds_model *model) {
   const size_t depth = uop_depth(model) <= 1u << 13 ? uop_depth(model) : 0u;
   return sizeof(shape[SHAPES]) + SLOTS + sizeof(uint32_t[QUEUES][RING]) + depth * (sizeof(uint32_t) + 1u);
@@ -70,8 +70,8 @@ static uint32_t bits_between(uint64_t word, uint32_t first, uint32_t end) {
  * In the stream's order every pop must find a token. Then the device cannot deadlock, however short its queues are: the
  * first instruction that is not done always has its tokens. How many tokens wait at once depends on how far one stage runs
  * ahead of another: at most the pushes so far less the pops that have certainly happened before this push. A stage learns of its
- * neighbour's pops from the tokens that the neighbour sends: each tells how often its pusher had popped the queue that runs back.
- * No other way brings news: load and store know each other through compute only. */
+ * neighbour's pops from the tokens that the neighbour sends: each carries how often its pusher had popped the opposite queue.
+ * There is no other path: load and store learn of each other through compute only. */
 static const uint8_t pop_prev_of[3] = LDS_QUEUE_OF_POP_PREV;
 static const uint8_t pop_next_of[3] = LDS_QUEUE_OF_POP_NEXT;
 static const uint8_t push_prev_of[3] = LDS_QUEUE_OF_PUSH_PREV;
@@ -99,7 +99,7 @@ static int tokens(walk *w, uint32_t stage, uint64_t word) {
   return LDS_OK;
 }
 
-/* Nothing is left over: no token waits, and the last instructions of load and store have told compute that they are done. */
+/* At the end no token may be waiting, and the last instructions of load and store must have sent compute their tokens. */
 static int check_finish(const walk *w) {
   unsigned q;
   for (q = 0; q < QUEUES; ++q) {
@@ -112,7 +112,7 @@ static int check_finish(const walk *w) {
 /* --- shapes ------------------------------------------------------------------------------------------------------------------ */
 static int has(const walk *w, uint32_t capability) { return (w->config.capabilities & capability) != 0; }
 
-/* Tiles that a LOAD or STORE may begin below in its region: none, where it has no right. */
+/* The exclusive limit of the first tile of a LOAD or STORE in its region; 0 where it may not access the region. */
 static uint32_t dram_places(const walk *w, const lds_insn_memory *m, int store) {
   const uint32_t needed = store ? LDS_DMA_DEVICE_WRITES : LDS_DMA_DEVICE_READS;
   const lds_region *r = &w->region[m->region];
@@ -177,11 +177,11 @@ static int shape_config(const walk *w, const lds_insn_config *c, shape *s) {
   return c->register_id == LDS_CONFIG_RQ_ROUNDING && (uint32_t)c->value > LDS_ROUNDING_FLOAT32 ? LDS_ERR_INSTRUCTION : LDS_OK;
 }
 
-/* Whether bytes are an instruction: every value known, and nothing left in the words that the fields were taken off. */
+/* Whether the bytes encode an instruction: every value is known, and no bit remains in the words once all fields are extracted. */
 static int is_sound(int decoded, const uint64_t left[2]) { return decoded == LDS_ISA_OK && (left[0] | left[1]) == 0; }
 
-/* Holds an instruction against the rules, its place and tokens apart; *s is its shape if it keeps them. As lds_insn_decode, with the
- * rules in the same switch: a program's new shapes come in an order that a processor guesses wrong. */
+/* Checks an instruction against the rules, except those of place and tokens; *s is its shape if it passes. The decoder of lds_insn_decode
+ * is repeated with the rules in the same switch, because the order of new shapes in a program defeats branch prediction. */
 static int learn(const walk *w, const uint8_t *bytes, int last, shape *s) {
   uint64_t word[2] = {lds_get_u64(bytes) >> (LDS_BIT_PUSH_NEXT + 1u), lds_get_u64(bytes + 8)};
   const uint32_t opcode = bytes[0] & (OPCODES - 1u);
@@ -210,7 +210,7 @@ static int learn(const walk *w, const uint8_t *bytes, int last, shape *s) {
 }
 
 /* --- places ------------------------------------------------------------------------------------------------------------------ */
-/* Micro-ops enter the model of the scratchpad; they come from where nobody writes. */
+/* Records loaded micro-ops in the model of the scratchpad; they may come only from memory that the device does not write. */
 static int load_uops(walk *w, uint32_t region, uint32_t dram_base, uint32_t sram_base, uint32_t count) {
   const uint8_t *from = w->constants[region];
   uint32_t k;
@@ -238,13 +238,13 @@ static int check_tiles(walk *w, const shape *s, const uint64_t word[2]) {
                    bits_between(word[1], LDS_BIT_MEMORY_X_SIZE - 64u, LDS_BIT_MEMORY_X_STRIDE - 64u));
 }
 
-/* A field is compared where it stands: what is larger there is larger. */
+/* Fields are compared in place: the order of the masked words is the order of their values. */
 static int is_below(const walk *w, const shape *s, uint32_t uop) {
   return (uop & w->field[0]) < s->below[0] && (uop & w->field[1]) < s->below[1] && (uop & w->field[2]) < s->below[2];
 }
 
-/* What a shape reaches from micro-ops [begin, end), all of which must be there. Where all their bits together are below the limits,
- * each of them is: mostly that is enough. */
+/* Checks what a shape accesses with micro-ops [begin, end), all of which must be loaded. If the OR of all micro-ops is below the limits,
+ * so is each of them: in most cases this one test suffices. */
 static int check_loops(const walk *w, const shape *s, uint64_t word) {
   const uint32_t begin = (uint32_t)(word >> LDS_BIT_GEMM_UOP_BGN) & w->uop_bgn_mask,
                  end = (uint32_t)(word >> w->uop_end_bit) & w->uop_end_mask;
@@ -260,7 +260,7 @@ static int check_loops(const walk *w, const shape *s, uint64_t word) {
 }
 
 /* --- the walk ---------------------------------------------------------------------------------------------------------------- */
-/* Where to look a shape up: any slot is right, and a good one spreads what programs have. */
+/* The hash of a shape's key: any slot is correct, and a good hash spreads the shapes of real programs. */
 static uint32_t slot_of(uint64_t key0, uint64_t key1) { return (uint32_t)((key0 ^ key1) * 0x9E3779B97F4A7C15u >> (64 - LOG_SLOTS)); }
 
 static int check(walk *w, const uint8_t *bytes, int last) {
@@ -290,7 +290,7 @@ static int check(walk *w, const uint8_t *bytes, int last) {
   return tokens(w, s->stage, word[0]);
 }
 
-/* Whether a device can have this configuration: HwConfig's limits. Everything above relies on them. */
+/* Whether a configuration is valid, by the limits of HwConfig, on which everything above relies. */
 static int config_is_possible(const lds_hw_config *c) {
   const lds_isa_widths w = lds_isa_widths_of(c);
   if ((c->log_inp_width != 3 && c->log_inp_width != 4) || c->log_wgt_width != c->log_inp_width || c->log_acc_width != 5) return 0;
@@ -326,8 +326,8 @@ static void measure(walk *w) {
   }
 }
 
-/* Slots begin as zeros. A shape is written before a slot leads to it, a ring's entry before it is read; what a micro-op
- * without its byte holds counts for nothing. */
+/* Slots are initialized to zeros. A shape is written before a slot refers to it, and a ring's entry before it is read; a micro-op whose
+ * `loaded` byte is 0 is never used. */
 static int begin(walk *w, const lds_model *model, const uint8_t *const *constants, void *scratch) {
   uint32_t r;
   memset(w, 0, sizeof *w);
@@ -342,10 +342,10 @@ static int begin(walk *w, const lds_model *model, const uint8_t *const *constant
   w->ring = (uint32_t(*)[RING])(void *)(w->slots + SLOTS);
   w->uop = (uint32_t *)(void *)(w->ring + QUEUES);
   w->loaded = (uint8_t *)(w->uop + w->config.uop_depth);
-  w->shapes[0].key[0] = 0; /* nobody's */
+  w->shapes[0].key[0] = 0; /* the empty shape, which matches no instruction */
   memset(w->slots, 0, SLOTS);
   w->known[NO_QUEUE] = 0u - LDS_MAX_TOKENS;
-  w->latest[LDS_STAGE_LOAD] = w->latest[LDS_STAGE_STORE] = UINT64_MAX; /* none: nothing to wait for */
+  w->latest[LDS_STAGE_LOAD] = w->latest[LDS_STAGE_STORE] = UINT64_MAX; /* no instruction yet, so nothing to wait for */
   w->regions = model->section[LDS_REGION_TABLE].count;
   for (r = 0; r < w->regions; ++r) w->region[r] = lds_model_region(model, r);
   return LDS_OK;

@@ -1,4 +1,4 @@
-/* The HAL of a microcontroller or of a kernel-less SoC: the port fills in what its board has.
+/* The HAL of a microcontroller or of a kernel-less SoC: the port supplies its board's functions.
  *
  * In:   addresses, and a few functions of the port.
  * Out:  an lds_hal.
@@ -29,13 +29,13 @@ typedef struct lds_baremetal {
   void (*cache_clean)(void *address, size_t size_bytes);      /* coherent, uncached or write-through memory: NULL */
   void (*cache_invalidate)(void *address, size_t size_bytes); /* coherent or uncached memory: NULL */
   void (*irq_enable)(int enable);                             /* the device's line at the interrupt controller; NULL: the runtime polls */
-  void (*sleep)(void);           /* until an interrupt, or shorter (WFE rather than WFI: no race); NULL: spins */
+  void (*sleep)(void);           /* sleeps until an interrupt or less (WFE rather than WFI, which has a race); NULL: spins */
   int (*reset)(void);            /* resets the device from outside: LDS_HAL_OK */
   volatile uint32_t interrupted; /* set by lds_baremetal_interrupt */
 } lds_baremetal;
 
 LDS_HAL_EXPORT void lds_baremetal_hal(lds_baremetal *board, lds_hal *out);
-/* To be called by the handler: silences the line, which stays high until the driver has acknowledged. */
+/* To be called by the interrupt handler: masks the line, which stays high until the driver acknowledges it. */
 LDS_HAL_EXPORT void lds_baremetal_interrupt(lds_baremetal *board);
 
 #ifdef __cplusplus

@@ -5,8 +5,8 @@
  * Next: runtime/session.c; driver/devicetree/ has the nodes that make the UIO device.
  *
  * DMA memory is reserved in the device tree that boots, so that Linux does not use it, and mapped uncached; or it is u-dma-buf's. Memory
- * that Linux uses is refused, and so are dma-heaps, VFIO, and a device whose IOMMU translates. What was opened is locked (flock) until it
- * is closed: a second process is told whose it is.
+ * that Linux uses is refused, and so are dma-heaps, VFIO, and a device whose IOMMU translates. An open device is locked (flock) until it
+ * is closed: a second process gets an error that names the first.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_HAL_LINUX_H
@@ -22,14 +22,14 @@ extern "C" {
 enum { LDS_LINUX_BLOCKS = 128 };
 
 typedef struct lds_linux {
-  lds_hal hal; /* hand &hal to lds_device_open */
+  lds_hal hal; /* pass &hal to lds_device_open */
   int fd;      /* the UIO device, or /dev/mem */
   int memory_fd;
   void *registers;
   size_t registers_bytes;
   lds_pool pool;
   lds_pool_block blocks[LDS_LINUX_BLOCKS];
-  char udmabuf[256]; /* the sysfs folder of a u-dma-buf that is cached; "": nothing is to be synchronised */
+  char udmabuf[256]; /* the sysfs folder of a cached u-dma-buf; "": no synchronisation is needed */
   char message[256]; /* why opening failed, or why there was no memory */
 } lds_linux;
 

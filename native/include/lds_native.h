@@ -1,4 +1,4 @@
-/* What the library gives to the compiler: what is exported here is Python's alone.
+/* The library's functions for the compiler. They are exported for Python only.
  *
  * In:   nothing.
  * Out:  LDS_NATIVE_EXPORT.

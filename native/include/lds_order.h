@@ -1,9 +1,9 @@
-/* What orders instructions: whom each must not overtake, and the tokens that see to it.
+/* The order of instructions: which others each must not overtake, and the tokens that enforce it.
  *
  * In:   instructions in program order, as columns: the unit of each, the places that it touches, its cycles; the queues between units.
- * Out:  the last instruction of each unit that one must not overtake; who gives and who takes each token, and where instructions that
- *       do nothing must stand.
- * Next: hazards.cc and order.cc; isa/hazards.py and isa/tokens.py call them, isa/token_proof.py proves what comes out.
+ * Out:  for each instruction, the last one of each unit that it must not overtake; which instructions push and pop each token, and where
+ *       no-ops must be inserted.
+ * Next: hazards.cc and order.cc; isa/hazards.py and isa/tokens.py call them, isa/token_proof.py proves the result.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_ORDER_H
@@ -21,29 +21,29 @@ extern "C" {
 
 enum {
   LDS_ORDER_OK = 0,
-  LDS_ORDER_BAD_ARGUMENT = 1, /* a column holds what cannot be */
+  LDS_ORDER_BAD_ARGUMENT = 1, /* a column holds an invalid value */
   LDS_ORDER_NO_MEMORY = 2,
-  LDS_ORDER_NO_QUEUE = 3, /* no queues lead from unit who[0] to who[1], which depends on it */
-  LDS_ORDER_NO_NOOP = 4   /* who[0] must wait for who[1] by way of who[2], which has no instruction that does nothing */
+  LDS_ORDER_NO_QUEUE = 3, /* there is no path of queues from unit who[0] to who[1], which depends on it */
+  LDS_ORDER_NO_NOOP = 4   /* who[0] must wait for who[1] through who[2], which has no no-op */
 };
 
-/* The number of no instruction, no queue, no unit. */
+/* Stands for no instruction, no queue, no unit. */
 enum { LDS_ORDER_NONE = -1 };
 
-/* Places of a memory: `extent` of them in each turn of its loops, which begin at `first`. */
+/* An access to places of a memory: `extent` of them from `first` on, in each iteration of its loops. */
 typedef struct lds_touch {
   int64_t step;   /* the instruction that touches them */
   int64_t space;  /* the memory */
   int64_t writes; /* 0: it reads them */
   int64_t first, extent;
-  int64_t loops; /* so many, behind those of the touches before this one */
+  int64_t loops; /* the number of its loops, which follow those of the touches before this one */
 } lds_touch;
 
 typedef struct lds_touch_loop {
   int64_t count, stride;
 } lds_touch_loop;
 
-/* Instructions; of each space, their touches stand in program order. */
+/* Instructions; the touches of each space are in program order. */
 typedef struct lds_touching {
   uint32_t units, steps, spaces;
   const int32_t *unit; /* of each instruction */
@@ -52,13 +52,13 @@ typedef struct lds_touching {
   const lds_touch_loop *loop;
 } lds_touching;
 
-/* Of each instruction, and for each unit: its last instruction that this one must not overtake. conflicts: [steps][units]. */
+/* conflicts[steps][units]: for each instruction, the last instruction of each unit that it must not overtake. */
 LDS_NATIVE_EXPORT int lds_order_conflicts(const lds_touching *touching, int32_t *conflicts);
 
 typedef struct lds_token_rules {
   uint32_t units, queues;
   const int32_t *pusher, *popper, *most; /* of each queue: its ends, and the tokens that it holds */
-  const int64_t *noop_cycles;            /* of each unit: those of its instruction that does nothing; negative: it has none */
+  const int64_t *noop_cycles;            /* of each unit: the cycles of its no-op; negative: it has none */
   int32_t late;                          /* the queue that isa/tokens.py says is late */
 } lds_token_rules;
 
@@ -66,7 +66,7 @@ typedef struct lds_order_steps {
   uint32_t count;
   const int32_t *unit;
   const int64_t *cycles;
-  const uint8_t *joins;     /* it waits for all before it */
+  const uint8_t *joins;     /* it waits for all instructions before it */
   const int32_t *conflicts; /* [count][units] */
 } lds_order_steps;
 
@@ -74,17 +74,17 @@ typedef struct lds_token {
   int32_t queue, push, pop; /* instructions of the new stream */
 } lds_token;
 
-/* The new stream; where the status is another than OK, nothing but that and `who` counts. */
+/* The new stream; if the status is not OK, only the status and `who` are valid. */
 typedef struct lds_ordered {
   int32_t status;
   int32_t who[3];
   uint32_t steps, tokens;
-  const int32_t *source; /* of each instruction: the one that it was, or in whose place it stands */
-  const int32_t *noop;   /* of each that does nothing and is new: its unit */
+  const int32_t *source; /* of each instruction: its number in the old stream, or that of the instruction it was inserted for */
+  const int32_t *noop;   /* of each inserted no-op: its unit */
   const lds_token *token;
 } lds_ordered;
 
-/* NULL when memory is out. */
+/* NULL when memory is exhausted. */
 LDS_NATIVE_EXPORT const lds_ordered *lds_order_tokens(const lds_token_rules *rules, const lds_order_steps *steps);
 LDS_NATIVE_EXPORT void lds_ordered_free(const lds_ordered *ordered);
 

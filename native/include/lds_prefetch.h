@@ -1,8 +1,8 @@
-/* Loads of weights that come before their turn, in the time in which the load stage would wait.
+/* Move loads of weights forward, into the time in which the load stage would wait.
  *
  * In:   operations in program order, and the tiles that they touch, as columns.
  * Out:  the same operations in a better order.
- * Next: prefetch.cc; vta/passes/prefetch.py calls it, which says why, and verifies what comes out.
+ * Next: prefetch.cc; vta/passes/prefetch.py calls it, explains why, and verifies the result.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_PREFETCH_H
@@ -20,11 +20,12 @@ extern "C" {
 
 enum {
   LDS_PREFETCH_OK = 0,
-  LDS_PREFETCH_BAD_ARGUMENT = 1, /* a column holds what cannot be */
+  LDS_PREFETCH_BAD_ARGUMENT = 1, /* a column holds an invalid value */
   LDS_PREFETCH_NO_MEMORY = 2
 };
 
-/* What an operation does. Weights may come early; those that stay are made by the program itself. The compute stage loads operands. */
+/* The kind of an operation. Loads of weights may move, except those of weights that the program writes. The compute stage loads operands.
+ */
 enum {
   LDS_PREFETCH_WEIGHTS = 0,
   LDS_PREFETCH_WEIGHTS_THAT_STAY = 1,
@@ -36,18 +37,18 @@ enum {
 
 typedef struct lds_prefetch_step {
   int64_t kind, cycles;
-  int64_t tile[3];                          /* that it touches, or -1; the first is that which it loads, stores or computes */
+  int64_t tile[3];                          /* the tiles that it accesses, or -1; the first is the one that it loads, stores or computes */
   int64_t tensor, first, rows, row, stride; /* of a copy: places of a tensor: `rows` rows of `row` each, `stride` apart */
 } lds_prefetch_step;
 
 typedef struct lds_prefetch_tile {
   int64_t size;
-  int64_t content; /* equal numbers hold the same; -1: not only loads write it */
-  int64_t weights; /* 0: it holds something else */
+  int64_t content; /* tiles with equal numbers have equal contents; -1: not only loads write it */
+  int64_t weights; /* 0: it holds no weights */
 } lds_prefetch_tile;
 
-/* inputs: places of the scratchpad of inputs. weights: how many places weights may fill that are alive or early. contents, tensors: their
- * numbers are below these. */
+/* inputs: places of the input scratchpad. weights: the number of places that live and prefetched weights may occupy. contents, tensors:
+ * exclusive limits of their numbers. */
 typedef struct lds_prefetch_stream {
   int64_t inputs, weights;
   uint32_t contents, tensors;
@@ -56,7 +57,7 @@ typedef struct lds_prefetch_stream {
   const lds_prefetch_step *step;
 } lds_prefetch_stream;
 
-/* order: of each operation in the new order, its number. */
+/* order: the number of each operation, in the new order. */
 LDS_NATIVE_EXPORT int lds_prefetch(const lds_prefetch_stream *stream, int64_t *order);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
-/* Searches for the integers that give a rule's outputs: the inner loops of python/loadstone/vta/integers/.
+/* Search for integers that give a rule's outputs: the inner loops of python/loadstone/vta/integers/.
  *
- * In:   runs of channels (vta/integers/runs.py), and which candidates are tried, in which order.
- * Out:  of each channel the first candidate that leaves it a constant.
- * Next: vta/integers/native_runs.py calls them; vta/integers/proof.py, which knows nothing of them, proves what is used.
+ * In:   runs of channels (vta/integers/runs.py), and the candidates in the order in which they are tried.
+ * Out:  for each channel the first candidate for which an exact constant exists.
+ * Next: vta/integers/native_runs.py calls them; vta/integers/proof.py proves the chosen integers without them.
  *
  * The caller checks that channels are rows of the runs, and how long arrays are.
  */
@@ -31,7 +31,7 @@ typedef struct {
   size_t count;
 } lds_rescale_runs;
 
-/* Of one channel; all zeros: nothing was found. constant: where the accumulator is not negative; sign: what the sign digit, -1,
+/* The result for one channel; all zeros: nothing was found. constant: where the accumulator is not negative; sign: what the sign digit, -1,
  * is multiplied by. */
 typedef struct {
   int64_t ok, multipliers[3], constant, sign, shift, offset;
@@ -59,8 +59,8 @@ LDS_NATIVE_EXPORT void lds_rescale_digits(const lds_rescale_runs *runs, const ld
 LDS_NATIVE_EXPORT void lds_rescale_parts(const lds_rescale_runs *runs, const int64_t *shift, const int64_t *limit,
                                          lds_rescale_found *found);
 
-/* needs[i] = 1: none of some lines is right everywhere, but one is where each sign has a constant of its own. slope, shift: of the
- * line that is nearest to each channel's scale; distances: what is added to its slope. */
+/* needs[i] = 1: no line is exact everywhere with one constant, but one is with a constant for each sign. slope, shift: of the
+ * line that is nearest to each channel's scale; distances: the numbers that are added to its slope. */
 LDS_NATIVE_EXPORT void lds_rescale_needs_sign(const lds_rescale_runs *runs, const int64_t *slope, const int64_t *shift,
                                               const int64_t *distances, size_t distance_count, uint8_t *needs);
 
@@ -73,8 +73,8 @@ typedef struct {
   int64_t least, most;
 } lds_rescale_window;
 
-/* A sum, without its lowest 8 bits, with several constants: window_of[value - low] says which of them an output asks for. is_signed:
- * the sign digit stands in the sum. Of each channel: by how much x is shifted to the left; the bits of the sum below one output; what
+/* A sum, without its lowest 8 bits, with several constants: window_of[value - low] is the one that applies to an output. is_signed:
+ * the sum contains the sign digit. Of each channel: by how much x is shifted to the left; the bits of the sum below one output; what
  * an accumulator is multiplied by. */
 typedef struct {
   int is_signed;

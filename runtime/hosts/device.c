@@ -1,4 +1,4 @@
-/* A device with its driver: opened for its first network, closed behind its last one.
+/* A device with its driver: opened for its first network, closed after its last one.
  *
  * In:   lds_device_name.
  * Out:  lds_easy_device_open and lds_easy_device_close; lds_device_driver.
@@ -20,14 +20,14 @@ enum { FINGERPRINT_AT = 16 }; /* runtime/FORMAT.md, Header */
 int lds_easy_device_open(const char *name, lds_easy_device **out, lds_easy_error *error) {
   lds_easy_device *d;
   int status;
-  if (out == NULL || name == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "a device needs a name, and a place for it");
+  if (out == NULL || name == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "the device's name or the pointer for its handle is NULL");
   *out = NULL;
   d = calloc(1, sizeof *d);
   if (d == NULL) return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s': out of memory", name);
   status = lds_device_name_read(name, &d->name, error);
   if (status != LDS_OK || pthread_mutex_init(&d->lock, NULL) != 0) {
     free(d);
-    return status != LDS_OK ? status : lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s': no lock is left", name);
+    return status != LDS_OK ? status : lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s': the system cannot create a mutex", name);
   }
   strcpy(d->text, name); /* read: it is short enough */
   d->users = 1;
@@ -131,8 +131,8 @@ static int open_board(lds_easy_device *d, const lds_hal **hal, lds_easy_error *e
   return LDS_ERR_ABSENT;
 }
 
-/* The register page, if the name does not say it: a device with DRAM regions has the native one, as no other has registers for them; one
- * without them may have any, and a simulated one gets VTA's. */
+/* Chooses the register page if the name does not specify it: a device with DRAM regions has the native one, as no other has registers for
+ * them; one without them may have any, and a simulated one gets VTA's. */
 static int choose_page(lds_easy_device *d, const lds_model *model, lds_easy_error *error) {
   lds_hw_config config;
   int regions;

@@ -15,7 +15,7 @@
 #include "lds_hal_sim.h"
 #include "lds_hal_simd.h"
 
-/* A piece of the device's memory that an application has. */
+/* A block of the device's memory that an application has allocated. */
 typedef struct lds_device_memory {
   lds_dma_buffer buffer;
   struct lds_device_memory *next;
@@ -25,7 +25,7 @@ struct lds_easy_device {
   lds_device_name name;
   char text[LDS_NAME_BYTES]; /* as it was given */
   pthread_mutex_t lock;      /* held in every call for the device or one of its networks */
-  uint32_t users;            /* networks, and whoever opened it */
+  uint32_t users;            /* its networks, and its opener */
   lds_device device;         /* hal NULL: not opened yet */
   lds_hal_sim *sim;
   lds_hal_null *null;

@@ -1,7 +1,7 @@
 /* Devices by name: "sim", "simd:/run/sim.sock", "uio:/dev/uio0;registers=vta-hls".
  *
  * In:   the name.
- * Out:  lds_device_name; or one line that says what is wrong with it.
+ * Out:  lds_device_name; or a one-line error message.
  * Next: easy.c.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -19,7 +19,7 @@ enum { POOL_MB = sizeof(size_t) > 4 ? 1024 : 64, MOST_MS = 24 * 3600 * 1000 };
 static const struct {
   const char *name;
   lds_device_kind kind;
-  const char *form; /* NULL: nothing stands behind the kind */
+  const char *form; /* NULL: the kind takes no argument */
 } kinds[] = {
     {"sim", LDS_KIND_SIM, NULL},
     {"null", LDS_KIND_NULL, NULL},

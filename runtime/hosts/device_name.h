@@ -1,4 +1,4 @@
-/* What the name of a device says. Private to runtime/hosts/.
+/* The parsed name of a device. Private to runtime/hosts/.
  *
  * In:   "uio:/dev/uio0;registers=vta-hls".
  * Out:  kind, paths or addresses, options.
@@ -19,7 +19,7 @@ typedef struct lds_device_name {
   char path[LDS_NAME_BYTES], second[LDS_NAME_BYTES]; /* simd: socket; uio: device, u-dma-buf or "" */
   uint64_t registers_address, memory_address;        /* devmem */
   size_t memory_bytes;
-  const lds_register_block *registers; /* NULL: not said */
+  const lds_register_block *registers; /* NULL: not specified */
   int page;                            /* LDS_SIMDEV_*, of the simulator */
   size_t registers_bytes;
   uint64_t bus_offset, hang_ns;
@@ -27,10 +27,10 @@ typedef struct lds_device_name {
   char timing[LDS_NAME_BYTES]; /* file of the simulator's constants, or "" */
 } lds_device_name;
 
-/* LDS_OK, or LDS_ERR_ARGUMENT with a line in *error that says what the name should be. */
+/* LDS_OK, or LDS_ERR_ARGUMENT with a line in *error that states the expected form. */
 int lds_device_name_read(const char *name, lds_device_name *out, lds_easy_error *error);
 
-/* Sets registers, page and registers_bytes; 0 for a name that is not. */
+/* Sets registers, page and registers_bytes; 0 for an unknown name. */
 int lds_device_page(const char *registers, lds_device_name *out);
 
 /* Writes one line, cut where it is too long; control characters of names become '?'. Returns status. error may be NULL. */

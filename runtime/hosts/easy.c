@@ -21,14 +21,14 @@ struct lds_easy {
   void *memory;
   lds_model model;
   lds_session *session;
-  lds_binding *ports; /* inputs, then outputs: which may be elsewhere, and in a run where they are */
+  lds_binding *ports; /* inputs, then outputs: which may be bound to other memory, and in a run their addresses */
   uint64_t copied_bytes, cycles;
 };
 
 enum { ARRAY_ALIGN = 8 }; /* of the largest element */
 
 /* --- networks ---------------------------------------------------------------------------------------------------------------- */
-/* What the runtime found, with the place: of an instruction or a step, and of a device's error. */
+/* Formats an error of the runtime with its location: the step or instruction, and the device's own error. */
 static int fail_at(lds_easy_error *error, const lds_easy *net, int status, const lds_fault *fault) {
   char place[256] = "", cause[80] = "";
   lds_step_info step;
@@ -109,7 +109,7 @@ static int open_owned(lds_easy_device *device, const void *bytes, size_t size_by
 
 int lds_easy_open(lds_easy_device *device, const void *bytes, size_t size_bytes, lds_easy **out, lds_easy_error *error) {
   if (device == NULL || bytes == NULL || out == NULL) {
-    return lds_easy_fail(error, LDS_ERR_ARGUMENT, "a network needs a device, an artifact's bytes, and a place for it");
+    return lds_easy_fail(error, LDS_ERR_ARGUMENT, "the device, the artifact's bytes or the pointer for the network is NULL");
   }
   *out = NULL;
   return open_owned(device, bytes, size_bytes, NULL, "artifact", out, error);
@@ -145,7 +145,7 @@ int lds_easy_open_file(lds_easy_device *device, const char *path, lds_easy **out
   size_t size_bytes = 0;
   void *file;
   if (device == NULL || path == NULL || out == NULL) {
-    return lds_easy_fail(error, LDS_ERR_ARGUMENT, "a network needs a device, an artifact's file, and a place for it");
+    return lds_easy_fail(error, LDS_ERR_ARGUMENT, "the device, the path of the artifact or the pointer for the network is NULL");
   }
   *out = NULL;
   file = contents(path, &size_bytes);
@@ -215,7 +215,7 @@ uint64_t lds_easy_copied_bytes(const lds_easy *net) { return net->copied_bytes; 
 uint64_t lds_easy_cycles(const lds_easy *net) { return net->cycles; }
 
 /* --- running ----------------------------------------------------------------------------------------------------------------- */
-/* Whether a port's array is used where it is: a whole run of the device in its memory, apart from those that are already. */
+/* Whether a port's array is used in place: it must hold a whole run in the device's memory, and not overlap those already bound. */
 static int bound(lds_easy *net, uint32_t port, uint8_t *array, uint32_t count) {
   lds_binding *b = &net->ports[port];
   uint32_t k;
@@ -247,7 +247,7 @@ static void bring(lds_easy *net, const void *const *inputs, uint32_t first, uint
   }
 }
 
-/* Outputs that are made where they are wanted. */
+/* Outputs that are written directly to the caller's arrays. */
 static void prepare(lds_easy *net, void *const *outputs, uint32_t first, uint32_t count) {
   const uint32_t inputs = lds_easy_input_count(net);
   uint32_t k;
@@ -270,7 +270,7 @@ static void take(lds_easy *net, void *const *outputs, uint32_t first, uint32_t c
   }
 }
 
-/* Whether an array is left to the device's memory, which holds one run. */
+/* Whether an array is the network's own device memory, which holds one run. */
 static int in_place(const void *array, const void *memory) { return array == NULL || array == memory; }
 
 static int all_are_copied(lds_easy *net, const void *const *inputs, void *const *outputs) {
@@ -288,7 +288,7 @@ int lds_easy_run(lds_easy *net, const void *const *inputs, void *const *outputs,
   int status = LDS_OK;
   uint64_t cycles = 0;
   uint32_t first;
-  if (net == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "there is no network to run");
+  if (net == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "the network to run is NULL");
   (void)pthread_mutex_lock(&net->device->lock);
   if (samples > net->model.samples && !all_are_copied(net, inputs, outputs)) {
     status =
@@ -320,7 +320,7 @@ int lds_easy_run(lds_easy *net, const void *const *inputs, void *const *outputs,
 
 int lds_easy_reset(lds_easy *net, lds_easy_error *error) {
   int status;
-  if (net == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "there is no network to reset");
+  if (net == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "the network to reset is NULL");
   (void)pthread_mutex_lock(&net->device->lock);
   status = lds_session_reset(net->session);
   (void)pthread_mutex_unlock(&net->device->lock);

@@ -30,7 +30,7 @@ static int take(lds_easy_device *d, size_t size_bytes, lds_device_memory *piece,
 int lds_easy_memory_alloc(lds_easy_device *d, size_t size_bytes, void **out, lds_easy_error *error) {
   lds_device_memory *piece;
   int status;
-  if (d == NULL || out == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "memory needs a device, and a place for its address");
+  if (d == NULL || out == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "the device or the pointer for the memory's address is NULL");
   *out = NULL;
   if (size_bytes > SIZE_MAX - LINE_BYTES) return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s' has not so much memory", d->text);
   /* whole cache lines, so that nothing of the CPU's shares one with what the device writes */

@@ -1,4 +1,4 @@
-/* bundle.h: reads what a .tflite file carries, and believes nothing in it.
+/* The functions of bundle.h: read the artifacts in a .tflite file, all of whose contents are checked.
  *
  * In:   bytes.
  * Out:  entries whose parts lie inside.

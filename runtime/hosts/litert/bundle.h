@@ -34,7 +34,7 @@ typedef struct lds_bundle_entry {
   uint32_t artifact_bytes;
 } lds_bundle_entry;
 
-/* NULL, or what is wrong with it. */
+/* NULL, or a description of the error. */
 const char *lds_bundle_open(lds_bundle *bundle, const void *bytes, size_t size_bytes);
 /* index < count. */
 void lds_bundle_read(const lds_bundle *bundle, uint32_t index, lds_bundle_entry *out);

@@ -46,7 +46,7 @@ static void *kernel_init(litert_context *context, const char *buffer, size_t len
   kernel *k = d->next;
   (void)length;
   d->next = NULL;
-  if (k == NULL) context->report_error(context, "loadstone: the operators of one artifact do not run in one piece here");
+  if (k == NULL) context->report_error(context, "loadstone: LiteRT split the operators of one artifact into several partitions");
   return k;
 }
 
@@ -150,7 +150,8 @@ static kernel *kernel_of(litert_context *context, const delegate *d, const lds_b
   if (lds_easy_open(d->device, entry->artifact, entry->artifact_bytes, &k->net, &error) != LDS_OK) {
     context->report_error(context, "loadstone: %s", error.text);
   } else if (lds_easy_input_count(k->net) != entry->inputs || lds_easy_output_count(k->net) != entry->outputs) {
-    context->report_error(context, "loadstone: model '%s' has not the inputs and outputs that the file says", lds_easy_name(k->net));
+    context->report_error(context, "loadstone: model '%s' does not have the inputs and outputs that the file states",
+                          lds_easy_name(k->net));
   } else {
     return k;
   }
@@ -180,7 +181,7 @@ static litert_status take(litert_context *context, delegate *d, const lds_bundle
   registration.version = 1;
   status = context->replace_nodes(context, registration, nodes, &d->base);
   free(nodes);
-  kernel_free(context, d->next); /* nobody took it */
+  kernel_free(context, d->next); /* it was not used */
   d->next = NULL;
   return status;
 }

@@ -67,7 +67,8 @@ static ort_status *match_ports(const kernel *k, const ort_node *node, const ort_
     for (m = 0; m < fused_count && strcmp(name_of(k->api, of_node[n]), name_of(k->api, of_fused[m])) != 0; ++m) continue;
     place[n] = (uint32_t)m;
     if (m == fused_count) {
-      status = lds_ort_fail(k->api, ORT_EP_FAIL, "tensor '%.100s' of an EPContext node is lost", name_of(k->api, of_node[n]));
+      status = lds_ort_fail(k->api, ORT_EP_FAIL, "tensor '%.100s' of an EPContext node is missing from the fused node",
+                            name_of(k->api, of_node[n]));
     }
   }
   free(of_node);
@@ -90,7 +91,7 @@ static ort_status *open_kernel(kernel *k, lds_easy_device *device, const ort_nod
 }
 
 /* --- running ----------------------------------------------------------------------------------------------------------------- */
-/* What ONNX Runtime says of a tensor. rank LDS_RANK + 1: more than an artifact's can have. */
+/* The type and shape of a tensor in ONNX Runtime. rank LDS_RANK + 1: more than an artifact's can have. */
 typedef struct shape {
   int type;
   size_t rank;

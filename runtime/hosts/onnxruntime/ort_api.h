@@ -18,7 +18,7 @@ enum { ORT_INVALID_ARGUMENT = 2, ORT_EP_FAIL = 11 }; /* OrtErrorCode */
 enum { ORT_ATTRIBUTE_STRING = 5 };                   /* OrtOpAttrType */
 enum { ORT_HARDWARE_CPU = 0 };                       /* OrtHardwareDeviceType */
 
-/* Theirs, and never looked into. */
+/* ONNX Runtime's own types, which are opaque here. */
 typedef struct ort_status ort_status;
 typedef struct ort_graph ort_graph;
 typedef struct ort_node ort_node;

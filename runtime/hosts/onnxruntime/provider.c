@@ -238,8 +238,9 @@ ort_status *CreateEpFactories(const char *registered, const ort_api_base *base, 
   (void)logger;
   *count = 0;
   if (api == NULL) {
-    return oldest == NULL ? NULL
-                          : lds_ort_fail(oldest, ORT_EP_FAIL, "ONNX Runtime %s has no plug-in providers: 1.23 has", base->get_version());
+    return oldest == NULL
+               ? NULL
+               : lds_ort_fail(oldest, ORT_EP_FAIL, "ONNX Runtime %s has no plug-in providers: use 1.23 or newer", base->get_version());
   }
   if (room < 1) return lds_ort_fail(api, ORT_INVALID_ARGUMENT, "there is no room for a factory");
   f = calloc(1, sizeof *f);

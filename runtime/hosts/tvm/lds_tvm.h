@@ -257,7 +257,7 @@ static uint32_t lds_tvm_samples(const DLTensor *t, const lds_tensor *wanted, uin
   return t->shape[0] / rows <= UINT32_MAX ? (uint32_t)(t->shape[0] / rows) : 0;
 }
 
-/* What is wrong with a tensor of a call, or its samples. */
+/* The number of samples of a tensor of a call; 0 after raising the error of a tensor that does not fit. */
 static uint32_t lds_tvm_checked(const lds_tvm_function *f, const DLTensor *t, const lds_tensor *wanted, uint32_t index, uint32_t batch) {
   char text[LDS_TVM_NAME_BYTES];
   uint32_t samples = 0;
@@ -312,7 +312,7 @@ static int lds_tvm_call(lds_tvm_function *f, const TVMFFIAny *args, int32_t coun
   return 0;
 }
 
-/* When the library goes. */
+/* Runs when the library is unloaded. */
 static void lds_tvm_close(lds_tvm_function *const *functions, size_t count) {
   size_t k;
   for (k = 0; k < count; ++k) lds_easy_close(functions[k]->net);

@@ -56,7 +56,7 @@ void Give(void *data) {
   }
 }
 
-// What a virtual machine takes its storage from, whatever its device.
+// The allocator from which a virtual machine takes its storage, for every device.
 class DeviceMemory final : public Allocator {
  public:
   explicit DeviceMemory(AllocatorType type) : Allocator(type) {}
