@@ -11,10 +11,19 @@ import numpy as np
 import pytest
 
 from loadstone import graph as g
+from loadstone.artifact.arena import ArenaPlan
 from loadstone.artifact.host_step import HostOpcode
-from loadstone.artifact.lifetimes import find_lifetimes
-from loadstone.artifact.memory_layout import Content, MemoryLayout, RegionIndex, plan_memory
+from loadstone.artifact.lifetimes import Lifetimes, find_lifetimes
+from loadstone.artifact.memory_layout import (
+    Content,
+    MemoryLayout,
+    RegionIndex,
+    plan_memory,
+    verify_memory,
+)
+from loadstone.backend.region import Address
 from loadstone.compiler import compile
+from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
 from tests import onnx_builder
 from tests.artifact.test_deploy import conv, join, tensor
@@ -176,3 +185,75 @@ def test_a_constant_operand_is_packed_when_the_model_is_compiled(tmp_path: Path)
     (got,) = compiled.run(samples)
     for k, sample in enumerate(samples):
         np.testing.assert_array_equal(got[k], onnx_builder.run(data, [sample])[0])
+
+
+# --- wrong plans: each is the right one, changed at one place ----------------------------------
+def mixed() -> tuple[Lifetimes, MemoryLayout]:
+    """x -> a -> b on the device, b -> c -> d -> y on the host: x and a live together in the arena,
+    as do c and d in the host's memory."""
+    tensors = [tensor(name, 1, 4, 4, 16) for name in "xabcdy"]
+    operators = tuple(map(conv, tensors, tensors[1:]))
+    graph = g.Graph(name="n", inputs=(tensors[0],), outputs=(tensors[5],), operators=operators)
+    segments = [region("p", graph, 0, 2), *operators[2:]]
+    lifetimes = find_lifetimes(graph, segments)
+    return lifetimes, plan_memory(graph, segments, lifetimes, 64)
+
+
+def moved(space: ArenaPlan, name: str, offset_bytes: int) -> ArenaPlan:
+    return dataclasses.replace(space, offset_bytes={**space.offset_bytes, name: offset_bytes})
+
+
+def test_a_right_plan_passes() -> None:
+    lifetimes, memory = mixed()
+    assert {claim.name for claim in lifetimes.arena} == {"x", "a", "b"}
+    assert {claim.name for claim in lifetimes.rows} == {"b", "c", "d"}
+    verify_memory(lifetimes, memory)
+
+
+@pytest.mark.parametrize(("space", "name", "other"), [("arena", "x", "a"), ("host", "c", "d")])
+def test_a_wrong_place_is_found(space: str, name: str, other: str) -> None:
+    lifetimes, memory = mixed()
+    plan: ArenaPlan = getattr(memory, space)
+    without = {key: at for key, at in plan.offset_bytes.items() if key != name}
+    size, at = plan.size_bytes, plan.offset_bytes[other]
+    for wrong, found in (
+        (dataclasses.replace(plan, offset_bytes=without), f"{name} has no place"),
+        (moved(plan, name, size - 64), rf"{name} ends at byte {size + 192} of {size}"),
+        (moved(plan, name, -64), rf"{name} ends at byte 192 of {size}"),
+        (moved(plan, name, 32), rf"{name} begins at 32: no multiple of 64"),
+    ):
+        with pytest.raises(LoweringError, match=found):
+            verify_memory(lifetimes, dataclasses.replace(memory, **{space: wrong}))
+    shared = dataclasses.replace(
+        memory,
+        **{space: moved(plan, name, at)},
+        addresses={**memory.addresses, name: Address(RegionIndex.ARENA, at)},
+        views=tuple(
+            dataclasses.replace(v, offset_bytes=at) if v.name == name else v for v in memory.views
+        ),
+    )
+    with pytest.raises(LoweringError, match="share bytes at step"):
+        verify_memory(lifetimes, shared)
+
+
+@pytest.mark.parametrize(("region", "found"), [("ARENA", "of 64"), ("HOST", "of 64")])
+def test_a_region_that_is_too_small_is_found(region: str, found: str) -> None:
+    lifetimes, memory = mixed()
+    size_bytes = {**memory.size_bytes, RegionIndex[region]: 64}
+    with pytest.raises(LoweringError, match=found):
+        verify_memory(lifetimes, dataclasses.replace(memory, size_bytes=size_bytes))
+
+
+def test_a_place_that_is_told_otherwise_is_found() -> None:
+    lifetimes, memory = mixed()
+    at = memory.addresses["x"].offset_bytes
+    for address in (Address(RegionIndex.ARENA, at + 64), Address(RegionIndex.HOST, at)):
+        wrong = dataclasses.replace(memory, addresses={**memory.addresses, "x": address})
+        with pytest.raises(LoweringError, match="x is said to stand elsewhere"):
+            verify_memory(lifetimes, wrong)
+    views = tuple(
+        dataclasses.replace(v, offset_bytes=v.offset_bytes + 64) if v.name == "c" else v
+        for v in memory.views
+    )
+    with pytest.raises(LoweringError, match="c is said to stand elsewhere"):
+        verify_memory(lifetimes, dataclasses.replace(memory, views=views))

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from loadstone import graph as g
-from loadstone.partition.segments import HOST, divide
+from loadstone.errors import LoweringError
+from loadstone.numerics import Rounding
+from loadstone.partition.segments import HOST, divide, verify_segments
 from tests.artifact.test_deploy import conv, tensor
 
 PLACES = ("npu", "dsp", HOST)
@@ -37,7 +40,7 @@ def test_segments_are_runs_that_can_be_executed_in_order(seed: int) -> None:
     replace(ordered)  # checks that every tensor is written before it is read
     assert set(ordered.operators) == set(graph.operators)
     positions = {operator: k for k, operator in enumerate(ordered.operators)}
-    covered = []
+    covered = list[g.Operator]()
     for segment in segments:
         at = [positions[operator] for operator in segment.operators]
         assert at == list(range(at[0], at[0] + len(at)))
@@ -70,3 +73,76 @@ def test_one_chain_on_one_back_end_is_one_segment() -> None:
     assert len(segments) == 1
     _, none = divide(graph, dict.fromkeys(places, HOST), PLACES[:2])
     assert none == ()
+
+
+# --- wrong results: each is the right one, changed at one place ----------------------------------
+TENSORS = [tensor(f"t{number}", 1, 2, 2, 4) for number in range(6)]
+CHAIN = g.Graph(
+    name="n",
+    inputs=(TENSORS[0],),
+    outputs=(TENSORS[5],),
+    operators=tuple(map(conv, TENSORS, TENSORS[1:])),
+)
+ON = {"t1": "npu", "t2": "npu", "t3": HOST, "t4": "dsp", "t5": "dsp"}
+#: npu takes t1 and t2; dsp takes t4 and t5.
+AFTER, (FIRST, LAST) = divide(CHAIN, ON, PLACES[:2])
+ONE, TWO, _, FOUR, FIVE = AFTER.operators
+
+
+def test_right_segments_pass() -> None:
+    verify_segments(ON, CHAIN, (AFTER, (FIRST, LAST)))
+    for seed in range(40):
+        graph, places = network(seed)
+        verify_segments(places, graph, divide(graph, places, PLACES[:2]))
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"operators": (*AFTER.operators[:4], replace(FIVE))}, "operators are others than before"),
+        ({"outputs": (*AFTER.outputs, TENSORS[1])}, "inputs or outputs are others than before"),
+    ],
+)
+def test_another_network_is_found(fields: dict[str, Any], found: str) -> None:
+    with pytest.raises(LoweringError, match=found):
+        verify_segments(ON, CHAIN, (replace(AFTER, **fields), (FIRST, LAST)))
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "found"),
+    [
+        ({}, {"operators": (FOUR,)}, "in no segment, or in several"),
+        ({"operators": (ONE, TWO, TWO)}, {}, "in no segment, or in several"),
+        ({"graph": CHAIN}, {}, "npu_0: it is a part of another network"),
+        ({"operators": ()}, {"operators": (ONE, TWO, FOUR, FIVE)}, "npu_0: it has no operators"),
+        ({}, {"operators": (FIVE, FOUR)}, "dsp_4: other operators run between its own"),
+        ({"operators": (ONE, replace(TWO))}, {}, "npu_0: other operators run between its own"),
+        ({"backend": "dsp"}, {}, "npu_0: t1 is of another back end"),
+        ({"inputs": ()}, {}, "npu_0: t0 does not come in"),
+        ({"inputs": TENSORS[:2]}, {}, "npu_0: t1 should not come in"),
+        ({"inputs": (TENSORS[0],) * 2}, {}, "npu_0: t0 should not come in"),
+        ({}, {"from_host": ()}, "dsp_4: t3 does not come from the host"),
+        ({"from_host": TENSORS[:2]}, {}, "npu_0: t1 should not come from the host"),
+        ({"outputs": ()}, {}, "npu_0: t2 does not come out"),
+        ({}, {"outputs": ()}, "dsp_4: t5 does not come out"),
+        ({"outputs": TENSORS[1:3]}, {}, "npu_0: t1 should not come out"),
+    ],
+)
+def test_a_wrong_segment_is_found(first: dict[str, Any], last: dict[str, Any], found: str) -> None:
+    segments = replace(FIRST, **first), replace(LAST, **last)
+    with pytest.raises(LoweringError, match=found):
+        verify_segments(ON, CHAIN, (AFTER, segments))
+
+
+def test_what_the_same_back_end_makes_does_not_come_from_the_host() -> None:
+    x, (a, b, c) = TENSORS[0], TENSORS[1:4]
+    both = g.Add(
+        name="sum", inputs=(a, b), outputs=(c,), low=-128, high=127, rounding=Rounding.DOUBLE
+    )
+    graph = g.Graph(name="n", inputs=(x,), outputs=(c,), operators=(conv(x, a), conv(a, b), both))
+    places = {"t1": "npu", "t2": HOST, "sum": "npu"}
+    after, (first, second) = divide(graph, places, PLACES[:2])
+    verify_segments(places, graph, (after, (first, second)))
+    wrong = replace(second, from_host=second.inputs)
+    with pytest.raises(LoweringError, match="t1 should not come from the host"):
+        verify_segments(places, graph, (after, (first, wrong)))

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from loadstone import graph as g
 from loadstone.artifact.arena import ArenaPlan, plan
 from loadstone.artifact.lifetimes import (
+    Lifetime,
     Lifetimes,
     Step,
     aliases_of,
@@ -185,21 +186,39 @@ def packed(value: NDArray[Any], layout: DeviceLayout) -> bytes:
 # --- what must hold -------------------------------------------------------------------------------
 def verify_memory(lifetimes: Lifetimes, memory: MemoryLayout) -> None:
     """Raises LoweringError where two tensors that are alive together share a byte of the arena or
-    of the host's memory, or a tensor stands outside it or at no place."""
-    for claims, space in ((lifetimes.arena, memory.arena), (lifetimes.rows, memory.host)):
+    of the host's memory; where a tensor stands outside it, at no place or at no multiple of the
+    alignment; or where a program or a step of the host is told another place than the planned."""
+    told = {name: (int(a.region), a.offset_bytes) for name, a in memory.addresses.items()}
+    views = {view.name: (int(view.region), view.offset_bytes) for view in memory.views}
+    for region, claims, space, align_bytes, places in (
+        (RegionIndex.ARENA, lifetimes.arena, memory.arena, memory.align_bytes, told),
+        (RegionIndex.HOST, lifetimes.rows, memory.host, DEVICE_ALIGN_BYTES, views),
+    ):
         for claim in claims:
             if claim.name not in space.offset_bytes:
                 raise LoweringError(f"{claim.name} has no place")
-            end = space.offset_bytes[claim.name] + claim.size_bytes
-            if not claim.size_bytes <= end <= space.size_bytes:
-                raise LoweringError(f"{claim.name} ends at byte {end} of {space.size_bytes}")
-        # What lives together at all does so where the later one begins.
-        for step in {claim.first for claim in claims}:
-            alive = [claim for claim in claims if claim.first <= step <= claim.last]
-            alive.sort(key=lambda claim: space.offset_bytes[claim.name])
-            for one, other in pairwise(alive):
-                if space.offset_bytes[one.name] + one.size_bytes > space.offset_bytes[other.name]:
-                    raise LoweringError(f"{one.name} and {other.name} share bytes at step {step}")
+            offset, size = space.offset_bytes[claim.name], memory.size_bytes[region]
+            end = offset + claim.size_bytes
+            if not claim.size_bytes <= end <= size:
+                raise LoweringError(f"{claim.name} ends at byte {end} of {size}")
+            if offset % align_bytes:
+                raise LoweringError(
+                    f"{claim.name} begins at {offset}: no multiple of {align_bytes}"
+                )
+            # What no program names (the whole of parts that one does) is told to nobody.
+            if places.get(claim.name, (region, offset)) != (region, offset):
+                raise LoweringError(f"{claim.name} is said to stand elsewhere than planned")
+        _verify_sharing(claims, space)
+
+
+def _verify_sharing(claims: Sequence[Lifetime], space: ArenaPlan) -> None:
+    """What lives together at all does so where the later one begins."""
+    for step in {claim.first for claim in claims}:
+        alive = [claim for claim in claims if claim.first <= step <= claim.last]
+        alive.sort(key=lambda claim: space.offset_bytes[claim.name])
+        for one, other in pairwise(alive):
+            if space.offset_bytes[one.name] + one.size_bytes > space.offset_bytes[other.name]:
+                raise LoweringError(f"{one.name} and {other.name} share bytes at step {step}")
 
 
 def memory_text(memory: MemoryLayout) -> str:

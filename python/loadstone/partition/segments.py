@@ -122,39 +122,59 @@ def verify_segments(
     before: Graph,
     after: tuple[Graph, Sequence[Segment]],
 ) -> None:
-    """Raises LoweringError where an operator of a back end is in no segment of it or in several, a
-    segment is no run of the network's operators, or what goes into it or out of it is left out."""
+    """Raises LoweringError where the network is another than before, an operator of a back end is
+    in no segment of it or in several, a segment is no run of the network's operators, or what goes
+    into it, or out of it, is another set of tensors than the one that its neighbours imply."""
     graph, segments = after
-    if sorted(o.name for o in before.operators) != sorted(o.name for o in graph.operators):
+    if set(before.operators) != set(graph.operators):
         raise LoweringError("the operators are others than before")
-    place = {operator.name: number for number, operator in enumerate(graph.operators)}
+    if (before.inputs, before.outputs) != (graph.inputs, graph.outputs):
+        raise LoweringError("the network's inputs or outputs are others than before")
     held = [operator.name for segment in segments for operator in segment.operators]
     wanted = [o.name for o in graph.operators if backend_of[o.name] != HOST]
     if sorted(held) != sorted(wanted):
         raise LoweringError("an operator of a back end is in no segment, or in several")
     for segment in segments:
-        numbers = [place[operator.name] for operator in segment.operators]
-        if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        if segment.graph is not graph:
+            raise LoweringError(f"{segment.name}: it is a part of another network")
+        if not segment.operators:
+            raise LoweringError(f"{segment.name}: it has no operators")
+        first = graph.operators.index(segment.operators[0])
+        if segment.operators != graph.operators[first : first + len(segment.operators)]:
             raise LoweringError(f"{segment.name}: other operators run between its own")
         strange = [o.name for o in segment.operators if backend_of[o.name] != segment.backend]
         if strange:
             raise LoweringError(f"{segment.name}: {strange[0]} is of another back end")
-        _verify_ends(graph, segment)
+        _verify_ends(backend_of, graph, segment)
 
 
-def _verify_ends(graph: Graph, segment: Segment) -> None:
-    """What goes in and comes out is all that others make or read."""
-    known = {t.name for t in segment.inputs} | graph.constants.keys()
-    for operator in segment.operators:
-        for tensor in operator.inputs:
-            if tensor.name not in known:
-                raise LoweringError(f"{segment.name}: {tensor.name} does not come in")
-        known |= {t.name for t in operator.outputs}
-    others = [o for o in graph.operators if o not in segment.operators]
-    read = {t.name for o in others for t in o.inputs} | {t.name for t in graph.outputs}
-    made = {t.name for operator in segment.operators for t in operator.outputs}
-    for name in sorted(made & read - {t.name for t in segment.outputs}):
-        raise LoweringError(f"{segment.name}: {name} does not come out")
+def _verify_ends(backend_of: Mapping[str, str], graph: Graph, segment: Segment) -> None:
+    """What goes in and comes out is all that others make or read, and nothing else. The operators
+    are walked in the order in which they are executed: a tensor is made when it is met."""
+    own = set(segment.operators)
+    made, read, made_by = set[str](), set[str](), dict[str, str]()
+    wanted = {t.name for t in graph.outputs}
+    for operator in graph.operators:
+        names = {t.name for t in operator.inputs}
+        if operator in own:
+            read |= names - made - graph.constants.keys()
+            made |= {t.name for t in operator.outputs}
+        else:
+            wanted |= names
+            made_by |= {t.name: backend_of[operator.name] for t in operator.outputs}
+    on_device = {name for name in read if made_by.get(name) == segment.backend}
+    for tensors, names, way in (
+        (segment.inputs, read, "come in"),
+        (segment.from_host, read - on_device, "come from the host"),
+        (segment.outputs, made & wanted, "come out"),
+    ):
+        said = [tensor.name for tensor in tensors]
+        for name in sorted(names - set(said)):
+            raise LoweringError(f"{segment.name}: {name} does not {way}, and should")
+        for name in sorted(set(said) - names):
+            raise LoweringError(f"{segment.name}: {name} should not {way}")
+        for name in (name for name in said if said.count(name) > 1):
+            raise LoweringError(f"{segment.name}: {name} should not {way} twice")
 
 
 def segments_text(divided: tuple[Graph, Sequence[Segment]]) -> str:

@@ -9,14 +9,16 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from loadstone import graph as g
+from loadstone.errors import LoweringError
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.operators.weighted import estimated_cycles
 from loadstone.vta.region import fold_pixels
-from loadstone.vta.region.fold_pixels import fold_columns, folded_convolution
+from loadstone.vta.region.fold_pixels import fold_columns, folded_convolution, verify_columns
 from loadstone.vta.region.request import RegionRequest
 from tests import lowered as lo
 
@@ -160,3 +162,44 @@ def additions(length: int) -> list[g.Operator]:
         replace(template, name=f"add{k}", inputs=(x, x), outputs=(y,))
         for k, (x, y) in enumerate(pairwise(tensors))
     ]
+
+
+def adding(name: str, x: g.Tensor, y: g.Tensor) -> g.Add:
+    """x + x = y, also of shapes that an Add refuses when it is made."""
+    flags = {"low": -128, "high": 127, "rounding": lo.Rounding.DOUBLE}
+    made = g.Add(name=name, inputs=(x, x), outputs=(replace(y, shape=x.shape),), **flags)
+    object.__setattr__(made, "outputs", (y,))
+    return made
+
+
+def test_a_wrong_folding_is_found() -> None:
+    """Each is the right one, changed at one place."""
+    operators = chain(8, 16)
+    right = fold_columns(operators, {"x", "e"}, set(), CONFIG, RegionRequest())
+    assert right != tuple(operators)
+    verify_columns({"x", "e"}, operators, right)
+    x, y, z, e = (lo.tensor(name, (1, 4, 8, 8)) for name in "xyze")
+    x2, y2, z2, e2 = (replace(t, shape=(1, 4, 4, 16)) for t in (x, y, z, e))
+    before = [adding("one", x, y), adding("two", y, z), adding("end", e, e)]
+    one, two, end = adding("one", x2, y2), adding("two", y2, z2), before[2]
+    verify_columns({"e"}, before, [one, two, end])
+
+    def wide(*shape: int) -> g.Add:
+        return adding("two", y2, replace(z, shape=shape))
+
+    scaled = replace(z2, quantization=g.Quantization(0.5, 0))
+    for after, found in (
+        ([one, two], "the operators are others than before"),
+        ([two, one, end], "the operators are others than before"),
+        ([one, g.Mul(**vars(two)), end], "the operators are others than before"),
+        ([one, adding("two", x2, z2), end], "two reads or writes other tensors"),
+        ([one, adding("two", y, z2), end], "y is .* for one operator"),
+        ([one, two, adding("end", e2, e2)], "e, seen from outside, was"),
+        ([one, wide(1, 4, 4, 24), end], "z was .* is no folding"),
+        ([one, wide(1, 2, 8, 16), end], "z was .* is no folding"),
+        ([one, wide(1, 4, 3, 16), end], "z was .* is no folding"),
+        ([one, wide(1, 4, 64), end], "z was .* is no folding"),
+        ([one, adding("two", y2, scaled), end], "z has another type or quantization"),
+    ):
+        with pytest.raises(LoweringError, match=found):
+            verify_columns({"e"}, before, after)

@@ -64,18 +64,41 @@ def fold_columns(
 def verify_columns(
     fixed: Collection[str], before: Sequence[g.Operator], after: Sequence[g.Operator]
 ) -> None:
-    """Raises LoweringError where there are other operators than before, or a tensor that is seen
-    from outside has another shape."""
-    if [operator.name for operator in before] != [operator.name for operator in after]:
+    """Raises LoweringError where there are other operators than before; where a tensor that is seen
+    from outside has another shape, or one inside has a shape that is no folding of columns into
+    channels; or where two operators know a tensor by different shapes."""
+    if [(type(o), o.name) for o in before] != [(type(o), o.name) for o in after]:
         raise LoweringError("the operators are others than before, or in another order")
-    shapes = [
-        {t.name: t.shape for operator in side for t in (*operator.inputs, *operator.outputs)}
-        for side in (before, after)
-    ]
-    for name, shape in shapes[0].items():
-        now = shapes[1].get(name)
-        if name in fixed and now != shape:
-            raise LoweringError(f"{name}, seen from outside, was {shape}, and is {now}")
+    now = dict[str, tuple[int, ...]]()
+    for was, operator in zip(before, after, strict=True):
+        ends = [(*side.inputs, *side.outputs) for side in (was, operator)]
+        if [tensor.name for tensor in ends[0]] != [tensor.name for tensor in ends[1]]:
+            raise LoweringError(f"{operator.name} reads or writes other tensors than before")
+        for old, new in zip(*ends, strict=True):
+            shape = now.setdefault(new.name, new.shape)
+            if shape != new.shape:
+                raise LoweringError(
+                    f"{new.name} is {shape} for one operator, {new.shape} for another"
+                )
+            if new.shape != old.shape and new.name in fixed:
+                raise LoweringError(
+                    f"{new.name}, seen from outside, was {old.shape}, and is {new.shape}"
+                )
+            if new.shape != old.shape and not _is_folding(old.shape, new.shape):
+                raise LoweringError(
+                    f"{new.name} was {old.shape}, of which {new.shape} is no folding"
+                )
+            if replace(new, shape=old.shape) != old:
+                raise LoweringError(f"{new.name} has another type or quantization than before")
+
+
+def _is_folding(shape: tuple[int, ...], folded: tuple[int, ...]) -> bool:
+    """Whether some columns of the one are channels of the other, and nothing else is changed."""
+    if not len(shape) == len(folded) == 4:
+        return False
+    (width, channels), (columns, inside) = shape[2:], folded[2:]
+    whole = columns > 0 and width % columns == 0
+    return shape[:2] == folded[:2] and whole and inside == channels * (width // columns)
 
 
 def column_choices(
