@@ -22,9 +22,6 @@ from loadstone.vta.stream.text import OperationPrinter
 
 __all__ = ["verify_kernel"]
 
-#: Where each tensor begins: so far on that no pad lies before all of DRAM.
-_FIRST_TILE = 1 << 20
-
 
 def verify_kernel(kernel: Kernel, lowered: Kernel, config: HwConfig) -> None:
     """Raises LoweringError where the two do not emit the same."""
@@ -43,5 +40,5 @@ def verify_kernel(kernel: Kernel, lowered: Kernel, config: HwConfig) -> None:
 def _emitted(kernel: Kernel, config: HwConfig) -> list[str]:
     """A line for each operation, and one for the pads."""
     emitter, printer = Emitter(config, {}), OperationPrinter()
-    kernel.emit(emitter, *(DramTile(name, _FIRST_TILE) for name in kernel.parameters))
+    kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     return [*map(printer.line, emitter.operations), f"pads {sorted(emitter.pad_values)}"]
