@@ -78,7 +78,10 @@ JUDGES = {
         f"{_TESTS}/meaning/test_reference.py",
         f"{_TESTS}/meaning/test_reference_floats.py",
     ],
-    "python/loadstone/ir_pass/verify_dma_copy.py": ["tests/ir_pass/test_verify_dma_copy.py"],
+    "python/loadstone/ir_pass/verify_dma_copy.py": [
+        "tests/ir_pass/test_verify_dma_copy.py",
+        "tests/ir_pass/test_verify_dma_copy_rules.py",
+    ],
     f"{_TESTS}/validator/validate.py": _OF_VALIDATORS,
     "runtime/validate.c": _OF_VALIDATORS,
 }
@@ -219,13 +222,15 @@ def _knowing(judge: str) -> set[str]:
 def outcomes(
     judge: Judge, chosen: Sequence[int], jobs: int, until: float
 ) -> Iterator[tuple[Mutation, str]]:
-    """Tries mutants by their numbers, until the time (time.monotonic) is over; as they end."""
+    """Tries mutants by their numbers, as they end. until: when the last one may begin
+    (time.monotonic); the first one always begins."""
     all_of_it, original, changed = _read(judge)
     seconds = max(LEAST_SECONDS, TIMES * _prepare(judge, original))
     running = dict[int, Mutation]()
-    left = list(chosen)
+    left, first = list(chosen), True
     while left or running:
-        while left and len(running) < jobs and time.monotonic() < until:
+        while left and len(running) < jobs and (first or time.monotonic() < until):
+            first = False
             mutation = all_of_it[left.pop(0)]
             pid = os.fork()
             if pid == 0:
@@ -344,7 +349,7 @@ def main(words: Sequence[str] | None = None) -> int:
         chosen = [k for k, m in enumerate(all_of_it) if lines is None or m.line in lines]
         if args.seed is not None:
             random.Random(args.seed).shuffle(chosen)
-        if not chosen or time.monotonic() >= until:
+        if not chosen:
             continue
         left = until - time.monotonic()  # those behind this one get their share
         mine = time.monotonic() + left / (len(names) - place)

@@ -139,6 +139,8 @@ def test_what_the_pass_makes_is_passed() -> None:
             "p_chip was loaded in part",
         ),
         ("p[0, a1]) for a1<3", "p[0, a1]) for a1<2", "p_chip was loaded in part"),
+        # a pad that no place needs
+        ("copy(w_chip[a0], w[a0])", "copy(w_chip[a0], w[a0 else 0])", None),
         # where and when
         (FILL, "    copy(acc[a0], x[a0, 0]) for a0<4\n" + FILL, "acc is not the local acc"),
         ("    for k<3:\n", SHIFT + "    for k<3:\n", "a Nest stands in place of a NestLoop"),
@@ -160,6 +162,12 @@ def test_what_the_pass_makes_is_passed() -> None:
         ),
         ("x_chip: int8[4, 3]", "x_chip: int8[4, 2]", "gemm leaves x_chip along axis 1"),
         ("x_chip: int8[4, 3]", "x_chip: int8[200, 3]", "x_chip has 600 tiles; inp holds 400"),
+        (
+            "gemm(acc[i], x_chip[i, j]",
+            "gemm(acc[i], x_chip[i + 1, j]",
+            "leaves x_chip along axis 0",
+        ),
+        ("w_chip: int8[3] x16x16 in wgt", "w_chip: int8[1] x16x16 in uop", "1 tiles; uop holds 0"),
         ("p_chip: int32[1, 3]", "p_chip: int32[1, 2]", "rq leaves p_chip along axis 1"),
         (ROOM + FETCH, "", "there is no tensor digits_chip"),
         (

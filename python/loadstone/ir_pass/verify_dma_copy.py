@@ -64,7 +64,7 @@ class _Life:
     @property
     def source(self) -> NestAccess | None:
         """The access in DRAM that was loaded."""
-        return None if self.load is None else self.load.steps[0].operands[1]
+        return None if self.load is None else _moved(self.load)[1]
 
 
 class _Verifier:
@@ -115,7 +115,7 @@ class _Verifier:
             _fail(f"{tensor.name} has {prod(tensor.shape)} tiles; {tensor.memory} holds {depth}")
 
     def _loaded(self, load: Nest, lives: dict[NestTensor, _Life]) -> None:
-        target, source = load.steps[0].operands
+        target, source = _moved(load)
         if target.tensor not in lives:
             _fail(f"{target.tensor.name} is loaded where it is not allocated")
         if not _is_box(target):
@@ -132,6 +132,8 @@ class _Verifier:
     def _nest(self, old: Nest, new: Nest, lives: Mapping[NestTensor, _Life]) -> None:
         if [v.extent for v in old.loops] != [v.extent for v in new.loops]:
             _fail("a nest has other loops")
+        if len(old.steps) != len(new.steps):
+            _fail(f"a nest has {len(new.steps)} steps, not {len(old.steps)}")
         own = {was: Index(0, {now: 1}) for was, now in zip(old.loops, new.loops, strict=True)}
         renamed = {**self.loops, **own}
         conditions = [substituted(place, renamed) for place in old.conditions]
@@ -179,6 +181,8 @@ class _Verifier:
         """A value between statements: all its accesses are as far from where they were."""
         if life.load is not None or access.tensor.name != was.tensor.name:
             _fail(f"{access.tensor.name} is not the local {was.tensor.name}")
+        if len(was.at) != len(access.at):
+            _fail(f"{access.tensor.name} has {len(access.at)} axes, not {len(was.at)}")
         begin = tuple(index(a) - b for a, b in zip(was.at, access.at, strict=True))
         if life.begin is None:
             if step.name != self.table.starts:
@@ -197,16 +201,17 @@ class _Verifier:
         """A part of a tensor in DRAM: the load in force brought what it was. when: how many more
         tiles are used along the last axis, and under which conditions."""
         name, (_, conditions) = access.tensor.name, when
-        if life.load is None or life.source is None:
+        if life.load is None:
             _fail(f"{name} is used and was never loaded")
         if life.stale:
             _fail(f"{name} is used, but {was.tensor.name} was written behind its load")
-        by = _places(life.load.steps[0].operands[0], access, when)
-        back = [substituted(index(place), by) for place in life.source.at]
-        if life.source.tensor.name != was.tensor.name or _keys(back) != _keys(was.at):
+        target, source = _moved(life.load)
+        by = _places(target, access, when)
+        back = [substituted(index(place), by) for place in source.at]
+        if source.tensor.name != was.tensor.name or _keys(back) != _keys(was.at):
             _fail(f"{name} is not the part of {was.tensor.name} that was used")
-        if life.source.pad != was.pad and not _is_inside(was, conditions):
-            _fail(f"{name} is padded with {life.source.pad}, not with {was.pad}")
+        if source.pad != was.pad and not _is_inside(was, conditions):
+            _fail(f"{name} is padded with {source.pad}, not with {was.pad}")
         if not all(_holds(substituted(guard, by), conditions) for guard in life.load.conditions):
             _fail(f"{name} is used where its load was clipped")
 
@@ -245,7 +250,15 @@ def _places(
 
 # --- algebra --------------------------------------------------------------------------------------
 def _is_load(nest: Nest) -> bool:
-    return nest.steps[0].name == COPY and nest.steps[0].operands[0].tensor.memory is not None
+    """Whether it copies to the chip, and does nothing else."""
+    return [s.name for s in nest.steps] == [COPY] and _moved(nest)[0].tensor.memory is not None
+
+
+def _moved(load: Nest) -> tuple[NestAccess, NestAccess]:
+    """Where the one step of a load writes, and what it reads."""
+    (step,) = load.steps
+    target, source = step.operands
+    return target, source
 
 
 def _plain(place: Index) -> dict[Variable, int]:

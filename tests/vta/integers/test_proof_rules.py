@@ -121,6 +121,24 @@ def test_what_is_right_is_proven(name: str) -> None:
     np.testing.assert_array_equal(device(plan, 0, ends), outputs(runs, 0, ends))
 
 
+def test_the_sign_digit_is_that_of_the_device_wherever_the_top_digit_wraps() -> None:
+    """Nothing clamps the top digit, so that it is 100, then wraps; its sign does not."""
+    plan = line(sign=7, clamped=False)
+    acc = np.array([-(1 << 20), -300 << 8, -200 << 8, -1, 0, 100 << 8, 200 << 8, 300 << 8, 1 << 20])
+    np.testing.assert_array_equal(judged(plan, acc[None]), device(plan, 0, acc)[None])
+
+
+def test_outputs_of_parts_are_what_the_device_makes() -> None:
+    plan, acc = parts(300, 77, 1), np.arange(-300, 300)
+    np.testing.assert_array_equal(judged(plan, acc[None]), device(plan, 0, acc)[None])
+
+
+def test_what_has_a_sign_digit_is_not_shifted_to_the_right_for_all_lanes() -> None:
+    """The run could not be cut where the digit changes."""
+    with pytest.raises(AssertionError):
+        proven(line(sign=0, left=-1), at(0, 0))
+
+
 def right_at_ends(made: IntArray, first: int) -> Runs:
     """Runs of neighbouring accumulators, from `first` on, that are right at both ends: each as long
     as that goes. made: what VTA gives."""

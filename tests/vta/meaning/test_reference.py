@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from loadstone.errors import EncodingError, SimulationError
 from loadstone.numerics import Rounding, rq, scale_lane, shift_lane
 from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.isa.codec import encode_stream, encode_uops
+from loadstone.vta.isa.codec import decode_stream, encode_stream, encode_uops
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, MicroOp, Store
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
 from loadstone.vta.meaning import reference
@@ -383,6 +383,20 @@ def test_a_capability_that_the_device_lacks(insn: Insn, what: str) -> None:
     with pytest.raises(SimulationError) as caught:
         execute(Machine(VTA, [DramBytes(np.zeros(16, np.uint8))]), insn)
     assert str(caught.value) == f"instruction 0: {what}, which vta-pynq lacks"
+
+
+def test_an_immediate_reads_no_source_and_a_decoded_stream_runs_as_its_bytes_do() -> None:
+    """The source would be tile 256 of ACC, which has 256."""
+    insn = Alu(alu_op=AluOp.ADD, use_imm=1, imm=5, uop_end=1, iter_out=2, iter_in=1, src_out=254)
+    of_bytes, of_stream = machine(9), machine(9)
+    for m in (of_bytes, of_stream):
+        m.uop[0] = (1, 2, 3)
+    before = of_bytes.acc.copy()
+    encoded = encode_stream([insn, Finish()], TINY)
+    of_bytes.run(encoded)
+    of_stream.run(decode_stream(encoded, TINY))
+    np.testing.assert_array_equal(of_bytes.acc[1], before[1] + np.int32(10))
+    np.testing.assert_array_equal(of_stream.acc, of_bytes.acc)
 
 
 def test_a_program_ends_with_finish() -> None:

@@ -217,7 +217,7 @@ def _split(plan: DigitPlan, x: Integers) -> tuple[list[Integers], Bools]:
     digits.append(_held(x, -128, 127) if plan.clamped else _byte(x))
     exact = digits[-1] == x
     if plan.signed:
-        digits.append((digits[-1] if plan.clamped else x) >> 8)
+        digits.append(_held(x, -1, 0))
     return digits, exact
 
 

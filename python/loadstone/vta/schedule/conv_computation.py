@@ -194,4 +194,5 @@ class ConvComputation:
     def _operand(self, row: int) -> NestAccess:
         """An operand tile of the element's block, of its pixel, or of all."""
         where = {"channel": (self._s, self._o), "pixel": (self._i, self._j), "all": ()}
-        return self.p[(*where[self._spec.operands], row)]
+        place: tuple[Place, ...] = (*where[self._spec.operands], row)
+        return self.p[place]

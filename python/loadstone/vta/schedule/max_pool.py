@@ -130,8 +130,8 @@ class _Writer:
         loops.variables += self.tile.variables
         loops.conditions += self.tile.conditions
         block, *pixel = self.here
-        places = list(map(add, map(mul, pixel, self.spec.strides), taps))
-        return loops.nest(NestStep("max", (value, self.pixels[(block, *places)])))
+        tap: tuple[Place, ...] = (block, *map(add, map(mul, pixel, self.spec.strides), taps))
+        return loops.nest(NestStep("max", (value, self.pixels[tap])))
 
 
 def _opened(
