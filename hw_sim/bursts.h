@@ -13,7 +13,7 @@
 
 namespace lds::sim {
 
-// All powers of two: a constant that is none counts as the next lower one.
+// All powers of two: any other constant is rounded down to one.
 struct BusShape {
   uint32_t beat_log2;       // bytes of a beat
   uint64_t boundary_bytes;  // no burst crosses a multiple of it

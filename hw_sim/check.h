@@ -1,4 +1,4 @@
-// Races, and reads of what was never written: what hardware does not tell.
+// Detect races and reads of uninitialised memory, which hardware does not report.
 //
 // In:   each instruction as it runs, with the tokens it pops and pushes.
 // Out:  findings.
@@ -36,7 +36,7 @@ class Checker : public Observer {
  public:
   Checker(const Machine &m, bool races, bool uninitialised);
 
-  // A new run: nothing has touched anything yet, but what was written stays written.
+  // Starts a new run: there are no accesses yet, but memory that was written remains initialised.
   void begin(bool races, bool uninitialised, uint64_t stream_begin, uint64_t stream_end);
   void forget_writes();
 

@@ -45,7 +45,7 @@ struct lds_simdev {
   struct Segment {
     uint64_t base, size;
     uint8_t *memory;
-    std::unique_ptr<lds::sim::Guard> guard;  // nullptr: nobody can take it away
+    std::unique_ptr<lds::sim::Guard> guard;  // nullptr: the memory cannot be truncated
   };
 
   lds_simdev(lds_sim *sim, const lds_hw_config &config, int page);
@@ -101,7 +101,7 @@ struct lds_simdev {
   Fault fault_, active_;
   uint64_t lingers_ = 0;              // reads for which COMPUTE_DONE and its valid bit are as before the job
   uint32_t lingering_ = 0;            // what COMPUTE_DONE reads meanwhile
-  std::optional<uint32_t> all_read_;  // what every register reads: nobody is there
+  std::optional<uint32_t> all_read_;  // the value that every register reads, as on an empty bus
   std::optional<uint32_t> done_reads_;
   Stop stop_ = kNone;
   bool quits_ = false;    // no job is begun any more

@@ -1,7 +1,7 @@
-// Memory of a file that somebody else can make shorter: an access to what is gone must not end this process.
+// Guard memory of a file that another process can truncate: an access beyond its end must not end this process.
 //
 // In:   a range of such memory.
-// Out:  whether any of it was found gone. What is gone reads as zeros from then on.
+// Out:  whether an access was beyond the end. The missing part reads as zeros from then on.
 // Next: device.cc makes it an error of the job.
 //
 // The kernel answers such an access with SIGBUS. The handler puts fresh memory there and notes it, and the access goes on: a copy

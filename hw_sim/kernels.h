@@ -72,7 +72,7 @@ extern const Kernels kPortableKernels;
 // The files of these are compiled for processors that the host may not be: nothing but tables is taken from them.
 extern const Kernels *const kAvx2Kernels, *const kAvx512Kernels, *const kNeonKernels;
 
-// The same, or nullptr when this host or this build has none.
+// The same, or nullptr when this host or this build does not support it.
 const Kernels *avx2_kernels();
 const Kernels *avx512_kernels();  // AVX-512 F, BW, DQ, VL and VNNI
 const Kernels *neon_kernels();    // arm64 with dot products

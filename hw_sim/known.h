@@ -1,4 +1,4 @@
-// What is known of a program that ran before: its instructions, decoded, and the cycles it took.
+// The cache of a program that ran before: its decoded instructions, and its cycles.
 //
 // In:   the bytes of a stream as they stand now; everything that cycles depend on.
 // Out:  the same as decoding and timing it again would give, for a comparison of bytes.

@@ -50,7 +50,7 @@ struct Machine {
   Machine(const Geometry &geometry, Poll *asked);
 
   Geometry g;
-  Poll *poll;  // whoever works for long spends there what it costs
+  Poll *poll;  // long operations report their cost here
   Dram dram;
   Region regions[LDS_MAX_REGIONS];
   Registers registers;
@@ -70,7 +70,7 @@ struct Machine {
 
   size_t inp_rows() const { return size_t{g.depth[LDS_MEMORY_INP]} * g.batch; }
   size_t wgt_tile_bytes() const { return kernels->tile_bytes(g.block); }
-  // A weight tile as it stands in DRAM, [out][in].
+  // A weight tile in its DRAM layout, [out][in].
   void unpack_wgt(uint32_t tile, int8_t *out) const;
   void unpack_float_wgt(uint32_t tile, uint8_t *out) const;
 };

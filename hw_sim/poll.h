@@ -4,7 +4,7 @@
 // Out:  Stop with LDS_ERROR_ABORTED.
 // Next: run.cc and timing.cc ask between instructions and bursts, exec_*.cc between the parts of one instruction.
 //
-// Work is counted in multiply-accumulates, and what is none of them by what it costs beside one, roughly. A few million take
+// Work is counted in multiply-accumulates, and other operations by their approximate cost relative to one. A few million take
 // milliseconds with the slowest kernels: soon enough for a person, and too rare to be seen in the time that a run takes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

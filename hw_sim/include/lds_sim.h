@@ -76,7 +76,7 @@ enum { LDS_SIM_READ_ONLY = 1 };
 enum {
   LDS_SIM_OK = 0,
   LDS_SIM_BAD_ARGUMENT = -1, /* lds_sim_message says which */
-  LDS_SIM_NO_MEMORY = -2,    /* the host has none left */
+  LDS_SIM_NO_MEMORY = -2,    /* the host's memory is exhausted */
   LDS_SIM_BUSY = -3          /* not while a job runs */
 };
 
@@ -110,7 +110,7 @@ typedef struct lds_sim_result {
   uint64_t gemm_steps, alu_steps;
 } lds_sim_result;
 
-/* A race, or a read of what was never written. */
+/* A race, or a read of uninitialised memory. */
 enum { LDS_SIM_FINDING_RACE_SRAM = 1, LDS_SIM_FINDING_RACE_DRAM = 2, LDS_SIM_FINDING_UNINITIALISED = 3 };
 
 typedef struct lds_sim_finding {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""compile(): from a model file to an artifact, as one function. Read this first.
+"""compile() takes a model file to an artifact. A reader of the compiler begins here.
 
 In:   a model file (or a Relax module in canonical form), and a target.
 Out:  Compiled: the artifact, who runs what and why, and figures.

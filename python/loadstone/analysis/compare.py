@@ -5,10 +5,10 @@ In:   an artifact, a device, inputs; the reference (expected.py).
 Out:  a LayerDifference for each layer, in order.
 Next: commands/compare.py prints the first that differs; loaded.py gives them as a LayerDifferences.
 
-What is right comes from one of
+The reference is one of
 
-    the network       graph/reference.py on the model's file: every tensor, to the last bit what the
-                      model's framework gives; of a float model its real numbers
+    the network       graph/reference.py on the model's file: every tensor, equal to the
+                      model's framework in every bit; for a float model, real numbers
     another device    the same artifact there, the simulator for instance
     another artifact  of the same network
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every layer of an artifact should be, by whatever it is compared with.
+"""The expected value of every layer of an artifact, by the reference it is compared with.
 
 In:   the name of the reference: a model's file, another artifact, a device, `reference`; or a model
       in memory; one run's inputs.

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorIR passes that any back end can use: they know memory scopes, not devices."""
+"""Passes over nests and over TensorIR that any back end can use: they depend on memories, not on
+devices."""

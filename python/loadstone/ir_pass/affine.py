@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of multiples of loops: what indices and bounds of a nest are.
+"""Affine functions of loop variables, which are the indices and bounds of a nest.
 
 In:   names and extents of loops.
-Out:  `Index`, which adds, subtracts and multiplies like a number; `Variable`, one loop; the least
-      and the greatest value of an index.
+Out:  `Index`, which can be added, subtracted and multiplied like a number; `Variable`, one loop;
+      the least and the greatest value of an index.
 Next: nests.py.
 """
 

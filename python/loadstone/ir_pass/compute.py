@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute nests become intrinsic calls.
+"""Replace compute nests by intrinsic calls.
 
-In:   a PrimFunc after dma_copy.py: the nests that are left compute on scratchpads.
+In:   a PrimFunc after dma_copy.py: all remaining nests compute on scratchpads.
 Out:  the same PrimFunc; every nest is one or more of lds.fill, lds.gemm, lds.rq and the ALU calls;
       an element-wise nest works in
       place, in the buffer of its first operand. What then remains is loops around intrinsic calls.
 Next: verify.py; unroll.py gives a back end's own lowering the calls with plain numbers.
 
-Recognised are: a constant store; C + cast(input) * cast(weight) (or a sum of such products), from
-local.inp and local.wgt; a chain of pure externs lds.add(...), lds.rq(...), with plain max(C, x) and
-C + x for a reduction into C. All else is an error that shows the nest.
+The recognised forms are: a constant store; C + cast(input) * cast(weight) (or a sum of such
+products), from local.inp and local.wgt; a chain of pure externs lds.add(...), lds.rq(...), with
+plain max(C, x) and C + x for a reduction into C. Any other nest raises an error that shows it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PLAIN = {tirx.Add: "add", tirx.Max: "max", tirx.Min: "min"}
 
 def insert_compute(func: PrimFunc) -> PrimFunc:
     """Replaces every compute nest of `func` (a PrimFunc) by intrinsic calls. Raises LoweringError
-    on a nest that is none."""
+    for a nest that matches no intrinsic."""
     renamed: dict[Buffer, Buffer] = {}  # buffer -> the buffer whose place it takes
 
     def called(nest: PerfectNest) -> Stmt:
@@ -71,7 +71,7 @@ def _gemm(nest: PerfectNest) -> list[Intrinsic]:
 
 
 def _addends(expr: Expr) -> list[Expr]:
-    """What is added up; TVM's simplifier writes x * w + a * w as (x + a) * w."""
+    """The terms of a sum; TVM's simplifier writes x * w + a * w as (x + a) * w."""
     if isinstance(expr, tirx.Add):
         return [*_addends(expr.a), *_addends(expr.b)]
     if isinstance(expr, tirx.Mul) and tirx.Add in (type(expr.a), type(expr.b)):
@@ -134,7 +134,7 @@ def _elementwise(nest: PerfectNest, renamed: dict[Buffer, Buffer]) -> list[Intri
 
 
 def _step(expr: Expr, nest: PerfectNest) -> tuple[str, Expr, list[Expr]]:
-    """One operation: its name, what it is applied to, its other operands."""
+    """One operation: its name, its first operand, its other operands."""
     if is_tir_call(expr, "call_pure_extern"):
         name = str(expr.args[0].value).removeprefix(PREFIX)
         if name in (*ALU_BINARY, "rq"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognise the copies between DRAM and the scratchpads that TensorIR has.
+"""Replace the loop nests of TensorIR that copy between DRAM and a scratchpad by DMA calls.
 
 In:   a lowered PrimFunc: loop nests of stores, buffers with memory scopes.
 Out:  the same PrimFunc; every nest that copies between DRAM ("global") and a scratchpad is one

@@ -4,23 +4,24 @@
 In:   a `Function` of computation and loops, in which no tensor has a memory; the device's
       MemoryTable.
 Out:  the same Function in which every operand stands where its instruction reads it.
-Next: verify_dma_copy.py looks at both; a back end makes operations of it.
+Next: verify_dma_copy.py compares both; a back end turns the result into operations.
 
-What it decides, for each tensor and each memory that an instruction reads it from:
+For each tensor, and each memory from which an instruction reads it, the pass decides:
 
-    level     inside the innermost loop that an index of the tensor moves with, so that nothing is
-              loaded twice that did not change; never outside a loop that stands apart. A table that
-              is small for its memory: at the outermost such place. A local: in the innermost loop
-              around all its uses.
-    region    a box of places (regions.py); of a table all of it.
-    place     in front of the first statement that reads it, and of a table at the beginning of its
-              level; what is written inside the level, behind the last statement that writes it.
+    level     the innermost loop with which an index of the tensor moves, so that unchanged data is
+              not loaded twice; never outside a loop that is marked apart. A table that is small
+              for its memory is loaded at the outermost such level, a local is allocated in the
+              innermost loop around all its uses.
+    region    a box of places (regions.py); of a table all places.
+    place     in front of the first statement that reads it; for a table, the beginning of its
+              level; for data that is written inside the level, after the last statement that
+              writes it.
               Copies at one place come in the order in which the function names its tensors, tables
               first.
 
-Dependences are those of whole statements: a tensor that a nest both writes and reads, that is read
-where it was not written in the same turn, or a local that begins with anything but a fill, is an
-error.
+Dependences are tracked between whole statements: it is an error if one nest both writes and reads
+a tensor, if a tensor is read where it was not written in the same iteration, or if the first use
+of a local is anything but a fill.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ _NOTHING: frozenset[Variable] = frozenset()
 
 
 def insert_dma_copy(function: Function, table: MemoryTable) -> Function:
-    """Raises LoweringError where what is read of a tensor is no box, a box does not fit its memory,
-    or a statement depends on something else than whole statements in front of it."""
+    """Inserts the copies and allocations of a function. Raises LoweringError where the accesses to
+    a tensor are not a box, where a box does not fit its memory, or where a statement depends on
+    anything but whole statements before it."""
     uses = _Uses(function, table)
     placed: dict[NestLoop | None, list[_Placed]] = {}
     for order, tensor in enumerate(function.tensors):
@@ -81,12 +83,15 @@ class _Operand(NamedTuple):
 
 @dataclass(slots=True)
 class _Copy:
-    """A tensor in a memory, and who reads it there; or who writes one in DRAM (memory None).
+    """A tensor in a memory with all statements that read it there, or, for a tensor in DRAM (memory
+    None), those that write it.
 
-    path: the loops around all of them. uses: without repetition, in their order. first, last:
-    the numbers of the statements that hold the first and the last, from the function's own down.
-    starts: whether the first writes without reading. whole: whether all of the tensor is brought,
-    at the beginning of a level.
+    path: the loops around all uses.
+    uses: the distinct accesses, in their order.
+    first, last: the positions of the statements with the first and the last use, as indices from
+    the function's own level down.
+    starts: whether the first use writes without reading.
+    whole: whether the whole tensor is loaded at the beginning of a level.
     """
 
     tensor: NestTensor
@@ -101,8 +106,9 @@ class _Copy:
 
 
 class _Placed(NamedTuple):
-    """A region in front of a statement of its level, by the statement's number; -1: a table, which
-    stands in front of all others. order: among those in front of the same statement."""
+    """A region, and the position of its copy: in front of the statement with this number at its
+    level, or in front of all statements (-1, for a table). order: the order among copies at one
+    position."""
 
     region: Region
     number: int
@@ -115,9 +121,9 @@ def _fail(message: str) -> LoweringError:
 
 # --- uses -----------------------------------------------------------------------------------------
 class _Uses:
-    """What a function reads and writes. read: the copies of each tensor, by memory and by the loop
-    inside which each stands at the outermost. written: who writes a tensor in DRAM. operands: of
-    each nest, in their order, the copy that each operand is of."""
+    """All uses of tensors in a function. read: the copies of each tensor, by memory and by the
+    outermost loop at which each may be placed. written: the writers of each tensor in DRAM.
+    operands: for each nest, in order, the copy to which each operand belongs."""
 
     def __init__(self, function: Function, table: MemoryTable) -> None:
         self._table = table
@@ -183,8 +189,8 @@ class _Uses:
 
 
 def _depth(path: _Path, moves: frozenset[Variable]) -> int:
-    """How many loops are around what may stand no further out: those down to the innermost one that
-    stands apart, or that moves it."""
+    """The number of loops that must be around a copy: down to the innermost loop that is marked
+    apart, or in which an index of the tensor moves."""
     for depth in range(len(path), 0, -1):
         loop = path[depth - 1]
         if loop.apart or loop.variable in moves:
@@ -229,7 +235,7 @@ def _moves(access: NestAccess) -> frozenset[Variable]:
 
 # --- level and region -----------------------------------------------------------------------------
 def _place(copy: _Copy, written: _Copy | None) -> tuple[_Path, int]:
-    """The loops around a copy, and the number of the statement in front of which it stands."""
+    """The loops around a copy, and the number of the statement that it precedes."""
     level, name = copy.path, copy.tensor.name
     if copy.whole:
         return level, -1
@@ -264,8 +270,8 @@ def _region(copy: _Copy, level: _Path, table: MemoryTable) -> Region:
 
 # --- writing --------------------------------------------------------------------------------------
 class _Writer:
-    """Writes the statements of each level, and in front of them what is placed there. operands: as
-    _Uses has them."""
+    """Writes the statements of each level, with the copies placed in front of them. operands: as in
+    _Uses."""
 
     def __init__(
         self,

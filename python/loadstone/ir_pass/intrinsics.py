@@ -74,7 +74,7 @@ _MOST_KNOWN = 1024
 
 
 class BufferOperand(NamedTuple):
-    """An element of a buffer: where the nest's access stands when all its loops are 0."""
+    """An element of a buffer: the one that the nest accesses when all its loops are 0."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -86,8 +86,8 @@ class BufferOperand(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """One loop of a nest: its extent, a stride in elements per buffer operand, and what of it is
-    executed and inside."""
+    """One loop of a nest: its extent, a stride in elements for each buffer operand, and the ranges
+    of iterations that are executed and that are inside the source."""
 
     extent: int
     strides: tuple[int, ...]
@@ -125,7 +125,7 @@ class Intrinsic:
     axes: tuple[Axis, ...]
 
     def to_stmt(self) -> Stmt:
-        """The statement that stands in the PrimFunc."""
+        """The statement in the PrimFunc."""
         addresses = [
             tirx.address_of(tirx.BufferLoad(operand.buffer, list(operand.indices)))
             for operand in self.operands
@@ -194,7 +194,7 @@ def _read_axis(call: Call, operands: int) -> Axis:
 
 
 def is_value(expr: Expr, value: int) -> bool:
-    """Whether an expression is this number, as it stands."""
+    """Whether an expression is the literal of this number."""
     return (
         bool(expr == value)
         if isinstance(expr, int)

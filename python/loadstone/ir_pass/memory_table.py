@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device says of its scratchpads: which instruction reads which, and how much they hold.
+"""The scratchpads of a device: which instruction reads which of them, and their sizes.
 
-In:   a device's own description: its table of instructions, and by which of them an operand of a
-      computation is reached.
+In:   a device's own description: its table of instructions, and the instruction that accesses
+      each operand of a computation.
 Out:  `MemoryTable`.
-Next: insert_dma_copy.py decides by it where a tensor stands; verify_dma_copy.py holds it to that.
+Next: insert_dma_copy.py places tensors by it; verify_dma_copy.py checks the result against it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class MemoryTable:
         )
 
     def memory(self, step: NestStep, number: int) -> str | None:
-        """Where an operand stands; None: in DRAM. Raises LoweringError where the device has no such
+        """The memory of an operand; None: DRAM. Raises LoweringError where the device has no such
         instruction."""
         if step.name == COPY:
             return self.result if number else None
@@ -99,7 +99,7 @@ class MemoryTable:
         return self.reach.get((step.name, number), 1)
 
     def keeps(self, tiles: int, memory: str) -> bool:
-        """Whether a table of so many tiles stays in a memory."""
+        """Whether a table of this many tiles is kept in a memory as a whole."""
         return tiles * self.share.get(memory, 1) <= self.depth_tiles[memory]
 
 
@@ -140,7 +140,7 @@ def _rows(table: InstructionTable, form: InstructionForm, reach: Reach) -> int:
 
 
 def _number(term: Term) -> int | None:
-    """What a term says without any field."""
+    """The value of a term that contains no field; None otherwise."""
     return None if any(name for name, _ in factors(term)) else term_value(term, {})
 
 

@@ -157,8 +157,8 @@ _INDEX = re.compile(rf"-?(?:(?:\d+\*)?{_NAME}|\d+)(?: [+-] (?:(?:\d+\*)?{_NAME}|
 
 
 def parsed(text: str) -> Function:
-    """The function of a text. Raises LoweringError with the first line that is none of its forms,
-    or names what is nowhere."""
+    """Parses the text of a function. Raises LoweringError with the first line that has no known
+    form, or that refers to an undeclared name."""
     return _Parser(text).function()
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop nests over tiles as plain data: the form in which an operator is computed, before its copies
-are known and behind that.
+"""Loop nests over tiles as plain data: the form of an operator's computation, before and after its
+copies are inserted.
 
-In:   tensors in DRAM and in scratchpads, loops, what is done in the middle of them.
+In:   tensors in DRAM and in scratchpads, loops, and the operations inside them.
 Out:  `Function`: nests, groups of them, loops around them, allocations.
-Next: a back end makes operations of it; nest_text.py prints and parses it; for VTA,
+Next: a back end turns it into operations; nest_text.py prints and parses it; for VTA,
       vta/schedule/nest_tir.py writes the TensorIR that says the same, for the passes of others.
 
     loops = NestLoops()
@@ -52,7 +52,8 @@ Role: TypeAlias = Literal["param", "table", "local"]
 
 
 class NestAccess(NamedTuple):
-    """A tile of a tensor. pad: what is read outside the tensor; None: nothing may be."""
+    """An access to one tile of a tensor. pad: the value that is read outside the tensor; None: no
+    access may be outside."""
 
     tensor: NestTensor
     at: tuple[Place, ...]
@@ -104,7 +105,8 @@ class NestTensor:
 
 
 class NestStep(NamedTuple):
-    """operands: as in intrinsics.py; of a copy where it goes, and what is copied."""
+    """One operation on tiles. operands: as in intrinsics.py; for a copy the destination, then the
+    source."""
 
     name: str
     operands: tuple[NestAccess, ...]
@@ -257,8 +259,8 @@ class Function(NamedTuple):
 
 
 class NestLoops:
-    """Loops that are open, outermost first, and conditions inside them: what is done where none of
-    them is negative."""
+    """The open loops, outermost first, and the conditions inside them: a statement is executed
+    where none of them is negative."""
 
     def __init__(self) -> None:
         self.variables: list[Variable] = []
@@ -275,7 +277,7 @@ class NestLoops:
         return self.loop(extent, name) if extent > 1 else 0
 
     def within(self, place: Place, extent: int) -> None:
-        """What is done has place < extent."""
+        """Adds the condition place < extent."""
         self.conditions.append(extent - 1 - index(place))
 
     def nest(self, *steps: NestStep) -> Nest:

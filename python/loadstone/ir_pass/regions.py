@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of a tensor that is read inside a level of loops: a box, and the copy that brings it.
+"""The part of a tensor that is read inside a level of loops: a box, and the copy that loads it.
 
 In:   accesses of a tensor, the loops around the level.
-Out:  `Region`: the tensor on the chip, where it begins, the nest that loads it.
-Next: insert_dma_copy.py puts it in front of who reads it.
+Out:  `Region`: the tensor in a scratchpad, its first place, the nest that loads it.
+Next: insert_dma_copy.py puts the load in front of the statements that read it.
 
-Axis by axis, a box has a first place, which is affine in the loops around the level, and a number
-of places that the loops inside reach; where one loop alone moves an axis, by several places at a
-time, only these are brought, unless the axis is the last: a LOAD has a stride for rows alone. A
-condition on a loop that moves the axis bounds the box, too.
+Along each axis, a box has a first place, which is affine in the loops around the level, and the
+number of places that the loops inside reach. If a single loop moves an axis by several places at a
+time, only these places are loaded, except along the last axis, because a LOAD has a stride for rows
+only. A condition on a loop that moves the axis bounds the box as well.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ _Box: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class BoxAxis(NamedTuple):
-    """Of a box: places first, first + step ... so many of them, none beyond the bound."""
+    """One axis of a box: `size` places, first, first + step and so on, none of them beyond the
+    bound."""
 
     first: Index
     step: int
@@ -65,15 +66,16 @@ class BoxAxis(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """tensor: what stands on the chip. axes: which places of the source those of the tensor are.
-    load: the copy from DRAM; None: of a local, which has none."""
+    """The part of a tensor that is held in a scratchpad. tensor: the tensor in the scratchpad.
+    axes: for each axis, its places in the source. load: the copy from DRAM; None for a local, which
+    is not loaded."""
 
     tensor: NestTensor
     axes: tuple[BoxAxis, ...]
     load: Nest | None
 
     def moved(self, access: NestAccess) -> NestAccess:
-        """The same tile of the source, on the chip."""
+        """The access in the scratchpad to the same tile of the source."""
         at: list[Place] = []
         for place, axis in zip(access.at, self.axes, strict=True):
             if axis.step == 1 and not axis.first.constant and not axis.first.terms:
@@ -95,9 +97,9 @@ def region_of(
     around: tuple[Variable, ...],
     whole: bool,
 ) -> Region:
-    """What all readers read inside the loops `around`; whole: all of the tensor. Equal boxes
-    are one object, also those of two functions. Raises LoweringError where the accesses are no
-    box."""
+    """The box around all accesses of the readers within one iteration of the loops `around`, or,
+    with `whole`, the whole tensor. Equal boxes are one object, even in different functions. Raises
+    LoweringError where the accesses are not a box."""
     if whole:
         axes = tuple(BoxAxis(_same(Index(0, {})), 1, size, None) for size in source.shape)
     else:
@@ -207,8 +209,8 @@ def _span(
 
 
 def _is_box(spans: _Spans, bounds: Sequence[Index | None], conditions: int) -> bool:
-    """Whether an access under so many conditions reaches every place of its box up to the bounds:
-    each condition bounds an axis of its own, which one loop moves."""
+    """Whether an access with this number of conditions reaches every place of its box up to the
+    bounds: each condition must bound an axis of its own, which one loop moves."""
     bounded = [span for span, bound in zip(spans, bounds, strict=True) if bound is not None]
     return (
         len(bounded) == conditions

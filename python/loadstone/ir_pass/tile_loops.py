@@ -4,16 +4,16 @@
 In:   a `Function` of nests over whole axes, which share their loop variables; the size of the tile
       along each axis; the order of the loops over tiles.
 Out:  the same Function, in which every nest runs over one tile.
-Next: insert_dma_copy.py decides what is loaded inside which of the loops.
+Next: insert_dma_copy.py decides at which loop each tensor is loaded.
 
     copy(out[i], acc[i]) for i<10               for i0<3:
                                                   copy(out[4*i0 + i], acc[4*i0 + i]) for i<4
                                                       if -4*i0 - i + 9 >= 0
 
-A size need not divide its axis: a condition holds the last tile within it. An axis that the order
-leaves out, such as that of the inputs of a sum, becomes a loop around each nest that has it. A loop
-over tiles in the order stays though it has one turn, because it is a level at which copies can
-stand; a loop of one turn inside a nest does not.
+A size need not divide its axis: a condition clips the last tile. An axis that is not in the order,
+such as that of the inputs of a sum, becomes a loop around each nest that has it. A loop over tiles
+in the order is kept even if it has one iteration, because it is a level at which copies can be
+placed; a loop of one iteration inside a nest is removed.
 """
 
 from __future__ import annotations

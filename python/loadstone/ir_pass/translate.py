@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorIR of loops around intrinsic calls, as Python source: a program that a plain interpreter
-runs in no time.
+"""Translate TensorIR of loops around intrinsic calls into Python source, which runs much faster
+than a walk over TVM's objects.
 
 In:   a PrimFunc after pipeline.py.
-Out:  `Translator`: the text of `def emit(e, PARAMETERS)`; a back end says how its scratchpads and
-      calls are written.
-Next: unroll.py gives a back end each call with plain numbers.
+Out:  `Translator`: the text of `def emit(e, PARAMETERS)`; a back end defines how its scratchpads
+      and calls are written.
+Next: unroll.py returns each call with plain numbers to a back end.
 
-Walking TVM's objects once per tile is slow; so the TensorIR is translated once, and what runs is
-Python with plain numbers:
+Walking TVM's objects once per tile is slow, so the TensorIR is translated once, and Python with
+plain numbers is executed:
 
     for i3_0 in range(4):
         x_local = e.tile(...)                              allocate(buffer)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a lowered operator, one after the other, with plain numbers: what a back end makes
-instructions of.
+"""Unroll a lowered operator into its calls, with plain numbers, from which a back end generates
+instructions.
 
 In:   the PrimFunc of pipeline.py.
 Out:  Calls in the order of execution: names, buffers, offsets and loops as integers.
@@ -52,8 +52,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop of a call, outermost first. first <= i < last is executed; of a copy, what is not in
-    [inside_first, inside_last) is the pad value. strides: in elements, one for each operand."""
+    """One loop of a call, outermost first. Iterations first <= i < last are executed; a copy writes
+    the pad value in iterations outside [inside_first, inside_last). strides: in elements, one for
+    each operand."""
 
     extent: int
     first: int
@@ -130,7 +131,8 @@ def runs(loops: Sequence[Loop]) -> Iterator[Run]:
 
 
 def unroll(function: PrimFunc) -> list[Call]:
-    """All calls. Raises LoweringError for what is neither a loop nor a call."""
+    """All calls, in the order of execution. Raises LoweringError for a statement that is neither a
+    loop nor a call."""
     recorder = _Recorder()
     namespace: dict[str, Callable[..., None]] = {}
     exec(compile(_Words(function).source(), "<lowered operator>", "exec"), namespace)
@@ -140,7 +142,7 @@ def unroll(function: PrimFunc) -> list[Call]:
 
 
 class _Recorder:
-    """What the translated text calls."""
+    """The functions that the translated text calls."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []

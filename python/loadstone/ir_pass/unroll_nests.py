@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a function of nests, one after the other, with plain numbers: what a back end makes
-instructions of.
+"""Unroll a function of nests into its calls, with plain numbers, from which a back end generates
+instructions.
 
-In:   a `Function` whose operands stand in memories, as insert_dma_copy.py leaves it.
-Out:  Calls in the order of execution, as unroll.py gives them of TensorIR; they count tiles, where
+In:   a `Function` whose operands are in memories, the result of insert_dma_copy.py.
+Out:  Calls in the order of execution, as unroll.py returns them for TensorIR; these count tiles,
       those count elements.
 Next: a back end's code generator, such as that of docs/examples/systolic.
 

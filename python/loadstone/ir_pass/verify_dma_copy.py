@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Are the copies the right ones? Found out by other means than those of the pass that inserts them.
+"""Verify the inserted copies, with a method independent of the pass that inserts them.
 
-In:   a function before insert_dma_copy.py, one behind it, the device's MemoryTable.
-Out:  nothing, or a LoweringError that names the first operand that is not what it was.
-Next: the functions that it passes are made operations of.
+In:   a function before and after insert_dma_copy.py, the device's MemoryTable.
+Out:  nothing, or a LoweringError that names the first operand that differs.
+Next: a verified function is lowered to operations.
 
-Both are walked side by side: but for allocations and loads they must be the same statements. Each
-operand is led back through the load in force, which says of a place on the chip which place in DRAM
-it holds; it must be the place that it was before, in a memory that the instruction reads, inside
-the tile that was allocated, and where the load is clipped, not beyond that. A store to a tensor
-makes all that was loaded of it stale. Nothing is shared with the pass: no box, no level.
+Both functions are walked together: except for allocations and loads, their statements must be the
+same. Each operand is traced back through the last load of its tile, which maps a place in the
+scratchpad to the place in DRAM that it holds. This must be the place of the original operand, in a
+memory that the instruction reads, inside the allocated tile, and not beyond the clipped part of the
+load. A store to a tensor makes all earlier loads of it stale. The verifier shares neither boxes nor
+levels with the pass.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ __all__ = ["verify_dma_copy"]
 
 
 def verify_dma_copy(before: Function, after: Function, table: MemoryTable) -> None:
-    """Raises LoweringError where they do not compute the same, or an operand stands elsewhere than
-    where its instruction reads."""
+    """Verifies the result of insert_dma_copy. Raises LoweringError where the two functions do not
+    compute the same, or where an operand is not in the memory from which its instruction reads."""
     if [tensor.name for tensor in before.parameters] != [tensor.name for tensor in after.tensors]:
         _fail("the tensors in DRAM are others")
     _Verifier(table).body(before.body, after.body, {})
@@ -52,9 +53,9 @@ def _fail(message: str) -> NoReturn:
 
 @dataclass(eq=False)
 class _Life:
-    """A tile on the chip since its allocation. load: what brought it, None: nothing did. begin: of
-    a local, where its first place lies in the whole. stale: whether what it was loaded from was
-    written since."""
+    """A tile in a scratchpad since its allocation. load: the nest that loaded it; None if none did.
+    begin: for a local, the position of its first place in the whole tensor. stale: whether its
+    source was written since the load."""
 
     load: Nest | None = None
     begin: tuple[Index, ...] | None = None
@@ -62,12 +63,12 @@ class _Life:
 
     @property
     def source(self) -> NestAccess | None:
-        """What was loaded."""
+        """The access in DRAM that was loaded."""
         return None if self.load is None else _moved(self.load)[1]
 
 
 class _Verifier:
-    """loops: of the loops that are open before, what they are behind the pass."""
+    """loops: for each loop open in the original function, its value in the loops of the new one."""
 
     def __init__(self, table: MemoryTable) -> None:
         self.table = table
@@ -79,7 +80,7 @@ class _Verifier:
         after: Sequence[Statement],
         lives: Mapping[NestTensor, _Life],
     ) -> None:
-        """Statements of one level. lives: what can be seen on the chip."""
+        """Verifies the statements of one level. lives: the tiles that are allocated."""
         known, left = dict(lives), iter(before)
         for statement in after:
             if isinstance(statement, NestAllocation):
@@ -222,7 +223,7 @@ def _spoil(written: NestTensor, lives: Mapping[NestTensor, _Life]) -> None:
 
 
 def _is_box(target: NestAccess) -> bool:
-    """Whether a load goes from the first place on, along each axis by a loop of its own."""
+    """Whether a load begins at the first place, and moves each axis by a loop of its own."""
     moved = [place for place in map(index, target.at) if _plain(place)]
     loops = {variable for place in moved for variable in _plain(place)}
     alone = [not place.constant and list(_plain(place).values()) == [1] for place in moved]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function of its own for each occurrence of a pattern, and `main` that calls them.
+"""Write a composite function for each occurrence of a pattern, and a `main` that calls them.
 
 In:   an IRModule, the Dataflow of its `main`, Occurrences.
 Out:  the IRModule with composite functions (attribute `Composite`: the row's name), each called

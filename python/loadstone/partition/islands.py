@@ -2,8 +2,8 @@
 """Operators that a device would take, but whose transfers would cost more than they save.
 
 In:   a Graph, and the back end of every operator.
-Out:  the operators that had better stay on the host.
-Next: eager.py takes them back.
+Out:  the operators that should stay on the host.
+Next: eager.py moves them back to the host.
 
 An operator that moves elements computes next to nothing: alone in a step of the device it pays for
 two transfers. A pool, a concatenation, a resize compute little: they do so between two operators of

@@ -2,8 +2,8 @@
 """Passes of back ends on the partitioned network: Phase.GRAPH.
 
 In:   a Partition, the target's back ends.
-Out:  a Partition of the network that the passes made: what they changed or added is placed anew,
-      the rest stays where it was.
+Out:  a Partition of the resulting network: operators that were changed or added are placed anew,
+      all others keep their places.
 Next: graph/batching.py; then back ends lower their segments.
 
 A pass sees every operator of the network, those of other back ends and of the host included. It

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a quantization has lost so much that somebody should look, and what its samples lacked.
+"""Warn when a quantization has lost much accuracy, or when its samples were not representative.
 
 In:   the report of a quantization (report.py); samples.
 Out:  warnings, a sentence each.

@@ -4,7 +4,7 @@ labels.
 
 In:   FakeQuantizedRunner, settings of the quantized network, Samples (and labels).
 Out:  Comparison.
-Next: report.py prints it; mixed.py asks it which layer hurts; quantize() chooses by it.
+Next: report.py prints it; mixed.py finds the layers that lose most; quantize() chooses by it.
 """
 
 from __future__ import annotations

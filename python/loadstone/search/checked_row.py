@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row of a store as a text with its checksum: what a disk, or a hand, has changed is no row.
+"""A row of a store as text with a checksum, which detects rows that were changed or damaged.
 
-In:   what a row is found by; what it holds, as JSON.
-Out:  the text that a database keeps; what it held, or None for one that is not as it was written.
+In:   the key of a row; its content, as JSON.
+Out:  the text that a database stores; its content, or None if the checksum is wrong.
 Next: store.py (sweep) and tune_store.py keep such texts: a row that is None is computed again.
 """
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One unit of a sweep: a device, a network, options; compiled, simulated, and counted.
+"""Evaluate one unit of a sweep: compile a network for a device with options, and simulate it.
 
-In:   a Unit, and what is the same for all units: the networks.
-Out:  what was counted, as JSON holds it; a device that cannot run the network says why.
+In:   a Unit, and the networks, which all units share.
+Out:  the counts, as JSON; for a device that cannot run the network, the reason.
 Next: sweep.py keeps it in the store, and adds time, energy and area.
 
-Runs in workers, which import it by name. A worker reads each network once, and quantizes it once
-for each scheme. Nothing in a result depends on who made it or when, on the device's clock, or on
-assumptions of energy and area.
+This file runs in workers, which import it by name. A worker reads each network once, and quantizes
+it once for each scheme. A result depends neither on the worker nor on the time, nor on the device's
+clock or the assumptions of energy and area.
 """
 
 from __future__ import annotations

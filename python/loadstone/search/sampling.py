@@ -5,8 +5,8 @@ In:   a Space; for the search, what each device of a generation scored.
 Out:  batches of points; a batch is known before any of its points is tried.
 Next: sweep.py gives the devices of a batch to the workers.
 
-Whoever works, and however fast: a search is told of a generation when all of it is known, in the
-order in which it asked. So the same seed asks for the same points on one worker and on a hundred.
+A search receives the scores of a generation only when all of them are known, in the order of its
+requests. So the same seed proposes the same points, whatever the number and speed of workers.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was found out already, by content: a sweep that was killed goes on where it stopped.
+"""The results of a sweep, stored by content, so that an interrupted sweep continues where it
+stopped.
 
-In:   keys made of all that a result depends on; results as JSON.
+In:   keys of everything on which a result depends; results as JSON.
 Out:  the same results, later.
-Next: sweep.py asks before it gives work away, and keeps each result when it comes.
+Next: sweep.py looks a unit up before it gives it to a worker, and stores each result on arrival.
 
-One SQLite file, written by one process alone, that which was started; workers never see it. Each
-result is on the disk before the next is asked for. A row that is not as it was written is none: it
-is computed again.
+The store is one SQLite file, written only by the process that was started; workers do not access
+it. Each result is on disk before the next is requested. A row whose checksum is wrong is ignored
+and computed again.
 """
 
 from __future__ import annotations

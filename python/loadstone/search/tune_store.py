@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials of layers that were simulated before, in an SQLite file: by content, for all networks.
+"""Store trials of layers that were simulated, in an SQLite file, by content, for all networks.
 
 In:   a file; layers and choices.
-Out:  the trials that are known; what is new is in the file as soon as it is known, so that a search
-      that was killed continues where it was.
-Next: tune.py asks it before it asks the simulator.
+Out:  the stored trials; new ones are written as soon as they are known, so that an interrupted
+      search continues where it stopped.
+Next: tune.py looks a trial up before it simulates.
 
 A trial is kept by the layer's key (device, timing, operator), by whether the host packs its input,
-by its choice, and by a digest of the compiler's own files: another compiler, other cycles. A
-damaged row is ignored, and simulated again.
+by its choice, and by a digest of the compiler's own files, because another compiler may give other
+cycles. A damaged row is ignored, and simulated again.
 """
 
 from __future__ import annotations

@@ -46,9 +46,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class _Rule:
-    """lower: the operator's stream. unsupported: why the device cannot do this very operator
-    exactly, or None. unproven: why nothing that it could do is proven to give the integers that
-    are asked for; near: they may be one level off."""
+    """How one operator class is lowered. lower: returns the operator's stream. unsupported: the
+    reason why the device cannot compute this operator exactly, or None. unproven: the reason why no
+    plan is proven to give the requested integers; near: they may be one level off."""
 
     lower: Callable[..., LoweredOperator]
     unsupported: Callable[[Any, HwConfig], Refusal | None]

@@ -190,7 +190,7 @@ def _largest(runs: tuple[PixelRun, ...]) -> int:
 def _finish(
     whole: int, largest: int, unsigned: bool, config: HwConfig
 ) -> tuple[Chain, Requantization | None]:
-    """What becomes of the sum: once, and RQ; or products of it and shifts."""
+    """The operations on the sum: one RQ, or products with it and shifts."""
     if config.has(Capability.REQUANTIZE):
         found = _requantization(whole, unsigned)
         if found is not None:

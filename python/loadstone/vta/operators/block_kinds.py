@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of channels that one kernel can do: what they have in common, and the tiles of each.
+"""Blocks of channels that one kernel can compute: their common form, and the tiles of each.
 
 In:   the plans of a layer's blocks, its weights and biases.
-Out:  `Kind`: a form of blocks, and the weight tiles of their chains and biases, made side by side.
+Out:  `Kind`: a form of blocks, and the weight tiles of their chains and biases, computed together.
 Next: rescaled_layer.py joins neighbours of a kind; operators/rescaled.py places the tiles.
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chains of blocks that one kernel does: their common shape, and the weight tiles of each.
+"""The chains of blocks that one kernel computes: their common shape, and the weight tiles of each.
 
 In:   DigitPlans of one kind (integers/plan.py).
-Out:  a ChainShape that has room for each of them; a block's tiles in the order of the shape.
+Out:  a ChainShape that covers each of them; a block's tiles in the order of the shape.
 Next: block_kinds.py.
 """
 
@@ -28,7 +28,7 @@ _TAKEN = -1
 
 
 def common_shift(shifts: Sequence[IntArray]) -> int | None:
-    """What all lanes of all blocks (lanes,) are shifted by; None where they differ."""
+    """The shift that all lanes of all blocks (lanes,) share; None where they differ."""
     values = {shift for own in shifts for shift in own.tolist()}
     return values.pop() if len(values) == 1 else None
 
@@ -47,7 +47,8 @@ def kind_of(plan: BlockPlan) -> tuple[object, ...]:
 
 
 def digit_shape(plans: Sequence[DigitPlan]) -> ChainShape:
-    """The chain of several blocks: at each level what any of them needs."""
+    """The common chain of several blocks: each level has the products and shifts that any of the
+    blocks needs."""
     chains = [plan.chain for plan in plans]
     stored, first = plans[0].stored, chains[0]
     levels = zip(*(chain.levels for chain in chains), strict=True)
@@ -74,7 +75,7 @@ def digit_shape(plans: Sequence[DigitPlan]) -> ChainShape:
 
 
 def _level_shape(own: Sequence[Level], stored: int) -> LevelShape:
-    """What any of the blocks needs at one level."""
+    """The products and shifts that any of the blocks needs at one level."""
     orders = {tuple(number for number, _ in level.products) for level in own}
     counts = [max(order.count(digit) for order in orders) for digit in range(stored)]
     runs = tuple(_runs_of_digits(counts))
@@ -91,8 +92,8 @@ def _runs_of_digits(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def chain_tiles(plans: Sequence[DigitPlan], shape: ChainShape, block: int) -> Int8Array:
-    """(plans, tiles, block, block): the weight tiles of each block's chain, in the order of the
-    shape. What a block does not need is zero."""
+    """The weight tiles of each block's chain, (plans, tiles, block, block), in the order of the
+    shape. Tiles that a block does not need are zero."""
     tiles = np.zeros((len(plans), shape.tiles, block, block), np.int8)
     at = 0
     levels = zip(*((*plan.chain.levels, *plan.chain.upper) for plan in plans), strict=True)

@@ -2,12 +2,12 @@
 """Padding whose value is not 0, without multiplying it: zeros are loaded, and a constant is added.
 
 In:   a convolution's spec, its weights, the value of its padding.
-Out:  `with_edges`: the spec with edges, and the constants that they add; the spec as it was where
-      that takes no less.
+Out:  `with_edges`: the spec with edges, and the constants that they add; the unchanged spec where
+      edges would not save cycles.
 Next: weighted.py; passes/skip_pads/skip_pads.py leaves the products with zeros out.
 
-What a sum lacks is the padding's value times the weights of the taps that lie outside. It depends
-on the output pixel alone through which taps these are (schedule/edges.py): one GEMM step adds it,
+The sum lacks the padding's value times the weights of the taps that lie outside. It depends on the
+output pixel only through the set of these taps (schedule/edges.py): one GEMM step adds it,
 where the products took one for each tap and block of input channels. Its input tile holds the
 padding's value, and the lanes of its weight tile add up to the weights' sum:
 
@@ -49,8 +49,8 @@ Int8Array = NDArray[np.int8]
 
 @dataclass(frozen=True)
 class Edges:
-    """A spec, and what its edges read: inputs (tiles, batch, block), weights (tiles, block, block);
-    both empty where it has none."""
+    """A spec, and the constants that its edges read: inputs (tiles, batch, block), weights (tiles,
+    block, block); both are empty for a spec without edges."""
 
     spec: ConvSpec
     inputs: Int8Array
@@ -95,7 +95,8 @@ def joined_edges(operations: Sequence[Operation]) -> list[Operation]:
 
 
 def _cycles(spec: ConvSpec, config: HwConfig, choice: LayerChoice) -> int:
-    """What the cost model says of a spec; where it fits no scratchpad, more than of any other."""
+    """The cycles of a spec by the cost model; for a spec that fits no scratchpad, more than those
+    of any other."""
     try:
         return conv.tiling(chosen_tile(spec, choice), config).cycles
     except LoweringError:

@@ -122,7 +122,7 @@ def _as_sum(op: g.Add | g.Sub, config: HwConfig, request: LayerRequest) -> Lower
 
 
 def mul(op: g.Mul, config: HwConfig, request: LayerRequest) -> LoweredOperator:
-    """The product of what is left of both inputs without their zero points."""
+    """The product of both inputs after subtraction of their zero points."""
     (output,) = _needed(op)
     steps = tuple(
         (Immediate("add", -tensor.zero_point),) if tensor.zero_point else () for tensor in op.inputs

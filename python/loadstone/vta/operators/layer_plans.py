@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plans of a layer's blocks, searched for once for all layers of the same integers.
+"""The plans of a layer's blocks, searched once for all layers with the same integers.
 
 In:   a convolution or dense layer; how many GEMM steps the sum of a tile takes.
-Out:  a proven plan of every block of its channels; or the `Refusal` that says which has none.
+Out:  a proven plan of every block of its channels; or the `Refusal` that names the block without
+      one.
 Next: rescaled_layer.py takes the cheapest for the layer as a whole.
 """
 
@@ -46,7 +47,8 @@ def refusal(op: g.Weighted, config: HwConfig, near: bool = False) -> Refusal | N
 
 
 def _about_steps(op: g.Weighted, config: HwConfig) -> int:
-    """For which sum plans will be asked, where the host does not fold the input."""
+    """The number of steps of the sum for which plans will be requested, if the host does not fold
+    the input."""
     _, *taps, channels = op.weights.shape
     few = prod(op.output.shape[1:-1]) < FEW_PIXELS
     return MANY_STEPS if few else prod(taps) * -(-channels // config.block)
@@ -62,7 +64,7 @@ def layer_plans(
 
 @dataclass(frozen=True)
 class _Key:
-    """What a layer's plans depend on; op: a layer that has it."""
+    """Everything on which a layer's plans depend; op: a layer that has it."""
 
     digest: bytes
     block: int

@@ -134,7 +134,8 @@ def _product(
     config: HwConfig,
     request: LayerRequest,
 ) -> LoweredOperator:
-    """The kernel, behind copies of the second factor's rows where they fill no whole tiles."""
+    """The kernel of the product, after copies of the second factor's rows where these do not fill
+    whole tiles."""
     columns, depth = op.inputs[1].shape[-2:]
     block = config.block
     if columns % block == 0 and depth % block == 0:
@@ -185,5 +186,5 @@ def _copies(
 
 
 def _copy_spec(matrices: int, rows: int, padded: int) -> ConvSpec:
-    """Rows of each matrix, with rows of zeros behind them."""
+    """Copies the rows of each matrix, followed by rows of zeros."""
     return replace(PIXEL, input=(matrices, rows), output=(matrices, padded), shared_weights=True)

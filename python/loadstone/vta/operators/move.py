@@ -294,9 +294,10 @@ def _through_identity(
 
 
 def _factors(op: g.ResizeNearest) -> tuple[int, int] | None:
-    """How often each row and column is repeated, or None where the operator does something else.
+    """How often each row and column is repeated, or None for an operator that does anything else.
 
-    Found by resizing an image of its own indices: what a rule does at borders is nobody's guess.
+    The factors are found by resizing an image of its own indices, which also covers the rule's
+    behaviour at borders.
     """
     factors = []
     for axis in (1, 2):

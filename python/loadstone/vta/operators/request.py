@@ -19,8 +19,9 @@ __all__ = ["PLAIN", "LayerRequest"]
 
 @dataclass(frozen=True)
 class LayerRequest:
-    """choice: of the layer's schedule; what it leaves open is the cost model's. near: whether its
-    outputs may be one level off. passes: of the back end, on its TensorIR."""
+    """The options for lowering one layer. choice: that of its schedule; open parts are chosen by
+    the cost model. near: whether its outputs may be one level off. passes: those of the back end,
+    on its TensorIR."""
 
     choice: LayerChoice = NO_LAYER_CHOICE
     near: bool = False

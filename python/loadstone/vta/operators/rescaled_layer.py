@@ -120,21 +120,22 @@ class RescaledLayer:
         return [self._places[number][0].form for number in range(len(self.plans))]
 
     def _worth(self, count: int, least: int) -> bool:
-        """Whether so many blocks may be cheapest together: few pixels, or all blocks of a window of
-        several taps on several blocks of input, which then comes in once."""
+        """Whether this many blocks together may be cheapest: for few pixels, or for all blocks of a
+        window of several taps on several blocks of input, which is then loaded once."""
         window = self.spec.groups == 1 < min(self.spec.in_blocks, prod(self.spec.kernel))
         whole = window and count // 2 < len(self.plans) <= count
         return count == least or (count > least and (whole or count * self.pixels <= _MOST))
 
     def _cycles(self, runs: Sequence[Blocks]) -> int:
-        """What the cost model says; where a tile of so many blocks fits no scratchpad, too many."""
+        """The cycles by the cost model; more than those of any other choice where a tile of this
+        many blocks fits no scratchpad."""
         try:
             return sum(self._tiled(blocks).cycles for blocks in runs)
         except LoweringError:
             return 1 << 60
 
     def _joined(self, most: int) -> Iterator[Blocks]:
-        """Runs of at most so many neighbouring blocks of one kind."""
+        """Runs of at most this many neighbouring blocks of one kind."""
         first = 0
         for form, group in groupby(self._forms):
             plans = self.plans[first : first + len(list(group))]
@@ -181,7 +182,7 @@ class RescaledLayer:
 
     @cached_property
     def _places(self) -> dict[int, tuple[Kind, int]]:
-        """Of every block, its kind, and where it stands there."""
+        """For every block its kind, and its position in it."""
         return {
             number: (kind, place)
             for kind in self._kinds

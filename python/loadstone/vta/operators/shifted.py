@@ -81,7 +81,7 @@ class Epilogue:
 
 
 class _Tie(Enum):
-    """Where half goes; cheapest first."""
+    """The direction in which ties are rounded; the cheapest first."""
 
     UP = "up"
     AWAY = "away from zero"
@@ -268,7 +268,8 @@ def _rounds_alike(op: g.Weighted, shift: IntArray, reach: IntArray, tie: _Tie) -
 
 
 def _rule(op: g.Weighted, acc: IntArray, scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What the operator's rounding makes of accumulators, before zero point and clamp."""
+    """The function from accumulators to outputs that the operator's rounding defines, before zero
+    point and clamp."""
     if op.rounding is Rounding.FLOAT32:
         return np.asarray(requantize_float32(acc, scale.astype(np.float32)), np.float64)
     multiplier, shift = quantize_multiplier(scale)

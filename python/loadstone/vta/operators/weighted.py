@@ -260,8 +260,8 @@ def im2col_input(op: g.Operator, config: HwConfig, request: LayerRequest) -> Im2
 
 
 def estimated_cycles(op: g.Conv2D, config: HwConfig, from_host: bool, near: bool = False) -> int:
-    """What the cost model says. from_host: the host packs the input and may fold it. near: outputs
-    may be one level off. Raises LoweringError where nothing fits."""
+    """The cycles by the cost model. from_host: the host packs the input and may fold it. near:
+    outputs may be one level off. Raises LoweringError where no schedule fits."""
     if from_host:
         return _cheapest_input(op, config, near)[1]
     return _cycles(op, conv_spec(op, config), config, near)

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorIR of operators on the blocked layout: one file per family, tile sizes from tile.py."""
+"""Computations of operators on the blocked layout, as nests: one file per family, with tile sizes
+from tile.py."""

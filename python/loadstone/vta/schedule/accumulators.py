@@ -90,7 +90,7 @@ class Accumulators:
         return self.elements(lambda at: [NestStep("add", (into[at], other[at]))])
 
     def shift(self, bits: int, into: NestTensor | None = None) -> Nest:
-        """To the right by so many bits; to the left where they are negative."""
+        """Shifts to the right by this many bits; to the left where the number is negative."""
         return self.alu([Immediate("shr", bits)], into)
 
     def clamp(self, low: int, high: int) -> Nest:

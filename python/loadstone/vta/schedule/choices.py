@@ -168,7 +168,7 @@ NO_REGION_CHOICE = RegionChoice()
 
 # --- what is chosen -------------------------------------------------------------------------------
 def layer_choice(op: g.Operator, config: HwConfig, choices: ScheduleChoices | None) -> LayerChoice:
-    """What is chosen of an operator; nothing where there are no choices."""
+    """The choice that was made for an operator; an empty one for an operator without choices."""
     if choices is None:
         return NO_LAYER_CHOICE
     return LayerChoice.from_json(choices.record(layer_key(op, config)), f"layer {op.name}")

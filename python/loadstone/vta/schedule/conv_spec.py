@@ -21,10 +21,11 @@ Operands: TypeAlias = Literal["channel", "pixel", "all"]
 
 @dataclass(frozen=True)
 class Edge:
-    """Pixels of the output that lack the same taps where padding is not multiplied, and products
-    that add what it would have come to.
+    """Output pixels that lack the same taps where padding is not multiplied, and the products that
+    add the contribution of the padding instead.
 
-    rows, columns: [first, end). products: (constant input tile, weight tile of the channel block).
+    rows, columns: [first, end).
+    products: (constant input tile, weight tile of the channel block).
     """
 
     rows: tuple[int, int]
@@ -72,7 +73,7 @@ class ConvSpec:
 
     @property
     def product_rows(self) -> int:
-        """Weight tiles of constants per channel block that the tail reads."""
+        """The number of constant weight tiles per channel block that the epilogue reads."""
         return epilogues.product_rows(self.tail)
 
     @property
@@ -82,7 +83,7 @@ class ConvSpec:
 
     @property
     def edge_tiles(self) -> int:
-        """Weight tiles of constants per channel block that the edges read."""
+        """The number of constant weight tiles per channel block that the edges read."""
         return max((tile + 1 for edge in self.edges for _, tile in edge.products), default=0)
 
     @property

@@ -2,9 +2,9 @@
 """Which taps of a convolution lie in its padding, and the output pixels that lack the same ones.
 
 In:   a ConvSpec.
-Out:  `outside_taps` along an axis, `taps_of_pixels` of the edges, `edge_work`: what it saves to
-      leave them out.
-Next: operators/edges.py makes constants of them; conv.py lets tile.py judge them.
+Out:  `outside_taps` along an axis, `taps_of_pixels` of the edges, `edge_work`: the steps that
+      are saved if they are left out.
+Next: operators/edges.py computes their constants; conv.py passes their cost to tile.py.
 
 A pixel of the output lacks rows of taps and columns of taps. Rows of pixels that lack the same rows
 of taps are a run, and so are columns: of a 3x3 kernel with padding all around three each, and of
@@ -49,7 +49,8 @@ def taps_of_pixels(spec: ConvSpec) -> list[PixelsOfTaps]:
 
 
 def edge_work(spec: ConvSpec) -> EdgeWork | None:
-    """What the edges of a spec save and take; None where it has none."""
+    """The GEMM steps that the edges of a spec save, and those that they need; None for a spec
+    without edges."""
     if not spec.edges:
         return None
     outside = [outside_taps(spec, axis) for axis in (0, 1)]

@@ -100,7 +100,7 @@ class ElementwiseSpec:
 
 
 def schedule(spec: ElementwiseSpec, config: HwConfig) -> Function:
-    """The function of one spec. A loop over tiles that has one turn is none."""
+    """The function of nests of one spec. A loop over tiles with a single iteration is left out."""
     computation = _Computation(spec, config.batch, config.block)
     sizes = dict(zip(computation.axes, _tile(spec, config), strict=True))
     order = [axis for axis, size in sizes.items() if axis.extent > size]
@@ -130,7 +130,7 @@ class _Value(NamedTuple):
 
 
 class _Computation:
-    """What a spec computes, on whole axes."""
+    """The computation of a spec, on whole axes."""
 
     def __init__(self, spec: ElementwiseSpec, batch: int, block: int) -> None:
         self._spec = spec

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to accumulators after the sum: requantization, clamp, or plain ALU operations.
+"""The epilogue of a sum: requantization, clamp, or plain ALU operations on accumulators.
 
-In:   what an operator's constants come to.
-Out:  a tuple of steps, and what of operands they read.
-Next: alu_steps.py makes steps of nests of them; tile.py counts what they take.
+In:   the integers of an operator's constants.
+Out:  a tuple of steps, and the operands that they read.
+Next: alu_steps.py writes them as steps of nests; tile.py estimates their cycles.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _rows(step: Step) -> int:
 
 
 def product_rows(steps: Sequence[Step]) -> int:
-    """Weight tiles of constants that the steps read per channel block."""
+    """The number of constant weight tiles per channel block that the steps read."""
     rows = [
         product_rows(step.steps)
         if isinstance(step, TieCorrection)
@@ -105,8 +105,8 @@ def product_rows(steps: Sequence[Step]) -> int:
 
 
 def tensor_steps(steps: Sequence[Step]) -> tuple[bool, ...]:
-    """For every ALU instruction of the steps, whether its operand is a tile; a GEMM of constants
-    counts as one with an immediate, which takes as long."""
+    """For every ALU instruction of the steps, whether its operand is a tile. A GEMM step with a
+    constant counts as one with an immediate, because it takes as many cycles."""
     result: list[bool] = []
     for step in steps:
         if isinstance(step, TieCorrection):

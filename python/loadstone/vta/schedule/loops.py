@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every function of TensorIR that is loops is written with: loops, buffers, a module.
+"""Helpers to write a function of TensorIR as loops: loops, buffers, a module.
 
 In:   extents, names, scratchpads.
-Out:  `Loops`, which stand around one statement; buffers; the IRModule of a body.
+Out:  `Loops`, which enclose one statement; buffers; the IRModule of a body.
 Next: nest_tir.py.
 """
 

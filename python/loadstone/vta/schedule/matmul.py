@@ -69,7 +69,10 @@ def schedule(spec: MatmulSpec, config: HwConfig) -> Function:
 
 
 class _Computation:
-    """What a spec computes, on whole axes. axes: samples, matrices, blocks of columns, rows."""
+    """The computation of a spec, on whole axes.
+
+    axes: samples, matrices, blocks of columns, rows.
+    """
 
     def __init__(self, spec: MatmulSpec, config: HwConfig) -> None:
         self._spec = spec

@@ -10,7 +10,7 @@ Next: ir_pass/insert_dma_copy.py.
     -128 and never win
     largest[c, i, j]   = max over ky, kx of pixels[c, i*stride + ky, j*stride + kx]
 
-It is written in tiles at once: windows of neighbouring tiles overlap, so that the pixels of a tile
+It is written directly in tiles: windows of neighbouring tiles overlap, so that the pixels of a tile
 are no part of an axis that ir_pass/tile_loops.py could split.
 """
 

@@ -2,12 +2,12 @@
 """A function of nests over tiles as TensorIR, lane by lane.
 
 In:   `Function` of ir_pass/nests.py.
-Out:  an IRModule of loops that TVM's passes take, and those of a back end.
-Next: kernels/from_tir.py, where somebody wants to see the stages of a kernel, or has passes of his
+Out:  an IRModule of loops, for TVM's passes and those of a back end.
+Next: kernels/from_tir.py, if a dump of the stages is requested, or a back end has passes of its
       own.
 
-What kernels/from_nests.py makes of a function, and what kernels/from_tir.py makes of this, are the
-same operations.
+kernels/from_nests.py, applied to a function, and kernels/from_tir.py, applied to its TensorIR,
+return the same operations.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Writer:
         self._variables: dict[Variable, Var] = {}
 
     def buffer(self, tensor: NestTensor) -> Buffer:
-        """What stands for a tensor in this function."""
+        """The buffer that represents a tensor in this function."""
         if tensor not in self._buffers:
             shape = (*tensor.shape, *tensor.lanes)
             self._buffers[tensor] = (
@@ -148,7 +148,7 @@ def _extern(name: str, *arguments: Expr | int) -> Expr:
 
 
 def _read(step: NestStep) -> Sequence[NestAccess]:
-    """What a step reads besides its first operand. RQ has three tiles, one behind the other."""
+    """The operands of a step after the first. RQ has three tiles, one after the other."""
     others = step.operands[1:]
     if step.name != "rq":
         return others

@@ -2,8 +2,8 @@
 """A convolution whose requantization the GEMM core does, as nests over tiles: digits through memory
 and back.
 
-In:   `RescaledSpec`: extents of a few blocks of output channels, tile sizes, what the digits are
-      multiplied by.
+In:   `RescaledSpec`: extents of a few blocks of output channels, tile sizes, the multipliers
+      of the digits.
 Out:  a Function without copies. Parameters: c, m, b, p, x, w, digits, out.
 Next: ir_pass/insert_dma_copy.py; operators/slots.py puts the parts of neighbouring tiles side by
       side.
@@ -180,7 +180,7 @@ class _Writer:
         return [*statements, *([self._plus(acc, more[0])] if copies else [])]
 
     def _stair(self, stair: StairShape, into: NestTensor) -> list[Statement]:
-        """What becomes of one copy of acc, or of acc itself."""
+        """The operations on one copy of acc, or on acc itself."""
         statements = [self._chain_constant(into) for _ in range(stair.constants)]
         if stair.signed:
             statements.append(self._level_products((self.spec.stored - 1, 1), into))
@@ -192,7 +192,7 @@ class _Writer:
         return once(self.tile.plus, into, other)
 
     def _taken(self, count: int) -> int:
-        """The next weight tiles of the chain: the first of so many."""
+        """The index of the first of the next `count` weight tiles of the chain."""
         self.next_tile += count
         return self.next_tile - count
 

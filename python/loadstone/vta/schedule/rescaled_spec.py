@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rescaled convolution's kernel depends on: integers only.
+"""The specification of a rescaled convolution's kernel: integers only.
 
 In:   nothing.
-Out:  RescaledSpec, and its parts: the sum's Window, the ChainShape of what follows.
-Next: schedule/rescaled.py writes the TensorIR, schedule/rescaled_tile.py chooses the tile.
+Out:  RescaledSpec, and its parts: the sum's Window, the ChainShape of the operations after it.
+Next: schedule/rescaled.py writes the nests, schedule/rescaled_tile.py chooses the tile.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class ChainShape:
 
     @property
     def accumulators(self) -> int:
-        """Tiles besides that of the sum: one for what is added to it, one for each later stair."""
+        """The number of accumulator tiles besides that of the sum: one for the terms that are added
+        to it, one for each further stair."""
         return min(2, max(0, len(self.stairs) - 1))
 
 

@@ -116,8 +116,8 @@ def _tiles(in_blocks: int, output: tuple[int, int]) -> IntArray:
 
 
 class _Estimate:
-    """Which tiles of a kernel fit, and what they take; what no tile changes is worked out once.
-    tiles: rows, columns and input blocks, in arrays of any shape."""
+    """Which tiles of a kernel fit, and the cycles that they need; quantities that do not depend on
+    the tile are computed once. tiles: rows, columns and input blocks, as arrays of any shape."""
 
     def __init__(
         self, spec: RescaledSpec, layer_blocks: int, config: HwConfig, cost: CostModel

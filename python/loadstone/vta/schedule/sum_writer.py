@@ -3,7 +3,7 @@
 
 In:   a Window, the tile's writer, how many input blocks are summed at once.
 Out:  `SumWriter`, whose `products` is a nest; `sum_writer` has the one of each tile.
-Next: rescaled.py puts it between the other nests of a tile.
+Next: rescaled.py writes it between the other nests of a tile.
 """
 
 from __future__ import annotations

@@ -5,14 +5,14 @@ In:   the loops of a convolution in tiles and pixels (`WeightedNest`), and a HwC
 Out:  `Tiling`: the tile of every loop, and which loops are outermost.
 Next: schedule/conv.py splits the loops accordingly.
 
-Every combination of tile sizes is judged at once (NumPy arrays over the candidates):
+All combinations of tile sizes are estimated together (NumPy arrays over the candidates):
 
     cycles = longest stage + a share of the others + ramp         load, compute and store overlap,
            but for the first load and the last store
 
 The scratchpads must hold two sets of tiles, so that one is loaded while the other is used; where
-nothing fits twice, one set is allowed. What stays resident is not loaded again: weights when all of
-them fit, an input tile over all output channels when the spatial loops are outside.
+nothing fits twice, one set is allowed. Resident data is not loaded again: weights if all of
+them fit, an input tile over all output channels if the spatial loops are outside.
 """
 
 from __future__ import annotations
@@ -283,7 +283,8 @@ class _Candidates:
         )
 
     def _edge_loads(self) -> Cycles:
-        """Weight tiles that add constants to edges: they come behind the weights of their sum."""
+        """The weight tiles that add constants to edges; they are loaded after the weights of their
+        sum."""
         _, s, o, *_ = self.sizes
         if not self.edges.tiles:
             return np.zeros_like(o)
@@ -358,8 +359,9 @@ class _Candidates:
         )
 
     def _rq(self) -> Cycles:
-        """What an RQ behind the sum takes besides its steps, and more than another instruction:
-        its longer way, and its operand tiles, which it reads once for each channel or pixel."""
+        """The cycles of an RQ after the sum beyond its steps and beyond those of any other
+        instruction: its longer latency, and its operand tiles, which it reads once for each channel
+        or pixel."""
         if not self.nest.requantizes:
             return np.zeros_like(self.operands)
         moves = self.operands // self.nest.operand_rows

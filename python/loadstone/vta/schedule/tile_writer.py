@@ -5,8 +5,8 @@ In:   the extents of the output and of the tile, a HwConfig.
 Out:  `TileWriter`, whose methods give nests; `tile_writer` has the one of each tile.
 Next: sum_writer.py adds what the sum reads; rescaled.py writes a convolution with both.
 
-A writer knows the tile alone, and a nest depends on nothing but the writer and what its method is
-told. So one of two functions may have the other's: `once` in ir_pass/nests.py.
+A writer depends on the tile alone, and a nest on nothing but the writer and the arguments of its
+method. Two functions can therefore share a nest: `once` in ir_pass/nests.py.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class WindowSpec:
         return 1 + max(step.tile for step in self.steps if isinstance(step, Multiply))
 
     def reach(self, axis: int, extent: int) -> int:
-        """Input pixels along an axis that so many output pixels read."""
+        """The number of input pixels along an axis that this many output pixels read."""
         return (extent - 1) * self.strides[axis] + self.kernel[axis]
 
 
