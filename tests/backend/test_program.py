@@ -10,7 +10,7 @@ from loadstone.backend.device import LayerRange, Relocation
 from loadstone.backend.interface import Segment
 from loadstone.backend.program import ProgramRegion, verify_code
 from loadstone.backend.region import Address
-from loadstone.errors import LoweringError
+from loadstone.errors import LoweringError, VerificationError
 from loadstone.graph import Graph, Reshape, Tensor
 from loadstone.isa.codec import At, TableInsn, decode, encode
 from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
@@ -150,3 +150,11 @@ def test_bytes_of_other_instructions_are_found() -> None:
     code[2] ^= 0x10  # a bit of the address, which a relocation fills in
     with pytest.raises(LoweringError, match="instruction 0, copy, decodes to"):
         verify_code(NPU, insns, bytes(code))
+
+
+def test_a_row_outside_its_field_is_found() -> None:
+    """Where rows are given; and not only when bytes are made of them."""
+    made = region()
+    made.emit(MOVE, TableInsn("store", {"address": At(made.tensor(Y)), "rows": 1 << 20}))
+    with pytest.raises(VerificationError, match="pass rows on s is wrong: store.rows=1048576"):
+        made.build({"y for npu": Address(2, 0)}, Address(1, 0))
