@@ -8,9 +8,9 @@ import pytest
 
 from loadstone.backend.device import LayerRange, Relocation
 from loadstone.backend.interface import Segment
-from loadstone.backend.program import ProgramRegion
+from loadstone.backend.program import ProgramRegion, verify_code
 from loadstone.backend.region import Address
-from loadstone.errors import LoweringError
+from loadstone.errors import LoweringError, VerificationError
 from loadstone.graph import Graph, Reshape, Tensor
 from loadstone.isa.codec import At, TableInsn, decode, encode
 from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
@@ -128,3 +128,33 @@ def test_tokens_are_set_when_everything_has_its_place() -> None:
     places = {"x": Address(2, 0), y: Address(2, 0)}
     with pytest.raises(LoweringError, match="s on tokened: back must wait for in by way of core"):
         made.build(places, Address(1, 0))
+
+
+def test_bytes_of_other_instructions_are_found() -> None:
+    """Each is the right code, changed at one place."""
+    insns = [
+        TableInsn("copy", {"address": At("x", 32), "rows": 2, "stride": 16}),
+        TableInsn("store", {"address": At("y"), "rows": 2}),
+    ]
+    verify_code(NPU, insns, encode(NPU, insns))
+    other = TableInsn("copy", {"address": At("x"), "rows": 3, "stride": 16})
+    for wrong, found in (
+        (insns[:1], "2 instructions decode to 1"),
+        ([*insns, insns[1]], "2 instructions decode to 3"),
+        ([other, insns[1]], "instruction 0, copy, decodes to"),
+        ([insns[0], TableInsn("end", {})], "instruction 1, store, decodes to"),
+    ):
+        with pytest.raises(LoweringError, match=found):
+            verify_code(NPU, insns, encode(NPU, wrong))
+    code = bytearray(encode(NPU, insns))
+    code[2] ^= 0x10  # a bit of the address, which a relocation fills in
+    with pytest.raises(LoweringError, match="instruction 0, copy, decodes to"):
+        verify_code(NPU, insns, bytes(code))
+
+
+def test_a_row_outside_its_field_is_found() -> None:
+    """Where rows are given; and not only when bytes are made of them."""
+    made = region()
+    made.emit(MOVE, TableInsn("store", {"address": At(made.tensor(Y)), "rows": 1 << 20}))
+    with pytest.raises(VerificationError, match="pass rows on s is wrong: store.rows=1048576"):
+        made.build({"y for npu": Address(2, 0)}, Address(1, 0))

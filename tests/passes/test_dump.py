@@ -122,3 +122,6 @@ def test_operators_without_a_kernel_show_their_operations() -> None:
     shown = {run.subject: run.text() for run in region.runs if run.text and run.name != "encode"}
     assert "store joined[" in shown["concat"]
     assert shown["reshape"] == "# nothing to do: its tensors share memory\n"
+    # Of a reshape there is nothing to verify, and so the log does not say that it was.
+    looked = {run.subject: run.verified for run in region.runs if run.name == "operations"}
+    assert looked == {"concat": True, "reshape": False}

@@ -12,7 +12,9 @@ from loadstone.relax.compat import relax, tvm
 from loadstone.relax.interface import verify_interface
 
 
-def module(*shapes: tuple[int, ...], dtype: str = "int8", outputs: int = 1) -> tvm.IRModule:
+def module(
+    *shapes: tuple[int | tvm.tirx.Var, ...], dtype: str = "int8", outputs: int = 1
+) -> tvm.IRModule:
     """Adds each input to itself; the first ones are outputs."""
     builder = relax.BlockBuilder()
     inputs = [relax.Var(f"x{n}", relax.TensorType(shape, dtype)) for n, shape in enumerate(shapes)]
@@ -42,10 +44,16 @@ def test_another_interface_is_found(after: tvm.IRModule, found: str) -> None:
         verify_interface(module((1, 4)), after)
 
 
-def test_another_number_of_outputs_is_found() -> None:
-    two = module((1, 4), (1, 4), outputs=2)
-    with pytest.raises(LoweringError, match="outputs were"):
-        verify_interface(module((1, 4), (1, 4)), two)
+def test_a_shape_that_is_not_known_is_none_of_a_single_number() -> None:
+    after = module((tvm.tirx.Var("n", "int64"),))
+    with pytest.raises(LoweringError, match=r"inputs were int8\[\], and are int8\?"):
+        verify_interface(module(()), after)
+
+
+def test_other_outputs_of_the_same_inputs_are_found() -> None:
+    before, after = (module((1, 4), (1, 5), outputs=n) for n in (2, 1))
+    with pytest.raises(LoweringError, match=r"outputs were int8\[1, 4\], int8\[1, 5\], and are"):
+        verify_interface(before, after)
 
 
 def test_what_is_not_well_formed_is_found() -> None:

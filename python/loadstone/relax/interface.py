@@ -14,7 +14,7 @@ from loadstone.errors import LoweringError
 from loadstone.relax.compat import dtype, relax, result, shape
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import IRModule, RelaxFunction
+    from loadstone.relax.types import Expr, IRModule, RelaxFunction
 
 __all__ = ["verify_interface"]
 
@@ -36,7 +36,10 @@ def verify_interface(before: IRModule, after: IRModule) -> None:
 
 def _ends(function: RelaxFunction) -> tuple[list[str], list[str]]:
     """Types of inputs and outputs."""
-    return (
-        [f"{dtype(entry)}{list(shape(entry) or ())}" for entry in function.params],
-        [f"{dtype(entry)}{list(shape(entry) or ())}" for entry in result(function)],
-    )
+    return list(map(_type, function.params)), list(map(_type, result(function)))
+
+
+def _type(entry: Expr) -> str:
+    """Element type and shape; `?` for one that is not known, which is none of a single number."""
+    extents = shape(entry)
+    return f"{dtype(entry)}{'?' if extents is None else list(extents)}"

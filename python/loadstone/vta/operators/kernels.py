@@ -94,6 +94,10 @@ IDENTITY = "identity"
 PRODUCT_INPUT = "product.input"
 
 
+#: The pass that runs, and is verified, where the operations are.
+_INSERTED = "insert_dma_copy"
+
+
 @dataclass(frozen=True)
 class LoweredOperator:
     """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM).
@@ -117,6 +121,13 @@ class LoweredOperator:
     def columns(self) -> StreamColumns:
         """Of the operations."""
         return self.known or columns_of(self.operations)
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the operations of its kernels were held against TensorIR; False where it has no
+        kernels, of which there is nothing to verify."""
+        inserted = [r for kernel in self.kernels for r in kernel.runs if r.name == _INSERTED]
+        return bool(inserted) and all(run.verified for run in inserted)
 
     def runs(self, name: str) -> list[PassRun]:
         """Of the passes that made its kernels. name: of the operator; those of the second kernel
@@ -196,7 +207,7 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
     computation = log.run("computation", partial(_written, config=config), spec, show=printed)
     table = memory_table(config)
     function = log.run(
-        "insert_dma_copy",
+        _INSERTED,
         partial(insert_dma_copy, table=table),
         computation,
         verify=partial(verify_dma_copy, table=table),

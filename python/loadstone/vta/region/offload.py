@@ -111,9 +111,13 @@ class OffloadedRegion(LoweredRegion):
             if lowered is not None
             for run in lowered.runs(name)
         ]
-        verified = [run.verified for run in kernels if run.name == "insert_dma_copy"]
         operations = [
-            PassRun("operations", name, all(verified), partial(_operations_text, name, lowered))
+            PassRun(
+                "operations",
+                name,
+                lowered is not None and lowered.is_verified,
+                partial(_operations_text, name, lowered),
+            )
             for name, lowered in self._lowered.items()
         ]
         programs = [
