@@ -80,16 +80,17 @@ def verify_columns(
                 raise LoweringError(
                     f"{new.name} is {shape} for one operator, {new.shape} for another"
                 )
-            if new.shape != old.shape and new.name in fixed:
-                raise LoweringError(
-                    f"{new.name}, seen from outside, was {old.shape}, and is {new.shape}"
-                )
-            if new.shape != old.shape and not _is_folding(old.shape, new.shape):
-                raise LoweringError(
-                    f"{new.name} was {old.shape}, of which {new.shape} is no folding"
-                )
-            if replace(new, shape=old.shape) != old:
-                raise LoweringError(f"{new.name} has another type or quantization than before")
+            _verify_folded(old, new, new.name in fixed)
+
+
+def _verify_folded(old: g.Tensor, new: g.Tensor, fixed: bool) -> None:
+    """Raises LoweringError where the one is no folding of the other, or one that is not allowed."""
+    if new.shape != old.shape and fixed:
+        raise LoweringError(f"{new.name}, seen from outside, was {old.shape}, and is {new.shape}")
+    if new.shape != old.shape and not _is_folding(old.shape, new.shape):
+        raise LoweringError(f"{new.name} was {old.shape}, of which {new.shape} is no folding")
+    if replace(new, shape=old.shape) != old:
+        raise LoweringError(f"{new.name} has another type or quantization than before")
 
 
 def _is_folding(shape: tuple[int, ...], folded: tuple[int, ...]) -> bool:

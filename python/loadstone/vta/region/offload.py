@@ -112,13 +112,9 @@ class OffloadedRegion(LoweredRegion):
             for run in lowered.runs(name)
         ]
         operations = [
-            PassRun(
-                "operations",
-                name,
-                lowered is not None and lowered.is_verified,
-                partial(_operations_text, name, lowered),
-            )
-            for name, lowered in self._lowered.items()
+            PassRun("operations", name, bool(made and made.is_verified), text)
+            for name, made in self._lowered.items()
+            for text in (partial(_operations_text, name, made),)
         ]
         programs = [
             replace(run, text=partial(self._text_behind, number))
