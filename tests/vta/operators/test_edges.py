@@ -152,12 +152,14 @@ def test_where_it_does_not_pay_a_layer_is_as_it_was(op: g.Conv2D) -> None:
 
 def test_a_chosen_tile_that_has_no_room_for_edges_does_without() -> None:
     config = load_config("vtaq-tiny")
-    op = layer(64, 8)
+    op = layer(16, 4)
     choice = LayerChoice(tile=(1, 1, 1, 1, 1, 1), order="channels")
     (x,) = lo.random_inputs(op, 3)
-    result, lowered = lo.run(op, config, [x], request=LayerRequest(choice))
-    np.testing.assert_array_equal(result, lo.weighted_reference(op, x))
-    assert len(lowered.operations) > len(lo.run(op, config, [x])[1].operations)
+    for request, has_edges in ((LayerRequest(choice), False), (LayerRequest(), True)):
+        result, lowered = lo.run(op, config, [x], request=request)
+        np.testing.assert_array_equal(result, lo.weighted_reference(op, x))
+        loads = [o for o in lowered.operations if isinstance(o, TileLoad)]
+        assert any(load.dram.role is TileRole.EDGES for load in loads) == has_edges
 
 
 def test_edges_of_a_tile_become_few_gemms() -> None:
