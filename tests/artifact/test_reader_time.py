@@ -2,8 +2,8 @@
 """Reading, opening and validating a file takes time in proportion to its size, whatever is in it.
 
 Files of many entries of one kind, sound ones, and hostile ones whose entries share what others
-have, to 16 MiB. What a KiB takes has a limit, and may not grow with the file: measured against a
-small file of the same kind.
+have, to 16 MiB (`make test-all`). What a KiB takes has a limit, and may not grow with the file:
+measured against a small file of the same kind.
 """
 
 from __future__ import annotations
@@ -305,14 +305,12 @@ def opened(data: bytes) -> None:
 
 
 def seconds(work: Callable[[bytes], object], data: bytes) -> float:
-    """The best of some: a machine has other work."""
-    found = []
-    for _ in range(3):
+    """The best of three, or of two that take long: a machine has other work."""
+    found: list[float] = []
+    while len(found) < 2 or (len(found) < 3 and found[-1] <= 0.3):
         begin = time.process_time()
         work(data)
         found.append(time.process_time() - begin)
-        if found[-1] > 0.3:
-            break
     return min(found)
 
 
@@ -326,7 +324,7 @@ def test_both_readers_say_the_same(make: Callable[[int], bytes]) -> None:
 #: slowest takes (micro-ops, ports) on a machine of 2026. Python makes an object of each entry, also
 #: of a few bytes.
 LIMITS: dict[Callable[[bytes], object], tuple[tuple[int, ...], float]] = {
-    validated: ((SMALL, 512 * KIB, 16 * MIB), 250),
+    validated: ((SMALL, 512 * KIB, times(4, 16) * MIB), 250),
     opened: ((SMALL, times(2, 16) * MIB), 10_000),
 }
 #: Of a measurement that is not the file's.
