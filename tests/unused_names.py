@@ -43,7 +43,7 @@ def unused_names(trees: dict[str, ast.Module]) -> Sequence[str]:
     for folder in USERS:
         for path in (ROOT / folder).rglob("*.py"):
             used.update(used_by(ast.parse(path.read_text(encoding="utf-8"))))
-    pages = [path for path in (ROOT / "docs").rglob("*.md") if path.name != "decisions.md"]
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "decisions"]
     texts = "\n".join(path.read_text(encoding="utf-8") for path in pages)
     used.update(re.findall(r"\w+", texts))
     public = set(re.findall(r"^::: ([\w.]+)$", texts, re.MULTILINE))
