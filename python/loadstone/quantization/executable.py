@@ -19,6 +19,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from loadstone.relax.compat import quietly, relax, s_tir, tirx, tvm
+from loadstone.relax.saved import UNCHECKED
 from loadstone.relax.targets import system_cpu
 
 if TYPE_CHECKING:
@@ -38,15 +39,12 @@ OPT_LEVEL = 2
 #: Names that TVM gives the blocks of sums whose loops are those of the result, its columns or
 #: channels last, and then those of the sum.
 _BLOCKS = ("conv2d_nhwc", "matmul")
-#: Functions of the executable call each other alone: checks of their arguments are half of the code
-#: that LLVM compiles, and compiling is most of what a calibration with few samples takes.
-_UNCHECKED = {"tirx.disable_assert": True}
 
 
 def executable(module: IRModule) -> Callable[[Sequence[TvmTensor]], list[TvmTensor]]:
     """`main` takes tensors and returns a tuple of them."""
     target = tvm.target.Target({"kind": "llvm", "mcpu": system_cpu(), "opt-level": OPT_LEVEL})
-    with quietly(), target, tvm.transform.PassContext(config=_UNCHECKED):
+    with quietly(), target, tvm.transform.PassContext(config=UNCHECKED):
         for step in ("LegalizeOps", "AnnotateTIROpPattern", "FoldConstant", "FuseOps", "FuseTIR"):
             module = getattr(relax.transform, step)()(module)
         scheduled = {
