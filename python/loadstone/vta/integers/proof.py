@@ -299,9 +299,13 @@ def _safe(plan: DigitPlan) -> Bools:
         safe &= own <= INT32_MAX
         own = _floor_reach(own, stair.shifts[0]) + abs(stair.add)
         safe &= own <= INT32_MAX
-        # A clamp whose ends are on one side of 0 is further from it than what it holds.
-        own = np.maximum(_floor_reach(own, stair.shifts[1]), stair.low or 0)
-        floors = floors + np.maximum(own, -(stair.high or 0))
+        own = _floor_reach(own, stair.shifts[1])
+        # What is held on one side of 0 may be further from it than it was.
+        if stair.low is not None:
+            own = np.maximum(own, stair.low)
+        if stair.high is not None:
+            own = np.maximum(own, -stair.high)
+        floors = floors + own
     return safe & (floors <= INT32_MAX)
 
 
