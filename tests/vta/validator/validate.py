@@ -333,7 +333,7 @@ def _flag(stream: Stream, name: str) -> npt.NDArray[np.bool_]:
 
 
 def _tokens(stream: Stream, count: int) -> Iterator[Violation]:
-    """V14 to V16. Clocks: those of another stage s before number clock[i][s] have certainly happened
+    """V14 to V16. Clocks: what another stage s has before number clock[i][s] has certainly happened
     when instruction i begins."""
     stage = _stages(stream)
     flags = {name: _flag(stream, name) for name in TOKEN_FLAGS}
