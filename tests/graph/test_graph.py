@@ -127,7 +127,7 @@ def test_resizes_sample_where_the_flags_say() -> None:
     np.testing.assert_array_equal(resize(align_corners=True).nearest(1), [0, 0, 1, 1, 2, 2])
 
 
-DENSE = {
+DENSE: dict[str, Any] = {
     "name": "y",
     "inputs": (int8("x", 1, 4),),
     "outputs": (int8("y", 1, 8),),
@@ -166,7 +166,7 @@ def test_a_layer_does_not_contradict_itself(changed: dict[str, Any], what: str) 
 
 
 X, Y = int8("x", 1, 4, 6, 3), int8("y", 1, 4, 6, 3)
-OF_TWO = {"name": "y", "inputs": (X, X), "outputs": (Y,), "low": -128, "high": 127}
+OF_TWO: dict[str, Any] = {"name": "y", "inputs": (X, X), "outputs": (Y,), "low": -128, "high": 127}
 
 
 @pytest.mark.parametrize(
@@ -219,9 +219,19 @@ def padded(before: tuple[int, int], after: tuple[int, int], shape: tuple[int, in
 
 
 def pooled(shape: tuple[int, ...]) -> g.Operator:
-    size = {"kernel": (2, 3), "strides": (1, 1), "padding": (0,) * 4, "rounding": Rounding(0)}
-    ends = {"inputs": (X,), "outputs": (int8("y", *shape),), "low": -128, "high": 127}
-    return g.MaxPool2D(name="y", **ends, **size)  # type: ignore[arg-type]
+    size: dict[str, Any] = {
+        "kernel": (2, 3),
+        "strides": (1, 1),
+        "padding": (0,) * 4,
+        "rounding": Rounding(0),
+    }
+    ends: dict[str, Any] = {
+        "inputs": (X,),
+        "outputs": (int8("y", *shape),),
+        "low": -128,
+        "high": 127,
+    }
+    return g.MaxPool2D(name="y", **ends, **size)
 
 
 def table(values: Any) -> g.Operator:
