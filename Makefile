@@ -92,7 +92,7 @@ check: lib
 	$(BIN)/mypy tools
 	$(BIN)/mypy $(PYTHON_3_10) $$($(BIN)/python -m tests.without_tvm | sed 's/^/-m /')
 	git ls-files '*.c' '*.h' '*.cc' '*.hh' | grep -v lds_isa.h | xargs -r $(BIN)/clang-format --dry-run --Werror
-	$(BIN)/loadstone isa --check
+	$(BIN)/python -m tools.isa --check
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/vulture
 	$(BIN)/python -m tests.measure

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scripts for maintainers: hw_sim/rtl as a circuit, the training of the demos' networks."""
+"""Scripts for maintainers: generated files, hw_sim/rtl as a circuit, the demos' networks."""

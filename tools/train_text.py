@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train the second demo's network: `python -m tools.train_text`, some minutes, by PyTorch.
 
-In:   sentences.py's text.
+In:   the text of demo/sentences.py.
 Out:  python/loadstone/demo/text.onnx, for one token at a time; the loss is printed as it falls.
 Next: `loadstone demo text`.
 
