@@ -18,7 +18,7 @@ from loadstone.relax.functions import bends, is_function, operands, single_value
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr, Var
 
-__all__ = ["Chains"]
+__all__ = ["Chains", "tensors_read"]
 
 
 class Chains:
@@ -43,7 +43,7 @@ class Chains:
         self.inside -= set(self.ends)
 
     def _see(self, variable: Var, call: Expr) -> None:
-        read = [entry for entry in _variables(call) if isinstance(entry, relax.Var)]
+        read = [entry for entry in tensors_read(call) if isinstance(entry, relax.Var)]
         for entry in dict.fromkeys(read):
             self.readers.setdefault(entry, []).append(variable)
         if not is_function(call) or not _is_plain(call, variable):
@@ -74,8 +74,8 @@ class Chains:
         return variable in self.ends or variable in self.inside
 
 
-def _variables(call: Expr) -> list[Expr]:
-    """Operands that are no constants, of any call."""
+def tensors_read(call: Expr) -> list[Expr]:
+    """Tensors that a binding reads, constants included; not its shapes and scalars."""
     if isinstance(call, relax.Var):
         return [call]
     if isinstance(call, relax.TupleGetItem):
@@ -86,7 +86,7 @@ def _variables(call: Expr) -> list[Expr]:
         for argument in items
         for item in (argument.fields if isinstance(argument, relax.Tuple) else (argument,))
     ]
-    return [item for item in flat if isinstance(item, relax.Var)]
+    return [item for item in flat if isinstance(item, relax.Var) or is_constant(item)]
 
 
 def _is_plain(call: Call, variable: Var) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.quantization.chains import Chains
+from loadstone.quantization.chains import Chains, tensors_read
 from loadstone.quantization.network import TABLE, Layer, Network, Role, readers_of
 from loadstone.relax.compat import (
     bindings,
@@ -93,7 +93,7 @@ class _Reader:
         self.bound = list(bindings(function))
         self.reader: dict[Var, tuple[Var, Call]] = {}  # variable -> the last binding that reads it
         for variable, call in self.bound:
-            for operand in _operands(call):
+            for operand in tensors_read(call):
                 if isinstance(operand, relax.Var):
                     self.reader[operand] = (variable, call)
 
@@ -179,7 +179,7 @@ def _layer(
     name: str,
 ) -> Layer:
     kind = op_name(call)
-    operands = _operands(call)
+    operands = tensors_read(call)
     inputs = tuple(item for item in operands if isinstance(item, relax.Var))
     layer = Layer(name, kind, Role.FLOAT, core, output, inputs, clamp=clamp)
     if any(shape(item) is None for item in (*inputs, output)):
@@ -240,21 +240,6 @@ def _moves(call: Call) -> bool:
     if kind == "image.resize2d":
         return str(call.attrs.method) == "nearest_neighbor"
     return kind in _MOVED
-
-
-def _operands(call: Call) -> list[Expr]:
-    """Tensors that a binding reads, constants included; not its shapes and scalars."""
-    if isinstance(call, relax.Var):
-        return [call]
-    if isinstance(call, relax.TupleGetItem):
-        return [call.tuple_value]
-    arguments = call.fields if isinstance(call, relax.Tuple) else call.args
-    flat = [
-        item
-        for argument in arguments
-        for item in (argument.fields if isinstance(argument, relax.Tuple) else (argument,))
-    ]
-    return [item for item in flat if isinstance(item, relax.Var) or is_constant(item)]
 
 
 # --------------------------------------------------------------------------------------------------
