@@ -2,8 +2,8 @@
 """Chains of operators that are one function of one tensor: SiLU, GELU, hard-swish, Mish ...
 
 In:   the bindings of a folded float function.
-Out:  Chains: which variables end one, which lie inside, what each depends on.
-Next: read_network.py makes one layer of each, which becomes a table of 256 entries
+Out:  Chains: the last variable of each, the variables inside, and the tensor that it depends on.
+Next: read_network.py makes each one a layer, which becomes a table of 256 entries
       (frontend/tables.py).
 """
 
@@ -22,8 +22,8 @@ __all__ = ["Chains", "tensors_read"]
 
 
 class Chains:
-    """ends: a chain's last variable -> what it depends on. inside: variables that nothing but their
-    chains read."""
+    """ends: the last variable of a chain -> the tensor that it depends on. inside: variables that
+    only their chains read."""
 
     def __init__(self, bound: Sequence[tuple[Var, Expr]], results: Sequence[Var]) -> None:
         self.ends: dict[Var, Var] = {}
@@ -90,7 +90,7 @@ def tensors_read(call: Expr) -> list[Expr]:
 
 
 def _is_plain(call: Call, variable: Var) -> bool:
-    """Its constants are one number each, and it is float32 or a comparison."""
+    """Whether its constants are one number each, and its result is float32 or a comparison."""
     if dtype(variable) not in ("float32", "bool"):
         return False
     if op_name(call) == "nn.prelu" and not isinstance(call.args[0], relax.Var):

@@ -5,8 +5,9 @@ In:   a folded float module (fold.py).
 Out:  Network (network.py).
 Next: simulate.py compiles it once, for every trial of the quantizer.
 
-The bias and the activation behind an operator are of its layer. Layers that only the host feeds, or
-only the host reads, stay with the host; a moved tensor shares the scale of its source.
+The bias and the activation after an operator belong to its layer. Layers whose inputs only the host
+computes, or whose outputs only the host reads, stay on the host. A moved tensor has the scale of
+its source.
 """
 
 from __future__ import annotations
@@ -199,12 +200,12 @@ def _layer(
 
 
 def _table(variable: Var, source: Var) -> Layer:
-    """A function of one tensor, by its last variable."""
+    """A function of one tensor, named by its last variable."""
     return Layer(variable.name, TABLE, Role.COMPUTED, variable, variable, (source,))
 
 
 def _has_weights(call: Call) -> bool:
-    """A convolution or a dense layer whose weights are constant."""
+    """Whether it is a convolution or a dense layer whose weights are constant."""
     if is_call(call, "nn.conv2d"):
         return is_constant(call.args[1]) and str(call.attrs.kernel_layout) == "OHWI"
     return (
@@ -228,7 +229,8 @@ def _weighted(layer: Layer, call: Call, bias: NDArray[np.float32]) -> Layer:
 
 
 def _is_flat_product(call: Call) -> bool:
-    """A product of vectors or matrices of which no side is weights: there is no integer rule."""
+    """Whether it is a product of vectors or matrices without constant weights, for which there is
+    no integer rule."""
     return is_call(call, "matmul") and min(len(shape(item) or ()) for item in call.args) < 3
 
 
@@ -268,7 +270,7 @@ def _quantized(
 
 
 def _fed_by_host(layer: Layer, host: set[Var], parameters: tuple[Var, ...]) -> bool:
-    """Whether the host computes what it needs: one operand of arithmetic is enough."""
+    """Whether the host computes its operands; for arithmetic one such operand is enough."""
     if all(item in host for item in layer.inputs):
         return True
     return layer.role is Role.COMPUTED and any(
@@ -277,7 +279,7 @@ def _fed_by_host(layer: Layer, host: set[Var], parameters: tuple[Var, ...]) -> b
 
 
 def _groups(layers: tuple[Layer, ...], quantized: set[Var]) -> dict[Var, int]:
-    """Numbers; a moved tensor has its source's."""
+    """The number of each variable's group; a moved tensor has the group of its source."""
     parent: dict[Var, Var] = {}
 
     def root(variable: Var) -> Var:
