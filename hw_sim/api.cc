@@ -183,7 +183,7 @@ int lds_sim_set_option(lds_sim *sim, int option, int value) {
   }
   if (option == LDS_SIM_KERNELS) {
     try {
-      return sim->machine.use_kernels(value) ? LDS_SIM_OK : refuse(sim, format("kernels %d are not to be had on this host", value));
+      return sim->machine.use_kernels(value) ? LDS_SIM_OK : refuse(sim, format("kernels %d are not available on this host", value));
     } catch (const std::bad_alloc &) {
       return LDS_SIM_NO_MEMORY;
     }
