@@ -168,7 +168,7 @@ def test_an_option_that_no_shape_shows_is_in_the_hash(
     [
         (lambda b: b[:-1], "they are truncated"),
         (lambda b: b"LDSX" + b[4:], "they are not artifacts of Loadstone"),
-        (lambda b: b[:4] + struct.pack("<I", 2) + b[8:], "they are of another version"),
+        (lambda b: b[:4] + struct.pack("<I", 2) + b[8:], "they have another format version"),
         (lambda b: b[:12] + struct.pack("<I", 1 << 30) + b[16:], "they are damaged"),
         (lambda b: b[:36] + struct.pack("<I", 1 << 19) + b[40:], "they are damaged"),
         (lambda b: b[:56] + struct.pack("<I", len(b)) + b[60:], "they are damaged"),
