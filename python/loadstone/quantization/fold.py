@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fold what a float network computes of constants alone: batch normalization, scaling, padding.
+"""Fold constant operations of a float network into its layers: batch normalization, scaling, pads.
 
 In:   a float module in canonical form (frontend/canonical.py).
-Out:  the same network in float32, its inputs and outputs as before, in which
+Out:  the same network in float32, with the same inputs and outputs, in which
         - batch normalization and multiplication or addition of a constant per channel are part of
         the convolution before
           them; without one they are a depthwise 1x1 convolution;
@@ -233,8 +233,8 @@ class _Fold(Rewriter):
 
 
 def _finite(expr: Expr) -> Expr:
-    """A mask of places that a softmax does not see has -inf there: the smallest number makes them 0
-    as well."""
+    """The mask of a softmax has -inf at places that it ignores; the smallest finite number has the
+    same effect."""
     if not is_constant(expr) or value(expr).dtype != np.float32:
         return expr
     array = value(expr)

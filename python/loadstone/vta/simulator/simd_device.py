@@ -36,7 +36,7 @@ FAULTS = {
     "bit-flip": "before the job, bit ARG of the memory changes (bit 0 of bus address 0 is "
     "the first)",
     "done-lingers": "the HLS page says DONE of the job before for ARG more reads",
-    "absent": "from this job on every register reads ARG: nobody is there",
+    "absent": "from this job on every register reads ARG, as on an empty bus",
     "lies": "until the next job the register that says DONE reads ARG",
 }
 
