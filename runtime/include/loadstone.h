@@ -163,10 +163,12 @@ LDS_EXPORT int lds_validate(const lds_model *model, const uint8_t *instructions,
 /* All device programs of a model. scratch: lds_validate_scratch_bytes(model), aligned to 8. fault may be NULL. */
 LDS_EXPORT int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_bytes, lds_fault *fault);
 
-/* The program of a step of another device, as it stands in `code`, against that device's table; fault: the instruction, its layer. */
+/* The program of a step of another device, as it stands in `code`, against that device's table; fault: the instruction, its layer.
+ * constants[r]: the content of region r where no device changes it, else NULL. scratch: lds_program_scratch_bytes, aligned to 4. */
 LDS_EXPORT int lds_programs_check(const lds_model *model); /* rule R23, which lds_session_open checks */
+LDS_EXPORT size_t lds_program_scratch_bytes(const lds_accelerator *accelerator);
 LDS_EXPORT int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code,
-                                    lds_fault *fault);
+                                    const uint8_t *const *constants, void *scratch, size_t scratch_bytes, lds_fault *fault);
 
 /* --- devices and sessions ------------------------------------------------------------------------------------------------- */
 typedef struct lds_device {
