@@ -32,6 +32,7 @@ from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.errors import LoweringError
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.codec import At, TableInsn, check_fields, decode, encode
+from loadstone.isa.follow import Content, Placed
 from loadstone.isa.program_tokens import Where, prove_tokens, with_tokens
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.text import disassemble
@@ -155,7 +156,9 @@ class ProgramRegion(LoweredRegion):
                 "tokens",
                 lambda made: self._ordered(*made, addresses),
                 (insns, layers),
-                verify=lambda _, made: prove_tokens(table, made[0], self._where(addresses)),
+                verify=lambda _, made: prove_tokens(
+                    table, made[0], self._where(addresses), self._content(addresses)
+                ),
                 show=self._text,
             )
         code = log.run(
@@ -207,6 +210,23 @@ class ProgramRegion(LoweredRegion):
 
         return where
 
+    def _content(self, addresses: Mapping[str, Address]) -> Content:
+        """The constants where they are, for instructions that reach through words of them."""
+        held = [
+            (int(place.region), place.offset_bytes, value.tobytes())
+            for symbol, (value, _) in self.constants.items()
+            if (place := addresses.get(symbol)) is not None
+        ]
+
+        def content(where: Placed, size: int) -> bytes | None:
+            for region, first, data in held:
+                at = where[1] - first
+                if region == where[0] and at >= 0 and at + size <= len(data):
+                    return data[at : at + size]
+            return None
+
+        return content
+
     def _verify_rows(self, _: object, made: _Ranged) -> None:
         """Raises EncodingError for a row outside its field's limits."""
         for insn in made[0]:
@@ -249,7 +269,9 @@ class ProgramRegion(LoweredRegion):
     ) -> tuple[Sequence[TableInsn], Sequence[LayerRange]]:
         """The instructions with tokens. A no-op belongs to the layer of the one behind it."""
         try:
-            found = with_tokens(self.accelerator.table, insns, self._where(addresses))
+            found = with_tokens(
+                self.accelerator.table, insns, self._where(addresses), self._content(addresses)
+            )
         except LoweringError as error:
             raise LoweringError(f"{self.name} on {self.device}: {error}") from None
         count_before = [0]

@@ -28,15 +28,14 @@ from loadstone.backend.plugins import load_plugins
 from loadstone.errors import ConfigError, DeviceError
 from loadstone.files import read_whole, source_folder
 from loadstone.isa.accelerator import Accelerator, accelerator_named
-from loadstone.isa.c_members import form_members, table_members
 from loadstone.isa.device import TableDevice
 from loadstone.isa.state import BAD_INSTRUCTION, ERRORS, Dram, DramWindow, MachineFault
-from loadstone.isa.table import InstructionTable
 from loadstone.library.native import CData, ffi, lib
 from loadstone.printable import one_line
 from loadstone.runtime.c_step import C_FLAGS, c_compiler
 from loadstone.runtime.handle import Handle
 from loadstone.runtime.simulated import open_simulated_beside
+from loadstone.runtime.table_in_c import table_in_c
 
 __all__ = [
     "AcceleratorSet",
@@ -48,14 +47,6 @@ __all__ = [
 
 #: Other devices of one kind, described or VTA, that a session works with.
 MAX_DEVICES = 16
-#: The members of an lds_insn_form that point to arrays, by the last word of their type.
-_POINTERS = {
-    "field": "fields",
-    "reach": "reaches",
-    "summand": "summands",
-    "keep": "keeps",
-    "term": "never",
-}
 
 
 def accelerators_of(artifact: Artifact) -> list[Accelerator]:
@@ -122,7 +113,7 @@ class AcceleratorSet:
                 self.simulated[accelerator.name] = TableDevice(accelerator, dram)
                 own = self._hal(hal, self.simulated[accelerator.name])
             self._open(entry, accelerator.name, own, block)
-            entry.table = self._insn_table(accelerator.table)
+            entry.table = table_in_c(accelerator.table, self._keep)
             entry.refuse = refuse
         for entry, device in zip(self.table[len(chosen) : self.count], further, strict=True):
             own = connected.get(device.name, hal)
@@ -212,27 +203,6 @@ class AcceleratorSet:
         own.write32 = self._kept(ffi.callback("void(void *, uint32_t, uint32_t)", write))
         own.hw_reset = self._kept(ffi.callback("int(void *)", reset))
         return self._kept(own)
-
-    def _insn_table(self, table: InstructionTable) -> CData:
-        """As isa/c_table.py writes it."""
-        forms = self._kept(ffi.new("lds_insn_form[]", len(table.forms)))
-        for entry, form in zip(forms, table.forms, strict=True):
-            members = form_members(table, form)
-            for name, value in members.plain().items():
-                setattr(entry, name, value)
-            for kind, entries in members.arrays().items():
-                made = self._kept(ffi.new(f"lds_insn_{kind}[]", list(entries)))
-                setattr(entry, _POINTERS[kind], made)
-        said = table_members(table)
-        made = self._kept(ffi.new("lds_insn_table *"))
-        made.name = self._kept(ffi.new("char[]", table.name.encode()))
-        made.fingerprint = list(table.fingerprint)
-        made.opcode_bits, made.form_count = table.opcode_bits, len(table.forms)
-        made.memory_count, made.forms = len(table.memories), forms
-        made.memory_rows = self._kept(ffi.new("uint32_t[]", said.memory_rows))
-        made.word_bytes = self._kept(ffi.new("uint8_t[]", said.word_bytes))
-        made.region_bank, made.region_count = said.region_bank, said.region_count
-        return made
 
 
 def sim_memory(sim: CData) -> DramWindow:
