@@ -109,7 +109,7 @@ class Follower:
             self._kept[keep.register][index] = places[keep.field]
         for each in touched:
             if each.reach is not None and each.reach.writes and each.reach.memory in self._words:
-                self._fill(form, each, touched, fields)
+                self._fill(form, each.reach, each, touched, fields)
 
     def _reached(
         self, reach: Reach, fields: Mapping[str, int], places: Mapping[str, Placed]
@@ -118,7 +118,6 @@ class Follower:
         if span == 0:
             return
         offset, extent = term_value(reach.offset, fields), term_value(reach.extent, fields)
-        loops = tuple((count, s) for count, s in reach.turns(fields) if count > 1 and s > 0)
         if reach.through is not None:
             begin, end = reach.through.rows(fields)
             yield Touched(Touch(reach.through.memory, begin, (), end - begin, False), end)
@@ -141,7 +140,8 @@ class Follower:
                 raise Refusal("DRAM", f"address register {reach.first}[{index}] is not set")
             space, first = InDram(held[0]), held[1]
         first += offset
-        yield Touched(Touch(space, first, loops, extent, reach.writes), first + span, reach)
+        touch = Touch.of(space, first, reach.turns(fields), extent, reach.writes)
+        yield Touched(touch, first + span, reach)
 
     def _index(self, register: str, index: int) -> int:
         count = len(self._kept[register])
@@ -163,39 +163,45 @@ class Follower:
     def _fill(
         self,
         form: InstructionForm,
+        reach: Reach,
         to: Touched,
         touched: Sequence[Touched],
         fields: Mapping[str, int],
     ) -> None:
         """Words become what the instruction reads of DRAM."""
-        memory = self._table.by_memory[str(to.touch.space)]
+        memory = self._table.by_memory[reach.memory]
         row_bytes = memory.lanes * np.dtype(memory.dtype).itemsize
         if to.end > memory.rows:
             raise Refusal("SRAM", f"{form.name}: row {to.end - 1} of {memory.name}")
         sources = [
-            each
+            (each.reach, each.touch)
             for each in touched
             if each.reach is not None and each.reach.memory == DRAM and not each.reach.writes
         ]
-        count, size = _places(to, fields), sum(_places(each, fields) for each in sources)
+        count = _places(reach, fields)
+        size = sum(_places(source, fields) for source, _ in sources)
         if count > memory.rows or size != count * row_bytes:
             raise Refusal(
                 "INSTRUCTION",
                 f"{form.name}: {count} words of {memory.name} from {size} bytes; they are of "
                 f"{row_bytes} bytes, and the memory has {memory.rows}",
             )
-        data = b"".join(self._read(form, each, fields) for each in sources)
+        data = b"".join(self._read(form, *source, fields) for source in sources)
         whole = np.zeros((count, 8), np.uint8)
         whole[:, :row_bytes] = np.frombuffer(data, np.uint8).reshape(count, row_bytes)
-        rows = (_begins(to, fields)[:, None] + np.arange(to.touch.extent)).reshape(-1)
+        extent = term_value(reach.extent, fields)
+        begins = _begins(reach, to.touch.first, fields)
+        rows = (begins[:, None] + np.arange(extent)).reshape(-1)
         self._words[memory.name][rows] = whole.view("<u8")[:, 0]
         self._known[memory.name][rows] = True
 
-    def _read(self, form: InstructionForm, source: Touched, fields: Mapping[str, int]) -> bytes:
-        space, parts = source.touch.space, []
-        assert isinstance(space, InDram), space
-        for at in _begins(source, fields).tolist():
-            part = self._content((space.region, at), source.touch.extent)
+    def _read(
+        self, form: InstructionForm, reach: Reach, touch: Touch, fields: Mapping[str, int]
+    ) -> bytes:
+        assert isinstance(touch.space, InDram), touch
+        parts, extent = [], term_value(reach.extent, fields)
+        for at in _begins(reach, touch.first, fields).tolist():
+            part = self._content((touch.space.region, at), extent)
             if part is None:
                 raise Refusal(
                     "UOP",
@@ -210,16 +216,14 @@ def _of_register(name: str, index: int, *, writes: bool) -> Touched:
     return Touched(Touch((_REGISTER, name), index, (), 1, writes), index + 1)
 
 
-def _places(touched: Touched, fields: Mapping[str, int]) -> int:
+def _places(reach: Reach, fields: Mapping[str, int]) -> int:
     """How many it has, those that it has twice counted twice."""
-    assert touched.reach is not None
-    return touched.touch.extent * prod(count for count, _ in touched.reach.turns(fields))
+    return term_value(reach.extent, fields) * prod(count for count, _ in reach.turns(fields))
 
 
-def _begins(touched: Touched, fields: Mapping[str, int]) -> NDArray[np.int64]:
+def _begins(reach: Reach, first: int, fields: Mapping[str, int]) -> NDArray[np.int64]:
     """Where each turn begins, in the order of the loops: (turns,)."""
-    assert touched.reach is not None
-    begins = np.array([touched.touch.first], np.int64)
-    for count, stride in touched.reach.turns(fields):
+    begins = np.array([first], np.int64)
+    for count, stride in reach.turns(fields):
         begins = (begins[:, None] + stride * np.arange(count)).reshape(-1)
     return begins

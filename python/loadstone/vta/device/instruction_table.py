@@ -44,6 +44,7 @@ from loadstone.vta.isa.spec import (
     Capability,
     ConfigRegister,
     Memory,
+    Rounding,
     Stage,
     table_of,
 )
@@ -57,7 +58,6 @@ _WORDS = Words("uop", "uop_bgn", "uop_end")
 _PADS = "y_pad_0+y_pad_1+x_pad_0+x_pad_1"
 _WIDTH = "(x_pad_0+x_size+x_pad_1)"
 _HEIGHT = "(y_pad_0+y_size+y_pad_1)"
-_ROUNDINGS = 2
 
 
 @lru_cache(maxsize=64)
@@ -202,7 +202,7 @@ def _config(form: InstructionForm, config: HwConfig) -> InstructionForm:
         f"(stage={int(Stage.LOAD)})*(register_id>{pad})",
         f"(register_id={pad})*(value>{beyond - 1})",
         f"(register_id={pad})*(value+{beyond}<0)",
-        f"(register_id={rounding})*(value>{_ROUNDINGS})",
+        f"(register_id={rounding})*(value>{int(max(Rounding))})",
         f"(register_id={rounding})*(value<0)",
     ]
     return _saying(form, (), never, UnitBy("stage", tuple(map(_unit, Stage))))
