@@ -144,7 +144,8 @@ class Reach:
             begin, end = self.through.rows(fields)
             if begin >= end:
                 return 0
-        size, turns = term_value(self.extent, fields), self.turns(fields)
+        size = term_value(self.extent, fields)
+        turns = self.turns(fields) if size else ()
         if size == 0 or any(count == 0 for count, _ in turns):
             return 0
         return size + sum((count - 1) * stride for count, stride in turns)

@@ -37,7 +37,10 @@ class Sum:
 
     def value(self, values: Mapping[str, int]) -> int:
         """What it comes to in an instruction."""
-        return sum([values[name] for name in self.fields], self.number)
+        value = self.number
+        for name in self.fields:
+            value += values[name]
+        return value
 
 
 @dataclass(frozen=True)

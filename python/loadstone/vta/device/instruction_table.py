@@ -115,9 +115,9 @@ def _load(form: InstructionForm, config: HwConfig) -> InstructionForm:
     for memory in Memory:
         if memory != Memory.OUT:
             chosen = f"(memory_id={int(memory)})"
-            bytes_of_row = f"x_size*{config.tile_bytes(memory)}*{chosen}"
+            bytes_of_row = f"{chosen}*x_size*{config.tile_bytes(memory)}"
             rows = ((_HEIGHT, _WIDTH),)
-            extent = f"{_WIDTH}*(x_size>0)*{chosen}"
+            extent = f"{chosen}*(x_size>0)*{_WIDTH}"
             scratchpad = SCRATCHPAD_OF[memory].name.lower()
             reaches.append(_dram(memory, config, bytes_of_row))
             reaches.append(Reach(scratchpad, "sram_base", rows, extent, writes=True))
