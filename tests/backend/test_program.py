@@ -164,7 +164,10 @@ def test_a_row_outside_its_field_is_found() -> None:
     ("rows", "said"),
     [
         (37, None),
-        (38, "s on npu: instruction 0, store: writes bytes 512 to 1119 of region 2, which has 1112"),
+        (
+            38,
+            "s on npu: instruction 0, store: writes bytes 512 to 1119 of region 2, which has 1112",
+        ),
     ],
 )
 def test_what_leaves_its_memory_is_refused(rows: int, said: str | None) -> None:
