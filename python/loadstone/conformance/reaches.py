@@ -81,6 +81,8 @@ class ReachWatch:
         meaning = self.accelerator.meaning.get(form.name)
         key = (form.name, *(fields[bits.name] for bits in form.fields if not bits.address))
         for reach, _, _ in touched:
+            if reach not in form.reaches:
+                continue  # words on the way to another memory
             whole = self._whole.setdefault((form.name, form.reaches.index(reach)), _Whole())
             whole.executions += 1
         if meaning is None or key in self._tried:
@@ -137,6 +139,8 @@ class ReachWatch:
 
     def _is_tight(self, form: InstructionForm, trial: Trial) -> None:
         for reach, first, end in trial.touched:
+            if reach not in form.reaches:
+                continue
             number = form.reaches.index(reach)
             whole = self._whole[form.name, number]
             if (whole.first and whole.last) or whole.tried >= _MOST:

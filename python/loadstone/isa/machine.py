@@ -96,7 +96,7 @@ class _Clock:
         touched: Sequence[tuple[Reach, int, int]],
     ) -> None:
         """Counts one instruction. touched: (reach, first, end) that are not empty."""
-        unit, port = form.unit, self.accelerator.port
+        unit, port = form.unit_of(values), self.accelerator.port
         work = work_cycles(form, values)
         ready = self._issue(unit)
         start = max(ready, self._after(touched))
@@ -172,6 +172,7 @@ class TableMachine:
         self.state = MachineState(dram, memory, self._nowhere())
         self.aborted = False
         self.completed = 0  # instructions of the program that runs, or ran last
+        self._ending = any(form.ends for form in self.table.forms)
         self._plans = {form.name: self._plan(form) for form in self.table.forms}
 
     def _nowhere(self) -> dict[str, list[int]]:
@@ -242,22 +243,21 @@ class TableMachine:
         while self.completed < count and not self.aborted:
             while number < count:
                 try:
-                    form, values = self._decode(code, at)
-                    if not clock.has_room(form.unit):
-                        break
-                    touched = self._touched(form, values)
-                    clock.issue(number, form, values, touched)
+                    form, values = self._decode(code, at, number == count - 1)
                 except MachineFault as fault:
                     fault.instruction = number
                     raise
-                handed[number] = form, values, touched
+                if not clock.has_room(form.unit_of(values)):
+                    break
+                clock.issue(number, form, values)
+                handed[number] = form, values
                 at, number = at + self.table.sizes[form.name], number + 1
             started = clock.start()
             if started is None:
                 stuck = MachineFault(DEADLOCK, f"{len(handed)} instructions wait for tokens")
                 stuck.instruction = min(handed)
                 raise stuck
-            self._mean(started, *handed.pop(started))
+            self._execute(started, *handed.pop(started))
             self.completed += 1
         return clock
 
@@ -272,20 +272,34 @@ class TableMachine:
         for number in range(count):
             self.completed = number
             try:
-                form, values = self._decode(code, at)
-                touched = self._touched(form, values)
-                self._keep(form, values)
-                self._mean(number, form, values, touched)
+                form, values = self._decode(code, at, number == count - 1)
             except MachineFault as fault:
                 fault.instruction = number
                 raise
+            touched = self._execute(number, form, values)
             clock.step(number, form, values, touched)
             at += self.table.sizes[form.name]
             if self.aborted:
                 break
         return clock
 
-    def _decode(self, code: bytes, at: int) -> tuple[InstructionForm, dict[str, int]]:
+    def _execute(
+        self, number: int, form: InstructionForm, values: Mapping[str, int]
+    ) -> list[tuple[Reach, int, int]]:
+        """Does what an instruction means, once all that it says it touches was found to be there,
+        which it returns. Raises MachineFault."""
+        try:
+            touched = self._touched(form, values)
+            self._keep(form, values)
+            self._mean(number, form, values, touched)
+        except MachineFault as fault:
+            fault.instruction = number
+            raise
+        return touched
+
+    def _decode(
+        self, code: bytes, at: int, last: bool = False
+    ) -> tuple[InstructionForm, dict[str, int]]:
         opcode = int.from_bytes(code[at : at + 4], "little") & (1 << self.table.opcode_bits) - 1
         form = self.table.by_opcode.get(opcode)
         if form is None or at + self.table.sizes[form.name] > len(code):
@@ -299,6 +313,12 @@ class TableMachine:
             values[bits.name] = value << bits.shift if bits.address else value
             if not bits.address and not bits.lowest <= value <= bits.highest:
                 raise MachineFault(BAD_INSTRUCTION, f"{form.name}: {bits.name}={value}")
+        term = form.forbidden(values)
+        if term is not None:
+            raise MachineFault(BAD_INSTRUCTION, f"{form.name}: {term} is not 0")
+        if form.ends != (last and self._ending):
+            where = "is not the last" if form.ends else "does not end the program"
+            raise MachineFault(BAD_INSTRUCTION, f"{form.name} {where}")
         return form, values
 
     def _mean(
@@ -341,12 +361,28 @@ class TableMachine:
         for reach in form.reaches:
             if reach.first in self.state.kept:
                 self._index(form, str(reach.first), reach.index, values)
-            first, end = reach.places(values, self.state.kept)
-            if first == end:
-                continue
-            if reach.memory == DRAM:
-                self.state.dram.window(first, end - first, reach.writes)
-            elif end > self.table.by_memory[reach.memory].rows:
-                raise MachineFault(LOCAL_BOUNDS, f"{form.name}: row {end - 1} of {reach.memory}")
-            found.append((reach, first, end))
+            if reach.through is not None and reach.span(values) > 0:
+                begin, end = reach.through.rows(values)
+                found.append(self._there(form, Reach(reach.through.memory, begin), begin, end))
+            first, end = reach.places(values, self.state.kept, self._word_limits)
+            if first != end:
+                found.append(self._there(form, reach, first, end))
         return found
+
+    def _there(
+        self, form: InstructionForm, reach: Reach, first: int, end: int
+    ) -> tuple[Reach, int, int]:
+        if reach.memory == DRAM:
+            self.state.dram.window(first, end - first, reach.writes)
+        elif end > self.table.by_memory[reach.memory].rows:
+            raise MachineFault(LOCAL_BOUNDS, f"{form.name}: row {end - 1} of {reach.memory}")
+        return reach, first, end
+
+    def _word_limits(self, memory: str, begin: int, end: int, field: str) -> tuple[int, int]:
+        """Of the words that a memory holds now."""
+        rows = np.ascontiguousarray(self.state.memory[memory][begin:end]).view(np.uint8)
+        words = np.zeros((end - begin, 8), np.uint8)
+        words[:, : rows.shape[1]] = rows
+        at, width = self.table.word_fields[memory][field]
+        values = words.view("<u8")[:, 0] >> np.uint64(at) & np.uint64((1 << width) - 1)
+        return int(values.min()), int(values.max())
