@@ -16,15 +16,13 @@ from loadstone.vta.kernels.clipped_loops import TileOperand
 from loadstone.vta.kernels.copy_pieces import Loading, Piece
 from loadstone.vta.stream.operations import DramTile, Operation, TileLoad, TileStore, VirtualTile
 
-__all__ = ["ALU", "OPERAND_TILES", "PAD_TENSOR", "Emitter"]
+__all__ = ["ALU", "PAD_TENSOR", "Emitter"]
 
 #: The device's ALU operation of a step.
 ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, "shr": AluOp.SHR}
 #: The constant of one INP tile that holds a pad value in every lane, for pads that a LOAD cannot
 #: make itself.
 PAD_TENSOR = "pad.{}"
-#: Bias, multiplier, shift.
-OPERAND_TILES = 3
 
 
 class Emitter:

@@ -34,10 +34,11 @@ from loadstone.ir_pass.nests import (
 )
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.device.instruction_table import REQUANTIZE_TILES
 from loadstone.vta.isa.spec import AluOp, Capability, Memory
 from loadstone.vta.kernels.clipped_loops import clipped_nest
 from loadstone.vta.kernels.copy_pieces import CopyLoop, Loading, load_pieces, store_pieces
-from loadstone.vta.kernels.emitter import ALU, OPERAND_TILES, Emitter
+from loadstone.vta.kernels.emitter import ALU, Emitter
 from loadstone.vta.kernels.kernel import Kernel
 from loadstone.vta.stream.operations import (
     Access,
@@ -180,7 +181,7 @@ def _computation(
     if nest is None:
         return lambda _: None
     operands = []
-    reaches = (1, OPERAND_TILES if call.name == "rq" else 1, 1)
+    reaches = (1, REQUANTIZE_TILES if call.name == "rq" else 1, 1)
     for path, (tensor, number), reach in zip(nest.paths, call.operands, reaches, strict=False):
         life = VirtualTile(_memory(tensor), prod(tensor.shape), tensor.name)
         inside = path.access((life, number.at(values)), reach)
