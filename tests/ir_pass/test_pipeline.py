@@ -17,7 +17,6 @@ from loadstone.ir_pass.dma_copy import recognise_dma_copy
 from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic, read_intrinsic
 from loadstone.ir_pass.nest_text import parsed
 from loadstone.ir_pass.pipeline import lower_to_calls
-from loadstone.ir_pass.verify import verify
 from loadstone.numerics import Rounding
 from loadstone.passes.log import PassLog, PassRun
 from loadstone.relax.compat import te, tirx, tvm
@@ -169,15 +168,6 @@ def test_bounds_of_a_padded_copy_become_its_inside() -> None:
     assert "-5" in text
 
 
-def test_a_copy_within_dram_stays_and_is_refused_by_verify() -> None:
-    x, tile = copy_in(pad=False)
-    function = recognise_dma_copy(lowered(x, tile, scopes={}))
-    with pytest.raises(
-        LoweringError, match="verify after dma_copy: .* is in DRAM and accessed without dma_copy"
-    ):
-        verify(function, "dma_copy")
-
-
 def test_arithmetic_that_no_instruction_does_is_named() -> None:
     x, tile = copy_in(pad=False)
     wide = te.compute((8, 16), lambda i, k: tile[i, k].astype("int32"), name="wide")
@@ -198,30 +188,3 @@ def test_a_bound_on_two_loops_at_once_is_named() -> None:
     out = te.compute((8, 8, 16), lambda i, j, k: corner[i, j, k], name="out")
     with pytest.raises(LoweringError, match="bounds more than one loop"):
         recognise_dma_copy(lowered(x, out, scopes={"tile": "local.inp"}))
-
-
-def test_an_operand_in_the_wrong_scope_is_refused() -> None:
-    x, tile = copy_in(pad=False)
-    out = te.compute((8, 16), lambda i, k: tile[i, k], name="out")
-    function = recognise_dma_copy(lowered(x, out, scopes={"tile": "local.inp"}))
-    wrong = Intrinsic(
-        "fill",
-        (BufferOperand(buffer((4, 16), "int8", "local.inp", "w"), (0, 0)),),
-        (0,),
-        (Axis(4, (16,)),),
-    )
-    with pytest.raises(LoweringError, match="verify after compute: fill of operands in local.inp"):
-        verify(function.with_body(tirx.stmt_seq(function.body, wrong.to_stmt())), "compute")
-
-
-def test_a_buffer_that_nobody_allocated_is_refused() -> None:
-    x, tile = copy_in(pad=False)
-    function = lowered(x, tile, scopes={})
-    stray = Intrinsic(
-        "fill",
-        (BufferOperand(buffer((4, 16), "int32", "local.acc", "stray"), (0, 0)),),
-        (0,),
-        (Axis(4, (16,)),),
-    )
-    with pytest.raises(LoweringError, match="buffer stray is used where it is not allocated"):
-        verify(function.with_body(stray.to_stmt()), "compute")

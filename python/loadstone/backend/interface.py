@@ -306,6 +306,10 @@ class Backend(ABC):
     #: "float" for an accelerator of real numbers, which takes a float network as it is.
     scheme: str = "affine"
 
+    #: Whether each output channel of a layer may have a scale of its own; where not, a float
+    #: network is quantized with one for each layer's weights (`loadstone quantize --per-tensor`).
+    per_channel: bool = True
+
     #: Names all that decides how good its schedule choices are (backend/tuned_file.py); empty for
     #: a back end that has none to choose.
     schedule_digest: str = ""

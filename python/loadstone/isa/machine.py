@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,14 @@ from loadstone.isa.table import DRAM, Bits, InstructionForm, Reach
 from loadstone.isa.terms import Term, term_value
 from loadstone.isa.token_clock import TokenClock
 
-__all__ = ["TableMachine"]
+__all__ = ["InstructionWatch", "TableMachine", "Touched"]
+
+#: Reaches of an instruction that are not empty: (reach, first place, the place behind the last).
+Touched: TypeAlias = "Sequence[tuple[Reach, int, int]]"
+#: Sees an instruction, its fields, the state before it, and what the table says that it touches.
+InstructionWatch: TypeAlias = (
+    "Callable[[InstructionForm, Mapping[str, int], MachineState, Touched], None]"
+)
 
 #: What order between instructions is kept by, of DRAM.
 _BLOCK_BYTES = BLOCK_BYTES
@@ -146,10 +154,19 @@ class _Clock:
 class TableMachine:
     """One device: its memories keep what they hold from program to program."""
 
-    def __init__(self, accelerator: Accelerator, dram: Dram, *, trace: bool = False) -> None:
-        """trace: keep the events of a run."""
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        dram: Dram,
+        *,
+        trace: bool = False,
+        watch: InstructionWatch | None = None,
+    ) -> None:
+        """trace: keep the events of a run. watch: sees each instruction before it does what it
+        means."""
         self.accelerator = accelerator
         self.trace = trace
+        self.watch = watch
         self.table = accelerator.table
         memory = {m.name: np.zeros((m.rows, m.lanes), m.dtype) for m in self.table.memories}
         self.state = MachineState(dram, memory, self._nowhere())
@@ -177,7 +194,8 @@ class TableMachine:
         self.use(dram)  # a program sets the address registers that it uses
         if code is None:
             code = dram.tail(address, count * max(self.table.sizes.values()))
-        compiled = None if self.trace else compiled_clock(self.accelerator, self.state)
+        by_step = self.trace or self.watch is not None
+        compiled = None if by_step else compiled_clock(self.accelerator, self.state)
         if compiled is not None:
             self._in_c(compiled, code, count)
         clock: _Clock | TokenClock | CompiledClock
@@ -220,7 +238,7 @@ class TableMachine:
     def _by_tokens(self, code: bytes, count: int) -> TokenClock:
         """Instructions in the order in which they start."""
         clock = TokenClock(self.accelerator, self.trace)
-        handed: dict[int, tuple[InstructionForm, dict[str, int]]] = {}
+        handed: dict[int, tuple[InstructionForm, dict[str, int], Touched]] = {}
         at = number = self.completed = 0
         while self.completed < count and not self.aborted:
             while number < count:
@@ -273,7 +291,7 @@ class TableMachine:
         try:
             touched = self._touched(form, values)
             self._keep(form, values)
-            self._mean(number, form, values)
+            self._mean(number, form, values, touched)
         except MachineFault as fault:
             fault.instruction = number
             raise
@@ -303,11 +321,15 @@ class TableMachine:
             raise MachineFault(BAD_INSTRUCTION, f"{form.name} {where}")
         return form, values
 
-    def _mean(self, number: int, form: InstructionForm, values: Mapping[str, int]) -> None:
+    def _mean(
+        self, number: int, form: InstructionForm, values: Mapping[str, int], touched: Touched
+    ) -> None:
         meaning = self.accelerator.meaning.get(form.name)
         if meaning is None:  # it sets address registers, and nothing else
             return
         try:
+            if self.watch is not None:
+                self.watch(form, values, self.state, touched)
             meaning(self.state, values)
         except (MachineFault, LoadstoneError):
             raise

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from loadstone.backend.region import Address
 from loadstone.errors import LoweringError
+from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import bit_fields
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
@@ -29,6 +30,7 @@ from loadstone.vta.stream.operations import (
     FillNest,
     GemmNest,
     Operation,
+    RequantizeNest,
     TileLoad,
     TileStore,
     VirtualTile,
@@ -308,3 +310,24 @@ def test_the_verifier_finds_an_instruction_without_micro_ops() -> None:
     none = replace(product, insn=replace(product.insn, uop_end=product.insn.uop_bgn))
     with pytest.raises(LoweringError, match="instruction 1"):
         Encode().verify(program, replace(program, instructions=(load, none, finish)))
+
+
+def test_the_verifier_reckons_with_the_three_operands_of_a_requantization() -> None:
+    dst, operands = Access(ACC, 0, (1,)), Access(ACC, 8, (3,))
+    program = encoded(RequantizeNest((2,), dst, operands, 0, -128, 127, Rounding.SINGLE))
+    (number,) = (k for k, p in enumerate(program.instructions) if isinstance(p.insn, Alu))
+    before, alu = program.instructions[:number], program.instructions[number]
+    (claimed,) = (r for r in alu.scratch if r.memory is Memory.ACC and not r.written)
+    assert (claimed.first, claimed.end) == (108, 108 + 2 * 3)
+    for end in (claimed.end - 1, claimed.end + 1):
+        scratch = tuple(r._replace(end=end) if r is claimed else r for r in alu.scratch)
+        spoilt = (*before, replace(alu, scratch=scratch), *program.instructions[number + 1 :])
+        with pytest.raises(LoweringError, match="other tiles than it claims"):
+            Encode().verify(program, replace(program, instructions=spoilt))
+
+
+@pytest.mark.parametrize("address", [0, 1, 2])
+def test_the_verifier_takes_no_tile_for_a_micro_op_that_was_not_loaded(address: int) -> None:
+    nest, at = gemm((2, 3), (1, 0), (0, 1)), {ACC: address, INP: 0, WGT: 0}
+    before = VtaProgram(CONFIG, PLACES, [("layer", nest)], tile_address=at)
+    Encode().verify(before, Encode().run(before))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Train the second demo's network: `python -m loadstone.demo.train_text`, some minutes, by PyTorch.
+"""Train the second demo's network: `python -m tools.train_text`, some minutes, by PyTorch.
 
-In:   sentences.py's text.
-Out:  text.onnx beside this file, for one token at a time; the loss is printed as it falls.
+In:   the text of demo/sentences.py.
+Out:  python/loadstone/demo/text.onnx, for one token at a time; the loss is printed as it falls.
 Next: `loadstone demo text`.
 
     token -> embedding -> 4 x ( x + attention(norm(x)); x + dense(relu(dense(norm(x)))) ) -> norm
@@ -18,7 +18,6 @@ they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,15 +25,8 @@ import torch
 from torch import nn
 
 from loadstone.demo.sentences import SYMBOLS, encode, text
-from loadstone.demo.text_network import (
-    HEADS,
-    HIDDEN,
-    LAYERS,
-    SLOPES,
-    WIDTH,
-    Weights,
-    save,
-)
+from loadstone.demo.text import LAYERS, network_path
+from tools.text_network import HEADS, HIDDEN, SLOPES, WIDTH, Weights, save
 
 __all__ = ["TextNetwork", "main"]
 
@@ -131,7 +123,7 @@ def train(steps: int = STEPS) -> TextNetwork:
 def main() -> None:
     """Trains, prints, writes."""
     network = train()
-    path = Path(__file__).with_name("text.onnx")
+    path = network_path()
     save(network.arrays(), path)
     print(f"{path} written: {path.stat().st_size} bytes")
 

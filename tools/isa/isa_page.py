@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text of docs/isa.md: the reference of the instruction set, in Markdown.
 
-In:   spec.py, registers.py.
+In:   vta/isa/spec.py, vta/isa/registers.py.
 Out:  `page`.
-Next: generate.py writes it; people read it.
+Next: __main__.py writes it; people read it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from enum import IntFlag
 
 from loadstone.vta.isa import registers, spec
-from loadstone.vta.isa.c_names import BANNER, DEFAULT
 from loadstone.vta.isa.spec import INSTRUCTIONS, MICRO_OPS, Field, layout
+from tools.isa.c_names import BANNER, DEFAULT
 
 __all__ = ["page"]
 

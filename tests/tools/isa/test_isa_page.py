@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vta/isa/isa_page.py: the reference names every value, register and capability, as a table that
+"""tools/isa/isa_page.py: the reference names every value, register and capability, as a table that
 Markdown reads."""
 
 from __future__ import annotations
 
 from loadstone.vta.isa import registers, spec
-from loadstone.vta.isa.isa_page import page
+from tools.isa.isa_page import page
 
 
 def test_every_value_and_state_is_named() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The digits network: its split, its file, and that its training learns."""
+"""tools/train_digits.py: the split, the file in the repository, the gradients."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from loadstone.demo import load_digits, network_path, train
+from loadstone.demo import load_digits, network_path
 
 pytest.importorskip("onnxruntime")
 
 from tests.onnx_builder import session
+from tools import train_digits
 
 # Not imported before a test needs it: a second of processor time in every worker.
 pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is absent")
@@ -39,8 +40,8 @@ def test_the_network_in_the_repository_reads_digits_in_onnx_runtime() -> None:
 
 
 def test_the_written_file_is_the_trained_network(tmp_path) -> None:
-    network = train.DigitNetwork(np.random.default_rng(3))
-    train.save(network, tmp_path / "net.onnx")
+    network = train_digits.DigitNetwork(np.random.default_rng(3))
+    train_digits.save(network, tmp_path / "net.onnx")
     images = load_digits().test_images[:8]
     opened = session(tmp_path / "net.onnx")
     found = np.concatenate([opened.run(None, {"image": image[None]})[0] for image in images])
@@ -51,7 +52,7 @@ def test_the_written_file_is_the_trained_network(tmp_path) -> None:
 
 def test_the_gradients_are_those_of_finite_differences() -> None:
     rng = np.random.default_rng(5)
-    network = train.DigitNetwork(rng)
+    network = train_digits.DigitNetwork(rng)
     network.parameters = {
         name: value.astype(np.float64) for name, value in network.parameters.items()
     }

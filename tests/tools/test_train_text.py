@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""demo/train_text.py: the training learns, and what it learns is what the file computes."""
+"""tools/train_text.py: the training learns, and what it learns is what the file computes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from loadstone.demo.sentences import SYMBOLS, encode, text
-from loadstone.demo.text_network import STATES, save
+from loadstone.demo.text import STATES
 from tests.repeat import more
+from tools.text_network import save
 
 pytestmark = [more, pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is absent")]
 
@@ -19,8 +20,8 @@ pytestmark = [more, pytest.mark.skipif(find_spec("torch") is None, reason="PyTor
 def test_some_steps_learn_and_the_file_is_the_network(tmp_path: Path) -> None:
     import torch
 
-    from loadstone.demo.train_text import TextNetwork, train
     from tests.onnx_builder import session
+    from tools.train_text import TextNetwork, train
 
     tokens = torch.tensor([encode(text(60, 8))])
 

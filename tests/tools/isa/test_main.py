@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated files: current, and the C header says the same as Python about every
+"""tools/isa: the generated files are current, and the C header agrees with Python about every
 instruction."""
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from loadstone.errors import EncodingError
 from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.isa import generate, registers
+from loadstone.vta.isa import registers
 from loadstone.vta.isa.codec import decode, decode_stream, decode_uops, encode_stream, encode_uops
 from loadstone.vta.isa.insn import CLASSES, KINDS, stage_of
 from loadstone.vta.isa.spec import INSTRUCTIONS, Memory, Opcode, Stage, layout
 from tests.random_insns import CONFIGS, random_stream
 from tests.repeat import times
+from tools.isa import __main__ as isa_tool
 
 STRICT = [
     "-std=c99",
@@ -49,21 +50,31 @@ needs_gcc = pytest.mark.skipif(
 
 
 def test_the_files_in_the_tree_are_current(root: Path) -> None:
-    assert generate.stale(root) == []
+    assert isa_tool.stale(root) == []
 
 
 def test_stale_files_are_found_and_written(tmp_path: Path) -> None:
-    names = sorted(generate.OUTPUTS)
-    assert sorted(p.relative_to(tmp_path).as_posix() for p in generate.stale(tmp_path)) == names
-    generate.write(tmp_path)
-    assert generate.stale(tmp_path) == []
+    names = sorted(isa_tool.OUTPUTS)
+    assert sorted(p.relative_to(tmp_path).as_posix() for p in isa_tool.stale(tmp_path)) == names
+    isa_tool.write(tmp_path)
+    assert isa_tool.stale(tmp_path) == []
     (tmp_path / names[0]).write_text("edited by hand")
-    assert generate.write(tmp_path) == [tmp_path / names[0]]
-    assert generate.write(tmp_path) == []
+    assert isa_tool.write(tmp_path) == [tmp_path / names[0]]
+    assert isa_tool.write(tmp_path) == []
+
+
+def test_the_command_writes_and_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert isa_tool.main([], tmp_path) == 0
+    assert "lds_isa.h written" in capsys.readouterr().out
+    assert isa_tool.main(["--check"], tmp_path) == 0
+    header = tmp_path / "driver/include/lds_isa.h"
+    header.write_text(header.read_text().replace("x_pad_0", "x_pad_2"))
+    assert isa_tool.main(["--check"], tmp_path) == 1
+    assert "lds_isa.h differs from the spec" in capsys.readouterr().out
 
 
 def test_the_page_names_every_instruction_field_and_register() -> None:
-    page = generate.page()
+    page = isa_tool.page()
     for insn in INSTRUCTIONS:
         assert f"## {insn.name} (opcode {int(insn.opcode)})" in page
         for field in insn.fields:
@@ -180,7 +191,7 @@ def compiled(header: str, folder: Path) -> Run:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return compiled(generate.header(), tmp_path_factory.mktemp("header"))
+    return compiled(isa_tool.header(), tmp_path_factory.mktemp("header"))
 
 
 def records_of(opcode: Opcode, config: HwConfig, seed: int) -> tuple[Records, NDArray[np.uint8]]:
@@ -216,7 +227,7 @@ def test_c_and_python_agree_on_every_kind(run: Run, config: HwConfig) -> None:
 @needs_gcc
 @pytest.mark.parametrize("operation", ["lds_take", "lds_give"])
 def test_two_swapped_fields_are_found(operation: str, tmp_path: Path) -> None:
-    lines = generate.header().splitlines()
+    lines = isa_tool.header().splitlines()
     src_out, src_in = (
         next(
             k for k, line in enumerate(lines) if operation in line and re.search(rf"->{f}\b", line)
@@ -284,7 +295,7 @@ def test_c_and_python_agree_on_micro_ops(run: Run, config: HwConfig) -> None:
 
 @needs_gcc
 def test_the_header_is_also_cplusplus_and_freestanding(tmp_path: Path) -> None:
-    (tmp_path / "lds_isa.h").write_text(generate.header())
+    (tmp_path / "lds_isa.h").write_text(isa_tool.header())
     (tmp_path / "a.c").write_text('#include "lds_isa.h"\n')
     flags = [f for f in STRICT if not f.startswith("-std")]
     subprocess.run(

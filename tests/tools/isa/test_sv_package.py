@@ -9,10 +9,10 @@ import pytest
 
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa import registers
-from loadstone.vta.isa.c_names import distinct, own_fields, struct_of
 from loadstone.vta.isa.spec import MICRO_OPS, AluOp, Opcode, layout
-from loadstone.vta.isa.sv_package import package
 from tests.random_insns import CONFIGS
+from tools.isa.c_names import distinct, own_fields, struct_of
+from tools.isa.sv_package import package
 
 
 def evaluated(config: HwConfig) -> dict[str, int]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Train the demo's network: `python -m loadstone.demo.train`, some seconds, NumPy only.
+"""Train the demo's network: `python -m tools.train_digits`, some seconds, NumPy only.
 
 In:   the training split of load_digits().
-Out:  digits.onnx beside this file; the accuracy on both splits is printed.
+Out:  python/loadstone/demo/digits.onnx; the accuracy on both splits is printed.
 Next: `loadstone demo`.
 
     image 1x8x8 -> conv 3x3, 8, relu -> conv 3x3, 12, relu -> max pool 2x2 -> conv 3x3, 12; add its
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.demo import Digits, load_digits
+from loadstone.demo import Digits, load_digits, network_path
 
 __all__ = ["DigitNetwork", "main"]
 
@@ -239,7 +239,7 @@ def main() -> None:
     """Trains, prints, writes."""
     digits = load_digits()
     network = train(digits)
-    path = Path(__file__).with_name("digits.onnx")
+    path = network_path()
     save(network, path)
     print(
         f"accuracy: training {accuracy(network, digits.train_images, digits.train_labels):.4f}",

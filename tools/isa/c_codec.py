@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C header's decoder and encoder.
 
-In:   spec.py.
+In:   vta/isa/spec.py.
 Out:  the text of functions between bytes and the structs of c_header.py.
 Next: c_header.py puts them into the header.
 """
@@ -9,8 +9,8 @@ Next: c_header.py puts them into the header.
 from __future__ import annotations
 
 from loadstone.vta.isa import spec
-from loadstone.vta.isa.c_names import DEFAULT, c_width, own_fields, struct_of
 from loadstone.vta.isa.spec import INSTRUCTIONS, MICRO_OPS, Field, Instruction, layout
+from tools.isa.c_names import DEFAULT, c_width, own_fields, struct_of
 
 __all__ = ["PRIMITIVES", "decoder", "dispatch", "encoder", "micro_ops"]
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vta/isa/c_names.py: structs and widths as C writes them."""
+"""tools/isa/c_names.py: structs and widths as C writes them."""
 
 from __future__ import annotations
 
 import pytest
 
 from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.isa.c_names import DEFAULT, c_width, distinct, own_fields, struct_of
 from loadstone.vta.isa.spec import INSTRUCTIONS, TOKEN_FLAGS
+from tools.isa.c_names import DEFAULT, c_width, distinct, own_fields, struct_of
 
 
 def test_load_and_store_share_a_struct() -> None:

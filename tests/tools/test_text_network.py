@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""demo/text_network.py: one token at a time is what attention over the whole text gives."""
+"""tools/text_network.py: one token at a time is what attention over the whole text gives."""
 
 from __future__ import annotations
 
@@ -9,21 +9,12 @@ import numpy as np
 import pytest
 
 from loadstone.demo.sentences import SYMBOLS, encode
-from loadstone.demo.text_network import (
-    HEADS,
-    HIDDEN,
-    LAYERS,
-    SLOPES,
-    STATES,
-    WIDTH,
-    WINDOW,
-    Weights,
-    save,
-)
+from loadstone.demo.text import LAYERS, STATES
 
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 
 from tests.onnx_builder import session
+from tools.text_network import HEADS, HIDDEN, SLOPES, WIDTH, WINDOW, Weights, save
 
 TOKENS = encode("the old sailor")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The second demo's network as an ONNX file: one token of a decoder-only transformer.
 
-In:   weights by name, as train_text.py has them.
+In:   weights by name, from train_text.py.
 Out:  text.onnx: from a symbol, and what each layer remembers, the scores of the next symbol.
 Next: `loadstone demo text`.
 
@@ -25,13 +25,12 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, checker, helper, numpy_helper, save_model
 
 from loadstone.demo.sentences import SYMBOLS
+from loadstone.demo.text import LAYERS, STATES
 
 __all__ = [
     "HEADS",
     "HIDDEN",
-    "LAYERS",
     "SLOPES",
-    "STATES",
     "WIDTH",
     "WINDOW",
     "Weights",
@@ -39,7 +38,7 @@ __all__ = [
     "save",
 ]
 
-LAYERS, WIDTH, HEADS, HIDDEN = 4, 128, 4, 256
+WIDTH, HEADS, HIDDEN = 128, 4, 256
 #: How many tokens attention sees.
 WINDOW = 256
 #: What each head takes off a score for every token that lies between.
@@ -48,12 +47,6 @@ SLOPES = (0.5, 0.125, 0.03125, 0.0078125)
 EMPTY = 1e4
 
 Weights: TypeAlias = Mapping[str, NDArray[np.float32]]
-
-#: Input -> the output that is its next value.
-STATES = {
-    name: f"{name}_next"
-    for name in ("seen", *(f"{kind}_{n}" for n in range(LAYERS) for kind in ("keys", "values")))
-}
 
 
 def save(weights: Weights, path: Path) -> None:

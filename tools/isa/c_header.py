@@ -1,11 +1,11 @@
 """The text of driver/include/lds_isa.h: constants, structs, places of fields, registers.
 
-In:   spec.py, registers.py; decoder and encoder of c_codec.py.
+In:   vta/isa/spec.py, vta/isa/registers.py; decoder and encoder of c_codec.py.
 Out:  `header`.
-Next: generate.py writes it; runtime/, driver/ and hw_sim/ include it.
+Next: __main__.py writes it; runtime/, driver/ and hw_sim/ include it.
 
 The header is C99 and C++: shifts and masks over two 64-bit words, no bit-fields, no dependence on
-byte order. Its decoder takes the device's widths at run time, as codec.py does.
+byte order. Its decoder takes the device's widths at run time, as vta/isa/codec.py does.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from enum import IntEnum, IntFlag
 
 from loadstone.vta.isa import registers, spec
-from loadstone.vta.isa.c_codec import PRIMITIVES, decoder, dispatch, encoder, micro_ops
-from loadstone.vta.isa.c_names import BANNER, c_width, distinct, own_fields, struct_of
 from loadstone.vta.isa.spec import INSTRUCTIONS, MICRO_OPS
+from tools.isa.c_codec import PRIMITIVES, decoder, dispatch, encoder, micro_ops
+from tools.isa.c_names import BANNER, c_width, distinct, own_fields, struct_of
 
 __all__ = ["header"]
 

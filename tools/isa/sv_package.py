@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text of hw_sim/rtl/lds_isa_pkg.sv: the instruction set and the registers for the hardware.
 
-In:   spec.py, registers.py.
+In:   vta/isa/spec.py, vta/isa/registers.py.
 Out:  `package`: values, places of fields, offsets of registers. A width that depends on the device
-      is a parameter of lds_config_pkg, which device/rtl_package.py writes for one device.
-Next: generate.py writes it; every file of hw_sim/rtl imports it.
+      is a parameter of lds_config_pkg, which vta/device/rtl_package.py writes for one device.
+Next: __main__.py writes it; every file of hw_sim/rtl imports it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum, IntFlag
 
 from loadstone.vta.isa import registers, spec
-from loadstone.vta.isa.c_names import BANNER, distinct, own_fields, struct_of
 from loadstone.vta.isa.spec import INSTRUCTIONS, MICRO_OPS, Field
+from tools.isa.c_names import BANNER, distinct, own_fields, struct_of
 
 __all__ = ["package"]
 
