@@ -32,7 +32,7 @@ from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.errors import LoweringError
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.codec import At, TableInsn, check_fields, decode, encode
-from loadstone.isa.follow import Placed, Refusal
+from loadstone.isa.follow import Placed, ProgramRefusal
 from loadstone.isa.program_check import ProgramMemory, RegionLimits, check_program
 from loadstone.isa.program_tokens import prove_tokens, with_tokens
 from loadstone.isa.table import InstructionTable
@@ -196,7 +196,7 @@ class ProgramRegion(LoweredRegion):
         """What the runtime would refuse is refused here, where it is made."""
         try:
             check_program(self.accelerator.table, insns, memory)
-        except Refusal as refusal:
+        except ProgramRefusal as refusal:
             raise LoweringError(f"{self.name} on {self.device}: {refusal}") from None
 
     def _place(self, name: str, at: At, addresses: Mapping[str, Address]) -> Address:

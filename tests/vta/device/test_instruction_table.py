@@ -15,7 +15,7 @@ import pytest
 from loadstone.artifact.format import Artifact, MemoryRegion, RegionKind
 from loadstone.errors import ConfigError, EncodingError, LoweringError
 from loadstone.isa.codec import TableInsn, decode
-from loadstone.isa.follow import Follower, InDram, Placed, Refusal
+from loadstone.isa.follow import Follower, InDram, Placed, ProgramRefusal
 from loadstone.isa.program_check import ProgramMemory, RegionLimits, check_program
 from loadstone.isa.program_tokens import on_bus, plain_fields, prove_tokens
 from loadstone.isa.table import InstructionTable
@@ -68,7 +68,7 @@ def of_table(
         table = replace(table, queues=())
     try:
         check_program(table, insns, memory_of(regions))
-    except Refusal as refusal:
+    except ProgramRefusal as refusal:
         return refusal.status, refusal.instruction
     return None if bad is None else ("INSTRUCTION", bad)
 
