@@ -84,7 +84,6 @@ JUDGES = {
         "tests/ir_pass/test_verify_dma_copy.py",
         "tests/ir_pass/test_verify_dma_copy_rules.py",
     ],
-    "python/loadstone/ir_pass/verify.py": ["tests/ir_pass/test_verify.py"],
     f"{_TESTS}/stream/meaning.py": [f"{_TESTS}/stream/test_meaning.py"],
     f"{_TESTS}/validator/validate.py": _OF_VALIDATORS,
     "runtime/validate.c": _OF_VALIDATORS,

@@ -45,8 +45,7 @@ from loadstone.graph import Conv2D, Operator
 from loadstone.ir_pass.memory_table import MemoryTable
 from loadstone.ir_pass.nests import Function, NestAccess, NestLoops, NestStep, NestTensor
 from loadstone.ir_pass.tile_loops import tiled
-from loadstone.ir_pass.unroll import Buffer, Call, Place, offset, runs, turns
-from loadstone.ir_pass.unroll_nests import unroll_nests
+from loadstone.ir_pass.unroll import Buffer, Call, Place, offset, runs, turns, unroll_nests
 from loadstone.isa.accelerator import Accelerator, Port
 from loadstone.isa.codec import At
 from loadstone.isa.queues import chained

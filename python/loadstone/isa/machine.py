@@ -238,7 +238,7 @@ class TableMachine:
     def _by_tokens(self, code: bytes, count: int) -> TokenClock:
         """Instructions in the order in which they start."""
         clock = TokenClock(self.accelerator, self.trace)
-        handed: dict[int, tuple[InstructionForm, dict[str, int], Touched]] = {}
+        handed: dict[int, tuple[InstructionForm, dict[str, int]]] = {}
         at = number = self.completed = 0
         while self.completed < count and not self.aborted:
             while number < count:

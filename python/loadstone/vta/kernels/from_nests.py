@@ -7,8 +7,7 @@ Next: operators/kernels.py runs it with names.
 
 A network on a device without RQ has hundreds of such functions. Their nests are read once, however
 many of them share one, and once for each turn that differs; what is left are the lives of the tiles
-and where the tensors begin. To write them as TensorIR, and to recognise its nests, takes more than
-ten times as long: that is done for dumps, and where a back end has passes of its own.
+and where the tensors begin.
 """
 
 from __future__ import annotations
