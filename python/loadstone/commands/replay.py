@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace, replayed: Iterable[Replayed]) -> int:
-    """Prints what comes, and figures of groups; the exit status."""
+    """Prints the results and the figures of groups; returns the exit status."""
     done: list[Replayed] = []
     measured = _measured(args.measured) if args.measured else None
     for each in replayed:
@@ -147,7 +147,7 @@ def _report(args: argparse.Namespace, replayed: Iterable[Replayed]) -> int:
 
 
 def _measured(name: str) -> dict[str, Mapping[int, int]]:
-    """What --measured holds."""
+    """The content of --measured."""
     try:
         text = read_whole(name).decode("utf-8")
     except UnicodeDecodeError:
@@ -156,7 +156,7 @@ def _measured(name: str) -> dict[str, Mapping[int, int]]:
 
 
 def _on_tables(args: argparse.Namespace) -> Iterator[Replayed]:
-    """On the meanings of a plug-in."""
+    """Replays on the meanings of a plug-in."""
     if "init" in args.check or args.strict or args.trace or args.kernels != "best":
         raise LoadstoneError(
             "--check init, --strict, --kernels and --trace are for VTA's instructions: leave them out"
@@ -169,7 +169,7 @@ def _on_tables(args: argparse.Namespace) -> Iterator[Replayed]:
 
 
 def _on_rtl(args: argparse.Namespace, vectors: Sequence[Vector]) -> Iterator[Replayed]:
-    """On the hardware, which has no checks of its own."""
+    """Replays on the hardware, which has no checks of its own."""
     if args.check or args.strict or args.trace:
         raise LoadstoneError(
             "--check, --strict and --trace are the simulator's: leave --device rtl out"
@@ -181,7 +181,7 @@ def _on_rtl(args: argparse.Namespace, vectors: Sequence[Vector]) -> Iterator[Rep
 def _simulated(
     args: argparse.Namespace, vectors: Sequence[Vector], traced: list[tuple[str, Simulator]]
 ) -> Iterator[Replayed]:
-    """On the simulator; `traced` gets what --trace writes."""
+    """Replays on the simulator; `traced` receives the results for --trace."""
     for vector in vectors:
         replayed, simulator = replay(
             vector,
