@@ -25,7 +25,7 @@ from loadstone.simulator.replayed import GroupFigures, Replayed, figures, measur
 from loadstone.simulator.table_vectors import is_table_folder, load_table_vectors, replay_table
 from loadstone.vta.simulator.replay import replay
 from loadstone.vta.simulator.rtl_replay import RtlReplay
-from loadstone.vta.simulator.sim import KERNELS, Simulator
+from loadstone.vta.simulator.sim import Simulator
 from loadstone.vta.simulator.trace import write_trace
 from loadstone.vta.simulator.vectors import Vector, load_vectors
 
@@ -71,7 +71,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="stop where real VTA hardware would compute something else",
     )
-    device.add_argument("--kernels", choices=KERNELS, default="best", help="the inner loops to use")
     results.add_argument(
         "--trace", type=Path, metavar="T", help="write the runs at lat0 as a Perfetto trace"
     )
@@ -157,9 +156,9 @@ def _measured(name: str) -> dict[str, Mapping[int, int]]:
 
 def _on_tables(args: argparse.Namespace) -> Iterator[Replayed]:
     """Replays on the meanings of a plug-in."""
-    if "init" in args.check or args.strict or args.trace or args.kernels != "best":
+    if "init" in args.check or args.strict or args.trace:
         raise LoadstoneError(
-            "--check init, --strict, --kernels and --trace are for VTA's instructions: leave them out"
+            "--check init, --strict and --trace are for VTA's instructions: leave them out"
         )
     for path in args.paths:
         vectors = load_table_vectors(
@@ -189,7 +188,6 @@ def _simulated(
             races="races" in args.check,
             uninitialised="init" in args.check,
             strict=args.strict,
-            kernels=args.kernels,
         )
         if args.trace:
             traced.append((vector.name, simulator))
