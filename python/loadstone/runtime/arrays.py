@@ -236,8 +236,7 @@ def read_arrays(path: str | Path, tensors: Sequence[BufferView], prefix: str) ->
 
 
 def write_arrays(path: str | Path, arrays: Sequence[Array], prefix: str) -> None:
-    """Writes `prefix`0, `prefix`1 ... to a .npz file with exactly this name. arrays: of any
-    shape."""
+    """Writes `prefix`0, `prefix`1 ... to a .npz file of exactly that name. arrays: of any shape."""
     named: dict[str, Any] = {f"{prefix}{k}": a for k, a in enumerate(arrays)}
     archive = io.BytesIO()  # a .npz file is written with seeks, which a pipe or /dev/null lacks
     np.savez_compressed(archive, **named)
