@@ -36,25 +36,35 @@ typedef struct lds_insn_field {
   uint64_t low, high;
 } lds_insn_field;
 
-/* One factor of a term: plus, added to the value of a field of the same instruction; LDS_NO_FIELD: plus alone. */
-typedef struct lds_insn_factor {
-  uint32_t field, plus;
-} lds_insn_factor;
+/* lds_insn_summand.join: how a summand continues with the next one. */
+enum {
+  LDS_JOIN_TIMES = 0, /* it ends a factor of a product */
+  LDS_JOIN_PLUS = 1,
+  LDS_JOIN_EQUAL = 2, /* 1 where what stands before it equals the sum behind it, else 0 */
+  LDS_JOIN_LESS = 3   /* 1 where it is less than that, as numbers with a sign */
+};
 
-/* factors 0: the constant `value`. 1: the value of field number `value`. n > 1: the product of n of the form's factors, starting at
- * factor number `value`. */
+/* The value of a field of the same instruction, or of none (LDS_NO_FIELD), and a number that is added. */
+typedef struct lds_insn_summand {
+  uint8_t field, join;
+  uint32_t plus;
+} lds_insn_summand;
+
+/* summands 0: a number. 1: `value` is the number of a field. n: the product that the form's summands from number `value` on say. */
 typedef struct lds_insn_term {
   uint32_t value;
-  uint32_t factors;
+  uint32_t summands;
 } lds_insn_term;
 
 /* The part of a memory that an instruction accesses: `extent` places from first + offset + sum of (turn * stride) on, where the turn of
  * each loop takes every value below its count. A place is a byte of DRAM (memory 0), or a row of one of the device's own memories.
  * In DRAM `first` selects where the access starts. bank 0: at the address in that field. Otherwise: at the address in register
- * bank - 1 + first, where `first` must be below bank_size. */
+ * bank - 1 + first, where `first` must be below bank_size. words, not 0: the access is made once for each word in rows
+ * [word_begin, word_end) of that memory, and the word's bits [word_bit, word_bit + word_width) take the place of `first`. */
 typedef struct lds_insn_reach {
-  uint8_t memory, writes, loops, bank, bank_size;
+  uint8_t memory, writes, loops, bank, bank_size, words, word_bit, word_width;
   lds_insn_term first, offset, extent, count[LDS_INSN_LOOPS], stride[LDS_INSN_LOOPS];
+  lds_insn_term word_begin, word_end;
 } lds_insn_reach;
 
 /* The instruction sets address register bank - 1 + index to the value of an address field; index must be below bank_size. */
@@ -63,22 +73,28 @@ typedef struct lds_insn_keep {
   lds_insn_term index;
 } lds_insn_keep;
 
+/* never: terms that are 0 in every instruction there is. ends: it is the last of its program, and every program has one. */
 typedef struct lds_insn_form {
   uint32_t opcode;
   uint16_t size_bytes;
-  uint8_t field_count, reach_count, keep_count;
+  uint8_t field_count, reach_count, keep_count, never_count, ends;
   const lds_insn_field *fields;
   const lds_insn_reach *reaches;
-  const lds_insn_factor *factors;
+  const lds_insn_summand *summands;
   const lds_insn_keep *keeps;
+  const lds_insn_term *never;
 } lds_insn_form;
 
+/* word_bytes: of a row of each memory that instructions reach through, else 0. region_bank: the first of region_count address registers
+ * that begin a program set, number k to where region k begins, plus 1; 0: none do. */
 typedef struct lds_insn_table {
   const char *name;
   uint8_t fingerprint[LDS_FINGERPRINT_BYTES];
   uint32_t opcode_bits, form_count, memory_count; /* memory_count: without DRAM */
   const lds_insn_form *forms;
   const uint32_t *memory_rows; /* of memory 1, 2 ... */
+  const uint8_t *word_bytes;
+  uint8_t region_bank, region_count;
 } lds_insn_table;
 
 /* One instruction as the validator sees it, with the state of the address registers before it. For an address field that has a

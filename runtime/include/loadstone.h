@@ -167,9 +167,11 @@ LDS_EXPORT int lds_model_validate(const lds_model *model, void *scratch, size_t 
 /* Checks rule R23 of FORMAT.md; lds_session_open does so too. */
 LDS_EXPORT int lds_programs_check(const lds_model *model);
 /* Validates the program of a further device's step, given in `code`, by that device's table; `fault` receives the instruction and its
- * layer. */
+ * layer. constants[r]: the content of region r where no device changes it, else NULL. scratch: lds_program_scratch_bytes, aligned to
+ * 4. */
+LDS_EXPORT size_t lds_program_scratch_bytes(const lds_accelerator *accelerator);
 LDS_EXPORT int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code,
-                                    lds_fault *fault);
+                                    const uint8_t *const *constants, void *scratch, size_t scratch_bytes, lds_fault *fault);
 
 /* --- devices and sessions ------------------------------------------------------------------------------------------------- */
 typedef struct lds_device {

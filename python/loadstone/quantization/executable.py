@@ -19,6 +19,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from loadstone.relax.compat import quietly, relax, s_tir, tirx, tvm
+from loadstone.relax.saved import UNCHECKED
 from loadstone.relax.targets import system_cpu
 
 if TYPE_CHECKING:
@@ -38,16 +39,12 @@ OPT_LEVEL = 2
 #: Names that TVM gives the blocks of sums whose loops are those of the result, its columns or
 #: channels last, and then those of the sum.
 _BLOCKS = ("conv2d_nhwc", "matmul")
-#: The functions of the executable are called by each other only. Checks of their arguments would be
-#: half of the code that LLVM compiles, and a calibration with few samples spends most of its time
-#: there.
-_UNCHECKED = {"tirx.disable_assert": True}
 
 
 def executable(module: IRModule) -> Callable[[Sequence[TvmTensor]], list[TvmTensor]]:
     """`main` takes tensors, and returns a tuple of them."""
     target = tvm.target.Target({"kind": "llvm", "mcpu": system_cpu(), "opt-level": OPT_LEVEL})
-    with quietly(), target, tvm.transform.PassContext(config=_UNCHECKED):
+    with quietly(), target, tvm.transform.PassContext(config=UNCHECKED):
         for step in ("LegalizeOps", "AnnotateTIROpPattern", "FoldConstant", "FuseOps", "FuseTIR"):
             module = getattr(relax.transform, step)()(module)
         scheduled = {

@@ -78,7 +78,11 @@ class _Fold(Rewriter):
         self.name, call = variable.name, self.unmasked(variable, call)
         name = op_name(call)
         if name == "TupleGetItem" and self.producer(self.env[call.tuple_value]) == "nn.batch_norm":
-            assert call.index == 0, "statistics of a batch normalization are read"
+            if call.index:
+                raise ModelError(
+                    f"{variable.name}: the statistics that a batch normalization learns are read; "
+                    "export the network for inference"
+                )
             return self.affine(self.value(self.env[call.tuple_value]), shape(variable))
         if (
             name == "astype"
