@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of an accelerator's own instructions: instructions that name tensors, and what becomes
-of them when everything has a place.
+"""Programs of an accelerator's own instructions: instructions that name tensors, and their encoding
+once all tensors are placed.
 
 In:   a segment's operators; the instructions of each, with `At` for addresses.
 Out:  ProgramRegion, which a back end's `lower` returns.
