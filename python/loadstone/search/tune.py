@@ -7,9 +7,9 @@ Out:  a Tuned (backend/tuned_file.py), the same for the same seed and number of 
 Next: `loadstone tune` writes it and prints a row for each layer.
 
     1. columns    which columns are folded into channels: likely ones, each in the whole network
-2. layers     each layer alone, many choices (proposed by tune_study.py, tried by workers, stored)
-3. network    the best few of each layer in the whole network, every second layer at once 4. program
-prefetch and places in the scratchpads
+    2. layers     each layer alone, many choices (tune_study.py proposes, workers try them)
+    3. network    the best few of each layer in the whole network, every second layer at once
+    4. program    prefetch and places in the scratchpads
 
 A step keeps only choices that make the whole network faster, so that the result is never slower
 than the compiler's own.

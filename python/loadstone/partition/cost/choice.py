@@ -11,11 +11,12 @@ Next: compiler.py continues with it; commands/compile.py prints it (`--partition
    steps that pack and unpack as the cost of transfers. A back end may report its own costs
    (Backend.cost_cycles).
 2. Operators of a segment overlap, so that they take less together. Costs on a device are therefore
-scaled by the ratio between the segments of the last plan, at first the eager partition, and their
-operators alone. 3. partition/cost/search.py finds the cheapest cover. 4. This plan is lowered as a
-whole and priced by all of its steps. It is chosen if it is cheaper than the best so far, by more
-than the error of the host's times. Steps 2 to 4 are repeated until a plan occurs again, a few times
-at most.
+   scaled by the ratio between the segments of the last plan, at first the eager partition, and
+   their operators alone.
+3. partition/cost/search.py finds the cheapest cover.
+4. This plan is lowered as a whole and priced by all of its steps. It is chosen if it is cheaper
+   than the best so far, by more than the error of the host's times. Steps 2 to 4 are repeated
+   until a plan occurs again, a few times at most.
 """
 
 from __future__ import annotations
