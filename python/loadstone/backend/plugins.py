@@ -4,12 +4,12 @@
 In:   entry points of the group `loadstone.backends`; folders of *.py files.
 Out:  a Registry: back-end classes by name, and one line for each plug-in that is broken. The others
       work.
-Next: target.py makes back ends of them; their functions of external steps are known to
-      runtime/device.py.
+Next: target.py creates back ends from them; runtime/device.py registers their functions for
+      external steps.
 
 A package offers a class:    [project.entry-points."loadstone.backends"]    npu =
                              "my_package.npu:Npu"
-A folder is scanned: each file, but those that begin with `_`, `test_` or `conftest`, must define a
+Each file of a folder, except those whose names begin with `_`, `test_` or `conftest`, must define a
 subclass of Backend.
 """
 

@@ -33,8 +33,8 @@ def add_plugin_options(
     attributes: bool = True,
     installed: bool = True,
 ) -> None:
-    """Adds --uma-backends and, with `attributes`, what the plug-ins found there take. Raises
-    TargetError for what is no folder."""
+    """Adds --uma-backends and, with `attributes`, the options of the plug-ins in its folders.
+    Raises TargetError for a path that is not a folder."""
     group = parser.add_argument_group("back ends of your own")
     group.add_argument(
         "--uma-backends",
