@@ -25,7 +25,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from loadstone.errors import LoadstoneError, ModelError, UnsupportedError, python_too_old
+from loadstone.errors import (
+    LoadstoneError,
+    LoweringError,
+    ModelError,
+    UnsupportedError,
+    VerificationError,
+    python_too_old,
+)
 from loadstone.numerics import Array
 from loadstone.relax.room import check_room, hidden
 
@@ -115,7 +122,7 @@ Function = relax.Function
 FloatImm = tvm.tirx.FloatImm
 TensorLoad = tvm.ir.TensorLoad  # tirx.BufferLoad is a function that makes one
 #: What a pass of ours raises inside TVM comes out as it is, not as a RuntimeError.
-for _error in (ModelError, UnsupportedError):
+for _error in (LoweringError, ModelError, UnsupportedError, VerificationError):
     tvm_ffi.register_error(_error)
 structural_map = tvm_ffi.structural_map
 structural_walk = tvm_ffi.structural_walk
