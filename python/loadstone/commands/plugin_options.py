@@ -34,14 +34,14 @@ def add_plugin_options(
     installed: bool = True,
 ) -> None:
     """Adds --uma-backends and, with `attributes`, what the plug-ins found there take. Raises
-    TargetError for what is no folder."""
+    TargetError for what is neither a folder nor a file of them."""
     group = parser.add_argument_group("back ends of your own")
     group.add_argument(
         "--uma-backends",
         metavar="DIR",
         action="append",
         default=[],
-        help="a folder whose *.py files define back ends; may be repeated",
+        help="a folder whose *.py files define back ends, or one such file; may be repeated",
     )
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     first.add_argument("--uma-backends", action="append", default=[])
