@@ -4,8 +4,10 @@ becomes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import bit_fields
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.instruction_columns import ScratchRange
 from loadstone.vta.isa.spec import AluOp, Capability, Memory, Opcode, Stage
 from loadstone.vta.passes.encode.encode import Encode
 from loadstone.vta.passes.encode.split_transfer import CopyLimits, split_load, split_store
@@ -280,10 +283,11 @@ def test_the_verifier_knows_where_a_scratchpad_begins_and_ends() -> None:
         (touched,) = load.scratch
         claims = replace(load, scratch=(touched._replace(first=first, end=end),))
         after = replace(program, instructions=(claims, *others))
-        if inside:
+        if (first, end) == touched[1:3]:
             Encode().verify(program, after)
             continue
-        with pytest.raises(LoweringError, match=f"LOAD of layer. leaves UOP of {depth} tiles"):
+        what = "touches other tiles than it claims" if inside else f"leaves UOP of {depth} tiles"
+        with pytest.raises(LoweringError, match=f"LOAD of layer. {what}"):
             Encode().verify(program, after)
 
 
@@ -315,3 +319,73 @@ def test_the_verifier_takes_no_tile_for_a_micro_op_that_was_not_loaded(address: 
     nest, at = gemm((2, 3), (1, 0), (0, 1)), {ACC: address, INP: 0, WGT: 0}
     before = VtaProgram(CONFIG, PLACES, [("layer", nest)], tile_address=at)
     Encode().verify(before, Encode().run(before))
+
+
+@pytest.mark.parametrize(
+    ("memory", "tile", "size_bytes"),
+    [
+        (Memory.INP, INP, 16),
+        (Memory.WGT, WGT, 256),
+        (Memory.ACC, ACC, 64),
+        (Memory.ACC_8BIT, ACC, 16),
+    ],
+)
+def test_the_verifier_knows_what_a_copy_touches(
+    memory: Memory, tile: VirtualTile, size_bytes: int
+) -> None:
+    """Its tokens order it by that: every claim is another one by one."""
+    padded = memory not in (Memory.WGT, Memory.ACC)
+    pads = {f"{side}_pad_{k}": 1 + k for side in "xy" for k in (0, 1)} if padded else {}
+    load = TileLoad(memory, tile, 2, DramTile("x", 5), 3, 4, 7, **pads)
+    store = TileStore(ACC, 1, DramTile("x", 4), 2, 3, 6)
+    program = encoded(load, store)
+    held = list(program.instructions)
+    copies = [pending for pending in held if isinstance(pending.insn, Load | Store)]
+    rows, width = (6, 7) if padded else (3, 4)
+    for pending, tiles, (first, count, row, stride), size in zip(
+        copies,
+        ((ADDRESS[tile] + 2, rows * width), (ADDRESS[ACC] + 1, 6)),
+        ((5, 3, 4, 7), (4, 2, 3, 6)),
+        (size_bytes, 16),
+        strict=True,
+    ):
+        (claim,), dram = pending.scratch, pending.dram
+        assert dram is not None
+        assert (claim.first, claim.end - claim.first) == tiles
+        assert dram[1:5] == (first * size, count, row * size, stride * size)
+        assert (claim.written, dram.written) == (isinstance(pending.insn, Load), not claim.written)
+        for other in (
+            *(replace(pending, scratch=(changed,)) for changed in others_than(claim)),
+            *(replace(pending, dram=changed) for changed in others_than(dram)),
+            replace(pending, scratch=(claim, claim._replace(first=claim.first + 1))),
+            replace(pending, scratch=()),
+            replace(pending, dram=None),
+        ):
+            instructions = [other if each is pending else each for each in held]
+            with pytest.raises(LoweringError, match=f"{pending.name}. touches other"):
+                Encode().verify(program, replace(program, instructions=tuple(instructions)))
+
+
+def others_than(claim: Any) -> Iterator[Any]:
+    """Each number of it one more, and one less."""
+    for name, value in claim._asdict().items():
+        for other in {value + 1, value - 1} if not isinstance(value, bool) else {not value}:
+            if not isinstance(value, Memory):
+                yield claim._replace(**{name: other})
+    if isinstance(claim, ScratchRange):
+        yield claim._replace(memory=Memory.UOP)
+
+
+def test_the_verifier_knows_that_registers_and_the_end_touch_nothing() -> None:
+    pad = TileLoad(Memory.INP, INP, 0, DramTile("x", 0), 1, 1, 1, x_pad_1=1, pad_value=-5)
+    program = encoded(pad)
+    config, load, finish = program.instructions
+    assert isinstance(config.insn, Config)
+    for changed in (
+        (replace(config, scratch=load.scratch), load, finish),
+        (replace(config, dram=load.dram), load, finish),
+        (config, load, replace(finish, scratch=load.scratch)),
+        (config, load, replace(finish, dram=load.dram)),
+    ):
+        with pytest.raises(LoweringError, match="touches other"):
+            Encode().verify(program, replace(program, instructions=changed))
