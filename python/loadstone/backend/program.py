@@ -54,14 +54,13 @@ _Ranged: TypeAlias = tuple[Sequence[TableInsn], Sequence[LayerRange]]
 def verify_code(table: InstructionTable, insns: Sequence[TableInsn], code: bytes) -> None:
     """Raises LoweringError where bytes do not decode to the instructions that they were encoded
     from; addresses, which the runtime fills in, are zero."""
-    read = decode(table, code)
+    read, forms = decode(table, code), table.by_name
     if len(read) != len(insns):
         raise LoweringError(f"{len(insns)} instructions decode to {len(read)}")
     for number, (insn, other) in enumerate(zip(insns, read, strict=True)):
-        fields = {k: 0 if isinstance(v, At) else v for k, v in insn.fields.items()}
-        names = [field.name for field in table.by_name[insn.name].fields]
-        same = all(fields.get(name, 0) == other.fields.get(name, 0) for name in names)
-        if insn.name != other.name or not same:
+        said = [(field.name, insn.fields.get(field.name, 0)) for field in forms[insn.name].fields]
+        fields = {name: 0 if isinstance(value, At) else value for name, value in said}
+        if (insn.name, fields) != (other.name, other.fields):
             raise LoweringError(f"instruction {number}, {insn.name}, decodes to {other}")
 
 
