@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.prove.network import Network, Operator, Tensor
+from tests.prove.float32 import average_pool, global_average_pool, quantized, softmax_onnx
 from tests.prove.softmax import softmax_litert
 
 __all__ = ["evaluate"]
@@ -142,7 +143,15 @@ def _max_pool(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) ->
     return _back(a, np.clip(taps.max((3, 4)), a["low"], a["high"]))
 
 
+def _channel_table(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+    around = [1] * v[0].ndim
+    around[a["axis"]] = -1
+    return np.asarray(a["table"][np.arange(len(a["table"])).reshape(around), _place(v[0])])
+
+
 def _average_pool(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+    if a["averages"] is None:
+        return average_pool(a, v[0], t[0], output)
     x, shape = _nhwc(a, v[0].astype(np.int64)), _output_nhwc(a, output)
     sums = _windows(a, x, a["kernel"], shape, 0).sum((3, 4))
     counts = _windows(a, np.ones_like(x), a["kernel"], shape, int(a["count_include_pad"]))
@@ -152,6 +161,10 @@ def _average_pool(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor
         here = counts == count
         result[here] = a["averages"][count].levels(sums[here], 0)
     return _back(a, result)
+
+
+def _global_average_pool(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+    return global_average_pool(a, v[0], t[0], output)
 
 
 def _mean(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
@@ -206,6 +219,8 @@ def _resize_bilinear(a: Attributes, v: list[Array], t: list[Tensor], output: Ten
 
 def _softmax(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
     assert a["axis"] == v[0].ndim - 1
+    if a.get("arithmetic") == "onnx":
+        return softmax_onnx(v[0], t[0], output)
     return softmax_litert(_centred(v[0], t[0]), t[0].scale, a["beta"]) + output.zero_point
 
 
@@ -215,6 +230,8 @@ def _arg_max(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> 
 
 def _quantize(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
     quotient = v[0] / np.float32(output.scale)
+    if a["arithmetic"] == "onnx":
+        return quantized(v[0], output)
     rounded = np.trunc(quotient + np.copysign(np.float32(0.5), quotient))
     limits = np.iinfo(output.dtype)
     return np.clip(rounded + output.zero_point, limits.min, limits.max)
@@ -229,11 +246,13 @@ _MEANINGS: Mapping[str, Callable[[Attributes, Any, Any, Tensor], Array]] = {
     "arg_max": _arg_max,
     "average_pool": _average_pool,
     "batch_matmul": _batch_matmul,
+    "channel_table": _channel_table,
     "concat": _concat,
     "conv2d": _convolution,
     "dense": _dense,
     "depthwise_conv2d": _convolution,
     "dequantize": _dequantize,
+    "global_average_pool": _global_average_pool,
     "max_pool": _max_pool,
     "mean": _mean,
     "mul": _of_two,
