@@ -20,7 +20,7 @@ import tflite
 from numpy.typing import NDArray
 
 from loadstone.errors import ModelError, UnsupportedError
-from loadstone.prove.network import Tensor
+from loadstone.prove.network import ModelTensor
 
 __all__ = ["Fields", "TfliteModel", "TfliteOperator", "read_file"]
 
@@ -64,13 +64,19 @@ class TfliteOperator:
         assert isinstance(value, int), name
         return value
 
+    def real(self, name: str) -> float:
+        """A real number of the options; 0.0 where the operator has none."""
+        value = self.options.get(name, 0.0)
+        assert isinstance(value, float), name
+        return value
+
 
 @dataclass(frozen=True, eq=False)
 class TfliteModel:
     """The one subgraph of a file."""
 
     name: str
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[ModelTensor, ...]
     operators: tuple[TfliteOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -137,7 +143,7 @@ class _File:
 
     def check_order(
         self,
-        tensors: tuple[Tensor, ...],
+        tensors: tuple[ModelTensor, ...],
         operators: tuple[TfliteOperator, ...],
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
@@ -157,7 +163,7 @@ class _File:
         if not set(outputs) <= known - {-1}:
             raise self.damaged("an output of the graph is never written")
 
-    def tensor(self, index: int) -> Tensor:
+    def tensor(self, index: int) -> ModelTensor:
         table = self.graph.Tensors(index)
         name = (table.Name() or b"").decode("utf-8", "replace") or f"tensor {index}"
         where = f'tensor {index} "{name[-60:]}"'
@@ -173,7 +179,9 @@ class _File:
         dtype = _TYPES[table.Type()]
         shape = tuple(table.Shape(k) for k in range(self.length(table.ShapeLength())))
         signature = [table.ShapeSignature(k) for k in range(table.ShapeSignatureLength())]
-        size_bytes = int(np.prod([max(n, 0) for n in shape], dtype=object)) * np.dtype(dtype).itemsize
+        size_bytes = (
+            int(np.prod([max(n, 0) for n in shape], dtype=object)) * np.dtype(dtype).itemsize
+        )
         if size_bytes > _MAX_BYTES or any(n < 0 for n in shape):
             raise self.damaged(f"{where} has shape {list(shape)}")
         data = self.constant(table.Buffer(), shape, dtype, where)
@@ -181,7 +189,7 @@ class _File:
             raise self.unsupported(
                 f"{where} has shape {signature}", "convert the model with fixed shapes"
             )
-        return Tensor(name, shape, dtype, *self.quantization(table, shape, where), data=data)
+        return ModelTensor(name, shape, dtype, *self.quantization(table, shape, where), data=data)
 
     def constant(
         self, buffer: int, shape: tuple[int, ...], dtype: str, where: str
