@@ -3,7 +3,7 @@
 
 In:   a ModelNetwork, and arrays for its inputs.
 Out:  the elements of every tensor.
-Next: test_read_*.py compare it with LiteRT and ONNX Runtime; the engine's symbols must agree with it.
+Next: test_read_*.py compare it with LiteRT and ONNX Runtime; the engine must agree with it.
 
 Written from the frameworks' documented arithmetic, with loops where a loop says it best; nothing of
 the compiler's numerics is imported.
