@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from loadstone.errors import UnsupportedError
 from loadstone.prove.network import ModelNetwork
-from loadstone.prove.onnx_file import read_file
-from loadstone.prove.onnx_graph import OnnxGraph
-from loadstone.prove.onnx_operators import read_node
+from loadstone.prove.onnx.file import read_file
+from loadstone.prove.onnx.graph import OnnxGraph
+from loadstone.prove.onnx.operators import read_node
 
 __all__ = ["read_onnx"]
 

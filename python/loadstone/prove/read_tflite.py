@@ -12,9 +12,9 @@ that the operator does not give. Operators on real numbers keep their name (`flo
 from __future__ import annotations
 
 from loadstone.prove.network import ModelNetwork
-from loadstone.prove.tflite_file import read_file
-from loadstone.prove.tflite_graph import TfliteGraph
-from loadstone.prove.tflite_operators import read_operator
+from loadstone.prove.tflite.file import read_file
+from loadstone.prove.tflite.graph import TfliteGraph
+from loadstone.prove.tflite.operators import read_operator
 
 __all__ = ["read_tflite"]
 

@@ -3,7 +3,7 @@
 
 In:   nodes; the OnnxGraph that they add to.
 Out:  Pending values, which QuantizeLinear requantizes.
-Next: onnx_operators.py names them in its table.
+Next: operators.py names them in its table.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.prove.network import ModelTensor
-from loadstone.prove.onnx_file import NodeRecord
-from loadstone.prove.onnx_graph import OnnxGraph
-from loadstone.prove.onnx_values import ConstantValue, Pending, QuantizedConstant, Value
+from loadstone.prove.onnx.file import NodeRecord
+from loadstone.prove.onnx.graph import OnnxGraph
+from loadstone.prove.onnx.values import ConstantValue, Pending, QuantizedConstant, Value
 
 __all__ = ["conv", "gemm", "geometry", "matmul"]
 

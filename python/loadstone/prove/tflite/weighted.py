@@ -3,7 +3,7 @@
 
 In:   operators of a .tflite file; the TfliteGraph that they add to.
 Out:  operators of the network, with the requantization of their sums.
-Next: tflite_operators.py names them in its table.
+Next: operators.py names them in its table.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from loadstone.prove.network import ModelTensor
 from loadstone.prove.requantize import Away, Double, Requantizer
-from loadstone.prove.tflite_file import TfliteOperator
-from loadstone.prove.tflite_geometry import window
-from loadstone.prove.tflite_graph import EIGHT_BITS, TfliteGraph
-from loadstone.prove.tflite_levels import limits, product_scale
+from loadstone.prove.tflite.file import TfliteOperator
+from loadstone.prove.tflite.geometry import window
+from loadstone.prove.tflite.graph import EIGHT_BITS, TfliteGraph
+from loadstone.prove.tflite.levels import limits, product_scale
 
 __all__ = ["batch_matmul", "convolution", "dense"]
 

@@ -3,7 +3,7 @@
 
 In:   a TfliteModel.
 Out:  Tensors and Operators of a Network; refusals, each of one line.
-Next: tflite_operators.py adds each operator; read_tflite.py gives the network.
+Next: operators.py adds each operator; read_tflite.py gives the network.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from loadstone.errors import UnsupportedError
 from loadstone.prove.network import ModelNetwork, ModelOperator, ModelTensor
-from loadstone.prove.tflite_file import TfliteModel, TfliteOperator
-from loadstone.prove.tflite_levels import activation_limits
+from loadstone.prove.tflite.file import TfliteModel, TfliteOperator
+from loadstone.prove.tflite.levels import activation_limits
 
 __all__ = ["EIGHT_BITS", "TfliteGraph"]
 

@@ -3,7 +3,7 @@
 
 In:   an OnnxModel, and values of its names.
 Out:  Tensors and Operators of a ModelNetwork.
-Next: onnx_operators.py adds each node; read_onnx.py gives the network.
+Next: operators.py adds each node; read_onnx.py gives the network.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from loadstone.errors import UnsupportedError
 from loadstone.prove.network import ModelNetwork, ModelOperator, ModelTensor
-from loadstone.prove.onnx_file import Array, NodeRecord, OnnxModel
-from loadstone.prove.onnx_values import (
+from loadstone.prove.onnx.file import Array, NodeRecord, OnnxModel
+from loadstone.prove.onnx.values import (
     ConstantValue,
     Moved,
     Pending,

@@ -3,7 +3,7 @@
 
 In:   nodes; the OnnxGraph that they add to.
 Out:  values of their outputs, and operators of the network.
-Next: onnx_operators.py names them in its table.
+Next: operators.py names them in its table.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from loadstone.prove.network import ModelTensor
-from loadstone.prove.onnx_file import NodeRecord
-from loadstone.prove.onnx_graph import OnnxGraph
-from loadstone.prove.onnx_values import (
+from loadstone.prove.onnx.file import NodeRecord
+from loadstone.prove.onnx.graph import OnnxGraph
+from loadstone.prove.onnx.values import (
     ConstantValue,
     Moved,
     Pending,

@@ -15,7 +15,7 @@ import numpy as np
 import tflite
 from numpy.typing import NDArray
 
-from loadstone.prove.tflite_file import TfliteOperator
+from loadstone.prove.tflite.file import TfliteOperator
 
 __all__ = [
     "SliceBounds",

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from loadstone.prove.network import ModelOperator
 from loadstone.prove.requantize import Average, Requantizer
-from loadstone.prove.tflite_file import TfliteOperator
-from loadstone.prove.tflite_geometry import bilinear, bilinear_uint8, nearest, sliced, window
-from loadstone.prove.tflite_graph import EIGHT_BITS, TfliteGraph
-from loadstone.prove.tflite_levels import (
+from loadstone.prove.tflite.file import TfliteOperator
+from loadstone.prove.tflite.geometry import bilinear, bilinear_uint8, nearest, sliced, window
+from loadstone.prove.tflite.graph import EIGHT_BITS, TfliteGraph
+from loadstone.prove.tflite.levels import (
     activation_limits,
     addition,
     concatenated,
@@ -31,7 +31,7 @@ from loadstone.prove.tflite_levels import (
     product,
     rescaled,
 )
-from loadstone.prove.tflite_weighted import batch_matmul, convolution, dense
+from loadstone.prove.tflite.weighted import batch_matmul, convolution, dense
 
 __all__ = ["read_operator"]
 

@@ -15,10 +15,10 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from loadstone.prove import onnx_moves as moves
-from loadstone.prove.onnx_file import NodeRecord
-from loadstone.prove.onnx_graph import OnnxGraph
-from loadstone.prove.onnx_values import (
+from loadstone.prove.onnx import moves
+from loadstone.prove.onnx.file import NodeRecord
+from loadstone.prove.onnx.graph import OnnxGraph
+from loadstone.prove.onnx.values import (
     ConstantValue,
     Moved,
     Pending,
@@ -27,7 +27,7 @@ from loadstone.prove.onnx_values import (
     Reals,
     Value,
 )
-from loadstone.prove.onnx_weighted import conv, gemm, geometry, matmul
+from loadstone.prove.onnx.weighted import conv, gemm, geometry, matmul
 
 __all__ = ["read_node"]
 
