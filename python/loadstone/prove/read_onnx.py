@@ -13,7 +13,7 @@ numbers are named with their attributes. What is not understood is refused by on
 
 from __future__ import annotations
 
-from loadstone.errors import UnsupportedError
+from loadstone.errors import ModelError, UnsupportedError
 from loadstone.prove.network import ModelNetwork
 from loadstone.prove.onnx.file import read_file
 from loadstone.prove.onnx.graph import OnnxGraph
@@ -31,7 +31,11 @@ def read_onnx(data: bytes, name: str) -> ModelNetwork:
             f"{name}: no operator computes on int8 or uint8: a proof compares integers; quantize "
             "the model first"
         )
-    graph = OnnxGraph(model)
-    for node in model.nodes:
-        read_node(graph, node)
-    return graph.network()
+    try:
+        graph = OnnxGraph(model)
+        for node in model.nodes:
+            read_node(graph, node)
+        return graph.network()
+    except (ValueError, IndexError, TypeError, KeyError, AssertionError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{name}: damaged ONNX file: {reason}") from error

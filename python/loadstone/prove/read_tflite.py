@@ -11,6 +11,7 @@ that the operator does not give. Operators on real numbers keep their name (`flo
 
 from __future__ import annotations
 
+from loadstone.errors import ModelError
 from loadstone.prove.network import ModelNetwork
 from loadstone.prove.tflite.file import read_file
 from loadstone.prove.tflite.graph import TfliteGraph
@@ -23,6 +24,10 @@ def read_tflite(data: bytes, name: str) -> ModelNetwork:
     """The network of a file. name: what messages call it. Raises ModelError for a damaged file,
     UnsupportedError for what is not understood."""
     graph = TfliteGraph(read_file(data, name))
-    for operator in graph.model.operators:
-        read_operator(graph, operator)
+    try:
+        for operator in graph.model.operators:
+            read_operator(graph, operator)
+    except (ValueError, IndexError, TypeError, KeyError, AssertionError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{name}: damaged TFLite file: {reason}") from error
     return graph.network()

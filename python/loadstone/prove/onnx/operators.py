@@ -71,8 +71,9 @@ def _on_integers(
                 node, place, place + 1, 0 if node.kind == "QLinearConv" else axis
             )
             names.append(name)
-        if node.kind == "QLinearConv" and g.value(node, 8) is not None:
-            names.append(_integer_bias(g, node))
+        bias = {"QLinearConv": 8, "QGemm": 6}.get(node.kind)
+        if bias is not None and g.value(node, bias) is not None:
+            names.append(_integer_bias(g, node, bias))
         scale = g.scale(node, output, "uint8")
         attributes = {
             k: v for k, v in node.attributes.items() if k not in ("channels_last", "opset")
@@ -83,13 +84,22 @@ def _on_integers(
     return reader
 
 
-def _integer_bias(g: OnnxGraph, node: NodeRecord) -> str:
-    """The int32 bias of QLinearConv, which has the scale of the sums."""
-    x, w = (np.asarray(g.constant(node, place), np.float32).reshape(-1) for place in (1, 4))
-    data = g.constant(node, 8)
+def _integer_bias(g: OnnxGraph, node: NodeRecord, place: int) -> str:
+    """The int32 bias of QLinearConv and QGemm, which has the scale of the sums."""
+    x, w = (np.asarray(g.constant(node, of), np.float32).reshape(-1) for of in (1, 4))
+    data = g.constant(node, place)
     name = f"{node.outputs[0]} bias"
     g.values[name] = QuantizedConstant(data, x * w, np.zeros(w.size, np.int64), 0)
     return name
+
+
+def _qgemm(g: OnnxGraph, node: NodeRecord) -> Value:
+    """The scales of its weights lie along the output's channels; without a scale of its own its
+    result is real, which no proof knows."""
+    if g.value(node, 7) is None:
+        raise g.refusal(node, "gives real numbers", "give it the scale of its output")
+    axis = 0 if node.integer("transB", 0) else 1
+    return _on_integers(gemm, (0, 3), 7, axis)(g, node)
 
 
 def _concat_on_integers(g: OnnxGraph, node: NodeRecord) -> Value:
@@ -231,7 +241,7 @@ def _max_pool(g: OnnxGraph, node: NodeRecord) -> Value:
     """Levels keep the order of real numbers, so that it moves them; also between integers."""
     value = g.value(node, 0)
     index, shape, scale = moves.tensor_of(g, node)
-    kernel = node.integers("kernel_shape", ())
+    kernel = shape[2:] if node.kind == "GlobalMaxPool" else node.integers("kernel_shape", ())
     window, size = geometry(g, node, shape[2:], kernel)
     if window.pop("dilations") != (1, 1) or len(node.outputs) > 1:
         raise g.refusal(node, "is dilated or gives positions", "a plain window is understood")
@@ -329,12 +339,14 @@ _TAKEN = {
     "Gather": _Taken(moves.gather, ("axis",)),
     "Gemm": _Taken(gemm, ("alpha", "beta", "transA", "transB")),
     "GlobalAveragePool": _Taken(_global_average_pool),
+    "GlobalMaxPool": _Taken(_max_pool),
     "Identity": _Taken(moves.identity),
     "LeakyRelu": _Taken(_leaky_relu, ("alpha",)),
     "MatMul": _Taken(matmul),
     "MaxPool": _Taken(_max_pool, _WINDOW),
     "Mul": _Taken(_binary(np.multiply, "mul")),
     "Pad": _Taken(moves.pad, ("mode",)),
+    "QGemm": _Taken(_qgemm, ("alpha", "transA", "transB")),
     "QLinearAdd": _Taken(_on_integers(_binary(np.add, "add"), (0, 3), 6)),
     "QLinearAveragePool": _Taken(_on_integers(_average_pool, (0,), 3), _AVERAGE),
     "QLinearConcat": _Taken(_concat_on_integers, ("axis",)),
