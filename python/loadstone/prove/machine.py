@@ -186,6 +186,7 @@ class Machine:
         return Access(
             reads=[("ACC", np.arange(i.sram_base, end))],
             writes=[(f"region {i.region}", self._cells(place))],
+            stored=symbols.astype(np.int32),
         )
 
     # --- loops ------------------------------------------------------------------------------------

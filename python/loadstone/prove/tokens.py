@@ -31,10 +31,12 @@ Cells = list[tuple[str, Integers]]
 
 @dataclass
 class Access:
-    """What an instruction touches: names of memories, and numbers of their cells."""
+    """What an instruction touches: names of memories, and numbers of their cells. stored: symbols
+    that a STORE wrote."""
 
     reads: Cells = field(default_factory=list)
     writes: Cells = field(default_factory=list)
+    stored: Integers | None = None
 
 
 class _Space:

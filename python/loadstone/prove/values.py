@@ -26,6 +26,7 @@ import numpy as np
 from loadstone.prove.equality import Equality, Mask
 from loadstone.prove.fingerprints import POINTS, Growing, Integers, Points
 from loadstone.prove.functions import FIRST, FunctionKind, Functions, distinct
+from loadstone.prove.verdict import Unsupported
 
 __all__ = ["CENTRE", "CONSTANT", "CONSTANTS", "NO_SOURCE", "NO_SYMBOL", "RADIUS", "Values"]
 
@@ -37,6 +38,8 @@ NO_SOURCE = -1
 #: range's ends and their difference.
 CONSTANT, CENTRE, RADIUS = POINTS, POINTS + 1, POINTS + 2
 _SUM, _PAIR, _LARGEST = range(3)
+#: Bounds the coefficients of a source, on which the bound of errors rests.
+_MAX_RANGE = 1 << 48
 
 
 class Values:
@@ -62,6 +65,8 @@ class Values:
         self._more_wanted: dict[int, list[tuple[int, int]]] = {}
         self._made: dict[tuple[int, int], tuple[int, int]] = {}
         self._stored: dict[tuple[int, int], int] = {}
+        #: How many sums were compared with all others.
+        self.looked_for = 0
         #: Source -> functions that were stored of it and are no element of the network.
         self.strange: dict[int, set[int]] = {}
         bytes_ = np.arange(CONSTANTS, dtype=np.uint8).view(np.int8).astype(np.int64)
@@ -131,6 +136,8 @@ class Values:
 
     # --- sources ----------------------------------------------------------------------------------
     def _new_sums(self, sums: Integers, low: Integers, high: Integers, keys: Integers) -> Integers:
+        if (high - low >= _MAX_RANGE).any():
+            raise Unsupported("a sum of more than 48 bits")
         sources = self._new_sources(_SUM, sums, low, high)
         for key, source in zip(keys.tolist(), sources.tolist(), strict=True):
             before = self._source_of_key.setdefault(key, source)
@@ -145,6 +152,7 @@ class Values:
     ) -> tuple[Integers, Integers]:
         """Sources of sums (POINTS, n), and the factors by which the sums are multiples of these;
         NO_SOURCE where there is none and none is to be made. low, high (n,): ranges of the sums."""
+        self.looked_for += len(low)
         keys = self.points.keys(sums)
         named = keys.tolist()
         sources = np.array([self._source_of_key.get(key, NO_SOURCE) for key in named], np.int64)
@@ -174,6 +182,16 @@ class Values:
                 sources[rest], factors[rest] = again
         return sources, factors
 
+    def element(self, symbol: int) -> tuple[int, int] | None:
+        """Source and function of an element of the network that is a function of one."""
+        for source in np.flatnonzero(self._sources.data[4] == symbol).tolist():
+            return source, int(self._sources.data[3, source])
+        for source, pairs in self._more_wanted.items():
+            for function, other in pairs:
+                if other == symbol:
+                    return source, function
+        return None
+
     def _new_sources(self, kind: int, sums: Integers, low: Integers, high: Integers) -> Integers:
         self._sums.extend(sums)
         n = len(low)
@@ -192,6 +210,10 @@ class Values:
             self._sources.data[6:8, made] = np.array(new).T
             self._pairs.update(zip(new, made.tolist(), strict=True))
         return np.array([self._pairs[key] for key in keys], np.int64)
+
+    def is_pair(self, source: int) -> bool:
+        """Whether it is a pair of sources."""
+        return bool(self._sources.data[0, source] == _PAIR)
 
     def parts(self, sources: Integers) -> tuple[Integers, Integers]:
         """The two sources of pairs; of others it is themselves."""

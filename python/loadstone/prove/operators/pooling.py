@@ -39,6 +39,6 @@ def max_pool(elements: Elements, operator: ModelOperator) -> None:
         limits = np.full((int(varies.sum()), 1), limit)
         made = elements.values.functions.make(kind, limits, functions[varies][:, None])
         clamped = np.maximum if kind == FunctionKind.MAX else np.minimum
-        functions = clamped(functions, limit)
+        functions = np.where(varies, functions, clamped(functions, limit))
         functions[varies] = made
     put_image(elements, operator, elements.define(sources, functions).reshape(n, oh, ow, channels))
