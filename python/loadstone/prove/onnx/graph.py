@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -135,18 +136,10 @@ class OnnxGraph:
     def real(self, node: NodeRecord, place: int) -> RealLevels:
         """An input that is a function of levels; a constant of levels becomes a tensor."""
         value = self.value(node, place)
-        if (
-            isinstance(value, QuantizedConstant)
-            and value.scales.size == 1
-            and value.data.dtype.itemsize == 1
-        ):
-            scale = Scale(
-                float(value.scales.reshape(-1)[0]),
-                int(value.zero_points.reshape(-1)[0]),
-                value.data.dtype.name,
-            )
+        if isinstance(value, QuantizedConstant) and value.is_of_levels:
+            scale = Scale(float(value.scales[0]), int(value.zero_points[0]), value.data.dtype.name)
             tensor = self.levels(f"{node.inputs[place]} levels", value.data.shape, scale)
-            index = self.tensor(ModelTensor(**{**vars(tensor), "data": value.data}))
+            index = self.tensor(replace(tensor, data=value.data))
             return RealLevels((index,), value.data.shape, scale.reals(), scale)
         if not isinstance(value, RealLevels):
             raise self.refusal(
