@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meaning of a proof's Network: every operator in integers, as plain NumPy.
+"""The meaning of a proof's ModelNetwork: every operator in integers, as plain NumPy.
 
-In:   a Network, and arrays for its inputs.
+In:   a ModelNetwork, and arrays for its inputs.
 Out:  the elements of every tensor.
-Next: test_definition_*.py compare it with LiteRT and ONNX Runtime, and the engine's symbols with it.
+Next: test_read_*.py compare it with LiteRT and ONNX Runtime; the engine must agree with it.
 
 Written from the frameworks' documented arithmetic, with loops where a loop says it best; nothing of
 the compiler's numerics is imported.
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.prove.network import Network, Operator, Tensor
+from loadstone.prove.network import ModelNetwork, ModelTensor
 from tests.prove.float32 import average_pool, global_average_pool, quantized, softmax_onnx
 from tests.prove.softmax import softmax_litert
 
@@ -28,7 +28,7 @@ Array = NDArray[Any]
 Attributes = Mapping[str, Any]
 
 
-def evaluate(network: Network, inputs: Sequence[Array]) -> list[Array | None]:
+def evaluate(network: ModelNetwork, inputs: Sequence[Array]) -> list[Array | None]:
     """The elements of every tensor, in the network's order; None for what is never computed."""
     values: list[Array | None] = [tensor.data for tensor in network.tensors]
     for index, array in zip(network.inputs, inputs, strict=True):
@@ -42,7 +42,7 @@ def evaluate(network: Network, inputs: Sequence[Array]) -> list[Array | None]:
     return values
 
 
-def outputs(network: Network, inputs: Sequence[Array]) -> list[Array]:
+def outputs(network: ModelNetwork, inputs: Sequence[Array]) -> list[Array]:
     """The elements of the network's outputs."""
     values = evaluate(network, inputs)
     found = [values[k] for k in network.outputs]
@@ -50,10 +50,12 @@ def outputs(network: Network, inputs: Sequence[Array]) -> list[Array]:
     return [value for value in found if value is not None]
 
 
-def _centred(array: Array, tensor: Tensor) -> Array:
+def _centred(array: Array, tensor: ModelTensor) -> Array:
     """Levels less their zero points; a zero point for each channel stands along axis 0."""
     zero = np.array(tensor.zero_points or (0,), np.int64)
-    return array.astype(np.int64) - (zero.reshape(-1, *[1] * (array.ndim - 1)) if zero.size > 1 else zero)
+    return array.astype(np.int64) - (
+        zero.reshape(-1, *[1] * (array.ndim - 1)) if zero.size > 1 else zero
+    )
 
 
 def _by_channel(a: Attributes, sums: Array) -> Array:
@@ -85,12 +87,12 @@ def _windows(
     return taps
 
 
-def _output_nhwc(a: Attributes, output: Tensor) -> tuple[int, ...]:
+def _output_nhwc(a: Attributes, output: ModelTensor) -> tuple[int, ...]:
     n, *rest = output.shape
     return (n, *rest) if a["layout"] == "NHWC" else (n, rest[1], rest[2], rest[0])
 
 
-def _convolution(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _convolution(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     x, weights = _nhwc(a, _centred(v[0], t[0])), _centred(v[1], t[1])
     channels, kh, kw, per = weights.shape
     taps = _windows(a, x, (kh, kw), _output_nhwc(a, output), 0)
@@ -111,13 +113,15 @@ def _convolution(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor)
     return _back(a, _by_channel(a, sums + bias))
 
 
-def _dense(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _dense(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     weights = _centred(v[1], t[1])
     bias = 0 if v[2] is None else v[2].reshape(-1).astype(np.int64)
     return _by_channel(a, _centred(v[0], t[0]).reshape(-1, weights.shape[1]) @ weights.T + bias)
 
 
-def _batch_matmul(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _batch_matmul(
+    a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor
+) -> Array:
     left, right = _centred(v[0], t[0]), _centred(v[1], t[1])
     left = left.swapaxes(-1, -2) if a["transpose_a"] else left
     right = right.swapaxes(-1, -2) if a["transpose_b"] else right
@@ -129,27 +133,31 @@ def _place(array: Array) -> Array:
     return array.astype(np.int64) - int(np.iinfo(array.dtype).min)
 
 
-def _of_two(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _of_two(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     return np.asarray(a["table"][_place(v[0]), _place(v[1])])
 
 
-def _of_one(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _of_one(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     return np.asarray(a["table"][_place(v[0])])
 
 
-def _max_pool(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _max_pool(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     x, shape = _nhwc(a, v[0].astype(np.int64)), _output_nhwc(a, output)
     taps = _windows(a, x, a["kernel"], shape, -(1 << 20))
     return _back(a, np.clip(taps.max((3, 4)), a["low"], a["high"]))
 
 
-def _channel_table(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _channel_table(
+    a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor
+) -> Array:
     around = [1] * v[0].ndim
     around[a["axis"]] = -1
     return np.asarray(a["table"][np.arange(len(a["table"])).reshape(around), _place(v[0])])
 
 
-def _average_pool(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _average_pool(
+    a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor
+) -> Array:
     if a["averages"] is None:
         return average_pool(a, v[0], t[0], output)
     x, shape = _nhwc(a, v[0].astype(np.int64)), _output_nhwc(a, output)
@@ -163,44 +171,50 @@ def _average_pool(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor
     return _back(a, result)
 
 
-def _global_average_pool(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _global_average_pool(
+    a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor
+) -> Array:
     return global_average_pool(a, v[0], t[0], output)
 
 
-def _mean(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _mean(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     return np.asarray(a["requantization"].levels(_centred(v[0], t[0]).sum(a["axes"]), 0))
 
 
-def _concat(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _concat(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     parts = [
         x if table is None else table[_place(x)] for x, table in zip(v, a["tables"], strict=True)
     ]
     return np.concatenate(parts, a["axis"])
 
 
-def _reshape(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _reshape(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     return v[0]
 
 
-def _transpose(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _transpose(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     return v[0].transpose(a["axes"])
 
 
-def _pad(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _pad(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     around = list(zip(a["before"], a["after"], strict=True))
     return np.pad(v[0], around, constant_values=a["value"])
 
 
-def _slice(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _slice(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     steps = zip(a["begin"], a["strides"], output.shape, strict=True)
     return v[0][np.ix_(*(begin + stride * np.arange(count) for begin, stride, count in steps))]
 
 
-def _resize_nearest(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _resize_nearest(
+    a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor
+) -> Array:
     return _back(a, _nhwc(a, v[0])[:, a["rows"]][:, :, a["columns"]])
 
 
-def _resize_bilinear(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _resize_bilinear(
+    a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor
+) -> Array:
     if a["arithmetic"] == "litert_uint8":
         one: Any = np.float32(1)
         x = v[0].astype(np.float32)
@@ -217,18 +231,18 @@ def _resize_bilinear(a: Attributes, v: list[Array], t: list[Tensor], output: Ten
     return np.asarray(a["requantization"].levels(total, 0))
 
 
-def _softmax(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _softmax(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     assert a["axis"] == v[0].ndim - 1
     if a.get("arithmetic") == "onnx":
         return softmax_onnx(v[0], t[0], output)
     return softmax_litert(_centred(v[0], t[0]), t[0].scale, a["beta"]) + output.zero_point
 
 
-def _arg_max(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _arg_max(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     return v[0].argmax(a["axis"])
 
 
-def _quantize(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _quantize(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     quotient = v[0] / np.float32(output.scale)
     if a["arithmetic"] == "onnx":
         return quantized(v[0], output)
@@ -237,11 +251,11 @@ def _quantize(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) ->
     return np.clip(rounded + output.zero_point, limits.min, limits.max)
 
 
-def _dequantize(a: Attributes, v: list[Array], t: list[Tensor], output: Tensor) -> Array:
+def _dequantize(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
     return np.float32(t[0].scale) * _centred(v[0], t[0]).astype(np.float32)
 
 
-_MEANINGS: Mapping[str, Callable[[Attributes, Any, Any, Tensor], Array]] = {
+_MEANINGS: Mapping[str, Callable[[Attributes, Any, Any, ModelTensor], Array]] = {
     "add": _of_two,
     "arg_max": _arg_max,
     "average_pool": _average_pool,

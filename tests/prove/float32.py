@@ -5,7 +5,7 @@ In:   levels, their tensors, and attributes of a proof's operators; NCHW.
 Out:  levels.
 Next: definition.py.
 
-A float32 sum depends on its order; these are ONNX Runtime's, without optimisations: AveragePool adds
+A float32 sum depends on its order; these are ONNX Runtime's, unoptimised: AveragePool adds
 column after column for a horizontal stride of at most 2, else row after row; GlobalAveragePool adds
 four interleaved sums of the flat plane.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.prove.network import Tensor
+from loadstone.prove.network import ModelTensor
 
 __all__ = ["average_pool", "dequantized", "global_average_pool", "quantized", "softmax_onnx"]
 
@@ -26,12 +26,14 @@ Array = NDArray[Any]
 Reals = NDArray[np.float32]
 
 
-def dequantized(x: Array, tensor: Tensor) -> Reals:
+def dequantized(x: Array, tensor: ModelTensor) -> Reals:
     """The real numbers of levels."""
     return (x.astype(np.int64) - tensor.zero_point).astype(np.float32) * np.float32(tensor.scale)
 
 
-def quantized(reals: Array, tensor: Tensor, low: int | None = None, high: int | None = None) -> Array:
+def quantized(
+    reals: Array, tensor: ModelTensor, low: int | None = None, high: int | None = None
+) -> Array:
     """Levels, half to even, between `low` and `high`."""
     limits = np.iinfo(tensor.dtype)
     levels = np.rint(reals.astype(np.float32) / np.float32(tensor.scale)) + tensor.zero_point
@@ -47,7 +49,7 @@ def _added(terms: Iterable[Reals]) -> Reals:
     return np.asarray(total, np.float32)
 
 
-def average_pool(a: Mapping[str, Any], x: Array, tensor: Tensor, output: Tensor) -> Array:
+def average_pool(a: Mapping[str, Any], x: Array, tensor: ModelTensor, output: ModelTensor) -> Array:
     """AveragePool; x (N, C, H, W)."""
     top, left, bottom, right = a["pads"]
     around = ((0, 0), (0, 0), (top, bottom), (left, right))
@@ -66,7 +68,9 @@ def average_pool(a: Mapping[str, Any], x: Array, tensor: Tensor, output: Tensor)
     return quantized(total / count, output, a["low"], a["high"])
 
 
-def global_average_pool(a: Mapping[str, Any], x: Array, tensor: Tensor, output: Tensor) -> Array:
+def global_average_pool(
+    a: Mapping[str, Any], x: Array, tensor: ModelTensor, output: ModelTensor
+) -> Array:
     """GlobalAveragePool; x (N, C, H, W)."""
     n, channels, height, width = x.shape
     flat = dequantized(x, tensor).reshape(n, channels, -1)
@@ -78,7 +82,7 @@ def global_average_pool(a: Mapping[str, Any], x: Array, tensor: Tensor, output: 
     return quantized(mean, output, a["low"], a["high"])
 
 
-def softmax_onnx(x: Array, tensor: Tensor, output: Tensor) -> Array:
+def softmax_onnx(x: Array, tensor: ModelTensor, output: ModelTensor) -> Array:
     """Softmax over the last axis; exp in float64, which ONNX Runtime's own follows but for ties."""
     real = dequantized(x, tensor).astype(np.float64)
     power = np.exp(real - real.max(-1, keepdims=True))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from loadstone.prove.network import Network, Operator
+from loadstone.prove.network import ModelNetwork, ModelOperator
 from loadstone.prove.operators.elements import Elements
 from loadstone.prove.operators.elementwise import function, of_two
 from loadstone.prove.operators.movement import (
@@ -29,7 +29,7 @@ from loadstone.prove.verdict import Unsupported
 
 __all__ = ["Definition"]
 
-_STATED: Mapping[str, Callable[[Elements, Operator], None]] = {
+_STATED: Mapping[str, Callable[[Elements, ModelOperator], None]] = {
     "conv2d": convolution,
     "depthwise_conv2d": convolution,
     "dense": dense,
@@ -53,7 +53,7 @@ _STATED: Mapping[str, Callable[[Elements, Operator], None]] = {
 class Definition:
     """The network's side of a proof."""
 
-    def __init__(self, values: Values, network: Network) -> None:
+    def __init__(self, values: Values, network: ModelNetwork) -> None:
         self.network = network
         self.elements = Elements(values, network)
         self.rows = RowFunctions(values)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.prove.fingerprints import Growing, Integers
-from loadstone.prove.requantize import Requantization, double, single, wrapped
+from loadstone.prove.requantize import Requantizer, double, single, wrapped
 
 __all__ = ["FIRST", "MAX_PARTS", "SECOND", "FunctionKind", "Functions", "Rule", "distinct"]
 
@@ -30,7 +30,7 @@ _PARAMETERS = 2 + MAX_PARTS
 _FLOAT32_ROUNDING = 2
 
 #: A requantization, and what is taken from its level to have the byte of the device.
-Rule: TypeAlias = tuple[Requantization, int]
+Rule: TypeAlias = tuple[Requantizer, int]
 
 
 class FunctionKind(IntEnum):
@@ -95,7 +95,7 @@ class Functions:
         for number in (FIRST, SECOND):
             self.make(FunctionKind.INPUT, np.array([[number]]))
 
-    def rule(self, requantization: Requantization, taken: int) -> int:
+    def rule(self, requantization: Requantizer, taken: int) -> int:
         """The number of a requantization whose levels less `taken` are the device's bytes."""
         self.rules.append((requantization, taken))
         return len(self.rules) - 1

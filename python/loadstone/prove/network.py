@@ -2,7 +2,7 @@
 """The network of a proof as plain records, whatever file it was read from.
 
 In:   nothing.
-Out:  Network, Tensor and Operator.
+Out:  ModelNetwork, ModelTensor and ModelOperator.
 Next: read_tflite.py and read_onnx.py make them; the engine states each operator on symbols.
 
 Integers are those of the file: uint8 stays uint8. Every constant that a framework derives from
@@ -19,7 +19,7 @@ alone. The attributes of each kind:
     requantize, table          inputs: x; table (256,)
     max_pool                   layout, kernel, strides, pads, low, high
     average_pool               layout, kernel, strides, pads, count_include_pad; averages: dict of
-                               the count of taps to the Requantization of their plain sum (zero
+                               the count of taps to the Requantizer of their plain sum (zero
                                points not taken off)
     mean                       axes, keep_dims; requantization of the sum of x - zero point
     concat                     axis; tables: for each input None (bytes move) or a table (256,)
@@ -50,11 +50,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Network", "Operator", "Tensor"]
+__all__ = ["ModelNetwork", "ModelOperator", "ModelTensor"]
 
 
 @dataclass(frozen=True, eq=False)
-class Tensor:
+class ModelTensor:
     """A tensor of the network.
 
     shape: elements. dtype: NumPy's name. scales, zero_points: one for the whole tensor, one for
@@ -83,7 +83,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Operator:
+class ModelOperator:
     """An operator of the network.
 
     kind: one of the module's list. inputs, outputs: indices of tensors, -1 where an optional one
@@ -98,14 +98,14 @@ class Operator:
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class ModelNetwork:
     """A network: operators in an order in which they can be computed.
 
     inputs, outputs: indices of tensors, in the file's order.
     """
 
     name: str
-    tensors: tuple[Tensor, ...]
-    operators: tuple[Operator, ...]
+    tensors: tuple[ModelTensor, ...]
+    operators: tuple[ModelOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]

@@ -21,7 +21,7 @@ from loadstone.prove.fingerprints import Integers
 from loadstone.prove.host_steps import HostSteps
 from loadstone.prove.machine import Machine
 from loadstone.prove.memory import NOBODY, Dram, flipped
-from loadstone.prove.network import Network
+from loadstone.prove.network import ModelNetwork
 from loadstone.prove.tokens import Tokens
 from loadstone.prove.values import CONSTANTS, Values
 from loadstone.prove.verdict import NotProved, Status, Unsupported, Verdict
@@ -37,7 +37,7 @@ _PAIR_BITS = 105
 class Proof:
     """Of one network, for any number of artifacts: the network is stated once."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: ModelNetwork) -> None:
         self.network = network
         self.values = Values()
         self.definition = Definition(self.values, network)

@@ -3,7 +3,7 @@
 operators on integers (QLinearConv and its kin), which mean the same.
 
 In:   the bytes of an .onnx file, QDQ or QOperator.
-Out:  Network.
+Out:  ModelNetwork.
 Next: the engine states each operator on symbols.
 
 Sums are integers, scaled in float32 and rounded half to even, as ONNX Runtime's integer kernels
@@ -13,16 +13,16 @@ numbers are named with their attributes. What is not understood is refused by on
 
 from __future__ import annotations
 
-from loadstone.errors import UnsupportedError
-from loadstone.prove.network import Network
-from loadstone.prove.onnx_file import read_file
-from loadstone.prove.onnx_graph import Graph
-from loadstone.prove.onnx_operators import read_node
+from loadstone.errors import ModelError, UnsupportedError
+from loadstone.prove.network import ModelNetwork
+from loadstone.prove.onnx.file import read_file
+from loadstone.prove.onnx.graph import OnnxGraph
+from loadstone.prove.onnx.operators import read_node
 
 __all__ = ["read_onnx"]
 
 
-def read_onnx(data: bytes, name: str) -> Network:
+def read_onnx(data: bytes, name: str) -> ModelNetwork:
     """The network of a file. name: what messages call it. Raises ModelError for a damaged file,
     UnsupportedError for what is not understood."""
     model = read_file(data, name)
@@ -31,7 +31,11 @@ def read_onnx(data: bytes, name: str) -> Network:
             f"{name}: no operator computes on int8 or uint8: a proof compares integers; quantize "
             "the model first"
         )
-    graph = Graph(model)
-    for node in model.nodes:
-        read_node(graph, node)
-    return graph.network()
+    try:
+        graph = OnnxGraph(model)
+        for node in model.nodes:
+            read_node(graph, node)
+        return graph.network()
+    except (ValueError, IndexError, TypeError, KeyError, AssertionError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{name}: damaged ONNX file: {reason}") from error

@@ -3,7 +3,7 @@
 
 In:   sums: int64 arrays of values that fit 32 bits; scales as the framework computes them.
 Out:  levels: integers between the least and the greatest level of the output.
-Next: the readers attach a Requantization to an operator; the engine compares it with the device's.
+Next: the readers attach a Requantizer to an operator; the engine compares it with the device's.
 
 Stated anew from the documented arithmetic, and compared in tests with LiteRT and ONNX Runtime:
 
@@ -31,7 +31,7 @@ __all__ = [
     "Double",
     "Float32",
     "Levels",
-    "Requantization",
+    "Requantizer",
     "Scaling",
     "average",
     "away",
@@ -84,7 +84,9 @@ def single(sums: Levels, multiplier: _Parameter, shift: _Parameter) -> Levels:
     """sums * multiplier * 2^(shift - 31), rounded once to nearest, ties upward; shapes
     broadcast. shift: at most 30."""
     right = 31 - np.asarray(shift, np.int64)
-    return np.asarray((np.asarray(sums, np.int64) * multiplier + (np.int64(1) << (right - 1))) >> right)
+    return np.asarray(
+        (np.asarray(sums, np.int64) * multiplier + (np.int64(1) << (right - 1))) >> right
+    )
 
 
 def away(sums: Levels, real: _Real) -> Levels:
@@ -92,7 +94,7 @@ def away(sums: Levels, real: _Real) -> Levels:
     product = np.asarray(sums, np.float64) * real
     whole = np.trunc(product)
     rounded = whole + np.where(np.abs(product - whole) >= 0.5, np.sign(product), 0)
-    return np.clip(rounded, _LEAST, _GREATEST).astype(np.int64)
+    return np.asarray(np.clip(rounded, _LEAST, _GREATEST), np.int64)
 
 
 def float32(sums: Levels, real: _Real) -> Levels:
@@ -123,6 +125,7 @@ class Double:
         return cls(np.array(multipliers, np.int64), np.array(shifts, np.int64))
 
     def __call__(self, sums: Levels, channel: _Parameter) -> Levels:
+        """Scaled sums of channels; shapes broadcast."""
         return double(sums, self.multipliers[channel], self.shifts[channel])
 
 
@@ -133,6 +136,7 @@ class Away:
     reals: NDArray[np.float64]
 
     def __call__(self, sums: Levels, channel: _Parameter) -> Levels:
+        """Scaled sums of channels; shapes broadcast."""
         return away(sums, self.reals[channel])
 
 
@@ -143,6 +147,7 @@ class Float32:
     reals: NDArray[np.float64]
 
     def __call__(self, sums: Levels, channel: _Parameter) -> Levels:
+        """Scaled sums of channels; shapes broadcast."""
         return float32(sums, self.reals[channel])
 
 
@@ -152,7 +157,8 @@ class Average:
 
     count: int
 
-    def __call__(self, sums: Levels, channel: _Parameter) -> Levels:  # noqa: ARG002
+    def __call__(self, sums: Levels, channel: _Parameter) -> Levels:
+        """Scaled sums of channels; shapes broadcast."""
         return average(sums, self.count)
 
 
@@ -160,7 +166,7 @@ Scaling: TypeAlias = Double | Away | Float32 | Average
 
 
 @dataclass(frozen=True, eq=False)
-class Requantization:
+class Requantizer:
     """The requantization of an operator's sums: scaled, moved by the zero point, clamped.
 
     scaling: has a parameter for each output channel. low, high: levels of the output's type.

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from loadstone.prove.fingerprints import Integers
-from loadstone.prove.network import Operator
+from loadstone.prove.network import ModelOperator
 from loadstone.prove.operators.elements import Elements, attribute
 from loadstone.prove.requantize import quantize_multiplier
 from loadstone.prove.values import Values
@@ -44,7 +44,7 @@ class RowFunctions:
         return made
 
 
-def softmax(elements: Elements, operator: Operator, rows: RowFunctions) -> None:
+def softmax(elements: Elements, operator: ModelOperator, rows: RowFunctions) -> None:
     """softmax over the last axis, with the constants that LiteRT's Prepare computes."""
     x = elements.symbols(operator.inputs[0])
     if attribute(operator, "axis", int) not in (-1, x.ndim - 1):

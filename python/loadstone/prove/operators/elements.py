@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.prove.fingerprints import Integers
-from loadstone.prove.network import Network, Operator, Tensor
+from loadstone.prove.network import ModelNetwork, ModelOperator, ModelTensor
 from loadstone.prove.values import NO_SOURCE, Values
 from loadstone.prove.verdict import Unsupported
 
@@ -27,7 +27,7 @@ _TAKEN = {"int8": 0, "uint8": 128}
 T = TypeVar("T")
 
 
-def attribute(operator: Operator, name: str, kind: type[T]) -> T:
+def attribute(operator: ModelOperator, name: str, kind: type[T]) -> T:
     """An attribute, of the type that its kind of operator has it in."""
     value = operator.attributes[name]
     assert isinstance(value, kind), (operator.where, name, value)
@@ -37,7 +37,7 @@ def attribute(operator: Operator, name: str, kind: type[T]) -> T:
 class Elements:
     """Symbols of the network's tensors, as far as they are stated."""
 
-    def __init__(self, values: Values, network: Network) -> None:
+    def __init__(self, values: Values, network: ModelNetwork) -> None:
         self.values, self.network = values, network
         self._symbols: dict[int, Integers] = {}
         for k in network.inputs:
@@ -47,7 +47,7 @@ class Elements:
             symbols = values.opaque(np.full(n, -128), np.full(n, 127))
             self._symbols[k] = symbols.reshape(tensor.shape)
 
-    def tensor(self, number: int) -> Tensor:
+    def tensor(self, number: int) -> ModelTensor:
         """The tensor's record."""
         return self.network.tensors[number]
 

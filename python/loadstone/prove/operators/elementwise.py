@@ -12,7 +12,7 @@ import numpy as np
 
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.functions import FIRST, SECOND, FunctionKind
-from loadstone.prove.network import Operator
+from loadstone.prove.network import ModelOperator
 from loadstone.prove.operators.elements import Elements, attribute
 from loadstone.prove.values import CONSTANTS, NO_SOURCE
 
@@ -34,7 +34,7 @@ def mapped(elements: Elements, symbols: Integers, table: Integers) -> Integers:
     return made.reshape(symbols.shape)
 
 
-def function(elements: Elements, operator: Operator) -> None:
+def function(elements: Elements, operator: ModelOperator) -> None:
     """requantize and table."""
     table = attribute(operator, "table", np.ndarray).astype(np.int64)
     symbols = elements.symbols(operator.inputs[0])
@@ -42,7 +42,7 @@ def function(elements: Elements, operator: Operator) -> None:
     elements.put(operator.outputs[0], mapped(elements, symbols, table - taken))
 
 
-def of_two(elements: Elements, operator: Operator) -> None:
+def of_two(elements: Elements, operator: ModelOperator) -> None:
     """add, sub and mul: a table of two levels."""
     table = attribute(operator, "table", np.ndarray).astype(np.int64)
     table = table - elements.taken(operator.outputs[0])

@@ -10,25 +10,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from loadstone.prove.network import Operator
+from loadstone.prove.network import ModelOperator
 from loadstone.prove.operators.elements import Elements, attribute
 from loadstone.prove.operators.elementwise import mapped
 
 __all__ = ["concat", "pad", "reshape", "resize_nearest", "slice_", "transpose"]
 
 
-def reshape(elements: Elements, operator: Operator) -> None:
+def reshape(elements: Elements, operator: ModelOperator) -> None:
     """reshape: the same elements."""
     elements.put(operator.outputs[0], elements.symbols(operator.inputs[0]))
 
 
-def transpose(elements: Elements, operator: Operator) -> None:
+def transpose(elements: Elements, operator: ModelOperator) -> None:
     """transpose: axes in another order."""
     axes = attribute(operator, "axes", tuple)
     elements.put(operator.outputs[0], elements.symbols(operator.inputs[0]).transpose(axes))
 
 
-def pad(elements: Elements, operator: Operator) -> None:
+def pad(elements: Elements, operator: ModelOperator) -> None:
     """pad: a level before and after each axis."""
     before, after = attribute(operator, "before", tuple), attribute(operator, "after", tuple)
     byte = attribute(operator, "value", int) - elements.taken(operator.outputs[0]) & 255
@@ -37,7 +37,7 @@ def pad(elements: Elements, operator: Operator) -> None:
     elements.put(operator.outputs[0], np.pad(x, around, constant_values=byte))
 
 
-def slice_(elements: Elements, operator: Operator) -> None:
+def slice_(elements: Elements, operator: ModelOperator) -> None:
     """slice: every so many elements from some on."""
     x = elements.symbols(operator.inputs[0])
     begin, strides = attribute(operator, "begin", tuple), attribute(operator, "strides", tuple)
@@ -47,7 +47,7 @@ def slice_(elements: Elements, operator: Operator) -> None:
     elements.put(operator.outputs[0], x[np.ix_(*where)])
 
 
-def concat(elements: Elements, operator: Operator) -> None:
+def concat(elements: Elements, operator: ModelOperator) -> None:
     """concat: inputs behind each other, some of them requantized."""
     tables = operator.attributes["tables"]
     assert isinstance(tables, tuple | list)
@@ -62,7 +62,7 @@ def concat(elements: Elements, operator: Operator) -> None:
     elements.put(operator.outputs[0], np.concatenate(parts, axis))
 
 
-def resize_nearest(elements: Elements, operator: Operator) -> None:
+def resize_nearest(elements: Elements, operator: ModelOperator) -> None:
     """resize_nearest: rows and columns of the input."""
     x = elements.symbols(operator.inputs[0])
     axis = 1 if attribute(operator, "layout", str) == "NHWC" else 2

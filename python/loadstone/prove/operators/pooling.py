@@ -12,7 +12,7 @@ import numpy as np
 
 from loadstone.prove.functions import FunctionKind
 from loadstone.prove.maxima import largest
-from loadstone.prove.network import Operator
+from loadstone.prove.network import ModelOperator
 from loadstone.prove.operators.elements import Elements, attribute
 from loadstone.prove.operators.weighted import put_image, windows_of
 from loadstone.prove.values import NO_SOURCE
@@ -22,7 +22,7 @@ __all__ = ["max_pool"]
 _LEAST = 128  # the symbol of the byte -128, which padding is to a maximum
 
 
-def max_pool(elements: Elements, operator: Operator) -> None:
+def max_pool(elements: Elements, operator: ModelOperator) -> None:
     """max_pool: the largest of the taps inside, clamped."""
     kernel = attribute(operator, "kernel", tuple)
     taps, inside = windows_of(elements, operator, (kernel[0], kernel[1]))

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from loadstone.prove.fingerprints import POINTS, Integers
 from loadstone.prove.functions import FunctionKind
-from loadstone.prove.network import Operator
+from loadstone.prove.network import ModelOperator
 from loadstone.prove.operators.elements import Elements, attribute
-from loadstone.prove.requantize import Requantization
+from loadstone.prove.requantize import Requantizer
 from loadstone.prove.values import CENTRE, CONSTANT, NO_SOURCE, RADIUS
 from loadstone.prove.verdict import Unsupported
 
@@ -50,7 +50,7 @@ class Sums:
             self.high += (sums[CENTRE] + radius).astype(np.int64) >> 1
 
     def required(
-        self, elements: Elements, operator: Operator, rule: int, channels: Integers
+        self, elements: Elements, operator: ModelOperator, rule: int, channels: Integers
     ) -> Integers:
         """Symbols (P, O) of requantized sums; channels (O,): the rule's parameters."""
         values, shape = elements.values, self.constant.shape
@@ -77,12 +77,12 @@ class Sums:
         return elements.define(sources, made).reshape(shape)
 
 
-def _rule(elements: Elements, operator: Operator, requantization: Requantization) -> int:
+def _rule(elements: Elements, operator: ModelOperator, requantization: Requantizer) -> int:
     return elements.values.functions.rule(requantization, elements.taken(operator.outputs[0]))
 
 
 def taps_of(
-    size: tuple[int, int], output: tuple[int, int], operator: Operator, kernel: tuple[int, int]
+    size: tuple[int, int], output: tuple[int, int], operator: ModelOperator, kernel: tuple[int, int]
 ) -> tuple[Integers, Integers, NDArray[np.bool_]]:
     """Rows and columns (OH, OW, KH, KW) of all windows, and which of them are inside."""
     stride = attribute(operator, "strides", tuple)
@@ -98,7 +98,7 @@ def taps_of(
 
 
 def windows_of(
-    elements: Elements, operator: Operator, kernel: tuple[int, int]
+    elements: Elements, operator: ModelOperator, kernel: tuple[int, int]
 ) -> tuple[Integers, NDArray[np.bool_]]:
     """Symbols (N, OH, OW, taps, C) of the windows of a convolution or pool, PADDING outside, and
     which taps (OH, OW, taps) are inside."""
@@ -114,7 +114,7 @@ def windows_of(
     return taps.reshape(n, oh, ow, kh * kw, c), inside.reshape(oh, ow, kh * kw)
 
 
-def put_image(elements: Elements, operator: Operator, symbols: Integers) -> None:
+def put_image(elements: Elements, operator: ModelOperator, symbols: Integers) -> None:
     """States an output of which symbols are (N, OH, OW, C)."""
     if attribute(operator, "layout", str) != "NHWC":
         symbols = symbols.transpose(0, 3, 1, 2)
@@ -132,7 +132,7 @@ def _weights(elements: Elements, number: int) -> NDArray[np.float64]:
     return np.asarray(weights - zeros, np.float64)
 
 
-def _bias(elements: Elements, operator: Operator, outputs: int) -> Integers:
+def _bias(elements: Elements, operator: ModelOperator, outputs: int) -> Integers:
     if len(operator.inputs) < 3 or operator.inputs[2] < 0:
         return np.zeros(outputs, np.int64)
     return elements.constant(operator.inputs[2]).astype(np.int64)
@@ -143,7 +143,7 @@ def _zero_point(elements: Elements, number: int) -> int:
     return elements.tensor(number).zero_point - elements.taken(number)
 
 
-def convolution(elements: Elements, operator: Operator) -> None:
+def convolution(elements: Elements, operator: ModelOperator) -> None:
     """conv2d and depthwise_conv2d."""
     weights = _weights(elements, operator.inputs[1])
     outputs, kh, kw, per = weights.shape
@@ -153,7 +153,7 @@ def convolution(elements: Elements, operator: Operator) -> None:
     each = outputs // groups
     bias = _bias(elements, operator, outputs)
     zero = _zero_point(elements, operator.inputs[0])
-    rule = _rule(elements, operator, attribute(operator, "requantization", Requantization))
+    rule = _rule(elements, operator, attribute(operator, "requantization", Requantizer))
     weights = weights.reshape(outputs, count, per)
     inner = np.broadcast_to(inside[None], (n, oh, ow, count)).reshape(-1, count)
     taps = taps.reshape(n * oh * ow, count, groups, per)
@@ -173,13 +173,13 @@ def convolution(elements: Elements, operator: Operator) -> None:
     put_image(elements, operator, made.reshape(n, oh, ow, outputs))
 
 
-def dense(elements: Elements, operator: Operator) -> None:
+def dense(elements: Elements, operator: ModelOperator) -> None:
     """dense: (..., I) by weights (O, I)."""
     weights = _weights(elements, operator.inputs[1])
     outputs, width = weights.shape
     rows = elements.symbols(operator.inputs[0]).reshape(-1, width)
     bias = _bias(elements, operator, outputs)
-    rule = _rule(elements, operator, attribute(operator, "requantization", Requantization))
+    rule = _rule(elements, operator, attribute(operator, "requantization", Requantizer))
     taken = _zero_point(elements, operator.inputs[0]) * weights.sum(1).astype(np.int64)
     made = []
     step = max(_CHUNK // width, 1)
@@ -190,7 +190,7 @@ def dense(elements: Elements, operator: Operator) -> None:
     elements.put(operator.outputs[0], np.concatenate(made))
 
 
-def average_pool(elements: Elements, operator: Operator) -> None:
+def average_pool(elements: Elements, operator: ModelOperator) -> None:
     """average_pool: the plain sum of the taps inside, requantized by their count."""
     kernel = attribute(operator, "kernel", tuple)
     averages = attribute(operator, "averages", dict)
@@ -212,14 +212,14 @@ def average_pool(elements: Elements, operator: Operator) -> None:
     put_image(elements, operator, made.reshape(n, oh, ow, channels))
 
 
-def mean(elements: Elements, operator: Operator) -> None:
+def mean(elements: Elements, operator: ModelOperator) -> None:
     """mean: requantizes the sum of elements less their zero points."""
     x = elements.symbols(operator.inputs[0])
     axes = sorted(axis % x.ndim for axis in attribute(operator, "axes", tuple))
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     count = int(np.prod([x.shape[axis] for axis in axes]))
     rows = x.transpose(*kept, *axes).reshape(-1, count)
-    rule = _rule(elements, operator, attribute(operator, "requantization", Requantization))
+    rule = _rule(elements, operator, attribute(operator, "requantization", Requantizer))
     sums = Sums(elements, rows, np.ones((count, 1)))
     sums.constant -= _zero_point(elements, operator.inputs[0]) * count
     made = sums.required(elements, operator, rule, np.zeros(1, np.int64))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each node of a quantized ONNX graph means.
 
-In:   nodes, in the file's order; the Graph that they add to.
+In:   nodes, in the file's order; the OnnxGraph that they add to.
 Out:  values of their outputs, and operators of the network.
 Next: read_onnx.py calls read_node for each.
 """
@@ -14,80 +14,95 @@ from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from loadstone.prove import onnx_moves as moves
-from loadstone.prove.network import Tensor
-from loadstone.prove.onnx_file import OnnxNode
-from loadstone.prove.onnx_values import (
-    Constant,
+from loadstone.prove.onnx import moves
+from loadstone.prove.onnx.file import NodeRecord
+from loadstone.prove.onnx.graph import OnnxGraph
+from loadstone.prove.onnx.values import (
+    ConstantValue,
     Moved,
     Pending,
-    Quantized,
-    Real,
+    QuantizedConstant,
+    RealLevels,
     Reals,
-    Scale,
     Value,
 )
-from loadstone.prove.onnx_graph import Graph
+from loadstone.prove.onnx.weighted import conv, gemm, geometry, matmul
 
 __all__ = ["read_node"]
 
 
-def read_node(graph: Graph, node: OnnxNode) -> None:
+def read_node(graph: OnnxGraph, node: NodeRecord) -> None:
     """Adds a node: its value, and what the network computes for it."""
     taken = _TAKEN.get(node.kind)
     if taken is None:
-        graph.refuse(node, "is not known", f"a proof knows {', '.join(sorted(_TAKEN))}")
+        raise graph.refusal(node, "is not known", f"a proof knows {', '.join(sorted(_TAKEN))}")
     for name, value in node.attributes.items():
         if name not in taken.attributes and _IGNORED.get(name) != value:
-            graph.refuse(node, f"has {name}={value}", "leave it at its default")
+            raise graph.refusal(node, f"has {name}={value}", "leave it at its default")
     graph.values[node.outputs[0]] = taken.read(graph, node)
 
 
 # -- quantizers ------------------------------------------------------------------------------------
 
 
-def _quantize(g: Graph, node: OnnxNode) -> Value:
+def _quantize(g: OnnxGraph, node: NodeRecord) -> Value:
     return g.quantize(node, g.value(node, 0), g.scale(node, 1, "uint8"))
 
 
-def _dequantize(g: Graph, node: OnnxNode) -> Value:
+def _dequantize(g: OnnxGraph, node: NodeRecord) -> Value:
     return g.dequantize(node, 0, 1, node.integer("axis", 1))
 
 
 def _on_integers(
-    read: Callable[[Graph, OnnxNode], Value], inputs: Sequence[int], output: int, axis: int = 1
-) -> Callable[[Graph, OnnxNode], Value]:
+    read: Callable[[OnnxGraph, NodeRecord], Value],
+    inputs: Sequence[int],
+    output: int,
+    axis: int = 1,
+) -> Callable[[OnnxGraph, NodeRecord], Value]:
     """An operator on integers as the float one between quantizers. inputs: places of levels, each
     with its scale and zero point behind it; output: the place of the output's scale."""
 
-    def reader(g: Graph, node: OnnxNode) -> Value:
+    def reader(g: OnnxGraph, node: NodeRecord) -> Value:
         names = []
         for place in inputs:
             name = f"{node.outputs[0]} input {place}"
-            g.values[name] = g.dequantize(node, place, place + 1, 0 if node.kind == "QLinearConv" else axis)
+            g.values[name] = g.dequantize(
+                node, place, place + 1, 0 if node.kind == "QLinearConv" else axis
+            )
             names.append(name)
-        if node.kind == "QLinearConv" and g.value(node, 8) is not None:
-            names.append(_integer_bias(g, node))
+        bias = {"QLinearConv": 8, "QGemm": 6}.get(node.kind)
+        if bias is not None and g.value(node, bias) is not None:
+            names.append(_integer_bias(g, node, bias))
         scale = g.scale(node, output, "uint8")
-        attributes = {k: v for k, v in node.attributes.items() if k not in ("channels_last", "opset")}
+        attributes = {
+            k: v for k, v in node.attributes.items() if k not in ("channels_last", "opset")
+        }
         inner = replace(node, inputs=tuple(names), attributes=attributes)
         return g.quantize(node, read(g, inner), scale)
 
     return reader
 
 
-def _integer_bias(g: Graph, node: OnnxNode) -> str:
-    """The int32 bias of QLinearConv, which has the scale of the sums."""
-    x, w = (np.asarray(g.constant(node, place), np.float32).reshape(-1) for place in (1, 4))
-    data = g.constant(node, 8)
+def _integer_bias(g: OnnxGraph, node: NodeRecord, place: int) -> str:
+    """The int32 bias of QLinearConv and QGemm, which has the scale of the sums."""
+    x, w = (np.asarray(g.constant(node, of), np.float32).reshape(-1) for of in (1, 4))
+    data = g.constant(node, place)
     name = f"{node.outputs[0]} bias"
-    g.values[name] = Quantized(data, x * w, np.zeros(w.size, np.int64), 0)
+    g.values[name] = QuantizedConstant(data, x * w, np.zeros(w.size, np.int64), 0)
     return name
 
 
-def _concat_on_integers(g: Graph, node: OnnxNode) -> Value:
+def _qgemm(g: OnnxGraph, node: NodeRecord) -> Value:
+    """The scales of its weights lie along the output's channels; without a scale of its own its
+    result is real, which no proof knows."""
+    if g.value(node, 7) is None:
+        raise g.refusal(node, "gives real numbers", "give it the scale of its output")
+    axis = 0 if node.integer("transB", 0) else 1
+    return _on_integers(gemm, (0, 3), 7, axis)(g, node)
+
+
+def _concat_on_integers(g: OnnxGraph, node: NodeRecord) -> Value:
     names = []
     for place in range(2, len(node.inputs), 3):
         names.append(f"{node.outputs[0]} input {place}")
@@ -96,197 +111,70 @@ def _concat_on_integers(g: Graph, node: OnnxNode) -> Value:
     return g.quantize(node, moves.concat(g, inner), g.scale(node, 0, "uint8"))
 
 
-# -- sums of products ------------------------------------------------------------------------------
-
-
-def _stored_weights(g: Graph, node: OnnxNode, place: int) -> Quantized:
-    value = g.value(node, place)
-    if not isinstance(value, Quantized) or value.data.dtype.itemsize != 1:
-        g.refuse(node, f"has weights at input {place} that are no constant levels", "make them so")
-    return value
-
-
-def _weights(
-    g: Graph, node: OnnxNode, stored: Quantized, order: tuple[int, ...], channel_axis: int
-) -> tuple[int, NDArray[np.float32]]:
-    """The tensor of weights with the output's channels first, and a scale for each channel."""
-    if stored.scales.size > 1 and stored.axis != channel_axis:
-        g.refuse(node, f"has scales along axis {stored.axis} of its weights", "quantize by output")
-    moved = np.ascontiguousarray(stored.data.transpose(order))
-    many = stored.scales.size > 1
-    tensor = Tensor(
-        f"{node.outputs[0]} weights",
-        moved.shape,
-        moved.dtype.name,
-        tuple(float(scale) for scale in stored.scales),
-        tuple(int(zero) for zero in stored.zero_points),
-        0 if many else None,
-        moved,
-    )
-    scales = np.broadcast_to(stored.scales, (moved.shape[0],))
-    return g.tensor(tensor), scales
-
-
-def _bias_of(g: Graph, node: OnnxNode, place: int) -> Constant | Quantized | None:
-    value = g.value(node, place)
-    if value is None or isinstance(value, Constant | Quantized):
-        return value
-    g.refuse(node, "has a bias that is no constant", "make it one")
-
-
-def _conv(g: Graph, node: OnnxNode) -> Value:
-    x, scale = g.dequantized(node, 0)
-    stored = _stored_weights(g, node, 1)
-    if len(x.shape) != 4 or stored.data.ndim != 4:
-        g.refuse(node, f"convolves {list(x.shape)}", "rows and columns of 4 axes are understood")
-    channels, per, *kernel = stored.data.shape
-    groups = node.integer("group", 1)
-    stated = node.integers("kernel_shape", tuple(kernel))
-    if per * groups != x.shape[1] or channels % groups or stated != tuple(kernel):
-        g.refuse(
-            node,
-            f"has weights of shape {list(stored.data.shape)} for {x.shape[1]} channels",
-            "whole groups of channels are understood",
-        )
-    geometry, size = _geometry(g, node, x.shape[2:], kernel)
-    index, scales = _weights(g, node, stored, (0, 2, 3, 1), 0)
-    deep = groups == x.shape[1] and per == 1
-    return Pending(
-        "depthwise_conv2d" if deep else "conv2d",
-        (x.sources[0], index),
-        (x.shape[0], channels, *size),
-        {**geometry, "groups": groups},
-        np.float32(scale.scale) * scales,
-        _bias_of(g, node, 2),
-    )
-
-
-def _geometry(
-    g: Graph, node: OnnxNode, inside: Sequence[int], kernel: Sequence[int]
-) -> tuple[dict[str, object], tuple[int, ...]]:
-    """Attributes of a window over NCHW, and the output's rows and columns."""
-    strides, dilations = node.integers("strides", (1, 1)), node.integers("dilations", (1, 1))
-    pads = node.integers("pads", (0, 0, 0, 0))
-    if len(kernel) != 2 or len(strides) != 2 or len(dilations) != 2 or len(pads) != 4:
-        g.refuse(node, f"has a window of {len(kernel)} axes", "two are understood")
-    if min(*strides, *dilations, *kernel) < 1 or min(pads) < 0:
-        g.refuse(node, f"has strides {strides}, dilations {dilations}, pads {pads}", "export anew")
-    around = pads[0] + pads[2], pads[1] + pads[3]
-    size = tuple(
-        (n + p - d * (k - 1) - 1) // s + 1
-        for n, p, d, k, s in zip(inside, around, dilations, kernel, strides, strict=True)
-    )
-    if min(size) < 1:
-        g.refuse(node, f"has a window of {list(kernel)} on {list(inside)}", "export it anew")
-    common: dict[str, object] = {"layout": "NCHW", "strides": strides, "pads": pads}
-    return {**common, "dilations": dilations}, size
-
-
-def _matmul(g: Graph, node: OnnxNode) -> Value:
-    x, scale = g.dequantized(node, 0)
-    right = g.value(node, 1)
-    if isinstance(right, Quantized) and right.data.ndim == 2:
-        return _dense(g, node, right, None, transposed=False)
-    y, other = g.dequantized(node, 1)
-    if min(len(x.shape), len(y.shape)) < 2 or x.shape[-1] != y.shape[-2]:
-        g.refuse(node, f"multiplies {list(x.shape)} and {list(y.shape)}", "matrices are understood")
-    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    return Pending(
-        "batch_matmul",
-        (x.sources[0], y.sources[0]),
-        (*batch, x.shape[-2], y.shape[-1]),
-        {"transpose_a": False, "transpose_b": False},
-        np.array([np.float32(scale.scale) * np.float32(other.scale)], np.float32),
-    )
-
-
-def _dense(
-    g: Graph,
-    node: OnnxNode,
-    stored: Quantized,
-    bias: Constant | Quantized | None,
-    *,
-    transposed: bool,
-) -> Pending:
-    x, scale = g.dequantized(node, 0)
-    index, scales = _weights(
-        g, node, stored, (0, 1) if transposed else (1, 0), 0 if transposed else 1
-    )
-    inputs = g.tensors[index].shape[1]
-    if x.shape[-1:] != (inputs,):
-        g.refuse(node, f"has {inputs} weights a channel for {list(x.shape)}", "they must fit")
-    shape = (*x.shape[:-1], scales.size)
-    unit = np.float32(scale.scale) * scales
-    return Pending("dense", (x.sources[0], index), shape, {}, unit, bias)
-
-
-def _gemm(g: Graph, node: OnnxNode) -> Value:
-    for name, wanted in (("alpha", 1.0), ("beta", 1.0), ("transA", 0)):
-        if node.attributes.get(name, wanted) != wanted:
-            g.refuse(node, f"has {name}={node.attributes[name]}", f"{wanted:g} is understood")
-    stored = _stored_weights(g, node, 1)
-    if stored.data.ndim != 2:
-        g.refuse(node, f"has weights of {stored.data.ndim} axes", "2 are understood")
-    transposed = bool(node.integer("transB", 0))
-    return _dense(g, node, stored, _bias_of(g, node, 2), transposed=transposed)
-
-
 # -- element by element ----------------------------------------------------------------------------
 
 _Two: TypeAlias = Callable[[Reals, Reals], Reals]
 
 
-def _binary(function: _Two, kind: str) -> Callable[[Graph, OnnxNode], Value]:
-    def reader(g: Graph, node: OnnxNode) -> Value:
+def _binary(function: _Two, kind: str) -> Callable[[OnnxGraph, NodeRecord], Value]:
+    def reader(g: OnnxGraph, node: NodeRecord) -> Value:
         first, second = g.value(node, 0), g.value(node, 1)
         for sums, bias in ((first, second), (second, first)):
-            if isinstance(sums, Pending) and isinstance(bias, Constant | Quantized):
+            if isinstance(sums, Pending) and isinstance(bias, ConstantValue | QuantizedConstant):
                 return _with_bias(g, node, sums, bias, kind)
-        if isinstance(second, Constant):
+        if isinstance(second, ConstantValue):
             return _by_constant(g, node, lambda x, c: function(x, c), 0, second, kind)
-        if isinstance(first, Constant):
+        if isinstance(first, ConstantValue):
             return _by_constant(g, node, lambda x, c: function(c, x), 1, first, kind)
         a, b = g.real(node, 0), g.real(node, 1)
         if len(a.sources) > 1 or len(b.sources) > 1 or a.axis is not None or b.axis is not None:
-            g.refuse(node, "is a function of three tensors", "quantize between them")
+            raise g.refusal(node, "is a function of three tensors", "quantize between them")
         if a.sources == b.sources:
             return replace(a, reals=function(a.reals, b.reals), scale=None, kind="table")
         shape = np.broadcast_shapes(a.shape, b.shape)
         reals = function(a.reals[:, None], b.reals[None, :])
-        return Real((*a.sources, *b.sources), shape, reals, kind=kind)
+        return RealLevels((*a.sources, *b.sources), shape, reals, kind=kind)
 
     return reader
 
 
 def _with_bias(
-    g: Graph, node: OnnxNode, sums: Pending, bias: Constant | Quantized, kind: str
+    g: OnnxGraph,
+    node: NodeRecord,
+    sums: Pending,
+    bias: ConstantValue | QuantizedConstant,
+    kind: str,
 ) -> Pending:
     """A product whose bias is added by a node of its own."""
     plain = math.isinf(sums.low) and math.isinf(sums.high) and sums.bias is None
     channels = sums.unit.size if sums.unit is not None else 0
     if kind != "add" or sums.kind != "dense" or not plain or bias.data.size not in (1, channels):
-        g.refuse(node, f"follows {sums.kind} without QuantizeLinear", "put one between them")
+        raise g.refusal(node, f"follows {sums.kind} without QuantizeLinear", "put one between them")
     return replace(sums, bias=bias)
 
 
 def _by_constant(
-    g: Graph, node: OnnxNode, function: _Two, place: int, constant: Constant, kind: str
+    g: OnnxGraph, node: NodeRecord, function: _Two, place: int, constant: ConstantValue, kind: str
 ) -> Value:
     """An operator whose other operand is real constants: one, or one for each place of an axis."""
     x, data = g.real(node, place), constant.data.astype(np.float32)
     if len(x.sources) > 1 or x.axis is not None:
-        g.refuse(node, "is a function of two tensors and a constant", "quantize between them")
+        raise g.refusal(
+            node, "is a function of two tensors and a constant", "quantize between them"
+        )
     if data.size == 1:
         return x.then(lambda reals: function(reals, data.reshape(())))
     around = (1,) * (len(x.shape) - data.ndim) + data.shape
     axes = [k for k, n in enumerate(around) if n > 1]
     if len(axes) != 1 or x.shape[axes[0]] != data.size:
-        g.refuse(node, f"has a constant of shape {list(data.shape)}", "one axis is understood")
+        raise g.refusal(
+            node, f"has a constant of shape {list(data.shape)}", "one axis is understood"
+        )
     reals = function(x.reals[None, :], data.reshape(-1, 1))
     return replace(x, reals=reals, scale=None, axis=axes[0], kind=kind)
 
 
-def _unary(function: Callable[[Reals], Reals]) -> Callable[[Graph, OnnxNode], Value]:
+def _unary(function: Callable[[Reals], Reals]) -> Callable[[OnnxGraph, NodeRecord], Value]:
     return lambda g, node: g.real(node, 0).then(function)
 
 
@@ -299,12 +187,12 @@ def _tanh(x: Reals) -> Reals:
     return np.tanh(x.astype(np.float64)).astype(np.float32)
 
 
-def _leaky_relu(g: Graph, node: OnnxNode) -> Value:
+def _leaky_relu(g: OnnxGraph, node: NodeRecord) -> Value:
     alpha = np.float32(node.attributes.get("alpha", 0.01))  # type: ignore[arg-type]
     return g.real(node, 0).then(lambda x: np.where(x >= 0, x, x * alpha))
 
 
-def _clamp(g: Graph, node: OnnxNode, low: float, high: float) -> Value:
+def _clamp(g: OnnxGraph, node: NodeRecord, low: float, high: float) -> Value:
     value = g.value(node, 0)
     if isinstance(value, Pending):
         return value.clamped(low, high)
@@ -312,31 +200,33 @@ def _clamp(g: Graph, node: OnnxNode, low: float, high: float) -> Value:
     return g.real(node, 0).then(lambda x: np.minimum(np.maximum(x, limits[0]), limits[1]))
 
 
-def _relu(g: Graph, node: OnnxNode) -> Value:
+def _relu(g: OnnxGraph, node: NodeRecord) -> Value:
     return _clamp(g, node, 0.0, math.inf)
 
 
-def _clip(g: Graph, node: OnnxNode) -> Value:
+def _clip(g: OnnxGraph, node: NodeRecord) -> Value:
     bounds = []
     for place, name, default in ((1, "min", -math.inf), (2, "max", math.inf)):
         if g.value(node, place) is not None:
             data = g.constant(node, place)
             if data.size != 1:
-                g.refuse(node, f"has bounds of shape {list(data.shape)}", "one is understood")
+                raise g.refusal(
+                    node, f"has bounds of shape {list(data.shape)}", "one is understood"
+                )
             bounds.append(float(np.float32(data.reshape(-1)[0])))
         else:
             bounds.append(float(np.float32(node.attributes.get(name, default))))  # type: ignore[arg-type]
     return _clamp(g, node, *bounds)
 
 
-def _batch_normalization(g: Graph, node: OnnxNode) -> Value:
+def _batch_normalization(g: OnnxGraph, node: NodeRecord) -> Value:
     """Inference: x times a scale and plus an offset of each channel, in float32."""
     x = g.real(node, 0)
     gamma, beta, mean, variance = (
         np.asarray(g.constant(node, place), np.float32).reshape(-1) for place in range(1, 5)
     )
     if len(x.sources) > 1 or x.axis is not None or x.shape[1] != gamma.size:
-        g.refuse(node, "normalizes what is no tensor of levels", "quantize before it")
+        raise g.refusal(node, "normalizes what is no tensor of levels", "quantize before it")
     epsilon = np.float32(node.attributes.get("epsilon", 1e-5))  # type: ignore[arg-type]
     scale = gamma / np.sqrt(variance + epsilon)
     offset = beta - mean * scale
@@ -347,33 +237,33 @@ def _batch_normalization(g: Graph, node: OnnxNode) -> Value:
 # -- pools, means, softmax -------------------------------------------------------------------------
 
 
-def _max_pool(g: Graph, node: OnnxNode) -> Value:
+def _max_pool(g: OnnxGraph, node: NodeRecord) -> Value:
     """Levels keep the order of real numbers, so that it moves them; also between integers."""
     value = g.value(node, 0)
     index, shape, scale = moves.tensor_of(g, node)
-    kernel = node.integers("kernel_shape", ())
-    geometry, size = _geometry(g, node, shape[2:], kernel)
-    if geometry.pop("dilations") != (1, 1) or len(node.outputs) > 1:
-        g.refuse(node, "is dilated or gives positions", "a plain window is understood")
+    kernel = shape[2:] if node.kind == "GlobalMaxPool" else node.integers("kernel_shape", ())
+    window, size = geometry(g, node, shape[2:], kernel)
+    if window.pop("dilations") != (1, 1) or len(node.outputs) > 1:
+        raise g.refusal(node, "is dilated or gives positions", "a plain window is understood")
     source = g.tensors[index]
     low, high = (int(v) for v in (np.iinfo(source.dtype).min, np.iinfo(source.dtype).max))
     output = replace(source, name=node.outputs[0], shape=(*shape[:2], *size), data=None)
-    attributes = {**geometry, "kernel": kernel, "low": low, "high": high}
+    attributes = {**window, "kernel": kernel, "low": low, "high": high}
     made = g.emit(node, "max_pool", (index,), output, attributes)
-    if isinstance(value, Real):
+    if isinstance(value, RealLevels):
         assert scale is not None
-        return Real((made,), output.shape, scale.reals(), scale)
+        return RealLevels((made,), output.shape, scale.reals(), scale)
     return Moved(made, output.shape)
 
 
-def _average_pool(g: Graph, node: OnnxNode) -> Value:
+def _average_pool(g: OnnxGraph, node: NodeRecord) -> Value:
     x, _ = g.dequantized(node, 0)
     kernel = node.integers("kernel_shape", ())
-    geometry, size = _geometry(g, node, x.shape[2:], kernel)
-    if geometry.pop("dilations") != (1, 1):
-        g.refuse(node, "is dilated", "a plain window is understood")
+    window, size = geometry(g, node, x.shape[2:], kernel)
+    if window.pop("dilations") != (1, 1):
+        raise g.refusal(node, "is dilated", "a plain window is understood")
     attributes = {
-        **geometry,
+        **window,
         "kernel": kernel,
         "count_include_pad": bool(node.integer("count_include_pad", 0)),
         "averages": None,
@@ -381,15 +271,15 @@ def _average_pool(g: Graph, node: OnnxNode) -> Value:
     return Pending("average_pool", x.sources, (*x.shape[:2], *size), attributes)
 
 
-def _global_average_pool(g: Graph, node: OnnxNode) -> Value:
+def _global_average_pool(g: OnnxGraph, node: NodeRecord) -> Value:
     x, _ = g.dequantized(node, 0)
     if len(x.shape) != 4:
-        g.refuse(node, f"pools {list(x.shape)}", "4 axes are understood")
+        raise g.refusal(node, f"pools {list(x.shape)}", "4 axes are understood")
     shape = (*x.shape[:2], 1, 1)
     return Pending("global_average_pool", x.sources, shape, {"layout": "NCHW"})
 
 
-def _reduce_mean(g: Graph, node: OnnxNode) -> Value:
+def _reduce_mean(g: OnnxGraph, node: NodeRecord) -> Value:
     x, scale = g.dequantized(node, 0)
     rank = len(x.shape)
     stated = node.integers("axes", ()) or (g.integers(node, 1) if len(node.inputs) > 1 else ())
@@ -401,19 +291,19 @@ def _reduce_mean(g: Graph, node: OnnxNode) -> Value:
     return Pending("mean", x.sources, shape, {"axes": axes, "keep_dims": keeps}, unit)
 
 
-def _softmax(g: Graph, node: OnnxNode) -> Value:
+def _softmax(g: OnnxGraph, node: NodeRecord) -> Value:
     x, _ = g.dequantized(node, 0)
     rank = len(x.shape)
     axis = node.integer("axis", -1 if g.model.opset >= 13 else 1) % rank
     if axis != rank - 1:
-        g.refuse(node, f"is over axis {axis} of {rank}", "the last one is understood")
+        raise g.refusal(node, f"is over axis {axis} of {rank}", "the last one is understood")
     return Pending("softmax", x.sources, x.shape, {"axis": axis, "beta": 1.0, "arithmetic": "onnx"})
 
 
 class _Taken(NamedTuple):
     """read: its function. attributes: those that it reads."""
 
-    read: Callable[[Graph, OnnxNode], Value]
+    read: Callable[[OnnxGraph, NodeRecord], Value]
     attributes: tuple[str, ...] = ()
 
 
@@ -442,26 +332,28 @@ _TAKEN = {
     "Clip": _Taken(_clip, ("min", "max")),
     "Concat": _Taken(moves.concat, ("axis",)),
     "Constant": _Taken(moves.constant, _CONSTANTS),
-    "Conv": _Taken(_conv, _CONV),
+    "Conv": _Taken(conv, _CONV),
     "DequantizeLinear": _Taken(_dequantize, ("axis",)),
     "Dropout": _Taken(moves.identity, ("seed", "ratio")),
     "Flatten": _Taken(moves.folded(moves.flatten), ("axis",)),
     "Gather": _Taken(moves.gather, ("axis",)),
-    "Gemm": _Taken(_gemm, ("alpha", "beta", "transA", "transB")),
+    "Gemm": _Taken(gemm, ("alpha", "beta", "transA", "transB")),
     "GlobalAveragePool": _Taken(_global_average_pool),
+    "GlobalMaxPool": _Taken(_max_pool),
     "Identity": _Taken(moves.identity),
     "LeakyRelu": _Taken(_leaky_relu, ("alpha",)),
-    "MatMul": _Taken(_matmul),
+    "MatMul": _Taken(matmul),
     "MaxPool": _Taken(_max_pool, _WINDOW),
     "Mul": _Taken(_binary(np.multiply, "mul")),
     "Pad": _Taken(moves.pad, ("mode",)),
+    "QGemm": _Taken(_qgemm, ("alpha", "transA", "transB")),
     "QLinearAdd": _Taken(_on_integers(_binary(np.add, "add"), (0, 3), 6)),
     "QLinearAveragePool": _Taken(_on_integers(_average_pool, (0,), 3), _AVERAGE),
     "QLinearConcat": _Taken(_concat_on_integers, ("axis",)),
-    "QLinearConv": _Taken(_on_integers(_conv, (0, 3), 6), _CONV),
+    "QLinearConv": _Taken(_on_integers(conv, (0, 3), 6, axis=0), _CONV),
     "QLinearGlobalAveragePool": _Taken(_on_integers(_global_average_pool, (0,), 3)),
     "QLinearLeakyRelu": _Taken(_on_integers(_leaky_relu, (0,), 3), ("alpha",)),
-    "QLinearMatMul": _Taken(_on_integers(_matmul, (0, 3), 6)),
+    "QLinearMatMul": _Taken(_on_integers(matmul, (0, 3), 6)),
     "QLinearMul": _Taken(_on_integers(_binary(np.multiply, "mul"), (0, 3), 6)),
     "QLinearSigmoid": _Taken(_on_integers(_unary(_logistic), (0,), 3)),
     "QLinearSoftmax": _Taken(_on_integers(_softmax, (0,), 3), ("axis", "opset")),

@@ -18,11 +18,11 @@ import numpy as np
 import tflite
 from numpy.typing import NDArray
 
-from loadstone.prove.network import Tensor
+from loadstone.prove.network import ModelTensor
 from loadstone.prove.requantize import (
     Double,
     Levels,
-    Requantization,
+    Requantizer,
     double,
     quantize_multiplier,
 )
@@ -51,7 +51,7 @@ def limits(dtype: str) -> tuple[int, int]:
     return {"int8": (-128, 127), "uint8": (0, 255)}[dtype]
 
 
-def levels_of(tensor: Tensor) -> Levels:
+def levels_of(tensor: ModelTensor) -> Levels:
     """Every level of the tensor's type, from the least, less its zero point: shape (256,)."""
     low, high = limits(tensor.dtype)
     return np.arange(low, high + 1, dtype=np.int64) - tensor.zero_point
@@ -63,7 +63,7 @@ def round_away(values: NDArray[np.float32]) -> Levels:
     return np.asarray(whole + np.where(np.abs(values - whole) >= 0.5, np.sign(values), 0), np.int64)
 
 
-def activation_limits(activation: int, output: Tensor) -> tuple[int, int] | None:
+def activation_limits(activation: int, output: ModelTensor) -> tuple[int, int] | None:
     """The clamp of a fused activation as levels of the output; None for one that has no levels."""
     kinds = tflite.ActivationFunctionType
     bounds = {
@@ -79,7 +79,7 @@ def activation_limits(activation: int, output: Tensor) -> tuple[int, int] | None
     return max(low, min(high, least)), min(high, max(low, greatest))
 
 
-def _level(real: float, tensor: Tensor) -> int:
+def _level(real: float, tensor: ModelTensor) -> int:
     """The level of a real number, half away from zero of a float32 quotient; unbounded."""
     if math.isinf(real):
         return int(math.copysign(1 << 30, real))
@@ -87,12 +87,14 @@ def _level(real: float, tensor: Tensor) -> int:
     return tensor.zero_point + int(round_away(np.array([quotient]))[0])
 
 
-def _moved(values: Levels, output: Tensor, clamp: tuple[int, int] | None = None) -> Levels:
+def _moved(values: Levels, output: ModelTensor, clamp: tuple[int, int] | None = None) -> Levels:
     low, high = limits(output.dtype) if clamp is None else clamp
     return np.asarray(np.clip(values + output.zero_point, low, high))
 
 
-def addition(a: Tensor, b: Tensor, output: Tensor, sign: int, clamp: tuple[int, int]) -> Levels:
+def addition(
+    a: ModelTensor, b: ModelTensor, output: ModelTensor, sign: int, clamp: tuple[int, int]
+) -> Levels:
     """ADD (sign 1) and SUB (-1): both operands come to twice the larger scale with 20 bits of
     headroom; scales in float64."""
     common = 2.0 * max(a.scale, b.scale)
@@ -105,36 +107,34 @@ def addition(a: Tensor, b: Tensor, output: Tensor, sign: int, clamp: tuple[int, 
     return _moved(double(total, *last), output, clamp)
 
 
-def product_scale(a: Tensor, b: Tensor, output: Tensor) -> float:
+def product_scale(a: ModelTensor, b: ModelTensor, output: ModelTensor) -> float:
     """The scale of a product of two activations, in float32 throughout."""
     return float(np.float32(a.scale) * np.float32(b.scale) / np.float32(output.scale))
 
 
-def product(a: Tensor, b: Tensor, output: Tensor, clamp: tuple[int, int]) -> Levels:
+def product(a: ModelTensor, b: ModelTensor, output: ModelTensor, clamp: tuple[int, int]) -> Levels:
     """MUL."""
     values = levels_of(a)[:, None] * levels_of(b)[None, :]
     scale = quantize_multiplier(product_scale(a, b, output))
     return _moved(double(values, *scale), output, clamp)
 
 
-def rescaled(x: Tensor, output: Tensor, clamp: tuple[int, int] | None = None) -> Levels:
+def rescaled(x: ModelTensor, output: ModelTensor, clamp: tuple[int, int] | None = None) -> Levels:
     """QUANTIZE of levels, and the RELUs: one scale to another."""
     return _moved(double(levels_of(x), *quantize_multiplier(x.scale / output.scale)), output, clamp)
 
 
-def leaky_relu(x: Tensor, output: Tensor, alpha: float) -> Levels:
+def leaky_relu(x: ModelTensor, output: ModelTensor, alpha: float) -> Levels:
     """LEAKY_RELU: levels below the zero point times alpha; scales in float32."""
     ratio, slope = np.float32(x.scale), np.float32(x.scale) * np.float32(alpha)
     reals = [float(real / np.float32(output.scale)) for real in (ratio, slope)]
     distance = levels_of(x)
-    sides = [
-        np.sign(real) * double(distance, *quantize_multiplier(abs(real))) for real in reals
-    ]
+    sides = [np.sign(real) * double(distance, *quantize_multiplier(abs(real))) for real in reals]
     return _moved(np.where(distance >= 0, *sides).astype(np.int64), output)
 
 
 def function(
-    x: Tensor, output: Tensor, of: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    x: ModelTensor, output: ModelTensor, of: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 ) -> Levels:
     """A table that LiteRT fills with a function of real numbers: float32, half away from zero."""
     real = np.float32(x.scale) * levels_of(x).astype(np.float32)
@@ -142,7 +142,7 @@ def function(
     return _moved(round_away(value * (np.float32(1) / np.float32(output.scale))), output)
 
 
-def concatenated(x: Tensor, output: Tensor) -> Levels | None:
+def concatenated(x: ModelTensor, output: ModelTensor) -> Levels | None:
     """CONCATENATION of uint8: float32 of the level and of its distance; None where bytes move."""
     if (x.scale, x.zero_point) == (output.scale, output.zero_point):
         return None
@@ -152,7 +152,7 @@ def concatenated(x: Tensor, output: Tensor) -> Levels | None:
     return _moved(round_away(level * scale + offset), output)
 
 
-def mean_scaling(x: Tensor, output: Tensor, count: int) -> Requantization:
+def mean_scaling(x: ModelTensor, output: ModelTensor, count: int) -> Requantizer:
     """MEAN of `count` elements: the multiplier of the scales' ratio is divided by the count, as
     far up as 64 bits allow."""
     multiplier, shift = quantize_multiplier(x.scale / output.scale)
@@ -160,4 +160,4 @@ def mean_scaling(x: Tensor, output: Tensor, count: int) -> Requantization:
     scaling = Double(
         np.array([(multiplier << bits) // count], np.int64), np.array([shift - bits], np.int64)
     )
-    return Requantization(scaling, output.zero_point, *limits(output.dtype))
+    return Requantizer(scaling, output.zero_point, *limits(output.dtype))

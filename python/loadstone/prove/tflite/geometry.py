@@ -15,9 +15,17 @@ import numpy as np
 import tflite
 from numpy.typing import NDArray
 
-from loadstone.prove.tflite_file import TfliteOperator
+from loadstone.prove.tflite.file import TfliteOperator
 
-__all__ = ["Slice", "Window", "bilinear", "bilinear_uint8", "nearest", "sliced", "window"]
+__all__ = [
+    "SliceBounds",
+    "WindowGeometry",
+    "bilinear",
+    "bilinear_uint8",
+    "nearest",
+    "sliced",
+    "window",
+]
 
 Positions = NDArray[np.int64]
 #: RESIZE_BILINEAR of int8: bits of positions and weights behind the point.
@@ -25,7 +33,7 @@ _FRACTION_BITS = 10
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowGeometry:
     """How a window moves over rows and columns. inside: the input's size; size: the output's;
     pads: top, left, bottom, right."""
 
@@ -51,7 +59,7 @@ def window(
     kernel: Sequence[int],
     *,
     dilated: bool = False,
-) -> Window | None:
+) -> WindowGeometry | None:
     """The window of a convolution or a pool, with padding SAME (more at the end) or VALID; None
     where its options mean nothing."""
     strides = operator.option("StrideH"), operator.option("StrideW")
@@ -72,11 +80,11 @@ def window(
         return None
     top, left = total[0] // 2, total[1] // 2
     pads = (top, left, total[0] - top, total[1] - left)
-    return Window((inside[0], inside[1]), (size[0], size[1]), strides, dilations, pads)
+    return WindowGeometry((inside[0], inside[1]), (size[0], size[1]), strides, dilations, pads)
 
 
 @dataclass(frozen=True)
-class Slice:
+class SliceBounds:
     """begin, strides, shape: of each axis of the input; kept: the shape without axes that are
     dropped."""
 
@@ -88,7 +96,7 @@ class Slice:
 
 def sliced(
     operator: TfliteOperator, shape: tuple[int, ...], constants: list[list[int]]
-) -> Slice | None:
+) -> SliceBounds | None:
     """What SLICE (begin, size) and STRIDED_SLICE (begin, end, strides) take of `shape`; None where
     that is not understood."""
     if any(len(values) != len(shape) for values in constants):
@@ -98,13 +106,13 @@ def sliced(
         ends = [n if s == -1 else b + s for b, s, n in zip(begin, size, shape, strict=True)]
         fits = all(0 <= b <= e <= n for b, e, n in zip(begin, ends, shape, strict=True))
         taken = tuple(e - b for b, e in zip(begin, ends, strict=True))
-        return Slice(tuple(begin), (1,) * len(shape), taken, taken) if fits else None
+        return SliceBounds(tuple(begin), (1,) * len(shape), taken, taken) if fits else None
     return _strided(operator, shape, constants)
 
 
 def _strided(
     operator: TfliteOperator, shape: tuple[int, ...], constants: list[list[int]]
-) -> Slice | None:
+) -> SliceBounds | None:
     begins, counts, kept = [], [], []
     masks = [operator.option(f"{which}Mask") for which in ("Begin", "End", "ShrinkAxis")]
     for axis, (begin, end, stride) in enumerate(zip(*constants, strict=True)):
@@ -122,7 +130,7 @@ def _strided(
             return None
         begins.append(places[0])
         counts.append(len(places))
-    return Slice(tuple(begins), tuple(constants[2]), tuple(counts), tuple(kept))
+    return SliceBounds(tuple(begins), tuple(constants[2]), tuple(counts), tuple(kept))
 
 
 def nearest(size: int, out: int, corners: bool, centres: bool) -> Positions:
@@ -134,7 +142,7 @@ def nearest(size: int, out: int, corners: bool, centres: bool) -> Positions:
     offset = np.float32(0.5 if centres else 0)
     place = (np.arange(out, dtype=np.float32) + offset) * scale
     index = np.floor(place + np.float32(0.5)) if corners else np.floor(place)
-    return np.clip(index, 0, size - 1).astype(np.int64)
+    return np.asarray(np.clip(index, 0, size - 1), np.int64)
 
 
 def bilinear(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +21,7 @@ import tflite
 from numpy.typing import NDArray
 
 from loadstone.errors import ModelError, UnsupportedError
-from loadstone.prove.network import Tensor
+from loadstone.prove.network import ModelTensor
 
 __all__ = ["Fields", "TfliteModel", "TfliteOperator", "read_file"]
 
@@ -64,13 +65,19 @@ class TfliteOperator:
         assert isinstance(value, int), name
         return value
 
+    def real(self, name: str) -> float:
+        """A real number of the options; 0.0 where the operator has none."""
+        value = self.options.get(name, 0.0)
+        assert isinstance(value, float), name
+        return value
+
 
 @dataclass(frozen=True, eq=False)
 class TfliteModel:
     """The one subgraph of a file."""
 
     name: str
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[ModelTensor, ...]
     operators: tuple[TfliteOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -137,7 +144,7 @@ class _File:
 
     def check_order(
         self,
-        tensors: tuple[Tensor, ...],
+        tensors: tuple[ModelTensor, ...],
         operators: tuple[TfliteOperator, ...],
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
@@ -157,7 +164,7 @@ class _File:
         if not set(outputs) <= known - {-1}:
             raise self.damaged("an output of the graph is never written")
 
-    def tensor(self, index: int) -> Tensor:
+    def tensor(self, index: int) -> ModelTensor:
         table = self.graph.Tensors(index)
         name = (table.Name() or b"").decode("utf-8", "replace") or f"tensor {index}"
         where = f'tensor {index} "{name[-60:]}"'
@@ -173,7 +180,9 @@ class _File:
         dtype = _TYPES[table.Type()]
         shape = tuple(table.Shape(k) for k in range(self.length(table.ShapeLength())))
         signature = [table.ShapeSignature(k) for k in range(table.ShapeSignatureLength())]
-        size_bytes = int(np.prod([max(n, 0) for n in shape], dtype=object)) * np.dtype(dtype).itemsize
+        size_bytes = (
+            int(np.prod([max(n, 0) for n in shape], dtype=object)) * np.dtype(dtype).itemsize
+        )
         if size_bytes > _MAX_BYTES or any(n < 0 for n in shape):
             raise self.damaged(f"{where} has shape {list(shape)}")
         data = self.constant(table.Buffer(), shape, dtype, where)
@@ -181,7 +190,7 @@ class _File:
             raise self.unsupported(
                 f"{where} has shape {signature}", "convert the model with fixed shapes"
             )
-        return Tensor(name, shape, dtype, *self.quantization(table, shape, where), data=data)
+        return ModelTensor(name, shape, dtype, *self.quantization(table, shape, where), data=data)
 
     def constant(
         self, buffer: int, shape: tuple[int, ...], dtype: str, where: str
@@ -211,20 +220,27 @@ class _File:
                 "convert the model with one scale for each tensor or channel",
             )
         scales = tuple(float(stated.Scale(k)) for k in range(count))
-        zeros = tuple(stated.ZeroPoint(k) for k in range(self.length(stated.ZeroPointLength())))
-        zeros = zeros or (0,)
-        zeros = zeros * count if len(zeros) == 1 else zeros
-        if not all(0 < scale < 2.0**64 for scale in scales) or len(zeros) != count:
-            raise self.damaged(f"{where} has scales or zero points that mean nothing")
-        least, greatest = _range(_TYPES[table.Type()])
-        if not all(least <= zero <= greatest for zero in zeros):
-            raise self.damaged(f"{where} has a zero point outside [{least}, {greatest}]")
+        if not all(0 < scale < 2.0**64 for scale in scales):
+            raise self.damaged(f"{where} has a scale that is not above 0 and finite")
+        zeros = self.zero_points(stated, count, _TYPES[table.Type()], where)
         if count == 1:
             return scales, zeros, None
         axis = stated.QuantizedDimension() if len(shape) > 1 else 0
         if not (0 <= axis < len(shape) and shape[axis] == count):
             raise self.damaged(f"{where} of shape {list(shape)} has {count} scales, axis {axis}")
         return scales, zeros, axis
+
+    def zero_points(self, stated: Any, count: int, dtype: str, where: str) -> tuple[int, ...]:
+        """One for each scale: a file may have one for all, or none for 0."""
+        zeros = tuple(stated.ZeroPoint(k) for k in range(self.length(stated.ZeroPointLength())))
+        zeros = zeros or (0,)
+        zeros = zeros * count if len(zeros) == 1 else zeros
+        if len(zeros) != count:
+            raise self.damaged(f"{where} has {count} scales and {len(zeros)} zero points")
+        least, greatest = _range(dtype)
+        if not all(least <= zero <= greatest for zero in zeros):
+            raise self.damaged(f"{where} has a zero point outside [{least}, {greatest}]")
+        return zeros
 
     def indices(self, values: Any, count: int) -> tuple[int, ...]:
         """Indices of tensors; the package gives 0 for an absent vector."""
@@ -268,9 +284,9 @@ class _File:
         place = table.Pos - struct.unpack_from("<i", table.Bytes, table.Pos)[0]
         size = struct.unpack_from("<H", table.Bytes, place)[0]
         slots = struct.unpack_from(f"<{size // 2 - 2}H", table.Bytes, place + 4)
-        counted = _Slots()
-        getattr(tflite, f"{kind}Start")(counted)
-        if any(slots[counted.count :]):
+        counted: list[int] = []  # fields of the schema, those that it has given up included
+        getattr(tflite, f"{kind}Start")(SimpleNamespace(StartObject=counted.append))
+        if any(slots[counted[0] :]):
             raise self.unsupported(
                 f"{where} has a field of its options that the schema of this release lacks",
                 "convert the model with an older converter",
@@ -283,17 +299,6 @@ class _File:
             return value if isinstance(value, float) else 0 if value is None else int(value)
         count = self.length(getattr(table, f"{name}Length")())
         return tuple(int(getattr(table, name)(k)) for k in range(count))
-
-
-class _Slots:
-    """Stands for the builder of a table, to learn how many fields the schema has for it, those
-    that it has given up included."""
-
-    count = 0
-
-    def StartObject(self, count: int) -> None:  # noqa: N802 (flatbuffers' name)
-        """Notes the number of fields."""
-        self.count = count
 
 
 def _range(dtype: str) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 """What a name of an ONNX graph stands for, between levels and real numbers.
 
 In:   levels, scales, zero points; functions of real numbers.
-Out:  Real and its kin: which real number each level stands for, in float32.
+Out:  RealLevels and its kin: which real number each level stands for, in float32.
 Next: read_onnx.py follows the graph with them; QuantizeLinear makes levels of them again.
 
 An operator between DequantizeLinear and QuantizeLinear that computes element by element is a table:
@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from loadstone.prove.requantize import Levels
 
 __all__ = [
-    "Constant",
+    "ConstantValue",
     "Moved",
     "Pending",
-    "Quantized",
-    "Real",
+    "QuantizedConstant",
+    "RealLevels",
     "Reals",
     "Scale",
     "Value",
@@ -60,18 +60,19 @@ class Scale:
         """QuantizeLinear: half to even of a float32 quotient."""
         with np.errstate(over="ignore"):
             rounded = np.rint(np.asarray(reals, np.float32) / np.float32(self.scale))
-        return np.clip(rounded.astype(np.float64) + self.zero_point, *self.limits).astype(np.int64)
+        moved = np.clip(rounded.astype(np.float64) + self.zero_point, *self.limits)
+        return np.asarray(moved, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Constant:
+class ConstantValue:
     """A constant of the file, or what follows from constants."""
 
     data: NDArray[np.generic]
 
 
 @dataclass(frozen=True, eq=False)
-class Quantized:
+class QuantizedConstant:
     """DequantizeLinear of a constant; scales and zero points: one, or one for each place of
     `axis`."""
 
@@ -79,6 +80,11 @@ class Quantized:
     scales: NDArray[np.float32]
     zero_points: NDArray[np.int64]
     axis: int
+
+    @property
+    def is_of_levels(self) -> bool:
+        """Whether it is an activation's: 8 bits, one scale."""
+        return self.scales.size == 1 and self.data.dtype.itemsize == 1
 
     def real(self) -> Reals:
         """The real numbers, in the shape of data."""
@@ -98,8 +104,8 @@ class Moved:
 
 
 @dataclass(frozen=True, eq=False)
-class Real:
-    """Real numbers that are a function of levels.
+class RealLevels:
+    """RealLevels numbers that are a function of levels.
 
     sources: one or two tensors of the network; scale: of the first, where the function is
     DequantizeLinear alone. reals: (256,) or (256, 256); (C, 256) with a function for each place of
@@ -113,7 +119,7 @@ class Real:
     axis: int | None = None
     kind: str = "requantize"
 
-    def then(self, function: Callable[[Reals], Reals], kind: str = "table") -> Real:
+    def then(self, function: Callable[[Reals], Reals], kind: str = "table") -> RealLevels:
         """A function of one real number behind it."""
         made = np.asarray(function(self.reals), np.float32)
         name = kind if self.kind == "requantize" else self.kind
@@ -133,7 +139,7 @@ class Pending:
     shape: tuple[int, ...]
     attributes: Mapping[str, object]
     unit: NDArray[np.float32] | None = None
-    bias: Constant | Quantized | None = None
+    bias: ConstantValue | QuantizedConstant | None = None
     low: float = -math.inf
     high: float = math.inf
 
@@ -143,4 +149,4 @@ class Pending:
         return replace(self, low=clip[0], high=clip[1])
 
 
-Value: TypeAlias = Constant | Quantized | Moved | Real | Pending
+Value: TypeAlias = ConstantValue | QuantizedConstant | Moved | RealLevels | Pending
