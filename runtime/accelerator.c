@@ -75,6 +75,28 @@ static int relocate(const lds_session *s, const lds_program *p, uint8_t *code) {
   return LDS_OK;
 }
 
+/* What validators need: of the words that instructions reach through, and of a further VTA. */
+static size_t scratch_bytes(const lds_model *model, const lds_session_config *config) {
+  size_t most = lds_vta_scratch_bytes(model);
+  uint32_t k;
+  for (k = 0; k < config->accelerator_count; ++k) {
+    most = lds_size_max(most, lds_program_scratch_bytes(&config->accelerators[k]));
+  }
+  return most;
+}
+
+static int validate(const lds_session *s, uint32_t step, const lds_accelerator *a, const uint8_t *code, lds_memory scratch,
+                    lds_fault *fault) {
+  const uint8_t *constants[LDS_REGIONS];
+  uint32_t r;
+  if (s->config.validate == NULL) return LDS_OK;
+  for (r = 0; r < LDS_REGIONS; ++r) {
+    const int constant = r < s->model->section[LDS_REGION_TABLE].count && lds_model_region(s->model, r).kind == LDS_REGION_CONSTANTS;
+    constants[r] = constant ? s->region[r].cpu : NULL;
+  }
+  return lds_program_validate(s->model, step, a, code, constants, scratch.at, scratch.left, fault);
+}
+
 static int open_program(const lds_session *s, uint32_t step, lds_memory scratch, lds_fault *fault) {
   lds_program p;
   const lds_accelerator *a;
@@ -87,7 +109,7 @@ static int open_program(const lds_session *s, uint32_t step, lds_memory scratch,
   if (a->table == NULL) {
     status = lds_vta_open(s, &p, a->device, code, scratch, fault);
   } else {
-    status = s->config.validate != NULL ? lds_program_validate(s->model, step, a, code, fault) : LDS_OK;
+    status = validate(s, step, a, code, scratch, fault);
     if (status == LDS_OK) status = relocate(s, &p, code);
   }
   if (status == LDS_OK) memset(fault, 0, sizeof *fault);
@@ -173,8 +195,7 @@ static const char *layer_of(const lds_model *model, uint32_t step, uint32_t inst
 
 /* --- for a session ----------------------------------------------------------------------------------------------------------- */
 void lds_session_config_accelerators(lds_session_config *config, const lds_accelerator *accelerators, uint32_t count) {
-  static const lds_program_set programs = {check,     lds_vta_scratch_bytes, open_programs, job_of,
-                                           device_of, start_beside,          stop_beside,   layer_of};
+  static const lds_program_set programs = {check, scratch_bytes, open_programs, job_of, device_of, start_beside, stop_beside, layer_of};
   config->accelerators = accelerators;
   config->accelerator_count = count;
   config->programs = &programs;

@@ -40,7 +40,7 @@ size_t lds_session_size_bytes(const lds_model *model, const lds_session_config *
   }
   if (config->validate != NULL && has_program(model)) scratch = lds_size_with(0, SESSION_ALIGN, lds_validate_scratch_bytes(model));
   if (config->validate != NULL && config->programs != NULL)
-    scratch = lds_size_max(scratch, lds_size_with(0, SESSION_ALIGN, config->programs->scratch_bytes(model)));
+    scratch = lds_size_max(scratch, lds_size_with(0, SESSION_ALIGN, config->programs->scratch_bytes(model, config)));
   return lds_size_sum(lds_size_with(0, SESSION_ALIGN, sizeof(lds_session)), lds_size_max(regions, scratch));
 }
 

@@ -43,7 +43,7 @@ typedef struct lds_program_set {
   /* Checks that every program has a valid record, and that its device is present. */
   int (*check)(const lds_session *session);
   /* Bytes of the caller's memory that `open` needs. */
-  size_t (*scratch_bytes)(const lds_model *model);
+  size_t (*scratch_bytes)(const lds_model *model, const lds_session_config *config);
   /* Pins the programs, validates and relocates them. s->code is theirs; the caller frees it. */
   int (*open)(lds_session *session, lds_memory scratch, lds_fault *fault);
   /* Fills in the job of a step's program; returns the device that executes it. */

@@ -100,13 +100,22 @@ class Lanes:
             self.put_functions(shifted, *self.resolve(shifted))
         self.linear(lanes)
 
+    def settle(self, lanes: Integers) -> None:
+        """Makes lanes digits that hold a sum of the network, before other digits are added: so all
+        of them are functions of that sum."""
+        mixed = lanes[self.sums[:, lanes].any(0)]
+        if len(mixed):
+            self.put_functions(mixed, *self.resolve(mixed))
+            self.linear(mixed)
+
     # --- linear steps -----------------------------------------------------------------------------
     def add_products(self, lanes: Integers, sums: Integers, low: Integers, high: Integers) -> None:
         """Adds sums of products; sums (CONSTANT + 1, n): fingerprints, not reduced, and the
         constant part; low, high (n,): the range of the rest. Lanes are linear."""
         s = self.s[lanes]
         points = self.values.points
-        shifted = points.times(sums[:POINTS], np.int64(1) << s) if s.any() else sums[:POINTS]
+        reduced = sums[:POINTS] % points.moduli
+        shifted = points.times(reduced, np.int64(1) << s) if s.any() else reduced
         self.sums[:, lanes] = (self.sums[:, lanes] + shifted) % points.moduli
         self.c[lanes] += sums[CONSTANT] << s
         self.low[lanes] += low << s

@@ -263,15 +263,18 @@ class Machine:
         symbols = self.inp[src].transpose(0, 2, 1, 3).reshape(len(dst) * self.config.batch, -1)
         weights = self.wgt[tiles].transpose(1, 0, 2).reshape(block, -1).astype(np.float64)
         lanes = self._lanes_of(dst)
+        varies = symbols >= CONSTANTS
+        internal = np.zeros(symbols.shape, bool)
+        internal[varies] = values.is_internal(symbols[varies])
+        shape = lanes.reshape(len(symbols), block)
+        if internal.any():
+            reads = internal.astype(np.float32) @ (weights != 0).T.astype(np.float32) > 0
+            self.lanes.settle(shape[reads])
         columns = values.columns[:, symbols]
         sums = np.matmul(columns[:RADIUS], weights.T).reshape(RADIUS, -1)
         radius = np.matmul(columns[RADIUS], np.abs(weights).T).reshape(-1)
         low, high = ((sums[CENTRE] + sign * radius).astype(np.int64) >> 1 for sign in (-1, 1))
         self.lanes.add_products(lanes, sums[:CENTRE].astype(np.int64), low, high)
-        varies = symbols >= CONSTANTS
-        internal = np.zeros(symbols.shape, bool)
-        internal[varies] = values.is_internal(symbols[varies])
-        shape = lanes.reshape(len(symbols), block)
         self._name(self.lanes.digits, shape, symbols, internal, weights)
         self._name(self.lanes.named, shape, symbols, varies & ~internal, weights)
 

@@ -18,7 +18,7 @@ from hashlib import sha256
 
 from loadstone.artifact.format import Artifact, HostStep, RegionKind
 from loadstone.artifact.host_step import EXTERNAL_C, HostOpcode
-from loadstone.library.native import ffi, lib
+from loadstone.library.native import ffi, lib, raise_for
 
 __all__ = ["REAL_BYTES", "RUNTIME_BYTES", "Footprint", "footprint", "pool_bytes", "session_bytes"]
 
@@ -94,13 +94,12 @@ def session_bytes(data: bytes, further: bool) -> int:
     """What lds_session_open needs, on this machine: no less than with pointers of 32 bits.
 
     data: the file. further: programs of other devices are validated, too."""
-    open_model = lib().lds_model_open
     model, config, buffer = (
         ffi.new("lds_model *"),
         ffi.new("lds_session_config *"),
         ffi.from_buffer(data),
     )
-    assert open_model(model, buffer, len(data)) == 0
+    raise_for(lib().lds_model_open(model, buffer, len(data)), "an artifact")
     lib().lds_session_config_default(config)
     if further:
         lib().lds_session_config_accelerators(config, ffi.NULL, 0)

@@ -9,8 +9,9 @@ Next: --partition cost and --explain; a trace for Perfetto.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from loadstone.artifact.format import Artifact, DeviceProgram
 from loadstone.backend.device import ProgramDevice, Relocation
 from loadstone.errors import SimulationError
 from loadstone.isa.accelerator import Accelerator
-from loadstone.isa.machine import TableMachine
+from loadstone.isa.machine import InstructionWatch, TableMachine
 from loadstone.isa.state import ERRORS, Dram, DramWindow, MachineFault, MachineRun
 from loadstone.simulator.interface import (
     LayerFigures,
@@ -104,8 +105,14 @@ class TableSimulator(ProgramSimulator):
             for number, program, device in _described(artifact)
         ]
 
-    def runs(self, artifact: Artifact, *, trace: bool = False) -> Iterator[TableRun]:
-        """Each program once, in order, on what the one before it left."""
+    def runs(
+        self,
+        artifact: Artifact,
+        *,
+        trace: bool = False,
+        watches: Mapping[str, InstructionWatch] = MappingProxyType({}),
+    ) -> Iterator[TableRun]:
+        """Each program once, in order, on what the one before it left. watches: by accelerator."""
         windows, bases = placed(artifact)
         end = _FIRST + sum(-(-r.size_bytes // _PAGE) * _PAGE for r in artifact.regions)
         machines: dict[str, TableMachine] = {}
@@ -115,7 +122,8 @@ class TableSimulator(ProgramSimulator):
             fetched = DramWindow(end, np.frombuffer(bytearray(code), np.uint8), writable=False)
             dram = Dram([*windows, fetched])
             if device.name not in machines:
-                machines[device.name] = TableMachine(accelerator, dram, trace=trace)
+                watch = watches.get(device.name)
+                machines[device.name] = TableMachine(accelerator, dram, trace=trace, watch=watch)
             machine = machines[device.name]
             machine.use(dram)
             try:
