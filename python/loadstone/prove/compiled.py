@@ -101,6 +101,4 @@ class Compiled:
             config = self.device if device is None else config_of(device.configuration, device.name)
             if config.is_float:
                 raise Unsupported(f"step {program.name}: a program of bfloat16")
-            yield Program(
-                program.name, config, list(decode_stream(program.instructions, config))
-            )
+            yield Program(program.name, config, list(decode_stream(program.instructions, config)))

@@ -49,7 +49,9 @@ class Equality:
         first, inverse = distinct(np.stack([device, network, low, high], 1))
         keys = list(zip(*(a[first].tolist() for a in (device, network, low, high)), strict=True))
         todo = first[[key not in self._verdicts and key[0] != key[1] for key in keys]]
-        shapes = np.stack([self.functions.shapes(device[todo]), self.functions.shapes(network[todo])])
+        shapes = np.stack(
+            [self.functions.shapes(device[todo]), self.functions.shapes(network[todo])]
+        )
         for shape in np.unique(shapes, axis=1).T if len(todo) else ():
             rows = todo[(shapes == shape[:, None]).all(0)]
             for begin in range(0, len(rows), _ROWS):
@@ -74,7 +76,9 @@ class Equality:
         plain = self.monotone(f[left], low[left], high[left])[0]
         fast = left[rises & plain]
         if len(fast):
-            steps = self._steps(g[fast], low[fast], high[fast], first[rises & plain], last[rises & plain])
+            steps = self._steps(
+                g[fast], low[fast], high[fast], first[rises & plain], last[rises & plain]
+            )
             verdict[fast] = self._same_at(f[fast], g[fast], steps)
             self.at_steps += int(verdict[fast].sum())
         for k, row in enumerate(left.tolist()):
@@ -106,7 +110,9 @@ class Equality:
         return same
 
     # --- what is known of a function --------------------------------------------------------------
-    def monotone(self, f: Integers, low: Integers, high: Integers) -> tuple[Mask, Integers, Integers]:
+    def monotone(
+        self, f: Integers, low: Integers, high: Integers
+    ) -> tuple[Mask, Integers, Integers]:
         """Which functions (n,) of one shape never decrease on [low, high], by construction; their
         values at low and at high."""
         functions = self.functions
@@ -126,16 +132,18 @@ class Equality:
         ends = functions.apply(kind, p[..., None], [np.stack(one[1:], 1) for one in inner])
         return rises, ends[:, 0], ends[:, 1]
 
-    def _keeps_order(self, kind: FunctionKind, p: Integers, first: Integers, last: Integers) -> Mask:
+    def _keeps_order(
+        self, kind: FunctionKind, p: Integers, first: Integers, last: Integers
+    ) -> Mask:
         """Whether a step leaves a non-decreasing argument non-decreasing between these ends."""
         match kind:
             case FunctionKind.MIN | FunctionKind.MAX:
                 return np.ones(len(first), bool)
             case FunctionKind.SHIFT:
                 left = np.clip(-p[0], 0, 31)
-                return (p[0] >= -31) & _inside(first << left, last << left, INT32)
+                return np.asarray((p[0] >= -31) & _inside(first << left, last << left, INT32))
             case FunctionKind.PRODUCT:
-                return (p[0] >= 0) & _inside(first * p[0], last * p[0], INT32)
+                return np.asarray((p[0] >= 0) & _inside(first * p[0], last * p[0], INT32))
             case FunctionKind.BYTE:
                 return _inside(first, last, _BYTE)
             case FunctionKind.RQ:
@@ -171,7 +179,8 @@ class Equality:
     def _guess(
         self, g: Integers, levels: Integers, low: Integers, high: Integers
     ) -> Integers | None:
-        """Where a requantization of a multiple of the sum reaches levels, nearly; None for others."""
+        """Where a requantization of a multiple of the sum reaches levels, nearly; None where it
+        is none."""
         functions = self.functions
         if functions.kind(int(g[0])) != FunctionKind.RULE:
             return None
@@ -205,7 +214,9 @@ class Equality:
             begin = ((int(first[0]) + 128) // 256 + 1) * 256 - 128
             levels = np.arange(begin, int(last[0]) + 1, 256)
             return np.unique(np.append(low, self._reached(kid, levels, low, high)))
-        if kind in (FunctionKind.MIN, FunctionKind.MAX) or (kind == FunctionKind.SHIFT and p[0] >= 0):
+        if kind in (FunctionKind.MIN, FunctionKind.MAX) or (
+            kind == FunctionKind.SHIFT and p[0] >= 0
+        ):
             return self._pieces(int(functions.arguments(one)[0, 0]), low, high)
         if kind == FunctionKind.SUM:
             return self._pieces_of_sum(p, functions.arguments(one)[:, 0], low, high)
@@ -339,7 +350,9 @@ def _requantizes_in_order(p: Integers, first: Integers, last: Integers) -> Mask:
     _, multiplier, lane, _, _, _, rounding = p
     inside = _inside(first, last, INT32)
     if int(rounding[0]) > 1:
-        return inside & (multiplier.astype(np.int32).view(np.float32) > 0)
+        return np.asarray(inside & (multiplier.astype(np.int32).view(np.float32) > 0))
     shift = np.clip(((lane & 255) ^ 128) - 128, -31, 30)
     left = (lane >> 8 & 31) + (np.maximum(shift, 0) if int(rounding[0]) == 0 else 0)
-    return inside & _inside(first << left, last << left, INT32) & (multiplier >= 0)
+    ends = (np.ldexp(end.astype(np.float64), left) for end in (first, last))
+    inside &= np.logical_and.reduce([(end >= INT32[0]) & (end <= INT32[1]) for end in ends])
+    return np.asarray(inside & (multiplier >= 0))

@@ -204,9 +204,9 @@ class Functions:
                     y = y + coefficient * value
                 return wrapped(y >> p[1])
             case FunctionKind.MIN:
-                return np.minimum(x, p[0])
+                return np.asarray(np.minimum(x, p[0]))
             case FunctionKind.MAX:
-                return np.maximum(x, p[0])
+                return np.asarray(np.maximum(x, p[0]))
             case FunctionKind.SHIFT:
                 right = np.clip(p[0], 0, 32)
                 left = np.clip(-p[0], 0, 32)
@@ -251,7 +251,7 @@ def _requantized(x: Integers, p: Integers) -> Integers:
         shift = np.clip(((lane & 255) ^ 128) - 128, -31, 30)
         x = wrapped(x << (lane >> 8 & 31))
         scaled = (single if int(rounding[0, 0]) else double)(x, multiplier, shift)
-    return np.minimum(np.maximum(scaled + zero, low), high)
+    return np.asarray(np.minimum(np.maximum(scaled + zero, low), high))
 
 
 def _float32_or_nan(x: Integers, scale: NDArray[Any]) -> NDArray[np.float64]:

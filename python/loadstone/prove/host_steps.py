@@ -35,7 +35,9 @@ class HostSteps:
     def __init__(self, values: Values, rows: RowFunctions, dram: Dram) -> None:
         self._values, self._rows, self._dram = values, rows, dram
 
-    def run(self, step: HostStep, inputs: Sequence[BufferView], outputs: Sequence[BufferView]) -> None:
+    def run(
+        self, step: HostStep, inputs: Sequence[BufferView], outputs: Sequence[BufferView]
+    ) -> None:
         """Raises Unsupported for a step that is not executed here, NotProved for one that reads
         what nobody wrote."""
         name = f"step {step.name} ({step.opcode.name.lower()})"
@@ -113,7 +115,11 @@ def _packed(step: HostStep, x: Integers, read: BufferView, out: BufferView) -> I
     n, oh, ow, c = out.shape
     h, w, channels = p["h"], p["w"], p["c"]
     x = flipped(x) if read.dtype == DataType.UINT8 else x
-    image = x.reshape(n, channels, h, w).transpose(0, 2, 3, 1) if p["nchw"] else x.reshape(n, h, w, channels)
+    image = (
+        x.reshape(n, channels, h, w).transpose(0, 2, 3, 1)
+        if p["nchw"]
+        else x.reshape(n, h, w, channels)
+    )
     ys = np.arange(oh)[:, None] * p["stride_h"] + np.arange(p["kernel_h"]) - p["pad_top"]
     xs = np.arange(ow)[:, None] * p["stride_w"] + np.arange(p["kernel_w"]) - p["pad_left"]
     y, z = np.broadcast_arrays(ys[:, None, :, None], xs[None, :, None, :])

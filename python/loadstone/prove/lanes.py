@@ -54,7 +54,7 @@ class Lanes:
         self.function = np.zeros(count, np.int64)
 
     # --- what lanes become ------------------------------------------------------------------------
-    def put_numbers(self, lanes: Integers, numbers: Integers) -> None:
+    def put_numbers(self, lanes: Integers, numbers: Integers | int) -> None:
         """Constants, of 32 bits."""
         self.sums[:, lanes] = 0
         for array in (self.low, self.high, self.s):
@@ -62,7 +62,7 @@ class Lanes:
         self.digits.clear(lanes)
         self.named.clear(lanes)
         self.source[lanes] = NO_SOURCE
-        self.c[lanes] = wrapped(numbers)
+        self.c[lanes] = wrapped(np.asarray(numbers, np.int64))
 
     def put_symbols(self, lanes: Integers, symbols: Integers) -> None:
         """Bytes, one for each lane."""
@@ -320,22 +320,18 @@ class Lanes:
         for coefficient, source, function in parts:
             low, high = self.values.ranges(source, function)
             size += np.maximum(np.abs(low), np.abs(high)).astype(np.float64) * np.abs(coefficient)
-        if ((size >= _EXACT) & (shift > 0)).any():
-            raise Unsupported("a sum of more than 61 bits that is shifted")
+        if (size >= _EXACT).any():
+            raise Unsupported("a sum of more than 61 bits")
         sources, kids = self._joined([part[1:] for part in parts])
         coefficients = np.stack([part[0] for part in parts], 1)
-        return sources, self.values.functions.sum(
-            coefficients, np.stack(kids, 1), constant, shift
-        )
+        return sources, self.values.functions.sum(coefficients, np.stack(kids, 1), constant, shift)
 
     def _constant(self, lanes: Integers) -> Integers:
         """The constant part: without a shift only 32 bits of it count."""
         c = self.c[lanes]
         return np.where(self.s[lanes] == 0, wrapped(c), c)
 
-    def _joined(
-        self, parts: list[tuple[Integers, Integers]]
-    ) -> tuple[Integers, list[Integers]]:
+    def _joined(self, parts: list[tuple[Integers, Integers]]) -> tuple[Integers, list[Integers]]:
         """One source for each row of several functions, and the functions as those of it."""
         sources = np.stack([source for source, _ in parts], 1)
         functions = np.stack([function for _, function in parts], 1)

@@ -74,7 +74,9 @@ class Machine:
         for what, capability in instruction.needs():
             # Regions of a device without them are the whole memory, relocated by the runtime.
             if capability != Capability.REGIONS and not self.config.has(capability):
-                raise NotProved(f"{what} needs {str(capability.name).lower()}, which the device lacks")
+                raise NotProved(
+                    f"{what} needs {str(capability.name).lower()}, which the device lacks"
+                )
         match instruction:
             case Load():
                 return self._load(instruction)
@@ -217,7 +219,7 @@ class Machine:
         writes = [("ACC", touched)]
         if i.reset:
             self._written(touched)
-            self.lanes.put_numbers(self._lanes_of(touched), np.int64(0))
+            self.lanes.put_numbers(self._lanes_of(touched), 0)
             return Access(writes=writes)
         if src.max() >= len(self.inp) or wgt.max() >= len(self.wgt):
             raise NotProved(f"GEMM leaves INP or WGT: tiles {src.max()}, {wgt.max()}")
@@ -229,7 +231,7 @@ class Machine:
             keep = len(dst) - 1 - last
             dst, src, wgt = dst[keep], src[keep], wgt[keep]
             self.known[touched] = True
-            self.lanes.put_numbers(self._lanes_of(touched), np.int64(0))
+            self.lanes.put_numbers(self._lanes_of(touched), 0)
         elif not self.known[touched].all():
             raise NotProved("GEMM adds to tiles that nobody wrote")
         self.put_out[touched] = True

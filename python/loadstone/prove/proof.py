@@ -38,10 +38,20 @@ class Proof:
     """Of one network, for any number of artifacts: the network is stated once."""
 
     def __init__(self, network: ModelNetwork) -> None:
+        """Raises Unsupported for an operator that a proof does not know."""
         self.network = network
         self.values = Values()
         self.definition = Definition(self.values, network)
         self.definition.state()
+
+    @staticmethod
+    def attempt(network: ModelNetwork, artifact: Artifact) -> Verdict:
+        """What can be said of one artifact, and of its network."""
+        try:
+            proof = Proof(network)
+        except Unsupported as error:
+            return Verdict(Status.UNSUPPORTED, str(error), len(network.operators), 0, 0, {}, 0)
+        return proof.of(artifact)
 
     def of(self, artifact: Artifact) -> Verdict:
         """What can be said of an artifact."""

@@ -57,6 +57,9 @@ class Terms:
         self.count[lanes[over]] = self.slots + 1
         new = ~found & ~over
         slot = count[new]
-        self.symbol[lanes[new], slot], self.coefficient[lanes[new], slot] = symbols[new], coefficients[new]
+        self.symbol[lanes[new], slot], self.coefficient[lanes[new], slot] = (
+            symbols[new],
+            coefficients[new],
+        )
         self.count[lanes[new]] = slot + 1
         self.coefficient[lanes[found], match[found].argmax(1)] += coefficients[found]

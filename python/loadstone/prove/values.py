@@ -129,8 +129,8 @@ class Values:
             rows = [of[varies], made[varies], low[varies], high[varies], np.ones(n, np.int64)]
             symbols = np.full(len(todo), NO_SYMBOL)
             symbols[varies] = self._symbols.extend(np.stack(rows))
-            found = zip(symbols.tolist(), low.tolist(), strict=True)
-            self._made.update(zip(todo, found, strict=True))
+            pairs = zip(symbols.tolist(), low.tolist(), strict=True)
+            self._made.update(zip(todo, pairs, strict=True))
         found = np.array([self._made[key] for key in keys], np.int64).reshape(-1, 2)[inverse]
         return found[:, 0], found[:, 1]
 

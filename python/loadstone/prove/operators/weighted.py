@@ -82,7 +82,7 @@ def _rule(elements: Elements, operator: ModelOperator, requantization: Requantiz
 
 
 def taps_of(
-    size: tuple[int, int], output: tuple[int, int], operator: ModelOperator, kernel: tuple[int, int]
+    size: tuple[int, ...], output: tuple[int, ...], operator: ModelOperator, kernel: tuple[int, int]
 ) -> tuple[Integers, Integers, NDArray[np.bool_]]:
     """Rows and columns (OH, OW, KH, KW) of all windows, and which of them are inside."""
     stride = attribute(operator, "strides", tuple)
