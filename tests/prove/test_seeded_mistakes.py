@@ -66,17 +66,22 @@ def unsigned() -> bytes:
 
 
 def narrow() -> bytes:
-    """A pointwise and a depthwise convolution of few channels and an addition, whose columns are
-    folded, and a pointwise convolution."""
+    """Depthwise convolutions of few channels, whose columns are folded, between pointwise ones."""
     graph, rng = Graph(), np.random.default_rng(9)
     x = graph.input((1, 16, 16, 16), np.int8, 0.05, 3)
     a = _convolution(graph, x, 8, 1, rng, kernel=1)
-    b = graph.tensor(a.shape, np.int8, 0.2, 3)
-    w, bias = _weights(graph, (1, 3, 3, 8), np.int8, rng), _bias(graph, 8, rng)
-    graph.operator("DEPTHWISE_CONV_2D", [a, w, bias], [b], depth_multiplier=1, **_options(1))
+    b = _depthwise(graph, a, 1, rng)
     c = graph.tensor(a.shape, np.int8, 0.3, 3)
     graph.operator("ADD", [a, b], [c])
-    return graph.save([_convolution(graph, c, 32, 1, rng, kernel=1)])
+    return graph.save([_convolution(graph, _depthwise(graph, c, 2, rng), 32, 1, rng, kernel=1)])
+
+
+def _depthwise(graph: Graph, x: Any, stride: int, rng: Any) -> Any:
+    channels, size = x.shape[3], x.shape[1] // stride
+    y = graph.tensor((1, size, size, channels), np.int8, 0.2, 3)
+    w, bias = _weights(graph, (1, 3, 3, channels), np.int8, rng), _bias(graph, channels, rng)
+    graph.operator("DEPTHWISE_CONV_2D", [x, w, bias], [y], depth_multiplier=1, **_options(stride))
+    return y
 
 
 def _options(stride: int) -> dict[str, Any]:
