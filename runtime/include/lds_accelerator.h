@@ -92,11 +92,11 @@ typedef struct lds_insn_seen {
 
 struct lds_device;
 
-/* A device that the artifact names besides its own. */
+/* A device that the artifact names besides device 0. */
 typedef struct lds_accelerator {
   const char *name; /* as the artifact calls it */
   struct lds_device *device;
-  const lds_insn_table *table; /* NULL: a further VTA, validated as the session's own */
+  const lds_insn_table *table; /* NULL: a VTA, validated as device 0 */
   /* What the table cannot say: not 0 refuses the instruction. NULL: nothing more. */
   int (*refuse)(const lds_insn_seen *seen);
 } lds_accelerator;

@@ -67,7 +67,7 @@ enum {
   LDS_ERR_VERSION = -11,     /* an artifact of another format version (R2) */
   LDS_ERR_TRUNCATED = -12,   /* the size is not what the header says (R3) */
   LDS_ERR_CHECKSUM = -13,    /* the content is damaged (R4) */
-  LDS_ERR_FORMAT = -14,      /* a table breaks one of FORMAT.md's rules (R5 to R18, R22) */
+  LDS_ERR_FORMAT = -14,      /* a table breaks one of FORMAT.md's rules (R5 to R18, R22, R23) */
   LDS_ERR_OPERATOR = -15,    /* a host step breaks one of FORMAT.md's rules (R19 to R21), or the operator is not linked in */
   LDS_ERR_EXTERNAL = -16,    /* a step needs a function that only the Python runtime has */
   LDS_ERR_ACCELERATOR = -17, /* a step is for a device that the session was not given */
@@ -101,8 +101,7 @@ typedef struct lds_table {
 /* An opened artifact: it points into the caller's bytes, which must stay. */
 typedef struct lds_model {
   const uint8_t *bytes;
-  uint32_t size_bytes, config_hash, samples;
-  const uint8_t *fingerprint; /* of the device, 20 bytes */
+  uint32_t size_bytes, samples;
   lds_table section[LDS_SECTIONS];
 } lds_model;
 
@@ -133,10 +132,14 @@ enum {
   LDS_ELEMENT_TYPES /* how many: every table by type has so many entries */
 };
 
-/* Checks all rules of FORMAT.md but those of host steps (R19 to R21) and of programs of other devices (R23), which lds_session_open
- * checks. */
+/* Checks all rules of FORMAT.md but those of host steps (R19 to R21) and of relocations (R23), which lds_session_open checks. */
 LDS_EXPORT int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes);
 LDS_EXPORT const char *lds_model_name(const lds_model *model);
+/* Of a device by its number, which the model has; 0 is that of the session that runs it. The fingerprint's 32 bytes decide what its
+ * programs mean, those of a VTA being lds_hw_config and zeros; its register CONFIG_HASH holds their hash. */
+LDS_EXPORT const char *lds_model_device(const lds_model *model, uint32_t device);
+LDS_EXPORT const uint8_t *lds_model_fingerprint(const lds_model *model, uint32_t device);
+LDS_EXPORT uint32_t lds_model_config_hash(const lds_model *model, uint32_t device);
 LDS_EXPORT uint32_t lds_model_input_count(const lds_model *model);
 LDS_EXPORT uint32_t lds_model_output_count(const lds_model *model);
 LDS_EXPORT int lds_model_input(const lds_model *model, uint32_t index, lds_tensor *out);
@@ -153,18 +156,18 @@ typedef struct lds_fault {
   const char *layer;    /* the layer this instruction is for, from the source map */
 } lds_fault;
 
-/* Checks `count` instructions against the allow-list, with constants[r] the content of region r (NULL where the host has none). */
-typedef int (*lds_validator)(const lds_model *model, const uint8_t *instructions, uint32_t count, const uint8_t *const *constants,
-                             void *scratch, lds_fault *fault);
-
-LDS_EXPORT size_t lds_validate_scratch_bytes(const lds_model *model);
-LDS_EXPORT int lds_validate(const lds_model *model, const uint8_t *instructions, uint32_t count, const uint8_t *const *constants,
-                            void *scratch, lds_fault *fault);
-/* All device programs of a model. scratch: lds_validate_scratch_bytes(model), aligned to 8. fault may be NULL. */
+/* Checks `count` instructions of a VTA, by its number among the model's devices, against the allow-list, with constants[r] the content
+ * of region r (NULL where the host has none). scratch: lds_validate_scratch_bytes(model, device), aligned to 8. */
+LDS_EXPORT size_t lds_validate_scratch_bytes(const lds_model *model, uint32_t device);
+LDS_EXPORT int lds_validate(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count,
+                            const uint8_t *const *constants, void *scratch, lds_fault *fault);
+/* All programs of VTAs in a model: those of a table are validated by what has the table. scratch: lds_model_scratch_bytes(model), aligned
+ * to 8. fault may be NULL. */
+LDS_EXPORT int lds_relocations_check(const lds_model *model); /* rule R23 */
+LDS_EXPORT size_t lds_model_scratch_bytes(const lds_model *model);
 LDS_EXPORT int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_bytes, lds_fault *fault);
 
-/* The program of a step of another device, as it stands in `code`, against that device's table; fault: the instruction, its layer. */
-LDS_EXPORT int lds_programs_check(const lds_model *model); /* rule R23, which lds_session_open checks */
+/* The program of a step, as it stands in `code`, against its accelerator's table; fault: the instruction, its layer. */
 LDS_EXPORT int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code,
                                     lds_fault *fault);
 
@@ -215,12 +218,12 @@ typedef struct lds_validated {
 } lds_validated;
 
 typedef struct lds_session_config {
-  lds_validator validate;            /* lds_validate; NULL trusts the instructions (and leaves the validator out of the link) */
-  const lds_operator_set *operators; /* &lds_operators; NULL: models without host steps only */
-  /* Without progress for so long the device hangs; on pages that show none, the whole program. 0: 5 s, and then sixteen times what the
-   * program can take at clock_hz: `most_ns`, which is NULL where it is not to be linked in; programs of other devices 10 s. */
+  const struct lds_validator *validate; /* &lds_validator; NULL trusts the instructions (and leaves the validator out of the link) */
+  const lds_operator_set *operators;    /* &lds_operators; NULL: models without host steps only */
+  /* Without progress for so long the device hangs; on pages that show none, the whole program. 0: 5 s, and then sixteen times what a
+   * VTA's program can take at clock_hz: `most_ns`, which is NULL where it is not to be linked in; programs of tables 10 s. */
   uint64_t hang_ns;
-  uint64_t (*most_ns)(const lds_model *model, const uint8_t *instructions, uint32_t count, uint64_t clock_hz);
+  uint64_t (*most_ns)(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count, uint64_t clock_hz);
   uint64_t clock_hz;  /* of the device; 0: 16 MHz, which no board is slower than */
   uint64_t model_bus; /* bus address of the model's bytes where the device can read them; LDS_NOT_IN_PLACE: constants are copied */
   lds_dma_buffer region[LDS_REGIONS]; /* buffers of the caller's own for regions; cpu NULL: the session allocates */
@@ -228,14 +231,19 @@ typedef struct lds_session_config {
   void *external_ctx;
   const lds_accelerator *accelerators; /* further devices that the artifact names: lds_session_config_accelerators */
   uint32_t accelerator_count;
-  const struct lds_program_set *programs;
+  const struct lds_further *further;
   lds_validated *validated; /* NULL: every session validates its file */
 } lds_session_config;
 
-/* Cycles that a program of the model's device takes at most, on any bus. */
-LDS_EXPORT uint64_t lds_cycles_at_most(const lds_model *model, const uint8_t *instructions, uint32_t count);
+/* What lds_session_config.validate is: lds_validate for the programs of VTAs. */
+#ifndef LDS_CDEF
+LDS_EXPORT extern const struct lds_validator lds_validator;
+#endif
+
+/* Cycles that a program of a VTA takes at most, on any bus. */
+LDS_EXPORT uint64_t lds_cycles_at_most(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count);
 /* Sixteen times what they take at a clock; 0: 16 MHz. */
-LDS_EXPORT uint64_t lds_most_ns(const lds_model *model, const uint8_t *instructions, uint32_t count, uint64_t clock_hz);
+LDS_EXPORT uint64_t lds_most_ns(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count, uint64_t clock_hz);
 
 /* Validator and lds_operators linked in, nothing in place; when a device hangs follows from its program. */
 LDS_EXPORT void lds_session_config_default(lds_session_config *config);
@@ -243,7 +251,7 @@ LDS_EXPORT void lds_session_config_default(lds_session_config *config);
 /* Gives a session lds_real_operators as well: functions of real numbers, which a firmware without a model that has them does not link. */
 LDS_EXPORT void lds_session_config_real(lds_session_config *config);
 
-/* Gives a session further devices, and links in what checks and places their programs. The table and what it names must stay. All of
+/* Gives a session further devices, and links in what validates the programs of tables. The table and what it names must stay. All of
  * them see the DMA memory of the session's own HAL at the same bus addresses, and are the session's while it runs. */
 LDS_EXPORT void lds_session_config_accelerators(lds_session_config *config, const lds_accelerator *accelerators, uint32_t count);
 
@@ -297,7 +305,7 @@ typedef struct lds_step_info {
 LDS_EXPORT int lds_session_step(const lds_session *session, uint32_t step, lds_step_info *out);
 LDS_EXPORT int lds_session_operand(lds_session *session, uint32_t step, uint32_t index, lds_operand *out);
 
-/* Of all device programs of the last run together. */
+/* Of all programs of the last run together. */
 LDS_EXPORT void lds_session_counters(const lds_session *session, lds_counters *out);
 /* Of the last run that failed. */
 LDS_EXPORT void lds_session_fault(const lds_session *session, lds_fault *out);

@@ -119,7 +119,7 @@ struct Oracle {
   bool accepts(const std::vector<uint64_t> &stream) {
     lds_fault fault{};
     ++tried;
-    return lds_validate(&model, bytes_of(stream), count_of(stream), constants, scratch.data(), &fault) == LDS_OK;
+    return lds_validate(&model, 0, bytes_of(stream), count_of(stream), constants, scratch.data(), &fault) == LDS_OK;
   }
 
   int run(const std::vector<uint64_t> &stream, bool strict) {
@@ -247,7 +247,7 @@ void open(Oracle *o, const char *path) {
     if (u32(p) == 0) std::memcpy(o->memory[r].data(), data.bytes + u32(p + 16), u32(p + 8));
     if (u32(p) == 0) o->constants[r] = o->memory[r].data();
   }
-  o->scratch.resize(lds_validate_scratch_bytes(&o->model) / 8 + 1);
+  o->scratch.resize(lds_validate_scratch_bytes(&o->model, 0) / 8 + 1);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadstone.artifact.format import Artifact, DeviceProgram, MemoryRegion, RegionKind
+from loadstone.artifact.format import Artifact, MemoryRegion, ProgramStep, RegionKind
 from loadstone.library.native import ffi, lib
 from loadstone.vta.device.hw_config import load_config
 from tests.sample_model import copy_model, dense_model, endless_model
@@ -228,7 +228,7 @@ def spoiled(runtime: Runtime, model: Any) -> None:
     """The file's bytes change behind the reader's back: no instruction is known any more."""
     data = ffi.buffer(model.bytes, model.size_bytes)
     program = copy_model().steps[0]
-    assert isinstance(program, DeviceProgram)
+    assert isinstance(program, ProgramStep)
     at = bytes(data).index(program.instructions)
     data[at : at + 1] = b"\xff"
 

@@ -68,7 +68,6 @@ class RegionIndex(IntEnum):
     INPUT = 3
     OUTPUT = 4
     HOST = 5
-    CODE = 6
 
 
 @dataclass(frozen=True)

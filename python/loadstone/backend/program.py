@@ -26,7 +26,7 @@ from typing import TypeAlias
 import numpy as np
 
 from loadstone import graph as g
-from loadstone.backend.device import DeviceProgram, LayerRange, ProgramDevice, Relocation
+from loadstone.backend.device import LayerRange, ProgramDevice, ProgramStep, Relocation
 from loadstone.backend.interface import Segment
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.errors import LoweringError
@@ -87,9 +87,11 @@ class ProgramRegion(LoweredRegion):
                 self._used.setdefault(tensor.name, []).append(position)
 
     @property
-    def device(self) -> str:
+    def program_device(self) -> ProgramDevice:
         """Whose program it is."""
-        return self.accelerator.name
+        accelerator = self.accelerator
+        attributes = json.dumps(dict(accelerator.attributes), sort_keys=True)
+        return ProgramDevice(accelerator.name, accelerator.table.fingerprint, attributes)
 
     # --- what a back end says ---------------------------------------------------------------------
     def tensor(self, tensor: g.Tensor, block: int = 1) -> str:
@@ -143,9 +145,9 @@ class ProgramRegion(LoweredRegion):
         """Every tensor that an instruction may name."""
         return list(self._layouts.values())
 
-    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[ProgramStep, bytes]:
         """The program for these addresses; it has no micro-ops."""
-        accelerator, table = self.accelerator, self.accelerator.table
+        table = self.accelerator.table
         log = self._logs[self.name] = PassLog(self.name, texts=True)
         insns, layers = log.run(
             "rows", lambda _: self._in_rows(), (), verify=self._verify_rows, show=self._text
@@ -177,14 +179,12 @@ class ProgramRegion(LoweredRegion):
                     relocations.append(Relocation(*where, int(place.region), addend))
             at += table.sizes[insn.name]
         relocations.sort(key=lambda r: (r.offset_bytes, r.bit))
-        attributes = json.dumps(dict(accelerator.attributes), sort_keys=True)
-        return DeviceProgram(
+        return ProgramStep(
             self.name,
             code,
             tuple(layers),
-            ProgramDevice(accelerator.name, attributes, table.fingerprint),
-            len(insns),
-            tuple(relocations),
+            insn_count=len(insns),
+            relocations=tuple(relocations),
         ), b""
 
     def _place(self, name: str, at: At, addresses: Mapping[str, Address]) -> Address:
