@@ -73,11 +73,6 @@ class ArtifactContent:
         """Whose program it is."""
         return self.devices[step.device]
 
-    @property
-    def has_states(self) -> bool:
-        """Whether a run leaves something for the next one."""
-        return any(region.kind == RegionKind.STATE for region in self.regions)
-
     def check(self) -> None:
         """Raises ArtifactError naming the first rule of runtime/FORMAT.md that is broken."""
         require(bool(self.devices), "R5", "there is no device")
