@@ -83,20 +83,32 @@ quick: lib
 # What runs on a board does so from Python 3.10 on. NumPy's types are for newer ones, and partly unknown to it.
 PYTHON_3_10 = --python-version 3.10 --follow-imports silent --disable-error-code no-any-return --no-warn-unused-ignores
 
+# In the order of the time that they take, so that the last ones are short.
+CHECKS := check-types check-types-3.10 check-measures check-format
+.PHONY: $(CHECKS)
 check: lib
-	$(BIN)/ruff check python packages tests tools docs/examples docs/site
-	$(BIN)/ruff format --check python packages tests tools docs/examples docs/site
+	@$(MAKE) --no-print-directory --output-sync --jobs=$$(nproc) $(CHECKS)
+
+check-types:
 	$(BIN)/mypy
 	$(BIN)/mypy docs/examples/*/*.py
 	$(BIN)/mypy packages/*/loadstone_*/*.py
 	$(BIN)/mypy tools
+
+check-types-3.10:
 	$(BIN)/mypy $(PYTHON_3_10) $$($(BIN)/python -m tests.without_tvm | sed 's/^/-m /')
-	git ls-files '*.c' '*.h' '*.cc' '*.hh' | grep -v lds_isa.h | xargs -r $(BIN)/clang-format --dry-run --Werror
-	$(BIN)/loadstone isa --check
-	$(BIN)/lint-imports --no-cache
-	$(BIN)/vulture
+
+check-measures:
 	$(BIN)/python -m tests.measure
 	$(BIN)/python -m pytest -q tests/test_layers.py
+
+check-format:
+	$(BIN)/ruff check python packages tests tools docs/examples docs/site
+	$(BIN)/ruff format --check python packages tests tools docs/examples docs/site
+	git ls-files '*.c' '*.h' '*.cc' '*.hh' | grep -v lds_isa.h | xargs -r $(BIN)/clang-format --dry-run --Werror
+	$(BIN)/python -m tools.isa --check
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/vulture
 
 # Arbitrary input against everything that reads input; SECONDS for all of it together.
 SECONDS ?= 600

@@ -56,7 +56,7 @@ static const char *name_in(const char *path) {
 /* For kernel interfaces that this HAL does not support, the reason and the alternative; NULL for any other path. */
 static const char *unsupported(const char *path) {
   if (strncmp(path, "/dev/dma_heap/", 14) == 0)
-    return "memory of a dma-heap has no address in user space that a device could be given; take a u-dma-buf (/dev/udmabuf0)";
+    return "memory of a dma-heap has no address in user space that a device could use; use a u-dma-buf (/dev/udmabuf0)";
   if (strncmp(path, "/dev/vfio", 9) == 0 || strcmp(path, "/dev/iommu") == 0)
     return "VFIO is not supported; bind the device to uio_pdrv_genirq (/dev/uio0)";
   return NULL;

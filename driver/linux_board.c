@@ -137,7 +137,7 @@ int lds_linux_is_reserved(lds_linux *board, const char *iomem, int fd, int regis
   if (f != NULL) (void)fclose(f);
   if (!seen)
     (void)snprintf(board->message, sizeof board->message,
-                   "%s at %#llx: %s does not show whether Linux uses it; run as root, or take a u-dma-buf", what, (unsigned long long)begin,
+                   "%s at %#llx: %s does not show whether Linux uses it; run as root, or use a u-dma-buf", what, (unsigned long long)begin,
                    iomem);
   return seen && clear;
 }

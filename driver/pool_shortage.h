@@ -17,7 +17,7 @@ static inline void lds_pool_shortage(const lds_pool *pool, size_t size_bytes, si
   uint32_t k;
   for (k = 0; k < pool->used; ++k) used += (unsigned long)pool->blocks[k].size_bytes;
   if (pool->used == pool->capacity) {
-    (void)snprintf(text, text_bytes, "DMA memory: a buffer more is needed, but all %lu are in use", (unsigned long)pool->capacity);
+    (void)snprintf(text, text_bytes, "DMA memory: one more buffer is needed, but all %lu are in use", (unsigned long)pool->capacity);
   } else if (((pool->bus ^ (uintptr_t)pool->cpu) & (align_bytes - 1u)) != 0) {
     (void)snprintf(text, text_bytes,
                    "DMA memory: a buffer at a multiple of %lu is needed, but its two addresses, %#llx and %#llx, do not differ by one",

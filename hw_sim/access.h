@@ -1,4 +1,4 @@
-// What an instruction touches: tiles of scratchpads, bytes of DRAM.
+// The accesses of an instruction: tiles of scratchpads, bytes of DRAM.
 //
 // In:   an instruction, and the micro-ops that the scratchpad holds when it runs; bounds already checked.
 // Out:  calls of visit(memory, tile, reads, writes), visit_dram(begin, end, writes).
@@ -14,11 +14,11 @@
 namespace lds::sim {
 
 struct Moves {
-  uint32_t out, in;  // of one operand, by the turns of the two loops
+  uint32_t out, in;  // an operand's step in each turn of the outer and of the inner loop
 };
 
-// Each tile that an operand names, a tile more than once only when a micro-op or a factor repeats it: loops that do not move
-// the operand are taken once.
+// Visits each tile that an operand names. A loop that does not move the operand is run once, so that a tile is visited again only where
+// a micro-op or a factor repeats it.
 template <typename Visit>
 void visit_operand(const Machine &m, const Loops &l, uint16_t Uop::*operand, Moves moves, Visit visit) {
   const uint32_t outs = moves.out == 0 ? 1 : l.iter_out, ins = moves.in == 0 ? 1 : l.iter_in;
@@ -33,7 +33,7 @@ inline Moves dst_moves(const Loops &l) { return {l.dst_out, l.dst_in}; }
 inline Moves src_moves(const Loops &l) { return {l.src_out, l.src_in}; }
 inline Moves wgt_moves(const Loops &l) { return {l.wgt_out, l.wgt_in}; }
 
-// Rows of DRAM, those that follow each other without a gap as one.
+// Visits rows of DRAM; rows that follow each other without a gap are visited as one range.
 template <typename Visit>
 void visit_rows(const Machine &m, const lds_insn_memory &i, bool writes, Visit visit) {
   if (i.x_size == 0 || i.y_size == 0) return;

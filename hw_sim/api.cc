@@ -1,4 +1,4 @@
-// The C API of lds_sim.h over the C++ core: arguments checked, no exception leaves.
+// The C API of lds_sim.h over the C++ core: arguments are checked, and no exception leaves.
 //
 // In:   calls from C or cffi.
 // Out:  status codes and results.
@@ -49,11 +49,11 @@ int refuse(lds_sim *sim, std::string why) {
 
 bool bus_is_legal(uint32_t bits) { return bits == 32 || bits == 64 || bits == 128 || bits == 256 || bits == 512; }
 
-// The stream, copied: what runs is what was checked, even if the program stores over it.
+// A copy of the stream, so that the checked instructions run even if the program overwrites its own stream.
 std::vector<uint8_t> fetch(lds_sim *sim, uint64_t address, uint32_t count) {
   constexpr size_t kPartBytes = Poll::kPart / Poll::kByte;
   std::vector<uint8_t> bytes;
-  const uint64_t wanted = uint64_t{count} * LDS_INSN_BYTES;  // more than a size_t of 32 bits has, no memory holds
+  const uint64_t wanted = uint64_t{count} * LDS_INSN_BYTES;  // may exceed a size_t of 32 bits, and then no memory holds it
   if (const uint8_t *host = sim->machine.dram.span(address, wanted, false)) {
     const size_t size = static_cast<size_t>(wanted);
     bytes.reserve(size);
@@ -83,7 +83,7 @@ bool stands_there(lds_sim *sim, const Known &known) {
   return true;
 }
 
-// The program, decoded; as it was found in an earlier run when not a byte differs.
+// The decoded program; that of an earlier run when all bytes are equal.
 Known *program_at(lds_sim *sim, uint64_t address, uint32_t count) {
   Known *known = sim->known.find(address, count);
   if (known != nullptr && stands_there(sim, *known)) return known;
@@ -95,7 +95,7 @@ Known *program_at(lds_sim *sim, uint64_t address, uint32_t count) {
   return known;
 }
 
-// The checks that are on, ready for a run; nullptr: none.
+// The checker, prepared for a run; nullptr when all checks are off.
 Checker *begin_checks(lds_sim *sim, uint64_t insn_address, uint32_t count) {
   const bool races = sim->options[LDS_SIM_CHECK_RACES] != 0, uninitialised = sim->options[LDS_SIM_CHECK_INIT] != 0;
   if (!races && !uninitialised) {
@@ -107,7 +107,7 @@ Checker *begin_checks(lds_sim *sim, uint64_t insn_address, uint32_t count) {
   return sim->checker.get();
 }
 
-// The second pass. What stops a program that ran to its FINISH takes the place of its outcome.
+// The second pass. If it stops, its status replaces that of a program that ran to its FINISH.
 void time_run(lds_sim *sim, Known *known, RunOutcome &outcome, uint64_t cycle_limit, lds_sim_result *result) {
   const bool traced = sim->options[LDS_SIM_TRACE] != 0;
   const TimingInput input = {sim->machine.g,           sim->machine.regions, sim->constants, sim->bus_bits, known->program, outcome.done,
@@ -183,7 +183,7 @@ int lds_sim_set_option(lds_sim *sim, int option, int value) {
   }
   if (option == LDS_SIM_KERNELS) {
     try {
-      return sim->machine.use_kernels(value) ? LDS_SIM_OK : refuse(sim, format("kernels %d are not to be had on this host", value));
+      return sim->machine.use_kernels(value) ? LDS_SIM_OK : refuse(sim, format("kernels %d are not available on this host", value));
     } catch (const std::bad_alloc &) {
       return LDS_SIM_NO_MEMORY;
     }
@@ -201,7 +201,7 @@ int lds_sim_set_timing(lds_sim *sim, const char *name, int64_t value) {
   sim->message.clear();
   if (value < 0 || value > INT32_MAX)
     return refuse(sim, format("timing constant %s=%lld is outside [0, 2^31)", name, static_cast<long long>(value)));
-  sim->known.clear();  // with the cycles that they took
+  sim->known.clear();  // their cycles depend on what changed
   return set_constant(&sim->constants, name, value) ? LDS_SIM_OK : refuse(sim, format("timing constant %s is unknown", name));
 }
 
@@ -222,7 +222,7 @@ void lds_sim_unmap_all(lds_sim *sim) { sim->machine.dram.unmap_all(); }
 int lds_sim_set_region(lds_sim *sim, uint32_t region, uint64_t base, uint64_t limit) {
   sim->message.clear();
   if (region >= LDS_MAX_REGIONS) return refuse(sim, format("region %u is outside [0, %u]", region, LDS_MAX_REGIONS - 1u));
-  if (!sim->machine.g.has(LDS_CAP_REGIONS)) return LDS_SIM_OK;  // as the RTL: dram_base then counts from bus address 0
+  if (!sim->machine.g.has(LDS_CAP_REGIONS)) return LDS_SIM_OK;  // like the RTL: dram_base then counts from bus address 0
   sim->machine.regions[region] = {base, limit & ~(uint64_t{1} << 63), (limit >> 63) != 0};
   return LDS_SIM_OK;
 }

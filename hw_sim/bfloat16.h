@@ -1,8 +1,8 @@
 // bfloat16: the upper half of a float32.
 //
-// In:   bits.
-// Out:  bits; rounded to nearest even, not a number becomes 0x7fc0, as in graph/bfloat16.py.
-// Next: exec_memory.cc widens what LOAD brings and rounds what STORE takes.
+// In:   the bits of a number.
+// Out:  the bits of the converted one, rounded to nearest even; NaN becomes 0x7fc0, as in graph/bfloat16.py.
+// Next: exec_memory.cc widens the tiles of a LOAD and rounds those of a STORE.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,7 +26,7 @@ inline float widened(uint16_t bits) {
   return value;
 }
 
-// The upper half of a float32 that has no other: what widened() was given.
+// The upper half of a float32 whose lower half is zero: the inverse of widened().
 inline void put_bfloat16(uint8_t *to, float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
@@ -34,8 +34,8 @@ inline void put_bfloat16(uint8_t *to, float value) {
   to[1] = static_cast<uint8_t>(bits >> 24);
 }
 
-// The processor's arithmetic as IEEE 754 has it while this lives: a library that was linked with fast mathematics may have told this
-// thread to take subnormal numbers for zero.
+// While this object lives, the processor's arithmetic follows IEEE 754: a library that was linked with fast mathematics may have set
+// this thread to treat subnormal numbers as zero.
 class IeeeArithmetic {
  public:
   explicit IeeeArithmetic(bool wanted) : wanted_(wanted) {

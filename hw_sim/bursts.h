@@ -1,6 +1,6 @@
-// The bursts that a LOAD, a STORE or a fetch puts on the bus.
+// The bursts on the bus of a LOAD, a STORE or a fetch.
 //
-// In:   rows of bytes in DRAM; the width of the bus; the longest burst and the boundary that none crosses.
+// In:   rows of bytes in DRAM; the width of the bus; the length of the longest burst, and the boundary that none crosses.
 // Out:  one burst after another, in beats.
 // Next: timing.cc sends them to the read channel.
 // SPDX-License-Identifier: Apache-2.0
@@ -13,7 +13,7 @@
 
 namespace lds::sim {
 
-// All powers of two: any other constant is rounded down to one.
+// All are powers of two: any other constant is rounded down to one.
 struct BusShape {
   uint32_t beat_log2;       // bytes of a beat
   uint64_t boundary_bytes;  // no burst crosses a multiple of it

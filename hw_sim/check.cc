@@ -1,4 +1,4 @@
-// What check.h says.
+// Implementation of check.h.
 // SPDX-License-Identifier: Apache-2.0
 #include "check.h"
 
@@ -86,7 +86,7 @@ void Checker::give_tokens(int stage, const lds_insn_flags &flags) {
   if (flags.push_next != 0) tokens_[kStageQueues[stage].push_next].push_back(clock_[static_cast<size_t>(stage)]);
 }
 
-// --- what instructions touch ------------------------------------------------------------------------
+// --- accesses of instructions -----------------------------------------------------------------------
 void Checker::memory(const Insn &insn) {
   const lds_insn_memory &i = insn.fields.u.memory;
   if (i.x_size == 0) return;
@@ -167,7 +167,7 @@ void Checker::write_dram(uint64_t begin, uint64_t end) {
     loads_[stage].overlaps(begin, end, [&](uint64_t first, uint64_t last, const Access &load) {
       if (!ordered(stage, load)) found(LDS_SIM_FINDING_RACE_DRAM, 0, load.insn, kInsnWrites, first, last - first);
     });
-  if (begin < stream_end_ && end > stream_begin_) {  // fetch reads the stream when it likes
+  if (begin < stream_end_ && end > stream_begin_) {  // fetch may read the stream at any time
     const uint64_t first = std::max(begin, stream_begin_), last = std::min(end, stream_end_);
     found(LDS_SIM_FINDING_RACE_DRAM, 0, static_cast<uint32_t>((first - stream_begin_) / LDS_INSN_BYTES), kInsnWrites, first, last - first);
   }

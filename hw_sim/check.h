@@ -2,12 +2,12 @@
 //
 // In:   each instruction as it runs, with the tokens it pops and pushes.
 // Out:  findings.
-// Next: api.cc hands them out; vta/simulator/sim.py adds the instructions' text.
+// Next: api.cc returns them; vta/simulator/sim.py adds the instructions' text.
 //
-// A race: two stages touch the same tile or the same bytes of DRAM, one of them writes, and no chain of tokens puts one before
-// the other. That is decided by the order of tokens alone (vector clocks: a token carries what its pusher has seen), never by
-// time, so that a program without findings computes the same on hardware of any speed. It is exact: a stage runs in order, so
-// that its latest access to a tile stands for all earlier ones.
+// A race: two stages access the same tile or the same bytes of DRAM, one of them writes, and no chain of tokens orders the two
+// accesses. Tokens alone decide this, by vector clocks: a token carries the clock of its pusher. Time plays no part, so that a program
+// without findings computes the same on hardware of any speed. The result is exact: because a stage executes in order, its latest
+// access to a tile stands for all earlier ones.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,10 +24,10 @@
 
 namespace lds::sim {
 
-// How many instructions of each stage are known to be over.
+// The number of instructions of each stage that are known to be complete.
 using Clock = std::array<uint32_t, 3>;
 
-// The latest access of one stage: its place in the stage's order (from 1; 0: none yet), and the instruction.
+// The latest access of one stage: its number in the stage's order (from 1; 0: none yet), and the instruction.
 struct Access {
   uint32_t place = 0, insn = 0;
 };
@@ -46,7 +46,7 @@ class Checker : public Observer {
   uint32_t count() const { return count_; }
 
  private:
-  // Of INP and WGT the load stage writes and compute reads; of ACC compute writes and store reads. (UOP is compute's alone.)
+  // INP and WGT are written by the load stage and read by compute; ACC is written by compute and read by store. (Only compute uses UOP.)
   struct Tile {
     Access write, read;
     bool written = false;
@@ -74,14 +74,14 @@ class Checker : public Observer {
   bool races_, uninitialised_;
   uint64_t stream_begin_ = 0, stream_end_ = 0;
 
-  int stage_ = 0;  // of the instruction that runs
+  int stage_ = 0;  // of the running instruction
   uint32_t insn_ = 0;
   std::array<Clock, 3> clock_{};
   std::deque<Clock> tokens_[kTokenQueues + 1];
 
   std::vector<Tile> tiles_[4];  // by LDS_MEMORY_*, up to ACC
   IntervalMap<Access> stores_;
-  IntervalMap<Access> loads_[2];  // of the load stage, of compute
+  IntervalMap<Access> loads_[2];  // by the load stage, by compute
 
   std::map<std::array<uint32_t, 4>, lds_sim_finding> pending_;  // of the running instruction: kind, memory, other, writes
   std::vector<lds_sim_finding> findings_;

@@ -1,4 +1,4 @@
-// What constants.h says.
+// Implementation of constants.h.
 // SPDX-License-Identifier: Apache-2.0
 #include "constants.h"
 

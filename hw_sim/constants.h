@@ -2,7 +2,7 @@
 //
 // In:   vta/devices/timing/NAME.json, one value at a time.
 // Out:  a plain struct.
-// Next: timing.cc. docs/timing.md says what each one means and rests on.
+// Next: timing.cc. docs/timing.md states the meaning and the source of each.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace lds::sim {
 
-// name, value of vta-rtl
+// X(name, value of vta-rtl)
 #define LDS_TIMING_CONSTANTS(X)      \
   X(nop_cycles, 2)                   \
   X(config_cycles, 2)                \

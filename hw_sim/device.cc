@@ -1,7 +1,7 @@
-// What lds_simdev.h says: registers, a thread that runs jobs, an interrupt line, faults.
+// Implementation of lds_simdev.h: a thread that runs jobs, the interrupt line, faults.
 //
 // In:   register accesses from any thread.
-// Out:  what they read; memory changed by jobs; the line.
+// Out:  the values that they read; memory changed by jobs; the level of the line.
 // Next: driver/hal_sim.c.
 // SPDX-License-Identifier: Apache-2.0
 #include "device.h"
@@ -21,7 +21,7 @@ uint32_t crc32(const uint8_t *p, size_t n) {
   return ~crc;
 }
 
-// No more than the clock's arithmetic takes.
+// A timeout that the clock's arithmetic can represent.
 std::chrono::nanoseconds limited(uint64_t timeout_ns) {
   return std::chrono::nanoseconds(timeout_ns < 1000000000000ull ? timeout_ns : 1000000000000ull);
 }
@@ -132,7 +132,7 @@ void lds_simdev::start() {
   wake_.notify_all();
 }
 
-// Asks the worker to leave the job, and waits until it did (a dead device never does).
+// Asks the worker to end the job, and waits until it has (a dead device never does).
 void lds_simdev::stop(Lock &lock, Stop how) {
   stop_ = how;
   wake_.notify_all();
@@ -147,7 +147,7 @@ void lds_simdev::stop(Lock &lock, Stop how) {
   update_line();
 }
 
-// Whether the fault that the running job has does not yield to `how`.
+// Whether the running job has a fault that `how` does not end.
 bool lds_simdev::stubborn(Stop how) const {
   switch (active_.kind) {
     case LDS_FAULT_HANG_RESET:
@@ -165,7 +165,7 @@ void lds_simdev::work() {
   Lock lock(mutex_);
   for (;;) {
     wake_.wait(lock, [this] { return job_ || quits_; });
-    if (quits_) {  // perhaps with a job that was not begun, which the destructor waits for
+    if (quits_) {  // a job that was not started may remain, and the destructor waits for it
       busy_ = false;
       idle_.notify_all();
       return;
@@ -233,13 +233,13 @@ const lds_simdev::Segment *lds_simdev::lost_segment() const {
   return nullptr;
 }
 
-// Compute writes 0 with its first instruction, long behind START perhaps, and 1 with FINISH.
+// The compute stage writes 0 with its first instruction, perhaps long after START, and 1 with FINISH.
 void lds_simdev::write_done(uint32_t value) {
   regs_.hls_done = value;
   regs_.hls_valid = true;
 }
 
-// The pages of VTA's bitstreams have no way to say that something went wrong: they never say that they are done.
+// The register pages of VTA's bitstreams cannot report an error: after one they never report DONE.
 void lds_simdev::end(uint32_t error, uint32_t pc) {
   if (error != LDS_ERROR_NONE && page_ != LDS_SIMDEV_NATIVE && stop_ == kNone) return;
   regs_.error = error;

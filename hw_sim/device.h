@@ -1,8 +1,8 @@
-// A simulated device as a board sees it: registers, a thread that runs jobs, an interrupt line, faults. Private to hw_sim/.
+// A simulated device as a board sees it: registers, a thread that runs jobs, an interrupt line, injected faults. Private to hw_sim/.
 //
-// In:   lds_simdev.h's calls.
-// Out:  the struct behind them.
-// Next: device.cc runs jobs; pages.cc shows the registers in the form of each page, and starts and stops jobs.
+// In:   the calls of lds_simdev.h.
+// Out:  the struct that they work on.
+// Next: device.cc runs jobs; pages.cc implements each register page, and starts and stops jobs.
 //
 // One mutex guards all registers, and the list of segments; the worker holds it except while the simulator runs. The three register pages
 // share one set of registers (Regs) and differ in `read` and `write` only. SPDX-License-Identifier: Apache-2.0
@@ -21,7 +21,7 @@
 struct lds_simdev {
   using Lock = std::unique_lock<std::mutex>;
 
-  // What a job is made of, and how the last one ended.
+  // The parameters of a job, and the result of the last one.
   struct Regs {
     uint64_t insn_base = 0;
     uint32_t insn_count = 0;
@@ -30,8 +30,8 @@ struct lds_simdev {
     uint32_t irq_status = 0, irq_mask = 0;
     bool hls_running[3] = {};  // load, compute and store restart by themselves
     bool hls_fetch = false;
-    uint32_t hls_done = 0;   // COMPUTE_DONE, as its last writer left it
-    bool hls_valid = false;  // it was written since COMPUTE_DONE_VALID was read
+    uint32_t hls_done = 0;   // COMPUTE_DONE
+    bool hls_valid = false;  // COMPUTE_DONE has been written since COMPUTE_DONE_VALID was read
   };
 
   struct Fault {
@@ -76,7 +76,7 @@ struct lds_simdev {
   std::optional<uint32_t> instead(uint32_t offset) const;
   void write_hls(uint32_t offset, uint32_t value);
 
-  // --- device.cc, which calls nothing of pages.cc
+  // --- device.cc, which calls no function of pages.cc
   void write_done(uint32_t value);
   void begin_faults();
   void end_faults(Stop how);
@@ -99,15 +99,15 @@ struct lds_simdev {
   std::condition_variable wake_, idle_, line_changed_;
   Regs regs_;
   Fault fault_, active_;
-  uint64_t lingers_ = 0;              // reads for which COMPUTE_DONE and its valid bit are as before the job
-  uint32_t lingering_ = 0;            // what COMPUTE_DONE reads meanwhile
+  uint64_t lingers_ = 0;              // how many more reads see COMPUTE_DONE and its valid bit as before the job
+  uint32_t lingering_ = 0;            // the value of COMPUTE_DONE for these reads
   std::optional<uint32_t> all_read_;  // the value that every register reads, as on an empty bus
   std::optional<uint32_t> done_reads_;
   Stop stop_ = kNone;
-  bool quits_ = false;    // no job is begun any more
-  bool job_ = false;      // to be begun
-  bool busy_ = false;     // from START until the worker is through
-  bool running_ = false;  // in lds_sim_run
+  bool quits_ = false;    // no further job is started
+  bool job_ = false;      // a job waits to be started
+  bool busy_ = false;     // from START until the worker has finished
+  bool running_ = false;  // the worker is in lds_sim_run
   int level_ = 0;
   uint64_t jobs_ = 0;
   lds_sim_result result_{}, scratch_{};

@@ -1,4 +1,4 @@
-// What dram.h says.
+// Implementation of dram.h.
 // SPDX-License-Identifier: Apache-2.0
 #include "dram.h"
 
@@ -22,7 +22,7 @@ bool Dram::map(const Segment &segment) {
 }
 
 const Segment *Dram::find(uint64_t address) const {
-  for (const Segment &s : segments_)  // few: a model has at most 8 regions and a stream
+  for (const Segment &s : segments_)  // there are few: a model has at most 8 regions and a stream
     if (address >= s.base && address - s.base < s.size) return &s;
   return nullptr;
 }

@@ -1,4 +1,4 @@
-// DRAM as the device sees it: host memory at bus addresses, behind regions.
+// DRAM as the device sees it: host memory at bus addresses, accessed through regions.
 //
 // In:   segments of host memory, region bases and limits.
 // Out:  checked copies: every byte of an access lies in its region and in a segment, or the run stops.
@@ -26,14 +26,15 @@ struct Region {
 
 class Dram {
  public:
-  // False when it overlaps another segment or wraps around. An empty one is nothing.
+  // False when it overlaps another segment or wraps around. An empty segment is ignored.
   bool map(const Segment &segment);
   void unmap_all() { segments_.clear(); }
 
-  // The host memory of [address, address + size) when it lies in one segment, else nullptr. `writes`: and may be written.
+  // The host memory of [address, address + size) when it lies in one segment (with `writes`: in a writable one), else nullptr.
   uint8_t *span(uint64_t address, uint64_t size, bool writes) const;
 
-  // Copies, across neighbouring segments if need be. Throws Stop (LDS_ERROR_BUS) where nothing is mapped, before any byte is written.
+  // These copy, across neighbouring segments where necessary. They throw Stop (LDS_ERROR_BUS) before they write a byte if part of the
+  // range is not mapped.
   void read(uint64_t address, void *out, size_t size) const;
   void write(uint64_t address, const void *in, size_t size) const;
 

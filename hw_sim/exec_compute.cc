@@ -6,8 +6,8 @@
 //
 // In:   a decoded instruction.
 // Out:  accumulator tiles; registers (CONFIG).
-// Next: the loops run in the kernels, after one bounds check for the whole instruction; loops of more steps than are done in one go
-//       (an instruction can ask for 2^41) in parts.
+// Next: the loops run in the kernels, after one bounds check for the whole instruction; long loops (an instruction can have 2^41 steps)
+//       run in parts.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <vector>
@@ -34,9 +34,9 @@ Loops loops_without_wgt(const Machine &m, const Insn &i) {
   return loops;
 }
 
-// Calls run(part) for one part of the loops after the other, in their order, none of more work than Poll::kPart: kernels know
-// nothing of parts, so that micro-ops are moved on to where a part begins. An index stays below its scratchpad's depth, which 16
-// bits hold; that of an operand that is not read may wrap.
+// Calls run(part) for consecutive parts of the loops, each with at most Poll::kPart of work. Because kernels always start at turn 0, the
+// indices of the micro-ops are increased by those at which the part begins. An index stays below its scratchpad's depth, which 16 bits
+// hold; that of an operand that is not read may wrap.
 template <typename Run>
 void in_parts(const Machine &m, const Loops &loops, uint64_t step_cost, Run run) {
   step_cost = std::max(step_cost, Poll::kStep);
@@ -117,7 +117,7 @@ void exec_alu(Machine &m, const lds_insn_alu &i) {
   }
   if (!i.use_imm) check_sram(m, LDS_MEMORY_ACC, reach.src, "ALU src");
   if (m.g.is_float) {
-    const int32_t bits = static_cast<int32_t>(static_cast<uint32_t>(i.imm) << 16);  // of the float32 that the bfloat16 is
+    const int32_t bits = static_cast<int32_t>(static_cast<uint32_t>(i.imm) << 16);  // the bfloat16 as a float32
     return in_parts(m, loops, cost,
                     [&](const Loops &part) { m.kernels->float_alu(part, m.g.lanes, m.acc.data(), i.alu_op, i.use_imm != 0, bits); });
   }

@@ -17,7 +17,7 @@
 namespace lds::sim {
 namespace {
 
-// Where tiles of one memory go: `copy` takes n tiles from DRAM's bytes, `pad` writes n tiles of padding.
+// Writers of tiles, one for each memory: `copy` takes n tiles from the bytes of DRAM, `pad` writes n tiles of padding.
 struct UopPad {
   Machine &m;
   void copy(size_t tile, const uint8_t *from, size_t n) const {
@@ -64,7 +64,7 @@ struct WgtPad {
 
 struct AccPad {
   Machine &m;
-  void copy(size_t tile, const uint8_t *from, size_t n) const {  // little-endian int32, as the host's
+  void copy(size_t tile, const uint8_t *from, size_t n) const {  // little-endian int32, like the host's
     std::memcpy(m.acc.data() + tile * m.g.lanes, from, n * m.g.lanes * sizeof(int32_t));
   }
   void pad(size_t tile, size_t n) const { std::fill_n(m.acc.data() + tile * m.g.lanes, n * m.g.lanes, 0); }
@@ -81,7 +81,7 @@ struct Acc8Pad {
   }
 };
 
-// The same where elements are bfloat16, of two bytes each: they are kept as the float32 that they are.
+// The same for bfloat16 elements, of two bytes each, which are kept as float32.
 uint16_t element(const uint8_t *from, size_t k) { return static_cast<uint16_t>(from[2 * k] | from[2 * k + 1] << 8); }
 
 struct FloatInpPad {
@@ -122,7 +122,7 @@ struct FloatAcc8Pad {
   }
 };
 
-// Calls work(first, n) for n tiles in parts: WGT can have half a gigabyte.
+// Calls work(first, n) for consecutive parts of n tiles, because WGT can have half a gigabyte.
 template <typename Work>
 void in_parts(const Machine &m, size_t n, uint32_t tile_bytes, Work work) {
   const size_t most = static_cast<size_t>(std::max<uint64_t>(1, Poll::kPart / (Poll::kByte * tile_bytes)));
@@ -133,7 +133,7 @@ void in_parts(const Machine &m, size_t n, uint32_t tile_bytes, Work work) {
   }
 }
 
-// n tiles from DRAM, straight from host memory where they lie in one segment.
+// Copies n tiles from DRAM, directly from host memory where they lie in one segment.
 template <typename Pad>
 void copy_row(const Machine &m, const Pad &pad, size_t tile, uint64_t address, uint32_t n, uint32_t tile_bytes) {
   const uint64_t size = uint64_t{n} * tile_bytes;
@@ -159,7 +159,7 @@ void load_with(const Machine &m, const Pad &pad, const lds_insn_memory &i, uint6
   const uint64_t rows = i.y_size, extent = rows == 0 ? 0 : (rows - 1) * stride + uint64_t{i.x_size} * tile_bytes;
   const uint64_t cost = Poll::kByte * tile_bytes * width * (i.y_pad_0 + rows + i.y_pad_1);
   const uint8_t *host = rows > 1 && cost <= Poll::kPart ? m.dram.span(address, extent, false) : nullptr;
-  if (host != nullptr) {  // small, and all of it in one segment
+  if (host != nullptr) {  // small, and within one segment
     m.poll->spend(cost);
     const auto fill_some = [&](size_t n) {
       if (n != 0) pad.pad(s, n);
@@ -176,7 +176,7 @@ void load_with(const Machine &m, const Pad &pad, const lds_insn_memory &i, uint6
   }
   fill(s, i.y_pad_0 * width);
   s += i.y_pad_0 * width;
-  if (width == i.x_size && i.x_stride == i.x_size) {  // one run of tiles
+  if (width == i.x_size && i.x_stride == i.x_size) {  // the tiles are contiguous
     copy_row(m, pad, s, address, i.x_size * i.y_size, tile_bytes);
     s += size_t{i.x_size} * i.y_size;
   } else {

@@ -1,4 +1,4 @@
-// What geometry.h says.
+// Implementation of geometry.h.
 // SPDX-License-Identifier: Apache-2.0
 #include "geometry.h"
 
@@ -15,7 +15,7 @@ bool legal(const lds_hw_config &c) {
   const int64_t li = c.log_inp_buff - c.log_batch - c.log_block - wide;
   const int64_t lw = c.log_wgt_buff - 2 * c.log_block - wide;
   const int64_t la = c.log_acc_buff - c.log_batch - c.log_block - 2;
-  // RQ is of integers, and reads registers that CONFIG sets.
+  // RQ works on integers, and reads registers that CONFIG sets.
   const bool rounds = (c.capabilities & LDS_CAP_REQUANTIZE) == 0 || (wide == 0 && (c.capabilities & LDS_CAP_CONFIG) != 0);
   return c.isa_version == 1 && within(wide, 0, 1) && c.log_wgt_width == c.log_inp_width && c.log_acc_width == 5 && rounds &&
          within(c.log_batch, 0, 6) && within(c.log_block, 1, 7) && within(lu, 1, 13) && within(li, 1, 15) && within(lw, 1, 15) &&

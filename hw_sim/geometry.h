@@ -1,7 +1,7 @@
 // The sizes that follow from a device's configuration.
 //
 // In:   lds_hw_config (20 bytes; perhaps hostile).
-// Out:  Geometry: tiles, depths, bytes; or nothing when the configuration cannot be.
+// Out:  Geometry: tiles, depths, bytes; or nothing when the configuration is invalid.
 // Next: machine.h allocates scratchpads of these sizes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -26,7 +26,7 @@ struct Geometry {
   bool has(uint32_t capability) const { return (capabilities & capability) != 0; }
 };
 
-// The limits are those of HwConfig (vta/device/hw_config.py), which names them; here they only protect.
+// The limits are those of HwConfig (vta/device/hw_config.py), whose messages name them; here they only protect the simulator.
 std::optional<Geometry> geometry_of(const lds_hw_config &config);
 
 }  // namespace lds::sim

@@ -1,4 +1,4 @@
-// What guard.h says.
+// Implementation of guard.h.
 // SPDX-License-Identifier: Apache-2.0
 #include "guard.h"
 
@@ -32,13 +32,13 @@ void on_bus_error(int number, siginfo_t *info, void *) {
     const uintptr_t begin = slot.begin.load(), end = slot.end.load();
     if (begin == 0 || at < begin || at >= end) continue;
     void *page = reinterpret_cast<void *>(at & ~(page_bytes - 1));
-    const size_t rest = end - (at & ~(page_bytes - 1));  // a file ends where it was cut: what follows is gone, too
+    const size_t rest = end - (at & ~(page_bytes - 1));  // everything behind the new end of the file is missing, too
     if (mmap(page, rest, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) break;
     slot.lost.store(true);
     errno = kept;
     return;
   }
-  sigaction(number, &before, nullptr);  // not ours: the access comes again, and whoever was there before us answers
+  sigaction(number, &before, nullptr);  // not a guarded range: the access is repeated, and the previous handler receives the signal
   errno = kept;
 }
 

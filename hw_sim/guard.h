@@ -1,11 +1,11 @@
-// Guard memory of a file that another process can truncate: an access beyond its end must not end this process.
+// Guard mapped memory of a file that another process can truncate: an access beyond the file's end must not end this process.
 //
 // In:   a range of such memory.
-// Out:  whether an access was beyond the end. The missing part reads as zeros from then on.
-// Next: device.cc makes it an error of the job.
+// Out:  whether there was an access beyond the end. The missing part reads as zeros from then on.
+// Next: device.cc ends the job with an error.
 //
-// The kernel answers such an access with SIGBUS. The handler puts fresh memory there and notes it, and the access goes on: a copy
-// in the middle of a run needs no check before each byte, and no way out.
+// The kernel answers such an access with SIGBUS. The signal handler maps zeroed memory at this place and records the event, and the
+// access continues. Copies in the middle of a run therefore need neither a check for each byte nor an error path.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@ namespace lds::sim {
 
 class Guard {
  public:
-  // Throws std::bad_alloc when too many are in use.
+  // Throws std::bad_alloc when too many guards are in use.
   Guard(void *memory, size_t size);
   ~Guard();
   Guard(const Guard &) = delete;

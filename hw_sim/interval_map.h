@@ -1,8 +1,8 @@
-// Ranges of addresses with a value each.
+// A map from ranges of addresses to values.
 //
-// In:   assignments to ranges; the later wins where they overlap.
+// In:   assignments to ranges; where they overlap, the later one holds.
 // Out:  the values that overlap a range.
-// Next: check.cc remembers with it who touched which bytes of DRAM last.
+// Next: check.cc keeps in it the latest access to each byte of DRAM.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -40,7 +40,7 @@ class IntervalMap {
     Value value;
   };
 
-  // Makes `at` the border of two pieces if it lies inside one.
+  // Splits the piece that contains `at` there.
   void split(uint64_t at) {
     auto piece = pieces_.upper_bound(at);
     if (piece == pieces_.begin()) return;

@@ -1,10 +1,10 @@
-// Which tables of kernels this host can run.
+// The tables of kernels that this host can run.
 //
-// In:   the tables that the compiler had flags for.
+// In:   the tables for which the compiler has flags.
 // Out:  avx2_kernels(), avx512_kernels(), neon_kernels().
 // Next: machine.cc chooses one.
 //
-// The questions stand here, and not beside the tables, because they are asked on hosts that do not know those files' instructions.
+// These tests are here and not in the tables' files, because they run on hosts that may lack the instructions of those files.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.h"
 

@@ -1,11 +1,11 @@
 // The inner loops over tiles: one table of functions for each instruction set of the host.
 //
-// In:   scratchpads, and the loops of one GEMM or ALU instruction, bounds already checked.
-// Out:  accumulators, the same bits from every table.
+// In:   scratchpads, and the loops of one GEMM or ALU instruction, whose bounds have been checked.
+// Out:  accumulators, with the same bits from every table.
 // Next: exec_compute.cc calls the table that machine.cc chose.
 //
-// Weights are kept in the order that the table's GEMM reads (`pack_wgt` at LOAD WGT): a multiply-accumulate loop
-// repeats far more often than a load.
+// Weights are kept in the order in which the table's GEMM reads them (`pack_wgt` at LOAD WGT), because weights are used far more often
+// than they are loaded.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -31,11 +31,11 @@ struct GemmOperands {
   uint32_t batch, block;
   int32_t *acc;         // [tile][batch][block]
   const int8_t *inp;    // [tile][batch][block]
-  const uint8_t *side;  // [tile][batch][side_bytes]: what prepare_inp made of the row
+  const uint8_t *side;  // [tile][batch][side_bytes]: the result of prepare_inp for the row
   const uint8_t *wgt;   // packed tiles
 };
 
-// The same where elements are bfloat16, each kept as a float32; acc holds bits of float32.
+// The same for bfloat16 elements, each kept as a float32; acc holds the bits of float32.
 struct FloatOperands {
   uint32_t batch, block;
   int32_t *acc;      // [tile][batch][block]
@@ -50,11 +50,11 @@ struct RqRegisters {
 
 struct Kernels {
   int path;            // LDS_SIM_KERNELS_*
-  uint32_t min_block;  // smallest block that these kernels do; smaller ones take the portable table
+  uint32_t min_block;  // smallest block that these kernels support; for smaller ones the portable table is used
   uint32_t wgt_group;  // packed position of (o, k): ((k / group) * block + o) * group + k % group
   uint32_t wgt_element_bytes;
-  size_t (*tile_bytes)(uint32_t block);  // of a packed weight tile, with what pack_wgt keeps behind the weights
-  size_t (*side_bytes)(uint32_t block);  // that prepare_inp makes of a row
+  size_t (*tile_bytes)(uint32_t block);  // size of a packed weight tile, with the data that pack_wgt appends to the weights
+  size_t (*side_bytes)(uint32_t block);  // size of the result of prepare_inp for a row
 
   void (*pack_wgt)(uint32_t block, const int8_t *tile, uint8_t *packed);  // tile: [out][in]
   void (*gemm)(const Loops &loops, const GemmOperands &operands, bool overwrite);
@@ -69,7 +69,7 @@ struct Kernels {
 };
 
 extern const Kernels kPortableKernels;
-// The files of these are compiled for processors that the host may not be: nothing but tables is taken from them.
+// These files are compiled for processors that the host may not have: no other function of them may be called.
 extern const Kernels *const kAvx2Kernels, *const kAvx512Kernels, *const kNeonKernels;
 
 // The same, or nullptr when this host or this build does not support it.

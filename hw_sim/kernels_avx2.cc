@@ -1,8 +1,8 @@
-// Kernels for hosts with AVX2: products of pairs of int16, summed in each of 8 lanes, one instruction.
+// Kernels for hosts with AVX2: one instruction multiplies pairs of int16 and adds the two products in each of 8 lanes.
 //
-// In:   weights packed as int16 [in / 2][out][2], behind them the diagonal; inputs kept as int16 beside the scratchpad.
-// Out:  kAvx2Kernels, nullptr where the compiler lacks it.
-// Next: kernels.cc asks the host.
+// In:   weights packed as int16 [in / 2][out][2], followed by the diagonal; inputs kept as int16 beside the scratchpad.
+// Out:  kAvx2Kernels, nullptr where the compiler lacks AVX2.
+// Next: kernels.cc tests whether the host has AVX2.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.h"
 
@@ -28,7 +28,7 @@ inline Vectors<8>::I32 high_product(Vectors<8>, Vectors<8>::I32 a, Vectors<8>::I
   const __m256i even = _mm256_srli_epi64(_mm256_add_epi64(_mm256_mul_epi32(x, y), half), 31);
   const __m256i odd = _mm256_slli_epi64(_mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(y, 32)), half), 1);
   const __m256i high = _mm256_blend_epi32(even, odd, 0xAA);
-  // Only the product that leaves 32 bits looks like the smallest number.
+  // Only the one product that exceeds 32 bits gives the smallest number.
   return (Vectors<8>::I32)_mm256_xor_si256(high, _mm256_cmpeq_epi32(high, _mm256_set1_epi32(INT32_MIN)));
 }
 
@@ -41,9 +41,9 @@ struct Dot {
   typedef __m256i Sum;
   typedef __m256i Wgt;
   typedef int16_t X;
-  typedef const int16_t *Inputs;                    // read where they stand: an instruction loads a pair into all lanes
-  static constexpr uint32_t kLanes = kVectorLanes;  // of sums
-  static constexpr uint32_t kSums = 8;              // registers; 2 are of weights, the rest for pairs and products
+  typedef const int16_t *Inputs;                    // read in place: an instruction loads a pair into all lanes
+  static constexpr uint32_t kLanes = kVectorLanes;  // sums in a register
+  static constexpr uint32_t kSums = 8;              // registers of sums; 2 hold weights, the rest pairs and products
   static constexpr uint32_t kPair = 2;              // int16 that one instruction sums in each lane
   static constexpr uint32_t kGroupBytes = kPair * sizeof(int16_t);
   static constexpr uint32_t kChunk = 8;  // inputs for which the loop is written out
@@ -62,7 +62,7 @@ struct Dot {
   static Inputs take_inputs(const int16_t *x) { return x; }
   static Sum dot(Sum sum, Wgt wgt, __m256i pair) {
     Sum all = _mm256_add_epi32(sum, _mm256_madd_epi16(wgt, pair));
-    // Nothing, but one sum after the other: GCC adds up the products first, more of them than there are registers.
+    // An empty statement that keeps the order of sums: GCC would compute all products first, more than there are registers.
     __asm__("" : "+x"(all));
     return all;
   }
@@ -84,7 +84,7 @@ struct Dot {
 
 #include "gemm_rows.inc"
 
-// Lane by lane, two taps at a time: their inputs side by side, as the instruction sums them.
+// Lane by lane, two taps at a time, with their inputs interleaved, because the instruction sums neighbours.
 void multiply_diagonals(const GemmOperands &t, const Row *rows, uint32_t row_count, const Tap *taps, uint32_t tap_count, bool overwrite) {
   const size_t row_elements = size_t{t.batch} * t.block, bytes = tile_bytes(t.block);
   const uint32_t pairs = (tap_count + 1) / 2;
@@ -122,11 +122,11 @@ void multiply_diagonals(const GemmOperands &t, const Row *rows, uint32_t row_cou
   }
 }
 
-// --- what LOAD leaves -------------------------------------------------------------------------------
+// --- packing at LOAD --------------------------------------------------------------------------------
 // A transposition of pairs, 8 outputs by 8 inputs at a time.
 inline void pack_square(uint32_t block, const int8_t *tile, uint8_t *packed) {
   const auto row = [&](uint32_t o) { return _mm_loadl_epi64(reinterpret_cast<const __m128i *>(tile + size_t{o} * block)); };
-  __m128i four[4];  // outputs 2n and 2n + 1, pairs of bytes side by side
+  __m128i four[4];  // outputs 2n and 2n + 1, pairs of bytes interleaved
   for (uint32_t n = 0; n < 4; ++n) four[n] = _mm_unpacklo_epi16(row(2 * n), row(2 * n + 1));
   const __m128i low0 = _mm_unpacklo_epi32(four[0], four[1]), high0 = _mm_unpackhi_epi32(four[0], four[1]);
   const __m128i low1 = _mm_unpacklo_epi32(four[2], four[3]), high1 = _mm_unpackhi_epi32(four[2], four[3]);

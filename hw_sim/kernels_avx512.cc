@@ -1,9 +1,9 @@
-// Kernels for hosts with AVX-512 VNNI: a dot product of four bytes in each of 16 lanes, one instruction.
+// Kernels for hosts with AVX-512 VNNI: one instruction computes a dot product of four bytes in each of 16 lanes.
 //
-// In:   weights packed as int8 [in / 4][out][4]; inputs kept as uint8 beside the scratchpad, 128 added, because the instruction
+// In:   weights packed as int8 [in / 4][out][4]; inputs kept as uint8 beside the scratchpad, with 128 added, because the instruction
 //       multiplies unsigned by signed bytes.
-// Out:  kAvx512Kernels, nullptr where the compiler lacks it.
-// Next: kernels.cc asks the host. -128 times the sum of an output's weights stands behind a tile, and takes the 128 away again.
+// Out:  kAvx512Kernels, nullptr where the compiler lacks AVX-512 VNNI.
+// Next: kernels.cc tests whether the host has it. -128 times the sum of each output's weights follows a tile, to cancel the added 128.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.h"
 
@@ -29,7 +29,7 @@ inline Vectors<16>::I32 high_product(Vectors<16>, Vectors<16>::I32 a, Vectors<16
   const __m512i even = _mm512_srli_epi64(_mm512_add_epi64(_mm512_mul_epi32(x, y), half), 31);
   const __m512i odd = _mm512_slli_epi64(_mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(y, 32)), half), 1);
   const __m512i high = _mm512_mask_blend_epi32(0xAAAA, even, odd);
-  // Only the product that leaves 32 bits looks like the smallest number.
+  // Only the one product that exceeds 32 bits gives the smallest number.
   const __mmask16 over = _mm512_cmpeq_epi32_mask(high, _mm512_set1_epi32(INT32_MIN));
   return (Vectors<16>::I32)_mm512_mask_mov_epi32(high, over, _mm512_set1_epi32(INT32_MAX));
 }
@@ -41,10 +41,10 @@ struct Dot {
   typedef __m512i Sum;
   typedef __m512i Wgt;
   typedef uint8_t X;
-  typedef const uint8_t *Inputs;  // read where they stand: an instruction takes four bytes for all lanes from memory
+  typedef const uint8_t *Inputs;  // read in place: an instruction broadcasts four bytes from memory to all lanes
   static constexpr uint32_t kLanes = kVectorLanes;
-  static constexpr uint32_t kSums = 16;       // of 32 registers: a sum takes four cycles, of which a processor begins two in each
-  static constexpr uint32_t kGroupBytes = 4;  // that one instruction sums in each lane
+  static constexpr uint32_t kSums = 16;       // of 32 registers: a sum takes four cycles, and a processor starts two in each cycle
+  static constexpr uint32_t kGroupBytes = 4;  // bytes that one instruction sums in each lane
   static constexpr uint32_t kChunk = 16;
   static constexpr bool kColumnSums = true;
   typedef int8_t Diagonal;
@@ -54,7 +54,7 @@ struct Dot {
   static const uint8_t *inputs(const GemmOperands &t) { return t.side; }
   static Sum zero() {
     Sum none = _mm512_setzero_si512();
-    __asm__("" : "+v"(none));  // nothing, but GCC clears an array of them in memory otherwise
+    __asm__("" : "+v"(none));  // an empty statement, without which GCC would clear an array of them in memory
     return none;
   }
   static Sum add(Sum a, Sum b) { return _mm512_add_epi32(a, b); }
@@ -90,7 +90,7 @@ inline __m512i four_rows(const void *first, const void *second, const void *thir
 
 inline __m512i four_rows(const int8_t *row, uint32_t stride) { return four_rows(row, row + stride, row + 2 * stride, row + 3 * stride); }
 
-// In each 16 bytes: those of four taps side by side, for four channels in each of four vectors.
+// Each 16 bytes hold the bytes of four taps interleaved, for four channels in each of four vectors.
 struct Mixed {
   __m512i channels[4];
 
@@ -157,10 +157,10 @@ void multiply_diagonals(const GemmOperands &t, const Row *rows, uint32_t row_cou
   }
 }
 
-// A transposition of groups of four bytes, 16 outputs by 16 inputs at a time; behind them -128 times the sum of each output.
+// A transposition of groups of four bytes, 16 outputs by 16 inputs at a time, followed by -128 times the sum of each output's weights.
 void pack_wgt(uint32_t block, const int8_t *tile, uint8_t *packed) {
   const __m512i ones = _mm512_set1_epi8(1);
-  // Of eight rows of four groups each: groups 0 and 1, groups 2 and 3.
+  // Eight rows of four groups each: groups 0 and 1, groups 2 and 3.
   const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
   const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(2));
   __mmask64 beside = 0;  // the diagonal

@@ -1,8 +1,8 @@
-// Kernels for arm64 hosts with dot products (Armv8.2): four signed bytes summed in each of 4 lanes, one instruction.
+// Kernels for arm64 hosts with dot products (Armv8.2): one instruction sums four products of signed bytes in each of 4 lanes.
 //
-// In:   weights packed as int8 [in / 4][out][4], behind them the diagonal.
-// Out:  kNeonKernels, nullptr where the compiler lacks it.
-// Next: kernels.cc asks the host.
+// In:   weights packed as int8 [in / 4][out][4], followed by the diagonal.
+// Out:  kNeonKernels, nullptr where the compiler lacks the dot products.
+// Next: kernels.cc tests whether the host has them.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.h"
 
@@ -34,10 +34,10 @@ struct Dot {
   typedef int8x16_t Wgt;
   typedef int8_t X;
   typedef int8x8_t Inputs;
-  static constexpr uint32_t kLanes = kVectorLanes;  // of sums
-  static constexpr uint32_t kSums = 16;             // registers; 4 are of weights, 4 of inputs
-  static constexpr uint32_t kGroupBytes = 4;        // that one instruction sums in each lane
-  static constexpr uint32_t kChunk = 8;             // inputs in half a register: the smallest block has no more
+  static constexpr uint32_t kLanes = kVectorLanes;  // sums in a register
+  static constexpr uint32_t kSums = 16;             // registers of sums; 4 hold weights, 4 inputs
+  static constexpr uint32_t kGroupBytes = 4;        // bytes that one instruction sums in each lane
+  static constexpr uint32_t kChunk = 8;             // inputs in half a register, as many as the smallest block has
   static constexpr bool kColumnSums = false;
   typedef int8_t Diagonal;
   static constexpr uint32_t kDiagonalLanes = 16;  // bytes in a register
@@ -105,7 +105,7 @@ void pack_wgt(uint32_t block, const int8_t *tile, uint8_t *packed) {
   pack_diagonal(block, tile, packed, is_diagonal(block, tile));
 }
 
-void prepare_inp(uint32_t, const int8_t *, uint8_t *, size_t) {}  // this GEMM multiplies signed bytes: it needs nothing else
+void prepare_inp(uint32_t, const int8_t *, uint8_t *, size_t) {}  // this GEMM multiplies signed bytes, and reads inputs as they are
 size_t side_bytes(uint32_t) { return 0; }
 
 void gemm(const Loops &loops, const GemmOperands &t, bool overwrite) {

@@ -1,4 +1,4 @@
-// What known.h says.
+// Implementation of known.h.
 // SPDX-License-Identifier: Apache-2.0
 #include "known.h"
 

@@ -1,11 +1,10 @@
 // The cache of a program that ran before: its decoded instructions, and its cycles.
 //
-// In:   the bytes of a stream as they stand now; everything that cycles depend on.
-// Out:  the same as decoding and timing it again would give, for a comparison of bytes.
-// Next: api.cc asks before it does either; run.cc counts the steps of RQ and MUL with slow_steps.h.
+// In:   the current bytes of a stream; everything that cycles depend on.
+// Out:  the result that decoding and timing it again would have, at the cost of comparing bytes.
+// Next: api.cc looks here before it does either; run.cc counts the steps of RQ and MUL with slow_steps.h.
 //
-// Nothing is taken on trust: a stream that changed by a bit, a micro-op that another sample left otherwise, a region that moved, and all
-// is found anew.
+// Every dependency is compared: if one bit of the stream, a micro-op or a region differs, all is computed again.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,15 +21,15 @@ namespace lds::sim {
 
 class Known {
  public:
-  uint64_t address = 0;  // where the stream stood
+  uint64_t address = 0;  // bus address of the stream
   uint32_t count = 0;
-  std::vector<uint8_t> bytes;  // copied: what runs is what was checked, even if the program stores over it
+  std::vector<uint8_t> bytes;  // a copy, so that the checked instructions run even if the program overwrites its own stream
   Program program;
   SlowLog slow;
 
-  // Fills the fields of *result that depend on time; false: they are not known.
+  // Fills in the fields of *result that depend on time; false: they are not known.
   bool recall(const TimingInput &input, lds_sim_result *result) const;
-  // What a run without an error took.
+  // Records the cycles of a run without an error.
   void remember(const TimingInput &input, const lds_sim_result &result);
 
  private:
@@ -45,9 +44,9 @@ class Known {
 // The programs of a few models.
 class KnownPrograms {
  public:
-  // The one that stood there; nullptr: none did.
+  // The program at this address; nullptr: there is none.
   Known *find(uint64_t address, uint32_t count);
-  // One to be filled; the oldest may go, and a program too large to be kept goes with the next.
+  // An entry to be filled. It may replace the oldest; a program that is too large to be kept is dropped at the next call.
   Known *add(uint64_t address, uint32_t count);
   void clear() { programs_.clear(); }
 

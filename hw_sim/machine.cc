@@ -1,4 +1,4 @@
-// What machine.h says of the state.
+// Implementation of the state in machine.h.
 // SPDX-License-Identifier: Apache-2.0
 #include "machine.h"
 
@@ -10,7 +10,7 @@
 namespace lds::sim {
 namespace {
 
-// The table for `path`, or the best one; a block too small for it takes the next simpler table.
+// The table for `path`, or the best one; for a block that is too small, the next simpler table.
 const Kernels *kernels_for(int path, uint32_t block) {
   const Kernels *tables[] = {avx512_kernels(), avx2_kernels(), neon_kernels(), &kPortableKernels};
   for (const Kernels *table : tables) {
@@ -58,7 +58,7 @@ bool Machine::use_kernels(int path) {
   if (!host_has(path)) return false;
   const Kernels *chosen = kernels_for(path, g.block);
   if (chosen == kernels) return true;
-  if (g.is_float) {  // whose weights stand in one order for all
+  if (g.is_float) {  // all tables read float weights in the same order
     kernels = chosen;
     return true;
   }

@@ -1,7 +1,7 @@
 // The state of one device: scratchpads, registers, memory map, counters.
 //
 // In:   a Geometry.
-// Out:  what the exec_*.cc functions read and write, one function for each kind of instruction.
+// Out:  the state that the exec_*.cc functions read and write; there is one function for each kind of instruction.
 // Next: run.cc executes a stream on it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace lds::sim {
 
-// Zeroed memory on a cache line, as the vector kernels want it.
+// Zeroed memory, aligned to a cache line for the vector kernels.
 template <typename T>
 class AlignedBuffer {
  public:
@@ -40,9 +40,9 @@ class AlignedBuffer {
   std::unique_ptr<T, Free> data_;
 };
 
-// What CONFIG sets.
+// The registers that CONFIG sets.
 struct Registers {
-  int32_t load_pad = LDS_DEFAULT_PAD_VALUE, compute_pad = LDS_DEFAULT_PAD_VALUE;  // as many low bits as an element has
+  int32_t load_pad = LDS_DEFAULT_PAD_VALUE, compute_pad = LDS_DEFAULT_PAD_VALUE;  // the low bits are used, as many as an element has
   RqRegisters rq = {LDS_DEFAULT_RQ_ZERO_POINT, LDS_DEFAULT_RQ_MIN, LDS_DEFAULT_RQ_MAX, LDS_DEFAULT_RQ_ROUNDING};
 };
 
@@ -57,9 +57,9 @@ struct Machine {
 
   std::vector<Uop> uop;
   AlignedBuffer<int8_t> inp;        // [tile][batch][block]
-  AlignedBuffer<uint8_t> inp_side;  // [tile][batch][side_bytes]: what the kernels made of it
+  AlignedBuffer<uint8_t> inp_side;  // [tile][batch][side_bytes]: the result of the kernels' prepare_inp
   AlignedBuffer<uint8_t> wgt;       // packed by the kernels
-  AlignedBuffer<int32_t> acc;       // [tile][batch][block]; of a device of floats the bits of float32
+  AlignedBuffer<int32_t> acc;       // [tile][batch][block]; on a bfloat16 device the bits of float32
   AlignedBuffer<float> float_inp;   // [tile][batch][block], instead of inp
   AlignedBuffer<float> float_wgt;   // [tile][in][out], instead of wgt
   const Kernels *kernels;
@@ -75,18 +75,19 @@ struct Machine {
   void unpack_float_wgt(uint32_t tile, uint8_t *out) const;
 };
 
-// --- what instructions do; each throws Stop, and then has changed nothing in DRAM. The scratchpads may have part of it. ---
+// --- The instructions. One that throws Stop has changed nothing in DRAM, but may have changed part of the scratchpads. ---
 void exec_load(Machine &m, const lds_insn_memory &insn);
 void exec_store(Machine &m, const lds_insn_memory &insn);
 void exec_gemm(Machine &m, const lds_insn_gemm &insn);
 void exec_alu(Machine &m, const lds_insn_alu &insn);
 void exec_config(Machine &m, const lds_insn_config &insn);
 
-// Loops of an instruction, its micro-ops bounds-checked (not yet what they name). No loop when a count is 0.
+// The loops of an instruction. That its micro-ops lie in the scratchpad is checked here, but not the tiles that they name. No loop when a
+// count is 0.
 Loops loops_of(const Machine &m, const lds_insn_gemm &insn);
 Loops loops_of(const Machine &m, const lds_insn_alu &insn);
 
-// The largest tile that each operand reaches: uops' maximum plus the last turn of both loops. Only for steps() > 0.
+// The largest tile of each operand: the maximum over the micro-ops, plus the last turn of both loops. Only for steps() > 0.
 struct Reach {
   uint64_t dst, src, wgt;
 };
@@ -95,7 +96,7 @@ Reach reach_of(const Loops &loops);
 // Throws LDS_ERROR_SRAM_BOUNDS unless `last` < the depth of `memory`; `what` names the operand.
 void check_sram(const Machine &m, uint32_t memory, uint64_t last, const char *what);
 
-// Bus address of tile `dram_base` of a LOAD or STORE, and the check of all its rows against region and 64 bits.
+// The bus address of tile `dram_base` of a LOAD or STORE. Checks that all its rows lie in the region and below 2^64.
 uint64_t dram_address(const Machine &m, const lds_insn_memory &insn, bool writes);
 
 const char *memory_name(uint32_t memory);

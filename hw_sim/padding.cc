@@ -1,4 +1,4 @@
-// What padding.h says.
+// Implementation of padding.h.
 // SPDX-License-Identifier: Apache-2.0
 #include "padding.h"
 
@@ -7,12 +7,12 @@
 namespace lds::sim {
 namespace {
 
-// Walks through time beside the load's own beats.
+// Advances through time, between the load's own beats.
 class FillPort {
  public:
   FillPort(uint64_t start, const std::vector<Service> &services, uint64_t delay) : now_(start), services_(services), delay_(delay) {}
 
-  // Takes `cycles` cycles without a beat.
+  // Uses `cycles` cycles without a beat.
   void fill(uint64_t cycles) {
     while (cycles != 0) {
       skip_beats();
@@ -30,7 +30,7 @@ class FillPort {
   uint64_t first_beat() const { return services_[next_].first + delay_; }
   uint64_t last_beat() const { return services_[next_].last + delay_; }
 
-  // Past the burst whose beats take the port now, and those behind.
+  // Advances past the burst whose beats occupy the port, and past those that follow it directly.
   void skip_beats() {
     while (next_ < services_.size() && first_beat() <= now_) {
       now_ = std::max(now_, last_beat() + 1);

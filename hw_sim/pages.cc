@@ -1,8 +1,8 @@
 // The register pages of a simulated device: native, VTA's Chisel shell, VTA's HLS blocks.
 //
 // In:   an offset, a value.
-// Out:  device.h's registers, read or changed; jobs started and stopped.
-// Next: device.cc, which knows no page.
+// Out:  the registers of device.h, read or changed; jobs started and stopped.
+// Next: device.cc, which is the same for all pages.
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
@@ -75,7 +75,7 @@ uint64_t lds_simdev::counter(uint32_t offset) const {
 }
 
 void lds_simdev::write_native(Lock &lock, uint32_t offset, uint32_t value) {
-  const bool idle = regs_.state != LDS_STATE_RUNNING;  // what describes a job is kept while one runs
+  const bool idle = regs_.state != LDS_STATE_RUNNING;  // the parameters of a running job cannot be changed
   if (offset >= LDS_NATIVE_REGION_BASE && offset < LDS_NATIVE_REGION_BASE + 64u && idle)
     return set_half(&regs_.region_base[(offset - LDS_NATIVE_REGION_BASE) / 8u], (offset & 4u) != 0, value);
   if (offset >= LDS_NATIVE_REGION_LIMIT && offset < LDS_NATIVE_REGION_LIMIT + 64u && idle)
@@ -141,7 +141,7 @@ constexpr uint32_t hls_controls[3] = {LDS_HLS_LOAD_CONTROL, LDS_HLS_COMPUTE_CONT
 
 }  // namespace
 
-// Fetch is idle again when the program is through: it may be earlier, as far as its queues go, but not later.
+// Fetch counts as idle once the program has ended. In hardware it may be idle earlier, when its queues hold the rest, but not later.
 uint32_t lds_simdev::read_hls(uint32_t offset) {
   for (int k = 0; k < 3; ++k)
     if (offset == hls_controls[k]) return regs_.hls_running[k] ? LDS_HLS_AUTO_RESTART : LDS_HLS_IDLE;
@@ -160,7 +160,7 @@ uint32_t lds_simdev::read_hls(uint32_t offset) {
   }
 }
 
-// An output of compute: a register that keeps its value, and a bit that says it was written and is cleared by being read.
+// An output of the compute block: a register that keeps its value, and a valid bit that a write sets and a read clears.
 uint32_t lds_simdev::read_done(uint32_t offset) {
   if (lingers_ > 0) {
     --lingers_;
@@ -183,7 +183,7 @@ void lds_simdev::write_hls(uint32_t offset, uint32_t value) {
 }
 
 // --- any page --------------------------------------------------------------------------------------------------------------------
-// What a register reads in place of what it holds.
+// The value that a fault makes a register read.
 std::optional<uint32_t> lds_simdev::instead(uint32_t offset) const {
   const uint32_t says_done[3] = {LDS_NATIVE_STATUS, LDS_CHISEL_CONTROL, LDS_HLS_COMPUTE_DONE};
   return !all_read_ && offset == says_done[page_] ? done_reads_ : all_read_;

@@ -1,11 +1,11 @@
-// Whether a run is to end before its program does: asked after bounded work, however long one instruction is.
+// Poll for a request to end the run, after a bounded amount of work, however long an instruction takes.
 //
-// In:   how much work was done; the flag that lds_sim_abort sets, the question that lds_sim_on_poll gave.
+// In:   the amount of work done; the flag that lds_sim_abort sets, the function that lds_sim_on_poll was given.
 // Out:  Stop with LDS_ERROR_ABORTED.
-// Next: run.cc and timing.cc ask between instructions and bursts, exec_*.cc between the parts of one instruction.
+// Next: run.cc and timing.cc poll between instructions and bursts, exec_*.cc between the parts of one instruction.
 //
-// Work is counted in multiply-accumulates, and other operations by their approximate cost relative to one. A few million take
-// milliseconds with the slowest kernels: soon enough for a person, and too rare to be seen in the time that a run takes.
+// The unit of work is a multiply-accumulate; other operations count by their approximate cost relative to it. A few million take
+// milliseconds with the slowest kernels: a user does not notice the delay, and polls are too rare to slow a run down.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,12 +20,12 @@ namespace lds::sim {
 
 class Poll {
  public:
-  // The most that is done in one go.
+  // The largest amount of work between two polls.
   static constexpr uint64_t kPart = uint64_t{1} << 22;
   static constexpr uint64_t kInsn = uint64_t{1} << 13, kBurst = uint64_t{1} << 11, kVisit = 256, kByte = 4, kLane = 16, kStep = 256;
 
   std::atomic<bool> abort{false};
-  int (*ask)(void *) = nullptr;  // not 0: end
+  int (*ask)(void *) = nullptr;  // a result other than 0 ends the run
   void *ask_context = nullptr;
 
   void begin() {
@@ -34,7 +34,7 @@ class Poll {
     next_ = Clock::now() + kInterval;
   }
 
-  // `cost` more was done, or is about to be. Throws Stop when the run is to end.
+  // Adds work that was done, or is about to be. Throws Stop when the run is to end.
   void spend(uint64_t cost) {
     if (ends(cost)) throw Stop{LDS_ERROR_ABORTED, 0, "the run was aborted"};
   }
@@ -46,7 +46,7 @@ class Poll {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kInterval{20};  // between two questions: the answer may be slow
+  static constexpr std::chrono::milliseconds kInterval{20};  // between two calls of `ask`, which may be slow
 
   bool ends_now() {
     spent_ = 0;

@@ -1,4 +1,4 @@
-// What program.h says.
+// Implementation of program.h.
 // SPDX-License-Identifier: Apache-2.0
 #include "program.h"
 
@@ -11,7 +11,7 @@ namespace {
 std::string refuse_memory(const Geometry &g, const lds_insn &i) {
   const lds_insn_memory &m = i.u.memory;
   const bool store = i.opcode == LDS_OPCODE_STORE;
-  const bool nop = m.x_size == 0;  // moves nothing: VTA leaves all its fields 0
+  const bool nop = m.x_size == 0;  // moves no data: in VTA's programs all its fields are 0
   if (!nop && store != (m.memory_id == LDS_MEMORY_OUT))
     return format("%s of memory %s: only OUT is stored, and never loaded", store ? "STORE" : "LOAD", memory_name(m.memory_id));
   if (m.memory_id == LDS_MEMORY_ACC_8BIT && !g.has(LDS_CAP_LOAD_ACC8)) return "LOAD of ACC_8BIT needs capability load_acc8";
@@ -61,7 +61,7 @@ std::string refuse(const Geometry &g, const lds_insn &i) {
   }
 }
 
-// Fields, or why not.
+// The fields, or the reason for refusing the instruction.
 std::string decode(const Geometry &g, const uint8_t *bytes, lds_insn *out) {
   switch (lds_insn_decode(g.widths, bytes, out)) {
     case LDS_ISA_OK:
@@ -90,7 +90,7 @@ Program decode_program(const Geometry &g, const uint8_t *bytes, uint32_t count, 
     Insn insn{};
     insn.refused = !decode(g, bytes + size_t{n} * LDS_INSN_BYTES, &insn.fields).empty();
     insn.stage = static_cast<uint8_t>(insn.refused ? LDS_STAGE_COMPUTE : lds_stage_of(&insn.fields));
-    if (insn.refused) insn.fields.flags = {};  // it stops the program when compute comes to it, whatever its bits ask for
+    if (insn.refused) insn.fields.flags = {};  // it stops the program when compute reaches it, whatever its bits are
     p.insns.push_back(insn);
     p.queue[insn.stage].push_back(n);
     if (insn.refused) break;

@@ -1,7 +1,7 @@
-// A stream of instructions, decoded once and dealt to the three queues.
+// A stream of instructions, decoded once and distributed to the three queues.
 //
 // In:   a copy of the stream's bytes.
-// Out:  fields, and the stage that each instruction belongs to; what the device refuses is marked with the reason.
+// Out:  the fields and the stage of each instruction; one that the device refuses is marked.
 // Next: run.cc executes it; timing.cc times it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -19,7 +19,7 @@ namespace lds::sim {
 struct Insn {
   lds_insn fields;
   uint8_t stage;  // LDS_STAGE_*
-  bool refused;   // why_refused() tells
+  bool refused;   // why_refused() states the reason
 
   bool is_memory() const { return fields.opcode == LDS_OPCODE_LOAD || fields.opcode == LDS_OPCODE_STORE; }
   bool is_nop() const { return is_memory() && fields.u.memory.x_size == 0; }
@@ -30,7 +30,7 @@ struct Program {
   std::vector<uint32_t> queue[3];  // indices by stage, in order
 };
 
-// Throws Stop when the run is to end: a stream can have gigabytes.
+// Throws Stop when the run is to end meanwhile: a stream can have gigabytes.
 Program decode_program(const Geometry &g, const uint8_t *bytes, uint32_t count, Poll *poll);
 
 // Why the device refuses an instruction; "" when it does not.

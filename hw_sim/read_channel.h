@@ -1,12 +1,13 @@
-// The one channel on which everything is read from DRAM.
+// The single channel through which the device reads DRAM.
 //
-// In:   requests, in the order in which the arbiter lets them through.
-// Out:  when each one's beats arrive.
+// In:   requests, in the order in which the arbiter admits them.
+// Out:  the cycles in which the beats of each arrive.
 // Next: timing.cc arbitrates between fetch and the loads.
 //
-// One request a cycle enters; they are served in order, a beat a cycle. A request that finds the queue empty waits `read_latency_cycles`;
-// one that comes while another still waits does not wait again. At most `read_requests_in_flight` are under way; the slot of one is free
-// the cycle after its last beat, and in the cycle of a last beat no request enters (the tag memory has one port).
+// At most one request enters in a cycle. Requests are served in order, one beat a cycle. A request that finds the queue empty waits for
+// `read_latency_cycles`; one that enters while another waits does not wait again. At most `read_requests_in_flight` are in flight; the
+// slot of a request is free in the cycle after its last beat, and in the cycle of a last beat no request enters, because the tag memory
+// has one port.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +19,7 @@
 
 namespace lds::sim {
 
-// One burst's service, in cycles: no beat before `first`, the last at `last`.
+// The service of one burst, in cycles: no beat comes before `first`, and the last one at `last`.
 struct Service {
   uint64_t first, last;
 };
@@ -68,9 +69,9 @@ class ReadChannel {
 
   uint64_t latency_, extra_;
   size_t slots_;
-  std::vector<uint64_t> lasts_;  // ring: last beats of requests under way
+  std::vector<uint64_t> lasts_;  // ring buffer: last beats of the requests in flight
   size_t oldest_ = 0, under_way_ = 0;
-  uint64_t taken_ = 0;  // when the newest request left the queue to be served
+  uint64_t taken_ = 0;  // the cycle in which the newest request left the queue
   uint64_t last_ = 0;   // its last beat
   uint64_t after_entry_ = 0;
   bool used_ = false;

@@ -1,4 +1,4 @@
-// What run.h says.
+// Implementation of run.h.
 // SPDX-License-Identifier: Apache-2.0
 #include "run.h"
 
@@ -65,7 +65,7 @@ class Sequencer {
     return best;
   }
 
-  // The first of these stages that can run and whose tokens have room: one that is far ahead waits for those behind it.
+  // The first of these stages that can run and whose token queues have room: a stage that is far ahead waits for the others.
   int first_of(const int (&stages)[3]) const {
     for (const int s : stages)
       if (!empty(s) && missing_token(s) == kNoQueue && has_room(s)) return s;
@@ -78,7 +78,7 @@ class Sequencer {
     return (f.push_prev == 0 || tokens_[q.push_prev] < LDS_MAX_TOKENS) && (f.push_next == 0 || tokens_[q.push_next] < LDS_MAX_TOKENS);
   }
 
-  // The token queue that a stage's next instruction waits for; kNoQueue: for none.
+  // The token queue that a stage's next instruction waits for; kNoQueue: it waits for none.
   int missing_token(int stage) const {
     const lds_insn_flags &f = p_.insns[head(stage)].fields.flags;
     const StageQueues &q = kStageQueues[stage];
@@ -163,7 +163,7 @@ class Sequencer {
     bytes += uint64_t{i.x_size} * i.y_size * m_.g.dram_tile_bytes[i.memory_id];
   }
 
-  // Refuses to begin what alone would pass the limit: a step is at least a cycle, and the loops can ask for 2^41 of them.
+  // Refuses to start an instruction that exceeds the limit by itself: a step takes at least a cycle, and loops can have 2^41 steps.
   void count_steps(uint64_t turns, uint32_t bgn, uint32_t end, uint64_t *counter) {
     last_steps_ = end > bgn ? turns * (end - bgn) : 0;
     steps_ += last_steps_;
@@ -179,7 +179,7 @@ class Sequencer {
   lds_sim_result &r_;
   RunOutcome out_;
   SlowSteps slow_;
-  uint32_t tokens_[kTokenQueues + 1] = {};  // the last stays 0: the queue that does not exist
+  uint32_t tokens_[kTokenQueues + 1] = {};  // the last one, of the queue that does not exist, stays 0
   uint64_t steps_ = 0, last_steps_ = 0;
   uint32_t at_ = 0;
   bool finished_ = false;

@@ -1,13 +1,12 @@
-// Executes a program: three queues, four counts of tokens.
+// Execute a program: three queues of instructions, four counts of tokens.
 //
 // In:   a Machine, a Program.
-// Out:  memory and scratchpads as the program leaves them; where and why it stopped; counters.
-// Next: timing.cc says when each instruction ran.
+// Out:  memory and scratchpads after the program; where and why it stopped; counters.
+// Next: timing.cc computes when each instruction ran.
 //
-// Of the instructions whose stage is free and whose tokens are there, the first in program order runs next: a program
-// without races gives the same result in any order, and most programs are legal in their own. The two other orders go as far
-// from it as tokens allow, one with loads ahead, one with stores ahead: where a token is missing, one of them does first what
-// should come second, as hardware of some speed would.
+// Among the instructions at the heads of the queues whose tokens are available, the first in program order runs next. A program without
+// races gives the same result in any order. The two other orders deviate from program order as far as tokens allow, one with loads
+// early, the other with stores early: where a token is missing, one of them swaps the two accesses, as hardware of some speed would.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -38,7 +37,7 @@ constexpr StageQueues kStageQueues[3] = {queues_of(0), queues_of(1), queues_of(2
 // The stage that pushes into a token queue.
 constexpr uint32_t kPusher[kTokenQueues] = LDS_QUEUE_PUSHERS;
 
-// Sees each instruction just before it runs, its tokens popped; may throw Stop. (check.h, strict.h)
+// Called for each instruction after its tokens are popped and before it runs; may throw Stop. (check.h, strict.h)
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -46,7 +45,7 @@ class Observer {
 };
 
 struct RunControl {
-  TimingConstants constants;  // of the steps of RQ and MUL, which can be counted only while their micro-ops are there
+  TimingConstants constants;  // for the steps of RQ and MUL, which can be counted only while their micro-ops are in the scratchpad
   SlowLog *slow = nullptr;    // never nullptr in a run
   uint64_t cycle_limit = 0;   // steps of GEMM and ALU above it stop the run; 0: no limit
   int order = LDS_SIM_ORDER_PROGRAM;
@@ -60,11 +59,11 @@ struct RunOutcome {
   uint64_t address = 0;
   std::string message;
   uint32_t done[3] = {0, 0, 0};            // instructions completed, by stage
-  std::vector<uint64_t> slow_step_cycles;  // of each RQ and MUL: what its steps take
+  std::vector<uint64_t> slow_step_cycles;  // for each RQ and MUL the cycles of its steps
   lds_sim_waiting waiting = {{~0u, ~0u, ~0u}, {0, 0, 0}};
 };
 
-// Fills the counters of *result that do not depend on time.
+// Fills in the counters of *result that do not depend on time.
 RunOutcome run_program(Machine &m, const Program &program, const RunControl &control, lds_sim_result *result);
 
 }  // namespace lds::sim

@@ -1,6 +1,6 @@
-// What slow_steps.h says.
+// Implementation of slow_steps.h.
 //
-// In:   the micro-ops as they stand now.
+// In:   the micro-ops in the scratchpad.
 // Out:  cycles, the same for every host.
 // Next: run.cc.
 // SPDX-License-Identifier: Apache-2.0
@@ -34,7 +34,7 @@ bool SlowLog::is_same(size_t index, const Loops &l, bool requantizes, bool tenso
 
 void SlowLog::add(const Loops &l, bool requantizes, bool tensor, uint64_t cycles) {
   full_ = full_ || items_.size() == kMostItems || uops_.size() + l.count > kMostUops;
-  if (full_) return;  // what follows is counted in every run
+  if (full_) return;  // later instructions are counted in every run
   const size_t first_uop = uops_.size();
   uops_.insert(uops_.end(), l.uops, l.uops + l.count);
   items_.push_back({l, requantizes, tensor, cycles, first_uop});
@@ -51,7 +51,7 @@ uint64_t SlowSteps::cycles(const Machine &m, const lds_insn_alu &i) {
   const Loops loops = loops_of(m, i);
   const bool requantizes = i.alu_op == LDS_ALU_RQ, tensor = !requantizes && i.use_imm == 0;
   if (known_ && log_->is_same(next_, loops, requantizes, tensor)) return log_->items()[next_++].cycles;
-  if (known_) {  // from here on it differs: what the steps before leave in the pipeline counts again
+  if (known_) {  // the first difference: from here on the pipeline's state matters, and must be computed again
     known_ = false;
     log_->cut(next_);
     for (const SlowLog::Item &item : log_->items()) (void)count(m, log_->loops_of(item), item.requantizes, item.tensor);
@@ -67,8 +67,8 @@ uint64_t SlowSteps::count(const Machine &m, const Loops &loops, bool requantizes
   return loops.steps() * step + (requantizes ? moves_of_src(loops) * cycles_of(c_.rq_operand_cycles) : 0);
 }
 
-// Both loops move all micro-ops alike: which of the list move is the same in every turn, and whether the first of the next turn does
-// depends on the loop alone.
+// Both loops move all micro-ops alike: the micro-ops whose src differs from the one before are the same in every turn, and whether the
+// first one of a turn differs depends on the loop alone.
 uint64_t SlowSteps::moves_of_src(const Loops &l) {
   if (l.steps() == 0) return 0;
   const int64_t last = l.uops[l.count - 1].src, first = l.uops[0].src, ins = l.iter_in;
@@ -79,8 +79,8 @@ uint64_t SlowSteps::moves_of_src(const Loops &l) {
   return 1 + within * turns + (moves_in ? next_in : 0) + (moves_out ? next_out : 0);
 }
 
-// A tile can be read rq_result_cycles after the step that writes it. RQ keeps its operand tiles while src stays; a step that writes one
-// of them makes the next read them anew.
+// A tile can be read rq_result_cycles after the step that writes it. RQ keeps its operand tiles while src does not change, unless a step
+// writes one of them: the next step then reads them again.
 uint64_t SlowSteps::walk(const Machine &m, const Loops &l, bool requantizes, bool tensor, uint64_t step) {
   ready_.resize(m.g.depth[LDS_MEMORY_ACC] + kOperands, 0);
   const uint64_t begin = now_, operands = cycles_of(c_.rq_operand_cycles), result = cycles_of(c_.rq_result_cycles);

@@ -1,8 +1,8 @@
-// How long the steps of RQ and MUL take: their results come late, and a step that needs one waits.
+// The cycles of the steps of RQ and MUL: their results have a latency, and a step that needs one waits.
 //
-// In:   the loops of an instruction, the constants.
-// Out:  cycles of all its steps, without the overhead of the instruction.
-// Next: run.cc counts them while the micro-ops are there; timing.cc uses them.
+// In:   the loops of an instruction, the timing constants.
+// Out:  the cycles of all its steps, without the overhead of the instruction.
+// Next: run.cc counts them while the micro-ops are in the scratchpad; timing.cc uses them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,17 +16,17 @@ namespace lds::sim {
 
 inline bool is_slow(const lds_insn_alu &i) { return i.alu_op == LDS_ALU_RQ || i.alu_op == LDS_ALU_MUL; }
 
-// The RQ and MUL of a run, in order, with their micro-ops: cycles depend on nothing else.
+// The RQ and MUL instructions of a run, in order, with their micro-ops: their cycles depend on nothing else.
 class SlowLog {
  public:
   struct Item {
-    Loops loops;  // uops: in the list below
+    Loops loops;  // their micro-ops are in the list below
     bool requantizes, tensor;
     uint64_t cycles;
     size_t first_uop;
   };
 
-  // An item with its micro-ops where they stand now.
+  // An item whose loops point to its micro-ops in the list.
   Loops loops_of(const Item &item) const;
   bool is_same(size_t index, const Loops &loops, bool requantizes, bool tensor) const;
   void add(const Loops &loops, bool requantizes, bool tensor, uint64_t cycles);
@@ -44,23 +44,23 @@ class SlowLog {
 
 class SlowSteps {
  public:
-  // log: of a run of the same program, perhaps; becomes this one's. While nothing differs, its cycles stand.
+  // log: of an earlier run, of the same program or not; it becomes that of this run. Its cycles are reused up to the first difference.
   SlowSteps(const TimingConstants &c, SlowLog *log) : c_(c), log_(log) {}
 
   uint64_t cycles(const Machine &m, const lds_insn_alu &insn);
 
  private:
   uint64_t count(const Machine &m, const Loops &loops, bool requantizes, bool tensor);
-  // RQ where no result is waited for: steps whose src is not that of the step before, counted without a loop over the steps.
+  // RQ where no step waits for a result: counts the steps whose src differs from that of the step before, without a loop over them.
   static uint64_t moves_of_src(const Loops &loops);
   uint64_t walk(const Machine &m, const Loops &loops, bool requantizes, bool tensor, uint64_t step);
 
   const TimingConstants &c_;
   SlowLog *log_;
   size_t next_ = 0;              // in the log
-  bool known_ = true;            // the log held true so far
-  std::vector<uint64_t> ready_;  // by tile of ACC: when a step can read it
-  uint64_t now_ = 0;             // behind all instructions so far
+  bool known_ = true;            // the log equals this run so far
+  std::vector<uint64_t> ready_;  // by tile of ACC: the cycle in which a step can read it
+  uint64_t now_ = 0;             // the cycle after all instructions so far
 };
 
 }  // namespace lds::sim

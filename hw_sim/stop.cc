@@ -1,4 +1,4 @@
-// What stop.h says.
+// Implementation of stop.h.
 // SPDX-License-Identifier: Apache-2.0
 #include "stop.h"
 

@@ -1,7 +1,7 @@
-// Why a run stops before FINISH.
+// The reason for which a run stops before FINISH.
 //
-// In:   what an instruction tried.
-// Out:  an exception with the status for the result and one line for a person.
+// In:   the error of an instruction.
+// Out:  an exception with the status of the result and a message of one line.
 // Next: run.cc catches it and adds the instruction's index.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

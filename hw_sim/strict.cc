@@ -1,4 +1,4 @@
-// What strict.h says.
+// Implementation of strict.h.
 // SPDX-License-Identifier: Apache-2.0
 #include "strict.h"
 
@@ -99,7 +99,7 @@ void Strict::count_tokens(int stage, const lds_insn_flags &f) {
   tokens_[q.push_next] += f.push_next;
 }
 
-// The memory of VTA's simulation, not its hardware, is overrun by a burst of a single beat that has another read behind it.
+// In VTA's simulation the memory model, unlike the hardware, loses data after a burst of a single beat that another read follows.
 void Strict::bursts(uint32_t index, const lds_insn_memory &i) const {
   const uint64_t tile_bytes = m_.g.dram_tile_bytes[i.memory_id];
   Bursts left(bus_, m_.regions[i.region].base + i.dram_base * tile_bytes, i.x_size * tile_bytes, i.y_size, i.x_stride * tile_bytes);

@@ -1,7 +1,7 @@
-// What real VTA hardware would compute otherwise than docs/isa.md's meaning says (profile vta).
+// Detect where VTA's hardware computes something other than docs/isa.md defines (profile vta).
 //
 // In:   each instruction as it runs.
-// Out:  LDS_ERROR_UNSAFE at the first that leaves the safe subset, with the reason.
+// Out:  LDS_ERROR_UNSAFE at the first instruction outside the safe subset, with the reason.
 // Next: docs/isa.md lists the rules, measured on VTA's RTL.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -32,9 +32,9 @@ class Strict : public Observer {
 
   const Machine &m_;
   const BusShape bus_;
-  const bool measured_bus_;              // 64 bits: those of the RTL whose bursts were measured
-  uint32_t insn_count_, last_read_ = 0;  // the last instruction behind which nothing is read, neither data nor instructions
-  std::vector<uint8_t> computed_;        // by ACC tile: compute wrote it since it was loaded, so that the out buffer holds it too
+  const bool measured_bus_;              // the bus has 64 bits, as that of the RTL whose bursts were measured
+  uint32_t insn_count_, last_read_ = 0;  // last_read_: the first instruction after which neither data nor instructions are read
+  std::vector<uint8_t> computed_;        // by ACC tile: compute wrote it after it was loaded, so that the out buffer holds it too
   uint32_t seen_ = 0;
   int64_t tokens_[kTokenQueues + 1] = {};
 };

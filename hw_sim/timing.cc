@@ -1,4 +1,4 @@
-// What timing.h says.
+// Implementation of timing.h.
 // SPDX-License-Identifier: Apache-2.0
 #include "timing.h"
 
@@ -14,7 +14,7 @@ namespace lds::sim {
 namespace {
 
 constexpr uint64_t kNever = ~uint64_t{0};
-constexpr int kReaders = 5;  // by LDS_SIM_READ_*, which is their priority
+constexpr int kReaders = 5;  // by LDS_SIM_READ_*, in the order of their priority
 
 // A LOAD, or a batch of instructions, that still has bursts to request.
 struct Reader {
@@ -38,11 +38,11 @@ struct TokenTimes {
 };
 
 struct StageState {
-  uint32_t position = 0;   // in its queue: the instruction that runs, or is next
+  uint32_t position = 0;   // in its queue: the running instruction, or the next one
   uint32_t delivered = 0;  // instructions that fetch has put into the queue
-  uint64_t free = 0;       // when the instruction before was done
-  bool loading = false;    // a LOAD runs whose end is not known yet
-  lds_sim_event event{};   // of the instruction that runs
+  uint64_t free = 0;       // the cycle in which the previous instruction ended
+  bool loading = false;    // the running LOAD's end is not known yet
+  lds_sim_event event{};   // of the running instruction
 };
 
 class Model {
@@ -62,7 +62,7 @@ class Model {
     while (out_.status == LDS_ERROR_NONE && !finished_) {
       const int stage = earliest_start();
       const uint64_t cycle = stage < 0 ? kNever : start_cycle_;
-      if (serve_reads_until(cycle)) continue;  // a read is complete: something else may start now
+      if (serve_reads_until(cycle)) continue;  // a read is complete: another instruction may start now
       if (out_.status != LDS_ERROR_NONE) break;
       if (stage < 0) {
         if (!all_done()) blocked();
@@ -156,7 +156,7 @@ class Model {
     if (fetch_blocked_) deliver();
   }
 
-  // Cycles of everything but LOADs.
+  // The cycles of an instruction other than LOAD.
   uint64_t duration(const Insn &insn) {
     const lds_insn &f = insn.fields;
     switch (f.opcode) {
@@ -168,7 +168,7 @@ class Model {
                steps(f.u.alu) * cycles_of(f.u.alu.use_imm != 0 ? c_.alu_imm_step_cycles : c_.alu_tensor_step_cycles);
       case LDS_OPCODE_CONFIG:
         return cycles_of(c_.config_cycles);
-      case LDS_OPCODE_LOAD:  // of no row, but perhaps of padding; or a no-op
+      case LDS_OPCODE_LOAD:  // without rows, but perhaps with padding; or a no-op
         return f.u.memory.x_size == 0 ? cycles_of(c_.nop_cycles) : padding_done(f.u.memory, 0, {}, c_) + 1;
       case LDS_OPCODE_STORE:
         return f.u.memory.x_size == 0 || f.u.memory.y_size == 0 ? cycles_of(c_.nop_cycles) : store_cycles(f.u.memory);
@@ -234,7 +234,7 @@ class Model {
   }
 
   // --- the read channel -----------------------------------------------------------------------------
-  // Lets requests through before `limit`. True when a reader got its last one: its end is known now.
+  // Admits requests before `limit`. True when it has admitted the last one of a reader, whose end is then known.
   bool serve_reads_until(uint64_t limit) {
     for (;;) {
       uint64_t first = kNever;
@@ -242,7 +242,7 @@ class Model {
       if (first == kNever) return false;
       const uint64_t cycle = channel_.next_entry(first);
       if (cycle >= limit || over_limit(cycle)) return false;
-      int chosen = 0;  // of those whose request stands there, the first in priority
+      int chosen = 0;  // the first in priority of those that request
       while (request_at_[chosen] > cycle) ++chosen;
       Reader &reader = readers_[chosen];
       const uint64_t beats = reader.bursts.next();
@@ -284,10 +284,10 @@ class Model {
     batch_end_ += batch;
   }
 
-  // Puts the instructions of the batch into their queues, one a cycle, as far as there is room; then asks for the next batch.
+  // Puts the batch's instructions into their queues, one a cycle, as far as there is room; then requests the next batch.
   void deliver() {
     fetch_blocked_ = false;
-    const uint32_t known = static_cast<uint32_t>(in_.program.insns.size());  // what follows a refused instruction is not decoded
+    const uint32_t known = static_cast<uint32_t>(in_.program.insns.size());  // instructions after a refused one are not decoded
     for (; delivered_ < std::min(batch_end_, known); ++delivered_) {
       const int s = in_.program.insns[delivered_].stage;
       StageState &state = stages_[s];
@@ -341,10 +341,10 @@ class Model {
   StageState stages_[3];
   TokenTimes tokens_[kTokenQueues + 1];
   Reader readers_[kReaders];
-  uint64_t request_at_[kReaders] = {kNever, kNever, kNever, kNever, kNever};  // when a reader's next request stands at the arbiter
+  uint64_t request_at_[kReaders] = {kNever, kNever, kNever, kNever, kNever};  // the cycle of each reader's next request
   const uint64_t interval_ = static_cast<uint64_t>(c_.read_request_interval_cycles);
   ReadChannel channel_;
-  std::vector<uint64_t> deliverable_;  // by instruction: when it can start at the earliest
+  std::vector<uint64_t> deliverable_;  // by instruction: the earliest cycle in which it can start
   std::vector<uint64_t> end_;          // by instruction: kNever until known
   uint64_t start_cycle_ = kNever;
   uint64_t next_delivery_ = 0;

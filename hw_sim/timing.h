@@ -1,11 +1,11 @@
-// How many cycles a program takes: an event model of fetch, the three stages, their tokens, and the read channel.
+// The cycles of a program: an event model of fetch, the three stages, their tokens, and the read channel.
 //
-// In:   a program that run.cc has executed (which instructions, what the steps of RQ and MUL take); the device's constants.
+// In:   a program that run.cc has executed, with the cycles of the steps of RQ and MUL; the device's constants.
 // Out:  cycles, busy and stall cycles, beats and bursts; an event for each instruction.
 // Next: api.cc. docs/timing.md explains the model.
 //
-// What a program computes does not depend on time, so that values and time are two passes. The cost here is a few operations
-// for each instruction and each burst.
+// The results of a program do not depend on time: values and times are computed in two passes. This one costs a few operations for
+// each instruction and each burst.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,9 +26,9 @@ struct TimingInput {
   const TimingConstants &constants;
   uint32_t bus_bits;
   const Program &program;
-  const uint32_t *done;                           // by stage: instructions that were executed
-  const std::vector<uint64_t> &slow_step_cycles;  // of each executed RQ and MUL, in order: what its steps take
-  uint64_t insn_address;                          // where the stream stands
+  const uint32_t *done;                           // by stage: the number of instructions that were executed
+  const std::vector<uint64_t> &slow_step_cycles;  // for each executed RQ and MUL, in order, the cycles of its steps
+  uint64_t insn_address;                          // bus address of the stream
   uint32_t insn_count;                            // of the whole stream: fetch reads all of it
   uint64_t cycle_limit;
   Poll *poll;
@@ -40,7 +40,7 @@ struct TimingOutcome {
   std::string message;
 };
 
-// Fills the fields of *result that depend on time; appends to *events unless it is nullptr.
+// Fills in the fields of *result that depend on time; appends to *events unless it is nullptr.
 TimingOutcome time_program(const TimingInput &input, lds_sim_result *result, std::vector<lds_sim_event> *events);
 
 }  // namespace lds::sim

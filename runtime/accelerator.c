@@ -49,10 +49,20 @@ static int fits(const lds_session *s, const lds_accelerator *a, uint32_t device)
   return lds_device_answers(a->device, lds_model_config_hash(s->model, device));
 }
 
+static size_t scratch_bytes(const lds_session_config *config) {
+  size_t most = 0;
+  uint32_t k;
+  for (k = 0; k < config->accelerator_count; ++k) {
+    most = lds_size_max(most, lds_program_scratch_bytes(&config->accelerators[k]));
+  }
+  return most;
+}
+
 static int validate(const lds_session *s, const lds_accelerator *a, const lds_program *p, const uint8_t *code, lds_memory scratch,
                     lds_fault *fault) {
-  (void)scratch;
-  return lds_table_validate(s->model, p, a, code, fault);
+  const uint8_t *constants[LDS_REGIONS];
+  lds_session_constants(s, constants);
+  return lds_table_validate(s->model, p, a, code, constants, scratch, fault);
 }
 
 static int relocate(const lds_session *s, const lds_accelerator *a, const lds_program *p, uint8_t *code) {
@@ -111,7 +121,7 @@ static void stop_beside(lds_session *s) {
 
 /* --- for a session ----------------------------------------------------------------------------------------------------------- */
 void lds_session_config_accelerators(lds_session_config *config, const lds_accelerator *accelerators, uint32_t count) {
-  static const lds_further further = {find, reach, {fits, validate, relocate, most_ns}, start_beside, stop_beside};
+  static const lds_further further = {find, reach, scratch_bytes, {fits, validate, relocate, most_ns}, start_beside, stop_beside};
   config->accelerators = accelerators;
   config->accelerator_count = count;
   config->further = &further;

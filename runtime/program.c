@@ -10,6 +10,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "program.h"
 
+#include "reach.h"
+
 enum { LDS_VTA_INSN_BYTES = 16 };
 
 /* --- records ----------------------------------------------------------------------------------------------------------------- */
@@ -184,70 +186,12 @@ static int take_relocation(const lds_relocation *r, lds_insn_seen *seen) {
   return LDS_ERR_INSTRUCTION;
 }
 
-/* Results above UINT32_MAX mean only that the limit is exceeded. */
-static uint64_t term(const lds_insn_seen *seen, const lds_insn_term *t) {
-  uint64_t value = 1;
-  uint32_t k;
-  if (t->factors == 0) return t->value;
-  if (t->factors == 1) return seen->value[t->value];
-  for (k = 0; k < t->factors; ++k) {
-    const lds_insn_factor *f = &seen->form->factors[t->value + k];
-    const uint64_t one = (f->field == LDS_NO_FIELD ? 0 : seen->value[f->field]) + f->plus;
-    if (one == 0) return 0;
-    value = value > UINT32_MAX || one > UINT32_MAX ? UINT64_MAX : value * one;
-  }
-  return value;
-}
-
-/* Places from the first on, or UINT64_MAX for more than 2^32, or 0 for none. */
-static uint64_t extent_of(const lds_insn_seen *seen, const lds_insn_reach *reach) {
-  uint64_t extent = term(seen, &reach->extent);
-  uint32_t k;
-  if (extent == 0) return 0;
-  if (extent > UINT32_MAX) extent = UINT64_MAX;
-  for (k = 0; k < reach->loops; ++k) {
-    const uint64_t count = term(seen, &reach->count[k]), stride = term(seen, &reach->stride[k]);
-    if (count == 0) return 0;
-    if (count > UINT32_MAX || stride > UINT32_MAX || (count - 1u) * stride > UINT32_MAX) return UINT64_MAX;
-    if (extent != UINT64_MAX) extent += (count - 1u) * stride;
-  }
-  return extent;
-}
-
-/* Places [first, first + extent) are among `places`. */
-static int inside(uint64_t first, uint64_t extent, uint64_t places) { return extent <= places && first <= places - extent; }
-
-static int check_dram(const lds_insn_seen *seen, const lds_insn_reach *reach, uint64_t offset, uint64_t extent) {
-  const uint32_t needed = reach->writes != 0 ? LDS_DMA_DEVICE_WRITES : LDS_DMA_DEVICE_READS;
-  uint64_t first = term(seen, &reach->first);
-  uint32_t region;
-  if (reach->bank != 0) {
-    if (first >= reach->bank_size) return LDS_ERR_INSTRUCTION;
-    region = seen->kept_region[reach->bank - 1u + first];
-    first = seen->kept[reach->bank - 1u + first];
-  } else {
-    region = seen->region[reach->first.value];
-  }
-  if (region >= LDS_REGIONS || (seen->region_flags[region] & needed) == 0) return LDS_ERR_DRAM;
-  return inside(first + offset, extent, seen->region_size_bytes[region]) ? LDS_OK : LDS_ERR_DRAM;
-}
-
-static int check_reach(const lds_insn_table *table, const lds_insn_seen *seen, const lds_insn_reach *reach) {
-  const uint64_t extent = extent_of(seen, reach), offset = term(seen, &reach->offset);
-  uint64_t first;
-  if (extent == 0) return LDS_OK;
-  if (offset > UINT32_MAX) return reach->memory == 0 ? LDS_ERR_DRAM : LDS_ERR_SRAM;
-  if (reach->memory == 0) return check_dram(seen, reach, offset, extent);
-  first = term(seen, &reach->first);
-  return first <= UINT32_MAX && inside(first + offset, extent, table->memory_rows[reach->memory - 1u]) ? LDS_OK : LDS_ERR_SRAM;
-}
-
 /* Records the address registers that it sets, for the instructions that follow. */
 static int keep_addresses(lds_insn_seen *seen) {
   uint32_t k;
   for (k = 0; k < seen->form->keep_count; ++k) {
     const lds_insn_keep *keep = &seen->form->keeps[k];
-    const uint64_t index = term(seen, &keep->index);
+    const uint64_t index = lds_insn_term_value(seen, &keep->index);
     if (index >= keep->bank_size) return LDS_ERR_INSTRUCTION;
     seen->kept[keep->bank - 1u + index] = seen->value[keep->field];
     seen->kept_region[keep->bank - 1u + index] = seen->region[keep->field];
@@ -256,7 +200,7 @@ static int keep_addresses(lds_insn_seen *seen) {
 }
 
 /* --- the program ------------------------------------------------------------------------------------------------------------- */
-static void see_regions(const lds_model *model, lds_insn_seen *seen) {
+static void see_regions(const lds_model *model, const lds_insn_table *table, lds_insn_seen *seen) {
   uint32_t r;
   memset(seen, 0, sizeof *seen);
   for (r = 0; r < LDS_INSN_KEPT; ++r) seen->kept_region[r] = UINT32_MAX;
@@ -264,26 +208,38 @@ static void see_regions(const lds_model *model, lds_insn_seen *seen) {
     const lds_region region = lds_model_region(model, r);
     seen->region_flags[r] = region.flags;
     seen->region_size_bytes[r] = region.flags != 0 ? region.size_bytes : 0;
+    if (table->region_bank != 0 && r < table->region_count) seen->kept_region[table->region_bank - 1u + r] = r;
   }
 }
 
-static int check_instruction(const lds_accelerator *accelerator, const lds_insn_seen *seen) {
+static int check_instruction(const lds_accelerator *accelerator, const lds_insn_seen *seen, const lds_insn_words *words) {
   uint32_t k;
+  for (k = 0; k < seen->form->never_count; ++k) {
+    if (lds_insn_term_value(seen, &seen->form->never[k]) != 0) return LDS_ERR_INSTRUCTION;
+  }
   for (k = 0; k < seen->form->field_count; ++k) { /* an address without a relocation points nowhere */
     if ((seen->form->fields[k].flags & LDS_FIELD_ADDRESS) != 0 && seen->region[k] == UINT32_MAX && seen->value[k] != 0) return LDS_ERR_DRAM;
   }
   for (k = 0; k < seen->form->reach_count; ++k) {
-    const int status = check_reach(accelerator->table, seen, &seen->form->reaches[k]);
+    const int status = lds_insn_check_reach(accelerator->table, seen, &seen->form->reaches[k], words);
     if (status != LDS_OK) return status;
   }
   return accelerator->refuse != NULL && accelerator->refuse(seen) != 0 ? LDS_ERR_INSTRUCTION : LDS_OK;
 }
 
+/* Whether programs of this table end with an instruction that says so. */
+static uint32_t must_end(const lds_insn_table *table) {
+  uint32_t k, ends = 0;
+  for (k = 0; k < table->form_count; ++k) ends |= table->forms[k].ends;
+  return ends;
+}
+
 static int validate(const lds_model *model, const lds_program *p, const lds_accelerator *accelerator, const uint8_t *code,
-                    lds_fault *fault) {
+                    lds_insn_words *words, lds_fault *fault) {
+  const uint32_t ending = must_end(accelerator->table);
   lds_insn_seen seen;
   uint32_t at = 0, next = 0, count = 0;
-  see_regions(model, &seen);
+  see_regions(model, accelerator->table, &seen);
   while (at < p->size_bytes) {
     int status;
     fault->instruction = count;
@@ -297,25 +253,35 @@ static int validate(const lds_model *model, const lds_program *p, const lds_acce
       if (r.at != at) break;
       status = take_relocation(&r, &seen);
     }
-    if (status == LDS_OK) status = check_instruction(accelerator, &seen);
-    if (status == LDS_OK) status = keep_addresses(&seen);
-    if (status != LDS_OK) return status;
     at += seen.form->size_bytes;
+    if (status == LDS_OK && seen.form->ends != (ending != 0 && at == p->size_bytes)) status = LDS_ERR_FINISH;
+    if (status == LDS_OK) status = check_instruction(accelerator, &seen, words);
+    if (status == LDS_OK) status = keep_addresses(&seen);
+    if (status == LDS_OK) status = lds_insn_keep_words(accelerator->table, &seen, words);
+    if (status != LDS_OK) return status;
     ++count;
   }
   return next == p->relocation_count && count == p->instructions ? LDS_OK : LDS_ERR_INSTRUCTION;
 }
 
+size_t lds_program_scratch_bytes(const lds_accelerator *accelerator) {
+  return accelerator->table != NULL ? lds_insn_words_bytes(accelerator->table) : 0;
+}
+
 int lds_table_validate(const lds_model *model, const lds_program *program, const lds_accelerator *accelerator, const uint8_t *code,
-                       lds_fault *fault) {
-  const int status = validate(model, program, accelerator, code, fault);
+                       const uint8_t *const *constants, lds_memory scratch, lds_fault *fault) {
+  lds_insn_words words;
+  int status = lds_insn_words_begin(accelerator->table, constants, scratch, &words);
+  if (status == LDS_OK) status = validate(model, program, accelerator, code, &words, fault);
   fault->layer = lds_program_layer(model, program, fault->instruction); /* looked up once: there may be as many layers as instructions */
   return status;
 }
 
-int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code, lds_fault *fault) {
+int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code,
+                         const uint8_t *const *constants, void *scratch, size_t scratch_bytes, lds_fault *fault) {
+  const lds_memory memory = {scratch, scratch_bytes};
   lds_program p;
   if (accelerator->table == NULL) return LDS_ERR_ARGUMENT; /* a VTA: lds_validate */
   lds_program_at(model, step, &p);
-  return lds_table_validate(model, &p, accelerator, code, fault);
+  return lds_table_validate(model, &p, accelerator, code, constants, memory, fault);
 }

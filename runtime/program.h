@@ -9,6 +9,7 @@
 #define LDS_PROGRAM_H
 
 #include "format.h"
+#include "sizes.h"
 
 /* Words of a record before its relocations, of a relocation, of a layer. */
 enum { LDS_PROGRAM_WORDS = 6, LDS_RELOCATION_WORDS = 5, LDS_LAYER_WORDS = 3 };
@@ -40,7 +41,7 @@ void lds_program_relocation(const lds_model *model, const lds_program *program, 
 const char *lds_program_layer(const lds_model *model, const lds_program *program, uint32_t instruction);
 /* lds_program_validate of a program. */
 int lds_table_validate(const lds_model *model, const lds_program *program, const lds_accelerator *accelerator, const uint8_t *code,
-                       lds_fault *fault);
+                       const uint8_t *const *constants, lds_memory scratch, lds_fault *fault);
 /* Writes `value` into a field. */
 void lds_put_bits(uint8_t *bytes, uint32_t bit, uint32_t width, uint64_t value);
 

@@ -32,6 +32,8 @@ size_t lds_session_size_bytes(const lds_model *model, const lds_session_config *
     if (in_host_memory(&region, &config->region[r])) regions = lds_size_with(regions, region.align_bytes, region.size_bytes);
   }
   if (config->validate != NULL) scratch = lds_size_with(0, SESSION_ALIGN, config->validate->scratch_bytes(model));
+  if (config->validate != NULL && config->further != NULL)
+    scratch = lds_size_max(scratch, lds_size_with(0, SESSION_ALIGN, config->further->scratch_bytes(config)));
   return lds_size_sum(lds_size_with(0, SESSION_ALIGN, sizeof(lds_session)), lds_size_max(regions, scratch));
 }
 

@@ -59,12 +59,17 @@ typedef struct lds_program_kind {
 } lds_program_kind;
 extern const lds_program_kind lds_vta_programs;
 
+/* The content of each region of constants, for validators; NULL for other regions. */
+void lds_session_constants(const lds_session *session, const uint8_t **constants);
+
 /* What a session with further devices needs: accelerator.c, where lds_session_config_accelerators links it in. */
 typedef struct lds_further {
   /* The accelerator that is device number `device` of the model; NULL where the session was not given it. */
   const lds_accelerator *(*find)(const lds_session *session, uint32_t device);
   /* Whether all of them can address the memory of the session. */
   int (*reach)(const lds_session *session);
+  /* Bytes of the caller's memory that validating the programs of their tables takes. */
+  size_t (*scratch_bytes)(const lds_session_config *config);
   lds_program_kind tables;
   /* Starts the programs that may run concurrently with the one just started; session->next is the step after the last of them. */
   void (*start)(lds_session *session);

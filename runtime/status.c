@@ -27,7 +27,7 @@ const char *lds_status_text(int status) {
       {LDS_ERR_EXTERNAL, "a step needs a function that only the Python runtime has"},
       {LDS_ERR_ACCELERATOR, "a step is for a device that the session was not given"},
       {LDS_ERR_CONFIG, "the model was compiled for another device"},
-      {LDS_ERR_INSTRUCTION, "an instruction that the device does not know, or has not the capability for"},
+      {LDS_ERR_INSTRUCTION, "an instruction that the device does not know, or for which it lacks the capability"},
       {LDS_ERR_DRAM, "an instruction leaves its DRAM region, or stores where it may not"},
       {LDS_ERR_SRAM, "an instruction leaves a scratchpad"},
       {LDS_ERR_UOP, "an instruction uses micro-ops that were not loaded, or loads them from where they may change"},

@@ -48,13 +48,19 @@ int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_byt
   return status;
 }
 
+void lds_session_constants(const lds_session *s, const uint8_t **constants) {
+  uint32_t r;
+  for (r = 0; r < LDS_REGIONS; ++r) {
+    const int constant = r < s->model->section[LDS_REGION_TABLE].count && lds_model_region(s->model, r).kind == LDS_REGION_CONSTANTS;
+    constants[r] = constant ? s->region[r].cpu : NULL;
+  }
+}
+
 static int validate_program(const lds_session *s, const lds_program *p, const uint8_t *code, lds_memory memory, lds_fault *fault) {
   const uint8_t *constants[LDS_REGIONS];
-  uint8_t *scratch;
-  uint32_t r;
-  scratch = lds_piece(&memory, lds_validate_scratch_bytes(s->model, p->device), SCRATCH_ALIGN);
+  uint8_t *scratch = lds_piece(&memory, lds_validate_scratch_bytes(s->model, p->device), SCRATCH_ALIGN);
   if (scratch == NULL) return LDS_ERR_MEMORY;
-  for (r = 0; r < LDS_REGIONS; ++r) constants[r] = s->region[r].cpu;
+  lds_session_constants(s, constants);
   return lds_validate(s->model, p->device, code, p->instructions, constants, scratch, fault);
 }
 

@@ -107,8 +107,6 @@ TESTED_ELSEWHERE = {
     "ir_pass/": ("ir_pass/test_pipeline", "golden texts of every pass, and what each refuses"),
     "vta/operators/": ("vta/operators/test_operators", "every operator is compared in one way"),
     "vta/schedule/": ("vta/operators/test_operators", "a schedule is right when its operator is"),
-    "vta/isa/c_header": ("vta/isa/test_generate", "the header is run, in a C program"),
-    "vta/isa/c_codec": ("vta/isa/test_generate", "the header is run, in a C program"),
     "vta/backend": ("vta/region/test_patterns", "it joins patterns and regions"),
     "isa/scratchpad": ("isa/test_residency", "types, and what residency.py does with them"),
     "vta/passes/synchronize/hazards": (

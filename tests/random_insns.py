@@ -5,7 +5,7 @@ handles bits.
 In:   a device.
 Out:  `any_insn`: a hypothesis strategy of single instructions; `random_stream`: many at once, as
       columns.
-Next: vta/isa/test_codec.py, vta/isa/test_asm.py, vta/isa/test_generate.py, tests/bench.
+Next: vta/isa/test_codec.py, vta/isa/test_asm.py, tools/isa/test_main.py, tests/bench.
 """
 
 from __future__ import annotations

@@ -64,7 +64,6 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     )
     (tmp_path / "two\nlines.json").write_text("{")
     assert "two lines.json" in one_line_of(capsys, "devices", str(tmp_path / "two\nlines.json"))
-    assert "is no checkout of loadstone" in one_line_of(capsys, "isa", "--root", str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -109,19 +108,6 @@ def test_devices_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> N
     assert (
         "4x16 input by 16x16 weights: 1024 multiply-accumulates a cycle" in capsys.readouterr().out
     )
-
-
-def test_isa_check_finds_a_changed_file(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["isa", "--check", "--root", str(root)]) == 0
-    (tmp_path / "driver" / "include").mkdir(parents=True)
-    assert main(["isa", "--root", str(tmp_path)]) == 0
-    assert main(["isa", "--check", "--root", str(tmp_path)]) == 0
-    header = tmp_path / "driver" / "include" / "lds_isa.h"
-    header.write_text(header.read_text().replace("x_pad_0", "x_pad_2"))
-    assert main(["isa", "--check", "--root", str(tmp_path)]) == 1
-    assert "lds_isa.h differs from the spec" in capsys.readouterr().out
 
 
 def test_disasm_and_asm_are_inverse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

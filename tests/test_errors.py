@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import pickle
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -112,6 +114,38 @@ def test_an_argument_that_is_none_has_a_near_one_or_all() -> None:
         check_arguments("compile", ["target", "sample"], ["target", "samples"])
     with pytest.raises(ConfigError, match=r"takes no 'q'; it takes target, samples$"):
         check_arguments("compile", {"q": 1}, ["target", "samples"])
+
+
+#: Asserts that are none of a type: of tables that are written by hand, and are read whenever the
+#: package is tested. `python -O` leaves out all asserts.
+TABLES = {
+    "artifact/file_layout.py",
+    "frontend/onnx/importer.py",
+    "isa/tokens.py",
+    "passes/log.py",
+    "vta/isa/c_codec.py",
+    "vta/isa/c_header.py",
+    "vta/isa/insn.py",
+}
+
+
+def is_for_types(node: ast.Assert) -> bool:
+    """Whether it tells a type checker what a value is: the next line would fail as well."""
+    text = ast.unparse(node.test)
+    return text.startswith(("isinstance(", "type(")) or text.endswith(" is not None")
+
+
+def test_what_guards_a_program_is_no_assert() -> None:
+    """It is an error that stays under `python -O`."""
+    package = Path(errors.__file__).parent
+    others = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Assert) and not is_for_types(node)
+    }
+    tests_of_users = {name for name in others if Path(name).name.startswith("test_")}
+    assert others - tests_of_users == TABLES
 
 
 def test_the_examples_of_the_module_are_true() -> None:

@@ -66,7 +66,6 @@ WITHOUT_TVM = (
         f"loadstone.commands.{name}"
         for name in (
             "devices",
-            "isa",
             "disasm",
             "asm",
             "completion",
@@ -176,7 +175,6 @@ sys.exit(main(sys.argv[1:]))
         ["devices", "vtaq-tiny", "--json"],
         ["disasm", "-"],
         ["asm", "-", "-o", "-"],
-        ["isa", "--print", "docs/isa.md"],
         *([name, "--help"] for name in ("run", "replay", "vectors", "inspect") if name in COMMANDS),
     ],
     ids=" ".join,

@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 
 __all__ = ["TreeCopy"]
 
-FOLDERS = ("python", "runtime", "driver", "hw_sim", "native", "tests", "docs")
+FOLDERS = ("python", "runtime", "driver", "hw_sim", "native", "tests", "docs", "tools")
 FILES = ("CMakeLists.txt", "CONTRIBUTING.md", "README.md", "pyproject.toml")
 #: An editable install has a finder of its own, which would find the checkout's package first.
 LAUNCH = """

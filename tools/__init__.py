@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only the Makefile calls: hw_sim/rtl as a circuit."""
+"""Scripts for maintainers: generated files, hw_sim/rtl as a circuit, the demos' networks."""

@@ -1,11 +1,11 @@
-/* The simulator: what a program does to memory, and how many cycles it takes.
+/* The simulator of VTA and VTA-Q: it executes a program, and counts the cycles that it takes.
  *
  * In:   a device (lds_hw_config, timing constants), host memory placed at bus addresses, a stream of instructions in it.
  * Out:  the memory after the run; cycles, counters, findings, events.
- * Next: python/loadstone/vta/simulator/sim.py (cffi); the device face (register blocks) over this core.
+ * Next: python/loadstone/vta/simulator/sim.py (cffi); lds_simdev.h adds a register page to this core.
  *
- * A simulator is one device: not for use by two threads at once, except lds_sim_abort and lds_sim_progress.
- * Nothing a program holds can crash or hang it: each access is checked, and a run ends at its cycle limit.
+ * A simulator is one device. Two threads must not use it at once, except through lds_sim_abort and lds_sim_progress.
+ * No program can crash or hang it: each access is checked, and a run ends at its cycle limit.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_SIM_H
@@ -42,25 +42,25 @@ extern "C" {
 
 typedef struct lds_sim lds_sim;
 
-/* Options; all 0 at first, but TIMING. (Enumerations, not macros: cffi reads them.) */
+/* Options. At first TIMING is 1, and all others are 0. (Enumerations instead of macros, because cffi reads them.) */
 enum {
-  LDS_SIM_STRICT = 0,      /* 1: stop at what real VTA hardware would compute otherwise (LDS_ERROR_UNSAFE) */
-  LDS_SIM_TIMING = 1,      /* 1: count cycles; 0: they are only bounded from below, for cycle_limit */
+  LDS_SIM_STRICT = 0,      /* 1: stop where VTA's hardware would compute something else (LDS_ERROR_UNSAFE) */
+  LDS_SIM_TIMING = 1,      /* 1: count cycles; 0: only a lower bound of them, for cycle_limit */
   LDS_SIM_CHECK_RACES = 2, /* 1: report accesses that no token orders */
   LDS_SIM_CHECK_INIT = 3,  /* 1: report reads of scratchpad tiles that were never written */
-  LDS_SIM_TRACE = 4,       /* 1: record an event per instruction; needs TIMING */
+  LDS_SIM_TRACE = 4,       /* 1: record an event for each instruction; needs TIMING */
   LDS_SIM_KERNELS = 5,     /* LDS_SIM_KERNELS_*: force a path; refused when the CPU lacks it */
   LDS_SIM_ORDER = 6        /* LDS_SIM_ORDER_*: which instruction runs next where tokens leave a choice */
 };
 
-/* A program whose tokens order all that must be ordered computes the same in each; one that lacks a token may not. */
+/* A program whose tokens order all dependent accesses computes the same in every order; one that lacks a token may not. */
 enum {
   LDS_SIM_ORDER_PROGRAM = 0,    /* the first in program order */
   LDS_SIM_ORDER_LOAD_FIRST = 1, /* load as far ahead as tokens allow, then compute; stores late */
   LDS_SIM_ORDER_STORE_FIRST = 2 /* store and compute as early as tokens allow; loads late */
 };
 
-/* Paths of inner loops, all with the same results: AVX-512 with VNNI, arm64 with dot products. */
+/* Implementations of the inner loops, all with the same results. AVX512 needs VNNI, and NEON arm64's dot products. */
 enum {
   LDS_SIM_KERNELS_BEST = 0,
   LDS_SIM_KERNELS_PORTABLE = 1,
@@ -69,15 +69,15 @@ enum {
   LDS_SIM_KERNELS_NEON = 4
 };
 
-/* Flag of lds_sim_map: a store is refused. */
+/* Flag of lds_sim_map: stores are refused. */
 enum { LDS_SIM_READ_ONLY = 1 };
 
 /* Return values of the functions below that return int. */
 enum {
   LDS_SIM_OK = 0,
-  LDS_SIM_BAD_ARGUMENT = -1, /* lds_sim_message says which */
+  LDS_SIM_BAD_ARGUMENT = -1, /* lds_sim_message names it */
   LDS_SIM_NO_MEMORY = -2,    /* the host's memory is exhausted */
-  LDS_SIM_BUSY = -3          /* not while a job runs */
+  LDS_SIM_BUSY = -3          /* a job is running */
 };
 
 /* Readers of DRAM, in the order of their priority on the bus: the index of read_bytes. */
@@ -89,22 +89,22 @@ enum {
   LDS_SIM_READ_ACC = 4 /* ACC and ACC_8BIT */
 };
 
-/* One run. Arrays of 3 are indexed by LDS_STAGE_*; cycles are those of the timing model (0 without LDS_SIM_TIMING). */
+/* The result of one run. Arrays of 3 are indexed by LDS_STAGE_*; cycles are those of the timing model, and 0 without LDS_SIM_TIMING. */
 typedef struct lds_sim_result {
   uint32_t status;        /* LDS_ERROR_* */
   uint32_t error_pc;      /* index of the instruction that failed */
   uint64_t error_address; /* bus address that failed, for DRAM_BOUNDS and BUS */
   uint64_t cycles;        /* from the start to FINISH */
   uint32_t insns_done;    /* instructions completed */
-  uint32_t findings;      /* races and uninitialised reads found (also those beyond what is kept) */
+  uint32_t findings;      /* races and uninitialised reads, including those that lds_sim_findings no longer keeps */
   uint64_t insns[6];      /* completed, by LDS_OPCODE_* */
   uint64_t busy_cycles[3];
   uint64_t stall_token_cycles[3]; /* an instruction waited for a token */
   uint64_t stall_fetch_cycles[3]; /* the queue was empty */
-  uint64_t stall_dram_cycles[3];  /* part of busy: waiting for, or sharing, the read channel */
-  uint64_t read_bytes[5];         /* as the program asks for; by LDS_SIM_READ_* */
+  uint64_t stall_dram_cycles[3];  /* part of busy_cycles: the stage waited for the read channel, or shared it */
+  uint64_t read_bytes[5];         /* bytes that the program requests; by LDS_SIM_READ_* */
   uint64_t write_bytes;
-  uint64_t read_beats, write_beats; /* of the bus */
+  uint64_t read_beats, write_beats; /* on the bus */
   uint64_t read_bursts, write_bursts;
   uint64_t macs; /* multiply-accumulates of GEMM steps that do not reset */
   uint64_t gemm_steps, alu_steps;
@@ -116,71 +116,73 @@ enum { LDS_SIM_FINDING_RACE_SRAM = 1, LDS_SIM_FINDING_RACE_DRAM = 2, LDS_SIM_FIN
 typedef struct lds_sim_finding {
   uint32_t kind;        /* LDS_SIM_FINDING_* */
   uint32_t memory;      /* LDS_MEMORY_* (not for RACE_DRAM) */
-  uint32_t insn, other; /* indices; of a race both, of an uninitialised read `insn` only */
+  uint32_t insn, other; /* indices of the instructions; of an uninitialised read `insn` alone */
   uint32_t writes;      /* races: bit 0: insn writes; bit 1: other writes */
   uint32_t count;       /* tiles, or bytes of DRAM */
   uint64_t first;       /* first tile, or bus address */
 } lds_sim_finding;
 
-/* One instruction in time. enter <= ready <= start <= end. */
+/* The time of one instruction in cycles. enter <= ready <= start <= end. */
 typedef struct lds_sim_event {
   uint32_t insn;
   uint32_t stage;                /* LDS_STAGE_* */
-  uint64_t enter;                /* the stage was free for it: waits for fetch before, for tokens from here on */
-  uint64_t ready;                /* it stood in the stage's queue */
-  uint64_t start;                /* its tokens were there */
-  uint64_t end;                  /* its own tokens are pushed */
+  uint64_t enter;                /* the stage has completed the instruction before */
+  uint64_t ready;                /* the instruction is in the stage's queue: until here the stage waits for fetch */
+  uint64_t start;                /* its tokens have been popped: until here the stage waits for tokens */
+  uint64_t end;                  /* its own tokens have been pushed */
   uint32_t from_prev, from_next; /* instructions that pushed the tokens it popped; UINT32_MAX: none */
   uint32_t dram_cycles;          /* cycles that it waited for the read channel */
 } lds_sim_event;
 
-/* NULL when the configuration cannot be (see HwConfig's limits) or memory is out. Scratchpads hold zeros. */
+/* NULL when the configuration is invalid (HwConfig states the limits) or memory is exhausted. Scratchpads hold zeros. */
 LDS_SIM_EXPORT lds_sim *lds_sim_create(const lds_hw_config *config, uint32_t bus_bits);
 LDS_SIM_EXPORT void lds_sim_destroy(lds_sim *sim);
 
-/* What the last call or run had to say, one line; "" when nothing. Valid until the next call. */
+/* The message of the last call or run, one line; "" when there is none. Valid until the next call. */
 LDS_SIM_EXPORT const char *lds_sim_message(const lds_sim *sim);
 
 LDS_SIM_EXPORT int lds_sim_set_option(lds_sim *sim, int option, int value);
 LDS_SIM_EXPORT int lds_sim_get_option(const lds_sim *sim, int option); /* KERNELS: the path in use */
 
-/* A constant of the timing model by its name (vta/devices/timing/NAME.json); those not set keep vta-rtl's. */
+/* Sets a constant of the timing model by its name (vta/devices/timing/NAME.json). Constants that are not set are those of vta-rtl. */
 LDS_SIM_EXPORT int lds_sim_set_timing(lds_sim *sim, const char *name, int64_t value);
 
-/* Places host memory at a bus address. Segments do not overlap; an access may span neighbours. */
+/* Places host memory at a bus address. Segments must not overlap; an access may span neighbouring ones. */
 LDS_SIM_EXPORT int lds_sim_map(lds_sim *sim, uint64_t bus_address, void *memory, uint64_t size_bytes, uint32_t flags);
 LDS_SIM_EXPORT void lds_sim_unmap_all(lds_sim *sim);
 
-/* DRAM region r as registers REGION_BASE and REGION_LIMIT: bytes, bit 63 refuses stores. Without regions it changes nothing. */
+/* Sets a DRAM region in the form of the registers REGION_BASE and REGION_LIMIT: in bytes; bit 63 of the limit refuses stores. On a
+ * device without regions it has no effect. */
 LDS_SIM_EXPORT int lds_sim_set_region(lds_sim *sim, uint32_t region, uint64_t base, uint64_t limit);
 
-/* Scratchpads to zero, as if never written. (A run leaves them as they are, as hardware does.) */
+/* Sets scratchpads to zero, and marks them as never written. (A run keeps their content, as hardware does.) */
 LDS_SIM_EXPORT void lds_sim_reset(lds_sim *sim);
 
-/* Runs `count` instructions at a bus address. The stream is copied first. cycle_limit 0: none. Always fills *result;
+/* Runs `count` instructions at a bus address. The stream is copied first. cycle_limit 0: there is none. *result is always filled in;
  * the return value is result->status, or negative for a bad argument. */
 LDS_SIM_EXPORT int lds_sim_run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limit, lds_sim_result *result);
 
-/* From another thread: ends the run within milliseconds (LDS_ERROR_ABORTED), also inside an instruction; instructions completed so far. */
+/* For other threads. lds_sim_abort ends the run within milliseconds, even within an instruction (LDS_ERROR_ABORTED); lds_sim_progress
+ * returns the number of instructions completed so far. */
 LDS_SIM_EXPORT void lds_sim_abort(lds_sim *sim);
 LDS_SIM_EXPORT uint32_t lds_sim_progress(const lds_sim *sim);
 
-/* Called by the thread that runs a program, a few dozen times a second; what is not 0 ends the run as lds_sim_abort does. NULL: nobody is.
- * (For Ctrl-C: a language whose signal handlers run in this thread has its chance here.) */
+/* Sets a function that the thread that runs a program calls a few dozen times a second; a result other than 0 ends the run as
+ * lds_sim_abort does. NULL: none. (With it Ctrl-C works in languages whose signal handlers run in this thread.) */
 LDS_SIM_EXPORT void lds_sim_on_poll(lds_sim *sim, int (*ask)(void *ctx), void *ctx);
 
-/* Of the last run; valid until the next one. Findings: the first 1000. Events: in the order in which they end. */
+/* The findings (the first 1000) and the events (in the order of their ends) of the last run; valid until the next one. */
 LDS_SIM_EXPORT size_t lds_sim_findings(const lds_sim *sim, const lds_sim_finding **findings);
 LDS_SIM_EXPORT size_t lds_sim_events(const lds_sim *sim, const lds_sim_event **events);
 
-/* Which instructions a deadlock leaves waiting: per stage the index (UINT32_MAX: none) and the token it waits for. */
+/* The instructions that wait in a deadlock: for each stage the index (UINT32_MAX: none), and the token that it waits for. */
 typedef struct lds_sim_waiting {
   uint32_t insn[3];
-  uint32_t for_stage[3]; /* LDS_STAGE_* that should push it */
+  uint32_t for_stage[3]; /* LDS_STAGE_* that would push it */
 } lds_sim_waiting;
 LDS_SIM_EXPORT void lds_sim_deadlock(const lds_sim *sim, lds_sim_waiting *waiting);
 
-/* Tiles as a LOAD would have brought them from DRAM (ACC: int32 lanes); for a debugger. */
+/* Copies scratchpad tiles, in the form in which LOAD reads them from DRAM (ACC: int32 lanes). For debuggers. */
 LDS_SIM_EXPORT int lds_sim_read_scratchpad(lds_sim *sim, uint32_t memory, uint32_t first_tile, uint32_t tiles, void *out);
 
 #ifdef __cplusplus

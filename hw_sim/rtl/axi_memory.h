@@ -1,12 +1,12 @@
-// Memory behind an AXI4 port, as the timing model of hw_sim has it: one read channel, one write channel, both in order.
+// Memory behind an AXI4 port, with the times of hw_sim's timing model: one read channel, one write channel, both in order.
 //
 // In:   requests and words that the device puts on the bus, cycle by cycle.
 // Out:  beats and acknowledgements, each in its cycle; the bytes of host memory.
-// Next: rtl_device.cc turns the clock.
+// Next: rtl_device.cc drives the clock.
 //
-// A read that finds nothing waiting is served `latency` cycles after the arbiter let it through, which is the cycle before its
-// address is on the bus; one that comes while another waits does not wait again; `burst_extra` cycles pass in front of every burst.
-// Words are always taken; a burst of writes is acknowledged two cycles behind its last word.
+// A read that finds the queue empty is served `latency` cycles after the arbiter has granted it, in the cycle before its address is on
+// the bus; one that enters while another waits does not wait again. `burst_extra` cycles precede every burst.
+// Words are always accepted; a burst of writes is acknowledged two cycles after its last word.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -109,7 +109,7 @@ class AxiMemory {
   };
 
   const Segment *segment(uint64_t address) const {
-    for (const Segment &s : segments_)  // a beat may lie there in part: what is beyond reads as zeros
+    for (const Segment &s : segments_)  // a beat may lie in the segment partly: the rest reads as zeros
       if (address < s.base + s.size && s.base < address + beat_bytes_) return &s;
     return nullptr;
   }
@@ -147,7 +147,7 @@ class AxiMemory {
   std::deque<Burst> reads_, writes_;
   std::deque<uint8_t> words_, responses_;
   std::deque<uint64_t> ends_;
-  uint64_t taken_ = 0, last_ = 0;  // when the newest request began to be served; its last beat
+  uint64_t taken_ = 0, last_ = 0;  // the cycle from which the newest request is served; its last beat
   bool used_ = false;
   uint8_t write_response_ = kOkay;
   lds_rtl_traffic traffic_{};

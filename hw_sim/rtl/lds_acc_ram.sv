@@ -1,6 +1,6 @@
 // The accumulators, and OUT: a copy of their lanes' low bytes, which the store stage reads.
 //
-// In:   the tile that compute writes; words of a LOAD of ACC or ACC_8BIT; addresses.
+// In:   the tile that compute writes; words of LOADs of ACC or ACC_8BIT; addresses.
 // Out:  tiles, in the next cycle: one or two of ACC, one of OUT.
 // Next: lds_execute.sv, lds_store_stage.sv.
 // SPDX-License-Identifier: Apache-2.0

@@ -1,8 +1,8 @@
 // One lane of the operations of a single cycle: the ALU's MIN, MAX, ADD, SHR; GEMM's sum is an ADD.
 //
-// In:   the accumulator and the other operand, late in their cycle; the operation, which stays while steps come.
+// In:   the accumulator and the other operand, late in their cycle; the operation, constant during an instruction.
 // Out:  the result, in the next cycle, the last levels of logic behind the register.
-// Next: lds_execute.sv. MUL and RQ are lds_rq_lane.sv's.
+// Next: lds_execute.sv. lds_rq_lane.sv executes MUL and RQ.
 // SPDX-License-Identifier: Apache-2.0
 import lds_isa_pkg::*;
 module lds_alu_lane (
@@ -12,7 +12,7 @@ module lds_alu_lane (
     input logic signed [31:0] b,
     output logic [31:0] result
 );
-  // One shifter for both sides: by -b to the left is by 32 - (-b) to the right from 32 places further left.
+  // One shifter for both directions: a shift by n to the left is one by 32 - n to the right, from 32 places further left.
   wire [62:0] wide = b[31] ? {a[30:0], 32'd0} : {{31{a[31]}}, a};
 
   logic [31:0] sum, kept_a, kept_b;

@@ -1,8 +1,8 @@
-// Rows of bytes in DRAM, cut into bursts: a row begins a burst, and none crosses a boundary or is too long.
+// Divides rows of bytes in DRAM into bursts: each row begins a new burst, and none crosses a boundary or is too long.
 //
-// In:   `setup` with rows; a grant for each burst asked for.
-// Out:  a request, standing from the second cycle on after `setup` (and `delay` cycles more), from the second cycle after each
-//       grant; `last` with the last one, `single` with one of a single beat.
+// In:   `setup` with rows; a grant for each requested burst.
+// Out:  a request, held from the second cycle after `setup` on (and `delay` cycles more), and from the second cycle after each
+//       grant; `last` with the last request, `single` with one of a single beat.
 // Next: lds_fetch.sv, lds_load_engine.sv, lds_store_stage.sv.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
@@ -33,8 +33,8 @@ module lds_bursts #(
   typedef enum logic [1:0] {IDLE, HELD, ASKING, BETWEEN} state_t;
   state_t state;
   logic [ADDRESS_BITS-1:0] row;  // the first byte of the row
-  logic [ADDRESS_BITS-LOG_BEAT-1:0] at;  // in beats: what is asked for next
-  logic [BEATS_BITS-1:0] left;  // beats of the row from there on
+  logic [ADDRESS_BITS-LOG_BEAT-1:0] at;  // in beats: the start of the next request
+  logic [BEATS_BITS-1:0] left;  // beats that are left in the row
   logic [LOG_BOUNDARY-1:0] to_boundary;  // beats from there to the boundary; 0: it stands at one
   logic [15:0] rows_left;
   logic [ROW_BITS-1:0] bytes, stride;
@@ -49,7 +49,7 @@ module lds_bursts #(
     span = end_byte[ROW_BITS:LOG_BEAT];
   endfunction
 
-  // Three comparisons side by side, as much hangs on the result.
+  // Three comparisons in parallel, because the result is on a critical path.
   wire [LOG_BOUNDARY:0] most = to_boundary != 0 && 32'(to_boundary) < SHORTEST ? (LOG_BOUNDARY + 1)'(to_boundary) : (LOG_BOUNDARY + 1)'(SHORTEST);
   wire row_ends = 32'(left) <= SHORTEST && (to_boundary == 0 || 32'(left) <= 32'(to_boundary));
 

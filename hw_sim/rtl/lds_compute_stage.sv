@@ -1,6 +1,6 @@
 // The compute stage: GEMM, ALU, LOADs of UOP, ACC and ACC_8BIT, CONFIG, FINISH.
 //
-// In:   its queue's head; the read channel; what the load stage writes into INP and WGT.
+// In:   its queue's head; the read channel; the load stage's writes into INP and WGT.
 // Out:  `done` in the last cycle of each instruction, `finish` with FINISH; tiles of OUT for the store stage.
 // Next: lds_device.sv.
 // SPDX-License-Identifier: Apache-2.0
@@ -16,7 +16,7 @@ module lds_compute_stage (
     input region_t [MAX_REGIONS-1:0] regions,
     output logic request,
     output logic refused,
-    output logic request_first,  // it is one for micro-ops
+    output logic request_first,  // the request is for micro-ops
     output logic [63:0] request_address,
     output logic [8:0] request_beats,
     input logic grant,
@@ -38,7 +38,7 @@ module lds_compute_stage (
   wire loops = opcode == OPCODE_GEMM || opcode == OPCODE_ALU;
   wire accepted = start && !head.refused;
 
-  // --- CONFIG, and what takes two cycles ---------------------------------------------------------------
+  // --- CONFIG, and instructions of two cycles ----------------------------------------------------------
   logic [31:0] zero_point, low, high;
   logic [1:0] rounding;
   logic [7:0] pad_value;

@@ -1,16 +1,16 @@
-// The life of a program: launch, run, end; and what ended it.
+// The life of a program: launch, run, end; and the reason for its end.
 //
-// In:   START, ABORT and SOFT_RESET; FINISH; errors; what is still under way on the bus.
-// Out:  `clear` and then `launch` for everybody else; `enable` while the program runs; the state and the ERROR registers.
-// Next: lds_registers.sv shows them.
+// In:   START, ABORT and SOFT_RESET; FINISH; errors; whether bursts are in flight on the bus.
+// Out:  `clear` and then `launch` for all other modules; `enable` while the program runs; the state and the ERROR registers.
+// Next: lds_registers.sv makes them readable.
 //
-// However a program ends, the bursts that it began are ended first: the bus stays in order.
+// Before a program ends, for whatever reason, its bursts are completed, so that the bus remains in a valid state.
 // SPDX-License-Identifier: Apache-2.0
 import lds_isa_pkg::*;
 import lds_types_pkg::*;
 module lds_control #(
-    parameter int ERRORS = 5,  // the first of them counts
-    parameter int QUIET = 15  // cycles without any progress that are a deadlock
+    parameter int ERRORS = 5,  // the first one is reported
+    parameter int QUIET = 15  // cycles without progress after which a deadlock is reported
 ) (
     input logic clk,
     input logic rst,
@@ -20,7 +20,7 @@ module lds_control #(
     input logic finish,
     input error_t [ERRORS-1:0] errors,
     input logic [31:0] progress,  // instructions completed
-    input logic blocked,  // no stage runs, and none can start; fetch brings nothing
+    input logic blocked,  // no stage runs, none can start, and fetch delivers nothing
     input logic [31:0] blocked_index,
     input logic bus_idle,
     output logic clear,

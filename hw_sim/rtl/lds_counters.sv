@@ -1,7 +1,7 @@
-// What a program did: instructions completed, cycles in which each stage worked, bytes on the bus.
+// The counters of a program: instructions completed, cycles in which each stage worked, bytes on the bus.
 //
 // In:   events of this cycle.
-// Out:  sums since `clear`, of the cycles before the one before: nobody reads them sooner.
+// Out:  sums since `clear`, with a delay of two cycles, within which they are never read.
 // Next: lds_registers.sv.
 // SPDX-License-Identifier: Apache-2.0
 module lds_counters (

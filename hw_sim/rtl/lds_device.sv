@@ -2,7 +2,7 @@
 //
 // In:   AXI4-Lite from the host; AXI4 to memory.
 // Out:  the same; the interrupt.
-// Next: rtl_device.cc runs it under Verilator; `make synth` makes a circuit of it.
+// Next: rtl_device.cc runs it under Verilator; `make synth` synthesizes it.
 //
 //           +------------------- arbiter: fetch, UOP, INP and WGT, ACC ------- AXI4 read
 //           |             |                |
@@ -161,7 +161,7 @@ module lds_device (
   // --- ends --------------------------------------------------------------------------------------------
   logic quiet;
   always_ff @(posedge clk) quiet <= stuck && (empty | blocked) == 3'b111 && reads_idle && !clear;
-  // The first of the blocked, two cycles later: a deadlock is found after many that are alike.
+  // The first of the blocked instructions, two cycles later: a deadlock is reported after many equal cycles.
   logic [31:0] first_of_two, third, first_blocked;
   wire load_first = blocked[L] && (!blocked[C] || head[L].index < head[C].index);
   always_ff @(posedge clk) begin

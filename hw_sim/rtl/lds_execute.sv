@@ -1,4 +1,4 @@
-// What the steps of GEMM and ALU do to the accumulators: read, compute, write.
+// Executes the steps of GEMM and ALU on the accumulators: read, compute, write.
 //
 //   F2 the step's tiles are known -> T3, T4 INP and WGT are read -> P5 products; ACC is read -> X6 the operation -> W7 the write
 //                                                                                 `-> 12 cycles of lds_rq_lane.sv -> W
@@ -7,7 +7,7 @@
 // Out:  the tile that is written to ACC; `hold`: the loops stand still.
 // Next: lds_compute_stage.sv.
 //
-// A step sees what the steps before it wrote: a result of one cycle is handed on from W and from the cycle behind it.
+// A step sees the results of the steps before it: those of one cycle are forwarded from W and from the cycle after it.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
 import lds_isa_pkg::*;
@@ -37,7 +37,7 @@ module lds_execute #(
     output logic [LA-1:0] write_at,
     output logic [ACC_BITS-1:0] write_data
 );
-  // What the instruction says, two cycles after its start: no step has come by then.
+  // Fields of the instruction, two cycles after its start: no step arrives before.
   wire says_gemm = insn[OPCODE_AT+:3] == OPCODE_GEMM;
   wire [2:0] says_operation = insn[ALU_ALU_OP_AT+:3];
   wire says_rq = !says_gemm && says_operation == ALU_RQ, says_mul = !says_gemm && says_operation == ALU_MUL;
@@ -60,7 +60,7 @@ module lds_execute #(
   // --- T3, T4, P5 ---------------------------------------------------------------------------------------
   logic valid_3, valid_4, valid_5;
   logic [LA-1:0] dst_3, dst_4, dst_5, src_3, src_4, src_5;
-  logic [LA-1:0] src_5_1, src_5_2;  // the two tiles behind it
+  logic [LA-1:0] src_5_1, src_5_2;  // the two tiles after it
   logic near_5;  // dst is one of the three
   always_ff @(posedge clk) begin
     if (!hold) begin
@@ -108,8 +108,8 @@ module lds_execute #(
   logic fast_7;
   logic [LA-1:0] dst_7;
   logic [ACC_BITS-1:0] data_7, behind_data, slow;
-  // Whether an operand is what was written in this cycle or in the one before is known in the cycle before: ACC's data come late, and
-  // so does a result. Those of the slow lanes are never handed on: a step waits until they are written.
+  // Whether an operand was written in this cycle or in the one before is computed a cycle earlier, because ACC's data and the result
+  // arrive late. Results of the slow lanes are never forwarded: a step waits until they are written.
   wire write_next = valid_6 && !is_slow;
   logic written_a, written_b, other_a, other_b;  // in this cycle; anything but data_a, data_b
   always_ff @(posedge clk) begin

@@ -1,8 +1,8 @@
 // Fetch: reads the stream in batches, and puts each instruction into the queue of its stage.
 //
-// In:   `launch` with where the stream stands; grants and beats of the read channel; which queues have room.
-// Out:  requests; one instruction a cycle, with its place in the stream.
-// Next: lds_stage_queue.sv. A batch is delivered when all of it has come; then the next is asked for.
+// In:   `launch` with the address of the stream; grants and beats of the read channel; which queues have room.
+// Out:  requests; one instruction a cycle, with its index in the stream.
+// Next: lds_stage_queue.sv. A batch is delivered when it has arrived completely; then the next one is requested.
 //
 //   launch + 3: request.  last beat + 1: first instruction pushed, at the head of its queue 2 cycles later.  last push + 4: request.
 // SPDX-License-Identifier: Apache-2.0
@@ -24,7 +24,7 @@ module lds_fetch (
     input logic [2:0] room,
     output logic [2:0] push,
     output entry_t pushed,
-    output logic stuck  // the stream is in the queues, or a full queue holds up the rest
+    output logic stuck  // the whole stream is in the queues, or a full queue blocks the rest
 );
   // The buffer's words hold whole instructions, or whole beats.
   localparam int WORD = BUS_BITS > INSN_BITS ? BUS_BITS : INSN_BITS;
@@ -37,7 +37,7 @@ module lds_fetch (
   state_t state;
   logic [1:0] delay;
   logic [63:0] address;
-  logic [31:0] count, index;  // instructions not yet asked for; the place of the next to be delivered
+  logic [31:0] count, index;  // instructions not yet requested; the index of the next one to be delivered
   logic [$clog2(FETCH_BATCH):0] batch, left;  // instructions of this batch; not yet delivered
   logic [LOG_WORDS+LOG_BEATS:0] beats_left;
   logic [LOG_WORDS-1:0] write_at, read_at;
@@ -55,10 +55,10 @@ module lds_fetch (
   );
 
   // --- the buffer -----------------------------------------------------------------------------------
-  // What is delivered stands in a register, as much hangs on it; the word behind comes from the memory, or has just been completed.
+  // The delivered word is in a register, because it is on a critical path; the next one is read from the memory, or just completed.
   logic [WORD-1:0] front, newest, completed, stored;
   logic [LOG_WORDS-1:0] newest_at;
-  logic next_word;  // the front is delivered
+  logic next_word;  // the front word has been delivered
   wire [LOG_WORDS-1:0] first_behind = read_at + LOG_WORDS'(1), second_behind = read_at + LOG_WORDS'(2);
   wire [LOG_WORDS-1:0] behind = next_word ? second_behind : first_behind;
   always_comb begin
@@ -81,7 +81,7 @@ module lds_fetch (
   wire [127:0] insn = front[32'(place)*INSN_BITS+:INSN_BITS];
 
   // --- delivery -------------------------------------------------------------------------------------
-  // What is refused goes to compute. That is known late, so that the room is looked up for both.
+  // A refused instruction goes to compute. Refusal is known late, so that the room of both queues is looked up.
   logic [1:0] wanted_stage;
   logic refused;
   lds_insn_check check (.insn, .wanted_stage, .refused);
@@ -95,7 +95,7 @@ module lds_fetch (
     pushed.refused = refused;
     pushed.index = index;
     pushed.insn = insn;
-    if (refused) pushed.insn[MEMORY_MEMORY_ID_AT-1:POP_PREV_AT] = '0;  // it stops the program whatever its flags ask for
+    if (refused) pushed.insn[MEMORY_MEMORY_ID_AT-1:POP_PREV_AT] = '0;  // it stops the program, whatever its flags are
   end
   assign stuck = state == IDLE || (delivers && !deliver);
 

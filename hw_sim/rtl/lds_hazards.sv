@@ -1,10 +1,10 @@
-// Whether the step that reads ACC in this cycle must wait: RQ and MUL take so long that a tile may still be on its way.
+// Whether the step that reads ACC in this cycle must wait: RQ and MUL have a latency, and the result of one may not be written yet.
 //
-// In:   the step, with what is known of its tiles a cycle earlier; the steps inside the slow lanes.
+// In:   the step, with comparisons of its tiles made a cycle earlier; the steps inside the slow lanes.
 // Out:  `waits`; for RQ, whether a new operand tile is read in this cycle, and which of the three.
-// Next: lds_execute.sv. Steps of one cycle need no wait: their results are handed on.
+// Next: lds_execute.sv. Steps of one cycle need no wait: their results are forwarded.
 //
-// RQ keeps its operand tiles (bias, multiplier, shift) while src stays, and reads them anew when it moves or when a step writes one.
+// RQ keeps its operand tiles (bias, multiplier, shift) while src is constant, and reads them again when src changes or a step writes one.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
 import lds_types_pkg::*;
@@ -19,12 +19,12 @@ module lds_hazards #(
     input logic is_tensor,
     input logic [LA-1:0] dst,
     input logic [LA-1:0] src,
-    input logic [LA-1:0] src_1,  // the two tiles behind it
+    input logic [LA-1:0] src_1,  // the two tiles after it
     input logic [LA-1:0] src_2,
     input logic is_near,  // dst is one of the three
     input logic [SLOW:0] slow_valid,
     input logic [SLOW:0][LA-1:0] slow_dst,
-    input logic hold,  // for whatever reason: the step stays
+    input logic hold,  // for any reason: the step does not advance
     output logic waits,
     output logic reload,  // RQ's operands are not those of src
     output logic [1:0] operand
@@ -33,7 +33,7 @@ module lds_hazards #(
   logic [LA-1:0] kept_src;
 
   assign reload = valid && is_rq && !(kept && kept_src == src);
-  logic operands_come, tiles_come;  // side by side with `reload`
+  logic operands_come, tiles_come;  // in parallel with `reload`
   always_comb begin
     operands_come = 1'b0;
     tiles_come = 1'b0;

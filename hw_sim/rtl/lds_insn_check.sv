@@ -1,7 +1,7 @@
-// Whether the device knows an instruction, and whose it is.
+// Whether the device has an instruction, and which stage executes it.
 //
 // In:   the 128 bits of an instruction.
-// Out:  the stage that it asks for; `refused` for an opcode, value, reserved bit or capability that the device has not: compute reports it.
+// Out:  its stage; `refused` for an opcode, value, reserved bit or capability that the device lacks: compute then reports the error.
 // Next: lds_fetch.sv. The rules are those of hw_sim/program.cc.
 // SPDX-License-Identifier: Apache-2.0
 import lds_isa_pkg::*;

@@ -1,8 +1,8 @@
 // Whether the tiles of a LOAD or STORE lie in the scratchpad, and their bytes in the region.
 //
-// In:   the instruction in the cycle of its start (it comes late in that cycle, from a memory, so that little is done there), and the
-//       one that runs in the cycle after.
-// Out:  in the cycle after the start: where in DRAM it begins; from one later on: what is wrong.
+// In:   the instruction in the cycle of its start (it arrives late in that cycle, from a memory, so that little is computed then), and
+//       the running instruction in the cycle after.
+// Out:  in the cycle after the start: its first address in DRAM; from one cycle later on: the error.
 // Next: lds_load_engine.sv, lds_store_stage.sv. The rules are those of hw_sim/exec_memory.cc.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
@@ -18,8 +18,8 @@ module lds_load_check #(
     input region_t [MAX_REGIONS-1:0] regions,
     output logic [63:0] address,  // in the cycle after the start
     output logic [16:0] width,  // the same: tiles of a row in the scratchpad, with its padding
-    output logic fits_nothing,  // in the second cycle after the start: a LOAD of no tile is right
-    output logic fine,  // from the second cycle after the start on: nothing is wrong
+    output logic fits_nothing,  // in the second cycle after the start: a LOAD of no tile is valid
+    output logic fine,  // from the second cycle after the start on: there is no error
     output logic [3:0] error,  // from the second cycle after the start on: ERROR_*
     output logic [63:0] error_address
 );

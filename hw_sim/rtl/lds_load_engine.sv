@@ -1,7 +1,7 @@
-// One LOAD: asks for its bursts, places what comes, writes padding beside it.
+// Executes a LOAD: requests its bursts, writes the received words, and writes padding in between.
 //
 // In:   the instruction, `start` in its first cycle; the read channel's grants and beats; the stage's pad value.
-// Out:  writes to the scratchpads, three cycles behind the beat; `done` in the last cycle, or what is wrong, three cycles behind the start.
+// Out:  writes to the scratchpads, three cycles after the beat; `done` in the last cycle, or the error, three cycles after the start.
 // Next: lds_load_stage.sv and lds_compute_stage.sv have one each.
 //
 //   start + 2 + y_pad_0: first request.  last beat + 3: done (UOP: + 2).  last tile of padding + 1: done.
@@ -18,14 +18,14 @@ module lds_load_engine (
     input region_t [MAX_REGIONS-1:0] regions,
     input logic [7:0] pad_value,
     output logic request,
-    output logic refused,  // what was granted in the cycle before: the check's result comes too late for the arbiter
+    output logic refused,  // the request that was granted in the cycle before: the check's result comes too late for the arbiter
     output logic [63:0] request_address,
     output logic [8:0] request_beats,
     input logic grant,
     input logic beat,
     input logic [BUS_BITS-1:0] beat_data,
     output write_t write,
-    output logic [15:0] bytes,  // that the beat of this cycle brought
+    output logic [15:0] bytes,  // bytes in the beat of this cycle
     output logic done,
     output error_t error
 );
@@ -47,7 +47,7 @@ module lds_load_engine (
   lds_load_check #(.WRITES(1'b0)) check (
       .clk, .head(head.insn), .insn, .begins, .regions, .address, .width, .fits_nothing, .fine, .error(bad), .error_address(bad_address)
   );
-  // Late in the cycle it is known what is wrong: it counts from the next one on.
+  // The error is known late in the cycle, and takes effect from the next one on.
   always_ff @(posedge clk) begin
     error <= '{valid: checked && !fine && !clear, code: bad, index: running.index, address: bad_address[31:0]};
     if (checked) refused <= !fine;
@@ -68,7 +68,7 @@ module lds_load_engine (
   logic [WORD_INDEX_BITS-1:0] word, last_word;
   logic [SKEW_BITS-1:0] skew, row_skew;  // the first micro-op of a beat that counts; of the row's first beat
   wire [4:0] uops_to_end = 5'(UOPS) - 5'(skew);
-  wire row_goes_on = 16'(uops_to_end) < x_left;  // behind this beat, with micro-ops
+  wire row_goes_on = 16'(uops_to_end) < x_left;  // after this beat of micro-ops
   wire [4:0] uops_here = row_goes_on ? uops_to_end : x_left[4:0];
   wire takes = beat && active;
   wire tile_ends = is_uop || word == last_word;
@@ -110,7 +110,7 @@ module lds_load_engine (
       row_skew <= UOPS > 1 ? SKEW_BITS'(insn[MEMORY_DRAM_BASE_AT+:32]) : '0;
       ended <= y_size == 0 ? 3'b111 : 3'b000;
     end
-    if (checked) next_row <= tile + row_tiles;  // no beat has come by then
+    if (checked) next_row <= tile + row_tiles;  // no beat has arrived before
     if (clear) first.valid <= 1'b0;
   end
 

@@ -27,7 +27,7 @@ module lds_load_stage (
     output error_t error
 );
   logic [7:0] pad_value;
-  logic second;  // the second and last cycle of a CONFIG, or of a LOAD that moves nothing
+  logic second;  // the second and last cycle of a CONFIG, or of a LOAD without data
   logic loaded;
   wire is_load = head.insn[OPCODE_AT+:3] == OPCODE_LOAD;
   wire moves = is_load && head.insn[MEMORY_X_SIZE_AT+:16] != 0;

@@ -1,11 +1,11 @@
-// The loops of GEMM and ALU: for i, for j, for u: one step a cycle, with the tiles that it names.
+// The loops of GEMM and ALU: for i, for j, for u. Each cycle has one step, with its tiles.
 //
-// In:   the instruction in the cycle of its start; the micro-op of the cycle before; `hold` to stand still.
+// In:   the instruction in the cycle of its start; the micro-op of the cycle before; `hold`, which stops the loops.
 // Out:  from the third cycle after the start on, a step: dst, src, wgt; `over` when one of them is beyond its scratchpad;
 //       `done` in the last cycle of the instruction.
 // Next: lds_execute.sv.
 //
-//   F0 counts -> F1 the micro-op has been read -> F2 sums.  Nothing is multiplied: each loop adds its factor turn by turn.
+//   F0 counts -> F1 the micro-op has been read -> F2 sums.  There is no multiplication: each loop adds its factor in each turn.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
 import lds_isa_pkg::*;
@@ -37,7 +37,7 @@ module lds_loops #(
   wire is_rq = !is_gemm && insn[ALU_ALU_OP_AT+:3] == ALU_RQ;
   wire reads_src = is_gemm ? !insn[GEMM_RESET_AT] : !insn[ALU_USE_IMM_AT];
 
-  // --- F0: counters. Those of tiles have a bit more, which stays once a sum has gone beyond the scratchpad. ---
+  // --- F0: counters. Those of tiles have one more bit, which stays set once a sum has exceeded the scratchpad. ---
   logic [LU:0] u;
   logic [13:0] i, j;
   logic [LA:0] dst_i, dst_j;
@@ -70,7 +70,7 @@ module lds_loops #(
   wire none = head_bgn >= head[GEMM_UOP_END_AT+:LU+1] || head[GEMM_ITER_OUT_AT+:14] == 0 || head[GEMM_ITER_IN_AT+:14] == 0;
   wire head_slow = head[OPCODE_AT+:3] == OPCODE_ALU && (head[ALU_ALU_OP_AT+:3] == ALU_RQ || head[ALU_ALU_OP_AT+:3] == ALU_MUL);
 
-  assign done = state == DRAIN && drain == 0;  // by then the last step has passed the one place where steps wait
+  assign done = state == DRAIN && drain == 0;  // by then the last step has passed the only place where steps wait
   assign uop_read = !hold;
   assign uop_at = UOP_INDEX_BITS'(u);
 
@@ -138,7 +138,7 @@ module lds_loops #(
     end
   end
 
-  // What the instruction says, two cycles after its start: no step has come by then.
+  // Fields of the instruction, two cycles after its start: no step arrives before.
   logic step_is_gemm, step_is_rq, step_reads_src;
   always_ff @(posedge clk) {step_is_gemm, step_is_rq, step_reads_src} <= {is_gemm, is_rq, reads_src};
 

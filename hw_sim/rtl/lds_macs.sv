@@ -1,10 +1,10 @@
-// The multipliers: an INP tile by a WGT tile, a step a cycle.
+// The multipliers: an INP tile times a WGT tile, one step a cycle.
 //
 //   sum[b][o] = inp[b][0] * wgt[o][0] + inp[b][1] * wgt[o][1] + ...
 //
-// With two PRODUCTS_PER_MULTIPLIER the weights of two outputs, 16 bits apart, are one factor of 25 bits, as a DSP block of Xilinx has:
+// With two PRODUCTS_PER_MULTIPLIER the weights of two outputs, 16 bits apart, form a factor of 25 bits, the width of Xilinx's DSP blocks:
 //
-//   inp * (wgt[o+1] * 2^16 + wgt[o]): below 2^16 the one product; above it the other, less one where the first is negative.
+//   inp * (wgt[o+1] * 2^16 + wgt[o]): the bits below 2^16 are one product, those above the other, less one if the first is negative.
 //
 // In:   writes of LOADs; the tiles of a step.
 // Out:  its sums, four cycles later.

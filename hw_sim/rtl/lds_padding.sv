@@ -1,8 +1,8 @@
-// The tiles of padding of a LOAD, one a cycle, whenever no word from DRAM takes the scratchpad's write port.
+// The tiles of padding of a LOAD, one a cycle, in cycles in which no word from DRAM occupies the scratchpad's write port.
 //
-// In:   the instruction, in the cycle after its start (`begins`); whether the port is taken in this cycle.
-// Out:  the tiles, from the next cycle on: rows above, the sides of each row, rows below (where rows have no sides, a cycle steps
-//       over each); `ready` when all are written.
+// In:   the instruction, in the cycle after its start (`begins`); whether the port is occupied in this cycle.
+// Out:  the tiles, from the next cycle on: rows above, the sides of each row, rows below (a row without sides takes one
+//       cycle); `ready` when all are written.
 // Next: lds_load_engine.sv.
 // SPDX-License-Identifier: Apache-2.0
 import lds_isa_pkg::*;
@@ -22,18 +22,18 @@ module lds_padding (
   wire [4:0] sides = 5'(left) + 5'(right);
   wire has_sides = {left, right} != 0;
   logic [16:0] last_column;  // of a whole row
-  logic [4:0] row_gap;  // of a row's tiles, the one behind which the next row begins
+  logic [4:0] row_gap;  // the tile of a row after which the next row begins
   logic [3:0] left_gap;  // the same, of those on its left
 
   typedef enum logic [2:0] {NONE, ABOVE, SIDES, STEP, BELOW} state_t;
   state_t state;
-  logic [15:0] rows;  // of this part, that are left
+  logic [15:0] rows;  // rows that are left in this part
   logic [16:0] column;
 
-  // The part that follows the rows above, and the one behind the rows themselves.
+  // The part that follows the rows above, and the one that follows the rows themselves.
   wire state_t after_above = y_size != 0 && has_sides ? SIDES : y_size != 0 && below != 0 ? STEP : below != 0 ? BELOW : NONE;
   wire state_t after_rows = below != 0 ? BELOW : NONE;
-  // Where rows begin with data, the first tile of the sides lies behind them.
+  // Where rows begin with data, the first tile of the sides follows the data.
   wire first_skips = y_size != 0 && left == 0 && right != 0;
   logic skips;
   logic [15:0] jump;  // over a row's data, and on to the next tile
@@ -54,7 +54,7 @@ module lds_padding (
       column <= next_column;
       row_ends <= begins ? x_size == 16'd1 && !has_sides : next_column == last_column;
     end
-    if (state == STEP || !taken) tile <= tile + step;  // where nothing is written it stays unread
+    if (state == STEP || !taken) tile <= tile + step;  // without a write it is not read
     case (state)
       ABOVE, BELOW:
       if (!taken) begin

@@ -1,7 +1,7 @@
-// A memory with one write port and one read port; what a read in the cycle of a write to the same word gives, nobody may rely on.
+// A memory with one write port and one read port. The result of a read in the cycle of a write to the same word is undefined.
 //
 // In:   a word, and which of its equal parts are written; the address that is read in this cycle.
-// Out:  the word read in the cycle before; it stays while nothing is read.
+// Out:  the word read in the cycle before; it is kept while nothing is read.
 // Next: lds_tile_ram.sv, lds_acc_ram.sv, lds_uop_ram.sv, lds_stage_queue.sv, lds_fetch.sv.
 // SPDX-License-Identifier: Apache-2.0
 module lds_ram #(
@@ -25,7 +25,7 @@ module lds_ram #(
     for (int p = 0; p < PARTS; p++) if (write[p]) words[write_at][p*PART+:PART] <= write_data[p*PART+:PART];
     if (read) read_data <= words[read_at];
 `ifdef VERILATOR
-    if (read && write != 0 && write_at == read_at) read_data <= ~words[read_at];  // so that tests find who relies on it
+    if (read && write != 0 && write_at == read_at) read_data <= ~words[read_at];  // so that tests find a use of it
 `endif
   end
 

@@ -1,12 +1,12 @@
-// The one channel on which everything is read: fetch before UOP before INP and WGT before ACC.
+// The single read channel, in order of priority: fetch, UOP, INP and WGT, ACC.
 //
-// In:   a request of each reader, standing until it is granted; whether the one that was granted in the cycle before is refused, so that
-//       it never comes to stand on the bus; AXI's beats.
-// Out:  one grant a cycle; AXI's read requests, all with one ID, so that beats come in the order of the requests; to whom each
-//       beat belongs.
-// Next: lds_device.sv. proofs/ proves that every beat goes to who asked for it.
+// In:   a request of each reader, held until it is granted; whether the request granted in the cycle before is refused, so that
+//       it is never put on the bus; AXI's beats.
+// Out:  one grant a cycle; AXI's read requests, all with one ID, so that beats arrive in the order of the requests; the reader of
+//       each beat.
+// Next: lds_device.sv. proofs/ proves that every beat goes to the reader that requested it.
 //
-// No request enters in the cycle of a burst's last beat, nor while READS are under way.
+// No request enters in the cycle of a burst's last beat, nor while READS are in flight.
 // SPDX-License-Identifier: Apache-2.0
 module lds_read_arbiter #(
     parameter int READERS = 3,  // fetch, load, compute
@@ -17,14 +17,14 @@ module lds_read_arbiter #(
     input logic clear,
     input logic enable,
     input logic [READERS-1:0] request,
-    input logic compute_first,  // compute's request is one for micro-ops
+    input logic compute_first,  // compute's request is for micro-ops
     input logic [READERS*ADDRESS_BITS-1:0] request_address,  // flat: Debian's yosys, which proves this file, knows no other arrays
     input logic [READERS*9-1:0] request_beats,
     input logic [READERS-1:0] refused,
     output logic [READERS-1:0] grant,
     output logic [READERS-1:0] beat,
-    output logic [ADDRESS_BITS-1:0] beat_address,  // where the burst of the beat began
-    output logic idle,  // nothing under way
+    output logic [ADDRESS_BITS-1:0] beat_address,  // the address of the beat's burst
+    output logic idle,  // no burst is in flight
     // AXI4
     output logic arvalid,
     input logic arready,
@@ -35,13 +35,13 @@ module lds_read_arbiter #(
 );
   localparam int LOG = $clog2(READS) < 1 ? 1 : $clog2(READS);
 
-  logic [ADDRESS_BITS+1:0] order[1 << LOG];  // who, and the address
+  logic [ADDRESS_BITS+1:0] order[1 << LOG];  // the reader, and the address
   logic [LOG-1:0] oldest, newest;
   logic [LOG:0] under_way;
   wire ends = rvalid && rlast;
   logic asked;
   logic [READERS-1:0] granted;
-  wire back = (granted & refused) != 0;  // what was granted is taken back
+  wire back = (granted & refused) != 0;  // the grant is taken back
   wire open = enable && 32'(under_way) < READS && !ends && !back && (!asked || arready);
   assign arvalid = asked && !back;
 

@@ -1,8 +1,8 @@
 // The native page of registers (runtime and driver: regs_native.c) behind AXI4-Lite, and the interrupt.
 //
 // In:   accesses of the host; the state of the program.
-// Out:  START, ABORT, SOFT_RESET as pulses; where the stream is; the regions; the interrupt line.
-// Next: lds_device.sv. What describes a program is kept while one runs.
+// Out:  START, ABORT, SOFT_RESET as pulses; the address of the stream; the regions; the interrupt line.
+// Next: lds_device.sv. The parameters of a program cannot be changed while it runs.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
 import lds_isa_pkg::*;
@@ -83,7 +83,7 @@ module lds_registers (
       if (awaddr == REG_IRQ_STATUS) irq_status <= irq_status & ~wdata;
       if (awaddr == REG_IRQ_MASK) irq_mask <= wdata & MASK;
     end
-    // A program is over when the state says so; a SOFT_RESET ends it without a word.
+    // A program has ended when the state says so; a SOFT_RESET ends it without an interrupt.
     if (was_running && !running && state == STATE_DONE) irq_status <= irq_status | IRQ_DONE;
     if (was_running && !running && state == STATE_ERROR) irq_status <= irq_status | IRQ_ERROR;
     if (rst || (ended && reports)) begin

@@ -1,6 +1,6 @@
 // One lane of RQ and of MUL: clamp(requantize(acc + bias, multiplier, shift) + zero point, low, high). A step a cycle.
 //
-// In:   the lanes of the accumulator and of the three operand tiles; the registers, which stay while an instruction runs.
+// In:   the lanes of the accumulator and of the three operand tiles; the registers, constant while an instruction runs.
 // Out:  the result, twelve cycles later (lds_execute.sv's SLOW).
 // Next: lds_execute.sv. The three roundings are those of numerics.py.
 //
@@ -22,7 +22,7 @@ module lds_rq_lane (
     input logic [31:0] high,
     output logic [31:0] result
 );
-  logic is_float, is_single, is_double;  // of all steps in the lane: no step has come by then
+  logic is_float, is_single, is_double;  // for all steps in the lane: no step arrives before
   always_ff @(posedge clk) begin
     is_float <= !is_mul && rounding == ROUNDING_FLOAT32;
     is_single <= !is_mul && rounding == ROUNDING_SINGLE;
@@ -40,7 +40,7 @@ module lds_rq_lane (
     pre_1 <= shift[12:8];
   end
 
-  // 2: FLOAT32 works on the magnitude; how far left before the product, how far right behind it
+  // 2: FLOAT32 works on the magnitude; the shift to the left before the product, and to the right after it
   logic [31:0] value_2, multiplier_2;
   logic [5:0] left_2, right_2;
   logic negative_2;
@@ -54,7 +54,7 @@ module lds_rq_lane (
 
   // 3: FLOAT32 shifts the leading one to bit 31
   function automatic logic [5:0] leading_zeros(input logic [31:0] value);
-    logic [2:0] nibble;  // the highest that is not 0; all of them are looked at side by side
+    logic [2:0] nibble;  // the highest that is not 0; all are examined in parallel
     logic [3:0] first;
     nibble = 3'd0;
     for (int n = 1; n < 8; n++) if (value[4*n+:4] != 0) nibble = 3'(n);
@@ -72,7 +72,7 @@ module lds_rq_lane (
     left_3 <= is_float ? leading_zeros(value_2) : left_2;
   end
 
-  // 4: the shift to the left; what leaves the 32 bits is lost
+  // 4: the shift to the left; bits beyond 32 are lost
   logic [31:0] value_4, multiplier_4;
   logic [5:0] left_4, right_4;
   logic negative_4;
@@ -84,8 +84,8 @@ module lds_rq_lane (
     negative_4 <= negative_3;
   end
 
-  // 5: the factors. FLOAT32: both mantissas of 24 bits, half to even; how far right the product goes (149 = 127 + 22); a zero or
-  //    subnormal multiplier gives 0 (what it could give rounds to 0), not a number gives 0, infinity saturates
+  // 5: the factors. FLOAT32: both mantissas of 24 bits, half to even; the shift of the product to the right (149 = 127 + 22); a zero or
+  //    subnormal multiplier gives 0 (its product rounds to 0), NaN gives 0, infinity saturates
   logic [31:0] x_5, m_5;
   logic [9:0] right_5;
   logic negative_5, zero_5, saturates_5;
@@ -100,7 +100,7 @@ module lds_rq_lane (
     saturates_5 <= is_float && exponent_4 == 8'hff;
   end
 
-  // 6, 7: the product, of four that fit a DSP block; the outer two do not overlap, and stand side by side
+  // 6, 7: the product, as the sum of four that fit DSP blocks; the outer two do not overlap, and are concatenated
   logic signed [34:0] high_high_6, high_low_6, low_high_6, low_low_6;
   logic [9:0] right_6, right_7;
   logic negative_6, zero_6, saturates_6, negative_7, zero_7, saturates_7;
@@ -125,7 +125,7 @@ module lds_rq_lane (
   logic negative_8, zero_8, saturates_8;
   wire [63:0] nudged = product_7 + 64'sd1073741824;
   wire signed [32:0] upper = nudged[63:31];
-  wire largest = !upper[32] && upper[31];  // 2^31, of the smallest int32 by itself: the one that leaves int32
+  wire largest = !upper[32] && upper[31];  // 2^31, the square of the smallest int32: the only product that exceeds int32
   wire two = product_7[47];  // the product of the mantissas is 2 or more
   wire [23:0] mantissa = two ? product_7[47:24] : product_7[46:23];
   wire half = two ? product_7[23] : product_7[22];
@@ -142,8 +142,8 @@ module lds_rq_lane (
     saturates_8 <= saturates_7 || (is_float && float_right[9]);
   end
 
-  // 9: the shift to the right, with the bit behind the point, unless nothing is rounded, and whether a half is rounded up: always, or
-  //    because there is more behind it
+  // 9: the shift to the right, with the first fractional bit, unless nothing is rounded, and whether a half is rounded up: always, or
+  //    because further fractional bits are set
   logic signed [63:0] value_9;
   logic half_9, goes_up_9, negative_9, zero_9, saturates_9;
   wire signed [64:0] shifted = $signed({value_8, 1'b0}) >>> right_8;
@@ -157,13 +157,13 @@ module lds_rq_lane (
   end
 
   // 10: rounded; with FLOAT32's sign, as -(value + up) = ~value + !up; saturated so that a zero point cannot bring it back (FLOAT32:
-  //     to int32). What does not fit before it is rounded is saturated to what it would be rounded to at most.
+  //     to int32). A value that does not fit before it is rounded is saturated to the largest rounded value.
   logic signed [33:0] value_10;
   logic [31:0] low_10;
   wire up_9 = half_9 && (goes_up_9 || (is_float && value_9[0]));
   wire flips_9 = is_float && negative_9;
   wire [34:0] sum_9 = ({value_9[33], value_9[33:0]} ^ {35{flips_9}}) + {34'd0, up_9 ^ flips_9};
-  // What it is instead of the sum does not hang on the sum, and that it is so as little as can be: FLOAT32 never has more than 32 bits.
+  // The saturated value does not depend on the sum, and its condition hardly does, because FLOAT32 never has more than 32 bits.
   wire wide_9 = value_9[63:33] != {31{value_9[63]}};
   wire early_9 = wide_9 || (is_float && (zero_9 || saturates_9));
   wire late_9 = (is_float && !negative_9 && sum_9[31]) || sum_9[34] != sum_9[33];

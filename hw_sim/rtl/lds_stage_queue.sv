@@ -1,10 +1,10 @@
-// The queue of one stage, and the rule by which its instructions start.
+// The queue of one stage, and the condition for the start of its instructions.
 //
-//   start: the stage is idle, an instruction stands at the head, each token that it pops is there.
+//   start: the stage is idle, an instruction is at the head, and all tokens that it pops are available.
 //
-// In:   instructions from fetch; tokens; `done` in the last cycle of the instruction that runs.
+// In:   instructions from fetch; tokens; `done` in the last cycle of the running instruction.
 // Out:  the head, with `start` in the first cycle of its run; the tokens it pops and pushes; room for fetch.
-// Next: the stages. An instruction keeps its place until it is done, so that the queue holds what the timing model says.
+// Next: the stages. An instruction keeps its place until it is done, so that the queue has as many places as in the timing model.
 // SPDX-License-Identifier: Apache-2.0
 import lds_isa_pkg::*;
 module lds_stage_queue #(
@@ -12,7 +12,7 @@ module lds_stage_queue #(
 ) (
     input logic clk,
     input logic clear,
-    input logic enable,  // nothing starts without it
+    input logic enable,  // no instruction starts without it
     input logic push,
     input lds_types_pkg::entry_t pushed,
     output logic room,
@@ -20,11 +20,11 @@ module lds_stage_queue #(
     input logic some_next,
     output logic start,
     output lds_types_pkg::entry_t head,
-    output lds_types_pkg::entry_t running,  // the instruction that runs, from the cycle after its start
+    output lds_types_pkg::entry_t running,  // the running instruction, from the cycle after its start
     input logic done,
     output logic busy,
-    output logic empty,  // nothing runs, nothing waits
-    output logic blocked,  // nothing runs, and the head waits for a token
+    output logic empty,  // no instruction runs or waits
+    output logic blocked,  // no instruction runs, and the head waits for a token
     output logic pop_prev,
     output logic pop_next,
     output logic push_prev,
@@ -33,11 +33,11 @@ module lds_stage_queue #(
   localparam int LOG = $clog2(ENTRIES) < 1 ? 1 : $clog2(ENTRIES);
   localparam int BITS = $bits(lds_types_pkg::entry_t);
 
-  logic [LOG:0] places;  // instructions that have a place, the one that runs included
+  logic [LOG:0] places;  // occupied places, including that of the running instruction
   logic [LOG-1:0] write_at, read_at;
   logic head_valid, next_valid;
   logic [LOG:0] waiting;  // in the memory
-  // Behind the head, which is a register because much hangs on it, stands the next: read from the memory, or pushed past it.
+  // The head is a register, because it is on a critical path. The next instruction is read from the memory, or bypasses it.
   lds_types_pkg::entry_t stored, direct;
   logic is_direct;
   wire moves = next_valid && (!head_valid || start);
@@ -70,7 +70,7 @@ module lds_stage_queue #(
       next_valid <= 1'b0;
       busy <= 1'b0;
     end else begin
-      // One up or one down: what comes late decides that alone, and no sum stands behind another.
+      // One up or one down: the late signal only selects, so that there is no chain of two additions.
       if (push != done) places <= places + {{LOG{done}}, 1'b1};
       if ((push && !past) != refill) waiting <= waiting + {{LOG{refill}}, 1'b1};
       if (push && !past) write_at <= write_at + 1'b1;

@@ -1,7 +1,7 @@
 // The store stage: tiles of OUT to DRAM, burst by burst.
 //
-// In:   its queue's head; tiles of OUT; AXI's answers.
-// Out:  AXI's writes; `done` when the last one is acknowledged: a token of this stage says that the bytes are in DRAM.
+// In:   its queue's head; tiles of OUT; AXI's responses.
+// Out:  AXI's writes; `done` when the last one is acknowledged: a token of this stage means that the bytes are in DRAM.
 // Next: lds_device.sv.
 //
 //   start + 2: address and first word.  A word a cycle; with STORE_TILE_CYCLES a tile takes that long.  last acknowledge: done.
@@ -12,7 +12,7 @@ import lds_types_pkg::*;
 module lds_store_stage (
     input logic clk,
     input logic clear,
-    input logic halt,  // no new burst; one that has begun is ended
+    input logic halt,  // no new burst; one that has begun is completed
     input logic start,
     input entry_t head,
     input entry_t running,
@@ -22,8 +22,8 @@ module lds_store_stage (
     input logic [INP_BITS-1:0] out_data,  // in the cycle after
     output logic done,
     output error_t error,  // a cycle later
-    output logic idle,  // no burst under way
-    output logic [15:0] bytes,  // that are written in this cycle
+    output logic idle,  // no burst is in flight
+    output logic [15:0] bytes,  // bytes that are written in this cycle
     // AXI4
     output logic awvalid,
     input logic awready,
@@ -40,7 +40,7 @@ module lds_store_stage (
   localparam int PAUSE = STORE_TILE_CYCLES > INP_WORDS ? STORE_TILE_CYCLES - INP_WORDS : 0;
   localparam int WORD_LOG = INP_WORDS > 1 ? $clog2(INP_WORDS) : 1;
 
-  logic begins, checked, second, sends;  // sends: a burst is under way
+  logic begins, checked, second, sends;  // sends: a burst is in flight
   wire [127:0] insn = running.insn;
   wire [15:0] y_size = insn[MEMORY_Y_SIZE_AT+:16], x_size = insn[MEMORY_X_SIZE_AT+:16], x_stride = insn[MEMORY_X_STRIDE_AT+:16];
   wire moves = head.insn[MEMORY_X_SIZE_AT+:16] != 0 && head.insn[MEMORY_Y_SIZE_AT+:16] != 0;
@@ -64,7 +64,7 @@ module lds_store_stage (
   );
 
   // --- the address, once a burst --------------------------------------------------------------------------
-  logic addressed;  // the burst's address has been taken
+  logic addressed;  // the burst's address has been accepted
   wire burst = asks && fine && (!halt || sends);
   assign awvalid = burst && !addressed;
   assign awaddr = burst_address;
@@ -74,9 +74,9 @@ module lds_store_stage (
   logic [LA-1:0] tile;
   logic [WORD_LOG-1:0] word;
   logic [3:0] pause;
-  logic [8:0] sent, ahead_of_last;  // before the burst's last word are so many: known from its second cycle on
+  logic [8:0] sent, ahead_of_last;  // ahead_of_last: words before the burst's last one, known from its second cycle on
   logic sent_all;
-  logic was_last;  // the burst is the last one: it stands for two cycles at least
+  logic was_last;  // the burst is the last one: the request is held for two cycles at least
   assign wvalid = burst && !sent_all && pause == 0;
   assign wdata = out_data[32'(word)*BUS_BITS+:BUS_BITS];
   assign wlast = sent == 0 ? single : sent == ahead_of_last;

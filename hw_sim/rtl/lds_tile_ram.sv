@@ -1,6 +1,6 @@
 // The scratchpad of INP or WGT: written in words of the bus or in whole tiles of padding, read in tiles.
 //
-// In:   writes of the load stage, of which those of this memory count; the tile that compute reads.
+// In:   writes of the load stage, of which those to this memory are executed; the tile that compute reads.
 // Out:  that tile, in the next cycle.
 // Next: lds_macs.sv.
 // SPDX-License-Identifier: Apache-2.0

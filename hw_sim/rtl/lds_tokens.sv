@@ -1,4 +1,4 @@
-// A queue of tokens between two stages: only how many there are matters.
+// A queue of tokens between two stages: a counter.
 //
 // In:   a push in the last cycle of an instruction, a pop in the first of another.
 // Out:  whether there is a token to pop; `overflow` when one is pushed that the queue cannot hold.
@@ -26,7 +26,7 @@ module lds_tokens #(
       some <= 1'b1;
     end else if (pop && !push) begin
       count <= count - 1'b1;
-      some <= 32'(count) != 1;  // known ahead, as every start hangs on it
+      some <= 32'(count) != 1;  // computed ahead, because every start depends on it
     end
   end
 

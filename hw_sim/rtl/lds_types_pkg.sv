@@ -1,4 +1,4 @@
-// Sizes that follow from a device's parameters, and the structures that modules hand to each other.
+// Sizes that follow from a device's parameters, and the structures that modules exchange.
 //
 // In:   lds_config_pkg, lds_isa_pkg.
 // Out:  sizes in bits, tiles and words; entry_t, error_t, region_t, write_t.
@@ -12,7 +12,7 @@ package lds_types_pkg;
   localparam int LOG_LANES = LOG_BATCH + LOG_BLOCK;
   localparam int BUS_BYTES = BUS_BITS / 8, LOG_BEAT = $clog2(BUS_BYTES);
 
-  // Bits of a tile, and in how many words of the bus it comes (UOP: how many come in a word).
+  // Bits of a tile, and the number of bus words that contain it (UOP: micro-ops in a word).
   localparam int INP_BITS = 8 * LANES, WGT_BITS = 8 * BLOCK * BLOCK, ACC_BITS = 32 * LANES;
   localparam int INP_WORDS = INP_BITS / BUS_BITS, WGT_WORDS = WGT_BITS / BUS_BITS, ACC_WORDS = ACC_BITS / BUS_BITS;
   localparam int UOPS = BUS_BITS / 32, LOG_UOPS = $clog2(UOPS);
@@ -41,14 +41,14 @@ package lds_types_pkg;
     endcase
   endfunction
 
-  // An instruction in a queue. `index`: its place in the stream.
+  // An instruction in a queue. `index`: its index in the stream.
   typedef struct packed {
     logic refused;
     logic [31:0] index;
     logic [127:0] insn;
   } entry_t;
 
-  // What stops a program. `valid` for one cycle.
+  // The error that stops a program. `valid` for one cycle.
   typedef struct packed {
     logic valid;
     logic [3:0] code;
@@ -67,9 +67,9 @@ package lds_types_pkg;
     logic valid;
     logic pad;
     logic [2:0] memory;
-    logic [15:0] tile;  // UOP: that of the word's first micro-op
-    logic [WORD_INDEX_BITS-1:0] word;  // of the tile; UOP: the first micro-op of the word that counts
-    logic [4:0] count;  // UOP: how many count
+    logic [15:0] tile;  // UOP: the tile of the word's first micro-op
+    logic [WORD_INDEX_BITS-1:0] word;  // of the tile; UOP: the first micro-op of the word that is written
+    logic [4:0] count;  // UOP: the number of micro-ops that are written
     logic [7:0] pad_value;
     logic [BUS_BITS-1:0] data;
   } write_t;

@@ -4,7 +4,7 @@
 // Out:  that micro-op, in the next cycle.
 // Next: lds_loops.sv.
 //
-// Micro-op t stands in bank t mod UOPS, so that a word may begin at any of them.
+// Micro-op t is in bank t mod UOPS, so that a word may begin at any of them.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
 import lds_isa_pkg::*;
@@ -24,7 +24,7 @@ module lds_uop_ram (
 
   localparam int PLACE_BITS = LOG_UOPS > 0 ? LOG_UOPS : 1;
   for (genvar b = 0; b < UOPS; b++) begin : g_bank
-    // The micro-op of this bank among those that the word brings, counted from the first that counts.
+    // The micro-op of this bank among those in the word, counted from the first one that is written.
     wire [15:0] ahead = UOPS > 1 ? (16'(b) - write.tile) & 16'(UOPS - 1) : 16'd0;
     wire [15:0] tile = write.tile + ahead;
     wire [15:0] place = 16'(write.word) + ahead;  // in the word

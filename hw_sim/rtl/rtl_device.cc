@@ -1,6 +1,6 @@
-// What lds_rtl.h says: the verilated device, its clock, its registers, its memory.
+// Implementation of lds_rtl.h: the verilated device, its clock, its registers, its memory.
 //
-// In:   Vlds_device, which Verilator makes of this folder for one device.
+// In:   Vlds_device, which Verilator generates from this folder for one device.
 // Out:  a shared library with the functions of lds_rtl.h.
 // Next: python/loadstone/vta/simulator/rtl_build.py compiles it.
 // SPDX-License-Identifier: Apache-2.0
@@ -20,7 +20,7 @@ struct lds_rtl {
   lds_rtl() : top(std::make_unique<Vlds_device>(&context)), memory(LDS_RTL_BUS_BYTES) { reset(); }
   ~lds_rtl() { top->final(); }
 
-  // One cycle: what memory answers in it, what the device says in it, the edge.
+  // One cycle: memory's responses, the device's outputs, the clock edge.
   void tick() {
     const uint64_t willing = next_willing();  // a bit for each channel
     const Beat read = willing & 1 ? memory.read_beat(now, data) : Beat{};
@@ -67,7 +67,7 @@ struct lds_rtl {
     top->s_axi_arvalid = 1;
     top->s_axi_araddr = static_cast<uint16_t>(offset);
     top->s_axi_rready = 1;
-    tick();  // taken at once: nothing else is asked for
+    tick();  // accepted at once: there is no other request
     top->s_axi_arvalid = 0;
     const uint32_t value = top->s_axi_rdata;
     tick();

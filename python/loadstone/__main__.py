@@ -28,6 +28,9 @@ _NO_MEMORY = (
 #: older ones. A compiler makes millions of objects and few cycles: at 700, Python's own figure, a
 #: tenth of a command is spent on looking, at 50,000 still a twentieth of MobileNetV2's compile.
 _NEW_OBJECTS, _YOUNG, _OLD = 1_000_000, 20, 100
+#: TVM's switch for what its code generators for GPUs register in Python, half of the time that its
+#: import takes. No command compiles for one; a plug-in that does is run with 1.
+_GPUS = "TVM_DEVICE_BACKEND_AUTOLOAD"
 
 
 def start(words: Sequence[str] | None = None) -> None:
@@ -35,6 +38,7 @@ def start(words: Sequence[str] | None = None) -> None:
     try:
         _INTERRUPTS.begin()
         gc.set_threshold(_NEW_OBJECTS, _YOUNG, _OLD)
+        os.environ.setdefault(_GPUS, "0")
         from loadstone.cli import main
 
         status = main(words, lambda: _INTERRUPTS.seen)

@@ -61,7 +61,6 @@ COMMANDS = {
     "simd": "serve the simulator to other processes: registers over a socket, DMA in a shared file",
     "replay": "run conformance vectors on the simulator: memory byte for byte, and cycles",
     "vectors": "write conformance vectors from a model or a program, for a hardware team's RTL",
-    "isa": "write the files generated from the instruction set, or check that they are current",
 }
 
 _EPILOG = """\

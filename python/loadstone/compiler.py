@@ -259,9 +259,11 @@ def compile_model(model: Model | Quantized, options: CompileOptions) -> Compiled
 
 
 def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:
-    """Those that were given; a scheme that the target's back ends can do where none was."""
+    """Those that were given; where none was, a scheme that the target's back ends can do, and one
+    scale for a layer's weights where they cannot do more."""
     given, best = dict(options.options or {}), target.scheme()  # refused also where one was given
-    return {**given, "scheme": given.get("scheme") or best}
+    each = target.per_channel and given.get("per_channel", True)
+    return {**given, "scheme": given.get("scheme") or best, "per_channel": each}
 
 
 def _partitioner(

@@ -78,7 +78,9 @@ class Refusal:
 
     why: names the thing, its value and the limit. remedy: what would change it, and is true; empty
     where nothing does. operator, node, model: as the model's file calls them; empty where whoever
-    shows the refusal says them, as `--explain` does.
+    shows the refusal says them, as `--explain` does. always: a back end never takes an operator of
+    this kind, and offers its pattern for the sake of this reason alone; `loadstone conform` then
+    does not ask for cases that are taken.
 
     >>> Refusal("a kernel of 9 rows, the buffer holds 7", "a larger max_kernel").why
     'a kernel of 9 rows, the buffer holds 7'
@@ -91,6 +93,7 @@ class Refusal:
     operator: str = ""
     node: str = ""
     model: str = ""
+    always: bool = False
 
     def __str__(self) -> str:
         node = f'(node "{self.node}")' if self.node else ""

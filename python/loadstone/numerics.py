@@ -239,8 +239,10 @@ def shift_lane(shift: ArrayLike, pre_shift: ArrayLike = 0) -> Int32Array:
     31.
     """
     shift, pre_shift = np.asarray(shift, np.int64), np.asarray(pre_shift, np.int64)
-    assert np.all((shift >= SHIFT_MIN) & (shift <= SHIFT_MAX)), "shift outside [-31, 30]"
-    assert np.all((pre_shift >= 0) & (pre_shift <= MAX_PRE_SHIFT)), "pre-shift outside [0, 31]"
+    if np.any((shift < SHIFT_MIN) | (shift > SHIFT_MAX)):
+        raise AssertionError(f"shift outside [{SHIFT_MIN}, {SHIFT_MAX}]")
+    if np.any((pre_shift < 0) | (pre_shift > MAX_PRE_SHIFT)):
+        raise AssertionError(f"pre-shift outside [0, {MAX_PRE_SHIFT}]")
     return np.asarray((shift & 0xFF) | (pre_shift << 8), np.int64).astype(np.int32)
 
 
@@ -314,7 +316,8 @@ def quantize_multiplier(real: ArrayLike) -> tuple[Int32Array, Int32Array]:
         the largest multiplier stands.
     """
     real = np.asarray(real, np.float64)
-    assert np.all(np.isfinite(real)), "a scale that is not finite reached quantize_multiplier"
+    if not np.all(np.isfinite(real)):
+        raise AssertionError("a scale that is not finite reached quantize_multiplier")
     fraction, exponent = np.frexp(real)
     magnitude = np.floor(np.abs(fraction) * 2.0**31 + 0.5).astype(np.int64)
     carry = magnitude == 1 << 31

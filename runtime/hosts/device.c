@@ -83,7 +83,7 @@ static int open_sim(lds_easy_device *d, const lds_model *model, const lds_hal **
   memcpy(&config, lds_model_fingerprint(model, 0), sizeof config);
   d->sim = lds_hal_sim_create(&config, 64, d->name.page, d->name.pool_bytes, 0);
   if (d->sim == NULL) {
-    return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s': %lu MB of memory are not to be had: name less, ;pool_mb=N", d->text,
+    return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s': %lu MB of memory are not available: request less, ;pool_mb=N", d->text,
                          (unsigned long)(d->name.pool_bytes >> 20));
   }
   sim = lds_simdev_sim(lds_hal_sim_device(d->sim));

@@ -142,7 +142,7 @@ int lds_device_name_read(const char *name, lds_device_name *out, lds_easy_error 
   }
   out->kind = kinds[k].kind;
   if (kinds[k].form == NULL && behind != NULL) {
-    return lds_easy_fail(error, LDS_ERR_ARGUMENT, "device '%s': %s takes nothing behind a colon", name, kinds[k].name);
+    return lds_easy_fail(error, LDS_ERR_ARGUMENT, "device '%s': %s accepts nothing after a colon", name, kinds[k].name);
   }
   if (kinds[k].form != NULL && (behind == NULL || !place(behind, out))) {
     return lds_easy_fail(error, LDS_ERR_ARGUMENT, "device '%s' is not %s", name, kinds[k].form);

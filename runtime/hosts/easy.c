@@ -61,7 +61,7 @@ static int open_session(lds_easy *net, lds_easy_error *error) {
   size_bytes = lds_session_size_bytes(&net->model, &config);
   net->memory = size_bytes == SIZE_MAX ? NULL : malloc(size_bytes);
   if (net->memory == NULL) {
-    return lds_easy_fail(error, LDS_ERR_MEMORY, "model '%.60s' needs %lu bytes of the host's memory, which are not to be had",
+    return lds_easy_fail(error, LDS_ERR_MEMORY, "model '%.60s' needs %lu bytes of the host's memory, which are not available",
                          lds_model_name(&net->model), (unsigned long)size_bytes);
   }
   status = lds_session_open(&net->session, &net->model, &net->device->device, &config, net->memory, size_bytes, &fault);

@@ -19,7 +19,7 @@ static int take(lds_easy_device *d, size_t size_bytes, lds_device_memory *piece,
     return lds_easy_fail(error, LDS_ERR_STATE, "device '%s' has no memory before its first network is open", d->text);
   }
   if (hal->dma_alloc(hal->ctx, size_bytes, LINE_BYTES, LDS_DMA_DEVICE_READS | LDS_DMA_DEVICE_WRITES, &piece->buffer) != LDS_HAL_OK) {
-    return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s' has no %lu bytes of memory left", d->text, (unsigned long)size_bytes);
+    return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s' does not have %lu bytes of memory left", d->text, (unsigned long)size_bytes);
   }
   piece->next = d->memory;
   d->memory = piece;
@@ -32,7 +32,8 @@ int lds_easy_memory_alloc(lds_easy_device *d, size_t size_bytes, void **out, lds
   int status;
   if (d == NULL || out == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "the device or the pointer for the memory's address is NULL");
   *out = NULL;
-  if (size_bytes > SIZE_MAX - LINE_BYTES) return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s' has not so much memory", d->text);
+  if (size_bytes > SIZE_MAX - LINE_BYTES)
+    return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s' does not have that much memory", d->text);
   /* whole cache lines, so that nothing of the CPU's shares one with what the device writes */
   size_bytes = size_bytes == 0 ? LINE_BYTES : (size_bytes + LINE_BYTES - 1u) / LINE_BYTES * LINE_BYTES;
   piece = calloc(1, sizeof *piece);

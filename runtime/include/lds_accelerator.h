@@ -1,4 +1,4 @@
-/* An accelerator that is not VTA: its instruction set as a table, and how a session reaches it.
+/* A further accelerator of an artifact: its instruction set as a table, and how a session reaches the device.
  *
  * In:   the table that `loadstone.isa.c_table` writes from a plug-in's Python.
  * Out:  structs; runtime/program.c checks programs against a table, runtime/accelerator.c places them in memory.
@@ -28,76 +28,95 @@ enum {
 /* lds_insn_field.flags */
 enum { LDS_FIELD_SIGNED = 1, LDS_FIELD_ADDRESS = 2 };
 
-/* Bits [bit, bit + width) of an instruction, bit k being bit k % 8 of byte k / 8. low and high are included; of a field with a sign both
- * are in two's complement. An address counts 1 << shift bytes, and is what relocations fill in. */
+/* Bits [bit, bit + width) of an instruction, where bit k is bit k % 8 of byte k / 8. The field's values are low to high, both included;
+ * for a signed field both are in two's complement. An address field counts units of 1 << shift bytes; relocations fill it in. */
 typedef struct lds_insn_field {
   uint16_t bit;
   uint8_t width, flags, shift;
   uint64_t low, high;
 } lds_insn_field;
 
-/* One factor of a term: the value of a field of the same instruction, or LDS_NO_FIELD, and a number that is added. */
-typedef struct lds_insn_factor {
-  uint32_t field, plus;
-} lds_insn_factor;
+/* lds_insn_summand.join: how a summand continues with the next one. */
+enum {
+  LDS_JOIN_TIMES = 0, /* it ends a factor of a product */
+  LDS_JOIN_PLUS = 1,
+  LDS_JOIN_EQUAL = 2, /* 1 where what stands before it equals the sum behind it, else 0 */
+  LDS_JOIN_LESS = 3   /* 1 where it is less than that, as numbers with a sign */
+};
 
-/* factors 0: a number. 1: `value` is the number of a field. n: the product of the form's factors from number `value` on. */
+/* The value of a field of the same instruction, or of none (LDS_NO_FIELD), and a number that is added. */
+typedef struct lds_insn_summand {
+  uint8_t field, join;
+  uint32_t plus;
+} lds_insn_summand;
+
+/* summands 0: a number. 1: `value` is the number of a field. n: the product that the form's summands from number `value` on say. */
 typedef struct lds_insn_term {
   uint32_t value;
-  uint32_t factors;
+  uint32_t summands;
 } lds_insn_term;
 
-/* What an instruction touches of a memory: `extent` places from first + offset + sum of turn * stride on, for all turns below count.
- * Memory 0 is DRAM, whose places are bytes; others are the device's own, counted in rows. bank 0: DRAM begins at the address field that
- * `first` is. Else at what address register bank - 1 + first holds, `first` being below bank_size. */
+/* The part of a memory that an instruction accesses: `extent` places from first + offset + sum of (turn * stride) on, where the turn of
+ * each loop takes every value below its count. A place is a byte of DRAM (memory 0), or a row of one of the device's own memories.
+ * In DRAM `first` selects where the access starts. bank 0: at the address in that field. Otherwise: at the address in register
+ * bank - 1 + first, where `first` must be below bank_size. words, not 0: the access is made once for each word in rows
+ * [word_begin, word_end) of that memory, and the word's bits [word_bit, word_bit + word_width) take the place of `first`. */
 typedef struct lds_insn_reach {
-  uint8_t memory, writes, loops, bank, bank_size;
+  uint8_t memory, writes, loops, bank, bank_size, words, word_bit, word_width;
   lds_insn_term first, offset, extent, count[LDS_INSN_LOOPS], stride[LDS_INSN_LOOPS];
+  lds_insn_term word_begin, word_end;
 } lds_insn_reach;
 
-/* The instruction sets address register bank - 1 + index, index being below bank_size, to an address field. */
+/* The instruction sets address register bank - 1 + index to the value of an address field; index must be below bank_size. */
 typedef struct lds_insn_keep {
   uint8_t bank, bank_size, field;
   lds_insn_term index;
 } lds_insn_keep;
 
+/* never: terms that are 0 in every instruction there is. ends: it is the last of its program, and every program has one. */
 typedef struct lds_insn_form {
   uint32_t opcode;
   uint16_t size_bytes;
-  uint8_t field_count, reach_count, keep_count;
+  uint8_t field_count, reach_count, keep_count, never_count, ends;
   const lds_insn_field *fields;
   const lds_insn_reach *reaches;
-  const lds_insn_factor *factors;
+  const lds_insn_summand *summands;
   const lds_insn_keep *keeps;
+  const lds_insn_term *never;
 } lds_insn_form;
 
+/* word_bytes: of a row of each memory that instructions reach through, else 0. region_bank: the first of region_count address registers
+ * that begin a program set, number k to where region k begins, plus 1; 0: none do. */
 typedef struct lds_insn_table {
   const char *name;
   uint8_t fingerprint[LDS_FINGERPRINT_BYTES];
-  uint32_t opcode_bits, form_count, memory_count; /* memories: of the device's own */
+  uint32_t opcode_bits, form_count, memory_count; /* memory_count: without DRAM */
   const lds_insn_form *forms;
   const uint32_t *memory_rows; /* of memory 1, 2 ... */
+  const uint8_t *word_bytes;
+  uint8_t region_bank, region_count;
 } lds_insn_table;
 
-/* One instruction on its way through the validator. value: of each field; region: of each address field that has a relocation, else
- * UINT32_MAX, and then `value` is its offset in bytes from the region's first. kept: of each address register, likewise. */
+/* One instruction as the validator sees it, with the state of the address registers before it. For an address field that has a
+ * relocation, `region` is its region and `value` the offset in bytes from the region's start; for any other field `region` is
+ * UINT32_MAX. `kept` and `kept_region` say the same of each address register. */
 typedef struct lds_insn_seen {
   const lds_insn_form *form;
   uint64_t value[LDS_INSN_MAX_FIELDS];
   uint32_t region[LDS_INSN_MAX_FIELDS];
   uint64_t kept[LDS_INSN_KEPT];
   uint32_t kept_region[LDS_INSN_KEPT];
-  uint32_t region_size_bytes[8], region_flags[8]; /* LDS_DMA_*; regions that are not there have size 0 */
+  uint32_t region_size_bytes[8], region_flags[8]; /* flags: LDS_DMA_*; a region that the model lacks has size 0 */
 } lds_insn_seen;
 
 struct lds_device;
 
 /* A device that the artifact names besides device 0. */
 typedef struct lds_accelerator {
-  const char *name; /* as the artifact calls it */
+  const char *name; /* the artifact's name for it */
   struct lds_device *device;
-  const lds_insn_table *table; /* NULL: a VTA, validated as device 0 */
-  /* What the table cannot say: not 0 refuses the instruction. NULL: nothing more. */
+  const lds_insn_table *table; /* NULL: a VTA, validated like device 0 */
+  /* Checks what the table cannot express; a result other than 0 refuses the instruction. NULL: there is no such check. */
   int (*refuse)(const lds_insn_seen *seen);
 } lds_accelerator;
 

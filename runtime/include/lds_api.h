@@ -1,7 +1,7 @@
 /* Everything that libloadstone exports, for cffi.
  *
  * In:   the public headers of runtime/, runtime/hosts/, driver/ and hw_sim/, and those of native/, which only Python uses.
- * Out:  one text for `cffi.cdef`, made by the C preprocessor with LDS_CDEF defined (system headers left out).
+ * Out:  one text for `cffi.cdef`, which the C preprocessor makes with LDS_CDEF defined, so that system headers are left out.
  * Next: python/loadstone/library/native.py.
  */
 /* SPDX-License-Identifier: Apache-2.0 */

@@ -1,4 +1,4 @@
-/* Host operators one by one, for a set that links those alone which a model has: `loadstone export` writes one.
+/* The host operators one by one, for a set that links only those of one model; `loadstone export` writes such a set.
  *
  * In:   operands and parameters that lds_real_step_check accepted.
  * Out:  the outputs' bytes, as runtime/FORMAT.md says.

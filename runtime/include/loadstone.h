@@ -1,4 +1,4 @@
-/* The public face of the C runtime.
+/* The public interface of the C runtime.
  *
  * In:   an artifact's bytes, a HAL with a register block, memory from the caller.
  * Out:  a session that runs the model.
@@ -13,18 +13,19 @@
  *     lds_session_get_output(session, 0, y, sizeof y);
  *     lds_session_close(session);
  *
- * Every function that returns int returns LDS_OK (0), LDS_BUSY (1), or a negative LDS_ERR_*. Nothing is allocated but DMA
- * memory through the HAL; of libc only memcpy and memset are used.
+ * Every function that returns int returns LDS_OK (0), LDS_BUSY (1), or a negative LDS_ERR_*. The only memory that the runtime
+ * allocates is DMA memory, through the HAL; of the C library it uses only memcpy and memset.
  *
- * Threads. Nothing is global: devices know nothing of each other, and a model, once opened, is only read.
- *   - A device runs one session at a time: from lds_session_start until lds_session_wait returns something else than LDS_BUSY, or
- *     lds_session_close. Meanwhile start and run of its other sessions return LDS_ERR_STATE, touch nothing, and may be called again.
- *     They may come from any thread at any time (from one at a time where the compiler is neither GCC nor Clang, or the processor has
- *     no atomic exchange, as ARMv6-M).
- *   - All other calls for a session come from one thread at a time.
- *   - While lds_session_open or lds_session_close works, no other thread is in a call for a session of the same device: they take and
- *     give back the HAL's memory. In one thread they may be called whatever the other sessions do.
- *   - No call comes from an interrupt handler; an external step's function leaves its own session alone but for the calls made for it.
+ * Threads. There is no global state: devices are independent of each other, and an opened model is only read.
+ *   - A device runs one session at a time: from lds_session_start until lds_session_wait returns anything but LDS_BUSY, or until
+ *     lds_session_close. Meanwhile lds_session_start and lds_session_run return LDS_ERR_STATE for its other sessions, change nothing,
+ *     and may be called again. These two may be called from any thread at any time; but from one thread at a time where the compiler
+ *     is neither GCC nor Clang, or the processor lacks an atomic exchange (ARMv6-M).
+ *   - All other functions are called for one session from one thread at a time.
+ *   - During lds_session_open and lds_session_close no other thread may be in a call for a session of the same device, because these
+ *     two allocate and free memory through the HAL. Within one thread they may be called in any state of the other sessions.
+ *   - No function may be called from an interrupt handler. The function of an external step may call for its own session only
+ *     lds_session_step and lds_session_operand.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LOADSTONE_H
@@ -56,27 +57,27 @@ LDS_EXPORT uint32_t lds_version(void);
 /* --- statuses ------------------------------------------------------------------------------------------------------------- */
 enum {
   LDS_OK = 0,
-  LDS_BUSY = 1, /* lds_session_wait: the time passed, the device is still working */
+  LDS_BUSY = 1, /* lds_session_wait: the timeout passed, and the device is still working */
 
-  LDS_ERR_ARGUMENT = -1, /* a pointer is NULL, an index beyond what there is, or a size is not the tensor's */
-  LDS_ERR_STATE = -2,    /* not in this order: wait without start, start while this or another session of the device runs */
+  LDS_ERR_ARGUMENT = -1, /* a pointer is NULL, an index is out of range, or a size is not the tensor's */
+  LDS_ERR_STATE = -2,    /* calls in the wrong order: wait without start, or start while a session of the device runs */
   LDS_ERR_MEMORY = -3,   /* the memory given is too small, or the HAL has no DMA memory left */
-  LDS_ERR_ADDRESS = -4,  /* a buffer's bus address is misaligned, wraps, or is beyond what the device can address */
+  LDS_ERR_ADDRESS = -4,  /* a buffer's bus address is misaligned, wraps around, or is beyond what the device can address */
 
   LDS_ERR_MAGIC = -10,       /* not an artifact (R1) */
   LDS_ERR_VERSION = -11,     /* an artifact of another format version (R2) */
-  LDS_ERR_TRUNCATED = -12,   /* the size is not what the header says (R3) */
+  LDS_ERR_TRUNCATED = -12,   /* the size differs from that in the header (R3) */
   LDS_ERR_CHECKSUM = -13,    /* the content is damaged (R4) */
   LDS_ERR_FORMAT = -14,      /* a table breaks one of FORMAT.md's rules (R5 to R18, R22, R23) */
   LDS_ERR_OPERATOR = -15,    /* a host step breaks one of FORMAT.md's rules (R19 to R21), or the operator is not linked in */
   LDS_ERR_EXTERNAL = -16,    /* a step needs a function that only the Python runtime has */
   LDS_ERR_ACCELERATOR = -17, /* a step is for a device that the session was not given */
 
-  LDS_ERR_CONFIG = -20,      /* the model is for another device than this one */
-  LDS_ERR_INSTRUCTION = -21, /* unknown opcode, memory, field value or reserved bit; or a capability the device has not */
+  LDS_ERR_CONFIG = -20,      /* the model was compiled for another device */
+  LDS_ERR_INSTRUCTION = -21, /* an unknown opcode, memory or field value, a reserved bit, or a capability that the device lacks */
   LDS_ERR_DRAM = -22,        /* an access leaves its region, or stores where the device may not write */
   LDS_ERR_SRAM = -23,        /* an access leaves a scratchpad */
-  LDS_ERR_UOP = -24,         /* micro-ops that were not loaded, or not from constants */
+  LDS_ERR_UOP = -24,         /* micro-ops that were not loaded, or were loaded from memory that is not constant */
   LDS_ERR_TOKEN = -25,       /* tokens deadlock, overflow, or are left over */
   LDS_ERR_FINISH = -26,      /* FINISH is missing, not last, or does not wait for load and store */
 
@@ -87,7 +88,7 @@ enum {
   LDS_ERR_HAL = -34     /* a HAL callback failed, or the HAL lacks one or has another ABI version */
 };
 
-/* One line for people; never NULL. */
+/* The status as one line of text; never NULL. */
 LDS_EXPORT const char *lds_status_text(int status);
 
 /* --- models --------------------------------------------------------------------------------------------------------------- */
@@ -98,7 +99,7 @@ typedef struct lds_table {
   uint32_t count;
 } lds_table;
 
-/* An opened artifact: it points into the caller's bytes, which must stay. */
+/* An opened artifact. It points into the caller's bytes, which must stay valid. */
 typedef struct lds_model {
   const uint8_t *bytes;
   uint32_t size_bytes, samples;
@@ -129,10 +130,11 @@ enum {
   LDS_UINT32,
   LDS_UINT64,
   LDS_FLOAT64,
-  LDS_ELEMENT_TYPES /* how many: every table by type has so many entries */
+  LDS_ELEMENT_TYPES /* the number of types: every table that is indexed by type has this many entries */
 };
 
-/* Checks all rules of FORMAT.md but those of host steps (R19 to R21) and of relocations (R23), which lds_session_open checks. */
+/* Checks all rules of FORMAT.md except those of host steps (R19 to R21) and of relocations (R23): these are checked by
+ * lds_session_open. */
 LDS_EXPORT int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes);
 LDS_EXPORT const char *lds_model_name(const lds_model *model);
 /* Of a device by its number, which the model has; 0 is that of the session that runs it. The fingerprint's 32 bytes decide what its
@@ -146,42 +148,45 @@ LDS_EXPORT int lds_model_input(const lds_model *model, uint32_t index, lds_tenso
 LDS_EXPORT int lds_model_output(const lds_model *model, uint32_t index, lds_tensor *out);
 
 /* --- validation ----------------------------------------------------------------------------------------------------------- */
-/* Where something went wrong. What does not apply is 0. */
+/* Where an error occurred. A field that does not apply is 0. */
 typedef struct lds_fault {
   int32_t status;       /* LDS_ERR_* */
   uint32_t step;        /* index of the step */
   uint32_t instruction; /* index in the step's program */
-  uint32_t error;       /* of the device: LDS_ERROR_* (lds_isa.h) */
-  uint32_t error_addr;  /* of the device: low 32 bits of the bus address */
-  const char *layer;    /* the layer this instruction is for, from the source map */
+  uint32_t error;       /* the device's error: LDS_ERROR_* (lds_isa.h) */
+  uint32_t error_addr;  /* the low 32 bits of the bus address that the device reports */
+  const char *layer;    /* the layer that the instruction belongs to, by the source map */
 } lds_fault;
 
-/* Checks `count` instructions of a VTA, by its number among the model's devices, against the allow-list, with constants[r] the content
- * of region r (NULL where the host has none). scratch: lds_validate_scratch_bytes(model, device), aligned to 8. */
+/* Checks `count` instructions of a VTA, given by its number among the model's devices, by the rules of VALIDATION.md. constants[r]: the
+ * content of region r, NULL where the host has none. scratch: lds_validate_scratch_bytes(model, device) bytes, aligned to 8. */
 LDS_EXPORT size_t lds_validate_scratch_bytes(const lds_model *model, uint32_t device);
 LDS_EXPORT int lds_validate(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count,
                             const uint8_t *const *constants, void *scratch, lds_fault *fault);
-/* All programs of VTAs in a model: those of a table are validated by what has the table. scratch: lds_model_scratch_bytes(model), aligned
- * to 8. fault may be NULL. */
-LDS_EXPORT int lds_relocations_check(const lds_model *model); /* rule R23 */
+/* Validates all programs of VTAs in a model. scratch: lds_model_scratch_bytes(model) bytes, aligned to 8. fault may be NULL. */
 LDS_EXPORT size_t lds_model_scratch_bytes(const lds_model *model);
 LDS_EXPORT int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_bytes, lds_fault *fault);
 
-/* The program of a step, as it stands in `code`, against its accelerator's table; fault: the instruction, its layer. */
+/* Checks rule R23 of FORMAT.md; lds_session_open does so too. */
+LDS_EXPORT int lds_relocations_check(const lds_model *model);
+/* Validates the program of a step, given in `code`, by its accelerator's table; `fault` receives the instruction and its layer.
+ * constants[r]: the content of region r where no device changes it, else NULL. scratch: lds_program_scratch_bytes, aligned to 4. */
+LDS_EXPORT size_t lds_program_scratch_bytes(const lds_accelerator *accelerator);
 LDS_EXPORT int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code,
-                                    lds_fault *fault);
+                                    const uint8_t *const *constants, void *scratch, size_t scratch_bytes, lds_fault *fault);
 
 /* --- devices and sessions ------------------------------------------------------------------------------------------------- */
 typedef struct lds_device {
   const lds_hal *hal;
   const lds_register_block *registers;
   uint32_t config_hash;
-  uint32_t seen;    /* of the program that runs: lds_device_state.seen */
-  int32_t dead;     /* it hung and did not come back so far */
+  uint32_t seen;    /* lds_device_state.seen of the running program */
+  int32_t dead;     /* 1: it made no progress and could not be reset so far */
   uint32_t claimed; /* 1: a session runs */
 } lds_device;
 
-/* config_hash: of the device as the port knows it; 0: the artifact's is compared with the register, or trusted where there is none. */
+/* config_hash: the CONFIG_HASH that the port expects. 0: the artifact's is compared with the register, or trusted where the device has
+ * no such register. */
 LDS_EXPORT int lds_device_open(lds_device *device, const lds_hal *hal, const lds_register_block *registers, uint32_t config_hash);
 
 typedef struct lds_operand {
@@ -191,14 +196,15 @@ typedef struct lds_operand {
 
 enum { LDS_OPERATORS = 28 };
 
-/* Host operators: `check` finds a step sound (rules R19 to R21 of FORMAT.md) before `run[operator]` trusts it; NULL: not linked in, and
- * LDS_ERR_OPERATOR for a model with such a step. operands: inputs, then outputs. */
+/* Host operators. `check` checks a step (rules R19 to R21 of FORMAT.md) before `run[operator]` executes it on its operands: the inputs,
+ * then the outputs. An entry that is NULL is not linked in: a model with such a step gets LDS_ERR_OPERATOR. */
 typedef struct lds_operator_set {
   int (*check)(const lds_model *model, uint32_t step);
   void (*run[LDS_OPERATORS])(const lds_operand *operands, const int32_t *parameters);
 } lds_operator_set;
 
-/* Those that move bytes, quantize, dequantize, and softmax; and with them all that FORMAT.md has. lds_operators.h: a set of one's own. */
+/* lds_operators: the operators that move bytes, quantize and dequantize, and softmax. lds_real_operators: all operators of FORMAT.md.
+ * lds_operators.h declares them one by one, for a set of your own. */
 #ifndef LDS_CDEF
 LDS_EXPORT extern const lds_operator_set lds_operators, lds_real_operators;
 #endif
@@ -209,27 +215,28 @@ LDS_EXPORT int lds_real_step_check(const lds_model *model, uint32_t step);
 
 typedef struct lds_session lds_session;
 
-/* The file whose programs a session validated last, by the checksum that lds_model_open holds against its bytes; zeros: none. Kept by
- * the caller, it spares the next sessions on that file the validation: allow it where the file's bytes stay what they are after
- * lds_model_open, and where nobody makes a file for its checksum (a CRC-32): a file of your own, or one whose signature you have
- * checked. Of one config: other devices have other rules. */
+/* The file whose programs a session validated last, by the checksum that lds_model_open compares with its bytes; zeros: none. If the
+ * caller keeps this record, later sessions on the same file are opened without validation. Use it only where the file's bytes do not
+ * change after lds_model_open, and where nobody can forge a file with the same CRC-32: for a file of your own, or one whose signature
+ * you have checked. Keep one record for each lds_session_config, because other devices have other rules. */
 typedef struct lds_validated {
   uint32_t checksum, size_bytes;
 } lds_validated;
 
 typedef struct lds_session_config {
-  const struct lds_validator *validate; /* &lds_validator; NULL trusts the instructions (and leaves the validator out of the link) */
+  const struct lds_validator *validate; /* &lds_validator; NULL trusts the instructions, and the validator is not linked in */
   const lds_operator_set *operators;    /* &lds_operators; NULL: models without host steps only */
-  /* Without progress for so long the device hangs; on pages that show none, the whole program. 0: 5 s, and then sixteen times what a
-   * VTA's program can take at clock_hz: `most_ns`, which is NULL where it is not to be linked in; programs of tables 10 s. */
+  /* The device counts as hung after hang_ns without progress; where its register page does not show progress, after hang_ns for the
+   * whole program. 0: 5 s more than most_ns gives for the program of a VTA (5 s where most_ns is NULL, to leave it out of the link), and
+   * 10 s for programs of tables. */
   uint64_t hang_ns;
   uint64_t (*most_ns)(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count, uint64_t clock_hz);
-  uint64_t clock_hz;  /* of the device; 0: 16 MHz, which no board is slower than */
+  uint64_t clock_hz;  /* the device's clock; 0: 16 MHz, and no board is slower */
   uint64_t model_bus; /* bus address of the model's bytes where the device can read them; LDS_NOT_IN_PLACE: constants are copied */
-  lds_dma_buffer region[LDS_REGIONS]; /* buffers of the caller's own for regions; cpu NULL: the session allocates */
-  int (*external)(void *ctx, lds_session *session, uint32_t step); /* executes external steps, LDS_OK or an error; NULL: there are none */
+  lds_dma_buffer region[LDS_REGIONS]; /* the caller's buffers for regions; cpu NULL: the session allocates one */
+  int (*external)(void *ctx, lds_session *session, uint32_t step); /* executes an external step: LDS_OK or an error; NULL: none */
   void *external_ctx;
-  const lds_accelerator *accelerators; /* further devices that the artifact names: lds_session_config_accelerators */
+  const lds_accelerator *accelerators; /* further devices that the artifact names: set by lds_session_config_accelerators */
   uint32_t accelerator_count;
   const struct lds_further *further;
   lds_validated *validated; /* NULL: every session validates its file */
@@ -240,64 +247,66 @@ typedef struct lds_session_config {
 LDS_EXPORT extern const struct lds_validator lds_validator;
 #endif
 
-/* Cycles that a program of a VTA takes at most, on any bus. */
+/* An upper bound of the cycles of a program of a VTA, given by its number among the model's devices, on any bus. */
 LDS_EXPORT uint64_t lds_cycles_at_most(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count);
-/* Sixteen times what they take at a clock; 0: 16 MHz. */
+/* Sixteen times the time of lds_cycles_at_most at a clock; clock_hz 0: 16 MHz. */
 LDS_EXPORT uint64_t lds_most_ns(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count, uint64_t clock_hz);
 
-/* Validator and lds_operators linked in, nothing in place; when a device hangs follows from its program. */
+/* Sets the defaults: lds_validate, lds_operators, constants copied, and hang_ns 0 with lds_most_ns. */
 LDS_EXPORT void lds_session_config_default(lds_session_config *config);
 
-/* Gives a session lds_real_operators as well: functions of real numbers, which a firmware without a model that has them does not link. */
+/* Sets lds_real_operators. A firmware that does not call this function does not link the operators on real numbers. */
 LDS_EXPORT void lds_session_config_real(lds_session_config *config);
 
-/* Gives a session further devices, and links in what validates the programs of tables. The table and what it names must stay. All of
- * them see the DMA memory of the session's own HAL at the same bus addresses, and are the session's while it runs. */
+/* Sets the further devices, and links in the functions that validate the programs of tables. The array and what it points to must
+ * stay valid. All devices see the DMA memory of the session's own HAL at the same bus addresses; while the session runs, no other
+ * session may use them. */
 LDS_EXPORT void lds_session_config_accelerators(lds_session_config *config, const lds_accelerator *accelerators, uint32_t count);
 
-/* What lds_session_open needs of the caller's memory; 0 for a NULL argument; SIZE_MAX, and LDS_ERR_MEMORY from open, when it is more
- * than a size_t can say. */
+/* The bytes of memory that lds_session_open needs from the caller. 0 for a NULL argument; SIZE_MAX when they are more than a size_t can
+ * hold: lds_session_open then returns LDS_ERR_MEMORY. */
 LDS_EXPORT size_t lds_session_size_bytes(const lds_model *model, const lds_session_config *config);
 
-/* Validates, allocates DMA memory, copies constants and instructions. The model, the device and `memory` must stay until close.
- * fault may be NULL. On an error everything allocated is freed. */
+/* Validates the model, allocates DMA memory, and copies constants and instructions. The model, the device and `memory` must stay valid
+ * until lds_session_close. fault may be NULL. On an error everything allocated is freed. */
 LDS_EXPORT int lds_session_open(lds_session **session, const lds_model *model, lds_device *device, const lds_session_config *config,
                                 void *memory, size_t memory_bytes, lds_fault *fault);
 LDS_EXPORT void lds_session_close(lds_session *session);
 
-/* Makes the states of a model what they were when the session opened; LDS_ERR_STATE while it runs. Runs leave them for the next run,
- * also one that fails: its states are undefined. A model without states: nothing happens. */
+/* Sets the model's states to their values at lds_session_open. Each run leaves the states to the next one; after a run that failed they
+ * are undefined. For a model without states nothing happens. LDS_ERR_STATE while the session runs. */
 LDS_EXPORT int lds_session_reset(lds_session *session);
 
-/* By copy. size_bytes must be the tensor's. */
+/* These copy. size_bytes must be the tensor's size. */
 LDS_EXPORT int lds_session_set_input(lds_session *session, uint32_t index, const void *data, size_t size_bytes);
 LDS_EXPORT int lds_session_get_output(lds_session *session, uint32_t index, void *data, size_t size_bytes);
-/* Zero-copy: the tensor's memory. Write inputs before start, read outputs after wait; NULL for an index that is not. */
+/* The tensor's own memory, without a copy; NULL when there is no such index. Write inputs before start, read outputs after wait. */
 LDS_EXPORT void *lds_session_input(lds_session *session, uint32_t index);
 LDS_EXPORT void *lds_session_output(lds_session *session, uint32_t index);
 
 /* The caller's own memory in place of the session's, for one input or output. */
 typedef struct lds_binding {
-  uint8_t *data;                             /* at a multiple of the element's size; NULL: the session's memory */
-  uint32_t region, offset_bytes, size_bytes; /* what it stands for, by the two functions below */
+  uint8_t *data;                             /* aligned to the element's size; NULL: the session's memory */
+  uint32_t region, offset_bytes, size_bytes; /* the part of the memory plan that it replaces, by the two functions below */
 } lds_binding;
-/* Everything but data, of a model that a session is open for. size_bytes 0: it cannot be bound, because the device itself sees it, steps
- * write an input, leave a part of an output as it was, or another tensor shares its memory. LDS_ERR_ARGUMENT: an index that is not. */
+/* Fill in all fields but data, for a model that a session is open for. size_bytes is 0 when the tensor cannot be bound: the device
+ * accesses it, a step writes an input or leaves a part of an output unwritten, or another tensor shares its memory.
+ * LDS_ERR_ARGUMENT: there is no such index. */
 LDS_EXPORT int lds_binding_input(const lds_model *model, uint32_t index, lds_binding *out);
 LDS_EXPORT int lds_binding_output(const lds_model *model, uint32_t index, lds_binding *out);
-/* For the runs from now on, instead of those before; the table stays until the next call. Memory of outputs overlaps nothing else.
- * count 0: the session's own again. LDS_ERR_STATE while it runs. */
+/* Replaces all bindings, from the next run on. The array must stay valid until the next call, and the memory of an output must not
+ * overlap any other. count 0: the session uses its own memory again. LDS_ERR_STATE while the session runs. */
 LDS_EXPORT int lds_session_bind(lds_session *session, const lds_binding *bindings, uint32_t count);
 
-/* start + wait until done. LDS_ERR_STATE when this session, or another one of its device, runs. */
+/* lds_session_start, then lds_session_wait until the run ends. LDS_ERR_STATE while this or another session of its device runs. */
 LDS_EXPORT int lds_session_run(lds_session *session);
 LDS_EXPORT int lds_session_start(lds_session *session);
-/* LDS_BUSY when timeout_ns have passed; call it again. Host steps run inside start and wait. */
+/* LDS_BUSY after timeout_ns: call it again. Host steps are executed within start and wait. */
 LDS_EXPORT int lds_session_wait(lds_session *session, uint64_t timeout_ns);
-/* Ends a run that was started and is not done: the device stops, the outputs are undefined. LDS_ERR_DEAD when it cannot be stopped. */
+/* Stops the device and ends the run; the outputs are undefined. LDS_ERR_DEAD when the device cannot be stopped. */
 LDS_EXPORT int lds_session_stop(lds_session *session);
 
-/* For `external`: what a step is, and its operands (inputs, then outputs). */
+/* For `external`: the description of a step, and its operands (the inputs, then the outputs). */
 typedef struct lds_step_info {
   const char *name, *function, *attributes;
   uint32_t inputs, outputs;
@@ -305,9 +314,9 @@ typedef struct lds_step_info {
 LDS_EXPORT int lds_session_step(const lds_session *session, uint32_t step, lds_step_info *out);
 LDS_EXPORT int lds_session_operand(lds_session *session, uint32_t step, uint32_t index, lds_operand *out);
 
-/* Of all programs of the last run together. */
+/* The sum over all programs of the last run. */
 LDS_EXPORT void lds_session_counters(const lds_session *session, lds_counters *out);
-/* Of the last run that failed. */
+/* Where the last run that failed did so. */
 LDS_EXPORT void lds_session_fault(const lds_session *session, lds_fault *out);
 
 #ifdef __cplusplus

@@ -8,6 +8,7 @@ measured against a small file of the same kind.
 
 from __future__ import annotations
 
+import math
 import struct
 import time
 from collections.abc import Callable
@@ -246,13 +247,10 @@ def opened(data: bytes) -> None:
 
 
 def seconds(work: Callable[[bytes], object], data: bytes) -> float:
-    """The best of three, or of two that take long: a machine has other work."""
-    found: list[float] = []
-    while len(found) < 2 or (len(found) < 3 and found[-1] <= 0.3):
-        begin = time.process_time()
-        work(data)
-        found.append(time.process_time() - begin)
-    return min(found)
+    """Of the processor, for one reading."""
+    begin = time.process_time()
+    work(data)
+    return time.process_time() - begin
 
 
 @pytest.mark.parametrize("make", [*SOUND, *SHARING])
@@ -266,10 +264,13 @@ def test_both_readers_say_the_same(make: Callable[[int], bytes]) -> None:
 #: of a few bytes.
 LIMITS: dict[Callable[[bytes], object], tuple[tuple[int, ...], float]] = {
     validated: ((SMALL, 512 * KIB, times(4, 16) * MIB), 250),
-    opened: ((SMALL, times(2, 16) * MIB), 10_000),
+    opened: ((SMALL, times(1, 16) * MIB), 10_000),
 }
 #: Of a measurement that is not the file's.
 SLACK_SECONDS = 0.0002
+#: Rounds where a limit is not kept, each of three readings of the small file and one of the others:
+#: a machine that does other work slows some of them, growth slows all.
+ROUNDS = 10
 
 
 @pytest.mark.parametrize("make", [*SOUND, *SHARING])
@@ -280,19 +281,26 @@ def test_a_kib_takes_no_more_in_a_large_file(
     figure: Callable[[str], None],
 ) -> None:
     sizes, most = LIMITS[work]
-    work(make(SMALL))  # imports
-    took = {}
-    for size in sizes:
-        data = make(size)
-        took[size] = seconds(work, data) * 1e6 / len(data) * KIB
+    files = {size: make(size) for size in sizes}
+    work(files[SMALL])  # imports
+    slack = SLACK_SECONDS * 1e6 / SMALL * KIB
+    took = dict.fromkeys(sizes, math.inf)
+
+    def kept() -> bool:
+        return max(took.values()) < most and took[sizes[-1]] < 4 * (took[SMALL] + slack)
+
+    for _ in range(ROUNDS):
+        for size in (SMALL, SMALL, *sizes):
+            data = files[size]
+            took[size] = min(took[size], seconds(work, data) * 1e6 / len(data) * KIB)
+        if kept():
+            break
     if work is validated:
         figure(
             f"microseconds a KiB, {make.__name__}: "
             + ", ".join(f"{micro:.1f} of {size // KIB} KiB" for size, micro in took.items())
         )
-    assert max(took.values()) < most
-    slack = SLACK_SECONDS * 1e6 / SMALL * KIB
-    assert took[sizes[-1]] < 4 * (took[SMALL] + slack)
+    assert kept(), f"microseconds a KiB, at most {most}: {took}"
 
 
 def test_as_many_devices_as_the_file_likes_are_refused() -> None:

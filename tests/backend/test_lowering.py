@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from loadstone.backend.interface import Phase
-from loadstone.backend.lowering import lowered, passes_of, with_copies
+from loadstone.backend.lowering import passes_of, with_copies
 from loadstone.backend.template.backend import MyNpu
 from loadstone.conformance.cases import OPERATORS
 from loadstone.errors import LoweringError, VerificationError
@@ -19,7 +19,9 @@ from loadstone.ir_pass.memory_table import MemoryTable
 from loadstone.ir_pass.nest_text import parsed, printed
 from loadstone.ir_pass.nests import Function
 from loadstone.ir_pass.pipeline import Passes
+from loadstone.ir_pass.to_tir import tensor_ir
 from loadstone.passes.log import VERIFY, PassLog
+from loadstone.relax.compat import parsed_tir, tvm
 
 DENSE = OPERATORS["dense"](np.random.default_rng(1)).operators[0]
 SUM = """\
@@ -82,19 +84,16 @@ def test_a_log_keeps_what_the_passes_made() -> None:
 def test_copies_are_verified_in_every_compile(verify: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One row too few is loaded of the weights."""
     spoilt = parsed(SUM_WITH_COPIES.replace("w[a0]) for a0<4", "w[a0]) for a0<3"))
-    monkeypatch.setattr("loadstone.backend.lowering.insert_dma_copy", lambda *_, **__: spoilt)
+    monkeypatch.setattr("loadstone.ir_pass.pipeline.insert_dma_copy", lambda *_, **__: spoilt)
     monkeypatch.setenv(VERIFY, verify)
     with pytest.raises(VerificationError, match="w_chip was loaded in part"):
         with_copies(Computing(rows=4), DENSE)
 
 
 def test_an_operator_that_a_back_end_does_not_say_is_named() -> None:
-    wanted = "back end my-npu: no computation for dense; it has them for nothing"
+    wanted = "back end my-npu: no computation and no schedule for dense; it has them for nothing"
     with pytest.raises(LoweringError, match=wanted):
         with_copies(MyNpu(), DENSE)
-    wanted = "back end my-npu: no schedule for dense; it has them for nothing"
-    with pytest.raises(LoweringError, match=wanted):
-        lowered(MyNpu(), DENSE)
 
 
 def test_a_computation_needs_memories() -> None:
@@ -104,9 +103,35 @@ def test_a_computation_needs_memories() -> None:
         with_copies(backend, DENSE)
 
 
-def test_passes_that_would_not_see_a_computation_are_refused() -> None:
-    backend = Computing(rows=4)
-    backend.passed = (lambda module: module,)
-    with pytest.raises(LoweringError, match="dense is a computation, which its passes over"):
-        with_copies(backend, DENSE)
+class Scheduling(Computing):
+    """The same, whose dense layers are TensorIR."""
+
+    def computations(self) -> Mapping[str, Callable[[Any], Function]]:
+        return {}
+
+    def schedules(self) -> Mapping[str, Callable[[Any], Any]]:
+        return {"dense": lambda _: tensor_ir(parsed(SUM), self.memories)}  # type: ignore[arg-type]
+
+
+def test_a_schedule_gets_its_copies_as_a_computation_does() -> None:
+    log = PassLog(DENSE.name)
+    assert printed(with_copies(Scheduling(rows=4), DENSE, log)) == SUM_WITH_COPIES
+    assert [run.name for run in log.runs] == ["schedule", "loops", "nests", "insert_dma_copy"]
+
+
+def test_passes_see_a_computation_as_tensor_ir() -> None:
+    """The last of the tiles is never summed, because a pass makes the loop shorter."""
+    backend, seen = Computing(rows=4), list[str]()
+
+    def shorter(module: Any) -> Any:
+        seen.append(module["main"].script())
+        text = seen[0].replace("T.grid(4, 1, 16, 16)", "T.grid(3, 1, 16, 16)")
+        return tvm.IRModule({"main": parsed_tir(text)})
+
+    backend.passed = (shorter,)
+    text = printed(with_copies(backend, DENSE))
+    assert "T.call_pure_extern" not in seen[0]
+    assert 'acc = T.alloc_local((1, 1, 16), "int32")' in seen[0]
+    assert "gemm(acc[0], x_chip[k], w_chip[k]) for k<3\n" in text
+    assert "copy(x_chip[a0], x[a0]) for a0<3\n" in text
     assert passes_of(backend.passes) == Passes(loops=backend.passed)

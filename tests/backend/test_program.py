@@ -157,3 +157,34 @@ def test_a_row_outside_its_field_is_found() -> None:
     made.emit(MOVE, TableInsn("store", {"address": At(made.tensor(Y)), "rows": 1 << 20}))
     with pytest.raises(VerificationError, match="pass rows on s is wrong: store.rows=1048576"):
         made.build({"y for npu": Address(2, 0)}, Address(1, 0))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (37, None),
+        (
+            38,
+            "s on npu: instruction 0, store: writes bytes 512 to 1119 of region 2, which has 1112",
+        ),
+    ],
+)
+def test_what_leaves_its_memory_is_refused(rows: int, said: str | None) -> None:
+    """By the instruction, its place and the limit, as the runtime would refuse it."""
+    made = region()
+    y = made.tensor(Y, 4)
+    made.emit(MOVE, TableInsn("store", {"address": At(y), "rows": rows}))
+    places = {y: Address(2, 512)}
+    if said is None:
+        made.build(places, Address(1, 0))
+        return
+    with pytest.raises(LoweringError, match=said):
+        made.build(places, Address(1, 0))
+
+
+def test_constants_are_not_written() -> None:
+    made = region()
+    w = made.constant("w", np.ones(64, np.int32))
+    made.emit(MOVE, TableInsn("store", {"address": At(w), "rows": 1}))
+    with pytest.raises(LoweringError, match="store: writes region 3, which it may not"):
+        made.build({w: Address(3, 0)}, Address(1, 0))

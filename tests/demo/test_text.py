@@ -13,7 +13,6 @@ from loadstone import graph as g
 from loadstone.cli import main
 from loadstone.compiler import Compiled
 from loadstone.demo import text
-from loadstone.demo.text_network import STATES
 from tests.conftest import ROOT
 from tests.repeat import more
 
@@ -61,7 +60,7 @@ def test_every_product_is_on_the_device_and_every_step_runs_in_c(
         assert not isinstance(operator, g.Host) or "matmul" not in operator.operators
     names = {found.artifact.tensors[k].name for k in found.artifact.inputs}
     assert names == {"symbol"}
-    assert not names & STATES.keys()
+    assert not names & text.STATES.keys()
 
 
 @more
@@ -102,7 +101,7 @@ def test_the_page_s_pair_is_the_model_s() -> None:
     (python,) = re.findall(r'states=\{"(\w+)": "(\w+)", \.\.\.\}', page)
     (command,) = re.findall(r"`loadstone compile --state (\w+)=(\w+) \.\.\.`", page)
     assert python == command
-    assert python in STATES.items()
+    assert python in text.STATES.items()
 
 
 @more
@@ -110,7 +109,7 @@ def test_the_page_s_command_compiles_what_its_python_does(
     int8: tuple[Path, Compiled], tmp_path: Path
 ) -> None:
     model, found = int8
-    pairs = [text for pair in STATES.items() for text in ("--state", "=".join(pair))]
+    pairs = [word for pair in text.STATES.items() for word in ("--state", "=".join(pair))]
     command = ["compile", str(model), "--target", "vtaq-1x16x16", *pairs]
     assert main([*command, "-o", str(tmp_path / "text.lds")]) == 0
     assert (tmp_path / "text.lds").read_bytes() == found.artifact.to_bytes()

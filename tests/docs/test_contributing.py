@@ -321,7 +321,7 @@ def add_xor(tree: TreeCopy) -> None:
 def test_an_instruction(tree: TreeCopy) -> None:
     """Not optimised, for the compiler's time: what is shown is that every place was found."""
     tree.edit("vta/isa/values.py", "    RQ = 5\n", "    RQ = 5\n    XOR = 6\n")
-    stale = tree.run("loadstone", "isa", "--check")
+    stale = tree.run("tools.isa", "--check")
     assert stale.returncode == 1
     assert "lds_isa.h differs from the spec" in stale.stdout
     missing = tree.pytest(
@@ -333,7 +333,7 @@ def test_an_instruction(tree: TreeCopy) -> None:
 
     tree.edit("vta/isa/values.py", "    RQ = 5\n    XOR = 6\n", "    RQ = 5\n")
     add_xor(tree)
-    tree.says("loadstone", "isa")
+    tree.says("tools.isa")
     build(tree)
     done = tree.pytest(
         "tests/test_tables.py", "tests/test_tables_in_c.py", "-k", "enumerations or alu"

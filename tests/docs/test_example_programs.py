@@ -119,7 +119,11 @@ class Judge:
 
     def accepts(self, step: ProgramStep, code: bytes) -> bool:
         number, fault = self.artifact.steps.index(step), ffi.new("lds_fault *")
-        status = lib().lds_program_validate(self.model, number, self.set.table, code, fault)
+        constants = ffi.new("uint8_t *[8]")  # no instruction of the examples goes through words
+        scratch = ffi.NULL, 0
+        status = lib().lds_program_validate(
+            self.model, number, self.set.table, code, constants, *scratch, fault
+        )
         return bool(status == 0)
 
     def run(self, step: ProgramStep, code: bytes, accelerator: Accelerator) -> None:

@@ -232,7 +232,7 @@ def test_cached_memory_is_synchronised(
     ("uio", "memory", "said"),
     [
         ("/dev/uio0", "/dev/dma_heap/linux,cma", "memory of a dma-heap has no address"),
-        ("/dev/uio0", "/dev/dma_heap/system", "take a u-dma-buf (/dev/udmabuf0)"),
+        ("/dev/uio0", "/dev/dma_heap/system", "use a u-dma-buf (/dev/udmabuf0)"),
         ("/dev/vfio/12", None, "VFIO is not supported; bind the device to uio_pdrv_genirq"),
         ("/dev/vfio/12", "/dev/udmabuf0", "VFIO is not supported"),
         ("/dev/uio0", "/dev/vfio/vfio", "VFIO is not supported"),
@@ -300,7 +300,7 @@ def test_a_pool_without_buffers_or_without_places_says_so(tmp_path: Path) -> Non
         assert hal.dma_alloc(hal.ctx, 64, 64, 3, buffer) == 0
     assert hal.dma_alloc(hal.ctx, 64, 64, 3, buffer) != 0
     line = ffi.string(board.message).decode()
-    assert line == f"DMA memory: a buffer more is needed, but all {blocks} are in use"
+    assert line == f"DMA memory: one more buffer is needed, but all {blocks} are in use"
     lib().lds_linux_close(board)
 
 
@@ -316,7 +316,7 @@ IOMEM = """\
 a0000000-a0003fff : loadstone@a0000000
 """
 USED = "(System RAM); reserve it with no-map in the device tree that boots"
-UNSEEN = "does not show whether Linux uses it; run as root, or take a u-dma-buf"
+UNSEEN = "does not show whether Linux uses it; run as root, or use a u-dma-buf"
 
 
 @pytest.mark.parametrize(
@@ -434,7 +434,7 @@ def test_a_board_that_is_not_there_is_one_line(tmp_path: Path) -> None:
             dev.load(copy_model())
     with (
         device.open("devmem:0x1c000000+0x4000000") as dev,
-        pytest.raises(DeviceError, match="has no register_base, so nobody knows where"),
+        pytest.raises(DeviceError, match="has no register_base, so the address"),
     ):
         dev.load(copy_model())
     with (

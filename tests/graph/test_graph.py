@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,3 +125,119 @@ def test_resizes_sample_where_the_flags_say() -> None:
     np.testing.assert_array_equal(resize(half_pixel_centers=True).nearest(1), [0, 0, 1, 1, 2, 2])
     np.testing.assert_allclose(resize(align_corners=True).positions(1), np.arange(6) * 2 / 5)
     np.testing.assert_array_equal(resize(align_corners=True).nearest(1), [0, 0, 1, 1, 2, 2])
+
+
+DENSE: dict[str, Any] = {
+    "name": "y",
+    "inputs": (int8("x", 1, 4),),
+    "outputs": (int8("y", 1, 8),),
+    "weights": np.ones((8, 4), np.int8),
+    "weight_scales": np.full(8, 0.25, np.float32),
+    "weight_zero_points": np.zeros(8, np.int32),
+    "bias": np.zeros(8, np.int32),
+    "low": -128,
+    "high": 127,
+    "rounding": Rounding.DOUBLE,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"weights": np.ones((8, 4), np.int16)}, "weights of int8"),
+        ({"weights": np.ones((8, 4, 1), np.int8)}, "weights of two axes"),
+        ({"weights": np.ones((8, 3), np.int8)}, r"an input of \(1, 3\)"),
+        ({"weight_scales": np.full(8, 0.25)}, "parameters of float32"),
+        ({"weight_scales": np.full(7, 0.25, np.float32)}, "a parameter for each output channel"),
+        ({"weight_zero_points": np.zeros(8, np.int64)}, "parameters of int32"),
+        ({"bias": np.zeros(9, np.int32)}, "a parameter for each output channel"),
+        ({"bias": np.zeros(8, np.int64)}, "parameters of int32"),
+        ({"low": -129}, "a clamp of int8"),
+        ({"high": 128}, "a clamp of int8"),
+        ({"low": 1, "high": 0}, "a clamp of int8"),
+        ({"outputs": (int8("y", 1, 9),)}, "an output channel for each kernel"),
+        ({"outputs": (int8("y", 2, 8),)}, r"an input of \(2, 4\)"),
+    ],
+)
+def test_a_layer_does_not_contradict_itself(changed: dict[str, Any], what: str) -> None:
+    g.Dense(**DENSE)
+    with pytest.raises(AssertionError, match=f"^dense y: not {what}$"):
+        g.Dense(**{**DENSE, **changed})
+
+
+X, Y = int8("x", 1, 4, 6, 3), int8("y", 1, 4, 6, 3)
+OF_TWO: dict[str, Any] = {"name": "y", "inputs": (X, X), "outputs": (Y,), "low": -128, "high": 127}
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: replace(convolution(), weights=np.ones((8, 3, 3), np.int8)), "weights of four"),
+        (lambda: replace(convolution(), groups=2), "weights for each input channel"),
+        (
+            lambda: replace(convolution(), weights=np.ones((8, 3, 3, 1), np.int8), groups=4),
+            None,
+        ),
+        (lambda: convolution((1, 4, 3, 9)), "an output channel for each kernel"),
+        (lambda: convolution((1, 4, 2, 8)), r"an output of \(1, 4, 3, 8\)"),
+        (lambda: convolution((2, 4, 3, 8)), r"an output of \(1, 4, 3, 8\)"),
+        (lambda: g.Add(**OF_TWO, rounding=Rounding.DOUBLE), None),
+        (lambda: g.Add(**{**OF_TWO, "inputs": (X,)}, rounding=Rounding.DOUBLE), "of two inputs"),
+        (
+            lambda: g.Add(**{**OF_TWO, "outputs": (int8("y", 1, 4, 6, 1),)}, rounding=Rounding(0)),
+            r"an output of \(1, 4, 6, 3\)",
+        ),
+        (lambda: g.Reshape(name="y", inputs=(X,), outputs=(int8("y", 72),)), None),
+        (
+            lambda: g.Reshape(name="y", inputs=(X,), outputs=(int8("y", 71),)),
+            "as many elements behind it as before",
+        ),
+        (lambda: padded((0, 1), (2, 0), (6, 4)), None),
+        (lambda: padded((0, 1), (2, 0), (6, 5)), r"an output of \(6, 4\)"),
+        (lambda: padded((0, -1), (2, 1), (6, 3)), "more elements, or as many"),
+        (lambda: padded((0, 1), (-1, 0), (3, 4)), "more elements, or as many"),
+        (lambda: pooled((1, 3, 4, 3)), None),
+        (lambda: pooled((1, 3, 5, 3)), r"an output of \(1, 3, 4, 3\)"),
+        (lambda: table(np.zeros(256, np.int8)), None),
+        (lambda: table(np.zeros(255, np.int8)), "a table of 256 int8"),
+        (lambda: table(np.zeros(256, np.uint8)), "a table of 256 int8"),
+    ],
+)
+def test_an_operator_does_not_contradict_itself(
+    make: Callable[[], g.Operator], what: str | None
+) -> None:
+    if what is None:
+        make()
+        return
+    with pytest.raises(AssertionError, match=f" y: not {what}"):
+        make()
+
+
+def padded(before: tuple[int, int], after: tuple[int, int], shape: tuple[int, int]) -> g.Operator:
+    ends = (int8("x", 4, 3),), (int8("y", *shape),)
+    return g.Pad(name="y", inputs=ends[0], outputs=ends[1], before=before, after=after, value=0)
+
+
+def pooled(shape: tuple[int, ...]) -> g.Operator:
+    size: dict[str, Any] = {
+        "kernel": (2, 3),
+        "strides": (1, 1),
+        "padding": (0,) * 4,
+        "rounding": Rounding(0),
+    }
+    ends: dict[str, Any] = {
+        "inputs": (X,),
+        "outputs": (int8("y", *shape),),
+        "low": -128,
+        "high": 127,
+    }
+    return g.MaxPool2D(name="y", **ends, **size)
+
+
+def table(values: Any) -> g.Operator:
+    return g.Lookup(name="y", inputs=(X,), outputs=(Y,), table=values)
+
+
+def test_a_network_writes_its_outputs() -> None:
+    with pytest.raises(AssertionError, match=r"network n does not write its outputs \['y'\]"):
+        g.Graph(name="n", inputs=(X,), outputs=(Y,), operators=())

@@ -123,8 +123,8 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _held() -> tuple[int, int, int]:
-    """Bytes of the heap, files, threads."""
-    gc.collect()
+    """Bytes of the heap, files, threads; of garbage, what is young is collected first."""
+    gc.collect(1)
     libc = ctypes.CDLL(None)
     libc.mallinfo2.restype = _Mallinfo
     info = libc.mallinfo2()
@@ -142,6 +142,7 @@ def bytes_kept(session: Callable[[], object], times: int = 100, warm: int = 10) 
     more than before; those of earlier tests may end meanwhile."""
     for _ in range(warm):
         session()
+    gc.collect()  # once: among all that earlier tests keep this takes a second
     grown = []
     for _ in range(_ROUNDS):
         before, *counts = _held()

@@ -154,7 +154,7 @@ OPTIONS = "registers=NAME, bus_offset=N, hang_ms=N, pool_mb=N, timing=FILE"
     [
         ("gpu", f"device 'gpu' is not one of {DEVICES}"),
         ("", f"device '' is not one of {DEVICES}"),
-        ("sim:x", "device 'sim:x': sim takes nothing behind a colon"),
+        ("sim:x", "device 'sim:x': sim accepts nothing after a colon"),
         ("simd", "device 'simd' is not simd:SOCKET"),
         ("uio:", "device 'uio:' is not uio:PATH[,UDMABUF]"),
         ("devmem:1", "device 'devmem:1' is not devmem:REGISTERS,MEMORY+BYTES"),
@@ -188,7 +188,7 @@ def test_a_wrong_name_is_refused_with_what_it_should_be(name: str, line: str) ->
         ("uio:/nowhere", "device 'uio:/nowhere': /nowhere: cannot open: No such file or directory"),
         (
             "sim;pool_mb=90000000",
-            "device 'sim;pool_mb=90000000': 90000000 MB of memory are not to be had: name less, "
+            "device 'sim;pool_mb=90000000': 90000000 MB of memory are not available: request less, "
             ";pool_mb=N",
         ),
     ],
@@ -279,7 +279,7 @@ def test_a_fault_names_the_step_the_layer_and_the_devices_error() -> None:
         Easy(replace(model, steps=(replace(step, instructions=bytes(bad)),)))
     assert str(caught.value) == (
         "model 'copy', instruction 0 (layer 'copy'): an instruction that the device does not know, "
-        "or has not the capability for"
+        "or for which it lacks the capability"
     )
 
 

@@ -150,7 +150,9 @@ def test_a_spoiled_model_is_refused(sine: HostModel, capfd: pytest.CaptureFixtur
         if other == tflite_with("SQRT"):  # the operator between them is no artifact's
             assert plan(opened(spoiled)).count("DELEGATE") == 2
         else:
-            assert "are not those that their artifact was made from" in refusal(spoiled, capfd)
+            assert "differ from those that their artifact was compiled from" in refusal(
+                spoiled, capfd
+            )
 
 
 @pytest.mark.parametrize("field", ["strideW", "fusedActivationFunction", "padding"])
@@ -160,15 +162,15 @@ def test_an_option_that_no_shape_shows_is_in_the_hash(
     schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
     model = schema.ModelT.InitFromPackedBuf(sine.data, 0)
     setattr(model.subgraphs[0].operators[0].builtinOptions, field, 1 if field != "strideW" else 2)
-    assert "operators 0 to 1 are not those that their artifact" in refusal(packed(model), capfd)
+    assert "operators 0 to 1 differ from those that their artifact" in refusal(packed(model), capfd)
 
 
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (lambda b: b[:-1], "they are cut short"),
-        (lambda b: b"LDSX" + b[4:], "they are no artifacts of Loadstone"),
-        (lambda b: b[:4] + struct.pack("<I", 2) + b[8:], "they are of another version"),
+        (lambda b: b[:-1], "they are truncated"),
+        (lambda b: b"LDSX" + b[4:], "they are not artifacts of Loadstone"),
+        (lambda b: b[:4] + struct.pack("<I", 2) + b[8:], "they have another format version"),
         (lambda b: b[:12] + struct.pack("<I", 1 << 30) + b[16:], "they are damaged"),
         (lambda b: b[:36] + struct.pack("<I", 1 << 19) + b[40:], "they are damaged"),
         (lambda b: b[:56] + struct.pack("<I", len(b)) + b[60:], "they are damaged"),
@@ -203,7 +205,9 @@ def test_ports_that_the_operators_have_not_are_refused(
         except (RuntimeError, ValueError) as error:
             said = capfd.readouterr().err + str(error)
             other_shape = port == "input" and "tensors of other shapes" in said
-            assert other_shape or "has not the inputs and outputs of the operators" in said, other
+            assert other_shape or "does not have the inputs and outputs of the operators" in said, (
+                other
+            )
         else:  # the operators read that tensor, too
             assert port == "input"
 

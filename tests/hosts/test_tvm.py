@@ -185,7 +185,7 @@ def test_tensors_in_the_devices_memory_are_not_copied(sine: Path, tmp_path: Path
     assert np.array_equal(mine.numpy(), views[1])
     assert copied("loadstone_0") == views[1].nbytes
     for arguments, line in (
-        (("loadstone_0", 2), "loadstone_0: it has not so many inputs and outputs"),
+        (("loadstone_0", 2), "loadstone_0: the index exceeds its inputs and outputs"),
         (("loadstone_9", 0), "loadstone_memory: the name of a function and an index are expected"),
     ):
         with pytest.raises(Exception, match=line):

@@ -198,7 +198,7 @@ def test_memory_before_a_device_is_shared_and_behind_its_end(folder: Path) -> No
     counts, other, full = run(folder, BEFORE)
     assert counts == "True 0 0"
     assert "another library shares its device already" in other
-    assert "device 'sim;pool_mb=4' has no 8388608 bytes of memory left" in full
+    assert "device 'sim;pool_mb=4' does not have 8388608 bytes of memory left" in full
 
 
 def test_what_cannot_be_built_or_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

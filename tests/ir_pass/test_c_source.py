@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadstone.backend.lowering import lowered
+from loadstone.backend.lowering import with_copies
 from loadstone.backend.template.backend import MyNpu
 from loadstone.conformance.draw import convolution, grid
 from loadstone.errors import LoweringError
 from loadstone.graph import Tensor
 from loadstone.graph.kernels.windows import convolve
 from loadstone.ir_pass.c_source import PREAMBLE, c_source
+from loadstone.ir_pass.memory_table import MemoryTable
 from loadstone.numerics import Rounding
 from tests.ir_pass.scheduled_conv import scheduled
 
-CALLS = {"dma_copy": "npu_copy", "gemm": "npu_matmul", "fill": "npu_set", "rq": "npu_scale"}
+CALLS = {"copy": "npu_copy", "gemm": "npu_matmul", "fill": "npu_set", "rq": "npu_scale"}
 STRICT = ("cc", "-std=c99", "-pedantic", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
 #: A library of four functions that know nothing of convolutions. int8 or int32 is what the pointers
 #: say (_Generic is C11: two copies).
@@ -59,11 +60,20 @@ static void npu_scale(int32_t *y, const int32_t *bias, const int32_t *multiplier
 """
 
 
+TABLE = MemoryTable(
+    {"fill": ("acc",), "gemm": ("acc", "inp", "wgt"), "rq": ("acc",)},
+    {"acc": 4096, "inp": 4096, "wgt": 4096},
+    {("rq", 1): 3},
+)
+
+
 class Scheduled(MyNpu):
     """The template, with a schedule for convolutions."""
 
+    memories = TABLE
+
     def schedules(self) -> Mapping[str, Callable[[Any], Any]]:
-        return {"conv2d": lambda conv: scheduled(conv, dim=8, rows=1)}
+        return {"conv2d": lambda conv: scheduled(conv, dim=8, rows=1, copies=False)}
 
 
 def operator(seed: int) -> Any:
@@ -75,8 +85,8 @@ def operator(seed: int) -> Any:
 @pytest.mark.parametrize("seed", [0, 3])
 def test_the_calls_compute_the_convolution(tmp_path: Path, seed: int) -> None:
     op = operator(seed)
-    function = lowered(Scheduled(), op)
-    text = c_source(function, "layer", ("npu.h",), CALLS)
+    function = with_copies(Scheduled(), op)
+    text = c_source(function, TABLE, "layer", ("npu.h",), CALLS)
     (tmp_path / "npu.h").write_text(PREAMBLE.split("static inline")[0] + LIBRARY, encoding="utf-8")
     (tmp_path / "layer.c").write_text(text, encoding="utf-8")
     done = subprocess.run(
@@ -88,13 +98,16 @@ def test_the_calls_compute_the_convolution(tmp_path: Path, seed: int) -> None:
     assert done.returncode == 0, done.stderr
     rng = np.random.default_rng(seed)
     x = rng.integers(-128, 128, op.input.shape).astype(np.int8)
-    weights = np.ascontiguousarray(op.weights.transpose(1, 2, 3, 0))
+    o, kh, kw, c = op.weights.shape
+    blocks = op.weights.reshape(o // 8, 8, kh, kw, c // 8, 8).transpose(0, 4, 2, 3, 1, 5)
+    weights = np.ascontiguousarray(blocks)
     lanes = np.stack(
         [rng.integers(-99, 99, 32), rng.integers(1, 9, 32), rng.integers(10, 14, 32)]
     ).astype(np.int32)
     y = np.zeros(op.output.shape, np.int8)
+    tables = np.ascontiguousarray(lanes.reshape(3, o // 8, 8).transpose(1, 0, 2))
     ctypes.CDLL(str(tmp_path / "layer.so")).layer(
-        *(ctypes.c_void_p(a.ctypes.data) for a in (x, weights, lanes, y))
+        *(ctypes.c_void_p(a.ctypes.data) for a in (x, weights, tables, y))
     )
     # pads read the zero point: shift it away, and back through the sum of the weights
     zero = op.input.zero_point
@@ -114,11 +127,10 @@ def test_the_calls_compute_the_convolution(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_call_without_a_function_is_named() -> None:
-    function = lowered(Scheduled(), operator(0))
+    function = with_copies(Scheduled(), operator(0))
+    calls = {name: text for name, text in CALLS.items() if name != "rq"}
     with pytest.raises(
         LoweringError,
-        match=r"the library has no function for lds\.rq; it has them for dma_copy, gemm, fill",
+        match=r"the library has no function for rq; it has them for copy, gemm, fill",
     ):
-        c_source(
-            function, "layer", (), {name: text for name, text in CALLS.items() if name != "rq"}
-        )
+        c_source(function, TABLE, "layer", (), calls)

@@ -131,6 +131,11 @@ def test_what_the_pass_makes_is_passed() -> None:
             "w_chip[a0 + 1], w[a0]) for a0<2",
             "to places that are no box",
         ),
+        (
+            "w_chip[a0], w[a0]) for a0<3",
+            "w_chip[2*a0], w[2*a0]) for a0<2",
+            "to places that are no box",
+        ),
         ("x_chip[a0, a1], x[", "x_chip[a0, a0], x[", "x_chip is loaded to places that are no box"),
         ("w_chip[a0], w[a0]) for a0<3", "w_chip[a0], w[a0]) for a0<2", "w_chip was loaded in part"),
         (

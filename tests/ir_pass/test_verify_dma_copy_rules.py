@@ -150,3 +150,13 @@ def test_a_loop_of_one_turn_moves_nothing() -> None:
     was, now = "shr(acc[i] | 8) for i<4", "shr(acc[i + z] | 8) for i<4 z<1"
     before = TEXT.replace(was, now.replace(" + z", ""))
     verify_dma_copy(parsed(before), parsed(WITH_COPIES.replace(was, now)), TABLE)
+
+
+@pytest.mark.parametrize(("memory", "tiles"), [("inp", 12), ("wgt", 3), ("acc", 4)])
+def test_a_tile_may_fill_its_memory(memory: str, tiles: int) -> None:
+    """Four rows of three, three weights, and four sums."""
+    held = MemoryTable(TABLE.operands, {**TABLE.depth_tiles, memory: tiles}, TABLE.reach)
+    verify_dma_copy(parsed(TEXT), parsed(WITH_COPIES), held)
+    less = MemoryTable(TABLE.operands, {**TABLE.depth_tiles, memory: tiles - 1}, TABLE.reach)
+    with pytest.raises(LoweringError, match=f"has {tiles} tiles; {memory} holds {tiles - 1}"):
+        verify_dma_copy(parsed(TEXT), parsed(WITH_COPIES), less)

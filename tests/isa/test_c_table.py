@@ -98,10 +98,11 @@ def test_the_table_says_products_and_address_registers(tmp_path: Path) -> None:
     )
     table = InstructionTable("kept", forms, address_registers=(AddressRegister("base", 4),))
     text = c_table(table)
-    factors = ("{1u, 1u}", "{255u, 1u}", "{1u, 0u}", "{255u, 16u}")  # (size+1)*1, size*16
-    assert "load_factors[] = {\n" + "".join(f"    {one},\n" for one in factors) in text
+    summands = ("{1u, 0u, 1u}", "{255u, 0u, 1u}", "{1u, 0u, 0u}", "{255u, 0u, 16u}")
+    lines = "".join(f"    {one},\n" for one in summands)  # (size+1)*1, size*16
+    assert "load_summands[] = {\n" + lines in text
     assert "point_keeps[] = {\n    {1u, 4u, 1u, {0u, 0u}},\n" in text
-    assert "{0u, 0u, 0u, 1u, 4u, {0u, 1u}, {2u, 2u}, {0u, 2u}," in text
+    assert "{0u, 0u, 0u, 1u, 4u, 0u, 0u, 0u, {0u, 1u}, {2u, 2u}, {0u, 2u}," in text
     (tmp_path / "table.c").write_text(text)
     includes = [f"-I{ROOT}/runtime/include", f"-I{ROOT}/driver/include"]
     subprocess.run(["gcc", *WARNINGS, *includes, "-c", "table.c"], cwd=tmp_path, check=True)

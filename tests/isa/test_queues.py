@@ -9,7 +9,7 @@ import pytest
 
 from loadstone.errors import ConfigError
 from loadstone.isa.queues import UnitQueue, chained, token_fields
-from loadstone.isa.table import AddressRegister, InstructionForm
+from loadstone.isa.table import InstructionForm
 from tests.isa.tokened import CHAIN, device, table
 
 
@@ -61,8 +61,6 @@ def test_queues_that_contradict_each_other() -> None:
         replace(ordered, noops=("mix",))
     with pytest.raises(ConfigError, match="noop rest: not one of read, mix"):
         replace(ordered, noops=("rest",))
-    with pytest.raises(ConfigError, match="queues and address registers: not in one table"):
-        replace(ordered, address_registers=(AddressRegister("base"),))
     with pytest.raises(ConfigError, match="queue=0: say how many instructions"):
         device(CHAIN, "core", queue=0)
     silent = replace(table(), forms=(*table().forms, InstructionForm("rest", 9)))

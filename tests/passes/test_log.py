@@ -63,8 +63,6 @@ def test_a_verifier_runs_when_asked_and_names_the_pass(monkeypatch: pytest.Monke
     log = PassLog("vta_0")
     assert log.run("prefetch", str.upper, "x", verify=refused) == "X"
     assert [run.verified for run in log.runs] == [False]
-    with pytest.raises(VerificationError, match="pass compute is wrong"):  # it always runs
-        PassLog().run("compute", str.upper, "x", verify=refused)
 
 
 def test_the_environment_says_whether_verifiers_run(monkeypatch: pytest.MonkeyPatch) -> None:

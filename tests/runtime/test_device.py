@@ -175,7 +175,7 @@ def test_a_closed_session_and_wrong_times_are_said_to_be_so() -> None:
         (RegionKind.ARENA, r"^model 'copy': memory is too small, or no DMA memory is left"),
         (
             RegionKind.HOST,
-            r"^model 'copy' needs \d+ bytes of the host's memory, which are not to be had",
+            r"^model 'copy' needs \d+ bytes of the host's memory, which are not available",
         ),
     ],
 )

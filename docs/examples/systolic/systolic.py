@@ -45,8 +45,7 @@ from loadstone.graph import Conv2D, Operator
 from loadstone.ir_pass.memory_table import MemoryTable
 from loadstone.ir_pass.nests import Function, NestAccess, NestLoops, NestStep, NestTensor
 from loadstone.ir_pass.tile_loops import tiled
-from loadstone.ir_pass.unroll import Buffer, Call, Place, offset, runs, turns
-from loadstone.ir_pass.unroll_nests import unroll_nests
+from loadstone.ir_pass.unroll import Buffer, Call, Place, offset, runs, turns, unroll_nests
 from loadstone.isa.accelerator import Accelerator, Port
 from loadstone.isa.codec import At
 from loadstone.isa.queues import chained
@@ -73,7 +72,8 @@ def instructions(dim: int, scratchpad_rows: int, sums_rows: int, tokens: int) ->
         return InstructionForm(name, opcode, fields, 16, reaches=reaches, unit="load")
 
     sums = Reach("accumulator", "target", (("rows", 1),), writes=True)
-    compute = (Reach("weights", 0), Reach("scratchpad", "row", (("rows", "step"),)), sums)
+    added = Reach("accumulator", "target", (("rows*adds", 1),))  # what the sums are added to
+    compute = (Reach("weights", 0), Reach("scratchpad", "row", (("rows", "step"),)), added, sums)
     values = [Bits(name, 10, signed=True) for name in ("zero_point", "low", "high")]
     scale = (row, *values, Bits("rounding", 2, values=tuple(r.name.lower() for r in Rounding)))
     scaling = (Reach("accumulator", "row", extent=3), Reach("scaling", 0, writes=True))

@@ -1,7 +1,7 @@
 // 64 KiB of block RAM behind AXI4: a burst at a time in each direction, and the host's accesses of 32 bits between them.
 //
-// In:   bursts of lds_device.sv, which takes every beat and every answer at once; accesses, standing until `access_done`.
-// Out:  beats, answers. An address beyond the memory is answered by DECERR, and nothing is written.
+// In:   bursts of lds_device.sv, which accepts every beat and every response at once; accesses, held until `access_done`.
+// Out:  beats, responses. The response to an address beyond the memory is DECERR, and nothing is written.
 // Next: lds_ulx3s.sv.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;

@@ -2,8 +2,8 @@
 //
 //   W, address, data: answered by K.  R, address: answered by the data.  Both little-endian; bit 31 of the address: a register.
 //
-// In:   the line; the answer to an access.
-// Out:  the line; an access, standing until `done`. Bytes between two commands that are neither W nor R are passed over.
+// In:   the line; the response to an access.
+// Out:  the line; an access, held until `done`. Bytes between two commands that are neither W nor R are ignored.
 // Next: lds_ulx3s.sv.
 // SPDX-License-Identifier: Apache-2.0
 module lds_serial_host #(
@@ -25,7 +25,7 @@ module lds_serial_host #(
   // --- a byte comes: sampled in the middle of each bit -------------------------------------------------------
   logic rx_1, rx_2, comes, came;
   logic [15:0] rx_wait;
-  logic [3:0] rx_bits;  // still to be sampled: the start bit, eight of data, the stop bit
+  logic [3:0] rx_bits;  // bits still to be sampled: the start bit, eight data bits, the stop bit
   logic [7:0] rx_byte;
   always_ff @(posedge clk) begin
     {rx_2, rx_1} <= {rx_1, rx};
@@ -38,7 +38,7 @@ module lds_serial_host #(
     else begin
       rx_wait <= WHOLE;
       rx_bits <= rx_bits - 4'd1;
-      if (rx_bits == 4'd10 && rx_2) comes <= 1'b0;  // a glitch, no start bit
+      if (rx_bits == 4'd10 && rx_2) comes <= 1'b0;  // a glitch instead of a start bit
       else if (rx_bits == 4'd1) begin
         comes <= 1'b0;
         came <= rx_2;
@@ -48,7 +48,7 @@ module lds_serial_host #(
   end
 
   // --- a command: a byte, four of the address, four of data ----------------------------------------------------
-  logic [3:0] bytes;  // of the command, that have come
+  logic [3:0] bytes;  // received bytes of the command
   logic answers;
   always_ff @(posedge clk) begin
     if (came && !access && !answers) begin

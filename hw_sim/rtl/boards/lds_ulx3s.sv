@@ -3,7 +3,7 @@
 // In:   the oscillator; the serial port; FIRE 1 resets.
 // Out:  the serial port; LEDs: 0 alive, 1 interrupt, 2 something is read, 3 something is written.
 // Next: `make bitstream`. Never run on a board. The board's SDRAM is not used: programs that need more than 64 KiB of streams,
-//       weights and tensors cannot run, and what they address beyond is answered by a bus error.
+//       weights and tensors cannot run, and an access beyond them gets a bus error.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
 import lds_types_pkg::*;
@@ -15,7 +15,7 @@ module lds_ulx3s #(
     input logic btn_fire_1,
     input logic ftdi_txd,  // from the PC
     output logic ftdi_rxd,
-    output logic wifi_gpio0,  // high: the board's ESP32 does not take the board over
+    output logic wifi_gpio0,  // high: keeps the board's ESP32 from taking control of the board
     output logic [7:0] led
 );
   assign wifi_gpio0 = 1'b1;

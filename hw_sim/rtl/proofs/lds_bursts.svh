@@ -1,8 +1,8 @@
-// Proof, inside lds_bursts: no burst lies outside the rows that were asked for, none crosses a boundary or is too long, the last ends where
-// the last row does; a request stays as it is until it is granted.
+// Proof, inside lds_bursts: no burst lies outside the requested rows, crosses a boundary or is too long; the last one ends with the last
+// row; a request does not change until it is granted.
 //
-// In:   any rows, three at most (products of wide numbers are beyond a solver), whose bytes all have an address; grants of requests
-//       that stand there.
+// In:   any rows, three at most (products of wide numbers are beyond a solver), whose bytes all have an address; grants of pending
+//       requests.
 // Out:  assertions, proved by induction.
 // Next: tests/vta/simulator/test_rtl_proofs.py, with short addresses. lds_load_check.svh proves that the rows lie in the region.
 // SPDX-License-Identifier: Apache-2.0
@@ -22,7 +22,7 @@ wire [WIDE-1:0] row_end = WIDE'(row) + WIDE'(bytes);
 wire [WIDE-1:0] row_end_beat = (row_end + WIDE'(BUS_BYTES - 1)) >> LOG_BEAT;
 wire [WIDE-1:0] request_end = WIDE'(request_address) + (WIDE'(request_beats) << LOG_BEAT);
 wire inside_row = state == HELD || state == ASKING;
-wire goes_on = state == BETWEEN && !new_row;  // with the row, behind what was taken
+wire goes_on = state == BETWEEN && !new_row;  // the row continues after the request
 
 always_ff @(posedge clk) begin
   started <= 1;

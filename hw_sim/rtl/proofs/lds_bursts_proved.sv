@@ -1,11 +1,11 @@
-// In the place of lds_bursts when others are proved: all that proofs/lds_bursts.svh proves of it, and nothing else.
+// Replaces lds_bursts in proofs of other modules: it has exactly the properties that proofs/lds_bursts.svh proves.
 //
-// In:   as lds_bursts.
-// Out:  any bursts: of 1 to 256 beats; a request stays until it is granted, then none stands for a cycle; after the last one none comes.
+// In:   like lds_bursts.
+// Out:  any bursts, of 1 to 256 beats. A request is held until it is granted, and is followed by a cycle without one; none follows the last.
 // Next: lds_store_stage.svh.
 // SPDX-License-Identifier: Apache-2.0
 (* blackbox *)
-module any_value #(  // of the solver's choice, in every cycle
+module any_value #(  // chosen by the solver in every cycle
     parameter int BITS = 1
 ) (
     output logic [BITS-1:0] value

@@ -1,4 +1,4 @@
-// Proof, inside lds_load_check: what is let through lies in its region, all rows of it, and is not written where stores are refused.
+// Proof, inside lds_load_check: all rows of an accepted access lie in its region, and no accepted store writes a read-only region.
 //
 // In:   any instruction of three rows at most (products of wide numbers are beyond a solver); any regions.
 // Out:  assertions.

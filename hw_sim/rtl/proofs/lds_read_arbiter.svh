@@ -1,8 +1,8 @@
-// Proof, inside lds_read_arbiter: every beat goes to the reader that asked for its burst; AXI's address stays until it is taken; there
-// are never more bursts under way than there is room for; a request that stands alone, and has room, is granted.
+// Proof, inside lds_read_arbiter: every beat goes to the reader that requested its burst; AXI's address is held until it is accepted;
+// there are never more bursts in flight than there is room for; a single request is granted if there is room.
 //
-// In:   any requests; a memory that sends beats of bursts that were asked for, and nothing else.
-// Out:  assertions, proved by induction. One burst of all is watched: which, the solver chooses.
+// In:   any requests; a memory that sends beats of requested bursts, and nothing else.
+// Out:  assertions, proved by induction. They follow one burst, which the solver chooses.
 // Next: tests/vta/simulator/test_rtl_proofs.py.
 // SPDX-License-Identifier: Apache-2.0
 reg started = 0;
@@ -29,7 +29,7 @@ end
 
 always @* begin
   if (!started) assume (clear);
-  assume (!rvalid || under_way > (LOG + 1)'(asked));  // a memory answers what it was asked, and took
+  assume (!rvalid || under_way > (LOG + 1)'(asked));  // a memory responds only to requests that it has accepted
 end
 always @(posedge clk)
   if (started && !clear) begin

@@ -1,5 +1,5 @@
-// Proof, inside lds_registers: every access over AXI4-Lite is answered once, an answer stays until it is taken, an access that can be taken
-// is; what describes a program stays while it runs.
+// Proof, inside lds_registers: every access over AXI4-Lite gets one response, which is held until it is accepted; an access that can be
+// accepted is; the parameters of a program do not change while it runs.
 //
 // In:   any accesses, any state of the program.
 // Out:  assertions, proved by induction.
@@ -10,7 +10,7 @@ reg before_write = 0, before_read = 0, before_running = 0;
 reg [31:0] before_data = 0;
 reg [63:0] before_address = 0;
 reg [31:0] before_count = 0;
-region_t before_region = 0;  // one of them: they are alike
+region_t before_region = 0;  // of one region: all are alike
 
 always_ff @(posedge clk) begin
   started <= 1;

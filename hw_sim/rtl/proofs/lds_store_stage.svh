@@ -1,8 +1,8 @@
-// Proof, inside lds_store_stage: an address and a word stay on the bus until they are taken; a burst has as many words as its address
-// said, the last one marked; the next one begins when memory has acknowledged it; the stage asks for nothing that the check refused.
+// Proof, inside lds_store_stage: an address and a word are held until they are accepted; a burst has as many words as its address
+// announced, the last one marked; the next one begins when memory has acknowledged it; the stage requests no access that was refused.
 //
-// In:   any instructions, one at a time; any bursts (lds_bursts_proved.sv); a memory that takes addresses and words when it likes, and
-//       acknowledges a burst of which it has all.
+// In:   any instructions, one at a time; any bursts (lds_bursts_proved.sv); a memory that accepts addresses and words at any time, and
+//       acknowledges a burst when it has all of it.
 // Out:  assertions, proved by induction.
 // Next: tests/vta/simulator/test_rtl_proofs.py.
 // SPDX-License-Identifier: Apache-2.0
@@ -26,7 +26,7 @@ always_ff @(posedge clk) begin
   {before_awaddr, before_awlen, before_wdata, before_last} <= {awaddr, awlen, wdata, wlast};
 end
 always_comb begin
-  // what the others promise
+  // guarantees of the other modules
   if (!started) assume (clear);
   if (start) assume (!works);  // lds_stage_queue
   if (works && !begins && !second) assume (running == before_running && regions == before_regions);

@@ -1,6 +1,6 @@
-// Proof, inside lds_tokens: no token is lost or made; a pop of what is there and a push into what has room always work.
+// Proof, inside lds_tokens: no token is lost or created; a pop of an available token, and a push while there is room, always succeed.
 //
-// In:   any pushes, and pops of tokens that are there (lds_stage_queue starts nothing without).
+// In:   any pushes, and pops of available tokens (lds_stage_queue starts no instruction without its tokens).
 // Out:  assertions, proved by induction.
 // Next: tests/vta/simulator/test_rtl_proofs.py.
 // SPDX-License-Identifier: Apache-2.0

@@ -3,7 +3,7 @@
 
 In:   an artifact, a device, inputs; the reference (expected.py).
 Out:  a LayerDifference for each layer, in order.
-Next: commands/compare.py prints the first that differs; loaded.py gives them as a LayerDifferences.
+Next: commands/compare.py prints the first that differs; loaded.py returns a LayerDifferences.
 
 The reference is one of
 
@@ -44,7 +44,7 @@ __all__ = [
     "tells_factors",
 ]
 
-#: The value that a tap should have; None where nobody knows.
+#: The expected value of a tap; None where it is not known.
 Expected = Callable[[Tap], Array | None]
 _ELEMENTS_A_FACTOR = 16
 _FNV_START, _FNV_PRIME = 0x811C9DC5, 0x01000193
@@ -52,10 +52,10 @@ _FNV_START, _FNV_PRIME = 0x811C9DC5, 0x01000193
 
 @dataclass(frozen=True)
 class LayerDifference:
-    """How a layer differs. first: where the first element that differs stands, batch first,
-    channels last; got, wanted: that element. elements 0: nothing to compare it with.
-    decibels: signal to noise; None where nothing differs. from_float: integers, as real numbers
-    beside those of a float network, which they only come near to."""
+    """How a layer differs from the reference. first: the index of the first element that differs,
+    batch first, channels last; got, wanted: its two values. elements: 0 where the reference has no
+    value. decibels: signal-to-noise ratio; None where nothing differs. from_float: the reference is
+    a float network, which integers only approximate."""
 
     layer: str
     tensor: str
@@ -73,13 +73,13 @@ class LayerDifference:
 
 @dataclass(frozen=True, repr=False)
 class LayerDifferences:
-    """All layers, in order."""
+    """The differences of all layers, in order."""
 
     layers: tuple[LayerDifference, ...]
 
     @property
     def equal(self) -> bool:
-        """Whether every element of every layer is."""
+        """Whether all elements of all layers are equal."""
         return not any(layer.different for layer in self.layers)
 
     @property
@@ -88,7 +88,7 @@ class LayerDifferences:
         return next((layer for layer in self.layers if layer.different), None)
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Layer, elements, and how it differs, as text."""
+        """For each layer its name, its elements, and its difference as text."""
         short = short_names([layer.layer for layer in self.layers])
         return [(short[e.layer], str(e.elements), described(e)) for e in self.layers]
 
@@ -103,7 +103,7 @@ class LayerDifferences:
 
 
 def described(entry: LayerDifference) -> str:
-    """How a layer differs, in a sentence without its name."""
+    """The difference of a layer as a sentence, without the layer's name."""
     if not entry.different:
         return "equal"
     if not entry.first:
@@ -124,9 +124,10 @@ def differences(
     *,
     trust: bool = False,
 ) -> Iterator[LayerDifference]:
-    """Layer by layer, in order; what nobody asks for any more is not run.
+    """Yields the difference of each layer, in order; the device runs only as far as the caller
+    iterates.
 
-    inputs: of one run, each in the shape (samples of a run * rows, ...) that the artifact gives it.
+    inputs: of one run, each in the shape (samples of a run * rows, ...) of the artifact's input.
     """
     known = [tap for tap in taps(artifact) if expected(tap) is not None]
     for tap, got in values(artifact, device, inputs, known, trust=trust):
@@ -136,7 +137,8 @@ def differences(
 
 
 def difference(tap: Tap, got: Array, wanted: Array) -> LayerDifference:
-    """Of one layer. Raises ModelError where the two have different numbers of elements."""
+    """The difference of one layer. Raises ModelError where the two have different numbers of
+    elements."""
     if got.size != wanted.size:
         raise ModelError(
             f"layer {tap.layer!r} has {got.size} elements, and {wanted.size} where it is compared "
@@ -170,14 +172,14 @@ def difference(tap: Tap, got: Array, wanted: Array) -> LayerDifference:
 
 
 def tells_factors(shape: Sequence[int]) -> bool:
-    """Whether a channel of this shape, channels last, has elements enough to tell a factor from
-    noise."""
+    """Whether a channel of this shape, channels last, has enough elements to estimate its
+    factor."""
     return math.prod(shape[:-1]) >= _ELEMENTS_A_FACTOR
 
 
 def _as_real(tap: Tap, got: Array, wanted: Array) -> tuple[Array, Array]:
-    """Integers as the real numbers that they stand for, beside those of a float network; where a
-    channel has enough elements, up to its factor (expected.py says why)."""
+    """The integers as real numbers, to be compared with a float network; where a channel has enough
+    elements, multiplied by its factor (expected.py explains why)."""
     real = (got - tap.view.zero_point) * tap.view.scale
     if not tells_factors(got.shape):
         return real, wanted
@@ -192,14 +194,14 @@ def _is_bfloat16(tap: Tap) -> bool:
 
 
 def _numbers(tap: Tap, array: Array) -> Array:
-    """As float64; of bfloat16 an array may hold the bits."""
+    """As float64; an array of bfloat16 may hold the bits."""
     if _is_bfloat16(tap) and array.dtype == np.uint16:
         array = widened(array)
     return array.astype(np.float64)
 
 
 def _decibels(got: Array, wanted: Array) -> float | None:
-    """10 log10(signal / noise); None where either is nothing, or no number."""
+    """10 log10(signal / noise); None where either is zero or not finite."""
     with np.errstate(all="ignore"):
         signal, noise = float(np.square(wanted).sum()), float(np.square(got - wanted).sum())
     if not (0 < signal < np.inf and 0 < noise < np.inf):
@@ -208,8 +210,8 @@ def _decibels(got: Array, wanted: Array) -> float | None:
 
 
 def one_run(artifact: Artifact, inputs: Sequence[Array], sample: int) -> list[Array]:
-    """The inputs of the run that holds a sample, as the device takes them: with zeros where the
-    samples end. inputs: (samples, ...) each. Raises ModelError."""
+    """The inputs of the run that contains a sample, as the device takes them: filled up with zeros
+    after the last sample. inputs: (samples, ...) each. Raises ModelError."""
     group = artifact.samples
     found = []
     for index, array in zip(artifact.inputs, inputs, strict=True):
@@ -229,8 +231,8 @@ def one_run(artifact: Artifact, inputs: Sequence[Array], sample: int) -> list[Ar
 
 
 def from_tensors(tensors: Mapping[str, Array]) -> Expected:
-    """What tensors of these names are, of any shape with as many elements, batch first, channels
-    last. A tensor that nobody knows is compared with nothing."""
+    """The expected values by tensor name, of any shape with the same number of elements, batch
+    first, channels last. A tensor without a value is not compared."""
 
     def expected(tap: Tap) -> Array | None:
         value, dtype = tensors.get(tap.name), tap.view.dtype.numpy
@@ -244,7 +246,7 @@ def from_tensors(tensors: Mapping[str, Array]) -> Expected:
 
 
 def digest(array: Array) -> int:
-    """FNV-1a of the bytes of an array of any shape, in order: as runtime/layers.c has it."""
+    """32-bit FNV-1a of the bytes of an array of any shape, in order, as in runtime/layers.c."""
     value = _FNV_START
     for byte in np.ascontiguousarray(array).tobytes():
         value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF
@@ -252,13 +254,12 @@ def digest(array: Array) -> int:
 
 
 def read_digests(text: str) -> dict[tuple[int, int], tuple[int, int]]:
-    """What a debug build of the firmware prints, a line for each tensor:
+    """Reads the output of a debug build of the firmware, which has a line for each tensor:
 
         loadstone digest STEP BEHIND ELEMENTS DIGEST
 
-    BEHIND: the layer's last store, or the number of the output of a host step. Returns
-    {(step, behind): (elements, digest)}, other lines left out. Raises ModelError where there is
-    none.
+    BEHIND is the index of the layer's last store, or of the output of a host step. Returns {(step,
+    behind): (elements, digest)}, and ignores other lines. Raises ModelError where there is none.
     """
     found = {}
     for line in text.splitlines():

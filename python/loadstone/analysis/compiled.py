@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compile() returns: the artifact, who runs what and why, and figures.
+"""The result of compile(): the artifact, the place of each operator with the reason, and figures.
 
-In:   the artifact and what the stages of compiler.py know of it.
+In:   the artifact, and the results of the stages of compiler.py.
 Out:  Compiled: run, compare, profile, explain, report, save.
 Next: a notebook, or the command line.
 """
@@ -47,10 +47,10 @@ _MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dens
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compiled:
-    """What compile() returns. seconds: by stage. choice: of strategy "cost". accelerators: what the
-    target calls each back end. remarks: of each region, by operator, how its device does it.
-    segments: what each back end lowered together. quantized: of a float model with samples.
-    passes: those that ran, in the order of passes/table.py."""
+    """The result of compile(). seconds: by stage. choice: of strategy "cost". accelerators: by back
+    end, its name in the target. remarks: by region and operator, the method that the device uses.
+    segments: the operators that one back end lowered together. quantized: of a float model with
+    samples. passes: those that ran, in the order of passes/table.py."""
 
     artifact: Artifact
     device: Device
@@ -67,20 +67,20 @@ class Compiled:
 
     @property
     def python_steps(self) -> list[HostStep]:
-        """The steps that C cannot run: what a board without Python lacks."""
+        """The steps that need Python: a board without it cannot run them."""
         return python_steps(self.artifact)
 
     def save(self, path: str | Path) -> None:
-        """Writes the artifact. One with steps that are programs is remembered as this user's own:
-        it runs here without --trust (runtime/own_files.py)."""
+        """Writes the artifact. One with steps that are programs is recorded as this user's own: on
+        this machine it runs without --trust (runtime/own_files.py)."""
         self.artifact.save(path)
         if code_steps(self.artifact):
             remember(self.artifact)
 
     @property
     def is_float(self) -> bool:
-        """Nothing runs on an accelerator, and what multiplies does so in float32: a model that was
-        not quantized."""
+        """Whether no operator runs on an accelerator, and those that multiply use float32: the
+        model was not quantized."""
         relax: set[str] = set()
         for entry in self.partition.assignments:
             if not isinstance(entry.operator, g.Host) or entry.backend != HOST:
@@ -89,10 +89,10 @@ class Compiled:
         return bool(relax & _MULTIPLY) and not relax & {"quantize", "dequantize"}
 
     def explain(self) -> list[JsonObject]:
-        """One row per operator: operator, kind, where, why, remedy, how (where that is no
-        matter of course), shape of its output, macs; of a simulated device, None elsewhere: cycles
-        that it takes in all, as in `profile`, and compute_busy_cycles, those in which the compute
-        stage works for it; by cost also its alternatives: place, pattern, us, transfer_us."""
+        """One row per operator: operator, kind, where, why, remedy, how (the method, where there
+        are several), shape of its output, macs; on a simulated device, else None: cycles in total,
+        as in `profile`, and compute_busy_cycles, those in which the compute stage works for it;
+        with strategy "cost" also its alternatives: place, pattern, us, transfer_us."""
         from loadstone.simulator.programs import layer_figures
 
         counted = layer_figures(self.artifact, self.device)
@@ -117,21 +117,21 @@ class Compiled:
         return rows
 
     def known(self) -> Known:
-        """What a profile of the artifact alone would not tell: kinds of operators, their own
-        multiplications, what back ends say of accelerators that are not simulated here, and what
-        each layer lost where a float model was quantized here."""
+        """What a profile of the artifact alone lacks: the kinds of operators, their
+        multiplications, the cycles that back ends estimate for accelerators without a simulator,
+        and the signal-to-noise ratio of each layer where a float model was quantized."""
         found = known_of(self.graph, self.segments, self.device, self.accelerators)
         layers = self.quantized.report["layers"] if self.quantized is not None else ()
         lost = {e["name"]: e["sqnr_db"] for e in layers if e["sqnr_db"] is not None}
         return replace(found, sqnr_db=lost)
 
     def profile(self) -> ProfileReport:
-        """What every layer takes, on one time axis; in a notebook, a table."""
+        """The time of every layer, on one time axis; in a notebook, a table."""
         return profile_report(self.artifact, self.device, self.known(), trust=True)
 
     @property
     def loaded(self) -> LoadedModel:
-        """As `loadstone.load` gives it back from a file."""
+        """The same as `loadstone.load` returns for a file."""
         return LoadedModel(self.artifact, self.device, trust=True)
 
     def run(
@@ -143,12 +143,12 @@ class Compiled:
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """What a sample is: name, shape, type and quantization of each."""
+        """Name, shape, type and quantization of each input of a sample."""
         return self.loaded.inputs
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
-        """What a sample gives."""
+        """The same of each output."""
         return self.loaded.outputs
 
     def compare(
@@ -158,8 +158,8 @@ class Compiled:
         device: str = "sim",
         sample: int = 0,
     ) -> LayerDifferences:
-        """Every layer of one sample with what it should be, as LoadedModel.compare does. against:
-        None: the network that was compiled, by its definition."""
+        """Compares every layer of one sample with its expected value, as LoadedModel.compare does.
+        against: None: the network that was compiled, by its definition."""
         if against is None:
             return self.loaded.compare_with(
                 lambda run: from_tensors(run_all(self.graph, run)), inputs, device, sample
@@ -217,7 +217,7 @@ class Compiled:
         }
 
     def _quantization(self) -> JsonObject:
-        """What it cost, without its layers."""
+        """The cost of the quantization, without its layers."""
         assert self.quantized is not None
         report = self.quantized.report
         return {name: report[name] for name in report if name != "layers"}

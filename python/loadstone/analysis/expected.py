@@ -6,10 +6,10 @@ In:   the name of the reference: a model's file, another artifact, a device, `re
 Out:  an Expected: the value that a tap should have.
 Next: compare.py.
 
-Of a quantized model every tensor is known to the last bit. A float model's tensors are what an
-integer artifact comes near to: each layer is measured in decibels then, with its integers as real
+Every tensor of a quantized model is known to the last bit. An integer artifact only approximates
+the tensors of a float model: each layer is then measured in decibels, with its integers as real
 numbers. Equalization multiplies channels, so each channel of a tensor inside the network is
-compared up to a factor; where a channel has too few elements to tell one, nothing is compared.
+compared up to a factor; a channel with too few elements to estimate the factor is not compared.
 """
 
 from __future__ import annotations
@@ -52,12 +52,14 @@ def expected_from(
     framework: bool = False,
     trust: bool = False,
 ) -> Expected:
-    """What each layer should be.
+    """The expected value of each layer.
 
     against: a model's file or a model in memory; an .lds file; `reference`, the meaning of the
-        instructions; else a device. inputs: of one run, in the shapes of the artifact's inputs.
-        framework: let LiteRT or ONNX Runtime compute the model's file.
-    Raises ModelError for what is no model of this artifact, ConfigError for what means nothing.
+        instructions; otherwise a device. inputs: of one run, in the shapes of the artifact's
+        inputs.
+    framework: LiteRT or ONNX Runtime computes the model's file.
+    Raises ModelError for a model that does not belong to this artifact, ConfigError for an unknown
+    name.
     """
     if framework:
         if not is_file_of_model(against):
@@ -75,7 +77,8 @@ def expected_from(
             raise ModelError(f"{against} has other inputs than {artifact.name}")
     with devices.open(spec) as opened:
         got = list(values(other, opened, inputs, taps(other), trust=trust))
-    # A tensor of real numbers has its name on the device, in bfloat16, and behind it, in float32.
+    # On the device a tensor of real numbers is bfloat16; on the host it is float32, by the same
+    # name.
     named = {tap.name: value for tap, value in got}
     typed = {(tap.name, tap.view.dtype): value for tap, value in got}
 
@@ -87,7 +90,7 @@ def expected_from(
 
 
 def _model_expects(against: Model, artifact: Artifact, inputs: Sequence[Array]) -> Expected:
-    """Every tensor of the network, by its definition in NumPy; of a network of real numbers in
+    """Every tensor of the network, by its definition in NumPy; for a network of real numbers in
     float32."""
     from loadstone.analysis.float_network import float_tensors
     from loadstone.frontend import Canonical, load
@@ -113,7 +116,7 @@ def _model_expects(against: Model, artifact: Artifact, inputs: Sequence[Array]) 
 def _check_inputs(
     against: Model, artifact: Artifact, sizes: Sequence[tuple[int, ...]], runs: int
 ) -> None:
-    """Raises ModelError where the artifact's inputs are others than `runs` of these."""
+    """Raises ModelError where the artifact's inputs differ from `runs` of these."""
     wanted = [[size[0] * runs, *size[1:]] for size in sizes]
     got = [list(artifact.tensors[i].shape) for i in artifact.inputs]
     if wanted != got:
@@ -132,7 +135,7 @@ def _has_integers(module: IRModule) -> bool:
 
 
 def _near(tensors: Mapping[str, Array], artifact: Artifact) -> Expected:
-    """Tensors of a float network by the names that the artifact's integers have."""
+    """The tensors of a float network, by the names of the artifact's integers."""
     outputs = {plain_name(artifact.tensors[i].name) for i in artifact.outputs}
 
     def expected(tap: Tap) -> Array | None:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A float network's own tensors in float32, to say how far a device that rounds is from them.
+"""The tensors of a float network in float32, to measure the error of a device that rounds.
 
 In:   a model; one run's inputs.
 Out:  every float tensor by its name, batch first, channels last.
-Next: compare.py measures what a device of bfloat16 left in memory against them.
+Next: compare.py compares the tensors of a bfloat16 device with them.
 
-Batch normalizations are folded, as in the network that the device runs, so that its layers are the
-same; nothing else is changed, and the weights are those of the file.
+Batch normalizations are folded as in the network that the device runs, so that the layers are the
+same. Nothing else is changed: the weights are those of the file.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["float_tensors"]
 
 
 def float_tensors(model: Model, inputs: Sequence[Array], samples: int) -> dict[str, Array]:
-    """By name. inputs: one per input of the network, each in its shape, of `samples` one behind the
-    other."""
+    """The tensors by name. inputs: one per input of the network, each in its shape; several
+    `samples` are concatenated along the first axis."""
     module = fold(load(model))
     main = module["main"]
     group = [(variable, value) for variable, value in bindings(main) if _is_call(value)]

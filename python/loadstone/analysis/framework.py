@@ -3,12 +3,12 @@
 .onnx.
 
 In:   a model file; one run's inputs.
-Out:  tensors by name, as the framework has them; what `compare` may expect of a layer.
+Out:  the framework's tensors by name; the expected value of each layer.
 Next: compare.py, when `loadstone compare --framework` asks for it.
 
-LiteRT keeps all tensors and runs its reference kernels, ONNX Runtime gives each node's outputs and
-optimizes nothing: so no layer is hidden in another. (A QDQ network is computed in float32 then, and
-may be one off where a sum lies between two integers: docs/numerics.md.)
+LiteRT keeps all tensors and runs its reference kernels; ONNX Runtime returns each node's outputs,
+without optimizations, so that no layer is fused into another. (It then computes a QDQ network in
+float32, and may be one off where a sum lies between two integers: docs/numerics.md.)
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from loadstone.numerics import Array
 __all__ = ["framework_expects", "framework_tensors"]
 
 _CHANNELS_LAST = (0, 2, 3, 1)
-#: Types of inputs that an artifact takes as others.
+#: Types of inputs that the artifact's inputs have in another type.
 _NUMBERS = {"tensor(float)": "float32", "tensor(float16)": "float16"}
 
 
 def framework_expects(path: str | Path, inputs: Sequence[Array], samples: int) -> Expected:
-    """What each layer should give. inputs: as the artifact takes them: (samples * rows, ...) each.
+    """The expected value of each layer. inputs: in the shapes of the artifact's inputs, (samples *
+    rows, ...) each.
 
-    Raises ConfigError where the framework is not installed, or there is none; ModelError for inputs
-    that are not the network's.
+    Raises ConfigError where the framework is not installed, or the model has none; ModelError for
+    inputs that do not fit the network.
     """
     tensors = framework_tensors(path, inputs, samples)
     channels_first = Path(path).suffix == ".onnx"
@@ -53,8 +54,8 @@ def framework_expects(path: str | Path, inputs: Sequence[Array], samples: int) -
 def framework_tensors(
     path: str | Path, inputs: Sequence[Array], samples: int
 ) -> Mapping[str, Array]:
-    """By name, batch first, in the framework's own shapes; of several samples one behind the
-    other. inputs: (samples * rows, ...) each."""
+    """The tensors by name, batch first, in the framework's own shapes; several samples are
+    concatenated along the first axis. inputs: (samples * rows, ...) each."""
     if Path(path).suffix == ".pt2":
         raise ConfigError(
             f"--framework: {path} is PyTorch's, whose tensors have other names than the layers: "
@@ -132,7 +133,7 @@ def _onnx_runtime(path: str, inputs: Sequence[Array]) -> dict[str, Array]:
 
 
 def _fit(path: str, wanted: Sequence[Sequence[object]], got: Sequence[Array]) -> None:
-    """wanted: shapes, in which what the file leaves open is no number."""
+    """wanted: shapes; an axis that the file leaves open is not an integer."""
     known = [[int(n) for n in shape if isinstance(n, int | np.integer)] for shape in wanted]
     fits = len(wanted) == len(got) and all(
         array.size % int(np.prod(sizes)) == 0
@@ -147,8 +148,8 @@ def _fit(path: str, wanted: Sequence[Sequence[object]], got: Sequence[Array]) ->
 
 
 def _channels_last(value: Array, tap: Tap) -> Array | None:
-    """An image as the layer has it. A host step may keep channels first: where the shape
-    does not say which, nothing is compared."""
+    """An image in the layer's layout. A host step may keep channels first; where the shape does not
+    determine the layout, the tensor is not compared."""
     if value.ndim != 4:
         return value
     turned = value.transpose(_CHANNELS_LAST)

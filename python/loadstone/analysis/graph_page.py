@@ -26,9 +26,9 @@ def explain_page(network: g.Graph, rows: Sequence[JsonObject], report: ProfileRe
 
 
 def explain_data(network: g.Graph, rows: Sequence[JsonObject], report: ProfileReport) -> JsonObject:
-    """nodes: inputs, operators, outputs; edges: pairs of their indices. steps: what takes time in
-    the plan and is no operator of the network: packing, unpacking, segments of several operators.
-    The times of nodes and steps add up to `us`."""
+    """nodes: inputs, operators, outputs. edges: pairs of indices of nodes. steps: parts of the plan
+    that are not operators of the network: packing, unpacking, segments of several operators. The
+    times of nodes and steps add up to `us`."""
     short = short_names([row["operator"] for row in rows])
     times = {row.name: row for row in report.rows}
     # a layer and the host's step behind it may have one name
@@ -87,7 +87,7 @@ def explain_data(network: g.Graph, rows: Sequence[JsonObject], report: ProfileRe
 
 
 def _known(row: Row | None) -> JsonObject:
-    """How the time is known, and what was lost; of an operator without a row nothing is."""
+    """How the time is known, and the operator's loss; nothing of an operator without a row."""
     if row is None:
         return {"how": "", "sqnr_db": None}
     return {"how": row.how, "sqnr_db": row.sqnr_db}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compiler knows of a model's layers, and its artifact does not say.
+"""What the compiler knows of a model's layers and the artifact does not contain.
 
-In:   a network, its segments with their back ends, what the target calls each back end.
-Out:  Known, for report.py: kinds, multiplications, what back ends say of their accelerators.
+In:   a network, its segments with their back ends, the names of the back ends in the target.
+Out:  Known, for report.py: kinds, multiplications, the times that back ends estimate.
 Next: compiled.py's Compiled.profile; `loadstone profile --target`, and `--network`, which reads the
-      model again for an artifact that stands in a file.
+      model again when the artifact is a file.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["known_of", "known_of_file"]
 
 
 def known_of_file(path: str | Path, backends: Sequence[Backend]) -> Known:
-    """Kinds and multiplications of the operators in a model's file, as these back ends see it.
-    Raises ModelError."""
+    """Kinds and multiplications of the operators in a model's file, for these back ends. Raises
+    ModelError."""
     from loadstone.frontend import load
     from loadstone.partition.eager import partition
 
@@ -48,8 +48,8 @@ def known_of(
     device: Device,
     accelerators: Mapping[str, str],
 ) -> Known:
-    """accelerators: back end -> what the target calls it. Raises BackendError for a model of a back
-    end that fails."""
+    """accelerators: back end -> its name in the target. Raises BackendError where a back end's cost
+    model fails."""
     pricing = Pricing((), CostTable(device))
     own = _known_operators(graph)
     kinds, macs = dict(own.kinds), dict(own.macs)

@@ -2,7 +2,7 @@
 """A compiled model for a notebook: load, run, profile; TVM is not needed.
 
 In:   an artifact's file.
-Out:  LoadedModel, which `loadstone.load` gives.
+Out:  LoadedModel, which `loadstone.load` returns.
 Next: html.py shows it.
 """
 
@@ -31,8 +31,7 @@ __all__ = ["LoadedModel", "load"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LoadedModel:
-    """A compiled model and the device that it is for. trust: whether steps that are code may run
-    (SECURITY.md)."""
+    """A compiled model and its device. trust: whether steps that are code may run (SECURITY.md)."""
 
     artifact: Artifact
     device: Device
@@ -41,13 +40,13 @@ class LoadedModel:
     def run(
         self, *inputs: object, device: str = "sim", allow_nan: bool = False, **named: object
     ) -> list[Array]:
-        """Runs samples through the C runtime; one array (samples, ...) per output.
+        """Runs samples through the C runtime; returns one array (samples, ...) per output.
 
         inputs: one per input of the model, (samples, ...) each: NumPy arrays, tensors of PyTorch,
             lists, or generators of samples; or one mapping by name. named: the same by name.
-            device: as of `loadstone run`. allow_nan: NaN goes in as it is.
-        Raises DeviceError for arrays that do not fit, naming shape and type wanted, ModelError for
-            NaN.
+        device: as in `loadstone run`. allow_nan: NaN is accepted.
+        Raises DeviceError for arrays that do not fit, naming the shape and type needed, ModelError
+        for NaN.
         """
         with (
             self._opened(device) as opened,
@@ -57,12 +56,12 @@ class LoadedModel:
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """What a sample is: name, shape, type and quantization of each."""
+        """Name, shape, type and quantization of each input of a sample."""
         return tensor_infos(self.artifact, self.artifact.inputs)
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
-        """What a sample gives."""
+        """The same of each output."""
         return tensor_infos(self.artifact, self.artifact.outputs)
 
     def compare(
@@ -72,11 +71,11 @@ class LoadedModel:
         device: str = "sim",
         sample: int = 0,
     ) -> LayerDifferences:
-        """Every layer of one sample with what it should be.
+        """Compares every layer of one sample with its expected value.
 
-        inputs: as of `run`. against: a model's file or a model in memory, quantized or float, an
+        inputs: as in `run`. against: a model's file or a model in memory, quantized or float, an
             .lds file, a device, or `reference`, the meaning of the instructions (expected.py).
-        Raises ModelError for a model that is not this one.
+        Raises ModelError for a model that does not belong to this artifact.
         """
         return self.compare_with(
             lambda run: expected_from(against, self.artifact, run, trust=self.trust),
@@ -92,8 +91,8 @@ class LoadedModel:
         device: str,
         sample: int,
     ) -> LayerDifferences:
-        """The same with what `right` says of the inputs of one run, which it is given in the shapes
-        of the artifact's inputs."""
+        """The same with the expected values that `right` returns for the inputs of one run, which
+        have the shapes of the artifact's inputs."""
         arrays = as_inputs(
             _by_name(inputs), [self.artifact.tensors[i] for i in self.artifact.inputs]
         )
@@ -109,7 +108,7 @@ class LoadedModel:
         return devices.open(device)
 
     def profile(self) -> ProfileReport:
-        """What every layer takes, on one time axis; in a notebook, a table."""
+        """The time of every layer, on one time axis; in a notebook, a table."""
         return profile_report(self.artifact, self.device, trust=self.trust)
 
     def __repr__(self) -> str:
@@ -139,12 +138,12 @@ class LoadedModel:
 
 
 def load(path: str | Path, *, device: str | None = None, trust: bool = False) -> LoadedModel:
-    """A compiled model (.lds) to run and to profile.
+    """Loads a compiled model (.lds), to run and to profile it.
 
-    device: a built-in device or its JSON file; None: the one that the model was compiled for.
+    device: a built-in device or its JSON file; None: the one for which the model was compiled.
     trust: whether steps that are code may run (SECURITY.md); those of a file that this user has
-        compiled here may.
-    Raises ArtifactError for a file that is none, ConfigError for a device that is not built in.
+        compiled on this machine always may.
+    Raises ArtifactError for another kind of file, ConfigError for a device that is not built in.
     """
     if Path(path).suffix in (".tflite", ".onnx", ".pt2"):
         raise ModelError(f"{path} is not compiled: loadstone.compile({str(path)!r}, target=...)")
@@ -159,7 +158,7 @@ def load(path: str | Path, *, device: str | None = None, trust: bool = False) ->
 
 
 def _by_name(inputs: Sequence[object], named: Mapping[str, object] | None = None) -> Any:
-    """The one mapping that was given, or the inputs in their order."""
+    """The mapping that was given, or a mapping of the inputs in their order."""
     if named and inputs:
         raise ModelError("inputs were given in their order and by name: give them one way")
     if named:

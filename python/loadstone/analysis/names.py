@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of layers, short enough for a table and a picture.
 
-In:   names as model files have them: `model/conv2d/BiasAdd;model/conv2d/Conv2D1`.
-Out:  the last component, with as many before it as tell it from the others: `conv2d/Conv2D1`.
+In:   names from model files: `model/conv2d/BiasAdd;model/conv2d/Conv2D1`.
+Out:  the last component, with as many before it as make it unique: `conv2d/Conv2D1`.
 Next: report.py.
 """
 
@@ -17,20 +17,20 @@ from loadstone.printable import one_line
 __all__ = ["plain_name", "short_names"]
 
 _MOST = 6
-#: What the compiler adds to the name of a tensor that it has in another type.
+#: What the compiler appends to the name of a tensor that it converts to another type.
 _ADDED = re.compile(r"(/(int8|real\d+))+$")
-#: Ends of the parts of a fused TFLite operator's name that say nothing of the operator.
+#: Last components of a fused TFLite operator's name that do not name the operator.
 _AUXILIARY = ("BiasAdd", "ReadVariableOp", "resource")
 
 
 def plain_name(name: str) -> str:
-    """As the float network has the tensor: `scores` of `scores/int8`, of `scores/real1`."""
+    """The tensor's name in the float network: `scores` for `scores/int8` and for `scores/real1`."""
     return _ADDED.sub("", name)
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Whole name -> short one, different for different names; a step that packs or unpacks
-    a tensor keeps its verb."""
+    """Whole name -> short one, different for different names; the name of a step that packs or
+    unpacks a tensor keeps its verb."""
     whole = {name: name.partition(" ") for name in names}
     moves = {name for name, (first, _, _) in whole.items() if first in ("pack", "unpack")}
     short = _short([whole[name][2] if name in moves else name for name in names])
@@ -54,7 +54,7 @@ def _short(names: Sequence[str]) -> dict[str, str]:
 
 
 def _main(name: str) -> str:
-    """Of `conv/Conv2D;conv/BiasAdd`, the last part that names more than a bias: `conv/Conv2D`."""
+    """The last part that names more than a bias: `conv/Conv2D` for `conv/Conv2D;conv/BiasAdd`."""
     parts = name.split(";")
     telling = [p for p in parts if p.rsplit("/", 1)[-1].rstrip("0123456789") not in _AUXILIARY]
     return (telling or parts)[-1]

@@ -34,7 +34,7 @@ def profile_page(report: ProfileReport, artifact: Artifact) -> str:
 
 
 def _program_starts(report: ProfileReport) -> list[float]:
-    """Microseconds at which each program begins: behind all rows of earlier steps."""
+    """The time in microseconds at which each program begins: after all rows of earlier steps."""
     steps = list(dict.fromkeys(row.step for row in report.rows if row.first_cycle is not None))
     return [sum(row.us for row in report.rows if row.step < step) for step in steps]
 
@@ -46,8 +46,8 @@ def _program(
     numbers: Mapping[str, int],
     start_us: float,
 ) -> JsonObject:
-    """Columns: lists of equal length. Layers are indices of rows, -1 for what is none. Events are
-    in the order in which they start."""
+    """Columns: lists of equal length. Layers are indices of rows; -1: no layer. Events are in the
+    order in which they start."""
     timeline = run.timeline(artifact)
     assert timeline is not None, "the artifact's own device is simulated with its instructions"
     times = timeline.instructions

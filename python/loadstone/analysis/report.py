@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every layer of a compiled model takes, on one time axis: devices, other accelerators, host.
+"""The time of every layer of a compiled model, on one axis: devices, other accelerators, host.
 
-In:   an artifact and its device; what the compiler knows besides (kinds, multiplications, models of
-      other accelerators), where it is at hand.
+In:   an artifact and its device; where available, what the compiler knows besides (kinds,
+      multiplications, models of other accelerators).
 Out:  a ProfileReport: a Row for each layer and each host step, totals by place.
 Next: tables.py makes text and CSV of it, page_data.py a page, commands/profile.py all three.
 
-Where a number comes from stands in every row:
+Every row states the source of its time:
 
     simulated   cycles of the timing model that `loadstone replay` compares with RTL
-    modelled    what the back end of another accelerator says of it (Backend.cost_cycles)
-    measured    time of this machine, of the step alone
+    modelled    the estimate of the back end of another accelerator (Backend.cost_cycles)
+    measured    the time of the step alone, on this machine
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _OWN = "loadstone."
 
 @dataclass(frozen=True)
 class Known:
-    """What the compiler knows and the artifact does not say. kinds, macs: by layer. modelled_us,
-    places: by the name of an external step. sqnr_db: signal to quantization noise, by the name of a
-    tensor in the float network."""
+    """What the compiler knows of a model and the artifact does not contain. kinds, macs: by layer.
+    modelled_us, places: by the name of an external step. sqnr_db: signal-to-quantization-noise
+    ratio, by the name of a tensor in the float network."""
 
     kinds: Mapping[str, str] = field(default_factory=dict)
     macs: Mapping[str, int] = field(default_factory=dict)
@@ -50,14 +50,16 @@ class Known:
 
 @dataclass(frozen=True)
 class Row:
-    """A layer of a device program, or a step of the host or another accelerator.
+    """A layer of a device program, or a step of the host or of another accelerator.
 
     how: simulated, modelled or measured. share: of the sum of all rows. For layers of a device:
-    cycles belong to it alone; first_cycle and last_cycle, from the start of its program, overlap
-    with other layers'. macs: the operator's own, where the network is known, else 0; executed_macs:
-    what the multipliers do for it, with the lanes that only fill tiles, and where they move values,
-    as for a max pool, by ones; utilisation: of them. arena_bytes: alive while it computes. bound,
-    spent_cycles: vta/simulator/layers.py. sqnr_db: against the float network, where it is known.
+        `cycles` belong to this layer alone, while first_cycle to last_cycle, counted from the start
+        of its program, overlaps with other layers. macs: the operator's own multiply-accumulates,
+        where the network is known, else 0. executed_macs: those that the multipliers execute for
+        it, including lanes that only fill tiles, and multiplications by one that move values, as
+        for a max pool. utilisation: share of the multipliers' capacity that executed_macs use.
+        arena_bytes: alive while it computes. bound, spent_cycles: vta/simulator/layers.py. sqnr_db:
+        against the float network, where it is known.
     """
 
     name: str
@@ -93,8 +95,8 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class ProfileReport:
-    """rows: in order. programs: of the device, with their traces; arena: who lives where in each.
-    facts: of the device; None where nothing is simulated."""
+    """rows: in order. programs: those of the device, with their traces. arena: for each, the memory
+    that each tensor occupies over time. facts: of the device; None where nothing is simulated."""
 
     model: str
     device: str
@@ -107,22 +109,23 @@ class ProfileReport:
 
     @property
     def us(self) -> float:
-        """All of them, one after the other."""
+        """The time of all rows together, one after the other."""
         return sum(row.us for row in self.rows)
 
     @property
     def cycles(self) -> int:
-        """Of all programs, each in cycles of its own device: what a run's counters add up to."""
+        """The cycles of all programs, each by the clock of its own device: the sum that the
+        counters of a run give."""
         return sum(row.cycles or 0 for row in self.rows)
 
     @property
     def has_macs(self) -> bool:
-        """Whether operators' own multiply-accumulates are known."""
+        """Whether the operators' own multiply-accumulates are known."""
         return any(row.macs for row in self.rows)
 
     @property
     def has_sqnr(self) -> bool:
-        """Whether it is known what layers have lost beside the float network."""
+        """Whether the layers' signal-to-noise ratios are known."""
         return any(row.sqnr_db is not None for row in self.rows)
 
     @property
@@ -178,7 +181,7 @@ def profile_report(
     artifact: Artifact, device: Device, known: Known | None = None, *, trust: bool = False
 ) -> ProfileReport:
     """trust: whether steps that are code may run (SECURITY.md). Raises SimulationError for a
-    program that does not reach FINISH, ArtifactError for steps that nobody can run."""
+    program that does not reach FINISH, ArtifactError for steps that cannot be run here."""
     known = known or Known()
     runs = program_runs(artifact, device, trace=True)
     own = [runs[n] for n, program in artifact.numbered_programs if program.device == 0]
@@ -211,7 +214,7 @@ class _Rows:
         self.views = {view.name: view for view in artifact.tensors}
 
     def finished(self) -> Iterator[Row]:
-        """With what needs all of them: shares, and short names."""
+        """The report, with the shares and short names, which depend on all rows."""
         us = sum(row.us for row in self.rows) or 1.0
         macs = sum(row.macs for row in self.rows) or 1
         arena = max((row.arena_bytes for row in self.rows), default=0) or 1
@@ -257,8 +260,8 @@ class _Rows:
     def _layer(
         self, run: ProgramRun, layer: LayerFigures, arena: Sequence[Lived], begin_us: float
     ) -> Row:
-        """begin_us: of the program. Where a simulator does not tell when a layer begins, it does so
-        behind the one before."""
+        """begin_us: of the program. Where a simulator does not report when a layer begins, the
+        layer begins after the one before."""
         view = self.views.get(f"{layer.name} on device")
         view = view or self.views.get(f"{layer.name} for {run.device} on device")
         row = Row(

@@ -81,7 +81,7 @@ _TITLES = (
 
 
 def csv_text(report: ProfileReport) -> str:
-    """A line of titles, then one for each layer; what does not apply is empty."""
+    """A line of titles, then a line for each layer; a field that does not apply is empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
@@ -105,8 +105,8 @@ def _cell(row: Row, title: str, place: str) -> str:
 
 
 def profile_rows(report: ProfileReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Titles, `>` before those of numbers, and the cells of each layer."""
-    # without the network, what the device executes is all that is known: no operator's own
+    """The titles, with `>` before those of numbers, and the cells of each layer."""
+    # without the network, only the multiplications that the device executes are known
     macs, field = (">MACs", "macs") if report.has_macs else (">executed", "executed_macs")
     titles: tuple[str, ...] = (*_TITLES[:4], macs, *_TITLES[4:-1])
     rows = [_cells(row, getattr(row, field)) for row in report.rows]

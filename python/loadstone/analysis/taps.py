@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every layer of an artifact leaves in memory, on any device: run to behind it, and look.
+"""The output of every layer of an artifact, on any device: run up to the layer, and read memory.
 
 In:   an artifact; a device as runtime/device.py opens it; one run's inputs.
-Out:  Taps, in the order in which they are made; their values, batch first, channels last.
+Out:  Taps, in the order in which they are written; their values, batch first, channels last.
 Next: compare.py compares them.
 
-Each run is one of a smaller artifact, through the C runtime as it is: the steps up to a layer's,
-with the program that stops behind the layer (ProgramSimulator.without_stores), and as outputs the
-bytes of what is alive then. Layers whose outputs are still whole behind later ones share a run.
+Each run is one of a smaller artifact, through the unchanged C runtime: the steps up to the layer's,
+whose program stores nothing after the layer (ProgramSimulator.without_stores), with the bytes of
+all live tensors as outputs. Layers whose outputs are not overwritten by later ones share a run.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _ON_DEVICE = " on device"
 
 @dataclass(frozen=True)
 class Tap:
-    """A tensor that a layer or a host step writes. name: the tensor's, as the network has it.
-    behind: the layer's last store; None for a host step."""
+    """A tensor that a layer or a host step writes. name: its name in the network. behind: the index
+    of the layer's last store; None for a host step."""
 
     name: str
     layer: str
@@ -50,8 +50,8 @@ class Tap:
 
 
 def taps(artifact: Artifact) -> list[Tap]:
-    """Of all steps, in order. Raises ArtifactError for an artifact that does not say where its
-    layers' outputs stand: one of an older compiler."""
+    """The taps of all steps, in order. Raises ArtifactError for an artifact of an older compiler,
+    which does not contain the places of its layers' outputs."""
     views = {view.name: view for view in artifact.tensors}
     found: list[Tap] = []
     for number, step in enumerate(artifact.steps):
@@ -81,9 +81,9 @@ def values(
     *,
     trust: bool = False,
 ) -> Iterator[tuple[Tap, Array]]:
-    """Each tap with its value, in order; runs are made when they are needed.
+    """Yields each tap with its value, in order; runs are made when they are needed.
 
-    inputs: of one run: arrays of the shapes of the artifact's inputs.
+    inputs: of one run, in the shapes of the artifact's inputs.
     """
     left = list(wanted)
     while left:
@@ -100,7 +100,8 @@ def values(
 
 
 def _together(left: Sequence[Tap]) -> list[Tap]:
-    """The first tap, and those behind it of the same program, as long as nothing is overwritten."""
+    """The first tap, and the following ones of the same program, as long as no output is
+    overwritten."""
     together = [left[0]]
     for tap in left[1:]:
         if tap.stores is None or tap.step != left[0].step or left[0].stores is None:
@@ -143,7 +144,8 @@ def _raw(view: BufferView, samples: int) -> BufferView:
 
 
 def logical(raw: bytes, view: BufferView) -> Array:
-    """A tensor's bytes in memory as (N, H, W, C), or in its own shape, without fillers."""
+    """A tensor's bytes in memory as (N, H, W, C), or in its own shape, without the padding of
+    blocks."""
     dtype = view.dtype.numpy if view.dtype != DataType.BOOL else np.dtype(np.bool_)
     array = np.frombuffer(raw, dtype).reshape(view.memory_shape)
     if view.layout == ViewLayout.ROW_MAJOR:
@@ -158,10 +160,10 @@ def logical(raw: bytes, view: BufferView) -> Array:
 def meant(
     artifact: Artifact, device: OpenedDevice, inputs: Sequence[Array], *, trust: bool = False
 ) -> dict[str, Array]:
-    """By tensor, what the instructions mean (ProgramSimulator.memory_behind); steps of the host are
-    run by the C runtime, on what `device` leaves before them. inputs: of one run, in the shapes
-    that the artifact gives them; each array of the result is (N, H, W, C), or has its tensor's
-    shape."""
+    """The value of each tensor by the meaning of the instructions (ProgramSimulator.memory_behind);
+    host steps are run by the C runtime, on the memory that `device` has before them. inputs: of one
+    run, in the shapes of the artifact's inputs; each array of the result is (N, H, W, C), or has
+    its tensor's shape."""
     found: dict[str, Array] = {}
     all_taps = taps(artifact)
     for number, step in enumerate(artifact.steps):
@@ -183,7 +185,7 @@ def meant(
 def _regions_before(
     artifact: Artifact, device: OpenedDevice, inputs: Sequence[Array], step: int, trust: bool
 ) -> dict[int, bytes]:
-    """What the regions that the device sees hold before a step."""
+    """The content of the regions that the device sees, before a step."""
     numbers = [
         n for n, region in enumerate(artifact.regions) if region.on_device and not region.data
     ]

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers whose numbers depend on how fast the device is: a token is missing, or at the wrong place.
+"""Layers whose numbers depend on the device's speed: a token is missing, or at the wrong place.
 
 In:   an artifact.
-Out:  LayerRace: two instructions, a place that both touch, and the layers that they belong to.
+Out:  LayerRace: two instructions, a place that both access, and the layers that they belong to.
 Next: compare.py's command prints the first; docs/debug.md.
 
-A simulator takes one order where tokens leave several, and a board another: what both compute may
-be right today. So this is not decided by values; the device's simulator decides it by the
-order that tokens make, whatever the speed.
+Where tokens permit several orders, a simulator and a board may take different ones, and both
+results may happen to be right. Values therefore decide nothing: the device's simulator finds races
+by the order that the tokens define, at any speed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["LayerRace", "races"]
 
 @dataclass(frozen=True)
 class LayerRace:
-    """layer, other: of the instruction that came later, and of the one it races with; text names
-    both."""
+    """layer, other: the layers of the later instruction, and of the one with which it races; text
+    names both instructions."""
 
     layer: str
     other: str
@@ -32,7 +32,7 @@ class LayerRace:
 
 
 def races(artifact: Artifact) -> list[LayerRace]:
-    """In the order in which they are met; empty for an artifact without programs. Raises
+    """The races in the order in which they occur; empty for an artifact without programs. Raises
     SimulationError for a program that does not reach its FINISH."""
     if not artifact.programs_of(0):
         return []
@@ -46,7 +46,7 @@ def races(artifact: Artifact) -> list[LayerRace]:
 
 
 def _layer(program: ProgramStep, insn: int) -> str:
-    """The layer of an instruction; the program's name for one of none."""
+    """The layer of an instruction; the program's name for an instruction of no layer."""
     for layer in program.layers:
         if layer.first <= insn < layer.first + layer.count:
             return layer.name

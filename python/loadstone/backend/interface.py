@@ -212,7 +212,7 @@ class Phase(Enum):
     ...     def passes(self, phase):
     ...         return [lambda graph: graph] if phase is Phase.GRAPH else ()
     >>> [phase.value for phase in Phase]
-    ['relax', 'composite', 'graph', 'tensor_ir', 'loops', 'calls']
+    ['relax', 'composite', 'graph', 'tensor_ir', 'loops', 'copies']
     """
 
     RELAX = "relax"  # the module in canonical form, before partition: IRModule -> IRModule
@@ -221,10 +221,10 @@ class Phase(Enum):
     )
     #: the partitioned network as integers: Graph -> Graph (partition/network_pass.py)
     GRAPH = "graph"
-    # each scheduled operator of this back end: IRModule -> IRModule (ir_pass/pipeline.py)
+    # each computation or schedule of this back end: IRModule -> IRModule (ir_pass/pipeline.py)
     TENSOR_IR = "tensor_ir"
-    LOOPS = "loops"  # the same as loop nests over buffers that hold a tile
-    CALLS = "calls"  # the same as loops around intrinsic calls
+    LOOPS = "loops"  # the same as loop nests, without blocks
+    COPIES = "copies"  # the same with allocations and copies
 
 
 def _no_relax() -> IRModule:
@@ -299,12 +299,16 @@ class Backend(ABC):
     #: What executes the programs of its ProgramRegions; None for a back end that makes none.
     accelerator: Accelerator | None = None
 
-    #: Where operands of its `computations` stand; None for a back end that has none.
+    #: Where operands of its `computations` and `schedules` stand; None for a back end without.
     memories: MemoryTable | None = None
 
     #: How a float network is best quantized for it, as `loadstone quantize --scheme` calls it;
     #: "float" for an accelerator of real numbers, which takes a float network as it is.
     scheme: str = "affine"
+
+    #: Whether each output channel of a layer may have a scale of its own; where not, a float
+    #: network is quantized with one for each layer's weights (`loadstone quantize --per-tensor`).
+    per_channel: bool = True
 
     #: Names all that decides how good its schedule choices are (backend/tuned_file.py); empty for
     #: a back end that has none to choose.
@@ -354,10 +358,11 @@ class Backend(ABC):
 
     def schedules(self) -> Mapping[str, Callable[[Any], IRModule]]:
         """By kind of operator, what makes its scheduled TensorIR (an IRModule), for back ends that
-        would rather use TVM's own primitives, and say their copies themselves.
+        would rather use TVM's own primitives. It is read as a computation (ir_pass/from_tir.py);
+        copies are inserted where it has none.
 
-        return {"conv2d": self.scheduled_conv2d}; `lower` then gets the calls of an operator by
-        backend.lowering.lowered(self, operator, region.log(operator)).
+        return {"conv2d": self.scheduled_conv2d}; `lower` then gets an operator with its copies as
+        it does those of `computations`.
         """
         return {}
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import TypeAlias
@@ -32,7 +32,9 @@ from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.errors import LoweringError
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.codec import At, TableInsn, check_fields, decode, encode
-from loadstone.isa.program_tokens import Where, prove_tokens, with_tokens
+from loadstone.isa.follow import Placed, Refusal
+from loadstone.isa.program_check import ProgramMemory, RegionLimits, check_program
+from loadstone.isa.program_tokens import prove_tokens, with_tokens
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.text import disassemble
 from loadstone.isa.tiled import in_rows
@@ -146,8 +148,10 @@ class ProgramRegion(LoweredRegion):
         return list(self._layouts.values())
 
     def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[ProgramStep, bytes]:
-        """The program for these addresses; it has no micro-ops."""
+        """The program for these addresses; it has no micro-ops. Raises LoweringError for one that
+        the runtime would refuse."""
         table = self.accelerator.table
+        memory = self._memory(addresses)
         log = self._logs[self.name] = PassLog(self.name, texts=True)
         insns, layers = log.run(
             "rows", lambda _: self._in_rows(), (), verify=self._verify_rows, show=self._text
@@ -155,9 +159,9 @@ class ProgramRegion(LoweredRegion):
         if table.queues:
             insns, layers = log.run(
                 "tokens",
-                lambda made: self._ordered(*made, addresses),
+                lambda made: self._ordered(*made, memory),
                 (insns, layers),
-                verify=lambda _, made: prove_tokens(table, made[0], self._where(addresses)),
+                verify=lambda _, made: prove_tokens(table, made[0], memory.where, memory.content),
                 show=self._text,
             )
         code = log.run(
@@ -178,6 +182,7 @@ class ProgramRegion(LoweredRegion):
                     where = at, bit, field.width, field.shift
                     relocations.append(Relocation(*where, int(place.region), addend))
             at += table.sizes[insn.name]
+        self._require_sound(insns, memory)
         relocations.sort(key=lambda r: (r.offset_bytes, r.bit))
         return ProgramStep(
             self.name,
@@ -186,6 +191,13 @@ class ProgramRegion(LoweredRegion):
             insn_count=len(insns),
             relocations=tuple(relocations),
         ), b""
+
+    def _require_sound(self, insns: Sequence[TableInsn], memory: ProgramMemory) -> None:
+        """What the runtime would refuse is refused here, where it is made."""
+        try:
+            check_program(self.accelerator.table, insns, memory)
+        except Refusal as refusal:
+            raise LoweringError(f"{self.name} on {self.device}: {refusal}") from None
 
     def _place(self, name: str, at: At, addresses: Mapping[str, Address]) -> Address:
         if at.symbol not in addresses:
@@ -200,12 +212,40 @@ class ProgramRegion(LoweredRegion):
         """Of the passes on its operators, then of those on its program."""
         return [run for log in self._logs.values() for run in log.runs]
 
-    def _where(self, addresses: Mapping[str, Address]) -> Where:
-        def where(at: At) -> tuple[int, int]:
+    def _memory(self, addresses: Mapping[str, Address]) -> ProgramMemory:
+        """What the program may touch: of each region as much as holds the tensors and constants
+        that its instructions may name."""
+        constants = [
+            (int(place.region), place.offset_bytes, value.tobytes())
+            for symbol, (value, _) in self.constants.items()
+            if (place := addresses.get(symbol)) is not None
+        ]
+        written = [
+            (int(place.region), place.offset_bytes + layout.size_bytes)
+            for name, (layout, _, _) in self._layouts.items()
+            if (place := addresses.get(name)) is not None
+        ]
+        ends = [*written, *((region, first + len(data)) for region, first, data in constants)]
+        sizes: dict[int, int] = {}
+        for region, end in ends:
+            sizes[region] = max(end, sizes.get(region, 0))
+        writable = {region for region, _ in written}
+
+        def where(at: At) -> Placed:
             place = self._place("an instruction", at, addresses)
             return int(place.region), place.offset_bytes + at.offset_bytes
 
-        return where
+        def content(place: Placed, size: int) -> bytes | None:
+            for region, first, data in constants:
+                at = place[1] - first
+                if region == place[0] and 0 <= at <= len(data) - size:
+                    return data[at : at + size]
+            return None
+
+        limits: dict[Hashable, RegionLimits] = {
+            region: RegionLimits(size, writes=region in writable) for region, size in sizes.items()
+        }
+        return ProgramMemory(limits, where, content)
 
     def _verify_rows(self, _: object, made: _Ranged) -> None:
         """Raises EncodingError for a row outside its field's limits."""
@@ -245,11 +285,11 @@ class ProgramRegion(LoweredRegion):
         self,
         insns: Sequence[TableInsn],
         ranges: Sequence[LayerRange],
-        addresses: Mapping[str, Address],
+        memory: ProgramMemory,
     ) -> tuple[Sequence[TableInsn], Sequence[LayerRange]]:
         """The instructions with tokens. A no-op belongs to the layer of the one behind it."""
         try:
-            found = with_tokens(self.accelerator.table, insns, self._where(addresses))
+            found = with_tokens(self.accelerator.table, insns, memory.where, memory.content)
         except LoweringError as error:
             raise LoweringError(f"{self.name} on {self.device}: {error}") from None
         count_before = [0]

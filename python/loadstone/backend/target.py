@@ -68,7 +68,14 @@ class Target:
                 f"{self.device.name} computes on real numbers: it takes a float model as it is, "
                 "and nothing of a quantized one; leave the samples (--data) out"
             )
-        return "pow2" if "pow2" in schemes else "affine"
+        return next(
+            name for name in ("pow2", "symmetric", "affine") if name in {*schemes, "affine"}
+        )
+
+    @property
+    def per_channel(self) -> bool:
+        """Whether a float network's weights may have a scale for each channel on all of them."""
+        return all(backend.per_channel for backend in self.backends)
 
 
 #: What names a target: text, the path of a JSON file, a composite, several texts, or what is ready.

@@ -5,7 +5,7 @@ In:   an artifact, inputs, a device; the reference: the model's file, another ar
       device, or the meaning of the instructions. Or what a firmware has printed.
 Out:  the first layer that differs: how many elements, by how much, where; layers that no token
       orders. Exit status 1 when there is one.
-Next: docs/debug.md says what to do about it.
+Next: docs/debug.md explains how to find the cause.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--trust",
         action="store_true",
-        help="run steps that are programs in the file, with your rights: for files whose author you trust; "
-        "what you compiled here needs no such word, nor does a file without such steps, as most are",
+        help="run steps that are programs in the file, with your rights: only for files whose author you "
+        "trust; files that you compiled on this machine, or without such steps, do not need it",
     )
 
 

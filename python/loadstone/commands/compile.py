@@ -2,8 +2,8 @@
 """`loadstone compile MODEL --target DEVICE -o model.lds`: from a model file to an artifact.
 
 In:   a .tflite, .onnx or .pt2 file, a device.
-Out:  the artifact, or with --format a model file of a host that carries artifacts; a summary, or
-      JSON; with --explain who runs each operator, and why.
+Out:  the artifact, or with --format a model file for a host that contains artifacts; a summary, or
+      JSON; with --explain where each operator runs, and why.
 Next: `loadstone run model.lds`, `loadstone inspect model.lds`, `loadstone export model.lds`.
 """
 
@@ -47,14 +47,14 @@ examples:
                                                                  every stage as a numbered text file
   loadstone compile net.tflite -t vtaq-1x16x16 --dump-after synchronize
                                                                  one pass, printed: the instructions with their tokens
-  loadstone compile net.tflite -t vtaq-1x16x16 --verify          every pass is looked at by its verifier
+  loadstone compile net.tflite -t vtaq-1x16x16 --verify          its verifier checks the result of every pass
   loadstone compile net.tflite --target vtaq-1x16x16 --json      figures for programs
   loadstone compile gru.onnx -t vtaq-1x16x16 --state h_in=h_out  the output h_out of a run is the input h_in of the next
   loadstone compile net.onnx -t vtaq-1x16x16 --shape x=1,3,224,224 --outputs logits      sets an open size, and cuts the model behind `logits`
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16    quantize and compile
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16 --save-quantized int8.onnx      and keep the int8 model
   loadstone compile net.tflite --target vtaq-1x16x16 --partition cost --costs net.costs.json --explain
-                                                                 operators placed so that the whole takes least time
+                                                                 places operators so that the whole network is fastest
   loadstone compile net.tflite -t vtaq-1x16x16 --format litert -o net_lds.tflite
                                                                  the same .tflite file, with artifacts for LiteRT's delegate
   loadstone compile net.onnx -t vtaq-1x16x16 --format onnx -o net_lds.onnx

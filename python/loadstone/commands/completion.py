@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`loadstone completion SHELL`: what a shell needs to complete commands, options, names of devices.
+"""`loadstone completion SHELL`: completion of commands, options and device names in a shell.
 
 In:   a shell's name; from the shell itself, the words so far.
 Out:  a script on stdout; completions, by argcomplete.
-Next: cli.py asks `complete` when a shell is at work.
+Next: cli.py calls `complete` when a shell asks for completions.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`loadstone conform BACKEND`: what a back end takes, what it refuses and why, and what it computes
+"""`loadstone conform BACKEND`: which operators a back end takes, refuses (and why), or computes
 wrongly.
 
 In:   an accelerator as in a target: a built-in device, or a plug-in.
@@ -32,7 +32,7 @@ examples:
 """
 
 
-#: More would run for days.
+#: The largest number of cases: more would run for days.
 MAX_CASES = 100_000
 
 

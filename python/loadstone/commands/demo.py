@@ -5,7 +5,7 @@ In:   demo/digits.onnx, a float network for handwritten digits, and scikit-learn
       demo/text.onnx, a transformer (demo_text.py).
 Out:  accuracy, agreement with ONNX Runtime, cycles; a folder with the int8 model, the artifact and
       a timeline in HTML.
-Next: the same with a network of yours: `loadstone quantize`, `compile`, `run`.
+Next: the same with your own network: `loadstone quantize`, `compile`, `run`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ examples:
   loadstone demo --scheme pow2 --target vta-pynq    on plain VTA: every scale a power of two
 """
 _CALIBRATION_IMAGES = 200
-#: Half a day of simulation.
+#: The largest number of tokens: half a day of simulation.
 MAX_TOKENS = 100_000
-#: ONNX Runtime sums in float32: where a sum lies on the edge between two integers it may take the
-#: other one. More than this is wrong.
+#: ONNX Runtime sums in float32: where a sum lies close to the boundary between two integers it may
+#: round to the other one. A larger difference is an error.
 _EDGES = 1e-3
 
 

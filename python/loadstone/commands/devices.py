@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`loadstone devices [NAME] [--json]`: what the devices are.
+"""`loadstone devices [NAME] [--json]`: list or describe devices.
 
 In:   a built-in name or a JSON file, or nothing for all built-in devices.
 Out:  one line for each device, or everything about one; or JSON that load_config reads back.

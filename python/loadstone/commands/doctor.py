@@ -2,8 +2,8 @@
 """`loadstone doctor`: which parts are installed, and their purpose.
 
 In:   this machine.
-Out:  a line for each part: there or not, which version, for which guide, what would install it; or
-      JSON. Exit status 1 when Loadstone itself cannot work.
+Out:  a line for each part: whether it is installed, its version, the guide that needs it, how to
+      install it; or JSON. Exit status 1 when Loadstone itself cannot work.
 Next: docs/getting-started.md.
 """
 
@@ -32,7 +32,7 @@ examples:
   loadstone doctor             what is installed, which inner loops, which tools for which guide
   loadstone doctor --json      for a bug report
 """
-#: Package -> what it is for, how it is installed.
+#: Package -> its purpose, how it is installed.
 PACKAGES = {
     "numpy": ("everything", "pip install numpy"),
     "cffi": ("running models", "pip install cffi"),
@@ -46,7 +46,7 @@ PACKAGES = {
     "onnxruntime": ("docs/onnxruntime.md; the demo's comparison", "pip install onnxruntime"),
     "ai-edge-litert": ("docs/litert.md", "pip install ai-edge-litert"),
 }
-#: Program -> what it is for, Debian's package.
+#: Program -> its purpose, Debian's package.
 TOOLS = {
     "cc": ("docs/c-projects.md; steps in C", "gcc"),
     "cmake": ("docs/c-projects.md", "cmake"),

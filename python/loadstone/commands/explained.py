@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `loadstone compile --explain` prints: who runs each operator, why, and for how long.
+"""The output of `loadstone compile --explain`: where each operator runs, why, and for how long.
 
 In:   the rows of Compiled.explain.
 Out:  a table, for a pipe and for a terminal.

@@ -3,8 +3,8 @@
 
 In:   an artifact, the kind of board.
 Out:  a folder with the model's bytes, main.c, the runtime and drivers it needs, a Makefile, and
-      (cortex-m, riscv) a port and a linker script; for a module what Zephyr, ESP-IDF, PlatformIO and
-      CMake look for; for Arduino a library of its own layout, with an example.
+      (cortex-m, riscv) a port and a linker script; for a module the files that Zephyr, ESP-IDF,
+      PlatformIO and CMake require; for Arduino a library in its layout, with an example.
 Next: `make -C DIR` with a cross-compiler; driver/README.md for the port to a board of your own.
 """
 
@@ -58,7 +58,7 @@ examples:
 then: change board.c and link.ld (cortex-m, riscv) for your board; under Linux, `./model uio:/dev/uio0 in.bin out.bin`
 """
 _BAREMETAL = ("hal_baremetal.c", "mmio.h", "pool.c")
-#: Board -> drivers it needs beside the runtime.
+#: Board -> the drivers that it needs besides the runtime.
 BOARDS = {
     "arduino": _BAREMETAL,
     "cortex-m": _BAREMETAL,
@@ -83,8 +83,8 @@ _NEXT = {
     "arduino": "install {} as a library, open its example RunOnce",
     "module": "name {} to your build",
 }
-#: Arduino hands a library's sources to the compiler with flags of the board's; a step in C gives
-#: the integers of the model only where products and sums are rounded one by one.
+#: Arduino compiles a library's sources with the board's flags; a step in C computes the model's
+#: integers only if products and sums are rounded separately.
 _ARDUINO_FLAGS = b'#pragma GCC optimize("fp-contract=off")\n'
 _PAGE = 4096
 
@@ -167,7 +167,7 @@ def export(
     else:
         _copy_sources(folder / "loadstone", folder / "loadstone/include", drivers, b"")
     for path, text in files.items():
-        # Arduino names one folder to the compiler, src/
+        # Arduino passes only one folder to the compiler, src/
         target = folder / (path.replace("/", "_") if board == "arduino" else path)
         target.parent.mkdir(exist_ok=True)
         write_whole(target, (_ARDUINO_FLAGS if board == "arduino" else b"") + text.encode())

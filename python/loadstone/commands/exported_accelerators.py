@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accelerators of plug-ins in an exported C project.
 
-In:   an artifact with programs of theirs; the plug-ins that describe them.
-Out:  C files: each one's instructions as a table, the plug-in's own C, and model_accelerators,
-      which gives them to a session.
+In:   an artifact with programs for them; the plug-ins that describe them.
+Out:  C files: the instructions of each as a table, the plug-in's own C, and model_accelerators,
+      which passes them to a session.
 Next: export.py writes them; main.c calls model_accelerators.
 """
 
@@ -26,7 +26,7 @@ __all__ = [
     "register_files",
 ]
 
-#: A register block's name -> what C calls it, the driver's file.
+#: A register block's name -> its name in C, the driver's file.
 REGISTER_BLOCKS = {
     "native": ("lds_registers_native", "regs_native.c"),
     "vta-chisel": ("lds_registers_chisel", "regs_chisel.c"),

@@ -5,8 +5,8 @@ In:   texts of a project whose model is called `model`; a name.
 Out:  the same with headers, assembler files and artifacts called NAME, NAME_bytes, and macros NAME_...
 Next: export.py writes them.
 
-The runtime keeps its names: it is one for all models. Functions of steps in C get the name before
-theirs, as two models may have steps of one name.
+The runtime keeps its names, because all models share it. Functions of steps in C are prefixed with
+the model's name, because two models may have steps with the same name.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from loadstone.errors import ArtifactError
 
 __all__ = ["UNNAMED", "check_name", "named_file", "named_files", "named_text"]
 
-#: The name of a project's model where no other is given.
+#: The default name of a project's model.
 UNNAMED = "model"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-#: Names that a project has besides.
+#: Other names of a project.
 _TAKEN = ("loadstone", "board", "main", "sample", "lds")
 _FILES = ("h", "S", "lds")
 

@@ -22,7 +22,7 @@ from loadstone.runtime.step_source import check_computable, step_source
 
 __all__ = ["for_the_board", "operator_set"]
 
-#: Begin the names of functions that only the Python runtime has.
+#: Prefix of the names of functions that only the Python runtime has.
 _OWN = "loadstone."
 
 

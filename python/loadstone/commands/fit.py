@@ -2,8 +2,8 @@
 """Whether a compiled model fits: --max-flash and --max-ram of `loadstone compile`, and the line of
 its summary.
 
-In:   what a model needs of a board (runtime/footprint.py), limits from the command line.
-Out:  figures of the report; ConfigError where a limit is passed, before anything is written.
+In:   the memory that a model needs (runtime/footprint.py), limits from the command line.
+Out:  figures of the report; ConfigError where a limit is exceeded, before a file is written.
 Next: commands/compile.py.
 """
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ARTIFACT", "add_format", "compile_for_host"]
 
-#: The format of everything that is not for a host.
+#: The format of an artifact that is not for another program.
 ARTIFACT = "lds"
-#: Format -> the module that makes it, and what its files end with.
+#: Format -> the module that writes it, and the suffix of its files.
 _HOSTS = {
     "litert": ("loadstone.hosts.litert", ".tflite"),
     "onnx": ("loadstone.hosts.onnxruntime", ".onnx"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`loadstone inspect MODEL.lds`: what is in an artifact.
+"""`loadstone inspect MODEL.lds`: print the content of an artifact.
 
 In:   an artifact.
 Out:  its device, inputs and outputs, memory plan, steps and layers; or JSON.

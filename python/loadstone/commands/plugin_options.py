@@ -50,7 +50,7 @@ def add_plugin_options(
     except argparse.ArgumentError:  # --uma-backends without a folder: the second phase says so
         folders = []
     if folders or installed:
-        # here: looking for them takes as long as reading an artifact, and most commands need none
+        # here: searching for them takes as long as reading an artifact, and most commands need none
         from loadstone.backend.plugins import load_plugins
 
         plugins = load_plugins(folders, installed)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`loadstone profile MODEL.lds`: what every layer takes, on which device, and what bounds it.
+"""`loadstone profile MODEL.lds`: the time of every layer, its device, and its bound.
 
-In:   an artifact; its model file besides tells the kinds of operators and their own
-      multiplications; a model file and a target also what other back ends say of their
-      accelerators.
+In:   an artifact; with its model file also the kinds of operators and their own multiplications;
+      with a model file and a target also the estimates of other back ends for their accelerators.
 Out:  a table; with --html a page, with --csv and --json files for programs, with --perfetto a trace
       of every instruction.
-Next: docs/tune.md says what to do about it.
+Next: docs/tune.md explains how to improve it.
 """
 
 from __future__ import annotations
@@ -97,8 +96,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     running.add_argument(
         "--trust",
         action="store_true",
-        help="run steps that are programs in the file, with your rights: for files whose author you trust; "
-        "what you compiled here needs no such word, nor does a file without such steps, as most are",
+        help="run steps that are programs in the file, with your rights: only for files whose author you "
+        "trust; files that you compiled on this machine, or without such steps, do not need it",
     )
 
 

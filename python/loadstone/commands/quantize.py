@@ -3,7 +3,7 @@
 
 In:   a float .onnx, .tflite or .pt2 file; samples in0, in1 ... with a leading axis; labels, if
       there are some.
-Out:  standard QDQ ONNX; what each layer lost, as a summary, a page or JSON.
+Out:  standard QDQ ONNX; the loss of each layer, as a summary, a page or JSON.
 Next: `loadstone compile MODEL.int8.onnx --target DEVICE`.
 """
 
@@ -127,16 +127,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--keep-16",
         default="",
         choices=("auto",),
-        help="auto: the same with int16 weights and tensors in place of float; the host computes in "
+        help="auto: the same with int16 weights and tensors instead of float; the host computes in "
         "integers",
     )
     for repair, what in (
-        ("equalize", "channels as they are"),
-        ("compensate", "weights rounded to nearest"),
-        ("correct", "biases as they are"),
+        ("equalize", "keep the ranges of channels"),
+        ("compensate", "round weights to nearest"),
+        ("correct", "keep biases"),
     ):
         group.add_argument(
-            f"--no-{repair}", action="store_false", dest=repair, help=f"a repair less: {what}"
+            f"--no-{repair}", action="store_false", dest=repair, help=f"without this repair: {what}"
         )
 
 

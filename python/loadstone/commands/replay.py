@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`loadstone replay FILE|DIR ...`: vectors on the simulator, against what they say of memory and
-cycles.
+"""`loadstone replay FILE|DIR ...`: run vectors on the simulator, and compare memory and cycles with
+theirs.
 
 In:   vectors: .npz files, or folders with index.json.
 Out:  a line for each program and each group, or JSON; exit status 1 when a program is not exact or
-      a limit is passed.
-Next: vectors.py and docs/timing.md say what the numbers mean.
+      a limit is exceeded.
+Next: vectors.py and docs/timing.md explain the numbers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`loadstone run MODEL.lds --inputs in.npz`: run a compiled model on a device, and compare with
-what it should give.
+"""`loadstone run MODEL.lds --inputs in.npz`: run a compiled model on a device, and compare its
+outputs with expected ones.
 
 In:   an artifact; a .npz file of inputs with a leading axis of samples; a device.
 Out:  a .npz file of outputs; differences; samples per second, cycles. Exit status 1 when outputs
@@ -107,8 +107,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--trust",
         action="store_true",
-        help="run steps that are programs in the file, with your rights: for files whose author you trust; "
-        "what you compiled here needs no such word, nor does a file without such steps, as most are",
+        help="run steps that are programs in the file, with your rights: only for files whose author you "
+        "trust; files that you compiled on this machine, or without such steps, do not need it",
     )
     results.add_argument("--json", action="store_true", help="the report as JSON")
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`loadstone simd SOCKET`: the simulator as a process, a device for other processes.
 
-In:   names of devices, their memory, the faults that the first is to have.
-Out:  registers at a socket for each until the process is ended: Ctrl-C and SIGTERM end it at once, in the
-      middle of a job too, and take the sockets away.
+In:   names of devices, their memory, the faults to inject into the first.
+Out:  the registers of each, served at a socket until the process ends. Ctrl-C and SIGTERM end it at
+      once, even during a job, and remove the sockets.
 Next: QEMU with the plug-in of tests/board, or `loadstone run --device simd:SOCKET`.
 """
 
@@ -130,7 +130,7 @@ class _Closing(Served, Protocol):
     def close(self) -> None: ...
 
 
-#: A device's name, and what makes it on a memory.
+#: A device's name, and the function that creates it on a memory.
 _Described = tuple[str, Callable[[SharedMemory], _Closing]]
 
 

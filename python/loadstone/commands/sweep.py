@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`loadstone sweep SPACE.yaml --models A B -o results.parquet`: which device is best for networks.
 
-In:   a space of devices; model files; who works.
+In:   a space of devices; model files; the workers.
 Out:  a Parquet file with a row for each device and network; with --html a page; with --best the
       JSON of a device.
 Next: `loadstone compile --target best.json`; docs/choose-a-device.md.

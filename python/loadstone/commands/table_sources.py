@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `loadstone vectors` and `loadstone replay` do for accelerators that plug-ins describe.
+"""The parts of `loadstone vectors` and `loadstone replay` for accelerators that plug-ins describe.
 
 In:   the words of the command line, a model, text or bytes of an accelerator's instructions.
-Out:  its programs; vectors as files, also as $readmemh reads them.
+Out:  its programs; vectors as files, also in the form that $readmemh reads.
 Next: vectors.py and replay.py.
 """
 
@@ -41,9 +41,9 @@ __all__ = [
 
 Made = TypeVar("Made")
 
-#: Bus address of the first byte of memory where nobody says another.
+#: The default bus address of the first byte of memory.
 FIRST = 0x1000
-#: Bytes of addresses that stay free behind an image: a program stands there.
+#: Bytes of the address space that stay free after an image, for a program.
 _BEHIND = 1 << 30
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables: plain text in a pipe, drawn in a terminal that is wide or narrow.
 
-In:   titles and cells; the text that a pipe gets.
-Out:  what stands on stdout.
+In:   titles and cells; the text for a pipe.
+Out:  the table on stdout.
 Next: the commands that print tables.
 
-In a terminal `rich` draws them, where it is installed (the extra `terminal`): it is imported only
-then, so that a pipe, a board and a short command never wait for it.
+In a terminal `rich` draws them, where it is installed (the extra `terminal`). It is imported only
+then, so that a pipe, a board and a short command never wait for the import.
 """
 
 from __future__ import annotations

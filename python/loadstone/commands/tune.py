@@ -2,9 +2,9 @@
 """`loadstone tune MODEL --target DEVICE -o tuned.json`: schedules that are faster than the compiler's
 own.
 
-In:   a model file of integers, a device, how long to search, who works.
+In:   a model file of integers, a device, the length of the search, the workers.
 Out:  a file for `loadstone compile --tuned`; a row for each layer: cycles before and after, and the
-      bound that no order of its steps can pass.
+      lower bound for every order of its steps.
 Next: search/tune.py searches.
 """
 

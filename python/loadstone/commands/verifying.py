@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--verify: every pass is looked at by its verifier.
+"""--verify: its verifier checks the result of every pass.
 
 In:   the options of a command that compiles.
 Out:  LOADSTONE_VERIFY=1 in the environment, so that worker processes verify, too; the names of the
@@ -24,19 +24,19 @@ def add_verify(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> Non
     parser.add_argument(
         "--verify",
         action="store_true",
-        help="look at what every pass makes by other means than its own (docs/passes.md says by "
-        "which), and stop where it does not hold; takes up to twice as long",
+        help="check the result of every pass by independent means (docs/passes.md names them), and "
+        "stop where it is wrong; takes up to twice as long",
     )
 
 
 def verify_as_asked(args: argparse.Namespace) -> None:
-    """Verifiers run from here on, where the option was given."""
+    """Makes verifiers run from now on, if the option was given."""
     if args.verify:
         os.environ[VERIFY] = "1"
 
 
 def verified_text(runs: Iterable[PassRun]) -> str:
-    """Passes whose verifiers ran, each with how often.
+    """The passes whose verifiers ran, and how often each did.
 
     >>> verified_text([PassRun("encode", "vta_0", True), PassRun("import", "", False)])
     'encode 1'

@@ -4,7 +4,8 @@ against graph_reference.
 
 In:   a Target whose first back end is the one in question; how many cases of each kind; a seed.
 Out:  Verdict per case: taken and equal, refused with the reason, or wrong (elements that differ, or
-      what was raised).
+      what was raised); further ones, all wrong, for each pattern that is hardly ever taken, and for
+      each instruction that touches something else than its table says.
 Next: commands/conform.py prints the table.
 
 A case goes the way of a compiled network from the partitioned graph on: predicate, segments,
@@ -14,18 +15,20 @@ left out: patterns are taken by the names of their forms.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from loadstone import graph as g
-from loadstone.backend.interface import Refusal
+from loadstone.backend.interface import Refusal, Taken
 from loadstone.backend.scope import patterns_of
 from loadstone.backend.target import Target
 from loadstone.conformance.cases import OPERATORS
 from loadstone.conformance.networks import NETWORKS
+from loadstone.conformance.reaches import ReachWatch
+from loadstone.conformance.schemes import in_scheme
 from loadstone.graph import reference as graph_reference
 from loadstone.numerics import Array
 from loadstone.partition.eager import HOST, Assignment, Partition, divide
@@ -33,11 +36,14 @@ from loadstone.partition.lowering import lower_partition
 from loadstone.partition.network_pass import answer_of
 from loadstone.partition.patterns import entries_of
 from loadstone.runtime.device import OpenedDevice
+from loadstone.simulator.table_profile import TableSimulator
 
 __all__ = ["CASES", "Verdict", "conform"]
 
 #: Kind -> what makes a case of it: single operators, then small networks.
 CASES = {**OPERATORS, **NETWORKS}
+#: Of a pattern that is hardly taken, so many times as many cases are drawn in all.
+_MORE = 9
 
 
 @dataclass(frozen=True)
@@ -52,73 +58,120 @@ class Verdict:
 
 
 def conform(target: Target, cases: int = 8, seed: int = 0) -> Iterator[Verdict]:
-    """`cases` of every kind, a quarter of them with powers of two for scales; all for a back end
-    that only shifts. Deterministic. Raises LoweringError where the back end offers what is no
-    pattern."""
+    """`cases` of every kind, quantized as the back end's scheme says (in_scheme), and more of those
+    whose pattern was hardly taken; then what its instructions touch (ReachWatch), and the patterns
+    that were taken too seldom still. Deterministic. Raises LoweringError where the back end offers
+    what is no pattern."""
     for backend in target.backends:
         for pattern in patterns_of(backend):
             entries_of(backend.name, pattern)
-    for kind, make in CASES.items():
+    watches = {
+        backend.accelerator.name: ReachWatch(backend.accelerator)
+        for backend in target.backends
+        if backend.accelerator is not None
+    }
+    campaign = _Campaign(target, watches, seed)
+    for kind in CASES:
         for number in range(cases):
-            graph = make(np.random.default_rng([seed, number, *kind.encode()]))
-            shifts = target.backends[0].scheme == "pow2" or number % 4 == 3
-            yield _judge(kind, powers_of_two(graph) if shifts else graph, target)
+            yield campaign.judge(kind, number)
+    wanted = (cases + 1) // 2
+    yield from campaign.more(wanted, cases)
+    yield from campaign.seldom(wanted)
+    for watch in watches.values():
+        for finding in watch.findings():
+            case = f"instruction {finding.instruction} of {watch.accelerator.name}"
+            yield Verdict("reaches", case, "wrong", finding.why)
 
 
-def powers_of_two(graph: g.Graph) -> g.Graph:
-    """The same network with the nearest power of two for every scale: all that a device can do that
-    only shifts."""
+@dataclass
+class _Offer:
+    """What came of one pattern that the back end offers. kinds: of the cases that have it. never:
+    every refusal said that no operator of it is ever taken."""
 
-    def rounded(tensor: g.Tensor) -> g.Tensor:
-        if tensor.quantization is None:
-            return tensor
-        return replace(
-            tensor,
-            quantization=g.Quantization(2.0 ** round(math.log2(tensor.scale)), tensor.zero_point),
-        )
+    kinds: set[str] = field(default_factory=set)
+    drawn: int = 0
+    taken: int = 0
+    refusals: Counter[str] = field(default_factory=Counter)
+    never: bool = True
 
-    def with_rounded(operator: g.Operator) -> g.Operator:
-        tensors: g.Fields = {
-            side: tuple(map(rounded, getattr(operator, side))) for side in ("inputs", "outputs")
-        }
-        if isinstance(operator, g.Conv2D | g.Dense):
-            tensors["weight_scales"] = np.exp2(np.rint(np.log2(operator.weight_scales))).astype(
-                np.float32
+    def count(self, kind: str, answer: Taken | Refusal) -> None:
+        """One case more."""
+        self.kinds.add(kind)
+        self.drawn += 1
+        self.never = self.never and isinstance(answer, Refusal) and answer.always
+        if isinstance(answer, Refusal):
+            self.refusals[answer.why] += 1
+        else:
+            self.taken += 1
+
+
+class _Campaign:
+    """Cases of one back end, and what came of each pattern that it offers."""
+
+    def __init__(self, target: Target, watches: Mapping[str, ReachWatch], seed: int) -> None:
+        self.target, self.watches, self.seed = target, watches, seed
+        self.backend = target.backends[0]
+        self.offers = {pattern.kind: _Offer() for pattern in patterns_of(self.backend)}
+
+    def judge(self, kind: str, number: int) -> Verdict:
+        """Case `number` of a kind."""
+        rng = np.random.default_rng([self.seed, number, *kind.encode()])
+        graph = in_scheme(CASES[kind](rng), self.backend, number)
+        case = "; ".join(graph.describe().splitlines())
+        try:
+            said = {operator: answer_of(self.backend, operator) for operator in graph.operators}
+            if kind in OPERATORS:
+                for operator, answer in said.items():
+                    for pattern in self.offers.keys() & set(operator.patterns):
+                        self.offers[pattern].count(kind, answer)
+            refusals = [answer.why for answer in said.values() if isinstance(answer, Refusal)]
+            if len(refusals) == len(said):
+                return Verdict(kind, case, "refused", refusals[0])
+            assignments = tuple(
+                Assignment(operator, HOST, ())
+                if isinstance(answer, Refusal)
+                else Assignment(operator, self.backend.name, (), answer)
+                for operator, answer in said.items()
             )
-        return replace(operator, **tensors)
+            different, elements = _compare(graph, assignments, self.target, self.watches)
+        except Exception as error:  # a back end is foreign code, and this is its test
+            why = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            return Verdict(kind, case, "wrong", why)
+        if different:
+            return Verdict(kind, case, "wrong", f"{different} of {elements} elements differ")
+        return Verdict(kind, case, "taken", f"in part: {refusals[0]}" if refusals else "")
 
-    inputs, outputs = (tuple(map(rounded, side)) for side in (graph.inputs, graph.outputs))
-    return replace(
-        graph, inputs=inputs, outputs=outputs, operators=tuple(map(with_rounded, graph.operators))
-    )
+    def more(self, wanted: int, first: int) -> Iterator[Verdict]:
+        """Further cases, from number `first` on, of the patterns that were not taken `wanted`
+        times, of which those are reported that are taken or wrong."""
+        for offer in self.offers.values():
+            further = ((n, k) for n in range(first, _MORE * first) for k in sorted(offer.kinds))
+            for number, kind in further:
+                if offer.never or offer.taken >= wanted:
+                    break
+                verdict = self.judge(kind, number)
+                if verdict.outcome != "refused":
+                    yield verdict
 
-
-def _judge(kind: str, graph: g.Graph, target: Target) -> Verdict:
-    backend = target.backends[0]
-    case = "; ".join(graph.describe().splitlines())
-    try:
-        said = {operator: answer_of(backend, operator) for operator in graph.operators}
-        refusals = [answer.why for answer in said.values() if isinstance(answer, Refusal)]
-        if len(refusals) == len(said):
-            return Verdict(kind, case, "refused", refusals[0])
-        assignments = tuple(
-            Assignment(operator, HOST, ())
-            if isinstance(answer, Refusal)
-            else Assignment(operator, backend.name, (), answer)
-            for operator, answer in said.items()
-        )
-        different, elements = _compare(graph, assignments, target)
-    except Exception as error:  # a back end is foreign code, and this is its test
-        return Verdict(
-            kind, case, "wrong", f"{type(error).__name__}: {' '.join(str(error).split())}"
-        )
-    if different:
-        return Verdict(kind, case, "wrong", f"{different} of {elements} elements differ")
-    return Verdict(kind, case, "taken", f"in part: {refusals[0]}" if refusals else "")
+    def seldom(self, wanted: int) -> Iterator[Verdict]:
+        """The patterns that were not taken `wanted` times, though cases have them."""
+        for pattern, offer in self.offers.items():
+            if offer.drawn and not offer.never and offer.taken < wanted:
+                why, count = offer.refusals.most_common(1)[0]
+                yield Verdict(
+                    pattern,
+                    f"pattern {pattern}",
+                    "wrong",
+                    f"the back end offers it, and took {offer.taken} of {offer.drawn} cases, fewer "
+                    f"than {wanted}; {count} it refused with: {why}",
+                )
 
 
 def _compare(
-    graph: g.Graph, assignments: tuple[Assignment, ...], target: Target
+    graph: g.Graph,
+    assignments: tuple[Assignment, ...],
+    target: Target,
+    watches: Mapping[str, ReachWatch],
 ) -> tuple[int, int]:
     """Elements that differ, and all: of random samples, and of the least and the largest level
     everywhere."""
@@ -132,6 +185,10 @@ def _compare(
         opened.load(artifact, trust=True) as session,
     ):
         outputs = session.run(inputs)
+    if watches:
+        simulator = TableSimulator(watch.accelerator for watch in watches.values())
+        for _ in simulator.runs(artifact, watches=watches):
+            pass
     different = elements = 0
     for sample in range(len(inputs[0])):
         wanted = graph_reference.run(graph, [array[sample] for array in inputs])

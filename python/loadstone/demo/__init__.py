@@ -3,7 +3,7 @@
 
 In:   scikit-learn's digits data set (a dependency of the `dev` extra).
 Out:  digits.onnx, the float network, and the samples it was trained and is tested on.
-Next: `loadstone demo` quantizes, compiles and runs it; train.py made it.
+Next: `loadstone demo` quantizes, compiles and runs it; tools/train_digits.py made it.
 """
 
 from __future__ import annotations

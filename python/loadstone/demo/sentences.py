@@ -4,7 +4,8 @@
 In:   a seed.
 Out:  `text`: so many characters of it; `SYMBOLS`: the alphabet; `is_sentence`: whether a sentence
       is one of the grammar.
-Next: train_text.py learns it; `loadstone demo text` counts how much of what it writes is right.
+Next: tools/train_text.py trains a network on it; `loadstone demo text` counts how many of the
+      network's sentences are right.
 
 A grammar has no owner, and says of every word whether it is right: a network that was quantized
 badly misspells, or breaks off.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The second demo's steps: calibrate, quantize, compile, and write text symbol by symbol.
 
-In:   text.onnx, the float transformer (train_text.py made it), ONNX Runtime.
+In:   text.onnx, the float transformer that tools/train_text.py trained; ONNX Runtime.
 Out:  samples to quantize with; the compiled network, whose caches are states; the text that it
       writes, and the text that ONNX Runtime writes with the same int8 file.
 Next: `loadstone demo text` (commands/demo_text.py).
@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from loadstone.compiler import Compiled, quantize
 from loadstone.compiler import compile as compile_model
 from loadstone.demo.sentences import SYMBOLS, decode, encode, is_sentence, text
-from loadstone.demo.text_network import STATES
 from loadstone.errors import LoadstoneError
 from loadstone.quantization.pipeline import Quantized
 from loadstone.runtime.device import open as open_device
 
 __all__ = [
+    "LAYERS",
     "PROMPT",
+    "STATES",
     "Written",
     "compiled",
     "network_path",
@@ -37,6 +38,12 @@ __all__ = [
     "written_by_simulator",
 ]
 
+LAYERS = 4
+#: Input -> the output that is its next value.
+STATES = {
+    name: f"{name}_next"
+    for name in ("seen", *(f"{kind}_{n}" for n in range(LAYERS) for kind in ("keys", "values")))
+}
 #: What the network is given before it writes.
 PROMPT = ". "
 #: The text that it is calibrated with: symbols, the seed, and each how many-th symbol is a sample.
@@ -57,7 +64,7 @@ class Written:
 
 
 def network_path() -> Path:
-    """The float network; text_network.py says what its inputs and outputs are."""
+    """The float network; tools/text_network.py describes its inputs and outputs."""
     return Path(str(files(__package__) / "text.onnx"))
 
 

@@ -42,7 +42,8 @@ def logistic_table() -> Int16Table:
 @cache
 def tanh_table(integer_bits: int) -> Int16Table:
     """tanh(x): int16 (65536,), at x + 32768. integer_bits: 0 to MAX_INTEGER_BITS."""
-    assert 0 <= integer_bits <= MAX_INTEGER_BITS
+    if not 0 <= integer_bits <= MAX_INTEGER_BITS:
+        raise AssertionError(f"{integer_bits} integer bits are not in [0, {MAX_INTEGER_BITS}]")
     x = _all()
     size = _twice(_wrapped(_reciprocal(_exp(-np.abs(x), integer_bits + 1)) - _ONE_IN_Q2), 2)
     return np.where(x == 0, 0, np.where(x < 0, -size, size)).astype(np.int16)

@@ -16,7 +16,7 @@ import numpy as np
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.tflite_converters import Converter, target_of
 from loadstone.frontend.tflite_file import TensorRecord, TfliteTable
-from loadstone.frontend.tflite_integers import Integers
+from loadstone.frontend.tflite_integers import Integers, grid
 from loadstone.relax.compat import constant, relax
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def _of_two_activations(converter: Converter, rows: tuple[int, int], size: tuple
     sums = bb.emit(relax.op.matmul(first, bb.emit(relax.op.permute_dims(sides[1], [1, 0]))))
     if _has_bias(converter):
         sums = bb.emit(relax.op.add(sums, converter.stored(record.inputs[2])))
-    scales = [float(np.float32(_grid(tensor)[0])) for tensor in (x, weights, target)]
-    offset = _grid(target)[1]
+    scales = [float(np.float32(grid(tensor)[0])) for tensor in (x, weights, target)]
+    offset = grid(target)[1]
     levels = integers.scaled_once(integers.wide(sums), scales[0] * scales[1] / scales[2])
     moved = bb.emit(relax.op.add(levels, integers.number(offset)))
     limits = np.iinfo(target.dtype)
@@ -92,11 +92,4 @@ def _of_two_activations(converter: Converter, rows: tuple[int, int], size: tuple
 def _centred(converter: Converter, tensor: TensorRecord) -> Expr:
     """int32, without its zero point."""
     wide = converter.bb.emit(relax.op.astype(converter.stored(tensor.index), "int32"))
-    return converter.bb.emit(relax.op.subtract(wide, constant(np.int32(_grid(tensor)[1]))))
-
-
-def _grid(tensor: TensorRecord) -> tuple[float, int]:
-    """Scale and zero point: tflite_rules.py has seen that there is one of each."""
-    assert tensor.scales is not None
-    assert tensor.zero_points is not None
-    return float(tensor.scales[0]), int(tensor.zero_points[0])
+    return converter.bb.emit(relax.op.subtract(wide, constant(np.int32(grid(tensor)[1]))))

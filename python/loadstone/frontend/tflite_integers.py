@@ -15,14 +15,29 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from loadstone.frontend.tflite_file import OperatorRecord, TfliteFile
+from loadstone.errors import UnsupportedError
+from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile
 from loadstone.numerics import quantize_multiplier
 from loadstone.relax.compat import constant_int64, relax
 
 if TYPE_CHECKING:
     from loadstone.relax.types import BlockBuilder, Expr
 
-__all__ = ["Integers", "Stateful"]
+__all__ = ["Integers", "Stateful", "grid", "single_scale"]
+
+
+def single_scale(record: TensorRecord) -> np.float32:
+    """The scale of a tensor that has one for all elements. Raises UnsupportedError."""
+    if record.scales is None or record.scales.size != 1:
+        raise UnsupportedError(f'"{record.name}" has no single scale')
+    return np.float32(record.scales[0])
+
+
+def grid(tensor: TensorRecord) -> tuple[float, int]:
+    """Scale and zero point: tflite_rules.py has checked that there is one of each."""
+    assert tensor.scales is not None
+    assert tensor.zero_points is not None
+    return float(tensor.scales[0]), int(tensor.zero_points[0])
 
 
 class Stateful(Protocol):

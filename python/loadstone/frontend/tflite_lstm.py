@@ -27,7 +27,7 @@ from loadstone.frontend.gemmlowp16 import (
 )
 from loadstone.frontend.recurrent import Gates, unrolled
 from loadstone.frontend.tflite_file import TensorRecord, TfliteTable
-from loadstone.frontend.tflite_integers import Integers, Stateful
+from loadstone.frontend.tflite_integers import Integers, Stateful, single_scale
 from loadstone.frontend.tflite_options import Options
 from loadstone.numerics import Array
 from loadstone.relax.compat import constant, relax, shape
@@ -150,12 +150,6 @@ def _on_reals(layer: _Layer) -> _Found:
 
 
 # --- integers -------------------------------------------------------------------------------------
-def _scale(record: TensorRecord) -> np.float32:
-    if record.scales is None or record.scales.size != 1:
-        raise UnsupportedError(f'"{record.name}" has no single scale')
-    return np.float32(record.scales[0])
-
-
 def _zero_point(record: TensorRecord) -> int:
     assert record.zero_points is not None
     return int(record.zero_points[0])
@@ -178,12 +172,12 @@ class _Cell:
 
     def _integer_bits(self) -> int:
         """Of the cell, whose scale is a power of two."""
-        fraction, exponent = np.frexp(_scale(self.layer.tensor(_CELL)))
+        fraction, exponent = np.frexp(single_scale(self.layer.tensor(_CELL)))
         bits = 15 + int(exponent) - 1
         if fraction != 0.5 or not 0 <= bits <= MAX_INTEGER_BITS:
             raise UnsupportedError(
-                f"the scale of its cell is {_scale(self.layer.tensor(_CELL)):.6g}: powers of two "
-                f"from 2^-15 to 2^{MAX_INTEGER_BITS - 15} are known"
+                f"the scale of its cell is {single_scale(self.layer.tensor(_CELL)):.6g}: powers of "
+                f"two from 2^-15 to 2^{MAX_INTEGER_BITS - 15} are known"
             )
         return bits
 
@@ -200,7 +194,7 @@ class _Cell:
         if not 0 <= index < places:
             raise UnsupportedError(f"its intermediate tensor 4 is number {index} of {places}")
         hidden = converter.file.tensors[index]
-        scale = np.float32(2.0**-15 / float(_scale(hidden)) * 2.0**-15)
+        scale = np.float32(2.0**-15 / float(single_scale(hidden)) * 2.0**-15)
         return float(scale), _zero_point(hidden)
 
     def sums(self, x: Expr, place: int, weights: range, bias: Array | None) -> Expr:
@@ -214,7 +208,8 @@ class _Cell:
         product = self.integers.wide(self.emit(relax.op.matmul(narrow, turned)))
         total = self.emit(relax.op.add(product, self.integers.number(offset[None])))
         scales = [
-            np.float32(_scale(layer.tensor(k)) * _scale(quantized)) / _GATE_SCALE for k in weights
+            np.float32(single_scale(layer.tensor(k)) * single_scale(quantized)) / _GATE_SCALE
+            for k in weights
         ]
         columns = np.repeat(np.asarray(scales, np.float32), self.size)[None]
         return self.integers.scaled(total, columns.astype(np.float64))
@@ -254,7 +249,7 @@ class _Cell:
         clip = self.layer.options["cell_clip"]
         if clip <= 0:
             return cell
-        limit = int(np.minimum(np.float32(clip) / _scale(self.layer.tensor(_CELL)), 32767))
+        limit = int(np.minimum(np.float32(clip) / single_scale(self.layer.tensor(_CELL)), 32767))
         return self.integers.clamped(cell, -limit, limit)
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loadstone.frontend.tflite_file import TensorRecord
-from loadstone.frontend.tflite_integers import Integers, Stateful
+from loadstone.frontend.tflite_integers import Integers, Stateful, grid
 from loadstone.numerics import Array, quantize_multiplier, requantize_double
 from loadstone.relax.compat import constant, relax
 
@@ -28,18 +27,18 @@ def prelu(converter: Stateful) -> Expr | None:
     """Real numbers to be quantized; None where the output has its integers."""
     x, slopes = (converter.file.tensors[index] for index in converter.record.inputs)
     y = converter.file.tensors[converter.record.outputs[0]]
-    scales = tuple(np.float32(_grid(tensor)[0]) for tensor in (x, slopes, y))
+    scales = tuple(np.float32(grid(tensor)[0]) for tensor in (x, slopes, y))
     # LiteRT divides in float32
     ratio, slope_ratio = float(scales[0] / scales[2]), float(scales[0] * scales[1] / scales[2])
     if slopes.data is not None and np.all(slopes.data == slopes.data.flat[0]):
-        distance = np.arange(-128, 128, dtype=np.int64) - _grid(x)[1]
-        slope = int(slopes.data.flat[0]) - _grid(slopes)[1]
+        distance = np.arange(-128, 128, dtype=np.int64) - grid(x)[1]
+        slope = int(slopes.data.flat[0]) - grid(slopes)[1]
         positive = requantize_double(distance, *quantize_multiplier(ratio))
         negative = requantize_double(distance * slope, *quantize_multiplier(slope_ratio))
         steps = np.where(distance >= 0, positive, negative)
         return _taken(converter, steps.astype(np.float32) * scales[2])
     integers, bb = Integers(converter.bb), converter.bb
-    offsets = [_grid(tensor)[1] for tensor in (x, slopes, y)]
+    offsets = [grid(tensor)[1] for tensor in (x, slopes, y)]
     wide, factor = (
         bb.emit(relax.op.subtract(integers.wide(converter.stored(index)), integers.number(offset)))
         for index, offset in zip(converter.record.inputs, offsets, strict=False)
@@ -56,15 +55,8 @@ def prelu(converter: Stateful) -> Expr | None:
 def _taken(converter: Stateful, table: Array) -> Expr:
     """The entry of (256,) real numbers that belongs to each of the input's integers, as
     frontend/tables.py writes it."""
-    bb, (scale, offset) = converter.bb, _grid(converter.file.tensors[converter.record.inputs[0]])
+    bb, (scale, offset) = converter.bb, grid(converter.file.tensors[converter.record.inputs[0]])
     steps = bb.emit(relax.op.divide(converter.real(0), constant(np.float32(scale))))
     whole = bb.emit(relax.op.astype(bb.emit(relax.op.round(steps)), "int32"))
     index = bb.emit(relax.op.add(whole, constant(np.int32(offset + 128))))
     return relax.op.take(constant(table), index, axis=0)
-
-
-def _grid(tensor: TensorRecord) -> tuple[float, int]:
-    """Scale and zero point: tflite_rules.py has seen that there is one of each."""
-    assert tensor.scales is not None
-    assert tensor.zero_points is not None
-    return float(tensor.scales[0]), int(tensor.zero_points[0])

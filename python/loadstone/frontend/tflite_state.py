@@ -20,7 +20,7 @@ import tflite
 
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.tflite_file import TensorRecord, TfliteTable
-from loadstone.frontend.tflite_integers import Integers, Stateful
+from loadstone.frontend.tflite_integers import Integers, Stateful, single_scale
 from loadstone.frontend.tflite_lstm import unidirectional_lstm
 from loadstone.numerics import Array
 from loadstone.relax.compat import constant, constant_int64, relax
@@ -48,12 +48,6 @@ def _constant(record: TensorRecord) -> Array:
             f'its argument "{record.name}" is computed: only a constant is known'
         )
     return record.data
-
-
-def _scale(record: TensorRecord) -> np.float32:
-    if record.scales is None or record.scales.size != 1:
-        raise UnsupportedError(f'"{record.name}" has no single scale')
-    return np.float32(record.scales[0])
 
 
 # --- SVDF -----------------------------------------------------------------------------------------
@@ -109,7 +103,7 @@ def _svdf_features(converter: Stateful, inputs: tuple[int, ...]) -> Expr:
     )
     turned = np.ascontiguousarray(_constant(weights).T.astype(np.int32))
     sums = _wide(converter, bb.emit(relax.op.matmul(centred, constant(turned))))
-    scale = np.float32(_scale(x) * _scale(weights)) / _scale(state)
+    scale = np.float32(single_scale(x) * single_scale(weights)) / single_scale(state)
     return bb.emit(integers.limited(integers.scaled(sums, float(scale)), "int16"))
 
 
@@ -123,7 +117,7 @@ def _svdf_units(converter: Stateful, inputs: tuple[int, ...], sums: Expr, activa
     bb, integers = converter.bb, Integers(converter.bb)
     if inputs[3] >= 0:
         sums = bb.emit(relax.op.add(sums, constant_int64(_constant(bias))))
-    scale = np.float32(_scale(state) * _scale(times)) / _scale(target)
+    scale = np.float32(single_scale(state) * single_scale(times)) / single_scale(target)
     levels = bb.emit(
         relax.op.add(
             integers.scaled(sums, float(scale)), integers.number(int(target.zero_points[0]))

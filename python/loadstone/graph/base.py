@@ -29,7 +29,8 @@ class Quantization:
     zero_point: int
 
     def __post_init__(self) -> None:
-        assert float(np.float32(self.scale)) == self.scale, f"{self.scale!r} is no float32 value"
+        if float(np.float32(self.scale)) != self.scale:
+            raise AssertionError(f"{self.scale!r} is no float32 value")
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,18 @@ class Tensor:
     @property
     def scale(self) -> float:
         """The scale of a quantized tensor."""
-        assert self.quantization is not None, f"tensor {self.name} is not quantized"
-        return self.quantization.scale
+        return self._grid.scale
 
     @property
     def zero_point(self) -> int:
         """The zero point of a quantized tensor."""
-        assert self.quantization is not None, f"tensor {self.name} is not quantized"
-        return self.quantization.zero_point
+        return self._grid.zero_point
+
+    @property
+    def _grid(self) -> Quantization:
+        if self.quantization is None:
+            raise AssertionError(f"tensor {self.name} is not quantized")
+        return self.quantization
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,6 +101,12 @@ class Operator:
             value = getattr(self, entry.name)
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
+
+    def _must(self, holds: bool, what: str) -> None:
+        """A program of an operator that contradicts itself would be wrong, under `python -O` as
+        well. what: that holds of each."""
+        if not holds:
+            raise AssertionError(f"{self.kind} {self.name}: not {what}")
 
     @property
     def input(self) -> Tensor:

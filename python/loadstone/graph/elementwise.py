@@ -47,8 +47,9 @@ class Elementwise(Operator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        assert len(self.inputs) == 2
-        assert np.broadcast_shapes(self.inputs[0].shape, self.inputs[1].shape) == self.output.shape
+        self._must(len(self.inputs) == 2, "of two inputs")
+        shape = np.broadcast_shapes(*(tensor.shape for tensor in self.inputs))
+        self._must(self.output.shape == shape, f"an output of {shape}")
 
     @property
     def mixes_samples(self) -> bool:
@@ -157,8 +158,8 @@ class Lookup(Operator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        assert self.table.dtype == np.int8
-        assert self.table.shape == (256,)
+        is_table = self.table.dtype == np.int8 and self.table.shape == (256,)
+        self._must(is_table, "a table of 256 int8")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

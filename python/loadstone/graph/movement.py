@@ -86,8 +86,9 @@ class Pad(Operator):
     def __post_init__(self) -> None:
         super().__post_init__()
         extents = zip(self.before, self.input.shape, self.after, strict=True)
-        assert self.output.shape == tuple(sum(parts) for parts in extents)
-        assert min(self.before + self.after) >= 0
+        shape = tuple(sum(parts) for parts in extents)
+        self._must(self.output.shape == shape, f"an output of {shape}")
+        self._must(min(self.before + self.after) >= 0, "more elements, or as many")
 
     @property
     def mixes_samples(self) -> bool:
@@ -106,7 +107,7 @@ class Reshape(Operator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        assert self.input.size == self.output.size
+        self._must(self.input.size == self.output.size, "as many elements behind it as before")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -55,11 +55,15 @@ class Graph:
         known = {tensor.name for tensor in self.inputs} | set(self.constants)
         for operator in self.operators:
             missing = [tensor.name for tensor in operator.inputs if tensor.name not in known]
-            assert not missing, f"{operator.name} reads {missing} before they are written"
+            if missing:
+                raise AssertionError(f"{operator.name} reads {missing} before they are written")
             written = [tensor.name for tensor in operator.outputs]
-            assert not known.intersection(written), f"{operator.name} writes {written} again"
+            if known.intersection(written):
+                raise AssertionError(f"{operator.name} writes {written} again")
             known.update(written)
-        assert all(tensor.name in known for tensor in self.outputs)
+        unwritten = [tensor.name for tensor in self.outputs if tensor.name not in known]
+        if unwritten:
+            raise AssertionError(f"network {self.name} does not write its outputs {unwritten}")
 
     def consumers(self, tensor: Tensor) -> tuple[Operator, ...]:
         """The operators that read it, in order."""

@@ -40,7 +40,8 @@ class Pool2D(Operator):
         top, left, bottom, right = self.padding
         height = (self.input.shape[1] + top + bottom - self.kernel[0]) // self.strides[0] + 1
         width = (self.input.shape[2] + left + right - self.kernel[1]) // self.strides[1] + 1
-        assert self.output.shape == (self.input.shape[0], height, width, self.input.shape[3])
+        shape = (self.input.shape[0], height, width, self.input.shape[3])
+        self._must(self.output.shape == shape, f"an output of {shape}")
 
     @property
     def is_global(self) -> bool:

@@ -47,9 +47,13 @@ class RealWeighted(Operator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        assert self.weights.dtype == self.bias.dtype == np.float32
-        assert np.array_equal(rounded(self.weights), self.weights)
-        assert self.bias.shape == self.weights.shape[:1] == self.output.shape[-1:]
+        kinds = {self.weights.dtype, self.bias.dtype}
+        self._must(kinds == {np.dtype(np.float32)}, "weights and bias of float32")
+        exact = np.array_equal(rounded(self.weights), self.weights)
+        self._must(exact, "weights of bfloat16's numbers")
+        channels = self.weights.shape[:1]
+        self._must(self.bias.shape == channels, "a bias for each output channel")
+        self._must(self.output.shape[-1:] == channels, "an output channel for each kernel")
 
     @property
     def macs(self) -> int:
@@ -71,9 +75,10 @@ class RealConv2D(RealWeighted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        assert self.weights.ndim == 4
-        assert self.weights.shape[3] * self.groups == self.input.shape[3]
-        assert self.weights.shape[0] % self.groups == 0
+        self._must(self.weights.ndim == 4, "weights of four axes")
+        inputs, outputs = self.input.shape[3], self.weights.shape[0]
+        self._must(self.weights.shape[3] * self.groups == inputs, "weights for each input channel")
+        self._must(outputs % self.groups == 0, "as many kernels in each group")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -84,7 +89,8 @@ class RealDense(RealWeighted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        assert self.input.shape == (self.output.shape[0], self.weights.shape[1])
+        shape = (self.output.shape[0], self.weights.shape[1])
+        self._must(self.input.shape == shape, f"an input of {shape}")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -100,9 +106,9 @@ class RealMatMul(Operator):
     def __post_init__(self) -> None:
         super().__post_init__()
         (*first, rows, depth), (*second, columns, again) = (x.shape for x in self.inputs)
-        assert depth == again
-        leading = np.broadcast_shapes(tuple(first), tuple(second))
-        assert self.output.shape == (*leading, rows, columns)
+        self._must(depth == again, "rows as long as the other's columns")
+        shape = (*np.broadcast_shapes(tuple(first), tuple(second)), rows, columns)
+        self._must(self.output.shape == shape, f"an output of {shape}")
 
     @property
     def macs(self) -> int:

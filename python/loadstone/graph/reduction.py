@@ -88,10 +88,10 @@ class BatchMatMul(Operator):
         (*first, rows, depth), (*second, again, columns) = (x.shape for x in self.inputs)
         if self.turned:
             again, columns = columns, again
-        assert depth == again
-        leading = np.broadcast_shapes(tuple(first), tuple(second))
-        assert self.output.shape == (*leading, rows, columns)
-        assert self.rounding in (Rounding.DOUBLE, Rounding.FLOAT32)
+        self._must(depth == again, "rows as long as the other's columns")
+        shape = (*np.broadcast_shapes(tuple(first), tuple(second)), rows, columns)
+        self._must(self.output.shape == shape, f"an output of {shape}")
+        self._must(self.rounding in (Rounding.DOUBLE, Rounding.FLOAT32), "rounded as any product")
 
     @property
     def macs(self) -> int:

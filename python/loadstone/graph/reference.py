@@ -59,9 +59,7 @@ def run_all(graph: g.Graph, inputs: Sequence[Array]) -> dict[str, Array]:
     """
     values: dict[str, Array] = dict(graph.constants)
     for tensor, array in zip(graph.inputs, inputs, strict=True):
-        assert (array.shape, array.dtype) == (tensor.shape, np.dtype(tensor.dtype)), (
-            f"input {tensor.name}: {array.shape} {array.dtype}"
-        )
+        _is_of(tensor, array, f"input {tensor.name}")
         values[tensor.name] = array
     for operator in graph.operators:
         results = run_operator(operator, [values[tensor.name] for tensor in operator.inputs])
@@ -84,13 +82,15 @@ def run_operator(operator: g.Operator, inputs: Sequence[Array]) -> list[Array]:
     if type(operator) not in _RULES:
         raise LoweringError(f"graph_reference: no rule for {operator.kind} ({operator.name})")
     result: Array = _RULES[type(operator)](operator, *inputs)
-    assert result.shape == operator.output.shape, (
-        f"{operator.name}: {result.shape} is not {operator.output.shape}"
-    )
-    assert result.dtype == operator.output.dtype, (
-        f"{operator.name}: {result.dtype} is not {operator.output.dtype}"
-    )
+    _is_of(operator.output, result, operator.name)
     return [result]
+
+
+def _is_of(tensor: g.Tensor, array: Array, name: str) -> None:
+    if (array.shape, array.dtype) != (tensor.shape, np.dtype(tensor.dtype)):
+        raise AssertionError(
+            f"{name}: {array.dtype}{list(array.shape)} is not {tensor.dtype}{list(tensor.shape)}"
+        )
 
 
 # --------------------------------------------------------------------------------------------------
@@ -191,7 +191,8 @@ def _dequantize(o: g.Dequantize, x: Array) -> _Computed:
 
 def _softmax(o: g.Softmax, x: Array) -> _Computed:
     if o.rounding is Rounding.FLOAT32:
-        assert o.beta == 1
+        if o.beta != 1:
+            raise AssertionError(f"{o.name}: ONNX's softmax has no beta, and this one {o.beta}")
         return onnx.softmax(x, _grid(o.input), _grid(o.output))
     return tflite.softmax(x, _grid(o.input), o.beta)
 
@@ -218,7 +219,8 @@ def _average_pool2d(o: g.AveragePool2D, x: Array) -> _Computed:
     """FLOAT32: the sum of integers, rounded once, as for a convolution and a mean. ONNX's own sum
     of float32 differs at ties."""
     if o.rounding is not Rounding.FLOAT32:
-        assert not o.count_include_pad
+        if o.count_include_pad:
+            raise AssertionError(f"{o.name}: TFLite's average counts no pads")
         return tflite.average_pool_2d(
             x,
             o.kernel,
@@ -238,7 +240,8 @@ def _average_pool2d(o: g.AveragePool2D, x: Array) -> _Computed:
 
 
 def _max_pool2d(o: g.MaxPool2D, x: Array) -> _Computed:
-    assert o.input.quantization == o.output.quantization
+    if o.input.quantization != o.output.quantization:
+        raise AssertionError(f"{o.name}: a maximum keeps the scale of its input")
     return tflite.max_pool_2d(x, o.kernel, Geometry(o.strides, o.padding), limits=(o.low, o.high))
 
 

@@ -49,16 +49,16 @@ class Weighted(Operator):
     def __post_init__(self) -> None:
         super().__post_init__()
         channels = (self.weights.shape[0],)
-        assert self.weights.dtype == np.int8
+        self._must(self.weights.dtype == np.int8, "weights of int8")
         for array, dtype in (
             (self.weight_scales, np.float32),
             (self.weight_zero_points, np.int32),
             (self.bias, np.int32),
         ):
-            assert array.dtype == dtype
-            assert array.shape == channels
-        assert -128 <= self.low <= self.high <= 127
-        assert self.output.shape[-1] == channels[0]
+            self._must(array.dtype == dtype, f"parameters of {np.dtype(dtype)}")
+            self._must(array.shape == channels, "a parameter for each output channel")
+        self._must(-128 <= self.low <= self.high <= 127, "a clamp of int8")
+        self._must(self.output.shape[-1] == channels[0], "an output channel for each kernel")
 
     @property
     def macs(self) -> int:
@@ -71,9 +71,8 @@ class Weighted(Operator):
 
         Both are (O,), multipliers in [2^30, 2^31) or, for float32, the bits of the scale.
         """
-        assert self.rounding is not Rounding.SINGLE or self.kind == Conv2D.kind, (
-            f"{self.name}: rounding single is no product of an integer multiplier"
-        )
+        can_be = self.rounding is not Rounding.SINGLE or self.kind == Conv2D.kind
+        self._must(can_be, "rounded by the product of an integer multiplier")
         if self.rounding is Rounding.FLOAT32:
             scales = onnx_scale(self.input.scale, self.weight_scales, self.output.scale)
             return scale_lane(scales), np.zeros_like(self.bias)
@@ -107,14 +106,12 @@ class Conv2D(Weighted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        assert self.weights.ndim == 4
-        assert self.weights.shape[3] * self.groups == self.input.shape[3]
-        assert self.weights.shape[0] % self.groups == 0
-        assert self.output.shape == (
-            self.input.shape[0],
-            *self._output_size(),
-            self.weights.shape[0],
-        )
+        self._must(self.weights.ndim == 4, "weights of four axes")
+        inputs, outputs = self.input.shape[3], self.weights.shape[0]
+        self._must(self.weights.shape[3] * self.groups == inputs, "weights for each input channel")
+        self._must(outputs % self.groups == 0, "as many kernels in each group")
+        shape = (self.input.shape[0], *self._output_size(), outputs)
+        self._must(self.output.shape == shape, f"an output of {shape}")
 
     def _output_size(self) -> tuple[int, int]:
         top, left, bottom, right = self.padding
@@ -144,5 +141,6 @@ class Dense(Weighted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        assert self.weights.ndim == 2
-        assert self.input.shape == (self.output.shape[0], self.weights.shape[1])
+        self._must(self.weights.ndim == 2, "weights of two axes")
+        shape = (self.output.shape[0], self.weights.shape[1])
+        self._must(self.input.shape == shape, f"an input of {shape}")

@@ -213,6 +213,7 @@ def _ordered(nodes: Sequence[Any], file: _File) -> list[Any]:
     done: list[int] = []
     while len(done) < len(nodes):
         ready = [k for k in needs if k not in done and needs[k] <= set(done)]
-        assert ready, "a circle of parts"
+        if not ready:
+            raise AssertionError("a circle of parts")
         done += ready
     return [nodes[k] for k in done]

@@ -118,7 +118,8 @@ class _Rewriting:
                     self.fresh[entry[0]] = self.builder.emit(renamed(entry[1], self.fresh))
                 else:
                     self._call(entry, callees[entry.name])
-            assert len(waiting) < len(pending), "a circle of segments"
+            if len(waiting) == len(pending):
+                raise AssertionError("a circle of segments")
             pending = waiting
 
     def _call(self, segment: Segment, callee: Expr) -> None:

@@ -11,21 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from loadstone.errors import ConfigError, LoweringError
 from loadstone.ir_pass.nests import COPY, NestStep
 from loadstone.isa.form import DRAM, InstructionForm, Reach
 from loadstone.isa.table import InstructionTable
-from loadstone.isa.terms import Term, factors, term_value
+from loadstone.isa.terms import Term, factors, number_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing's own from Python 3.11 on
 
 __all__ = ["MemoryTable"]
 
-#: An instruction, and the field of it that says where an operand stands.
-_Operand: TypeAlias = tuple[str, str]
+#: An instruction, and the field that says where an operand stands: of it, or of the words that it
+#: reaches through; then what fields hold in the instruction that is meant, where that decides.
+_Operand: TypeAlias = "tuple[str, str] | tuple[str, str, Mapping[str, int]]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +53,15 @@ class MemoryTable:
         instructions: InstructionTable,
         operands: Mapping[str, Sequence[_Operand]],
         stores: _Operand,
+        share: Mapping[str, int] = MappingProxyType({}),
     ) -> Self:
         """What a table of instructions says. A tile is a row of a local memory here.
 
         operands: of each step of a computation, for each of its operands the instruction that
         reaches it, and the field from which. stores: the same of what is written to DRAM. Where an
         operand stands is the reach's memory; it has as many rows as the reach's numbers say, a
-        count that a field says is a loop of the nest; a memory is as deep as it has rows. Raises
-        ConfigError where nothing, or not one thing, is reached from a field.
+        count that a field says is a loop of the nest; a memory is as deep as it has rows. share: as
+        above. Raises ConfigError where nothing, or not one thing, is reached from a field.
 
             MemoryTable.of(
                 table,
@@ -81,6 +84,7 @@ class MemoryTable:
             },
             {memory.name: memory.rows for memory in instructions.memories},
             {place: rows for place, (_, rows) in found.items() if rows > 1},
+            share,
             result=_reached(instructions, *stores)[0],
         )
 
@@ -103,7 +107,12 @@ class MemoryTable:
         return tiles * self.share.get(memory, 1) <= self.depth_tiles[memory]
 
 
-def _reached(table: InstructionTable, name: str, field_name: str) -> tuple[str, int]:
+def _reached(
+    table: InstructionTable,
+    name: str,
+    field_name: str,
+    known: Mapping[str, int] = MappingProxyType({}),
+) -> tuple[str, int]:
     """The local memory that an instruction reaches from a field, and how many rows of it."""
     if name not in table.by_name:
         raise ConfigError(
@@ -111,20 +120,23 @@ def _reached(table: InstructionTable, name: str, field_name: str) -> tuple[str, 
         )
     form = table.by_name[name]
     reaches = [r for r in form.reaches if r.first == field_name and r.memory != DRAM]
+    reaches = [r for r in reaches if number_of(r.extent, known) != 0]
     memories = sorted({reach.memory for reach in reaches})
     if len(memories) != 1:
         raise ConfigError(
             f"memories of {table.name}: {name}.{field_name} reaches {len(memories)} local memories"
             f"{': ' + ', '.join(memories) if memories else ''}, where an operand stands in one"
         )
-    return memories[0], max(_rows(table, form, reach) for reach in reaches)
+    return memories[0], max(_rows(table, form, reach, known) for reach in reaches)
 
 
-def _rows(table: InstructionTable, form: InstructionForm, reach: Reach) -> int:
+def _rows(
+    table: InstructionTable, form: InstructionForm, reach: Reach, known: Mapping[str, int]
+) -> int:
     """From the row that the field names, in one turn of the instruction's own loops."""
-    loops = [loop for loop in reach.loops if _number(loop[0]) is not None]
+    loops = [loop for loop in reach.loops if number_of(loop[0], known) is not None]
     terms = [reach.offset, reach.extent, *(term for loop in loops for term in loop)]
-    numbers = [_number(term) for term in terms]
+    numbers = [number_of(term, known) for term in terms]
     if _is_loop(reach.extent):
         numbers[1] = 1
     unknown = [term for term, number in zip(terms, numbers, strict=True) if number is None]
@@ -139,11 +151,7 @@ def _rows(table: InstructionTable, form: InstructionForm, reach: Reach) -> int:
     return first + extent + sum((count - 1) * stride for count, stride in turns)
 
 
-def _number(term: Term) -> int | None:
-    """The value of a term that contains no field; None otherwise."""
-    return None if any(name for name, _ in factors(term)) else term_value(term, {})
-
-
 def _is_loop(extent: Term) -> bool:
     """Whether a field alone says it: rows that follow each other are turns of a loop."""
-    return [bool(name) for name, _ in factors(extent)] == [True]
+    parts = factors(extent)
+    return len(parts) == 1 and parts[0].other is None and bool(parts[0].sum.fields)

@@ -33,6 +33,7 @@ __all__ = [
     "NestAccess",
     "NestAllocation",
     "NestAxis",
+    "NestBound",
     "NestCall",
     "NestGroup",
     "NestLoop",
@@ -113,7 +114,7 @@ class NestStep(NamedTuple):
     immediates: tuple[int, ...] = ()
 
 
-class _Bound(NamedTuple):
+class NestBound(NamedTuple):
     """factor * loop + base is not negative."""
 
     factor: int
@@ -126,8 +127,8 @@ class NestAxis(NamedTuple):
 
     extent: int
     strides: tuple[int, ...]
-    guards: tuple[_Bound, ...] = ()
-    pads: tuple[_Bound, ...] = ()
+    guards: tuple[NestBound, ...] = ()
+    pads: tuple[NestBound, ...] = ()
 
     def executed(self, values: Mapping[Variable, int]) -> tuple[int, int]:
         """The turns [first, last) that are executed, where outer loops have these values."""
@@ -139,7 +140,7 @@ class NestAxis(NamedTuple):
 
 
 def _turns(
-    extent: int, bounds: Iterable[_Bound], values: Mapping[Variable, int]
+    extent: int, bounds: Iterable[NestBound], values: Mapping[Variable, int]
 ) -> tuple[int, int]:
     first, last = 0, extent
     for factor, base in bounds:
@@ -201,9 +202,9 @@ class Nest:
         terms = {v: n for v, n in number.terms.items() if n and v not in self.loops}
         return Index(number.constant, terms)
 
-    def _bounds(self, conditions: Sequence[Index]) -> dict[Variable | None, tuple[_Bound, ...]]:
+    def _bounds(self, conditions: Sequence[Index]) -> dict[Variable | None, tuple[NestBound, ...]]:
         """By the loop that they bound; None: one of the loops around."""
-        found: dict[Variable | None, tuple[_Bound, ...]] = {}
+        found: dict[Variable | None, tuple[NestBound, ...]] = {}
         for condition in conditions:
             own = [loop for loop in self.loops if condition.terms.get(loop)]
             if len(own) > 1:
@@ -212,7 +213,7 @@ class Nest:
                 )
             loop = own[0] if own else None
             factor = condition.terms[loop] if loop is not None else -1
-            bound = _Bound(factor, self._outer(condition))
+            bound = NestBound(factor, self._outer(condition))
             found[loop] = (*found.get(loop, ()), bound)
         return found
 

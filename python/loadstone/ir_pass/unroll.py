@@ -1,40 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unroll a lowered operator into its calls, with plain numbers, from which a back end generates
+"""Unroll a function of nests into its calls, with plain numbers, from which a back end generates
 instructions.
 
-In:   the PrimFunc of pipeline.py.
-Out:  Calls in the order of execution: names, buffers, offsets and loops as integers.
+In:   a `Function` whose operands are in memories, the result of insert_dma_copy.py.
+Out:  Calls in the order of execution: names, buffers, and offsets, strides and loops as integers.
 Next: a back end's code generator, such as that of docs/examples/systolic.
 
-    for call in unroll(function):
+    for call in unroll_nests(function):
         match call.name:
-            case "dma_copy": ...
+            case "copy": ...
             case "gemm": ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
-from math import prod
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic, extents
-from loadstone.ir_pass.translate import Translator
+from loadstone.errors import LoweringError
+from loadstone.ir_pass.affine import Index, Variable
+from loadstone.ir_pass.nests import (
+    Function,
+    Nest,
+    NestAllocation,
+    NestCall,
+    NestGroup,
+    NestTensor,
+    Statement,
+)
 
-if TYPE_CHECKING:
-    from loadstone.relax.types import Buffer as TirBuffer
-    from loadstone.relax.types import PrimFunc
-
-__all__ = ["Buffer", "Call", "Loop", "Place", "Run", "offset", "runs", "turns", "unroll"]
+__all__ = ["Buffer", "Call", "Loop", "Place", "Run", "offset", "runs", "turns", "unroll_nests"]
 
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """One life of a buffer: a loop that allocates one makes a new one each time. scope: "global" is
-    DRAM. shape: in elements, of a function of nests in tiles, as offsets and strides are. dtype: of
-    an element, in TVM's words."""
+    """One life of a tensor: each allocation makes a new one. scope: its memory's name; "global" is
+    DRAM. shape: in tiles. dtype: of an element."""
 
     name: str
     scope: str
@@ -42,19 +45,17 @@ class Buffer:
     dtype: str
 
 
-@dataclass(frozen=True)
-class Place:
-    """The element of `buffer` that a call begins with, counted in elements from its start."""
+class Place(NamedTuple):
+    """The tile of `buffer` that a call begins with, counted from its start."""
 
     buffer: Buffer
     offset: int
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(NamedTuple):
     """One loop of a call, outermost first. Iterations first <= i < last are executed; a copy writes
-    the pad value in iterations outside [inside_first, inside_last). strides: in elements, one for
-    each operand."""
+    the pad value in iterations outside [inside_first, inside_last). strides: in tiles, one for each
+    operand."""
 
     extent: int
     first: int
@@ -64,10 +65,9 @@ class Loop:
     strides: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Call:
-    """One intrinsic call (intrinsics.py says what each does). operands: buffers. immediates: pad
-    value, zero point ..."""
+class Call(NamedTuple):
+    """One step of a nest with its loops (lanes.py says what each does). operands: the tiles that
+    they begin with. immediates: pad value, zero point ..."""
 
     name: str
     operands: tuple[Place, ...]
@@ -80,8 +80,7 @@ class Run:
     """One turn of all loops but the last, and a part of that: `count` turns that are all inside, or
     all outside (a pad is read).
 
-    offsets: elements from each operand's place to its first element. strides: elements from turn to
-        turn.
+    offsets: tiles from each operand's place to its first one. strides: tiles from turn to turn.
     """
 
     inside: bool
@@ -96,7 +95,7 @@ def turns(loops: Sequence[Loop]) -> Iterator[tuple[int, ...]]:
 
 
 def offset(loops: Sequence[Loop], turn: Sequence[int], operand: int) -> int:
-    """Elements from an operand's place to what one turn accesses."""
+    """Tiles from an operand's place to what one turn accesses."""
     return sum(loop.strides[operand] * n for loop, n in zip(loops, turn, strict=True))
 
 
@@ -104,8 +103,7 @@ def runs(loops: Sequence[Loop]) -> Iterator[Run]:
     """A nest for a device whose instructions step along one loop: the last. A nest without loops is
     one turn.
 
-    for run in runs(call.loops[:-1]):          # the last loop of a copy runs over the lanes of a
-               row
+    for run in runs(call.loops):
         move(run.count, run.offsets, run.strides)
     """
     *outer, line = loops or (Loop(1, 0, 1, 0, 1, (0,) * 4),)
@@ -130,72 +128,76 @@ def runs(loops: Sequence[Loop]) -> Iterator[Run]:
                 )
 
 
-def unroll(function: PrimFunc) -> list[Call]:
-    """All calls, in the order of execution. Raises LoweringError for a statement that is neither a
-    loop nor a call."""
-    recorder = _Recorder()
-    namespace: dict[str, Callable[..., None]] = {}
-    exec(compile(_Words(function).source(), "<lowered operator>", "exec"), namespace)
-    parameters = (Buffer(str(p.name), "global", extents(p), str(p.dtype)) for p in function.params)
-    namespace["emit"](recorder, *parameters)
-    return recorder.calls
+def unroll_nests(function: Function) -> list[Call]:
+    """All calls that do anything: of each step of a nest one, for each turn of the loops around.
+
+    The scope of a buffer is its memory's name, "global" of a tensor in DRAM; each allocation makes
+    a new buffer. The value of a copy's pads is its immediate. Raises LoweringError where a tensor
+    is used that was not allocated.
+    """
+    return list(_Unroller(function).body(function.body))
 
 
-class _Recorder:
-    """The functions that the translated text calls."""
+class _Loops:
+    """The loops of a call in each turn of those around it: once for all turns in which those that
+    bound them have the same values."""
 
-    def __init__(self) -> None:
-        self.calls: list[Call] = []
+    def __init__(self, call: NestCall) -> None:
+        self.call = call
+        bases = [bound.base for axis in call.axes for bound in axis.guards + axis.pads]
+        self._bounding = tuple(dict.fromkeys([v for base in bases for v in base.terms]))
+        self._known: dict[tuple[int, ...], tuple[Loop, ...] | None] = {}
 
-    def buffer(self, name: str, scope: str, shape: tuple[int, ...], dtype: str) -> Buffer:
-        return Buffer(name, scope, shape, dtype)
-
-    def call(
-        self,
-        name: str,
-        operands: list[tuple[Buffer, int]],
-        immediates: tuple[int, ...],
-        loops: list[tuple[int, int, int, int, int, tuple[int, ...]]],
-    ) -> None:
-        self.calls.append(
-            Call(
-                name,
-                tuple(Place(*place) for place in operands),
-                immediates,
-                tuple(Loop(*loop) for loop in loops),
+    def at(self, values: Mapping[Variable, int]) -> tuple[Loop, ...] | None:
+        """None where a condition leaves no turn."""
+        turn = tuple([values[variable] for variable in self._bounding])
+        if turn not in self._known:
+            loops = tuple(
+                Loop(axis.extent, *axis.executed(values), *axis.inside(values), axis.strides)
+                for axis in self.call.axes
             )
-        )
+            is_empty = any(loop.first >= loop.last for loop in loops)
+            self._known[turn] = None if is_empty else loops
+        return self._known[turn]
 
 
-class _Words(Translator):
-    def allocate(self, buffer: TirBuffer) -> str:
-        return (
-            f"e.buffer({str(buffer.name)!r}, {str(buffer.scope())!r}, "
-            f"{extents(buffer)}, {str(buffer.dtype)!r})"
-        )
+class _Unroller:
+    """buffers: of each tensor, the life that it is in. values: of the loops that are open."""
 
-    def call(self, intrinsic: Intrinsic) -> str:
-        places = ", ".join(
-            f"({self.name(operand.buffer)}, {self._offset(operand)})"
-            for operand in intrinsic.operands
-        )
-        loops = ", ".join(self._loop(axis) for axis in intrinsic.axes)
-        return f"e.call({intrinsic.name!r}, [{places}], {intrinsic.immediates}, [{loops}])"
+    def __init__(self, function: Function) -> None:
+        self.buffers = {tensor: _buffer(tensor) for tensor in function.parameters}
+        self.values: dict[Variable, int] = {}
+        self.known: dict[Nest, list[_Loops]] = {}
 
-    def _offset(self, operand: BufferOperand) -> str:
-        shape = extents(operand.buffer)
-        steps = [prod(shape[position + 1 :]) for position in range(len(shape))]
-        return " + ".join(
-            f"{self.python(index)} * {step}"
-            for index, step in zip(operand.indices, steps, strict=True)
-        )
+    def body(self, body: Sequence[Statement]) -> Iterator[Call]:
+        """The calls of statements."""
+        for statement in body:
+            if isinstance(statement, Nest):
+                yield from self._calls(statement)
+            elif isinstance(statement, NestAllocation):
+                self.buffers[statement.tensor] = _buffer(statement.tensor)
+            elif isinstance(statement, NestGroup):
+                yield from self.body(statement.body)
+            else:
+                for turn in range(statement.variable.extent):
+                    self.values[statement.variable] = turn
+                    yield from self.body(statement.body)
 
-    def _loop(self, axis: Axis) -> str:
-        first, last = axis.first, axis.extent if axis.last is None else axis.last
-        inside = (
-            (first, last) if axis.inside_first is None else (axis.inside_first, axis.inside_last)
-        )
-        return (
-            f"({axis.extent}, {', '.join(map(self.python, (first, last, *inside)))}, "
-            f"{axis.strides})"
-        )
+    def _calls(self, nest: Nest) -> Iterator[Call]:
+        if nest not in self.known:
+            self.known[nest] = list(map(_Loops, nest.calls))
+        for each in self.known[nest]:
+            loops = each.at(self.values)
+            if loops is not None:
+                call = each.call
+                operands = tuple([self._place(*operand) for operand in call.operands])
+                yield Call(call.name, operands, call.immediates, loops)
+
+    def _place(self, tensor: NestTensor, number: Index) -> Place:
+        if tensor not in self.buffers:
+            raise LoweringError(f"unroll_nests: {tensor.name} is used where it is not allocated")
+        return Place(self.buffers[tensor], number.at(self.values))
+
+
+def _buffer(tensor: NestTensor) -> Buffer:
+    return Buffer(tensor.name, tensor.memory or "global", tensor.shape, tensor.dtype)

@@ -69,6 +69,12 @@ class Accelerator:
             silent = bool(form.keeps) or form.name in self.table.noops
             if form.name not in self.meaning and not silent:
                 raise ConfigError(f"accelerator {self.name}: {form.name} has no meaning")
+        begun = [one.name for one in self.table.address_registers if one.regions]
+        if begun:
+            raise ConfigError(
+                f"accelerator {self.name}: address register {begun[0]} begins at regions, which "
+                "only VTA's driver sets: let an instruction set it (Keep)"
+            )
         if self.table.queues and not self.queue:
             raise ConfigError(
                 f"accelerator {self.name}: queues of tokens, and queue=0: say how many "

@@ -19,10 +19,11 @@ from typing import Protocol
 
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.c_meaning import function_name
-from loadstone.isa.form import DRAM, Bits, InstructionForm, Reach
+from loadstone.isa.form import DRAM, Bits, InstructionForm, Reach, UnitBy
+from loadstone.isa.queues import units_of
 from loadstone.isa.state import MachineEvent, MachineState
 from loadstone.isa.table import InstructionTable
-from loadstone.isa.terms import Term, factors
+from loadstone.isa.terms import Factor, Sum, Term, factors
 
 __all__ = [
     "BLOCK_BYTES",
@@ -227,16 +228,22 @@ _CASE = """\
 
 
 def has_c_machine(table: InstructionTable) -> bool:
-    """Whether it is one for this table: what is left to Python are units that wait for tokens, and
-    times by a field with a sign."""
+    """Whether it is one for this table: what is left to Python are units that wait for tokens,
+    reaches through words, instructions that end a program, and times by a field with a sign."""
     signed = {
         (form.name, field.name) for form in table.forms for field in form.fields if field.signed
     }
-    return not table.queues and not any(
+    if table.queues or any(form.ends for form in table.forms):
+        return False
+    if any(reach.through is not None for form in table.forms for reach in form.reaches):
+        return False
+    return not any(
         (form.name, name) in signed or each < 0
         for form in table.forms
         for term, each in form.per
-        for name, _ in factors(term)
+        for factor in factors(term)
+        for one in factor.sums()
+        for name in one.fields
     )
 
 
@@ -277,7 +284,7 @@ def compiled_clock(accelerator: Accelerator, state: MachineState) -> CompiledClo
 
 def units_in_order(table: InstructionTable) -> list[str]:
     """As the clock numbers them."""
-    return list(dict.fromkeys(form.unit for form in table.forms))
+    return list(units_of(table.forms))
 
 
 def machine_source(table: InstructionTable, meant: Collection[str]) -> str:
@@ -309,6 +316,8 @@ def _step(table: InstructionTable, form: InstructionForm, meant: bool) -> Iterat
     yield "  t.port_cycles = 0;"
     for field in form.fields:
         yield from _field(field, table.places[form.name][field.name])
+    for term in form.never:
+        yield f"  if ({_term(term)} != 0) return 0;"
     for reach in form.reaches:
         yield from _reach(table, form, reach)
     for keep in form.keeps:
@@ -320,8 +329,12 @@ def _step(table: InstructionTable, form: InstructionForm, meant: bool) -> Iterat
         yield f"  {function_name(table, form)}(state, &i);"
         yield "  if (state->fault != 0) return 0;"
     work = [f"{form.cycles}", *(_cycles(term, each) for term, each in form.per)]
-    unit = units_in_order(table).index(form.unit)
-    yield f"  count_time(clock, {unit}u, {' + '.join(work)}, &t);"
+    units = [units_in_order(table).index(unit) for unit in form.units]
+    unit = f"{units[0]}u"
+    if isinstance(form.unit, UnitBy):
+        yield f"  static const unsigned units[] = {{{', '.join(f'{k}u' for k in units)}}};"
+        unit = f"units[i.{form.unit.field}]"
+    yield f"  count_time(clock, {unit}, {' + '.join(work)}, &t);"
     yield "  return 1;"
     yield "}"
 
@@ -362,16 +375,30 @@ def _reach(table: InstructionTable, form: InstructionForm, reach: Reach) -> Iter
 
 def _term(term: Term) -> str:
     product = ""
-    for name, more in factors(term):
-        one = (
-            f"UINT64_C({more})"
-            if name is None
-            else f"plus(i.{name}, {more}u)"
-            if more
-            else f"i.{name}"
-        )
+    for factor in factors(term):
+        one = _factor(factor)
         product = f"times({product}, {one})" if product else one
     return product
+
+
+def _factor(factor: Factor) -> str:
+    """Sums of a comparison stay far below 2^63: fields have 32 bits there."""
+    if factor.other is None:
+        return _sum(factor.sum)
+    sides = []
+    for one in factor.sums():
+        sides.append(" + ".join([f"{one.number}", *(f"(int64_t)i.{name}" for name in one.fields)]))
+    return f"(uint64_t)({sides[0]} {'<' if factor.below else '=='} {sides[1]})"
+
+
+def _sum(one: Sum) -> str:
+    items = [f"i.{name}" for name in one.fields]
+    if one.number or not items:
+        items.append(f"{one.number}u" if items else f"UINT64_C({one.number})")
+    found = items[0]
+    for item in items[1:]:
+        found = f"plus({found}, {item})"
+    return found
 
 
 def _cycles(term: Term, each: int | Fraction) -> str:

@@ -3,29 +3,19 @@
 
 In:   an InstructionTable.
 Out:  C99: places of fields with functions that read and write them; an lds_insn_table.
-Next: a driver or a model of the device includes the header; `loadstone export` writes the table.
+Next: a driver or a model of the device includes the header; `loadstone export` writes the table;
+      c_members.py says what is in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from loadstone.isa.c_members import Member, form_members, table_members
 from loadstone.isa.capabilities import capability_macros
-from loadstone.isa.table import (
-    DRAM,
-    MAX_LOOPS,
-    Bits,
-    InstructionForm,
-    InstructionTable,
-    Reach,
-)
-from loadstone.isa.terms import Term, factors
+from loadstone.isa.table import Bits, InstructionForm, InstructionTable
 
-__all__ = ["c_header", "c_table", "form_keeps", "numbered_terms", "reach_bank"]
-
-_SIGNED, _ADDRESS = 1, 2
-_NO_FIELD = 255
+__all__ = ["c_header", "c_table"]
 
 _ACCESS = """
 static inline uint64_t {name}_bits(const uint8_t *insn, unsigned bit, unsigned width) {{
@@ -116,110 +106,38 @@ def c_table(table: InstructionTable) -> str:
     ]
     forms = []
     for form in table.forms:
-        arrays = _arrays(table, form)
-        for kind, entries in arrays.items():
+        members = form_members(table, form)
+        for kind, entries in members.arrays().items():
             if entries:
                 begin = f"static const lds_insn_{kind} {form.name}_{kind}s[] = {{"
-                lines += [begin, *(f"    {entry}," for entry in entries), "};"]
-        counts = f"{len(form.fields)}u, {len(form.reaches)}u, {len(form.keeps)}u"
-        names = [f"{form.name}_{kind}s" if entries else "0" for kind, entries in arrays.items()]
-        size = table.sizes[form.name]
-        forms.append(f"    {{{form.opcode}u, {size}u, {counts}, {', '.join(names)}}},")
+                lines += [begin, *(f"    {_initializer(entry)}," for entry in entries), "};"]
+        plain = ", ".join(f"{value}u" for value in members.plain().values())
+        names = [
+            f"{form.name}_{kind}s" if entries else "0" for kind, entries in members.arrays().items()
+        ]
+        forms.append(f"    {{{plain}, {', '.join(names)}}},")
     lines += ["static const lds_insn_form forms[] = {", *forms]
-    rows = ", ".join(f"{memory.rows}u" for memory in table.memories) or "0u"
+    said = table_members(table)
     print_bytes = ", ".join(f"{byte}u" for byte in table.fingerprint)
     lines += [
         "};",
-        f"static const uint32_t memory_rows[] = {{{rows}}};",
+        f"static const uint32_t memory_rows[] = {_initializer(said.memory_rows)};",
+        f"static const uint8_t word_bytes[] = {_initializer(said.word_bytes)};",
         "",
         f"const lds_insn_table {name}_table = {{",
         f'    "{name}",',
         f"    {{{print_bytes}}},",
         f"    {table.opcode_bits}u, {len(table.forms)}u, {len(table.memories)}u,",
-        "    forms, memory_rows,",
+        f"    forms, memory_rows, word_bytes, {said.region_bank}u, {said.region_count}u,",
         "};",
         "",
     ]
     return "\n".join(lines)
 
 
-def _arrays(table: InstructionTable, form: InstructionForm) -> Mapping[str, Sequence[str]]:
-    """What an lds_insn_form points to, in its order, by the last word of the type's name."""
-    keep = "{{{bank}u, {bank_size}u, {field}u, {{{index[0]}u, {index[1]}u}}}}"
-    return {
-        "field": [_field(table, form, field) for field in form.fields],
-        "reach": [_reach(table, form, k) for k in range(len(form.reaches))],
-        "factor": [f"{{{field}u, {more}u}}" for field, more in numbered_terms(table, form)[0]],
-        "keep": [keep.format(**said) for said in form_keeps(table, form)],
-    }
-
-
-def _field(table: InstructionTable, form: InstructionForm, field: Bits) -> str:
-    flags = field.signed * _SIGNED | field.address * _ADDRESS
-    low, high = (value % (1 << 64) for value in (field.lowest, field.highest))
-    place = table.places[form.name][field.name]
-    limits = f"UINT64_C({low}), UINT64_C({high})"
-    return f"{{{place}u, {field.width}u, {flags}u, {field.shift}u, {limits}}}"
-
-
-def numbered_terms(
-    table: InstructionTable, form: InstructionForm
-) -> tuple[list[tuple[int, int]], Mapping[Term, tuple[int, int]]]:
-    """(field, number) of every factor that stands in a product, and by term the two members of
-    lds_insn_term."""
-    numbers = {field.name: k for k, field in enumerate(form.fields)}
-    banks = set(table.banks) - set(numbers)
-    products: list[tuple[int, int]] = []
-    terms: dict[Term, tuple[int, int]] = {0: (0, 0)}
-    every = [term for reach in form.reaches for term in (reach.first, *reach.terms())]
-    for term in (*every, *(keep.index for keep in form.keeps)):
-        if term not in banks:
-            if isinstance(term, int):
-                terms[term] = term, 0
-            elif term in numbers:
-                terms[term] = numbers[term], 1
-            elif term not in terms:
-                said = [(numbers[f] if f else _NO_FIELD, more) for f, more in factors(term)]
-                said += [(_NO_FIELD, 1)] * (len(said) == 1)
-                terms[term] = len(products), len(said)
-                products += said
-    return products, terms
-
-
-def _reach(table: InstructionTable, form: InstructionForm, index: int) -> str:
-    reach, terms = form.reaches[index], numbered_terms(table, form)[1]
-    memories = {DRAM: 0, **{memory.name: k for k, memory in enumerate(table.memories, 1)}}
-
-    def term(value: Term) -> str:
-        return "{{{}u, {}u}}".format(*terms[value])
-
-    loops = [*reach.loops, *[(0, 0)] * (MAX_LOOPS - len(reach.loops))]
-    counts = ", ".join(term(count) for count, _ in loops)
-    strides = ", ".join(term(stride) for _, stride in loops)
-    bank = reach_bank(table, form, reach)
-    head = f"{memories[reach.memory]}u, {int(reach.writes)}u, {len(reach.loops)}u"
-    first = f"{term(reach.index if bank[0] else reach.first)}, {term(reach.offset)}"
-    rest = f"{term(reach.extent)}, {{{counts}}}, {{{strides}}}"
-    return f"{{{head}, {bank[0]}u, {bank[1]}u, {first}, {rest}}}"
-
-
-def reach_bank(table: InstructionTable, form: InstructionForm, reach: Reach) -> tuple[int, int]:
-    """lds_insn_reach's bank and bank_size: of the address registers that it begins at."""
-    if reach.memory != DRAM or any(field.name == reach.first for field in form.fields):
-        return 0, 0
-    first, count = table.banks[str(reach.first)]
-    return first + 1, count
-
-
-def form_keeps(table: InstructionTable, form: InstructionForm) -> list[dict[str, Any]]:
-    """The members of lds_insn_keep for each address register that an instruction sets."""
-    numbers, terms = {f.name: k for k, f in enumerate(form.fields)}, numbered_terms(table, form)[1]
-    return [
-        {
-            "bank": table.banks[keep.register][0] + 1,
-            "bank_size": table.banks[keep.register][1],
-            "field": numbers[keep.field],
-            "index": terms[keep.index],
-        }
-        for keep in form.keeps
-    ]
+def _initializer(value: Member) -> str:
+    """In C."""
+    if isinstance(value, int):
+        return f"{value}u" if value < 1 << 32 else f"UINT64_C({value})"
+    items = value.values() if isinstance(value, Mapping) else value
+    return f"{{{', '.join(map(_initializer, items))}}}"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from loadstone.errors import EncodingError
 from loadstone.isa.columns import Column, Words, put, reserved_bits, take, words_of
 from loadstone.isa.table import Bits, InstructionForm, InstructionTable
+from loadstone.isa.terms import factors
 
 __all__ = [
     "At",
@@ -68,7 +69,20 @@ def check_fields(table: InstructionTable, insn: TableInsn) -> InstructionForm:
                 raise EncodingError(f"{insn.name}: {field.name} is no address: give it a number")
         elif not field.lowest <= value <= field.highest:
             raise EncodingError(_refusal(table, form, field, value))
+    if form.never:
+        _check_never(form, insn)
     return form
+
+
+def _check_never(form: InstructionForm, insn: TableInsn) -> None:
+    """Raises EncodingError for what the table forbids. Addresses by name stand for 0."""
+    said = {f.name: insn.fields.get(f.name, 0) for f in form.fields}
+    values = {name: 0 if isinstance(value, At) else value for name, value in said.items()}
+    term = form.forbidden(values)
+    if term is not None:
+        named = dict.fromkeys(n for f in factors(term) for one in f.sums() for n in one.fields)
+        found = ", ".join(f"{name}={values[name]}" for name in named)
+        raise EncodingError(f"{form.name}: {found}: the table says that {term} is never but 0")
 
 
 def _refusal(table: InstructionTable, form: InstructionForm, field: Bits, value: int) -> str:

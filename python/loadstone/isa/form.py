@@ -2,16 +2,17 @@
 """What a table of instructions is made of: fields, what instructions touch, registers, memories.
 
 In:   numbers and names, as a plug-in writes them.
-Out:  Bits, Reach, Keep, InstructionForm, LocalMemory, AddressRegister.
+Out:  Bits, Reach, Words, Keep, UnitBy, InstructionForm, LocalMemory, AddressRegister.
 Next: table.py makes a whole set of them, and refuses what cannot be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
+from typing import TypeAlias
 
 from loadstone.isa.terms import Term, term_value
 
@@ -28,6 +29,9 @@ __all__ = [
     "Keep",
     "LocalMemory",
     "Reach",
+    "UnitBy",
+    "WordLimits",
+    "Words",
 ]
 
 MIN_INSN_BYTES, MAX_INSN_BYTES = 4, 64
@@ -39,6 +43,9 @@ MAX_LOOPS = 3
 MAX_KEPT = 16
 #: The memory that host and device share, in a Reach; it counts bytes.
 DRAM = "dram"
+#: The least and the largest value of a field of the words in rows [begin, end) of a memory, as
+#: function of (memory, begin, end, field).
+WordLimits: TypeAlias = Callable[[str, int, int, str], tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -81,13 +88,29 @@ class Bits:
 
 
 @dataclass(frozen=True)
+class Words:
+    """Rows [begin, end) of a local memory, whose words say where an instruction goes: it reads
+    these, and reaches another memory from a field of each. None where begin >= end."""
+
+    memory: str
+    begin: Term
+    end: Term
+
+    def rows(self, fields: Mapping[str, int]) -> tuple[int, int]:
+        """(begin, end) in an instruction."""
+        return term_value(self.begin, fields), term_value(self.end, fields)
+
+
+@dataclass(frozen=True)
 class Reach:
     """What an instruction touches of one memory: for each turn of the loops, `extent` places from
     `first + sum of turn * stride` on. Places are bytes of DRAM, rows of a local memory.
 
-    loops: (count, stride) of each, a count of 0 touches nothing. DRAM begins at an address field,
-    or where an AddressRegister points: `first` is its name, `index` says which of them. offset:
-    places that are added to `first`.
+    loops: (count, stride) of each, a count of 0 touches nothing, so that a comparison among the
+    factors of a count or extent says when it is touched at all. DRAM begins at an address field,
+    or where an AddressRegister points: `first` is its name, `index` says which of them. through:
+    words of another memory, each of which is one more turn that begins at field `first` of the
+    word. offset: places that are added to `first`.
     """
 
     memory: str
@@ -97,6 +120,7 @@ class Reach:
     writes: bool = False
     offset: Term = 0
     index: Term = 0
+    through: Words | None = None
 
     def terms(self) -> Iterator[Term]:
         """All numbers and fields it is made of, but `first`."""
@@ -105,31 +129,62 @@ class Reach:
         yield self.index
         for loop in self.loops:
             yield from loop
+        if self.through is not None:
+            yield self.through.begin
+            yield self.through.end
+
+    def turns(self, fields: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
+        """(count, stride) of each loop in an instruction."""
+        return tuple((term_value(count, fields), term_value(s, fields)) for count, s in self.loops)
+
+    def span(self, fields: Mapping[str, int]) -> int:
+        """Places from the first to the end of the last, of what begins at one place; 0 where
+        nothing is touched."""
+        if self.through is not None:
+            begin, end = self.through.rows(fields)
+            if begin >= end:
+                return 0
+        size = term_value(self.extent, fields)
+        turns = self.turns(fields) if size else ()
+        if size == 0 or any(count == 0 for count, _ in turns):
+            return 0
+        return size + sum((count - 1) * stride for count, stride in turns)
 
     def places(
-        self, fields: Mapping[str, int], kept: Mapping[str, Sequence[int]] = MappingProxyType({})
+        self,
+        fields: Mapping[str, int],
+        kept: Mapping[str, Sequence[int]] = MappingProxyType({}),
+        words: WordLimits | None = None,
     ) -> tuple[int, int]:
         """[first, end) of what is touched; first == end where that is nothing. kept: what address
-        registers hold."""
-        if self.first in kept:
+        registers hold. words: what the memories hold that are reached through."""
+        size = self.span(fields)
+        if self.through is not None:
+            if size == 0:
+                return 0, 0
+            assert words is not None, self
+            first, last = words(self.through.memory, *self.through.rows(fields), str(self.first))
+            size += last - first
+        elif self.first in kept:
             first = kept[str(self.first)][term_value(self.index, fields)]
         else:
             first = term_value(self.first, fields)
-        first, size = first + term_value(self.offset, fields), term_value(self.extent, fields)
-        counts = [term_value(count, fields) for count, _ in self.loops]
-        if size == 0 or 0 in counts:
-            return first, first
-        strides = [term_value(stride, fields) for _, stride in self.loops]
-        return first, first + size + sum((c - 1) * s for c, s in zip(counts, strides, strict=True))
+        first += term_value(self.offset, fields)
+        return first, first + size
 
 
 @dataclass(frozen=True)
 class AddressRegister:
     """`count` registers that keep bus addresses between instructions, for devices whose
-    instructions are too short for an address. A program begins with none of them set."""
+    instructions are too short for an address. A program begins with none of them set.
+
+    regions: it begins with all of them set, number k to where region k of a model begins, and no
+    instruction sets one.
+    """
 
     name: str
     count: int = 1
+    regions: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,6 +197,14 @@ class Keep:
 
 
 @dataclass(frozen=True)
+class UnitBy:
+    """The unit that a field chooses: units[value] executes it."""
+
+    field: str
+    units: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class InstructionForm:
     """One instruction: its opcode, its fields behind that in the order of the bits, what it
     touches, which address registers it sets, and where and how long it works.
@@ -149,7 +212,9 @@ class InstructionForm:
     size_bytes: 0 for the least multiple of 4 that holds the fields. unit: which unit of the device
     executes it. cycles: fixed ones; per: (term, cycles of each of its units, which may be a
     Fraction: what is begun is a whole cycle); what goes over the memory port is added
-    (machine.Port). needs: the capability without which it is no instruction.
+    (machine.Port). needs: the capability without which it is no instruction. never: terms that are
+    0 in every instruction there is. ends: it is the last of its program, and begins when all before
+    it are done; every program then ends so.
     """
 
     name: str
@@ -158,19 +223,40 @@ class InstructionForm:
     size_bytes: int = 0
     doc: str = ""
     reaches: tuple[Reach, ...] = ()
-    unit: str = "all"
+    unit: str | UnitBy = "all"
     cycles: int = 1
     per: tuple[tuple[Term, int | Fraction], ...] = ()
     keeps: tuple[Keep, ...] = ()
     needs: str = ""
+    never: tuple[Term, ...] = ()
+    ends: bool = False
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """All that may execute it."""
+        return (self.unit,) if isinstance(self.unit, str) else self.unit.units
+
+    def unit_of(self, fields: Mapping[str, int]) -> str:
+        """Which unit executes an instruction."""
+        return self.unit if isinstance(self.unit, str) else self.unit.units[fields[self.unit.field]]
+
+    def forbidden(self, fields: Mapping[str, int]) -> Term | None:
+        """The first of `never` that an instruction is not 0 in; None in a sound one."""
+        return next((term for term in self.never if term_value(term, fields) != 0), None)
 
 
 @dataclass(frozen=True)
 class LocalMemory:
     """A memory inside the device: `rows` of `lanes` elements. Also what is only kept, such as the
-    weights of an array, is one, so that order between instructions is known."""
+    weights of an array, is one, so that order between instructions is known.
+
+    fields: of a row as a word, lowest byte first, when instructions reach other memories through
+    it (Words). Such rows are copied from DRAM: who writes some reads as many bytes there, in the
+    same order.
+    """
 
     name: str
     rows: int
     lanes: int = 1
     dtype: str = "int8"
+    fields: tuple[Bits, ...] = ()

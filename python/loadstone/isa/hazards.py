@@ -35,6 +35,25 @@ class Touch:
     extent: int
     writes: bool
 
+    @classmethod
+    def of(
+        cls,
+        space: Hashable,
+        first: int,
+        turns: Sequence[tuple[int, int]],
+        extent: int,
+        writes: bool,
+    ) -> Touch:
+        """The same places in as few loops as possible: those that do not move are left out, and
+        turns that follow each other are one. turns: (count, stride), the innermost last."""
+        loops: list[tuple[int, int]] = []
+        for count, stride in reversed(turns):
+            if not loops and stride == extent:
+                extent *= count
+            elif count > 1 and stride > 0:
+                loops.insert(0, (count, stride))
+        return cls(space, first, tuple(loops), extent, writes)
+
 
 @dataclass(frozen=True)
 class TouchStep:

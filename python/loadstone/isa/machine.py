@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,14 @@ from loadstone.isa.table import DRAM, Bits, InstructionForm, Reach
 from loadstone.isa.terms import Term, term_value
 from loadstone.isa.token_clock import TokenClock
 
-__all__ = ["TableMachine"]
+__all__ = ["InstructionWatch", "TableMachine", "Touched"]
+
+#: Reaches of an instruction that are not empty: (reach, first place, the place behind the last).
+Touched: TypeAlias = "Sequence[tuple[Reach, int, int]]"
+#: Sees an instruction, its fields, the state before it, and what the table says that it touches.
+InstructionWatch: TypeAlias = (
+    "Callable[[InstructionForm, Mapping[str, int], MachineState, Touched], None]"
+)
 
 #: What order between instructions is kept by, of DRAM.
 _BLOCK_BYTES = BLOCK_BYTES
@@ -88,7 +96,7 @@ class _Clock:
         touched: Sequence[tuple[Reach, int, int]],
     ) -> None:
         """Counts one instruction. touched: (reach, first, end) that are not empty."""
-        unit, port = form.unit, self.accelerator.port
+        unit, port = form.unit_of(values), self.accelerator.port
         work = work_cycles(form, values)
         ready = self._issue(unit)
         start = max(ready, self._after(touched))
@@ -146,15 +154,25 @@ class _Clock:
 class TableMachine:
     """One device: its memories keep what they hold from program to program."""
 
-    def __init__(self, accelerator: Accelerator, dram: Dram, *, trace: bool = False) -> None:
-        """trace: keep the events of a run."""
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        dram: Dram,
+        *,
+        trace: bool = False,
+        watch: InstructionWatch | None = None,
+    ) -> None:
+        """trace: keep the events of a run. watch: sees each instruction before it does what it
+        means."""
         self.accelerator = accelerator
         self.trace = trace
+        self.watch = watch
         self.table = accelerator.table
         memory = {m.name: np.zeros((m.rows, m.lanes), m.dtype) for m in self.table.memories}
         self.state = MachineState(dram, memory, self._nowhere())
         self.aborted = False
         self.completed = 0  # instructions of the program that runs, or ran last
+        self._ending = any(form.ends for form in self.table.forms)
         self._plans = {form.name: self._plan(form) for form in self.table.forms}
 
     def _nowhere(self) -> dict[str, list[int]]:
@@ -176,7 +194,8 @@ class TableMachine:
         self.use(dram)  # a program sets the address registers that it uses
         if code is None:
             code = dram.tail(address, count * max(self.table.sizes.values()))
-        compiled = None if self.trace else compiled_clock(self.accelerator, self.state)
+        by_step = self.trace or self.watch is not None
+        compiled = None if by_step else compiled_clock(self.accelerator, self.state)
         if compiled is not None:
             self._in_c(compiled, code, count)
         clock: _Clock | TokenClock | CompiledClock
@@ -224,13 +243,13 @@ class TableMachine:
         while self.completed < count and not self.aborted:
             while number < count:
                 try:
-                    form, values = self._decode(code, at)
-                    if not clock.has_room(form.unit):
-                        break
-                    clock.issue(number, form, values, self._touched(form, values))
+                    form, values = self._decode(code, at, number == count - 1)
                 except MachineFault as fault:
                     fault.instruction = number
                     raise
+                if not clock.has_room(form.unit_of(values)):
+                    break
+                clock.issue(number, form, values)
                 handed[number] = form, values
                 at, number = at + self.table.sizes[form.name], number + 1
             started = clock.start()
@@ -238,7 +257,7 @@ class TableMachine:
                 stuck = MachineFault(DEADLOCK, f"{len(handed)} instructions wait for tokens")
                 stuck.instruction = min(handed)
                 raise stuck
-            self._mean(started, *handed.pop(started))
+            self._execute(started, *handed.pop(started))
             self.completed += 1
         return clock
 
@@ -253,20 +272,34 @@ class TableMachine:
         for number in range(count):
             self.completed = number
             try:
-                form, values = self._decode(code, at)
-                touched = self._touched(form, values)
-                self._keep(form, values)
-                self._mean(number, form, values)
+                form, values = self._decode(code, at, number == count - 1)
             except MachineFault as fault:
                 fault.instruction = number
                 raise
+            touched = self._execute(number, form, values)
             clock.step(number, form, values, touched)
             at += self.table.sizes[form.name]
             if self.aborted:
                 break
         return clock
 
-    def _decode(self, code: bytes, at: int) -> tuple[InstructionForm, dict[str, int]]:
+    def _execute(
+        self, number: int, form: InstructionForm, values: Mapping[str, int]
+    ) -> list[tuple[Reach, int, int]]:
+        """Does what an instruction means, once all that it says it touches was found to be there,
+        which it returns. Raises MachineFault."""
+        try:
+            touched = self._touched(form, values)
+            self._keep(form, values)
+            self._mean(number, form, values, touched)
+        except MachineFault as fault:
+            fault.instruction = number
+            raise
+        return touched
+
+    def _decode(
+        self, code: bytes, at: int, last: bool = False
+    ) -> tuple[InstructionForm, dict[str, int]]:
         opcode = int.from_bytes(code[at : at + 4], "little") & (1 << self.table.opcode_bits) - 1
         form = self.table.by_opcode.get(opcode)
         if form is None or at + self.table.sizes[form.name] > len(code):
@@ -280,13 +313,23 @@ class TableMachine:
             values[bits.name] = value << bits.shift if bits.address else value
             if not bits.address and not bits.lowest <= value <= bits.highest:
                 raise MachineFault(BAD_INSTRUCTION, f"{form.name}: {bits.name}={value}")
+        term = form.forbidden(values)
+        if term is not None:
+            raise MachineFault(BAD_INSTRUCTION, f"{form.name}: {term} is not 0")
+        if form.ends != (last and self._ending):
+            where = "is not the last" if form.ends else "does not end the program"
+            raise MachineFault(BAD_INSTRUCTION, f"{form.name} {where}")
         return form, values
 
-    def _mean(self, number: int, form: InstructionForm, values: Mapping[str, int]) -> None:
+    def _mean(
+        self, number: int, form: InstructionForm, values: Mapping[str, int], touched: Touched
+    ) -> None:
         meaning = self.accelerator.meaning.get(form.name)
         if meaning is None:  # it sets address registers, and nothing else
             return
         try:
+            if self.watch is not None:
+                self.watch(form, values, self.state, touched)
             meaning(self.state, values)
         except (MachineFault, LoadstoneError):
             raise
@@ -318,12 +361,28 @@ class TableMachine:
         for reach in form.reaches:
             if reach.first in self.state.kept:
                 self._index(form, str(reach.first), reach.index, values)
-            first, end = reach.places(values, self.state.kept)
-            if first == end:
-                continue
-            if reach.memory == DRAM:
-                self.state.dram.window(first, end - first, reach.writes)
-            elif end > self.table.by_memory[reach.memory].rows:
-                raise MachineFault(LOCAL_BOUNDS, f"{form.name}: row {end - 1} of {reach.memory}")
-            found.append((reach, first, end))
+            if reach.through is not None and reach.span(values) > 0:
+                begin, end = reach.through.rows(values)
+                found.append(self._there(form, Reach(reach.through.memory, begin), begin, end))
+            first, end = reach.places(values, self.state.kept, self._word_limits)
+            if first != end:
+                found.append(self._there(form, reach, first, end))
         return found
+
+    def _there(
+        self, form: InstructionForm, reach: Reach, first: int, end: int
+    ) -> tuple[Reach, int, int]:
+        if reach.memory == DRAM:
+            self.state.dram.window(first, end - first, reach.writes)
+        elif end > self.table.by_memory[reach.memory].rows:
+            raise MachineFault(LOCAL_BOUNDS, f"{form.name}: row {end - 1} of {reach.memory}")
+        return reach, first, end
+
+    def _word_limits(self, memory: str, begin: int, end: int, field: str) -> tuple[int, int]:
+        """Of the words that a memory holds now."""
+        rows = np.ascontiguousarray(self.state.memory[memory][begin:end]).view(np.uint8)
+        words = np.zeros((end - begin, 8), np.uint8)
+        words[:, : rows.shape[1]] = rows
+        at, width = self.table.word_fields[memory][field]
+        values = words.view("<u8")[:, 0] >> np.uint64(at) & np.uint64((1 << width) - 1)
+        return int(values.min()), int(values.max())

@@ -8,7 +8,7 @@ Next: a plug-in keeps it beside its code, as docs/isa.md is kept for VTA.
 
 from __future__ import annotations
 
-from loadstone.isa.table import Bits, InstructionForm, InstructionTable, Reach
+from loadstone.isa.table import Bits, InstructionForm, InstructionTable, Reach, UnitBy
 
 __all__ = ["page"]
 
@@ -24,6 +24,16 @@ def page(table: InstructionTable) -> str:
         "| --- | --- | --- |",
         *(f"| {m.name} | {m.rows} | {m.lanes} {m.dtype} |" for m in table.memories),
     ]
+    for memory in table.memories:
+        if memory.fields:
+            lines += ["", f"Words of {memory.name}:", "", "| bits | field | meaning |"]
+            lines += ["| --- | --- | --- |"]
+        for field in memory.fields:
+            at, width = table.word_fields[memory.name][field.name]
+            lines.append(f"| {_bits(at, width)} | {field.name} | {field.doc} |")
+    for register in table.address_registers:
+        begins = "begins at a region" if register.regions else "is set by instructions"
+        lines += ["", f"Address register {register.name}, {register.count} of them: {begins}."]
     if table.queues:
         lines += ["", "| tokens from | to | given by | taken by | at most |"]
         lines += ["| --- | --- | --- | --- | --- |"]
@@ -47,14 +57,27 @@ def _section(table: InstructionTable, form: InstructionForm) -> list[str]:
         lines += ["| bits | field | values | meaning |", "| --- | --- | --- | --- |"]
     for field in form.fields:
         at = table.places[form.name][field.name]
-        bits = f"{at} to {at + field.width - 1}" if field.width > 1 else f"{at}"
+        bits = _bits(at, field.width)
         needs = f" From {field.needs_from} on: capability {field.needs}." if field.needs else ""
         lines.append(f"| {bits} | {field.name} | {_values(field)} | {field.doc}{needs} |")
     times = "".join(f" + {cycles} * {name}" for name, cycles in form.per)
-    lines += ["", f"Unit {form.unit}, {form.cycles}{times} cycles."]
+    lines += ["", f"{_unit(form.unit)}, {form.cycles}{times} cycles."]
+    lines += ["It ends a program, when all that comes before is done."] if form.ends else []
+    lines += [f"{term} is never but 0." for term in form.never]
     lines += [f"It {_touches(reach)}." for reach in form.reaches]
     lines += [f"It sets {k.register}[{k.index}] to {k.field}." for k in form.keeps]
     return lines
+
+
+def _bits(at: int, width: int) -> str:
+    return f"{at} to {at + width - 1}" if width > 1 else f"{at}"
+
+
+def _unit(unit: str | UnitBy) -> str:
+    if isinstance(unit, str):
+        return f"Unit {unit}"
+    chosen = ", ".join(f"{name} for {k}" for k, name in enumerate(unit.units))
+    return f"Unit by {unit.field} ({chosen})"
 
 
 def _values(field: Bits) -> str:
@@ -72,4 +95,9 @@ def _touches(reach: Reach) -> str:
         f" + {reach.offset}" if reach.offset else ""
     )
     verb = "writes" if reach.writes else "reads"
-    return f"{verb} {reach.extent} of {reach.memory} from {reach.first}{more}{loops} on{turns}"
+    first = str(reach.first)
+    if reach.through is not None:
+        words = reach.through
+        first = f"{words.memory}[w].{first}"
+        turns = f" for {words.begin} <= w < {words.end}{turns}"
+    return f"{verb} {reach.extent} of {reach.memory} from {first}{more}{loops} on{turns}"

@@ -46,7 +46,7 @@ def token_fields(queues: Sequence[UnitQueue]) -> tuple[Bits, ...]:
 
 def units_of(forms: Sequence[InstructionForm]) -> tuple[str, ...]:
     """The units of a device, in the order of its instructions."""
-    return tuple(dict.fromkeys(form.unit for form in forms))
+    return tuple(dict.fromkeys(unit for form in forms for unit in form.units))
 
 
 def queue_mistake(
@@ -71,6 +71,8 @@ def queue_mistake(
             return f"noop {name}", f"one of {', '.join(by_name)}"
         if by_name[name].reaches or by_name[name].keeps:
             return f"noop {name}", "an instruction that touches nothing"
+        if len(by_name[name].units) > 1:
+            return f"noop {name}", "an instruction of one unit"
     return None
 
 
@@ -82,7 +84,7 @@ def _ends_mistake(
     for unit, name in ((queue.pusher, queue.push), (queue.popper, queue.pop)):
         if unit not in units:
             return f"unit {unit}", f"one of {', '.join(units)}"
-        lacking = next((f.name for f in forms if f.unit == unit and not _has(f, name)), None)
+        lacking = next((f.name for f in forms if unit in f.units and not _has(f, name)), None)
         if lacking is not None:
             return f"field {name} of {lacking}", f"a field of one bit, as all of unit {unit} need"
         if (unit, name) in used:

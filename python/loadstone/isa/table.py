@@ -33,7 +33,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -55,9 +55,11 @@ from loadstone.isa.form import (
     Keep,
     LocalMemory,
     Reach,
+    UnitBy,
+    Words,
 )
 from loadstone.isa.queues import UnitQueue, queue_mistake, token_fields
-from loadstone.isa.terms import MAX_FACTORS, Term, factors
+from loadstone.isa.reach_rules import FormRules, word_mistakes
 
 __all__ = [
     "DRAM",
@@ -72,7 +74,9 @@ __all__ = [
     "Keep",
     "LocalMemory",
     "Reach",
+    "UnitBy",
     "UnitQueue",
+    "Words",
 ]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -118,17 +122,19 @@ class InstructionTable:
             kind = f"{memory.name}: dtype {memory.dtype!r}"
             wanted = "int8, int32, float32 or another of NumPy (24 bits stand in int32)"
             self._require(_is_dtype(memory.dtype), kind, wanted)
+            for of_words in word_mistakes(memory):
+                self._require(False, *of_words)
         registers = self.address_registers
         self._distinct("address registers", [register.name for register in registers])
         count = sum(register.count for register in registers)
         few = all(register.count >= 1 for register in registers) and count <= MAX_KEPT
         self._require(few, f"{count} address registers", f"1 of each, {MAX_KEPT} at most")
+        begun = [register.name for register in registers if register.regions]
+        self._require(len(begun) <= 1, f"{', '.join(begun)} that begin at regions", "one at most")
         for form in self.forms:
             self._check(form)
         mistake = queue_mistake(self.queues, self.noops, self.forms)
         self._require(mistake is None, *(mistake or ("", "")))
-        direct = not self.queues or not registers
-        self._require(direct, "queues and address registers", "in one table today")
 
     def ordered_by(self, queues: Sequence[UnitQueue], *noops: InstructionForm) -> InstructionTable:
         """The same instructions and these no-ops, whose units wait for tokens: each gets the
@@ -201,6 +207,18 @@ class InstructionTable:
         return {form.opcode: form for form in self.forms}
 
     @cached_property
+    def word_fields(self) -> Mapping[str, Mapping[str, tuple[int, int]]]:
+        """By memory that has words, and by field of these, its first bit and its width."""
+        found: dict[str, dict[str, tuple[int, int]]] = {}
+        for memory in self.memories:
+            free = 0
+            for field in memory.fields:
+                at = free if field.at is None else field.at
+                found.setdefault(memory.name, {})[field.name] = at, field.width
+                free = at + field.width
+        return found
+
+    @cached_property
     def by_memory(self) -> Mapping[str, LocalMemory]:
         """The local memories by name."""
         return {memory.name: memory for memory in self.memories}
@@ -213,19 +231,19 @@ class InstructionTable:
             said = asdict(form)
             for name in ("doc", "unit", "cycles", "per", "needs"):
                 del said[name]
-            for field in said["fields"]:  # what needs a capability that is not there has limits
-                for name in ("doc", "needs", "needs_from"):
-                    del field[name]
-            for reach in said["reaches"]:  # as before there were any
-                for name in ("offset", "index"):
-                    if reach[name] == 0:
-                        del reach[name]
-            if not said["keeps"]:
-                del said["keeps"]
+            _without_texts(said["fields"])
+            for reach in said["reaches"]:
+                _without(reach, offset=0, index=0, through=None)
+            _without(said, keeps=(), never=(), ends=False)
             forms.append({**said, "at": self.places[form.name], "size": self.sizes[form.name]})
         memories = [asdict(memory) for memory in self.memories]
-        whole = [self.name, self.opcode_bits, forms, memories]
-        whole += [asdict(register) for register in self.address_registers]
+        for memory in memories:
+            _without_texts(memory["fields"])
+            _without(memory, fields=())
+        registers = [asdict(register) for register in self.address_registers]
+        for register in registers:
+            _without(register, regions=False)
+        whole = [self.name, self.opcode_bits, forms, memories, *registers]
         whole += [asdict(queue) for queue in self.queues]
         text = json.dumps(whole, sort_keys=True)
         return hashlib.sha256(text.encode()).digest()
@@ -265,14 +283,10 @@ class InstructionTable:
         size = form.size_bytes or self._least(form)
         self._require(MIN_INSN_BYTES <= size <= MAX_INSN_BYTES, f"{where}: {size} bytes", "4 to 64")
         self._check_places(form, size, where)
-        for reach in form.reaches:
-            self._check_reach(form, reach, where)
-        for keep in form.keeps:
-            self._check_keep(form, keep, where)
-        names = {field.name for field in form.fields}
-        for term, _ in form.per:
-            known = all(name is None or name in names for name, _ in factors(term))
-            self._require(known, f"{where}: per {term}", "of fields of it")
+        registers = {register.name: register for register in self.address_registers}
+        rules = FormRules(form, self.by_memory, registers, where)
+        for mistake in rules.mistakes():
+            self._require(False, *mistake)
 
     def _check_field(self, field: Bits, where: str) -> None:
         named = _NAME.fullmatch(field.name) and field.name not in _KEYWORDS
@@ -306,39 +320,17 @@ class InstructionTable:
             free = at + width[name]
         self._require(free <= 8 * size, f"{where}: {free} bits", f"within {size} bytes")
 
-    def _check_reach(self, form: InstructionForm, reach: Reach, where: str) -> None:
-        where = f"{where}: reach of {reach.memory}"
-        fields = {field.name: field for field in form.fields}
-        known = {DRAM, *(memory.name for memory in self.memories)}
-        self._require(reach.memory in known, where, f"one of {', '.join(sorted(known))}")
-        self._require(len(reach.loops) <= MAX_LOOPS, where, f"at most {MAX_LOOPS} loops")
-        for term in reach.terms():
-            self._check_term(term, fields, where)
-        first = fields.get(reach.first) if isinstance(reach.first, str) else None
-        kept = first is None and reach.first in self.banks
-        begins = kept or (first is not None and first.address)
-        wanted = "from an address field or register for DRAM"
-        self._require(begins == (reach.memory == DRAM), where, wanted)
-        self._require(kept or reach.index == 0, f"{where}: index", "of an address register")
-        if not kept:
-            self._check_term(reach.first, fields, where)
 
-    def _check_keep(self, form: InstructionForm, keep: Keep, where: str) -> None:
-        where = f"{where}: keep of {keep.register}"
-        fields = {field.name: field for field in form.fields}
-        self._require(keep.register in self.banks, where, "an address register")
-        address = keep.field in fields and fields[keep.field].address
-        self._require(address, f"{where}: {keep.field}", "an address field of it")
-        self._check_term(keep.index, fields, where)
+def _without(said: dict[str, object], **plain: object) -> None:
+    """Leaves out of a fingerprint what a table does not use, so that it keeps the one that it had
+    before there was such a thing."""
+    for name, value in plain.items():
+        if said[name] == value:
+            del said[name]
 
-    def _check_term(self, term: Term, fields: Mapping[str, Bits], where: str) -> None:
-        where, parts = f"{where}: {term}", factors(term)
-        self._require(len(parts) <= MAX_FACTORS, where, f"a product of at most {MAX_FACTORS}")
-        for name, number in parts:
-            self._require(0 <= number < 1 << 32, where, "0 to 2^32 - 1")
-            if name is not None:
-                self._require(name in fields, where, "a field of it")
-                field = fields[name]
-                plain = field.width <= 32 and not field.address
-                counts = not field.signed and (plain or (term == name and field.address))
-                self._require(counts, where, "an unsigned field of at most 32 bits")
+
+def _without_texts(fields: Iterable[dict[str, object]]) -> None:
+    """What needs a capability that is not there has limits."""
+    for field in fields:
+        for name in ("doc", "needs", "needs_from"):
+            del field[name]

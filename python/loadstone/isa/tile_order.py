@@ -50,8 +50,9 @@ def early(
         values = {bits.name: 0 for bits in form.fields} | numbers(insn)
         cycles = work_cycles(form, values)
         if port is not None:
-            cycles += sum(port_cycles(port, r.reach, values) for r in each)
-        starts.append(walk.step(form.unit, cycles, each))
+            touched = (r.reach for r in each if r.reach.span(values) > 0)
+            cycles += sum(port_cycles(port, reach, values) for reach in touched)
+        starts.append(walk.step(form.unit_of(values), cycles, each))
     return sorted(range(len(insns)), key=lambda number: (layers[number], starts[number]))
 
 

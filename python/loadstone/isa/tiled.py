@@ -70,6 +70,12 @@ def _require_tiles(insns: Sequence[TiledInsn], reaches: Sequence[Sequence[TileRe
     tiled = {tile.memory for each in reaches for tile in tiles_of(each)}
     for insn, each in zip(insns, reaches, strict=True):
         for one in each:
+            words = one.reach.through
+            if words is not None and tiled & {words.memory, one.reach.memory}:
+                raise LoweringError(
+                    f"{insn.name}: reaches {one.reach.memory} through words of {words.memory}, "
+                    "where rows that tiles get cannot be written: give plain rows of both memories"
+                )
             if one.tile is None and one.reach.memory in tiled:
                 raise LoweringError(
                     f"{insn.name}: {one.reach.first} is a plain row of {one.reach.memory}, whose "

@@ -59,6 +59,9 @@ def reached(table: InstructionTable, insn: TiledInsn) -> list[TileReach]:
     reaches, or one in a field from which nothing is reached."""
     found, placed = [], set()
     for reach in table.by_name[insn.name].reaches if insn.name in table.by_name else ():
+        if reach.through is not None:
+            found.append(TileReach(reach))
+            continue
         value = insn.fields.get(str(reach.first), 0)
         if isinstance(value, InTile):
             placed.add(reach.first)

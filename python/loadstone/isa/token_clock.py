@@ -15,12 +15,12 @@ have been given; it gives its own when it is done. DRAM takes the port, one tran
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.cost import port_cycles, work_cycles
-from loadstone.isa.form import InstructionForm, Reach
+from loadstone.isa.form import InstructionForm
 from loadstone.isa.state import MachineEvent
 
 __all__ = ["TokenClock"]
@@ -56,21 +56,16 @@ class TokenClock:
         """Whether one more instruction may wait at a unit."""
         return len(self.waiting.get(unit, ())) < self.accelerator.queue
 
-    def issue(
-        self,
-        number: int,
-        form: InstructionForm,
-        values: Mapping[str, int],
-        touched: Sequence[tuple[Reach, int, int]],
-    ) -> None:
-        """Hands an instruction out. touched: (reach, first, end) that are not empty."""
-        port, unit = self.accelerator.port, form.unit
+    def issue(self, number: int, form: InstructionForm, values: Mapping[str, int]) -> None:
+        """Hands an instruction out."""
+        port, unit = self.accelerator.port, form.unit_of(values)
         waiting = self.waiting.setdefault(unit, deque())
         starts = self.starts.setdefault(unit, [])
         before = len(starts) + len(waiting) - self.accelerator.queue
         room = starts[before] if before >= 0 else 0
         self.issued = max(self.issued + 1, room)
-        moves = sum(port_cycles(port, reach, values) for reach, _, _ in touched) if port else 0
+        touched = [reach for reach in form.reaches if reach.span(values) > 0]
+        moves = sum(port_cycles(port, reach, values) for reach in touched) if port else 0
         waiting.append(_Handed(number, form, values, moves, self.issued))
 
     def start(self) -> int | None:
@@ -83,7 +78,7 @@ class TokenClock:
         if not ready:
             return None
         begin, number, chosen = min(ready, key=lambda found: found[:2])
-        unit = chosen.form.unit
+        unit = chosen.form.unit_of(chosen.values)
         self.waiting[unit].popleft()
         self.starts[unit].append(begin)
         end = begin + work_cycles(chosen.form, chosen.values) + chosen.moves
@@ -105,7 +100,7 @@ class TokenClock:
 
     def _begin(self, handed: _Handed) -> int | None:
         """When it could start, as far as is known; None without a token that it waits for."""
-        unit = handed.form.unit
+        unit = handed.form.unit_of(handed.values)
         begin = max(handed.issued, self.free.get(unit, 0), self.port_free if handed.moves else 0)
         for k, queue in enumerate(self.accelerator.table.queues):
             if queue.popper == unit and handed.values[queue.pop]:

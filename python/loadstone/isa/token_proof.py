@@ -99,7 +99,7 @@ def prove_order(
         last = int(conflicts[number, unit])
         raise LoweringError(
             f"{stream.who}: instruction {number} ({stream.name(number)}) is not ordered "
-            f"after {last} ({stream.name(last)}), which touches the same tiles"
+            f"after {last} ({stream.name(last)}), which it must wait for"
         )
     return {k: _most_tokens(clock, stream, k, queues[k], most[k]) for k in range(len(queues))}
 

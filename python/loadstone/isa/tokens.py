@@ -83,7 +83,8 @@ def ordered(steps: StepColumns, conflicts: NDArray[np.int32], rules: TokenRules)
     (instructions, units), as of hazards.conflicts_of. Raises LoweringError where no queue leads
     from one unit to another that depends on it."""
     count = len(steps.unit)
-    assert conflicts.shape == (count, len(rules.units)), conflicts.shape
+    if conflicts.shape != (count, len(rules.units)):
+        raise AssertionError(f"conflicts of {conflicts.shape}, not of {count, len(rules.units)}")
     columns = [
         ffi.from_buffer("int32_t[]", steps.unit),
         ffi.from_buffer("int64_t[]", steps.cycles),

@@ -28,9 +28,9 @@ written; a pass out of the list's order stops it.
   of the compiler's, never of the model's: please report it.
 
 A compile runs the passes that apply: those of quantization for a float model with samples, those of
-TensorIR (`schedule` to `compute`) where a schedule is made with TVM's primitives or a back end has
-passes of its own, those of `program` for VTA and its kind, those of `table` for accelerators that
-an instruction table describes.
+TensorIR (`schedule`, `loops`, `nests`, `copies`) where a schedule is made with TVM's primitives or
+a back end has passes of its own, those of `program` for VTA and its kind, those of `table` for
+accelerators that an instruction table describes.
 """
 
 _TITLES = "| file | what it does | before | behind | verifier |"
@@ -52,6 +52,5 @@ def _section(stage: str) -> list[str]:
 
 def _row(entry: CompilerPass) -> str:
     verifier = f"`{entry.verifier}`" if entry.verifier else "none"
-    always = ", in every compile" if entry.always else ""
     name = f"`{entry.file_name}`<br>`{entry.module}`"
-    return f"| {name} | {entry.does} | {entry.before} | {entry.after} | {verifier}{always} |"
+    return f"| {name} | {entry.does} | {entry.before} | {entry.after} | {verifier} |"

@@ -28,7 +28,7 @@ class CompilerPass:
 
     name: unique. module: the file that does it, inside the package. before, after: what must hold.
     verifier: the function that checks `after` by other means than the pass works with; empty where
-        there is none. always: whether it runs in every compile, and not with --verify alone.
+        there is none.
     """
 
     stage: str
@@ -38,7 +38,6 @@ class CompilerPass:
     before: str
     after: str
     verifier: str = ""
-    always: bool = False
 
     @property
     def number(self) -> int:
@@ -232,6 +231,30 @@ PASSES: tuple[CompilerPass, ...] = (
     ),
     CompilerPass(
         "operator",
+        "schedule",
+        "ir_pass.pipeline",
+        "runs a back end's own passes on an operator in TensorIR (Phase.TENSOR_IR)",
+        "TensorIR with blocks, by TVM's primitives, or loops, by ir_pass/to_tir.py",
+        "the same",
+    ),
+    CompilerPass(
+        "operator",
+        "loops",
+        "ir_pass.pipeline",
+        "lowers blocks to loops over compact buffers (TVM's passes, then Phase.LOOPS)",
+        "TensorIR of one operator",
+        "loops, no blocks",
+    ),
+    CompilerPass(
+        "operator",
+        "nests",
+        "ir_pass.from_tir",
+        "reads TensorIR as nests over tiles",
+        "loops around perfect nests, each of one store (anything else is refused)",
+        "nests of instructions, with all of their copies or without any",
+    ),
+    CompilerPass(
+        "operator",
         "insert_dma_copy",
         "ir_pass.insert_dma_copy",
         "inserts the copies between DRAM and the scratchpads, and the allocations",
@@ -241,47 +264,19 @@ PASSES: tuple[CompilerPass, ...] = (
     ),
     CompilerPass(
         "operator",
-        "schedule",
+        "copies",
         "ir_pass.pipeline",
-        "runs a back end's own passes on a schedule in TensorIR (Phase.TENSOR_IR)",
-        "TensorIR with blocks or loops, and cache reads into memory scopes",
-        "the same",
-    ),
-    CompilerPass(
-        "operator",
-        "loops",
-        "ir_pass.pipeline",
-        "lowers blocks to loops over compact buffers (TVM's passes, then Phase.LOOPS)",
-        "a schedule in TensorIR",
-        "loops, no blocks; buffers that hold a tile",
-    ),
-    CompilerPass(
-        "operator",
-        "dma_copy",
-        "ir_pass.dma_copy",
-        "makes calls of lds.dma_copy of the loop nests that copy between DRAM and a scratchpad",
-        "loops over buffers with memory scopes",
-        "every call's operands, axes and bounds lie inside its buffers",
-        "ir_pass.verify.verify",
-        always=True,
-    ),
-    CompilerPass(
-        "operator",
-        "compute",
-        "ir_pass.compute",
-        "makes calls of lds.gemm, lds.rq ... of the loop nests that compute (then Phase.CALLS)",
-        "copies are calls",
-        "every call's operands, axes and bounds lie inside its buffers; no other stores are left",
-        "ir_pass.verify.verify",
-        always=True,
+        "runs a back end's own passes on TensorIR with copies (Phase.COPIES), and reads it back",
+        "every operand stands where its instruction reads it",
+        "the same (the reader refuses what stands elsewhere)",
     ),
     CompilerPass(
         "operator",
         "operations",
         "vta.operators",
         "unrolls an operator's kernels into operations on virtual tiles (VTA)",
-        "nests or calls with copies",
-        "operations on DRAM tensors and virtual tiles; of nests those that their TensorIR has",
+        "nests with copies",
+        "operations on DRAM tensors and virtual tiles: tile by tile what the nests say",
         "vta.kernels.verify.verify_kernel",
     ),
     CompilerPass(

@@ -28,14 +28,14 @@ __all__ = [
     "warnings_of",
 ]
 
-#: Below so much signal to noise, in decibels, a result is seldom of use.
+#: A result with a lower signal-to-noise ratio, in decibels, is seldom useful.
 NOISY_DB = 15.0
-#: So many names stand in a warning.
+#: The number of names in a warning.
 _NAMED = 3
 
 
 def faults_of_samples(samples: Samples, names: Sequence[str]) -> list[str]:
-    """What keeps samples from showing the range of an input, a sentence each. names: of the
+    """The reasons why samples do not show the range of an input, a sentence each. names: of the
     inputs."""
     found = []
     if len(samples) == 1:
@@ -55,8 +55,8 @@ def faults_of_samples(samples: Samples, names: Sequence[str]) -> list[str]:
 
 
 def warnings_of(report: JsonObject) -> list[str]:
-    """Of samples that show little, outputs that are noise, layers that lose much; a sentence
-    each."""
+    """Warnings of samples that show little, of outputs that are mostly noise, and of layers that
+    lose much; a sentence each."""
     found = list(report["sample_faults"])
     for number, ratio in enumerate(report["output_sqnr_db"]):
         if number in report["silent_outputs"]:
@@ -84,7 +84,7 @@ def outputs_text(report: JsonObject) -> str:
 
 
 def host_text(report: JsonObject) -> str:
-    """The layers that stay on the host, what they bring, and what they cost."""
+    """The layers that stay on the host, their benefit, and their cost."""
     gain = report["host_gain_db"]
     return (
         f"{', '.join(report['host'])}; {report['host_cycles']:,} cycles of the device's clock, by "
@@ -94,10 +94,10 @@ def host_text(report: JsonObject) -> str:
 
 
 def host_kind(report: JsonObject) -> str:
-    """What the layers on the host are."""
+    """The type of the layers on the host."""
     return "float" if report["host_bits"] == 32 else f"{report['host_bits']} bits"
 
 
 def decibels_text(value: float | None) -> str:
-    """None: without noise."""
+    """None: there is no noise."""
     return "exact" if value is None else f"{value:.1f} dB"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibrate: run the float network on samples and watch every tensor.
+"""Calibrate: run the float network on samples, and record the range of every tensor.
 
 In:   FakeQuantizedRunner (simulate.py), Samples.
-Out:  Calibration: the histogram of every group of tensors with one scale, the channels of every
-      quantized tensor.
+Out:  Calibration: the histogram of every group of tensors with a common scale, the channels of
+      every quantized tensor.
 Next: plan.py chooses scales; equalize.py repairs with the channels.
 """
 
@@ -32,14 +32,14 @@ __all__ = ["Calibration", "ahead", "calibrate"]
 
 T = TypeVar("T")
 
-#: Elements of all recorded tensors from which a run is made ahead.
+#: A run is made ahead where all recorded tensors together have at least this many elements.
 _LARGE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """histograms: by group. channels: by quantized variable, of those asked for. samples: how many
-    were run."""
+    """histograms: by group. channels: by quantized variable, for those requested. samples: the
+    number of samples that were run."""
 
     histograms: Mapping[int, Histogram]
     channels: Mapping[Var, Channels]
@@ -55,9 +55,12 @@ def calibrate(
     watch: Callable[[Mapping[Var, Float32Array]], None] | None = None,
     show: bool = False,
 ) -> Calibration:
-    """Streams the samples through the float network (with other weights, if `settings` has some).
-    channels_of: whose channels are wanted; None: all. watch: is shown what each sample gives as
-    well, tensors in their shapes. Raises ModelError for a NaN."""
+    """Streams the samples through the float network (with other weights, where `settings` has
+    some).
+
+    channels_of: the variables whose channels are recorded; None: all. watch: receives the tensors
+        of each sample as well, in their shapes. Raises ModelError for a NaN.
+    """
     network = runner.network
     read = _computed_with(network)
     histograms = {group: Histogram() for group in network.groups.values()}
@@ -81,10 +84,10 @@ def calibrate(
 
 
 def _computed_with(network: Network) -> set[Var]:
-    """Of tensors that share a scale, those whose values somebody computes with; the others are only
-    moved there.
+    """The variables with a common scale whose values an operator computes with; the others are only
+    moved to these.
 
-    A value that max pooling or a relu drops need not be represented; saturating it first changes
+    A value that max pooling or a relu drops need not be represented: saturating it first changes
     nothing.
     """
     found = set(network.outputs)
@@ -95,11 +98,11 @@ def _computed_with(network: Network) -> set[Var]:
 
 
 def ahead(runner: FakeQuantizedRunner, runs: Iterable[T]) -> Iterator[T]:
-    """The runs, in their order: of large networks the next is made in a thread of its own while the
+    """Yields the runs, in their order; for large networks a thread makes the next run while the
     caller works on this one.
 
-    The network runs outside Python's lock, and so do NumPy's sums: on two processors the shorter of
-    both costs nothing. Small tensors are handed over in more time than they take.
+    The network and NumPy's sums release Python's lock: on two processors the shorter of the two
+    costs nothing. For small tensors handing them over takes longer than they do.
     """
     if sum(prod(shape(variable) or ()) for variable in runner.recorded) < _LARGE:
         yield from runs

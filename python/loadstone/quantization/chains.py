@@ -2,8 +2,8 @@
 """Chains of operators that are one function of one tensor: SiLU, GELU, hard-swish, Mish ...
 
 In:   the bindings of a folded float function.
-Out:  Chains: which variables end one, which lie inside, what each depends on.
-Next: read_network.py makes one layer of each, which becomes a table of 256 entries
+Out:  Chains: the last variable of each, the variables inside, and the tensor that it depends on.
+Next: read_network.py makes each one a layer, which becomes a table of 256 entries
       (frontend/tables.py).
 """
 
@@ -18,12 +18,12 @@ from loadstone.relax.functions import bends, is_function, operands, single_value
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr, Var
 
-__all__ = ["Chains"]
+__all__ = ["Chains", "tensors_read"]
 
 
 class Chains:
-    """ends: a chain's last variable -> what it depends on. inside: variables that nothing but their
-    chains read."""
+    """ends: the last variable of a chain -> the tensor that it depends on. inside: variables that
+    only their chains read."""
 
     def __init__(self, bound: Sequence[tuple[Var, Expr]], results: Sequence[Var]) -> None:
         self.ends: dict[Var, Var] = {}
@@ -43,7 +43,7 @@ class Chains:
         self.inside -= set(self.ends)
 
     def _see(self, variable: Var, call: Expr) -> None:
-        read = [entry for entry in _variables(call) if isinstance(entry, relax.Var)]
+        read = [entry for entry in tensors_read(call) if isinstance(entry, relax.Var)]
         for entry in dict.fromkeys(read):
             self.readers.setdefault(entry, []).append(variable)
         if not is_function(call) or not _is_plain(call, variable):
@@ -74,8 +74,8 @@ class Chains:
         return variable in self.ends or variable in self.inside
 
 
-def _variables(call: Expr) -> list[Expr]:
-    """Operands that are no constants, of any call."""
+def tensors_read(call: Expr) -> list[Expr]:
+    """Tensors that a binding reads, constants included; not its shapes and scalars."""
     if isinstance(call, relax.Var):
         return [call]
     if isinstance(call, relax.TupleGetItem):
@@ -86,11 +86,11 @@ def _variables(call: Expr) -> list[Expr]:
         for argument in items
         for item in (argument.fields if isinstance(argument, relax.Tuple) else (argument,))
     ]
-    return [item for item in flat if isinstance(item, relax.Var)]
+    return [item for item in flat if isinstance(item, relax.Var) or is_constant(item)]
 
 
 def _is_plain(call: Call, variable: Var) -> bool:
-    """Its constants are one number each, and it is float32 or a comparison."""
+    """Whether its constants are one number each, and its result is float32 or a comparison."""
     if dtype(variable) not in ("float32", "bool"):
         return False
     if op_name(call) == "nn.prelu" and not isinstance(call.args[0], relax.Var):

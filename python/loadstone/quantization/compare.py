@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure what a quantization costs: signal to noise of every tensor, saturation, accuracy with
-labels.
+"""Measure the cost of a quantization: signal-to-noise ratio of every tensor, saturation, and
+accuracy with labels.
 
 In:   FakeQuantizedRunner, settings of the quantized network, Samples (and labels).
 Out:  Comparison.
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "Pair", "accuracy", "compare", "compare_all", "decibels", "saturation"]
 
-#: Outputs, and what was recorded on the way.
+#: The outputs, and the recorded tensors.
 _Results: TypeAlias = "tuple[list[Array], Mapping[Var, Float32Array]]"
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Signal to quantization noise in decibels: 10 log10(sum x^2 / sum (x - x')^2) over all
+    """Signal-to-quantization-noise ratio in decibels: 10 log10(sum x^2 / sum (x - x')^2) over all
     samples.
 
-    outputs: of each output. tensors: by quantized variable. float_top1, top1: with labels, shares
-        of right answers.
+    outputs: of each output. tensors: by quantized variable. float_top1, top1: with labels, the
+        shares of correct answers.
     """
 
     outputs: tuple[float, ...]
@@ -54,7 +54,7 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """What is compared with what: a float network, and a quantized one. tensors: beside the
+    """A float network and a quantized one that are compared. tensors: those compared besides the
     outputs."""
 
     real: Settings
@@ -63,7 +63,7 @@ class Pair:
 
     @property
     def sides(self) -> tuple[Settings, Settings]:
-        """Both."""
+        """Both settings."""
         return self.real, self.settings
 
 
@@ -75,10 +75,10 @@ def compare(
     real: Settings = FLOAT,
     show: bool = False,
 ) -> Comparison:
-    """Runs every sample in float and as `settings` say.
+    """Runs every sample in float and by `settings`.
 
-    real: how the float network runs; equalized, when `settings` are of an equalized one, since its
-        tensors are multiples of the others.
+    real: the settings of the float network; with those of an equalized network the equalized ones,
+        because its tensors are multiples of the others.
     """
     pair = Pair(real, settings, tuple(runner.network.groups))
     return compare_all(runner, [pair], samples, show=show)[0]
@@ -87,8 +87,8 @@ def compare(
 def compare_all(
     runner: FakeQuantizedRunner, pairs: Sequence[Pair], samples: Samples, *, show: bool = False
 ) -> list[Comparison]:
-    """Every sample is run once by each of the settings that the pairs name. What a run gave is kept
-    until the last pair that needs it: put pairs that share settings next to each other."""
+    """Runs every sample once by each of the settings that the pairs name. The results of a run are
+    kept until the last pair that needs them: put pairs that share settings next to each other."""
     measures = [_Measure(runner.network, pair.tensors, samples.labels) for pair in pairs]
     needed = {side: number for number, pair in enumerate(pairs) for side in pair.sides}
 
@@ -109,10 +109,11 @@ def compare_all(
 
 
 def accuracy(outputs: Sequence[Array], labels: NDArray[np.int64]) -> float:
-    """Share of samples, 0 to 1, whose largest output is the label's; of equals the first counts.
+    """The share of samples, 0 to 1, whose largest output is the label's.
 
-    outputs: one per sample, of any shape: the first largest in row-major order counts.
-    labels: (samples,). Raises ValueError where there are more of one than of the other.
+    outputs: one per sample, of any shape; among equal values the first in row-major order is the
+        largest.
+    labels: (samples,). Raises ValueError where the two differ in number.
     """
     return float(
         np.mean(
@@ -131,7 +132,7 @@ def decibels(signal: float, noise: float) -> float:
 
 
 def saturation(histogram: Histogram, quantization: Quantization) -> float:
-    """Share of the values that lie outside the range of int8, by more than half a step."""
+    """The share of values that lie outside the range of int8 by more than half a step."""
     low = (INT8_MIN - 0.5 - quantization.zero_point) * quantization.scale
     high = (INT8_MAX + 0.5 - quantization.zero_point) * quantization.scale
     outside = (histogram.centres < low) | (histogram.centres > high)
@@ -139,7 +140,7 @@ def saturation(histogram: Histogram, quantization: Quantization) -> float:
 
 
 class _Measure:
-    """What one choice costs, sample by sample."""
+    """The cost of one pair, accumulated sample by sample."""
 
     def __init__(
         self, network: Network, tensors: Iterable[Var], labels: NDArray[np.int64] | None

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equalize channels: the same network, in which the channels of a tensor have similar ranges.
+"""Equalize channels: transform a network such that the channels of a tensor have similar ranges.
 
 In:   Network, Calibration (the ranges of channels).
 Out:  the network with other weights and biases.
 Next: calibrate again; plan.py.
 
-One scale serves all channels of a tensor, and a channel that stays small uses a few of the 256
-steps. A channel may be multiplied by any s > 0 where it is computed, if it is divided by s where it
-is read: relu(s x) = s relu(x), and pools, concatenations and additions let it pass (cross-layer
-equalization, Nagel et al. 2019; here by the ranges of activations, because weights have a scale per
-channel anyway). s grows a small channel toward the largest and never beyond it, so no tensor's
-range grows; half of the way (in bits) is taken, since what an activation gains its reader's weights
-lose.
-A relu6 is not homogeneous: where a channel is multiplied by s, it is cut at 6 / s, which the
-samples stay well below.
+All channels of a tensor have one scale, so that a channel of small values uses only a few of the
+256 steps. A channel may be multiplied by any s > 0 where it is computed, if it is divided by s
+where it is read: relu(s x) = s relu(x), and pools, concatenations and additions preserve the factor
+(cross-layer equalization, Nagel et al. 2019; here by the ranges of activations, because weights
+have a scale per channel anyway). s brings a small channel closer to the largest one but not beyond
+it, so that no tensor's range grows. Half of the way (in bits) is taken, because the precision that
+an activation gains is lost in its reader's weights.
+A relu6 is not homogeneous: for a channel that is multiplied by s, it clips the original value at
+6 / s, and the samples stay well below this.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ __all__ = ["channel_factors", "equalize", "scalable"]
 
 #: Part of the way to equal ranges, in bits.
 STRENGTH = 0.5
-#: A channel's range is what so many times as many samples would show: one that is rarely active is
-#: not known well.
+#: A channel's range is extrapolated to this many times as many samples, because the range of a
+#: rarely active channel is not known well.
 GROWTH = 10.0
-#: No channel grows by more than this.
+#: The largest factor of a channel.
 LARGEST = 16.0
 
 
 def equalize(network: Network, calibration: Calibration, strength: float = STRENGTH) -> Network:
-    """Equal to `network` on the samples, up to float rounding."""
+    """A network that equals `network` on the samples, up to float rounding."""
     factors = channel_factors(network, calibration, strength)
     return replace(network, layers=tuple(_scaled(layer, factors) for layer in network.layers))
 
 
 def scalable(network: Network) -> list[Var]:
-    """The quantized variables of which a channel may grow: what `equalize` must know the channels
-    of."""
+    """The quantized variables whose channels may grow; `equalize` needs the ranges of these
+    channels."""
     return _Classes(network).scalable()
 
 
 def channel_factors(
     network: Network, calibration: Calibration, strength: float = STRENGTH
 ) -> dict[Expr, NDArray[np.float64]]:
-    """What each channel of each quantized tensor is multiplied by."""
+    """The factor of each channel of each quantized tensor."""
     classes = _Classes(network)
     room = np.full(classes.count, np.inf)
     for variable in classes.scalable():

@@ -6,9 +6,9 @@ In:   an IRModule in NHWC with HWIO kernels.
 Out:  a callable of tensors (tvm.runtime.tensor), which returns a list of them.
 Next: simulate.py.
 
-TVM's default code sums a convolution's window, and a product of matrices, innermost, one
+In TVM's default code for convolutions and products of matrices the sum is the innermost loop, one
 multiplication after the other. With the output channels innermost instead, the compiler vectorizes
-them: fifteen times as fast, and each sum is added up in the same order.
+them: this is fifteen times as fast, and each sum is computed in the same order.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from loadstone.relax.compat import quietly, relax, s_tir, tirx, tvm
+from loadstone.relax.saved import UNCHECKED
 from loadstone.relax.targets import system_cpu
 
 if TYPE_CHECKING:
@@ -33,20 +34,17 @@ if TYPE_CHECKING:
 
 __all__ = ["executable"]
 
-#: LLVM's third level takes two to four times as long, and its code is no faster.
+#: LLVM's optimization level 3 takes two to four times as long, and its code is no faster.
 OPT_LEVEL = 2
 #: Names that TVM gives the blocks of sums whose loops are those of the result, its columns or
 #: channels last, and then those of the sum.
 _BLOCKS = ("conv2d_nhwc", "matmul")
-#: Functions of the executable call each other alone: checks of their arguments are half of the code
-#: that LLVM compiles, and compiling is most of what a calibration with few samples takes.
-_UNCHECKED = {"tirx.disable_assert": True}
 
 
 def executable(module: IRModule) -> Callable[[Sequence[TvmTensor]], list[TvmTensor]]:
-    """`main` takes tensors and returns a tuple of them."""
+    """`main` takes tensors, and returns a tuple of them."""
     target = tvm.target.Target({"kind": "llvm", "mcpu": system_cpu(), "opt-level": OPT_LEVEL})
-    with quietly(), target, tvm.transform.PassContext(config=_UNCHECKED):
+    with quietly(), target, tvm.transform.PassContext(config=UNCHECKED):
         for step in ("LegalizeOps", "AnnotateTIROpPattern", "FoldConstant", "FuseOps", "FuseTIR"):
             module = getattr(relax.transform, step)()(module)
         scheduled = {
@@ -79,10 +77,10 @@ def _scheduled(function: RelaxFunction | PrimFunc) -> RelaxFunction | PrimFunc:
 
 
 def _inline(schedule: Schedule) -> None:
-    """Elements are computed where they are read, if they are read once: one loop in place of ten.
+    """Computes an element where it is read, if it is read once, so that ten loops become one.
 
-    Left apart, LLVM unrolls the ten together where an image is small: four layers of a MobileNetV1
-    took four fifths of its compilation.
+    Otherwise LLVM unrolls all ten where an image is small: four layers of a MobileNetV1 took four
+    fifths of its compilation.
     """
     for block in schedule.get_child_blocks(schedule.get_sblock("root", func_name="main")):
         readers = schedule.get_consumers(block)
@@ -92,10 +90,11 @@ def _inline(schedule: Schedule) -> None:
 
 
 def _reads_once(schedule: Schedule, block: SBlockRV, reader: SBlockRV) -> bool:
-    """Whether both are elementwise over as many elements, and the values stay what they are.
+    """Whether both blocks are elementwise over the same number of elements, and inlining keeps all
+    values.
 
-    What a sum reads stays apart: LLVM would make one operation of a product and a sum, which rounds
-    once in place of twice.
+    The operand of a sum is not inlined: LLVM would fuse its product with the sum, and round once
+    instead of twice.
     """
     count = _elements(schedule, block)
     if count is None or count != _elements(schedule, reader):
@@ -104,7 +103,7 @@ def _reads_once(schedule: Schedule, block: SBlockRV, reader: SBlockRV) -> bool:
 
 
 def _elements(schedule: Schedule, block: SBlockRV) -> int | None:
-    """Elements of a block without sums; None with them."""
+    """The elements of a block without sums; None for a block with sums."""
     axes = schedule.get(block).iter_vars
     if any(axis.iter_type != tirx.IterVar.DataPar for axis in axes):
         return None

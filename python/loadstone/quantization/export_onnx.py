@@ -2,7 +2,7 @@
 """Write a module as ONNX: float, or quantized as standard QDQ that ONNX Runtime runs.
 
 In:   a module in canonical form (NHWC, OHWI, QDQ or float), names for its outputs.
-Out:  an onnx.ModelProto: NCHW as ONNX has it, tensors named as in the module, outputs as given.
+Out:  an onnx.ModelProto: NCHW, as ONNX requires, with the module's names of tensors.
 Next: the file that `loadstone quantize` writes; frontend/onnx/importer.py reads it back.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["export_onnx"]
 
-#: Relax operators of tensors alone, without attributes.
+#: Relax operators on tensors, without attributes.
 _SIMPLE = {
     "add": "Add",
     "subtract": "Sub",
@@ -64,8 +64,8 @@ _SIMPLE = {
 def export_onnx(
     module: IRModule, outputs: Sequence[str], metadata: dict[str, str] | None = None
 ) -> onnx.ModelProto:
-    """The module's `main` as a model. Raises UnsupportedError for an operator that has no ONNX form
-    here."""
+    """The module's `main` as a model. Raises UnsupportedError for an operator that cannot be
+    written as ONNX."""
     model = _Exporter(module["main"], outputs).write()
     helper.set_model_props(model, metadata or {})
     onnx.checker.check_model(model, full_check=True)

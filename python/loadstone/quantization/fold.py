@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fold what a float network computes of constants alone: batch normalization, scaling, padding.
+"""Fold constant operations of a float network into its layers: batch normalization, scaling, pads.
 
 In:   a float module in canonical form (frontend/canonical.py).
-Out:  the same network in float32, its inputs and outputs as before, in which
+Out:  the same network in float32, with the same inputs and outputs, in which
         - batch normalization and multiplication or addition of a constant per channel are part of
         the convolution before
           them; without one they are a depthwise 1x1 convolution;
@@ -78,7 +78,11 @@ class _Fold(Rewriter):
         self.name, call = variable.name, self.unmasked(variable, call)
         name = op_name(call)
         if name == "TupleGetItem" and self.producer(self.env[call.tuple_value]) == "nn.batch_norm":
-            assert call.index == 0, "statistics of a batch normalization are read"
+            if call.index:
+                raise ModelError(
+                    f"{variable.name}: the statistics that a batch normalization learns are read; "
+                    "export the network for inference"
+                )
             return self.affine(self.value(self.env[call.tuple_value]), shape(variable))
         if (
             name == "astype"
@@ -229,8 +233,8 @@ class _Fold(Rewriter):
 
 
 def _finite(expr: Expr) -> Expr:
-    """A mask of places that a softmax does not see has -inf there: the smallest number makes them 0
-    as well."""
+    """The mask of a softmax has -inf at places that it ignores; the smallest finite number has the
+    same effect."""
     if not is_constant(expr) or value(expr).dtype != np.float32:
         return expr
     array = value(expr)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder of images as samples to calibrate with.
 
-In:   a folder, how pixels become numbers, the shape of the network's input.
+In:   a folder, the conversion of pixels to numbers, the shape of the network's input.
 Out:  one array (samples, *shape) of float32.
 Next: samples.py.
 
-Each image is brought to the input's size as a whole (bilinear, nothing is cut off), in the colours
-that the input has channels for: 1 of grey, 3 of red, green and blue, in this order. Folders inside
-the folder are looked through as well. Pillow reads the files: the extra `images`.
+Each image is resized as a whole to the input's size (bilinear, without cropping), with as many
+channels as the input has: 1 is grey; 3 are red, green and blue, in this order. Subfolders are
+searched as well. Pillow reads the files: the extra `images`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from loadstone.errors import ModelError, suggestion
 
 __all__ = ["PIXELS", "ImageFolder"]
 
-#: How a byte x of a pixel becomes a number, (x - mean) / deviation: by name, both of each channel.
+#: The conversion of a pixel's byte x to a number, (x - mean) / deviation: by name, for each
+#: channel.
 PIXELS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "0..1": ((0.0,), (255.0,)),
     "-1..1": ((127.5,), (127.5,)),
@@ -31,14 +32,14 @@ PIXELS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "imagenet": ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375)),
 }
 _SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm"))
-#: Of more images so many are read, spread evenly over the sorted names.
+#: The largest number of images that are read, spread evenly over the sorted names.
 MAX_IMAGES = 256
 
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """path: a folder. pixels: a name of PIXELS, what training did to its images. Raises ModelError
-    for another name."""
+    """path: a folder. pixels: a name of PIXELS, the conversion that the network's training used.
+    Raises ModelError for another name."""
 
     path: str | Path
     pixels: str

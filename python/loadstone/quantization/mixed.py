@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mixed plan: leave the layers that hurt most on the host, within a budget of cycles, or until
+"""A mixed plan: leave the most sensitive layers on the host, within a budget of cycles, or until
 the outputs are good.
 
-In:   FakeQuantizedRunner, Network, Plan, Samples; a budget, or what is good.
+In:   FakeQuantizedRunner, Network, Plan, Samples; a budget, or a signal-to-noise ratio to reach.
 Out:  the sensitivities of layers and tensors; the plan with `host`.
-Next: rewrite.py; with 16 bits wide_plan.py says which integers.
+Next: rewrite.py; with 16 bits wide_plan.py chooses the integers.
 
-Sensitivity is measured, not guessed: the noise at the outputs when the weights of one layer alone
-are rounded, or one group of tensors. A layer on the host keeps its weights; a tensor that only the
-host writes and reads stays float as well, so the last layers, the first, and neighbours gain more
-than others. Noises add up nearly: the best set under a budget is a knapsack, filled here step by
-step. A step moves one layer, or the layers on both sides of a tensor, which nothing less makes
-float. Layers of 16 bits are chosen as float ones are: of their noise a 65,536th is left.
+Sensitivity is measured: it is the noise at the outputs when only the weights of one layer, or one
+group of tensors, are rounded. A layer on the host keeps its float weights, and a tensor that only
+the host writes and reads stays float as well, so that the first layers, the last, and neighbours
+gain more than others. Since noises nearly add up, the best set within a budget is a knapsack
+problem, which is solved greedily. A step moves one layer, or the layers on both sides of a tensor,
+because the tensor becomes float only with all of them. Layers of 16 bits are chosen like float
+ones: a 65,536th of their noise remains.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ __all__ = [
     "with_host_layers",
 ]
 
-#: An assumption: a host that takes one cycle of the device's clock for a float32
-#: multiply-accumulate.
+#: An assumption: the host takes one cycle of the device's clock for a float32 multiply-accumulate.
 HOST_CYCLES_PER_MAC = 1.0
-#: Outputs are good from so much signal to noise on, in decibels: 10 above where a warning begins.
+#: Outputs are good from this signal-to-noise ratio on, in decibels: 10 above the limit of a
+#: warning.
 GOOD_DB = NOISY_DB + 10
-#: So often layers are chosen and measured.
+#: How often layers are chosen and measured.
 _ROUNDS = 3
 
 
@@ -53,7 +54,7 @@ class Sensitivities:
     """Noise at the outputs, as a share of their energy. layers: by name, from the weights. groups:
     by number, from the tensors.
 
-    cycles: what the host needs for a layer, by name.
+    cycles: the host's time for a layer, by name.
     """
 
     layers: Mapping[str, float]
@@ -62,7 +63,8 @@ class Sensitivities:
 
 
 def host_cycles(layer: Layer) -> int:
-    """An estimate, in cycles of the device's clock; whoever knows the host gives a better one."""
+    """An estimate, in cycles of the device's clock; `Options.cost` replaces it where the host is
+    known."""
     return round(layer.macs * HOST_CYCLES_PER_MAC)
 
 
@@ -75,7 +77,7 @@ def measure_sensitivities(
     *,
     show: bool = False,
 ) -> Sensitivities:
-    """Of every WEIGHTED and COMPUTED layer on the device, and of every group."""
+    """Measures every WEIGHTED and COMPUTED layer on the device, and every group."""
     whole, exact = settings(network, plan), real_settings(network)
     layers = [
         layer
@@ -114,8 +116,8 @@ def measure_sensitivities(
 def with_host_layers(
     network: Network, plan: Plan, sensitivities: Sensitivities, budget_cycles: int
 ) -> Plan:
-    """Fills the budget twice, the most noise per cycle first and the most noise first, and takes
-    what takes away more."""
+    """Fills the budget in two orders, by noise per cycle and by noise, and takes the result that
+    removes more noise."""
     filled = _filled_both_ways(network, sensitivities, budget_cycles, math.inf)
     return replace(
         plan, host=max(filled, key=lambda host: _noise_gone(network, sensitivities, host))
@@ -129,8 +131,9 @@ def with_good_outputs(
     measured: Callable[[Plan], float],
     budget_cycles: float = math.inf,
 ) -> Plan:
-    """As few cycles on the host as make the outputs good, where any number does; none where they
-    are as they are. measured: the signal to noise of the worst output under a plan, in decibels."""
+    """Puts layers of the fewest cycles on the host such that the outputs are good, where this is
+    possible; no layer where the outputs are good already. measured: the signal-to-noise ratio of
+    the worst output under a plan, in decibels."""
     before = measured(plan)
     on_device = set(network.groups.values()) - float_groups(network, frozenset())
     noise = sum(sensitivities.layers.values())
@@ -149,7 +152,8 @@ def with_good_outputs(
 def _cheapest(
     network: Network, sensitivities: Sensitivities, budget_cycles: float, enough: float
 ) -> frozenset[str]:
-    """That takes `enough` noise away for the fewest cycles; where none does, the most noise."""
+    """The set that removes `enough` noise in the fewest cycles; where there is none, the one that
+    removes most."""
     filled = [
         _without_needless(network, sensitivities, host, enough)
         for host in _filled_both_ways(network, sensitivities, budget_cycles, enough)
@@ -174,7 +178,8 @@ def _filled_both_ways(
 def _without_needless(
     network: Network, sensitivities: Sensitivities, host: frozenset[str], enough: float
 ) -> frozenset[str]:
-    """Without the layers, the dearest first, that are not needed to take `enough` noise away."""
+    """The set without layers that are not needed to remove `enough` noise, the dearest removed
+    first."""
     for name in sorted(host, key=lambda name: (-sensitivities.cycles[name], name)):
         if _noise_gone(network, sensitivities, host - {name}) >= enough:
             host -= {name}
@@ -183,15 +188,15 @@ def _without_needless(
 
 @dataclass(frozen=True)
 class _Limits:
-    """Where filling ends: cycles that may be spent, noise that is enough to have taken away."""
+    """Where filling ends: the cycles that may be spent, and the noise whose removal is enough."""
 
     budget_cycles: float
     enough: float
 
 
 def _steps(network: Network, sensitivities: Sensitivities) -> list[frozenset[str]]:
-    """What may move to the host together: a layer, or all that write and read a group of tensors,
-    which is float then."""
+    """The candidates to move to the host together: one layer, or all layers that write and read a
+    group of tensors, which then becomes float."""
     touching: dict[int, set[str]] = {}
     for layer in network.layers:
         if layer.name in sensitivities.cycles:
@@ -235,7 +240,7 @@ def _cycles(sensitivities: Sensitivities, host: frozenset[str]) -> int:
 
 
 def _noise_gone(network: Network, sensitivities: Sensitivities, host: frozenset[str]) -> float:
-    """Of the layers on the host, and of the tensors that are float because of them."""
+    """The noise of the layers on the host, and of the tensors that are float because of them."""
     free = float_groups(network, host) - float_groups(network, frozenset())
     return sum(sensitivities.layers[name] for name in host) + sum(
         sensitivities.groups[group] for group in free

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A float network as layers: what an accelerator computes in one go, and which tensors share a
+"""A float network as layers, which an accelerator computes as a unit, and the tensors that share a
 scale.
 
-In:   what read_network.py finds in a module.
+In:   the layers that read_network.py finds in a module.
 Out:  Network: layers in order; for every tensor whether it becomes int8, and its group (the tensors
       with one scale).
 Next: simulate.py runs it, plan.py chooses scales for its groups, rewrite.py puts them in.
@@ -17,9 +17,9 @@ Layers by what they do to a quantized tensor:
                             both sides
     FLOAT     has no int8 form: it stays on the host, between dequantize and quantize
 
-A tensor becomes int8 when a layer that can run on int8 computes it. Two exceptions save accuracy
-and cost nothing: element-wise arithmetic with an operand that only the host knows stays there; so
-does what merely moves or combines tensors that only the host reads.
+A tensor becomes int8 when a layer that can run on int8 computes it. Two exceptions preserve
+accuracy at no cost: element-wise arithmetic stays on the host when one of its operands is there,
+and so do layers that merely move or combine tensors which only the host reads.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class Role(Enum):
 class Layer:
     """name: of its output tensor. kind: the Relax operator that leads it.
 
-    core: the variable of that operator; output: the variable of the whole (after bias and
-        activation).
-    inputs: the variables it reads. constants: tensor operands that are constants, by position in
-        the core's arguments.
-    weights: output channels on axis 0 (OHWI; for a dense layer (O, I)). bias: float32 (O,). Both
-        only of WEIGHTED.
+    core: the variable of that operator. output: the variable of the whole layer, after bias and
+        activation.
+    inputs: the variables that it reads. constants: constant tensor operands, by their position
+        among the core's arguments.
+    weights: output channels on axis 0 (OHWI; for a dense layer (O, I)). bias: float32 (O,). Only
+        WEIGHTED layers have these two.
     clamp: the bounds of its activation.
     """
 
@@ -83,7 +83,7 @@ class Layer:
 
     @property
     def is_depthwise(self) -> bool:
-        """A convolution of each channel with itself alone."""
+        """Whether it is a convolution of each channel with itself alone."""
         return (
             self.kind == "nn.conv2d"
             and self.groups > 1
@@ -127,7 +127,7 @@ class Network:
         return tuple(layer for layer in self.layers if layer.role is Role.WEIGHTED)
 
     def name(self, variable: Var) -> str:
-        """What reports and files call the tensor."""
+        """The tensor's name in reports and files."""
         layer = self.by_output.get(variable)
         return layer.name if layer is not None else str(variable.name)
 
@@ -136,7 +136,7 @@ class Network:
         return tuple(variable for variable, number in self.groups.items() if number == group)
 
     def results(self) -> tuple[Var, ...]:
-        """Quantized variables that the host reads or that are outputs: what the device hands
+        """Quantized variables that the host reads or that are outputs: the device hands them
         over."""
         on_host = (
             layer
@@ -151,7 +151,7 @@ class Network:
         )
 
     def boundaries(self) -> Iterator[Var]:
-        """Quantized variables whose values are new: where a quantize rounds. The others are moved
+        """Quantized variables with new values, where a quantize rounds. The others are moved
         copies."""
         for variable in self.groups:
             layer = self.by_output.get(variable)

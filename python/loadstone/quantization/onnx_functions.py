@@ -2,7 +2,7 @@
 """Functions that ONNX lacks at this opset, composed of operators that it has.
 
 In:   their calls in a module in canonical form.
-Out:  a few nodes for each, in the layout of what they read.
+Out:  a few nodes for each, in the layout of their operands.
 Next: export_onnx.py.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["FUNCTIONS", "FunctionsWriter"]
 
 
 class _Steps:
-    """Nodes towards one variable."""
+    """The nodes that compute one variable."""
 
     def __init__(self, writer: FunctionsWriter, variable: Var, call: Call) -> None:
         self.writer, self.call, self.variable = writer, call, variable
@@ -102,7 +102,7 @@ class FunctionsWriter(MovesWriter):
         self.emit(variable, PLAIN, "ArgMax", [self.plain(call.args[0])], **options)
 
     def variance(self, variable: Var, call: Call, bias: Expr | None) -> None:
-        """The mean of the squares of what is left of the mean."""
+        """The mean of the squared differences from the mean."""
         rank, name, x = len(shape(call.args[0]) or ()), self.name(variable), call.args[0]
         axes = range(rank) if call.attrs.axis is None else integers(call.attrs.axis)
         chosen = sorted(axis % rank for axis in axes)
@@ -117,8 +117,8 @@ class FunctionsWriter(MovesWriter):
         self.emit(variable, PLAIN, "ReduceMean", [squares], axes=chosen, keepdims=keep)
 
     def group_norm(self, variable: Var, call: Call, bias: Expr | None) -> None:
-        """Each group is a channel of InstanceNormalization; then a factor and a summand of each
-        channel. Raises UnsupportedError where channels are not the second axis."""
+        """Each group is a channel of InstanceNormalization; a factor and a summand of each channel
+        follow. Raises UnsupportedError where channels are not the second axis."""
         attrs, name, extents = call.attrs, self.name(variable), shape(call.args[0]) or ()
         groups, rank = int(attrs.num_groups), len(extents)
         axes = sorted(int(axis) % rank for axis in integers(attrs.axes))

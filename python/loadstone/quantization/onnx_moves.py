@@ -2,7 +2,7 @@
 """Operators that move elements or choose among them, as ONNX.
 
 In:   their calls in a module in canonical form (NHWC).
-Out:  nodes: a layout that ONNX has anyway costs no transposition.
+Out:  nodes; where the layout is ONNX's own, no transposition is written.
 Next: export_onnx.py, which adds the operators that compute.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["MovesWriter"]
 
 
 class MovesWriter(OnnxWriter):
-    """The converters: each takes a variable, its call, and the bias that only layers with weights
+    """The converters. Each takes a variable, its call, and the bias, which only layers with weights
     have."""
 
     def broadcast(self, variable: Var, call: Call, bias: Expr | None) -> None:
@@ -49,7 +49,7 @@ class MovesWriter(OnnxWriter):
         )
 
     def permute(self, variable: Var, call: Call, bias: Expr | None) -> None:
-        """Transpose, or nothing where the other layout is there already."""
+        """Transpose, or no node where the other layout exists already."""
         axes, source = list(integers(call.attrs.axes)), call.args[0]
         if axes == TO_FIRST and (source, FIRST) in self.names:
             self.names[variable, PLAIN] = self.names[source, FIRST]
@@ -59,8 +59,8 @@ class MovesWriter(OnnxWriter):
             self.emit(variable, PLAIN, "Transpose", [self.plain(source)], perm=axes)
 
     def reshape(self, variable: Var, call: Call, bias: Expr | None) -> None:
-        """Where only axes of length 1 change places, channels first may be the same bytes: no
-        transposition is needed."""
+        """Where only axes of length 1 change places, the bytes may be the same with channels first,
+        so that no transposition is needed."""
         source, old, new = call.args[0], shape(call.args[0]) or (), shape(variable) or ()
         layout = (
             FIRST

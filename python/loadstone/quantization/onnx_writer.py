@@ -3,8 +3,8 @@
 quantization.
 
 In:   a function in canonical form (NHWC, OHWI, QDQ or float), names for its outputs.
-Out:  an onnx.ModelProto, opset 13, or 17 or 21 where it needs that; what each operator becomes is
-      the subclass's.
+Out:  an onnx.ModelProto of opset 13, or 17 or 21 where necessary. A subclass defines the nodes of
+      each operator.
 Next: export_onnx.py has the operators.
 
 ONNX has convolutions and pools in NCHW only. A value may therefore exist under two names, one per
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 __all__ = ["FIRST", "PLAIN", "TO_FIRST", "TO_LAST", "OnnxWriter"]
 
 OPSET = 13
-#: Operators that are younger.
+#: Operators that need a newer opset.
 _SINCE = {"LayerNormalization": 17}
 IR_VERSION = 8
-#: Quantized tensors of 16 bits are younger too.
+#: Quantized tensors of 16 bits need this opset.
 WIDE_OPSET, WIDE_IR_VERSION = 21, 10
-#: The axes of a reduction are an input since.
+#: Since this opset the axes of a reduction are an input.
 AXES_OPSET = 18
 #: Layouts of a value: in the module's order of axes, or channels first.
 PLAIN, FIRST = "plain", "first"
@@ -58,7 +58,7 @@ TO_FIRST, TO_LAST = [0, 3, 1, 2], [0, 2, 3, 1]
 
 
 class OnnxWriter:
-    """A subclass says in `binding` what each call becomes."""
+    """A subclass defines in `binding` the nodes of each call."""
 
     def __init__(self, function: RelaxFunction, outputs: Sequence[str]) -> None:
         self.function, self.output_names = function, list(outputs)
@@ -77,7 +77,7 @@ class OnnxWriter:
         self.opset = WIDE_OPSET if any(map(_is_wide, self.bound.values())) else OPSET
 
     def write(self) -> onnx.ModelProto:
-        """The whole graph, checked by nobody yet."""
+        """The whole graph, not yet checked."""
         for parameter in self.function.params:
             self.names[parameter, PLAIN] = self.fresh(parameter.name)
         self.taken.update(self.output_names)
@@ -95,7 +95,7 @@ class OnnxWriter:
         return self.model()
 
     def model(self) -> onnx.ModelProto:
-        """What has been written so far, as a model."""
+        """The nodes written so far, as a model."""
         inputs = [
             _value_info(self.names[parameter, PLAIN], parameter)
             for parameter in self.function.params
@@ -122,15 +122,15 @@ class OnnxWriter:
     # -- names -------------------------------------------------------------------------------------
 
     def fresh(self, name: str) -> str:
-        """A name that no value has yet."""
+        """A name that no other value has."""
         return fresh_name(name, self.taken)
 
     def name(self, variable: Var) -> str:
-        """What the module calls a value."""
+        """The module's name of a value."""
         return name_of(self.bound[variable]) or str(variable.name)
 
     def alias(self, variable: Var, source: Expr) -> None:
-        """`variable` is `source`, in every layout that exists."""
+        """Makes `variable` equal to `source`, in every layout that exists."""
         for layout in (PLAIN, FIRST):
             if (source, layout) in self.names:
                 self.names[variable, layout] = self.names[source, layout]
@@ -192,8 +192,8 @@ class OnnxWriter:
     # -- convolutions and dense layers with their bias ---------------------------------------------
 
     def find_biases(self) -> None:
-        """Notes additions of a vector that are the bias of a convolution or dense layer, and who
-        reads what else."""
+        """Records the additions of a vector that are the bias of a convolution or dense layer, and
+        the readers of all other values."""
         for variable, call in self.bound.items():
             if not is_call(call, "add"):
                 continue
@@ -278,15 +278,15 @@ def _value_info(name: str, variable: Var) -> ValueInfoProto:
 
 
 def _is_wide(call: Expr) -> bool:
-    """Whether it quantizes to 16 bits, or dequantizes such."""
+    """Whether it quantizes to 16 bits, or dequantizes from 16 bits."""
     if is_call(call, "quantize"):
         return str(call.attrs.out_dtype) == "int16"
     return is_call(call, "dequantize") and dtype(call.args[0]) == "int16"
 
 
 def _without_identities(nodes: Sequence[NodeProto]) -> list[NodeProto]:
-    """A final Identity gives its name to the value before it, for all who read that; a second one
-    of the same value stays."""
+    """Removes a final Identity, and gives its name to the value before it, for all readers; a
+    second one of the same value remains."""
     producers = {node.output[0]: node for node in nodes}
     names: dict[str, str] = {}  # old -> new
     kept = []

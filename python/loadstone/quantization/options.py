@@ -22,16 +22,16 @@ __all__ = ["Options", "checked"]
 
 @dataclass(frozen=True)
 class Options:
-    """What to do. scheme: empty for affine. method: empty for expected.
+    """The steps of a quantization. scheme: empty for affine. method: empty for expected.
 
-    half_up: convolutions round ties up, which costs a device without a multiplier least; for scheme
-        pow2.
-    equalize, compensate, correct: the repairs. host_cycles: what the mixed plan may spend on the
-        host, in cycles of the device. keep_float: "auto", layers stay float on the host until the
-        outputs are good (mixed.GOOD_DB), within host_cycles where these are given. keep_16:
-        "auto", the same with int16 in place of float, which frontend/wide.py computes.
-    sensitivity: measure every layer alone, for the report. cost: cycles that a layer
-        (network.Layer) takes on the host; None: mixed.host_cycles. show: progress bars.
+    half_up: convolutions round ties up, which is cheapest on a device without a multiplier; for
+        scheme pow2.
+    equalize, compensate, correct: the repairs. host_cycles: the budget of the mixed plan on the
+        host, in cycles of the device. keep_float: "auto": layers stay float on the host until the
+        outputs are good (mixed.GOOD_DB), within host_cycles where these are given. keep_16: "auto":
+        the same with int16 instead of float, which frontend/wide.py computes.
+    sensitivity: measure every layer alone, for the report. cost: the cycles of a layer
+        (network.Layer) on the host; None: mixed.host_cycles. show: progress bars.
     """
 
     scheme: str = ""
@@ -50,8 +50,7 @@ class Options:
 
 
 def checked(options: Options) -> Options:
-    """The options with names where none are given. Raises LoadstoneError for names that mean
-    nothing."""
+    """The options with default names filled in. Raises LoadstoneError for unknown names."""
     from loadstone.quantization.scales import METHODS, SCHEMES
 
     scheme = options.scheme or "affine"

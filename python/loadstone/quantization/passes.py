@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quantizer's steps as Relax module passes: each alone, or some in a tvm.transform.Sequential.
+"""The quantizer's steps as Relax module passes: alone, or combined in a tvm.transform.Sequential.
 
 In:   a float module in canonical form; samples as `samples_from` takes them; Options.
 Out:  passes, IRModule -> IRModule.
-Next: `loadstone.quantize` (quantization/__init__.py) does the same with one calibration, and tries
-      what helps.
+Next: `loadstone.quantize` does the same with one calibration, and keeps the repairs that help.
 
     Sequential([equalize_channels(images), to_qdq(images, Options(equalize=False))])(module)
 
@@ -52,7 +51,7 @@ def fold_constants() -> Pass:
 
 
 def equalize_channels(samples: Arrays, strength: float = equalization.STRENGTH) -> Pass:
-    """See equalize.py: the same function of the samples, up to float rounding."""
+    """See equalize.py: the same function on the samples, up to float rounding."""
 
     def equalized(module: IRModule) -> IRModule:
         runner = prepare(module)
@@ -73,7 +72,7 @@ def round_weights(samples: Arrays, options: Options | None = None) -> Pass:
 
 
 def correct_biases(samples: Arrays, options: Options | None = None) -> Pass:
-    """See rounding.py: the weights stay, the biases expect that they are rounded to nearest."""
+    """See rounding.py: the weights stay, and the biases compensate their rounding to nearest."""
 
     def corrected(network: Network, plan: Plan, moments: Mapping[str, Moments]) -> Network:
         biases = rounding.correct_biases(network, plan, moments).biases
@@ -88,7 +87,7 @@ def correct_biases(samples: Arrays, options: Options | None = None) -> Pass:
 
 
 def to_qdq(samples: Arrays, options: Options | None = None) -> Pass:
-    """All that `loadstone.quantize` does, with the repairs that `options` name."""
+    """All steps of `loadstone.quantize`, with the repairs that `options` name."""
     return _pass("ToQDQ", lambda module: quantize_module(module, samples, options).module)
 
 

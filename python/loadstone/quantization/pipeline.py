@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantization: a float network to int8, and what it costs.
+"""Quantization: a float network to int8, and its cost in accuracy.
 
 In:   a float module in canonical form, samples.
-Out:  Quantized: the QDQ module that the frontends would give for an int8 model, and a report.
+Out:  Quantized: a QDQ module, as the front ends return for an int8 model, and a report.
 Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
 
     fold.py         constants: batch normalization, pads              a Relax pass
@@ -50,16 +50,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Quantized", "prepare", "quantize_module", "quantize_prepared"]
 
-#: Choices are compared, and the report is made, on so many samples at most.
+#: The largest number of samples by which choices are compared and the report is made.
 COMPARED_SAMPLES = 32
-#: Covariances for rounding are known well enough from so many.
+#: The number of samples from which the covariances for rounding are estimated.
 MOMENT_SAMPLES = 256
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Quantized:
     """module: QDQ in canonical form. float_module: folded. report: see report.py. outputs: names
-    for the exported file. name: of the model. runs: of the passes that made it."""
+    for the exported file. name: of the model. runs: the passes that produced it."""
 
     module: IRModule
     float_module: IRModule
@@ -92,16 +92,17 @@ def quantize_module(
     log: PassLog | None = None,
     **others: Any,
 ) -> Quantized:
-    """Quantizes a float module in canonical form; see `quantize_prepared`. log: of its passes."""
+    """Quantizes a float module in canonical form; see `quantize_prepared`. log: records its
+    passes."""
     return quantize_prepared(prepare(module, log), arrays, options, **others)
 
 
 def prepare(module: IRModule, log: PassLog | None = None) -> FakeQuantizedRunner:
-    """A float module in canonical form, folded and read: the runner that compiles the network
-    once for any number of trials. log: of its passes.
+    """Folds a float module in canonical form and reads its layers; returns a runner that compiles
+    the network once for any number of trials. log: records its passes.
 
-    Raises ModelError where nothing can be int8 or something is already, and for weights that are
-    not finite (fold.py).
+    Raises ModelError where no tensor can become int8, where one is int8 already, and for weights
+    that are not finite (fold.py).
     """
     from loadstone.quantization.fold import fold
     from loadstone.quantization.read_network import read_network
@@ -138,12 +139,11 @@ def quantize_prepared(
     *,
     where: str = "samples",
 ) -> Quantized:
-    """Quantizes what `prepare` returned.
+    """Quantizes the result of `prepare`.
 
-    arrays: samples, `in0`, `in1` ..., each (samples, ...) with the shape of the input behind it
-        (samples.py). labels: (samples,), a class for each.
+    arrays: samples, `in0`, `in1` ..., each (samples, ...) with the rest of the shape as samples.py
+        requires. labels: (samples,), a class for each.
     outputs: names for the exported file. where: the prefix of messages about the samples.
-
     Raises ModelError for samples and labels that do not fit, and for a network that overflows on
     them.
     """
@@ -169,7 +169,7 @@ def quantize_prepared(
     steps = [f"calibrated on {len(samples)} samples"]
     with phase("compiling the float network", options.show):
         runner.compile()
-    # NumPy's own threads wait by spinning, on the processor that runs the network meanwhile.
+    # NumPy's own threads spin while they wait, on the processor that runs the network.
     with threadpool_limits(1, "blas"):
         chosen, comparison, repairs = _repaired(runner, samples, few, options)
     network, plan = chosen.network, chosen.plan
@@ -218,8 +218,8 @@ def quantize_prepared(
 def _mixed(
     runner: FakeQuantizedRunner, chosen: _Attempt, sensitivities: Sensitivities, few: Samples
 ) -> tuple[Plan, float]:
-    """The plan with layers on the host, as the options say, and what that brings the worst output,
-    in decibels."""
+    """The plan with layers on the host, as the options require, and the gain of the worst output in
+    decibels."""
     from loadstone.quantization.compare import compare
     from loadstone.quantization.mixed import with_good_outputs, with_host_layers
     from loadstone.quantization.planned import real_settings, settings
@@ -244,7 +244,7 @@ def _mixed(
 def _repaired(
     runner: FakeQuantizedRunner, samples: Samples, few: Samples, options: Options
 ) -> tuple[_Attempt, Comparison | None, list[str]]:
-    """The better of two attempts, what it costs if that was measured, and what was done."""
+    """The better of two attempts, its cost if that was measured, and the steps that were taken."""
     from loadstone.quantization.equalize import scalable
 
     network, comparison, steps = runner.network, None, []
@@ -265,7 +265,7 @@ def _repaired(
 
 
 class _Attempt:
-    """A network with its calibration and plan; `equalized` gives another.
+    """A network with its calibration and plan; `equalized` returns another.
 
     growing: the tensors that `equalized` may scale; an attempt without them is the last.
     """
@@ -318,8 +318,9 @@ class _Attempt:
 def _compared(
     runner: FakeQuantizedRunner, one: _Attempt, other: _Attempt, samples: Samples, *, show: bool
 ) -> tuple[float, list[Comparison]]:
-    """How much better the other is, in decibels: signal to noise of what the device hands to the
-    host, the mean over those tensors. And what each costs, beside its own float network."""
+    """By how many decibels the second attempt is better: the mean signal-to-noise ratio of the
+    tensors that the device hands to the host. Also the cost of each attempt, compared with its own
+    float network."""
     from loadstone.quantization.compare import Pair, compare_all
     from loadstone.quantization.planned import real_settings, settings
 
@@ -336,7 +337,8 @@ def _compared(
 
 
 def _bounded(ratio: float) -> float:
-    """Decibels of which a mean can be made: exact, and zero throughout, are 200."""
+    """Decibels limited to 200, so that a mean exists: an exact tensor, and one that is always zero,
+    count as 200."""
     return 200.0 if math.isnan(ratio) else min(ratio, 200.0)
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of a quantization: every scale that the network gets, and the integers that follow from
-them.
+"""The plan of a quantization: all scales of the network, and the integers that follow from them.
 
 In:   Network, the histogram of every group, a method and a scheme.
 Out:  Plan: quantization of each group, scales of each layer's weights, layers that stay on the
@@ -49,12 +48,12 @@ __all__ = [
 INT32_LIMIT = 2**31 - 1
 _MEANS = ("nn.avg_pool2d", "mean")
 _SUMS = ("add", "subtract")
-#: The coarser of two tensors that are added has at most so many times the other's scale: the
-#: largest power of two in a weight of 8 bits.
+#: The largest ratio between the scales of two tensors that are added: the largest power of two that
+#: a weight of 8 bits can represent.
 LARGEST_RATIO = 64.0
-#: A bias may take half of the accumulator's range.
+#: A bias may use half of the accumulator's range.
 BIAS_LIMIT = 2**30
-#: Below this a float32 has room for a half, also when products are added.
+#: Below this magnitude a float32 can represent one half, also when products are added.
 HALF_STEP_LIMIT = 2**22
 
 
@@ -64,12 +63,12 @@ class Plan:
     (layer name, position).
 
     rounded: integers of layers whose weights are not simply rounded to nearest. biases: real biases
-        in place of the network's.
-    host: names of WEIGHTED and COMPUTED layers that stay on the host. What they write is int8,
-        unless only the host reads it.
-    host_bits: 32: layers of the host are float. 16: their weights, and the tensors that only the
+        that replace the network's.
+    host: names of WEIGHTED and COMPUTED layers that stay on the host. Their outputs are int8,
+        unless only the host reads them.
+    host_bits: 32: layers on the host are float. 16: their weights, and the tensors that only the
         host writes and reads, are int16; their biases stay real.
-    half_up: biases of convolutions have half a step of the accumulator more: no sum is a tie then,
+    half_up: biases of convolutions contain half a step of the accumulator, so that no sum is a tie,
         and one shift rounds it (`half_step_bias`).
     """
 
@@ -128,12 +127,12 @@ def make_shiftable(
     weights: dict[str, NDArray[np.float32]],
     used: Set[int],
 ) -> None:
-    """Makes of a plan in powers of two one that a device without a multiplier takes whole, in
-    place: no shift to the left, no weight beyond 8 bits in a sum of two tensors, no channel so fine
-    that its shift would not fit beside the others'.
+    """Changes a plan in powers of two, in place, such that a device without a multiplier can run
+    all of it: no shift to the left, no weight of more than 8 bits in a sum of two tensors, and no
+    channel whose scale is too fine for a common range of shifts.
 
-    weights: scales (O,) by layer name. used: groups whose tensors are not always 0; the others'
-        scales say nothing.
+    weights: scales (O,) by layer name. used: groups whose tensors are not always 0; the scales of
+        other groups have no meaning.
     """
 
     def scale_of(variable: Var) -> float | None:
@@ -183,14 +182,14 @@ def _live(layer: Layer) -> NDArray[np.bool_]:
 def _ranges(
     network: Network, histograms: Mapping[int, Histogram], scheme: Scheme, method: str
 ) -> dict[int, tuple[float, float]]:
-    """The range of each group. `expected` knows more of the network than a histogram does:
+    """The range of each group. `expected` uses facts of the network that a histogram does not
+    contain:
 
-    - inputs have natural bounds (pixels), which samples reach: not widened;
-    - an activation's bounds are not passed;
-    - a mean that the device computes with could reach its input's range, although means of the
-    samples stay far below: the
-      geometric mean of the two is used, so that neither precision nor room loses more than half of
-      the bits between them.
+    - inputs have natural bounds (pixels), which samples reach: they are not widened;
+    - an activation's bounds are not exceeded;
+    - a mean that the device computes with could reach its input's range, although the means of the
+    samples stay far below: the geometric mean of the two is used, so that neither precision nor
+    range loses more than half of the bits between them.
     """
     ranges = {
         group: activation_range(histogram, method, scheme)
@@ -216,7 +215,7 @@ def _ranges(
 
 
 def _widen_means(network: Network, ranges: dict[int, tuple[float, float]]) -> None:
-    """The groups of means that the device computes with, in place."""
+    """Widens the groups of means that the device computes with, in place."""
     results = network.results()
     for layer in network.layers:
         if layer.kind in _MEANS and layer.output in network.groups and layer.output not in results:
@@ -229,7 +228,7 @@ def _widen_means(network: Network, ranges: dict[int, tuple[float, float]]) -> No
 def _room_for_bias(
     layer: Layer, scales: NDArray[np.float32], source: float, scheme: Scheme
 ) -> NDArray[np.float32]:
-    """A channel of tiny weights and a large bias gets a coarser scale, so that the bias fits the
+    """Gives a channel of tiny weights and a large bias a coarser scale, so that the bias fits the
     int32 accumulator."""
     assert layer.bias is not None
     smallest = np.abs(layer.bias.astype(np.float64)) / (source * BIAS_LIMIT)
@@ -244,7 +243,7 @@ def _room_for_bias(
 
 
 def float_groups(network: Network, host: frozenset[str]) -> set[int]:
-    """Groups whose tensors only the host computes and reads, when these layers are on the host
+    """The groups whose tensors only the host computes and reads, when these layers are on the host
     besides the FLOAT ones."""
 
     def on_host(layer: Layer) -> bool:
@@ -268,8 +267,8 @@ def float_groups(network: Network, host: frozenset[str]) -> set[int]:
 
 
 def quantized_weights(layer: Layer, plan: Plan) -> NDArray[np.int8]:
-    """int8 in [-127, 127], of the shape of the layer's weights: output channels on axis 0. To
-    nearest, ties to even, unless a repair has rounded them."""
+    """int8 in [-127, 127], in the shape of the layer's weights: output channels on axis 0. Rounded
+    to nearest, ties to even, unless a repair has rounded them."""
     assert layer.weights is not None
     if layer.name in plan.rounded:
         return plan.rounded[layer.name]
@@ -295,9 +294,9 @@ def quantized_bias(layer: Layer, plan: Plan, source: Quantization) -> NDArray[np
 def half_step_bias(
     layer: Layer, plan: Plan, source: Quantization, target: Quantization
 ) -> NDArray[np.float32] | None:
-    """The float32 bias (O,) of a layer that rounds half up: the integers and a half, at the scale
-    of the accumulator. None for a layer that rounds half to even: a dense one, one that shifts
-    nothing, or one whose bias has no room for the half in float32."""
+    """The float32 bias (O,) of a layer that rounds half up: the integers plus one half, at the
+    scale of the accumulator. None for a layer that rounds half to even: a dense layer, a layer
+    without a shift, or one whose bias has no room for the half in float32."""
     units = bias_scales(plan.weights[layer.name], source)
     integers = quantized_bias(layer, plan, source).astype(np.float64)
     if not plan.half_up or layer.kind != "nn.conv2d" or units.max() >= target.scale:
@@ -308,21 +307,20 @@ def half_step_bias(
 
 
 def real_weights(layer: Layer, plan: Plan) -> NDArray[np.float32]:
-    """What the integers stand for: float32, of the shape of the layer's weights."""
+    """The real values of the integers: float32, in the shape of the layer's weights."""
     return np.asarray(
         quantized_weights(layer, plan) * along(plan.weights[layer.name], layer), np.float32
     )
 
 
 def along(scales: NDArray[np.float32], layer: Layer) -> NDArray[np.float32]:
-    """(O,) as it multiplies the layer's weights: (O, 1, ...)."""
+    """(O,) in a shape that broadcasts with the layer's weights: (O, 1, ...)."""
     assert layer.weights is not None
     return scales.reshape((-1,) + (1,) * (layer.weights.ndim - 1))
 
 
 def bias_scales(scales: NDArray[np.float32], source: Quantization) -> NDArray[np.float32]:
-    """float32 products, as ONNX Runtime and the frontends compute them. scales: (O,); so is the
-    result."""
+    """float32 products, as in ONNX Runtime and the front ends. scales: (O,); so is the result."""
     return np.asarray(np.float32(source.scale) * scales, np.float32)
 
 

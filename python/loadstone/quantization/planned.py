@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plan as the runner takes it: real numbers that have been rounded, and steps of tensors.
+"""A plan in the form that the runner needs: rounded real numbers, and the scales of tensors.
 
 In:   Network, Plan (plan.py).
 Out:  Settings.
@@ -39,8 +39,8 @@ __all__ = ["real_settings", "settings"]
 
 
 def real_settings(network: Network) -> Settings:
-    """The network in float, with its own weights: what a repair may have changed since it was
-    compiled."""
+    """Settings of the float network with its own weights, which a repair may have changed since it
+    was compiled."""
     return Settings(
         {layer.name: layer.weights for layer in network.weighted if layer.weights is not None},
         {layer.name: layer.bias for layer in network.weighted if layer.bias is not None},
@@ -48,7 +48,7 @@ def real_settings(network: Network) -> Settings:
 
 
 def settings(network: Network, plan: Plan) -> Settings:
-    """What the runner needs to run the network as planned."""
+    """Settings that run the network as planned."""
     weights, biases = {}, {}
     for layer in network.weighted:
         source = plan.activations.get(network.groups.get(layer.inputs[0], -1))

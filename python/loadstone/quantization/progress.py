@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a quantization is at, on a terminal.
+"""The progress of a quantization, on a terminal.
 
-In:   what is done; items that are gone through.
-Out:  a line on stderr that is gone when it is done.
+In:   the name of a step; the items that it iterates over.
+Out:  a line on stderr, which is removed when the step ends.
 Next: compiler.py and the stages of a quantization.
 """
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @contextmanager
 def phase(what: str, show: bool) -> Iterator[None]:
-    """Says `what` on stderr while it is done, when `show`: of what has no items to count."""
+    """Shows `what` on stderr while it runs, if `show`; for work without items to count."""
     if not show:
         yield
         return

@@ -5,8 +5,9 @@ In:   a folded float module (fold.py).
 Out:  Network (network.py).
 Next: simulate.py compiles it once, for every trial of the quantizer.
 
-The bias and the activation behind an operator are of its layer. Layers that only the host feeds, or
-only the host reads, stay with the host; a moved tensor shares the scale of its source.
+The bias and the activation after an operator belong to its layer. Layers whose inputs only the host
+computes, or whose outputs only the host reads, stay on the host. A moved tensor has the scale of
+its source.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.quantization.chains import Chains
+from loadstone.quantization.chains import Chains, tensors_read
 from loadstone.quantization.network import TABLE, Layer, Network, Role, readers_of
 from loadstone.relax.compat import (
     bindings,
@@ -93,7 +94,7 @@ class _Reader:
         self.bound = list(bindings(function))
         self.reader: dict[Var, tuple[Var, Call]] = {}  # variable -> the last binding that reads it
         for variable, call in self.bound:
-            for operand in _operands(call):
+            for operand in tensors_read(call):
                 if isinstance(operand, relax.Var):
                     self.reader[operand] = (variable, call)
 
@@ -179,7 +180,7 @@ def _layer(
     name: str,
 ) -> Layer:
     kind = op_name(call)
-    operands = _operands(call)
+    operands = tensors_read(call)
     inputs = tuple(item for item in operands if isinstance(item, relax.Var))
     layer = Layer(name, kind, Role.FLOAT, core, output, inputs, clamp=clamp)
     if any(shape(item) is None for item in (*inputs, output)):
@@ -199,12 +200,12 @@ def _layer(
 
 
 def _table(variable: Var, source: Var) -> Layer:
-    """A function of one tensor, by its last variable."""
+    """A function of one tensor, named by its last variable."""
     return Layer(variable.name, TABLE, Role.COMPUTED, variable, variable, (source,))
 
 
 def _has_weights(call: Call) -> bool:
-    """A convolution or a dense layer whose weights are constant."""
+    """Whether it is a convolution or a dense layer whose weights are constant."""
     if is_call(call, "nn.conv2d"):
         return is_constant(call.args[1]) and str(call.attrs.kernel_layout) == "OHWI"
     return (
@@ -228,7 +229,8 @@ def _weighted(layer: Layer, call: Call, bias: NDArray[np.float32]) -> Layer:
 
 
 def _is_flat_product(call: Call) -> bool:
-    """A product of vectors or matrices of which no side is weights: there is no integer rule."""
+    """Whether it is a product of vectors or matrices without constant weights, for which there is
+    no integer rule."""
     return is_call(call, "matmul") and min(len(shape(item) or ()) for item in call.args) < 3
 
 
@@ -240,21 +242,6 @@ def _moves(call: Call) -> bool:
     if kind == "image.resize2d":
         return str(call.attrs.method) == "nearest_neighbor"
     return kind in _MOVED
-
-
-def _operands(call: Call) -> list[Expr]:
-    """Tensors that a binding reads, constants included; not its shapes and scalars."""
-    if isinstance(call, relax.Var):
-        return [call]
-    if isinstance(call, relax.TupleGetItem):
-        return [call.tuple_value]
-    arguments = call.fields if isinstance(call, relax.Tuple) else call.args
-    flat = [
-        item
-        for argument in arguments
-        for item in (argument.fields if isinstance(argument, relax.Tuple) else (argument,))
-    ]
-    return [item for item in flat if isinstance(item, relax.Var) or is_constant(item)]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -283,7 +270,7 @@ def _quantized(
 
 
 def _fed_by_host(layer: Layer, host: set[Var], parameters: tuple[Var, ...]) -> bool:
-    """Whether the host computes what it needs: one operand of arithmetic is enough."""
+    """Whether the host computes its operands; for arithmetic one such operand is enough."""
     if all(item in host for item in layer.inputs):
         return True
     return layer.role is Role.COMPUTED and any(
@@ -292,7 +279,7 @@ def _fed_by_host(layer: Layer, host: set[Var], parameters: tuple[Var, ...]) -> b
 
 
 def _groups(layers: tuple[Layer, ...], quantized: set[Var]) -> dict[Var, int]:
-    """Numbers; a moved tensor has its source's."""
+    """The number of each variable's group; a moved tensor has the group of its source."""
     parent: dict[Var, Var] = {}
 
     def root(variable: Var) -> Var:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a quantization: what each layer got, and what it cost.
+"""The report of a quantization: the scales of each layer, and its cost in accuracy.
 
 In:   Network, Plan, Calibration, Comparison, sensitivities.
 Out:  a dictionary for JSON; a page of HTML with histograms.
@@ -47,8 +47,8 @@ def report(
     sensitivities: Sensitivities | None = None,
     steps: Sequence[str] = (),
 ) -> JsonObject:
-    """steps: what was done, in order, as sentences. Decibels without noise: None. silent: what is
-    zero on all samples, where nothing is known of the noise."""
+    """steps: the steps that were taken, in order, as sentences. Decibels without noise: None.
+    silent: the outputs that are zero on all samples, where the noise is not known."""
     layers = [
         _layer(network, layer, plan, calibration, comparison, sensitivities)
         for layer in network.layers
@@ -136,7 +136,7 @@ def _bounds(quantization: Quantization, bits: int) -> tuple[float, float]:
 
 
 def _bars(histogram: Histogram) -> JsonObject:
-    """The distribution between its extremes; zeros left out."""
+    """The distribution between its extremes; zeros are left out."""
     if histogram.width == 0:
         return {"low": 0.0, "high": 0.0, "counts": []}
     counts, edges = np.histogram(
@@ -226,7 +226,7 @@ def _row(entry: JsonObject) -> str:
 
 
 def _svg(entry: JsonObject) -> str:
-    """Bars on a scale of square roots, so that tails show; two lines where int8 ends."""
+    """Bars on a square-root scale, so that tails are visible; two lines at the ends of int8."""
     bars, (low, high) = entry["histogram"], entry["range"]
     if not bars["counts"]:
         return ""

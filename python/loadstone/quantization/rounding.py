@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Round weights so that a layer's output is nearest, and correct its bias by what remains.
+"""Round weights such that the error of a layer's output is small, and correct its bias by the rest.
 
 In:   Network, Plan with scales, the moments of every weighted layer's input.
 Out:  the plan with integers for weights and with corrected biases.
 Next: rewrite.py.
 
-Rounding each weight to nearest is best only for inputs that are independent. What the rounding of
-one weight adds to the output can be taken back by the weights after it, as far as their inputs move
-together: the error of a layer's output is dw' C dw, C the covariance of its input, and the columns
-    of W are rounded one after the other, each passing its error on
-to those that are not rounded yet through the Cholesky factor of C's inverse (optimal brain surgery;
-Hassibi and Stork 1993,
-Frantar et al. 2022). The mean of the error that remains, dw' E[x], is a constant: it goes into the
-bias (Nagel et al. 2019).
-No training, no labels, no gradient.
+Rounding each weight to nearest is optimal only for independent inputs. Where inputs are correlated,
+weights that are rounded later can compensate the error of those rounded before. The squared error
+of a layer's output is dw' C dw, where C is the covariance of its input. The columns of W are
+rounded one after the other, and each passes its error on to the columns that are not rounded yet,
+through the Cholesky factor of C's inverse (optimal brain surgeon; Hassibi and Stork 1993, Frantar
+et al. 2022). The mean of the remaining error, dw' E[x], is a constant: it goes into the bias (Nagel
+et al. 2019). The method needs no training, labels or gradients.
 """
 
 from __future__ import annotations
@@ -40,17 +38,17 @@ if TYPE_CHECKING:
 __all__ = ["LayerInputs", "Moments", "correct_biases", "measure_moments", "round_weights"]
 
 
-#: Positions of an image that one sample contributes.
+#: The number of positions of an image that one sample contributes.
 POSITIONS = 256
-#: Added to the covariance's diagonal, as a share of its mean: how far other inputs than the
-#: samples' are to be trusted.
+#: Added to the covariance's diagonal, as a share of its mean, to allow for inputs that differ from
+#: the samples.
 DAMPING = 0.5
 #: The least that is added, as a share of the inputs' mean square.
 FLOOR = 1e-3
-#: A layer with more inputs per output than this is rounded to nearest: its covariance would take a
-#: gigabyte.
+#: The weights of a layer with more inputs per output are rounded to nearest: its covariance would
+#: take a gigabyte.
 MAX_INPUTS = 4608
-#: Columns between two updates of the rest: what fits the cache.
+#: Columns between two updates of the rest, such that they fit the cache.
 BLOCK = 64
 
 
@@ -58,7 +56,7 @@ class Moments:
     """Mean (groups, K) and covariance (groups, K, K) of the K inputs of an output, in the order of
     the weights.
 
-    Of more than MAX_INPUTS inputs there is the mean alone.
+    For more than MAX_INPUTS inputs only the mean is kept.
     """
 
     def __init__(self, groups: int, inputs: int) -> None:
@@ -92,8 +90,7 @@ class Moments:
 
 
 class LayerInputs:
-    """moments: of every weighted layer's input, by layer name; those of the first `count` samples
-    that pass by."""
+    """moments: of every weighted layer's input, by layer name, from the first `count` samples."""
 
     def __init__(self, network: Network, count: int = sys.maxsize) -> None:
         calls = dict(bindings(network.function))
@@ -119,7 +116,7 @@ class LayerInputs:
 def measure_moments(
     runner: FakeQuantizedRunner, samples: Samples, settings: Settings = FLOAT
 ) -> dict[str, Moments]:
-    """Of every weighted layer's input in the float network, by layer name."""
+    """The moments of every weighted layer's input in the float network, by layer name."""
     inputs = LayerInputs(runner.network)
     for sample in samples:
         inputs.update(runner.run(sample, settings)[1])
@@ -129,8 +126,8 @@ def measure_moments(
 def round_weights(
     network: Network, plan: Plan, moments: Mapping[str, Moments], damping: float = DAMPING
 ) -> Plan:
-    """The plan with `rounded` for every layer whose covariance is known; others stay rounded to
-    nearest."""
+    """The plan with `rounded` for every layer whose covariance is known; the weights of others are
+    rounded to nearest."""
     rounded = dict(plan.rounded)
     for layer in network.weighted:
         if (
@@ -145,7 +142,7 @@ def round_weights(
 
 
 def correct_biases(network: Network, plan: Plan, moments: Mapping[str, Moments]) -> Plan:
-    """The plan with `biases` that take off the mean of the error that the rounded weights make."""
+    """The plan with `biases` that compensate the mean of the error of the rounded weights."""
     biases = dict(plan.biases)
     for layer in network.weighted:
         if layer.name in moments and layer.name in plan.weights:
@@ -180,10 +177,9 @@ def _rounded(
 
 
 def _factor(covariance: Float64Array, mean: Float64Array, damping: float) -> Float64Array:
-    """Upper triangular U with U' U = inverse of the damped covariance; per group.
+    """Upper triangular U with U' U = inverse of the damped covariance; one per group.
 
-    Inputs that never vary, or hardly beside their mean, have a covariance of nothing but rounding:
-    FLOOR keeps it positive.
+    The covariance of inputs that hardly vary consists of rounding errors: FLOOR keeps it positive.
     """
     inputs = covariance.shape[-1]
     variance = np.trace(covariance, axis1=1, axis2=2) / inputs

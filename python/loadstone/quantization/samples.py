@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Arrays", "Samples", "read_samples", "samples_from"]
 
 
-#: Samples as a caller gives them: by name, one array for the only input, in order of the inputs, or
-#: an .npz file of them; or images.
+#: The forms of samples: by name, one array for the only input, in the order of the inputs, an .npz
+#: file of them, or images.
 Arrays: TypeAlias = Mapping[str, Array] | Array | Sequence[Array] | str | Path | ImageFolder
 
 
@@ -65,10 +65,9 @@ def samples_from(
 ) -> Samples:
     """Checks number, shape, type and finiteness of samples.
 
-    arrays: each (samples, ...), with the shape of the parameter behind it. parameters: of the
-        network's `main`. Floats are converted to its type.
-
-    Raises ModelError naming the array, and what the network needs.
+    arrays: each (samples, ...), with the shape of the parameter at the same position. parameters:
+        of the network's `main`. Floats are converted to its type.
+    Raises ModelError naming the array and the requirement.
     """
     named = _named(arrays, parameters)
     names = {f"in{index}": str(entry.name) for index, entry in enumerate(parameters)}
@@ -101,8 +100,8 @@ def samples_from(
 
 
 def read_samples(path: str | Path) -> dict[str, Array]:
-    """Every array of an .npz file, or the one of an .npy file as in0, in its own shape. Raises
-    ModelError for another file, and for a folder."""
+    """Every array of an .npz file, or the array of an .npy file as in0, in its own shape. Raises
+    ModelError for any other file, and for a folder."""
     if Path(path).is_dir():
         raise ModelError(
             f"{path} is a folder: one of images is read when it is said how pixels become numbers: "
@@ -141,7 +140,7 @@ def _images(folder: ImageFolder, parameters: Sequence[Var]) -> Array:
 
 
 def _in_order(arrays: Sequence[Any], parameters: Sequence[Var]) -> dict[str, Array]:
-    """An array for each input; or of the only one sample by sample."""
+    """An array for each input; a sequence of samples where there is one input."""
     found = [_as_array(array) for array in arrays]
     if len(parameters) == 1 and found and all(x.shape == shape(parameters[0]) for x in found):
         return {"in0": _stacked(found, parameters)}
@@ -160,7 +159,7 @@ def _stacked(rows: Sequence[Array], parameters: Sequence[Var]) -> Array:
 
 
 def _as_array(value: Any) -> Array:
-    """Numbers of lists are real numbers, also where all are whole."""
+    """Numbers in lists are real numbers, even if all are whole."""
     try:
         array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
     except ValueError as error:  # lists of different lengths

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From statistics to scales: which range int8 covers, and by which steps.
+"""From statistics to scales: the range that int8 covers, and the size of its steps.
 
 In:   the Histogram of a tensor; weights.
 Out:  the range and the Quantization (scale, zero point) of an activation; a scale per channel (or
@@ -42,35 +42,36 @@ __all__ = [
 ]
 
 INT8_MIN, INT8_MAX = -128, 127
-#: `expected` looks so many times as far as the samples do. Measured: 2 and 4 lose on unseen
-#: photographs or on inputs far from them.
+#: `expected` extrapolates to this many times as many samples. In measurements 2 and 4 were worse,
+#: on unseen photographs or on inputs far from them.
 GROWTH = 3.0
 #: `percentile` leaves out one value in ten thousand at each end.
 PERCENTILE = 99.99
-#: `mse` and `entropy` try so many ranges at each end, down to this share of what was seen.
+#: `mse` and `entropy` try this many ranges at each end, down to this share of the range of the
+#: samples.
 CANDIDATES, SMALLEST = 64, 0.1
-#: `entropy` cuts no more than this share of the values: few samples make a distribution look
+#: `entropy` clips at most this share of the values, because the distribution of few samples looks
 #: rougher than it is.
 ENTROPY_CUT = 0.01
-#: Steps that a scale may have: a float32 neither too small for the reciprocal nor too large.
+#: The limits of a scale: a float32 whose reciprocal is a float32 as well.
 SCALE_MIN, SCALE_MAX = 2.0**-100, 2.0**100
-#: Rounding weights may add so much noise to an output, in its own steps, root mean square (rounding
-#: the output adds 0.29); a channel whose weights are finer gains nothing that can be seen. Inputs
-#: are taken to be of so many steps.
+#: The noise that rounding weights may add to an output, in its own steps, root mean square
+#: (rounding the output adds 0.29): finer weights of a channel would not improve the output visibly.
+#: The second number is the assumed range of inputs, in steps.
 WEIGHT_NOISE, INPUT_STEPS = 0.2, 32.0
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """zero_points: a zero point other than 0 is allowed. powers_of_two: of activations, weights and
-    so of accumulators."""
+    """zero_points: zero points other than 0 are allowed. powers_of_two: the scales of activations
+    and weights are powers of two, and thus those of accumulators."""
 
     name: str
     zero_points: bool
     powers_of_two: bool
 
     def quantization(self, low: float, high: float) -> Quantization:
-        """The steps of a range that holds 0."""
+        """Scale and zero point for a range that contains 0."""
         if not self.zero_points:
             scale = self.step(max(high / INT8_MAX, low / INT8_MIN))
             return Quantization(scale, 0)
@@ -78,8 +79,8 @@ class Scheme:
         return Quantization(scale, int(np.clip(round(INT8_MIN - low / scale), INT8_MIN, INT8_MAX)))
 
     def step(self, scale: float) -> float:
-        """The nearest scale that the scheme has, not smaller for powers of two; 1 for a tensor that
-        is always 0."""
+        """The nearest scale that the scheme allows; for powers of two not smaller; 1 for a tensor
+        that is always 0."""
         if scale == 0:
             return 1.0
         scale = min(max(scale, SCALE_MIN), SCALE_MAX)
@@ -113,8 +114,8 @@ SCHEMES = {
 
 
 def activation_range(histogram: Histogram, method: str, scheme: Scheme) -> tuple[float, float]:
-    """The real range [low, high], 0 in it. method: one of METHODS. scheme: mse and entropy weigh
-    its steps."""
+    """The real range [low, high], which contains 0. method: one of METHODS. scheme: mse and entropy
+    depend on its steps."""
     if not np.any(histogram.counts):
         return 0.0, 0.0
     return METHODS[method](histogram, scheme)
@@ -148,7 +149,7 @@ def _mse(histogram: Histogram, scheme: Scheme) -> tuple[float, float]:
 
 
 def _entropy(histogram: Histogram, scheme: Scheme) -> tuple[float, float]:
-    """Both ends shrink by the same factor, as the method is known from symmetric quantization."""
+    """Shrinks both ends by the same factor, as the method is known from symmetric quantization."""
     values, counts = _occupied(histogram)
     shares = np.geomspace(1, SMALLEST, CANDIDATES)
     divergences = [
@@ -171,7 +172,7 @@ METHODS: dict[str, Callable[[Histogram, Scheme], tuple[float, float]]] = {
 def squared_error(
     values: NDArray[np.float64], counts: NDArray[np.int64], quantization: Quantization
 ) -> float:
-    """Sum of squared errors of values, each counted so often."""
+    """The sum of the squared errors of values, each weighted by its count."""
     scale, zero_point = quantization.scale, quantization.zero_point
     steps = np.clip(np.rint(values / scale), INT8_MIN - zero_point, INT8_MAX - zero_point)
     return float(np.sum(counts * (steps * scale - values) ** 2))
@@ -198,13 +199,13 @@ def _search(histogram: Histogram, error: Callable[[float, float], float]) -> tup
 def _divergence(
     values: NDArray[np.float64], counts: NDArray[np.int64], quantization: Quantization
 ) -> float:
-    """KL divergence of the distribution, clipped to the range, from what its steps can tell: even
-    within each step.
+    """KL divergence of the clipped distribution from its approximation, which is uniform within
+    each step.
 
-    What is rounded to 0 is left out: after a relu most values crowd there, and their error is small
-    in any case.
-    A finite sample is never even; what that alone adds on average, (bins - steps) / (2 values), is
-    taken off (Miller and Madow).
+    The values that are rounded to 0 are left out: after a relu most values are there, and their
+    error is small in any case.
+    A finite sample is never uniform; the average divergence that results from this alone, (bins -
+    steps) / (2 values), is subtracted (Miller and Madow).
     """
     zero_point = quantization.zero_point
     steps = (
@@ -243,10 +244,11 @@ def _divergence(
 def weight_scales(
     weights: NDArray[np.float32], scheme: Scheme, *, per_channel: bool, mse: bool
 ) -> NDArray[np.float32]:
-    """A scale for each index of axis 0, all the same unless `per_channel`; integers lie in [-127,
+    """A scale for each index of axis 0, all equal unless `per_channel`; integers lie in [-127,
     127].
 
-    weights: (O, ...). Gives (O,). mse: not the largest weight decides but the least squared error.
+    weights: (O, ...). Returns (O,). mse: minimizes the squared error instead of covering the
+        largest weight.
     """
     rows = (
         weights.reshape(len(weights), -1).astype(np.float64)
@@ -268,12 +270,12 @@ def weight_scales(
 def shiftable_scales(
     scales: NDArray[np.float32], finest: float, inputs: int
 ) -> NDArray[np.float32]:
-    """Powers of two such that a device which only shifts can requantize: none so fine that nothing
-    comes of it, and one for the whole layer where all but that agree up to a bit: lanes that shift
-    alike are shifted in half the time.
+    """Powers of two with which a device that only shifts can requantize. No scale is finer than the
+    output can show. Where the scales of a layer agree up to one bit, all are made equal, because
+    lanes with equal shifts take half the time.
 
-    scales: (O,), powers of two. finest: the output's scale over the input's: what a shift of 0
-        stands for. inputs: terms of a sum.
+    scales: (O,), powers of two. finest: the output's scale over the input's, which corresponds to a
+        shift of 0. inputs: terms of a sum.
     """
     most = math.ceil(math.log2(math.sqrt(inputs / 12) * INPUT_STEPS / WEIGHT_NOISE))
     shifts = np.rint(np.log2(finest / scales.astype(np.float64)))

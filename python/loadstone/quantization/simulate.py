@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a network with or without quantization: one compilation, any scales.
+"""Run a network with or without quantization: one compilation serves all scales.
 
 In:   Network (network.py).
 Out:  FakeQuantizedRunner: runs samples on TVM's CPU back end; weights and scales are arguments, and
@@ -7,8 +7,9 @@ Out:  FakeQuantizedRunner: runs samples on TVM's CPU back end; weights and scale
 Next: calibrate.py runs it in float, report.py compares float with quantized, mixed.py quantizes one
       layer at a time.
 
-Quantized values are simulated: rounded to their steps, but computed in float32. That is the meaning
-of QDQ; it differs from the device's integers only where a sum lies on the edge between two steps.
+Quantized values are simulated: rounded to their steps, but computed in float32. This is the meaning
+of QDQ; it differs from the device's integers only where a sum lies close to the boundary between
+two steps.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ __all__ = ["FLOAT", "FakeQuantizedRunner", "Grid", "Settings"]
 
 @dataclass(frozen=True)
 class Grid:
-    """The steps of a tensor, as signed integers of so many bits."""
+    """The scale of a tensor, with zero point 0, and the number of bits of its integers."""
 
     quantization: Quantization
     bits: int = 8
@@ -45,7 +46,7 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """One way to run the network; what is missing stays float.
+    """One way to run the network; a part without settings stays float.
 
     weights, biases: real values by layer name, in place of the network's own. constants: by (layer
         name, position).
@@ -58,15 +59,15 @@ class Settings:
     activations: Mapping[Var, Grid] = field(default_factory=dict)
 
 
-#: Of so many settings the arguments stay what the executable takes.
+#: The number of settings whose arguments are kept in the executable's form.
 _KEPT_SETTINGS = 4
-#: The network as it was compiled.
+#: The float network, as it was compiled.
 FLOAT = Settings()
 
 
 class FakeQuantizedRunner:
-    """recorded: the variables whose values `run` returns beside the outputs: every quantized one.
-    Compiled when it runs first. log: of the passes that made the network."""
+    """recorded: the variables whose values `run` returns besides the outputs: all quantized ones.
+    It compiles at the first run. log: the passes that produced the network."""
 
     def __init__(self, network: Network, log: PassLog | None = None) -> None:
         self.network = network
@@ -86,14 +87,15 @@ class FakeQuantizedRunner:
         return executable(self._module)
 
     def compile(self) -> None:
-        """Compiles the network now, not when it runs first: seconds for a large one."""
+        """Compiles the network now instead of at the first run, which takes seconds for a large
+        one."""
         _ = self._run
 
     def run(
         self, inputs: Sequence[Array], settings: Settings = FLOAT
     ) -> tuple[list[Array], Mapping[Var, Float32Array]]:
         """(outputs, recorded values by variable) of one sample. A parameter of float16 takes and
-        gives float16."""
+        returns float16."""
         results = self._run([*map(tvm.runtime.tensor, inputs), *self._arguments(settings)])
         count = len(self.network.outputs)
         return [np.from_dlpack(result) for result in results[:count]], _Recorded(
@@ -101,8 +103,8 @@ class FakeQuantizedRunner:
         )
 
     def _arguments(self, settings: Settings) -> list[TvmTensor]:
-        """Everything but the samples; kept for the last settings, which a comparison runs by
-        turns."""
+        """All arguments but the samples; kept for the last settings, because a comparison
+        alternates between some."""
         if settings not in self._bound:
             while len(self._bound) >= _KEPT_SETTINGS:
                 del self._bound[next(iter(self._bound))]
@@ -133,7 +135,8 @@ class FakeQuantizedRunner:
 
 @dataclass(frozen=True)
 class _Recorded(Mapping["Var", Float32Array]):
-    """Tensors, which become arrays when they are read: most readers want a few of them."""
+    """Tensors that become arrays when they are read, because most readers need only some of
+    them."""
 
     tensors: Mapping[Var, TvmTensor]
 
@@ -152,7 +155,7 @@ _ORDER = {"nn.conv2d": (1, 2, 3, 0), "matmul": (1, 0)}
 
 
 def _steps(grid: Grid | None) -> list[Float32Array]:
-    """scale, lowest and highest step around zero, of one element each; all 0: off."""
+    """Scale, lowest and highest step around zero, one element each; all 0: rounding is off."""
     if grid is None:
         return [np.zeros(1, np.float32)] * 3
     end = 1 << (grid.bits - 1)
@@ -161,8 +164,8 @@ def _steps(grid: Grid | None) -> list[Float32Array]:
 
 
 def _rounded(x: TeTensor, scale: TeTensor, low: TeTensor, high: TeTensor) -> TeTensor:
-    """clip(round(x / scale)) * scale where scale > 0, else x: one function in place of seven
-    operators, each of which TVM would make a function of."""
+    """clip(round(x / scale)) * scale where scale > 0, else x. One function instead of seven
+    operators, for each of which TVM would generate a function."""
 
     def element(*place: Expr) -> Expr:
         value = x(*place)
@@ -172,7 +175,7 @@ def _rounded(x: TeTensor, scale: TeTensor, low: TeTensor, high: TeTensor) -> TeT
     return te.compute(x.shape, element, name="rounded")
 
 
-#: What a boundary is rounded by.
+#: The parameters that round a boundary.
 _BOUNDS = ("scale", "low", "high")
 
 

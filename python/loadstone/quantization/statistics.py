@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calibration remembers of tensors: a few kilobytes each, however many samples pass.
+"""Statistics of tensors for calibration: a few kilobytes each, for any number of samples.
 
 In:   the values of a tensor, sample by sample.
 Out:  Histogram: extremes and distribution. Channels: extremes, mean and mean square per channel.
-Next: scales.py chooses ranges from histograms; equalize.py reads channels; report.py draws.
+Next: scales.py chooses ranges from histograms; equalize.py reads channels; report.py draws both.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ __all__ = ["BINS", "Channels", "Histogram", "extremes_of", "gumbel_reach"]
 
 #: Sixteen bins for each of the 256 steps of an int8 range.
 BINS = 4096
-#: So many values, and what is made of them on the way to a bin, stay in the cache.
+#: The number of values that, with their intermediate results on the way to a bin, fit the cache.
 _CHUNK = 65536
-#: Rows of about so many values are compared fastest.
+#: Rows of about this many values are compared fastest.
 _WIDE = 1024
 
 
 def gumbel_reach(deviation: ArrayLike, growth: float) -> NDArray[np.float64]:
-    """How far above the largest value of n samples that of growth * n samples is to be expected.
+    """The expected difference between the largest value of growth * n samples and that of n
+    samples.
 
-    The largest value of a sample follows, for distributions with thin tails, Gumbel's: the largest
-    of growth * n samples lies beta * log(growth) above that of n, and the standard deviation of one
-    sample's largest value is beta * pi / sqrt(6).
-
+    For distributions with thin tails the largest value of a sample has a Gumbel distribution: the
+    largest of growth * n samples lies beta * log(growth) above that of n, and the standard
+    deviation of one sample's largest value is beta * pi / sqrt(6).
     deviation: the standard deviation of one sample's largest value; the result has the same shape
         and unit.
     """
@@ -37,19 +37,17 @@ def gumbel_reach(deviation: ArrayLike, growth: float) -> NDArray[np.float64]:
 
 
 def extremes_of(values: NDArray[np.float32]) -> tuple[float, float]:
-    """The least and the most of values of any shape (...); NaN where any is."""
+    """The smallest and the largest of values of any shape (...); NaN where any is NaN."""
     return float(values.min()), float(values.max())
 
 
 class Histogram:
-    """The distribution of values that pass by; memory does not grow.
+    """The distribution of values; its memory does not grow with their number.
 
-    low, high: the extremes, 0 included (a quantized tensor must hold 0 exactly).
-    counts: how many fell into each of BINS equal bins from `start` on; exact zeros are counted in
-        `zeros` instead,
-    because they cost no error whatever the scale. size: how many values in all.
-
-    Values are kept until there are many: they may not change after `update`.
+    low, high: the extremes, 0 included (a quantized tensor must represent 0 exactly).
+    counts: the values in each of BINS equal bins from `start` on. Exact zeros are counted in
+        `zeros` instead, because they have no error at any scale. size: the number of all values.
+    Values are kept until there are many: they must not change after `update`.
     """
 
     def __init__(self) -> None:
@@ -64,7 +62,8 @@ class Histogram:
     def update(
         self, values: NDArray[np.float32], extremes: tuple[float, float] | None = None
     ) -> None:
-        """Adds values (any shape, finite). extremes: of these, where somebody knows them."""
+        """Adds values (any shape, finite). extremes: of these values, where the caller knows
+        them."""
         least, most = extremes or extremes_of(values)
         low, high = min(least, 0.0), max(most, 0.0)
         zeros = values.size - int(np.count_nonzero(values))
@@ -118,7 +117,7 @@ class Histogram:
         return counts
 
     def _count(self) -> None:
-        """Gives the waiting values to their bins: small tensors of several samples at once."""
+        """Sorts the waiting values into bins: small tensors of several samples at once."""
         if not self._waiting:
             return
         flat = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting)
@@ -135,8 +134,8 @@ class Histogram:
         return np.minimum(index, BINS - 1, out=index)
 
     def _cover(self, low: float, high: float) -> None:
-        """Widens the bins until they hold [low, high]; each step doubles the width and merges pairs
-        of bins exactly."""
+        """Widens the bins until they cover [low, high]; each step doubles the width and merges
+        pairs of bins exactly."""
         if self.width == 0:
             span = (high - low) * (1 + 1e-6)
             self.start, self.width = low - span * 1e-7, span / BINS
@@ -160,7 +159,7 @@ class Channels:
         self._reach, self._reach_square, self._samples = np.zeros(channels), np.zeros(channels), 0
 
     def update(self, values: NDArray[np.float32]) -> tuple[float, float]:
-        """Adds the values of one sample (..., channels), finite. Gives its extremes."""
+        """Adds the values of one sample (..., channels), finite. Returns its extremes."""
         low, high = _extremes(values.reshape(-1, len(self.low)))
         np.minimum(self.low, low, out=self.low)
         np.maximum(self.high, high, out=self.high)
@@ -171,7 +170,7 @@ class Channels:
         return float(low.min()), float(high.max())
 
     def reach(self, growth: float) -> NDArray[np.float64]:
-        """The largest magnitude to be expected in `growth` times as many samples, per channel."""
+        """The largest magnitude that is expected in `growth` times as many samples, per channel."""
         largest = np.maximum(np.abs(self.low), np.abs(self.high)).astype(np.float64)
         count = max(self._samples, 1)
         variance = np.maximum(self._reach_square / count - (self._reach / count) ** 2, 0)
@@ -179,8 +178,8 @@ class Channels:
 
 
 def _extremes(rows: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The least and the most of each column. Several rows are compared as one: NumPy is ten times
-    as fast with long rows."""
+    """The smallest and the largest of each column. Several rows are compared as one, because NumPy
+    is ten times as fast with long rows."""
     count, channels = rows.shape
     several = max(min(_WIDE // channels, count), 1)
     whole = count - count % several

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The 16 bits of a plan: integers of the layers that stay on the host without being float.
+"""The 16-bit part of a plan: integers of the layers that stay on the host without being float.
 
 In:   a Plan whose layers of the host have 16 bits.
 Out:  the groups of tensors that are int16, their grids, the layers' weights.
 Next: planned.py tries them, rewrite.py writes them; frontend/wide.py computes them.
 
-Both factors have 16 bits: between two tensors of int8 a layer of int8 weights would be what the
-device computes, and nothing would be gained.
+Weights have 16 bits too: between two tensors of int8, a layer with int8 weights would equal what
+the device computes, and nothing would be gained.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ from loadstone.quantization.scales import SCALE_MIN
 
 __all__ = ["WIDE_BITS", "is_wide", "wide_grid", "wide_groups", "wide_weights"]
 
-#: What a layer of the host gets that is not float.
+#: The bits of a layer on the host that is not float.
 WIDE_BITS = 16
 INT16_MAX = 2**15 - 1
 
 
 def wide_groups(network: Network, plan: Plan) -> set[int]:
-    """Groups of int16: what only the host writes and reads, and would be int8 without it."""
+    """Groups of int16: tensors that only the host writes and reads, and that would be int8
+    otherwise."""
     if plan.host_bits != WIDE_BITS:
         return set()
     return float_groups(network, plan.host) - float_groups(network, frozenset())
 
 
 def wide_grid(quantization: Quantization) -> Quantization:
-    """int16 of the same range: 256 steps in one of int8, whose every value it holds."""
+    """int16 of the same range: one step of int8 is 256 steps, so that every value of int8 is
+    representable."""
     return Quantization(quantization.scale / 256, quantization.zero_point * 256)
 
 
 def is_wide(layer: Layer, plan: Plan) -> bool:
-    """Whether its weights are int16."""
+    """Whether the layer's weights are int16."""
     return plan.host_bits == WIDE_BITS and layer.name in plan.host and layer.weights is not None
 
 

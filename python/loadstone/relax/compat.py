@@ -25,9 +25,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from loadstone.errors import LoadstoneError, ModelError, UnsupportedError, python_too_old
+from loadstone.errors import (
+    LoadstoneError,
+    LoweringError,
+    ModelError,
+    UnsupportedError,
+    VerificationError,
+    python_too_old,
+)
 from loadstone.numerics import Array
-from loadstone.relax.room import check_room
+from loadstone.relax.room import check_room, hidden
 
 if TYPE_CHECKING:
     from loadstone.relax.types import (
@@ -43,23 +50,13 @@ if TYPE_CHECKING:
     )
 
 
-@contextmanager
-def _hidden(package: str) -> Iterator[None]:
-    """Inside it `import package` fails, unless it is imported already."""
-    absent = package not in sys.modules
-    if absent:
-        sys.modules[package] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        if absent:
-            del sys.modules[package]
-
-
 if python_too_old():
     raise LoadstoneError(python_too_old())
 check_room()
-with _hidden("torch"):  # tvm_ffi imports PyTorch wherever it is installed: 1.5 s and 200 MB
+# tvm_ffi imports PyTorch wherever it is installed: 1.5 s and 200 MB. Where a library lacks what a
+# Python module of TVM's asks for, the first such error reads the symbols of all of TVM, which takes
+# as long as importing it: TVM's sessions of many processes ask for such a thing.
+with hidden("torch", "tvm.runtime.disco"):
     import tvm
     import tvm_ffi
     from tvm import relax, s_tir, sym, te, tirx
@@ -125,10 +122,20 @@ Function = relax.Function
 FloatImm = tvm.tirx.FloatImm
 TensorLoad = tvm.ir.TensorLoad  # tirx.BufferLoad is a function that makes one
 #: What a pass of ours raises inside TVM comes out as it is, not as a RuntimeError.
-for _error in (ModelError, UnsupportedError):
+for _error in (LoweringError, ModelError, UnsupportedError, VerificationError):
     tvm_ffi.register_error(_error)
 structural_map = tvm_ffi.structural_map
 structural_walk = tvm_ffi.structural_walk
+if os.environ.get("TVM_DEVICE_BACKEND_AUTOLOAD") == "0":
+    # A command (__main__.py) imports TVM without what code generators for GPUs register in Python,
+    # and so without what this switch of TVM's turns off besides: sorting and random numbers on the
+    # host, and extensions (entry points `tvm.backends`).
+    from tvm.backend import _autoload_backends as autoload
+
+    os.environ["TVM_DEVICE_BACKEND_AUTOLOAD"] = "1"
+    vars(autoload).update(_BUILTIN_BACKENDS=(), _AUTO_LOAD_DONE=False)  # TVM has no public ones
+    autoload._autoload_backends()  # noqa: SLF001
+    os.environ["TVM_DEVICE_BACKEND_AUTOLOAD"] = "0"
 
 
 def parsed_tir(text: str) -> PrimFunc:

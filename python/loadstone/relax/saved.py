@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from loadstone.relax.types import IRModule, VirtualMachine
 
 __all__ = [
+    "UNCHECKED",
     "load_function",
     "missing_external",
     "parameter_shapes",
@@ -40,6 +41,13 @@ __all__ = [
     "run_saved",
     "save_function",
 ]
+
+#: Functions of an executable call each other alone: checks of their arguments are half of the code
+#: that LLVM compiles. What `main` is given is checked by TVM's virtual machine.
+UNCHECKED = {"tirx.disable_assert": True}
+#: Most operators run a few times: to compile one by LLVM's third level takes twice as long as by
+#: the first, and what it gains is half of the time of functions element by element.
+_OPT_LEVEL = 1
 
 
 def save_function(module: IRModule) -> str:
@@ -99,8 +107,8 @@ def run_module(module: IRModule, inputs: Sequence[Array]) -> list[Array]:
     Raises what TVM raises: inputs of other shapes are for the caller to refuse.
     """
     if module not in _compiled:
-        target = tvm.target.Target({"kind": "llvm"})
-        with quietly():
+        target = tvm.target.Target({"kind": "llvm", "opt-level": _OPT_LEVEL})
+        with quietly(), tvm.transform.PassContext(config=UNCHECKED):
             executable = tvm.compile(_with_extremes(_with_externals(module)), target=target)
         _compiled[module] = relax.VirtualMachine(executable, tvm.cpu())
     outputs = _compiled[module]["main"](

@@ -27,15 +27,14 @@ from loadstone.backend.plugins import load_plugins
 from loadstone.errors import ConfigError, DeviceError
 from loadstone.files import read_whole, source_folder
 from loadstone.isa.accelerator import Accelerator, accelerator_named
-from loadstone.isa.c_table import form_keeps, numbered_terms, reach_bank
 from loadstone.isa.device import TableDevice
 from loadstone.isa.state import BAD_INSTRUCTION, ERRORS, Dram, DramWindow, MachineFault
-from loadstone.isa.table import DRAM, InstructionTable
 from loadstone.library.native import CData, ffi, lib
 from loadstone.printable import one_line
 from loadstone.runtime.c_step import C_FLAGS, c_compiler
 from loadstone.runtime.handle import Handle
 from loadstone.runtime.simulated import open_simulated_beside
+from loadstone.runtime.table_in_c import table_in_c
 
 __all__ = [
     "AcceleratorSet",
@@ -47,7 +46,6 @@ __all__ = [
 
 #: Devices besides its own that a session works with.
 MAX_DEVICES = 16
-_SIGNED, _ADDRESS = 1, 2
 
 
 def accelerators_of(artifact: Artifact) -> dict[int, Accelerator]:
@@ -119,7 +117,7 @@ class AcceleratorSet:
                 self.simulated[accelerator.name] = TableDevice(accelerator, dram)
                 own = self._hal(hal, self.simulated[accelerator.name])
             self._open(entry, accelerator.name, own, block)
-            entry.table = self._insn_table(accelerator.table)
+            entry.table = table_in_c(accelerator.table, self._keep)
             entry.refuse = refuse
         for entry, device in zip(self.table[len(chosen) : self.count], further, strict=True):
             own = connected.get(device.name, hal)
@@ -210,55 +208,6 @@ class AcceleratorSet:
         own.write32 = self._kept(ffi.callback("void(void *, uint32_t, uint32_t)", write))
         own.hw_reset = self._kept(ffi.callback("int(void *)", reset))
         return self._kept(own)
-
-    def _insn_table(self, table: InstructionTable) -> CData:
-        """As isa/c_table.py writes it."""
-        memories = {DRAM: 0, **{m.name: k for k, m in enumerate(table.memories, 1)}}
-        forms = self._kept(ffi.new("lds_insn_form[]", len(table.forms)))
-        for entry, form in zip(forms, table.forms, strict=True):
-            products, terms = numbered_terms(table, form)
-            places = table.places[form.name]
-            fields = [
-                {
-                    "bit": places[f.name],
-                    "width": f.width,
-                    "flags": f.signed * _SIGNED | f.address * _ADDRESS,
-                    "shift": f.shift,
-                    "low": f.lowest % (1 << 64),
-                    "high": f.highest % (1 << 64),
-                }
-                for f in form.fields
-            ]
-            reaches = [
-                {
-                    "memory": memories[reach.memory],
-                    "writes": reach.writes,
-                    "loops": len(reach.loops),
-                    "bank": reach_bank(table, form, reach)[0],
-                    "bank_size": reach_bank(table, form, reach)[1],
-                    "first": terms[reach.first if reach.first in terms else reach.index],
-                    "offset": terms[reach.offset],
-                    "extent": terms[reach.extent],
-                    "count": [terms[count] for count, _ in reach.loops],
-                    "stride": [terms[stride] for _, stride in reach.loops],
-                }
-                for reach in form.reaches
-            ]
-            entry.opcode, entry.size_bytes = form.opcode, table.sizes[form.name]
-            entry.field_count, entry.reach_count = len(fields), len(reaches)
-            entry.fields = self._kept(ffi.new("lds_insn_field[]", fields))
-            entry.reaches = self._kept(ffi.new("lds_insn_reach[]", reaches))
-            entry.keep_count = len(form.keeps)
-            entry.keeps = self._kept(ffi.new("lds_insn_keep[]", form_keeps(table, form)))
-            entry.factors = self._kept(ffi.new("lds_insn_factor[]", products))
-        rows = [memory.rows for memory in table.memories]
-        made = self._kept(ffi.new("lds_insn_table *"))
-        made.name = self._kept(ffi.new("char[]", table.name.encode()))
-        made.fingerprint = list(table.fingerprint)
-        made.opcode_bits, made.form_count = table.opcode_bits, len(table.forms)
-        made.memory_count, made.forms = len(rows), forms
-        made.memory_rows = self._kept(ffi.new("uint32_t[]", rows or [0]))
-        return made
 
 
 def sim_memory(sim: CData) -> DramWindow:

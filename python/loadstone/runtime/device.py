@@ -202,8 +202,8 @@ def _open_devmem(opened: OpenedDevice) -> tuple[CData, CData]:
     registers = device.register_block
     if registers.base_address == 0:
         raise DeviceError(
-            f"device devmem:{opened.argument}: {device.name} has no register_base, so nobody knows "
-            "where its registers are: uio:PATH has them from the device tree"
+            f"device devmem:{opened.argument}: {device.name} has no register_base, so the "
+            "address of its registers is unknown: uio:PATH reads it from the device tree"
         )
     status = lib().lds_linux_open_devmem(
         board,

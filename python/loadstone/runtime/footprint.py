@@ -19,7 +19,7 @@ from hashlib import sha256
 from loadstone.artifact.file_layout import CODE_ALIGN_BYTES
 from loadstone.artifact.format import Artifact, HostStep, RegionKind
 from loadstone.artifact.host_step import EXTERNAL_C, HostOpcode
-from loadstone.library.native import ffi, lib
+from loadstone.library.native import ffi, lib, raise_for
 
 __all__ = ["REAL_BYTES", "RUNTIME_BYTES", "Footprint", "footprint", "pool_bytes", "session_bytes"]
 
@@ -91,12 +91,11 @@ def pool_bytes(artifact: Artifact) -> int:
 def session_bytes(data: bytes) -> int:
     """What lds_session_open needs for a file, on this machine: no less than with pointers of 32
     bits."""
-    open_model = lib().lds_model_open
     model, config, buffer = (
         ffi.new("lds_model *"),
         ffi.new("lds_session_config *"),
         ffi.from_buffer(data),
     )
-    assert open_model(model, buffer, len(data)) == 0
+    raise_for(lib().lds_model_open(model, buffer, len(data)), "an artifact")
     lib().lds_session_config_default(config)
     return int(lib().lds_session_size_bytes(model, config))

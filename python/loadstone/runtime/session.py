@@ -108,7 +108,7 @@ class Session:
         except (MemoryError, ValueError):  # ValueError: more than an array may have
             raise DeviceError(
                 f"model {artifact.name!r} needs {size} bytes of the host's memory, which are "
-                "not to be had"
+                "not available"
             ) from None
         self._keep: object = (opened.owner, self._memory, self._bytes, self.accelerators)
         fault, session = ffi.new("lds_fault *"), ffi.new("lds_session **")

@@ -215,9 +215,11 @@ def _module(network: SweptNetwork, config: HwConfig) -> Canonical:
             f"{network.name} is a float network, and the device computes on integers: give samples "
             "(--data) to quantize it with"
         )
-    scheme = resolve(config).scheme()
+    target = resolve(config)
+    scheme = target.scheme()
     if (digest, scheme) not in _MODULES:
-        quantized = quantize(given, list(network.samples), scheme=scheme)
+        samples, each = list(network.samples), target.per_channel
+        quantized = quantize(given, samples, scheme=scheme, per_channel=each)
         _MODULES[digest, scheme] = Canonical(load(quantized.module))
     return _MODULES[digest, scheme]
 

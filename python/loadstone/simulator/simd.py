@@ -137,7 +137,7 @@ class SharedMemory:
         except (OSError, OverflowError) as error:
             os.close(fd)
             raise DeviceError(
-                f"{size_bytes} bytes of memory cannot be had: {_reason(error)}"
+                f"{size_bytes} bytes of memory are not available: {_reason(error)}"
             ) from error
         return cls(fd, bus_address, size_bytes, sealed=True)
 

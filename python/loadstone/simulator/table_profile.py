@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from loadstone.artifact.format import Artifact, ProgramStep
 from loadstone.backend.device import Relocation
 from loadstone.errors import SimulationError
 from loadstone.isa.accelerator import Accelerator
-from loadstone.isa.machine import TableMachine
+from loadstone.isa.machine import InstructionWatch, TableMachine
 from loadstone.isa.state import ERRORS, Dram, DramWindow, MachineFault, MachineRun
 from loadstone.simulator.interface import (
     LayerFigures,
@@ -112,8 +113,14 @@ class TableSimulator(ProgramSimulator):
         device = artifact.device_of(program)
         return device.attributes, program.instructions, device.fingerprint
 
-    def runs(self, artifact: Artifact, *, trace: bool = False) -> Iterator[TableRun]:
-        """Each program once, in order, on what the one before it left."""
+    def runs(
+        self,
+        artifact: Artifact,
+        *,
+        trace: bool = False,
+        watches: Mapping[str, InstructionWatch] = MappingProxyType({}),
+    ) -> Iterator[TableRun]:
+        """Each program once, in order, on what the one before it left. watches: by accelerator."""
         windows, bases = placed(artifact)
         end = _FIRST + sum(-(-r.size_bytes // _PAGE) * _PAGE for r in artifact.regions)
         machines: dict[int, TableMachine] = {}
@@ -123,7 +130,9 @@ class TableSimulator(ProgramSimulator):
             fetched = DramWindow(end, np.frombuffer(bytearray(code), np.uint8), writable=False)
             dram = Dram([*windows, fetched])
             if program.device not in machines:
-                machines[program.device] = TableMachine(accelerator, dram, trace=trace)
+                watch = watches.get(accelerator.name)
+                made = TableMachine(accelerator, dram, trace=trace, watch=watch)
+                machines[program.device] = made
             machine = machines[program.device]
             machine.use(dram)
             try:

@@ -38,6 +38,7 @@ from loadstone.errors import LoadstoneError, LoweringError, SimulationError
 from loadstone.files import JsonObject, unpacked_arrays, written_whole
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.codec import decode, instruction_offsets
+from loadstone.isa.follow import Content, Placed
 from loadstone.isa.machine import TableMachine
 from loadstone.isa.program_tokens import prove_code
 from loadstone.isa.state import ERRORS, Dram, DramWindow, MachineFault, MachineRun
@@ -187,12 +188,28 @@ def measure_table(program: VectorProgram) -> TableVector:
     return TableVector(program, spans, out, cycles, (runs[0].read_bytes, runs[0].write_bytes))
 
 
+def _unwritten(program: VectorProgram) -> Content:
+    """What memory holds where no instruction writes."""
+    spans = written_spans(program.accelerator.table, program.code.tobytes())
+    begins, ends = spans[:, 0], spans.sum(axis=1)
+
+    def content(place: Placed, size: int) -> bytes | None:
+        first = int(place[1])
+        if np.any((begins < first + size) & (ends > first)):
+            return None
+        at = first - program.dram_base
+        inside = at >= 0 and at + size <= program.dram_in.size
+        return program.dram_in[at : at + size].tobytes() if inside else None
+
+    return content
+
+
 def _race(program: VectorProgram) -> str:
     """Two instructions that no token orders and that touch the same, in words; "" without."""
     if not program.accelerator.table.queues:
         return ""
     try:
-        prove_code(program.accelerator.table, program.code.tobytes())
+        prove_code(program.accelerator.table, program.code.tobytes(), _unwritten(program))
     except LoweringError as error:
         return str(error)
     return ""

@@ -48,9 +48,9 @@ static int is_sound(const lds_bundle *bundle, uint32_t index) {
 const char *lds_bundle_open(lds_bundle *bundle, const void *bytes, size_t size_bytes) {
   const uint8_t *p = bytes;
   uint32_t k;
-  if (size_bytes < HEADER_BYTES || memcmp(p, "LDSB", 4) != 0) return "they are no artifacts of Loadstone";
-  if (u32(p + 4) != 1) return "they are of another version: compile the model again";
-  if (u32(p + 8) != size_bytes) return "they are cut short";
+  if (size_bytes < HEADER_BYTES || memcmp(p, "LDSB", 4) != 0) return "they are not artifacts of Loadstone";
+  if (u32(p + 4) != 1) return "they have another format version: compile the model again";
+  if (u32(p + 8) != size_bytes) return "they are truncated";
   bundle->bytes = p;
   bundle->size_bytes = (uint32_t)size_bytes;
   bundle->count = u32(p + 12);

@@ -92,7 +92,7 @@ static litert_status kernel_prepare(litert_context *context, litert_node *node) 
   const kernel *k = node->user_data;
   if (k == NULL) return LITERT_ERROR;
   if (!has_ports_of(k, node)) {
-    context->report_error(context, "loadstone: model '%s' has not the inputs and outputs of the operators that it stands for",
+    context->report_error(context, "loadstone: model '%s' does not have the inputs and outputs of the operators that it replaces",
                           lds_easy_name(k->net));
     return LITERT_ERROR;
   }
@@ -165,8 +165,8 @@ static litert_status take(litert_context *context, delegate *d, const lds_bundle
   litert_status status;
   if (!matches(context, entry)) {
     context->report_error(context,
-                          "loadstone: operators %d to %d are not those that their artifact was made from: compile the model again with "
-                          "`loadstone compile --format litert`",
+                          "loadstone: operators %d to %d differ from those that their artifact was compiled from: compile the model again "
+                          "with `loadstone compile --format litert`",
                           (int)lds_bundle_word(entry, 0), (int)lds_bundle_word(entry, entry->nodes - 1u));
     return LITERT_ERROR;
   }

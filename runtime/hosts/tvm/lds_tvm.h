@@ -150,7 +150,7 @@ static int lds_tvm_memory(lds_tvm_function *const *functions, size_t functions_c
   inputs = lds_easy_input_count(net);
   index = args[1].v_int64 >= 0 && args[1].v_int64 < UINT32_MAX ? (uint32_t)args[1].v_int64 : UINT32_MAX;
   status = index < inputs ? lds_easy_input(net, index, &t) : lds_easy_output(net, index - inputs, &t);
-  if (status != LDS_OK) return lds_tvm_fail("ValueError", f->symbol, "it has not so many inputs and outputs");
+  if (status != LDS_OK) return lds_tvm_fail("ValueError", f->symbol, "the index exceeds its inputs and outputs");
   view = (lds_tvm_view *)calloc(1, sizeof *view);
   if (view == NULL) return lds_tvm_fail("RuntimeError", f->symbol, "out of memory");
   for (d = 0; d < t.rank; ++d) view->dims[d] = (int64_t)t.dims[d];

@@ -39,7 +39,7 @@ void *Take(size_t size_bytes) {
   void *data = nullptr;
   if (device == nullptr) {
     data = std::aligned_alloc(kAlign, (size_bytes / kAlign + 1) * kAlign);
-    if (data == nullptr) TVM_FFI_THROW(MemoryError) << size_bytes << " bytes are not to be had";
+    if (data == nullptr) TVM_FFI_THROW(MemoryError) << "cannot allocate " << size_bytes << " bytes";
   } else if (lds_easy_memory_alloc(device, size_bytes, &data, &error) != LDS_OK) {
     TVM_FFI_THROW(MemoryError) << error.text;
   }

@@ -76,7 +76,43 @@ LIMITS: dict[str, Case] = {
         line(left=8, offset=np.array([(1 << 23) - 2 + more]), dead=np.array([True])),
         at(0, 127),
     ),
+    "the last accumulator of several runs that goes to the left": lambda more: (
+        line(left=8),
+        runs_of_ends((0, 0, 0), ((1 << 23) - 2 + more, (1 << 23) - 2 + more, 127)),
+    ),
+    "the first accumulator of several runs that goes to the left": lambda more: (
+        line(left=8),
+        runs_of_ends((2 - (1 << 23) - more, 2 - (1 << 23) - more, -128), (0, 0, 0)),
+    ),
+    # shifts
     "a lane's shift before the split": lambda more: (line(right=np.array([-more])), at(0, 0)),
+    "the most of a lane's shift": lambda more: (line(right=np.array([31 + more])), at(0, 0)),
+    "a shift to the left": lambda more: (line(left=31 + more), at(0, 0)),
+    "a shift to the right": lambda more: (line(left=-31 - more), at(0, 0)),
+    "a shift to the right with a sign digit": lambda more: (line(sign=0, left=-more), at(0, 0)),
+    "a level's shift": lambda more: (line(chain=chain_of(levels((-more, 0)))), at(0, 0)),
+    "a shift of the second accumulator": lambda more: (
+        line(chain=chain_of(levels((0, 0)), upper=levels((-more, 0)))),
+        at(0, 0),
+    ),
+    "all levels' shifts": lambda more: (
+        line(chain=chain_of(levels((0, 0), (16, 0), (15 + more, 0)))),
+        at(0, 0),
+    ),
+    "shifts of both accumulators": lambda more: (
+        line(chain=chain_of(levels((0, 0), (8, 0)), upper=levels((0, 0), (23 + more, 0)))),
+        at(0, 0),
+    ),
+    "a stair's first shift": lambda more: (stairs(stair(-5, (-more, 1))), at(0, 0)),
+    "a stair's second shift": lambda more: (stairs(stair(-5, (1, -more))), at(0, 0)),
+    "the most of a stair's first shift": lambda more: (stairs(stair(0, (31 + more, 0))), at(0, 0)),
+    "the most of a stair's second shift": lambda more: (stairs(stair(0, (0, 31 + more))), at(0, 0)),
+    "the last shift": lambda more: (line(shift=-more), at(0, 0)),
+    "the last shift of a dead lane": lambda more: (
+        line(shift=-more, dead=np.array([True])),
+        at(0, 0),
+    ),
+    "the most of the last shift": lambda more: (line(shift=31 + more), at(0, 0)),
     # safe: what stands there afterwards, whatever the digits are
     "a constant": lambda more: (line(constant=INT32_MAX - OF_LINE + more), at(0, 127)),
     "a constant below 0": lambda more: (line(constant=OF_LINE - INT32_MAX - more), at(0, -128)),
@@ -140,6 +176,14 @@ LIMITS: dict[str, Case] = {
         stairs(stair(INT32_MAX - 133 - 67 + more), stair(0, (0, 1))),
         at(0, 127),
     ),
+    "the sum of two stairs, one of which is held above": lambda more: (
+        stairs(replace(stair(), low=INT32_MAX - 133 + more), stair()),
+        at(0, 127),
+    ),
+    "the sum of two stairs, one of which is held below": lambda more: (
+        stairs(replace(stair(), high=133 - INT32_MAX - more), stair()),
+        at(0, -128),
+    ),
     # monotone
     "the second multiplier": lambda more: (line((4, 255 * 4 - more)), at(0, 0)),
     "the third multiplier": lambda more: (line((1, 256, 255 * 257 - more)), at(0, 0)),
@@ -149,7 +193,6 @@ LIMITS: dict[str, Case] = {
     ),
     "a lowest multiplier of 0": lambda more: (line((-more, 256)), at(0, 0)),
     "a top multiplier of 0": lambda more: (line((0, -more)), at(0, 0)),
-    "the last shift": lambda more: (line(shift=-more), at(0, 0)),
     # what the output may be
     "one level above": lambda more: (line(), at(5, 6 + more, tolerance=1)),
     "one level below": lambda more: (line(), at(5, 4 - more, tolerance=1)),
@@ -191,6 +234,36 @@ LIMITS: dict[str, Case] = {
         parts(256),
         runs_of_ends((INT32_MIN - more, INT32_MIN - more, -128), (0, 0, 0)),
     ),
+    "the last of a run of sums in parts": lambda more: (
+        parts(512),
+        runs_of_ends((0, 0, 0), (1000, (1 << 30) - 1 + more, 127)),
+    ),
+    "the first of a run of sums in parts": lambda more: (
+        parts(512),
+        runs_of_ends((-(1 << 30) - more, -1000, -128), (0, 0, 0)),
+    ),
+    "the sum in three parts": lambda more: (
+        replace(parts(1, (INT32_MAX << 16) + 65535 + more), exponents=(0, 8, 16)),
+        at(0, 127),
+    ),
+    "the floor of three parts": lambda more: (
+        replace(parts(1, (6 << 18) - 1 + more, 2), exponents=(0, 8, 16)),
+        at(0, 5),
+    ),
+    "an accumulator in parts": lambda more: (parts(1), at(INT32_MAX + more, 127)),
+    "an accumulator in parts below 0": lambda more: (parts(1), at(INT32_MIN - more, -128)),
+    "the largest multiplier of weights": lambda more: (parts(INT32_MAX + more), at(0, 0)),
+    "a constant in parts": lambda more: (
+        replace(parts(1 << 30, (1 << 62) + more), exponents=(0, 31)),
+        at(-1, 127),
+    ),
+    "a constant in parts below 0": lambda more: (
+        replace(parts(1 << 30, -(1 << 62) - more), exponents=(0, 31)),
+        at(1, -128),
+    ),
+    "an exponent of parts": lambda more: (replace(parts(1), exponents=(0, 31 + more)), at(0, 0)),
+    "the least exponent of parts": lambda more: (replace(parts(1), exponents=(-more,)), at(0, 0)),
+    "the most of the last shift of parts": lambda more: (parts(1, 0, 31 + more), at(0, 0)),
     "the first end of a run in parts": lambda more: (
         parts(256, shift=3),
         runs_of_ends((8 - more, 15, 1)),

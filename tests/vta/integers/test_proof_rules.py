@@ -4,15 +4,16 @@ are right and must not be refused; drawn plans that are right at all ends."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from loadstone.numerics import INT32_MAX
-from loadstone.vta.integers.proof import (
-    DigitPlan,
-)
+from loadstone.vta.integers.proof import DigitPlan, prove_digits
 from loadstone.vta.integers.proof import outputs as judged
 from loadstone.vta.integers.runs import IntArray, Runs
 from loadstone.vta.integers.steps import BlockPlan
@@ -24,6 +25,8 @@ from tests.vta.integers.plans import (
     WORST,
     WORST_BELOW,
     at,
+    chain_of,
+    levels,
     line,
     parts,
     proven,
@@ -92,9 +95,13 @@ RIGHT: dict[str, tuple[BlockPlan, Runs]] = {
         line((1, 256, 0), offset=np.array([5]), dead=np.array([True])),
         runs_of_ends((-(1 << 40), 1 << 40, 5)),
     ),
-    "a dead lane in parts": (
+    "a dead lane in parts that ends a level": (
         parts(1, (5 << 8) + 255, dead=True),
         runs_of_ends((-(1 << 40), 1 << 40, 5)),
+    ),
+    "a dead lane in parts that begins a level": (
+        parts(1, 5 << 8, dead=True),
+        runs_of_ends((-(1 << 31), (1 << 31) - 1, 5)),
     ),
     # A carry that the next multiplier just makes up for.
     "a carry of nothing": (line((1, 255)), runs_of_ends((127, 128, 127))),
@@ -128,15 +135,19 @@ def test_the_sign_digit_is_that_of_the_device_wherever_the_top_digit_wraps() -> 
     np.testing.assert_array_equal(judged(plan, acc[None]), device(plan, 0, acc)[None])
 
 
-def test_outputs_of_parts_are_what_the_device_makes() -> None:
-    plan, acc = parts(300, 77, 1), np.arange(-300, 300)
+@pytest.mark.parametrize("exponents", [(0,), (0, 8), (0, 8, 16)])
+@pytest.mark.parametrize("dead", [False, True])
+def test_outputs_of_parts_are_what_the_device_makes(exponents: tuple[int, ...], dead: bool) -> None:
+    plan, acc = replace(parts(300, 777, 1, dead), exponents=exponents), np.arange(-300, 300)
     np.testing.assert_array_equal(judged(plan, acc[None]), device(plan, 0, acc)[None])
 
 
-def test_what_has_a_sign_digit_is_not_shifted_to_the_right_for_all_lanes() -> None:
-    """The run could not be cut where the digit changes."""
-    with pytest.raises(AssertionError):
-        proven(line(sign=0, left=-1), at(0, 0))
+def test_a_sign_that_no_digit_says_is_not_proven() -> None:
+    """A stair multiplies what no plan without a sign digit stores."""
+    signed = replace(stair(), sign=np.array([0], np.int8))
+    chain = chain_of(levels((0, 5)), stairs=(signed,))
+    assert proven(line(sign=0, chain=chain), at(0, 5))
+    assert not proven(line(chain=chain), at(0, 5))
 
 
 def right_at_ends(made: IntArray, first: int) -> Runs:
@@ -226,3 +237,52 @@ def test_drawn_plans_that_are_right_at_all_ends_are_proven_only_where_they_are_r
         refused += wrong
     assert right > 150
     assert refused > 60
+
+
+# --- lanes ----------------------------------------------------------------------------------------
+def side_by_side(some: Sequence[Any]) -> Any:
+    """Plans or runs of one lane in common arrays: of one form, that of the first."""
+    first = some[0]
+    if isinstance(first, np.ndarray):
+        return np.concatenate(some)
+    if isinstance(first, tuple):
+        return tuple(side_by_side(each) for each in zip(*some, strict=True))
+    if dataclasses.is_dataclass(first) and not isinstance(first, type):
+        names = [f.name for f in dataclasses.fields(first)]
+        values = {n: side_by_side([getattr(each, n) for each in some]) for n in names}
+        return replace(first, **values)  # type: ignore[type-var]
+    return first
+
+
+@pytest.mark.parametrize("left", [-1, 0, 8])
+def test_lanes_know_nothing_of_each_other(left: int) -> None:
+    """Each is judged as if it were alone: those that are proven beside those that one rule alone
+    refuses."""
+    plans, runs = [], []
+    changes: list[tuple[dict[str, Any], IntArray]] = [
+        ({}, np.array([0, 3])),
+        ({"right": np.array([1])}, np.array([-8, 9])),
+        ({"right": np.array([3])}, np.array([-64, 64])),
+        ({"right": np.array([-1])}, np.array([0, 1])),
+        ({"offset": np.array([INT32_MAX])}, np.array([0, 1])),
+        ({"offset": np.array([-100])}, np.array([-5, 5])),
+        ({"dead": np.array([True]), "offset": np.array([7])}, np.array([-9, 9])),
+        ({}, np.array([INT32_MAX - 1, INT32_MAX])),
+        ({}, np.array([-INT32_MAX - 1, -INT32_MAX])),
+        ({"chain": line((1, 254)).chain}, np.array([0, 300])),
+        ({"chain": line((1, 255), shift=5).chain}, np.array([-7, 0])),
+        ({"chain": line((1, 255), shift=-1).chain}, np.array([0, 1])),
+    ]
+    for fields, acc in changes:
+        plan = line((1, 255), left=left, **fields)
+        made = device(plan, 0, acc)
+        for value in (made, made + np.array([0, 1])):  # the second is wrong at its end
+            plans.append(plan)
+            ends = ((int(a), int(a), int(v)) for a, v in zip(acc, value, strict=True))
+            runs.append(runs_of_ends(*ends))
+    alone = [proven(plan, its) for plan, its in zip(plans, runs, strict=True)]
+    assert 6 <= sum(alone) <= len(alone) - 12
+    assert prove_digits(side_by_side(plans), side_by_side(runs)).tolist() == alone
+    for k in range(len(plans)):  # and whatever the others are, those of its half are
+        others = [plans[k], *plans[: k // 2]], [runs[k], *runs[: k // 2]]
+        assert prove_digits(side_by_side(others[0]), side_by_side(others[1]))[0] == alone[k]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vta/kernels/from_nests.py with vta/schedule/nest_tir.py: the operations of a function are those
-that its TensorIR is lowered to."""
+"""vta/kernels/from_nests.py: the operations of a function do what its nests say, and those of the
+function that is read from its TensorIR are the same."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.errors import LoweringError
+from loadstone.ir_pass.from_tir import nests_of
 from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.ir_pass.nests import (
     Function,
@@ -22,14 +23,15 @@ from loadstone.ir_pass.nests import (
     NestStep,
     NestTensor,
 )
+from loadstone.ir_pass.to_tir import prim_func
 from loadstone.ir_pass.verify_dma_copy import verify_dma_copy
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
-from loadstone.vta.kernels.from_tir import lower
 from loadstone.vta.kernels.kernel import Kernel
 from loadstone.vta.kernels.memories import memory_table
+from loadstone.vta.kernels.verify import verify_kernel
 from loadstone.vta.schedule import chain, conv, elementwise, rescaled, window
 from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.chain import ChainSpec
@@ -43,7 +45,6 @@ from loadstone.vta.schedule.epilogue import (
     Step,
     TieCorrection,
 )
-from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.schedule.rescaled_spec import (
     ChainShape,
     LevelShape,
@@ -92,7 +93,8 @@ def same(computation: Function) -> None:
     function = insert_dma_copy(computation, table)
     verify_dma_copy(computation, function, table)
     kernel = kernel_of_nests(function, CONFIG)
-    other = lower(module(function))
+    verify_kernel(kernel, function, CONFIG)
+    other = kernel_of_nests(nests_of(prim_func(function, table), table), CONFIG)
     found = described(kernel)
     assert len(found) > 5
     assert found == described(other)
@@ -154,13 +156,13 @@ def rescaled_specs(draw: Any) -> RescaledSpec:
 
 @given(rescaled_specs())
 @quick
-def test_rescaled_convolutions_are_what_their_tensor_ir_is(spec: RescaledSpec) -> None:
+def test_rescaled_convolutions_do_what_their_nests_say(spec: RescaledSpec) -> None:
     same(rescaled.schedule(spec, CONFIG))
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=3), st.data())
 @quick
-def test_chains_are_what_their_tensor_ir_is(extents: list[int], data: Any) -> None:
+def test_chains_do_what_their_nests_say(extents: list[int], data: Any) -> None:
     moves = [tuple(data.draw(st.booleans()) for _ in extents) for _ in range(2)]
     sizes = tuple(data.draw(st.integers(1, extent)) for extent in extents)
     same(chain.schedule(ChainSpec(tuple(extents), tuple(moves), STEPS, sizes), CONFIG))
@@ -168,7 +170,7 @@ def test_chains_are_what_their_tensor_ir_is(extents: list[int], data: Any) -> No
 
 @given(windows(), st.integers(1, 3))
 @quick
-def test_sums_over_windows_are_what_their_tensor_ir_is(own: Window, blocks: int) -> None:
+def test_sums_over_windows_do_what_their_nests_say(own: Window, blocks: int) -> None:
     assume(own.dilation == (1, 1))
     steps = (Multiply(0, 0), Immediate("shr", 8), Multiply(0, 1))
     places = (own.input, own.output, own.kernel, own.strides, own.padding, (0, 0), own.output)
@@ -218,7 +220,7 @@ def convolutions(draw: Any) -> ConvSpec:
 
 @given(convolutions())
 @quick
-def test_convolutions_are_what_their_tensor_ir_is(spec: ConvSpec) -> None:
+def test_convolutions_do_what_their_nests_say(spec: ConvSpec) -> None:
     same(conv.schedule(spec, CONFIG))
 
 
@@ -243,7 +245,7 @@ def element_specs(draw: Any) -> ElementwiseSpec:
 
 @given(element_specs())
 @quick
-def test_operators_on_elements_are_what_their_tensor_ir_is(spec: ElementwiseSpec) -> None:
+def test_operators_on_elements_do_what_their_nests_say(spec: ElementwiseSpec) -> None:
     same(elementwise.schedule(spec, CONFIG))
 
 

@@ -255,6 +255,7 @@ def test_pads_alone_are_written_but_a_noop_writes_nothing() -> None:
         m,
         Load(memory_id=Memory.INP, y_size=1, y_pad_0=2),
         Load(memory_id=Memory.INP, x_size=3),
+        Load(memory_id=Memory.OUT),
         Store(),
         Store(memory_id=Memory.OUT, x_size=3),
     )
@@ -270,6 +271,22 @@ def test_registers_begin_with_their_defaults_in_every_run() -> None:
     assert m.registers[Stage.LOAD, ConfigRegister.PAD_VALUE] == 3
     execute(m)
     assert m.registers[Stage.LOAD, ConfigRegister.PAD_VALUE] == 0
+
+
+def test_an_address_below_the_memory_stops_the_program() -> None:
+    """Of a device without regions, whose memory begins somewhere: one byte before it, one tile."""
+    size = VTA.tile_bytes(Memory.INP)
+    for base in (4 * size + 1, 5 * size):
+        m = Machine(VTA, [DramBytes(np.zeros(64 * size, np.uint8), base=base)])
+        inside, below = (
+            encode_stream(
+                [Load(memory_id=Memory.INP, dram_base=b, y_size=1, x_size=1), Finish()], VTA
+            )
+            for b in (5, 4)
+        )
+        m.run(inside)
+        with pytest.raises(SimulationError, match=f"LOAD row 0 is bytes {4 * size - base} to"):
+            m.run(below)
 
 
 def test_regions_are_memories_of_their_own() -> None:
@@ -397,6 +414,16 @@ def test_an_immediate_reads_no_source_and_a_decoded_stream_runs_as_its_bytes_do(
     of_stream.run(decode_stream(encoded, TINY))
     np.testing.assert_array_equal(of_bytes.acc[1], before[1] + np.int32(10))
     np.testing.assert_array_equal(of_stream.acc, of_bytes.acc)
+
+
+def test_what_an_immediate_takes_the_place_of_may_lie_anywhere() -> None:
+    m = machine(9)
+    depth, before = TINY.depth(Memory.ACC), m.acc.copy()
+    m.uop[0] = [0, depth - 1, 0]
+    m.step(
+        Alu(alu_op=AluOp.ADD, use_imm=1, imm=3, uop_end=1, iter_out=1, iter_in=9, src_in=depth - 1)
+    )
+    np.testing.assert_array_equal(m.acc[0], before[0] + np.int32(27))
 
 
 def test_a_program_ends_with_finish() -> None:

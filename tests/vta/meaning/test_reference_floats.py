@@ -11,8 +11,8 @@ import pytest
 from loadstone.errors import SimulationError
 from loadstone.graph.bfloat16 import immediate, widened
 from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.isa.insn import Alu, Gemm, Store
-from loadstone.vta.isa.spec import AluOp, Memory
+from loadstone.vta.isa.insn import Alu, Gemm, Load, Store
+from loadstone.vta.isa.spec import AluOp, ConfigRegister, Memory, Stage
 from loadstone.vta.meaning.reference import DramBytes, Machine
 
 CONFIG = load_config("vtab-1x8x8")
@@ -89,3 +89,22 @@ def test_immediates_are_bfloat16_and_stores_round() -> None:
 def test_shifts_are_of_integers() -> None:
     with pytest.raises(SimulationError, match="ALU SHR is of integers: vtab-1x8x8 computes"):
         machine(1.0).step(Alu(alu_op=AluOp.SHR, use_imm=1, uop_end=1, iter_out=1, iter_in=1))
+
+
+def test_loads_widen_and_pads_have_sixteen_bits() -> None:
+    m = machine(1.0)
+    bits = np.arange(0x3F80, 0x3F80 + 64, dtype="<u2")
+    m.regions[0].data[:128] = bits.view(np.uint8)
+    m.registers = {
+        (Stage.LOAD, ConfigRegister.PAD_VALUE): 0x40C1,
+        (Stage.COMPUTE, ConfigRegister.PAD_VALUE): 0xC123 - (1 << 16),
+    }
+    rows = {"y_size": 1, "x_size": 2, "x_stride": 2, "x_pad_1": 1}
+    m.step(Load(memory_id=Memory.INP, **rows))
+    m.step(Load(memory_id=Memory.ACC_8BIT, **rows))
+    m.step(Load(memory_id=Memory.WGT, y_size=1, x_size=1, x_stride=1))
+    wanted = widened(bits)
+    for pad, value in ((m.inp, 0x40C1), (m.acc, 0xC123)):
+        np.testing.assert_array_equal(pad[:2].ravel(), wanted[:16])
+        np.testing.assert_array_equal(pad[2].ravel(), widened(np.full(8, value, np.uint16)))
+    np.testing.assert_array_equal(m.wgt[0].ravel(), wanted)

@@ -21,13 +21,13 @@ from loadstone.ir_pass.nests import (
     Statement,
     once,
 )
+from loadstone.ir_pass.to_tir import prim_func
 from loadstone.relax.compat import tirx
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.kernels.emitter import Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.schedule.rescaled import schedule
 from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, RescaledSpec, Window
 from loadstone.vta.schedule.tile_writer import TileWriter
@@ -109,7 +109,7 @@ def test_functions_that_differ_in_their_chain_share_all_else_and_are_well_formed
     others = replace(spec, chain=replace(chain, high=100))
     table = memory_table(CONFIG)
     functions = [insert_dma_copy(schedule(each, CONFIG), table) for each in (spec, others)]
-    assert all(tirx.analysis.verify_well_formed(module(each)["main"]) for each in functions)
+    assert all(tirx.analysis.verify_well_formed(prim_func(each, table)) for each in functions)
     bodies = [inside(each) for each in functions]
     different = [number for number, (a, b) in enumerate(zip(*bodies, strict=True)) if a != b]
     assert different == [len(bodies[0]) - 2]

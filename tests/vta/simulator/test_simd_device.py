@@ -173,7 +173,7 @@ def test_a_device_ends_right_after_a_start() -> None:
     ("arguments", "message"),
     [
         (["--size", "0"], "0 bytes of memory are none"),
-        (["--size", str(1 << 63)], "9223372036854775808 bytes of memory cannot be had"),
+        (["--size", str(1 << 63)], "9223372036854775808 bytes of memory are not available"),
         (["--size", str(1 << 64)], "end beyond 64 bits"),
         (["--base", str(1 << 64)], "at bus address 0x10000000000000000 end beyond 64 bits"),
         (["--base", str((1 << 64) - 4096)], "end beyond 64 bits"),

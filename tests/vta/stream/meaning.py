@@ -2,7 +2,8 @@
 """What the operations of vta/stream/operations.py mean, in NumPy, before anything has an address.
 
 In:   operations on virtual tiles; DRAM as a dict of tile arrays by tensor name.
-Out:  DRAM with what the stores wrote.
+Out:  DRAM with what the stores wrote. AssertionError where the order of steps matters, and the
+      steps are not taken in order.
 Next: the tests of every operator compare it with numerics; `vta/meaning/reference.py` says the same
       of instructions.
 
@@ -75,7 +76,7 @@ class _Machine:
         if tile not in self._tiles:
             rows = self._config.block if tile.memory is Memory.WGT else self._config.batch
             shape = (tile.size_tiles, rows, self._config.block)
-            garbage = np.arange(np.prod(shape)).reshape(shape) * 37 + 11
+            garbage = np.arange(1, np.prod(shape) + 1).reshape(shape) * 37
             self._tiles[tile] = garbage.astype(np.int32 if tile.memory is Memory.ACC else np.int8)
         return self._tiles[tile]
 
@@ -118,16 +119,20 @@ class _Machine:
         acc = self._data(alu.dst)
         accesses = (alu.dst,) if alu.src is None else (alu.dst, alu.src)
         for dst, *src in _steps(alu.extents, *accesses):
-            operand = (
-                np.int64(alu.imm)
-                if alu.src is None
-                else self._data(alu.src)[src[0]].astype(np.int64)
-            )
+            if alu.src is None:
+                operand: NDArray[np.int64] | np.int64 = np.int64(alu.imm)
+            else:
+                if alu.src.tile is alu.dst.tile:
+                    _read_apart(src[0], dst)
+                operand = self._data(alu.src)[src[0]].astype(np.int64)
             acc[dst] = wrap_int32(_alu(alu.op, acc[dst].astype(np.int64), operand))
 
     def _requantize(self, op: RequantizeNest) -> None:
         acc, operands = self._data(op.dst), self._data(op.operands)
         for dst, first in _steps(op.extents, op.dst, op.operands):
+            if op.operands.tile is op.dst.tile:
+                for tile in range(3):
+                    _read_apart(first + tile, dst)
             bias, multiplier, shift = (operands[first + tile] for tile in range(3))
             acc[dst] = rq(
                 acc[dst],
@@ -139,6 +144,13 @@ class _Machine:
                 high=op.high,
                 rounding=op.rounding,
             )
+
+
+def _read_apart(read: NDArray[np.intp], written: NDArray[np.intp]) -> None:
+    """No step reads what another step of the same turn writes: they are taken at once."""
+    assert not np.isin(read[read != written], written).any(), (
+        "a step reads a tile that another step of the same turn writes"
+    )
 
 
 def _alu(op: AluOp, x: NDArray[np.int64], y: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:

@@ -68,6 +68,7 @@ def _devices(rows: Rows) -> None:
         ("la", 1, {"la": 10, "li": 2, "lw": 12}),
         ("lw", 1, {"la": 11, "li": 2, "lw": 10}),
         ("depth", 1, {"lu": 3, "depth": 8}),
+        ("depth", 1, {"lu": 13, "depth": 1 << 13}),
         ("depth", -1, {"depth": 1}),
         ("width", 1, {"width": 4}),
     ]

@@ -13,7 +13,15 @@ from functools import partial
 
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm
-from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
+from loadstone.vta.isa.spec import (
+    MICRO_OPS,
+    AluOp,
+    Capability,
+    ConfigRegister,
+    Memory,
+    Stage,
+    layout,
+)
 from tests.vta.validator.limit_rows import Rows
 from tests.vta.validator.one_instruction import (
     FLOATS,
@@ -118,10 +126,12 @@ def _reach_of(rows: Rows, insn: Gemm | Alu, number: int, operand: str) -> None:
 
         rows.limit("V12", f"{name}, {title}", make, also)
 
-    limit(f"{operand}_out", 2, last - 4, iter_out=3)
-    limit(f"{operand}_in", 2, last - 4, iter_in=3)
-    limit("iter_out", 3, last - 4, **{f"{operand}_out": 2})
-    limit("iter_in", 3, last - 4, **{f"{operand}_in": 2})
+    first = min(last, layout(MICRO_OPS, INTEGERS.widths)[operand].high) - 2
+    far = last - first - 2  # what a micro-op cannot name is reached by the other loop
+    for name, other in (("out", "in"), ("in", "out")):
+        beside = {f"iter_{other}": 2, f"{operand}_{other}": far}
+        limit(f"{operand}_{name}", 2, first, **{f"iter_{name}": 2}, **beside)
+        limit(f"iter_{name}", 3, first, **{f"{operand}_{name}": 1}, **beside)
     if operand == "src" and is_rq:  # any other index that a micro-op can name is there
         two = having(insn, uop_end=2)
         rows.limit(

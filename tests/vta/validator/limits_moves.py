@@ -8,6 +8,8 @@ Next: limits.py has all rules together.
 
 from __future__ import annotations
 
+from itertools import product
+
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.insn import Finish, Load, Store
 from loadstone.vta.isa.spec import Capability, Memory
@@ -85,12 +87,15 @@ def _in_dram(rows: Rows) -> None:
     rows.limit(
         "V6", "a region to load", lambda more: moved(load(Memory.INP, region=ARENA + more)), "sr"
     )
+    for number, memory in product((ARENA + 1, 7), Memory):
+        insn = store() if memory == Memory.OUT else load(memory)
+        bad = moved(having(insn, region=number))
+        rows.switch("V6", f"{memory.name} of no region {number}", moved(insn), bad, "sr")
     bad = moved(load(Memory.INP, region=RESULT))
     rows.switch("V6", "LOAD of what the device may not read", moved(load(Memory.INP)), bad)
     for region in (MICRO_OPS, INPUT):
         bad = moved(store(region=region))
         rows.switch("V6", f"STORE to region {region}", moved(store()), bad, "sr")
-    rows.switch("V6", "STORE to no region", moved(store()), moved(store(region=ARENA + 1)), "sr")
     poor = without(Capability.REGIONS, load_config("vta-pynq"))
     for insn in (load(Memory.INP), store()):
         # The runtime adds the place of a region for such a device.

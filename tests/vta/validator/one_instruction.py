@@ -22,7 +22,12 @@ from loadstone.vta.isa.codec import encode, encode_uops
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import LOAD_STAGE, AluOp, Capability, Memory, Stage, layout
 
-INTEGERS, FLOATS = load_config("vtaq-tiny"), load_config("vtab-1x8x8")
+_TINY = load_config("vtaq-tiny")
+#: Its memories are of other depths each, so that none is taken for another one.
+INTEGERS = dataclasses.replace(
+    _TINY, log_inp_buff=_TINY.log_inp_buff + 1, log_acc_buff=_TINY.log_acc_buff + 2
+)
+FLOATS = load_config("vtab-1x8x8")
 #: Regions in the order of the artifact: what the device may do there.
 MICRO_OPS, RESULT, INPUT, ARENA = range(4)
 #: Of the largest kind: what each region but that of micro-ops has room for.

@@ -120,6 +120,18 @@ def without_uops(model: Artifact) -> Program:
     return program
 
 
+def test_constants_may_end_within_a_micro_op() -> None:
+    """Its first bytes are no micro-op: two more of them is what is not there."""
+    model = dense_model(CONFIG).artifact
+    (number,) = (k for k, r in enumerate(model.regions) if r.data)
+    whole = model.regions[number]
+    longer = dataclasses.replace(
+        whole, data=whole.data + b"\xff\xff", size_bytes=whole.size_bytes + 2
+    )
+    regions = (*model.regions[:number], longer, *model.regions[number + 1 :])
+    assert both(dataclasses.replace(model, regions=regions)) == (0, 0)
+
+
 def test_class_05_an_index_masked_wider_than_its_table() -> None:
     """Regions have 3 bits, the plan has four: the fifth is not there; CONFIG's register has 6 bits,
     memory 3."""

@@ -7,11 +7,8 @@ import dataclasses
 
 import pytest
 
-from loadstone.vta.isa.codec import (
-    Finish,
-    Load,
-)
-from loadstone.vta.isa.spec import Memory
+from loadstone.vta.isa.codec import Finish, Load, Store
+from loadstone.vta.isa.spec import MAX_TOKENS, Memory
 from tests.validated import (
     FINISH,
     LOAD_INP,
@@ -107,6 +104,36 @@ def test_a_token_tells_what_was_known_when_it_was_pushed(pushes: int, status: st
             *late,
             *pair * (pushes - 200),
             *end,
+        ]
+
+    assert changed(change)[0] == status
+
+
+@pytest.mark.parametrize("told", [("prev", "next"), ("next", "prev"), ("both",)])
+@pytest.mark.parametrize(("more", "status"), [(9, "OK"), (10, "OK"), (11, "TOKEN")])
+def test_what_one_neighbour_told_is_not_forgotten_with_the_other(
+    told: tuple[str, ...], more: int, status: str
+) -> None:
+    """Load has popped ten, and tells compute so; store, which tells it something, too, knows
+    nothing of load."""
+
+    def change(program: Program) -> None:
+        give, take = Load(memory_id=Memory.UOP, push_prev=1), Load(memory_id=Memory.INP, pop_next=1)
+        listen = {
+            "prev": Load(memory_id=Memory.UOP, pop_prev=1),
+            "next": Load(memory_id=Memory.UOP, pop_next=1),
+            "both": Load(memory_id=Memory.UOP, pop_prev=1, pop_next=1),
+        }
+        program[:] = [
+            *[give] * MAX_TOKENS,
+            *[take] * 9,
+            dataclasses.replace(take, push_next=1),
+            Store(memory_id=Memory.UOP, push_prev=1),
+            *(listen[each] for each in told),
+            *[give] * more,
+            *[take] * (MAX_TOKENS + more - 10),
+            Load(memory_id=Memory.INP, push_next=1),
+            Finish(pop_prev=1),
         ]
 
     assert changed(change)[0] == status

@@ -12,6 +12,7 @@ instruction, of the first rule.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -147,13 +148,17 @@ def _readable(instructions: bytes, config: HwConfig) -> int:
     """Instructions before the first that does not decode."""
     try:
         return len(decode_stream(instructions, config))
+    except EncodingError:  # of a whole stream it does not say where
+        parts = (instructions[at : at + INSN_BYTES] for at in itertools.count(step=INSN_BYTES))
+        return next(number for number, insn in enumerate(parts) if not _decodes(insn, config))
+
+
+def _decodes(insn: bytes, config: HwConfig) -> bool:
+    try:
+        decode(insn, config)
     except EncodingError:
-        for number in range(len(instructions) // INSN_BYTES):
-            try:
-                decode(instructions[number * INSN_BYTES : (number + 1) * INSN_BYTES], config)
-            except EncodingError:
-                return number
-    raise AssertionError("the stream does not decode, but each of its instructions does")
+        return False
+    return True
 
 
 def _where(index: Indices, broken: npt.NDArray[np.bool_], rule: str) -> Iterator[Violation]:
@@ -217,17 +222,18 @@ def _extents(
     regions: Sequence[MemoryRegion],
     store: bool,
 ) -> Iterator[Violation]:
-    allowed = [r.device_writes if store else r.device_reads for r in regions] + [False] * 8
-    sizes = np.array([r.size_bytes for r in regions] + [0] * 8, np.int64)
-    yield from _where(index, real & ~np.array(allowed)[c["region"]], "V6")
+    region = np.minimum(c["region"], len(regions))  # the last of each list is for what is none
+    allowed = [r.device_writes if store else r.device_reads for r in regions] + [False]
+    sizes = np.array([*(r.size_bytes for r in regions), 0], np.int64)
+    yield from _where(index, real & ~np.array(allowed)[region], "V6")
     tiles = np.array([config.tile_bytes(m) for m in Memory], np.int64)[c["memory_id"]]
     end = (c["dram_base"] + (c["y_size"] - 1) * c["x_stride"] + c["x_size"]) * tiles
-    yield from _where(index, real & (end > sizes[c["region"]]), "V7")
+    yield from _where(index, real & (end > sizes[region]), "V7")
     depth = np.array([config.depth(m) for m in Memory], np.int64)[c["memory_id"]]
     area = (c["y_pad_0"] + c["y_size"] + c["y_pad_1"]) * (c["x_pad_0"] + c["x_size"] + c["x_pad_1"])
     yield from _where(index, real & (c["sram_base"] + area > depth), "V8")
-    constant = np.array([r.kind == RegionKind.CONSTANTS for r in regions] + [False] * 8)
-    yield from _where(index, real & (c["memory_id"] == Memory.UOP) & ~constant[c["region"]], "V9")
+    constant = np.array([*(r.kind == RegionKind.CONSTANTS for r in regions), False])
+    yield from _where(index, real & (c["memory_id"] == Memory.UOP) & ~constant[region], "V9")
 
 
 # --- GEMM and ALU ---------------------------------------------------------------------------------
@@ -327,8 +333,8 @@ def _flag(stream: Stream, name: str) -> npt.NDArray[np.bool_]:
 
 
 def _tokens(stream: Stream, count: int) -> Iterator[Violation]:
-    """V14 to V16. Clocks count instructions: clock[i][s] of stage s have certainly happened when
-    instruction i begins."""
+    """V14 to V16. Clocks: what another stage s has before number clock[i][s] has certainly happened
+    when instruction i begins."""
     stage = _stages(stream)
     flags = {name: _flag(stream, name) for name in TOKEN_FLAGS}
     yield from _queueless(stage, flags)
@@ -359,23 +365,18 @@ def _queueless(stage: Indices, flags: TokenFlags) -> Iterator[Violation]:
 
 def _pushes_and_pops(stage: Indices, flags: TokenFlags) -> tuple[QueueUses, QueueUses]:
     """The instructions that push to each queue, and those that pop from it, in order."""
-    pushes: QueueUses = {q: np.zeros(0, np.int64) for q in _QUEUES.values()}
-    pops = dict(pushes)
-    for (s, name), queue in _QUEUES.items():
-        (pushes if name.startswith("push") else pops)[queue] = np.flatnonzero(
-            (stage == s) & flags[name]
-        )
-    return pushes, pops
+
+    def uses(stage_of: Stage, flag: str) -> Indices:
+        return np.flatnonzero((stage == stage_of) & flags[flag])
+
+    pushes = {queue: uses(queue.pusher, queue.push) for queue in TOKEN_QUEUES}
+    return pushes, {queue: uses(queue.popper, queue.pop) for queue in TOKEN_QUEUES}
 
 
 def _overflows(
     stage: Indices, pushes: QueueUses, pops: QueueUses, pusher_of: dict[int, list[int]]
 ) -> Iterator[Violation]:
     """Pushes that may find 255 tokens waiting."""
-    number_in_stage = np.zeros(len(stage), np.int64)
-    for s in Stage:
-        mine = np.flatnonzero(stage == s)
-        number_in_stage[mine] = np.arange(mine.size)
     clock = np.zeros((len(stage), 3), np.int64)
     latest = np.zeros((3, 3), np.int64)
     for i, s in enumerate(stage.tolist()):
@@ -383,14 +384,11 @@ def _overflows(
         for push in pusher_of.get(i, []):
             if push < i:
                 now = np.maximum(now, clock[push])
-                now[stage[push]] = max(now[stage[push]], number_in_stage[push] + 1)
-        clock[i] = now
-        latest[s] = now
-        latest[s][s] = number_in_stage[i] + 1
+                now[stage[push]] = max(now[stage[push]], push + 1)
+        clock[i] = latest[s] = now
     for queue, pushing in pushes.items():
         popper = int(queue.popper)
-        popped_by = number_in_stage[pops[queue]]  # ascending: positions in the popping stage
-        certainly = np.searchsorted(popped_by, clock[pushing, popper], side="left")
+        certainly = np.searchsorted(pops[queue], clock[pushing, popper], side="left")
         late = np.flatnonzero(np.arange(pushing.size) - certainly >= MAX_TOKENS)
         if late.size:
             yield int(pushing[late[0]]), "V14"

@@ -52,9 +52,8 @@ def exp_of_negative(a: ArrayLike, integer_bits: int) -> Int32Array:
 
     a: int32 of any shape, <= 0. The result has the same shape.
     """
-    assert 0 <= integer_bits <= 5, (
-        "beyond 5 integer bits gemmlowp clamps, which is not written here"
-    )
+    if not 0 <= integer_bits <= 5:  # beyond them gemmlowp clamps, which is not written here
+        raise AssertionError(f"{integer_bits} integer bits are not in [0, 5]")
     a = np.asarray(a, np.int64)
     fractional_bits = 31 - integer_bits
     quarter = 1 << (fractional_bits - 2)

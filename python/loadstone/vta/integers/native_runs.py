@@ -59,13 +59,18 @@ class NativeStairs:
     bends: IntArray
 
 
+def _inside(what: str, numbers: IntArray, count: int) -> None:
+    """What C++ takes for places in a table of `count`."""
+    if numbers.size and not 0 <= numbers.min() <= numbers.max() < count:
+        raise AssertionError(f"{what} {numbers.min()} to {numbers.max()} of {count}")
+
+
 class NativeRuns:
     """channels: (C,) numbers of those that are searched."""
 
     def __init__(self, runs: Runs, channels: IntArray) -> None:
         shape = (len(runs.scale), runs.first.shape[1])
-        if channels.size:
-            assert 0 <= channels.min() <= channels.max() < shape[0] * (shape[1] > 0)
+        _inside("channels", channels, shape[0] * (shape[1] > 0))
         self._searched, self._count = runs, len(channels)
         self._kept: list[CData] = []
         self._runs = self._struct(
@@ -84,7 +89,8 @@ class NativeRuns:
 
     def digits(self, form: NativeForm, rings: tuple[DigitCandidates, ...]) -> IntArray:
         """(C, 8) of lds_rescale_found: one ring after the other."""
-        assert form.count in (2, 3)
+        if form.count not in (2, 3):
+            raise AssertionError(f"{form.count} digits: the search takes 2 or 3")
         found, rows = self._found()
         own = self._struct(
             "lds_rescale_form",
@@ -137,9 +143,8 @@ class NativeRuns:
         """(C, 8) of lds_rescale_found, and (C, windows, 2) of lds_rescale_window. offsets, fits:
         (n, C), where which are tried."""
         runs = self._searched
-        assert runs.low <= runs.value.min(initial=runs.low)
-        assert runs.value.max(initial=runs.low) - runs.low < len(form.window_of)
-        assert 0 <= form.window_of.min() <= form.window_of.max() < form.windows
+        _inside("outputs", runs.value - runs.low, len(form.window_of))
+        _inside("windows", form.window_of, form.windows)
         own = self._struct(
             "lds_rescale_stairs_form",
             is_signed=form.signed,
@@ -181,7 +186,8 @@ class NativeRuns:
         self, array: Array, dtype: type[np.generic], name: str, shape: tuple[int, ...]
     ) -> CData:
         """A pointer; what it points to lives as long as this."""
-        assert array.shape == shape
+        if array.shape != shape:
+            raise AssertionError(f"an array of {array.shape}, where C++ reads {shape}")
         self._kept.append(ffi.from_buffer(f"{name}[]", np.ascontiguousarray(array, dtype)))
         return self._kept[-1]
 

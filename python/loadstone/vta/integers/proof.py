@@ -40,6 +40,9 @@ Int8Array = NDArray[np.int8]
 Integers: TypeAlias = "NDArray[np.signedinteger[Any]]"  # NumPy 1.21 cannot write it
 #: From here down the top digit is negative, for each count of digits.
 _HALF = {2: 128, 3: 128 + 128 * 256}
+#: A shift of 32 bits, and all shifts of a chain together: what 64 bits then hold is no more than
+#: what the device computes.
+_MOST_SHIFT = 31
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,15 +155,16 @@ class PartPlan:
 def prove_digits(plan: DigitPlan, runs: Runs) -> Bools:
     """(lanes,): whether the lane gives the rule's output, or one within the runs' tolerance,
     wherever its accumulator can be. runs: of the lanes of the plan, in order."""
-    assert plan.signed or all(stair.sign is None for stair in plan.chain.stairs)
+    if not _has_meaning(plan):
+        return np.zeros(len(plan.dead), np.bool_)
     if plan.signed:  # the sign digit may change within a run: both sides of that are ends, too
-        assert plan.left >= 0
         runs = runs.cut(-plan.offset - (_HALF[plan.digits] >> plan.left))
     # Runs ascend: what fits at the first and the last accumulator fits between them.
     reach = np.where(plan.dead, 0, np.array([runs.first[:, 0], runs.last[:, -1]]))
     fits = (np.abs(reach) <= INT32_MAX).all(axis=0) & (np.abs(plan.offset) <= INT32_MAX // 2)
     reach = (reach + plan.offset) << max(0, plan.left)
-    fits &= (np.abs(reach) <= INT32_MAX - 256).all(axis=0) & (plan.right >= 0)
+    fits &= (np.abs(reach) <= INT32_MAX - 256).all(axis=0)
+    fits &= _is_shift(plan.right) & _is_shift(plan.chain.shift)
     safe = _safe(plan)
     # Where all of it fits, 32 bits say the same as 64, in less time.
     narrow = bool((fits & safe).all())
@@ -177,6 +181,25 @@ def prove_digits(plan: DigitPlan, runs: Runs) -> Bools:
         at_first, at_last = np.split(digits[-1], 2, axis=1)
         proven &= (at_first == at_last).all(axis=1)
     return np.asarray(proven, np.bool_)
+
+
+def _has_meaning(plan: DigitPlan) -> bool:
+    """Whether all lanes' shifts are some, and each digit that is used is there. A run can be cut
+    where the sign digit changes only as long as nothing but a lane's own shift loses bits."""
+    chain = plan.chain
+    if plan.signed and plan.left < 0:
+        return False
+    if not plan.signed and any(stair.sign is not None for stair in chain.stairs):
+        return False
+    shifts = [abs(plan.left), *(level.shift for level in (*chain.levels, *chain.upper))]
+    shifts += [shift for stair in chain.stairs for shift in stair.shifts]
+    together = sum(level.shift for level in (*chain.levels, *chain.upper))
+    return min(shifts) >= 0 and max(*shifts, together) <= _MOST_SHIFT
+
+
+def _is_shift(lanes: IntArray) -> Bools:
+    """(lanes,): whether a shift of each lane is one."""
+    return np.asarray((lanes >= 0) & (lanes <= _MOST_SHIFT))
 
 
 def _side_by_side(one: IntArray, other: IntArray, narrow: bool) -> Integers:
@@ -236,7 +259,7 @@ def _run(chain: Chain, digits: Sequence[Integers]) -> Integers:
     for level in chain.levels:
         total = _added(total >> level.shift, level, digits)
     if chain.upper:
-        upper = 0 * total
+        upper = np.zeros_like(total)
         for level in chain.upper:
             upper = _added(upper << level.shift, level, digits)
         total = total + upper
@@ -276,7 +299,13 @@ def _safe(plan: DigitPlan) -> Bools:
         safe &= own <= INT32_MAX
         own = _floor_reach(own, stair.shifts[0]) + abs(stair.add)
         safe &= own <= INT32_MAX
-        floors = floors + _floor_reach(own, stair.shifts[1])
+        own = _floor_reach(own, stair.shifts[1])
+        # What is held on one side of 0 may be further from it than it was.
+        if stair.low is not None:
+            own = np.maximum(own, stair.low)
+        if stair.high is not None:
+            own = np.maximum(own, -stair.high)
+        floors = floors + own
     return safe & (floors <= INT32_MAX)
 
 
@@ -328,7 +357,7 @@ def _monotone(plan: DigitPlan) -> Bools:
     for multiplier in _multipliers(plan)[: plan.digits]:
         rises &= multiplier >= 255 * below
         below = below + multiplier
-    return rises & (plan.chain.shift >= 0)
+    return rises
 
 
 def _saturated(plan: DigitPlan, runs: Runs, clamped: tuple[Bools, Bools]) -> Bools:
@@ -355,6 +384,11 @@ def prove_parts(plan: PartPlan, runs: Runs) -> Bools:
     up to the multiplied weights is checked where they are made."""
     total = _side_by_side(runs.first, runs.last, False)
     total[plan.dead] = 0
+    # 64 bits hold products of 32 bits, and as large a constant.
+    held = ((total >= INT32_MIN) & (total <= INT32_MAX)).all(axis=1)
+    held &= np.abs(plan.constant) <= 1 << 62
+    held &= (plan.multiplier >= 0) & (plan.multiplier <= INT32_MAX)
+    held &= _is_shift(plan.shift) & (0 <= plan.exponents[-1] <= _MOST_SHIFT)
     total *= plan.multiplier[:, None]
     total += plan.constant[:, None]
     # Runs ascend, and so do their products: what fits at both ends fits between them.
@@ -364,4 +398,4 @@ def prove_parts(plan: PartPlan, runs: Runs) -> Bools:
     total >>= (plan.exponents[-1] + plan.shift)[:, None]
     value = _held(total, plan.low, plan.high)
     alike = (value == _side_by_side(runs.value, runs.value, False)).all(axis=1)
-    return np.asarray(fits & alike & (plan.multiplier >= 0) & (plan.shift >= 0))
+    return np.asarray(held & fits & alike)

@@ -71,7 +71,8 @@ class Insn:
         """The same instruction with other values in these fields: as dataclasses.replace, which
         goes through all of them."""
         held = self.__dict__ | values
-        assert len(held) == len(self.__dict__), values
+        if len(held) != len(self.__dict__):
+            raise TypeError(f"{type(self).__name__} has not all of the fields {[*values]}")
         other = object.__new__(type(self))
         object.__setattr__(other, "__dict__", held)
         return other

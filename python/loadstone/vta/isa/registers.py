@@ -4,7 +4,7 @@ bitstreams.
 
 In:   nothing.
 Out:  NATIVE, CHISEL, HLS: tables of registers; the bits of CTRL, STATUS and IRQ; error codes.
-Next: generate.py writes them into lds_isa.h and docs/isa.md.
+Next: tools/isa writes them into lds_isa.h and docs/isa.md.
 
 All registers are 32 bits. Offsets are bytes from the block's base.
 """

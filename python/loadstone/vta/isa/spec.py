@@ -4,7 +4,7 @@
 In:   the values that fields can hold (values.py); loadstone/isa, which places fields.
 Out:  INSTRUCTIONS, MICRO_OPS, the enumerations, the capability bits, and `table_of()`, the
       InstructionTable of one device's widths.
-Next: codec.py (bytes <-> fields), asm.py (text <-> fields), generate.py (C header and docs).
+Next: codec.py (bytes <-> fields), asm.py (text <-> fields), tools/isa (C header and docs).
 
 An instruction is 128 bits, little-endian, two 64-bit words. Fields are packed from the low bit of
 their word upwards in the order of the table; a width may depend on the device:

@@ -2,11 +2,10 @@
 """What schedule/ says, as operations on virtual tiles.
 
 from_nests.py      nests -> operations
-from_tir.py        TensorIR -> operations: for passes of a back end, and for TVM's schedules
-kernel.py          what either makes
+kernel.py          what it makes
 memories.py        the scratchpads, for the pass that inserts copies
 emitter.py         one method per intrinsic
 clipped_loops.py   its loops, clipped and joined
 copy_pieces.py     its copies, as LOADs and STOREs
-verify.py          whether nests and their TensorIR come to the same
+verify.py          whether the operations do what the nests say
 """

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.device.instruction_table import REQUANTIZE_TILES
 from loadstone.vta.isa.spec import AluOp, Capability, Memory
 from loadstone.vta.kernels.clipped_loops import ComputeLoop, TileOperand, clipped_nest
 from loadstone.vta.kernels.copy_pieces import (
@@ -38,15 +39,13 @@ from loadstone.vta.stream.operations import (
     VirtualTile,
 )
 
-__all__ = ["ALU", "OPERAND_TILES", "PAD_TENSOR", "Emitter"]
+__all__ = ["ALU", "PAD_TENSOR", "Emitter"]
 
 #: The device's ALU operation of an intrinsic.
 ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, "shr": AluOp.SHR}
 #: The constant of one INP tile that holds a pad value in every lane, for pads that a LOAD cannot
 #: make itself.
 PAD_TENSOR = "pad.{}"
-#: Bias, multiplier, shift.
-OPERAND_TILES = 3
 
 
 class Emitter:
@@ -117,7 +116,7 @@ class Emitter:
                 RequantizeNest(
                     nest.extents,
                     to.access(dst),
-                    of.access(operands, OPERAND_TILES),
+                    of.access(operands, REQUANTIZE_TILES),
                     zero_point,
                     low,
                     high,

@@ -7,8 +7,7 @@ Next: operators/kernels.py runs it with names.
 
 A network on a device without RQ has hundreds of such functions. Their nests are read once, however
 many of them share one, and once for each turn that differs; what is left are the lives of the tiles
-and where the tensors begin. To write them as TensorIR, and to recognise its nests, takes more than
-ten times as long: that is done for dumps, and where a back end has passes of its own.
+and where the tensors begin.
 """
 
 from __future__ import annotations
@@ -35,10 +34,11 @@ from loadstone.ir_pass.nests import (
 )
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.device.instruction_table import REQUANTIZE_TILES
 from loadstone.vta.isa.spec import AluOp, Capability, Memory
 from loadstone.vta.kernels.clipped_loops import clipped_nest
 from loadstone.vta.kernels.copy_pieces import CopyLoop, Loading, load_pieces, store_pieces
-from loadstone.vta.kernels.emitter import ALU, OPERAND_TILES, Emitter
+from loadstone.vta.kernels.emitter import ALU, Emitter
 from loadstone.vta.kernels.kernel import Kernel
 from loadstone.vta.stream.operations import (
     Access,
@@ -181,7 +181,7 @@ def _computation(
     if nest is None:
         return lambda _: None
     operands = []
-    reaches = (1, OPERAND_TILES if call.name == "rq" else 1, 1)
+    reaches = (1, REQUANTIZE_TILES if call.name == "rq" else 1, 1)
     for path, (tensor, number), reach in zip(nest.paths, call.operands, reaches, strict=False):
         life = VirtualTile(_memory(tensor), prod(tensor.shape), tensor.name)
         inside = path.access((life, number.at(values)), reach)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """VTA's scratchpads as ir_pass/insert_dma_copy.py asks for them.
 
-In:   a HwConfig.
+In:   a HwConfig, whose table of instructions says what each reaches.
 Out:  `memory_table`: which instruction reads which scratchpad, and how much each holds.
 Next: operators/kernels.py runs the pass with it.
 """
@@ -12,21 +12,28 @@ from functools import lru_cache
 
 from loadstone.ir_pass.memory_table import MemoryTable
 from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.kernels.emitter import ALU, OPERAND_TILES
+from loadstone.vta.device.instruction_table import instruction_table
+from loadstone.vta.isa.spec import AluOp
+from loadstone.vta.kernels.emitter import ALU
 from loadstone.vta.schedule.tile import OPERANDS_SHARE
 
 __all__ = ["memory_table"]
+
+#: By step of a nest, the instruction that executes it, and the field of a micro-op from which each
+#: operand is reached. GEMM with reset fills.
+_OPERANDS = {
+    "fill": [("GEMM", "dst", {"reset": 1})],
+    "gemm": [("GEMM", operand, {"reset": 0}) for operand in ("dst", "src", "wgt")],
+    **{
+        name: [("ALU", operand, {"alu_op": int(operation)}) for operand in ("dst", "src")]
+        for name, operation in {**ALU, "rq": AluOp.RQ}.items()
+    },
+}
 
 
 @lru_cache(maxsize=64)
 def memory_table(config: HwConfig) -> MemoryTable:
     """The same object for equal devices."""
-    alu = dict.fromkeys((*ALU, "fill", "rq"), ("acc",))
-    memories = (Memory.INP, Memory.WGT, Memory.ACC)
-    return MemoryTable(
-        operands={**alu, "gemm": ("acc", "inp", "wgt")},
-        depth_tiles={memory.name.lower(): config.depth(memory) for memory in memories},
-        reach={("rq", 1): OPERAND_TILES},
-        share={"acc": OPERANDS_SHARE},
-    )
+    table = instruction_table(config)
+    share = {"acc": OPERANDS_SHARE}
+    return MemoryTable.of(table, _OPERANDS, stores=("STORE", "sram_base"), share=share)

@@ -1,44 +1,318 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Are the operations of a kernel of nests those that its TensorIR is lowered to?
+"""Do the operations of a kernel do, tile by tile, what its nests say?
 
-In:   a kernel that was read from nests, and the one that from_tir.py made of the same function.
+In:   a function of nests with copies, and the kernel that from_nests.py made of it.
 Out:  nothing, or a LoweringError that names the first operation that differs.
 Next: operators/kernels.py runs it on each new kernel, where passes/log.py says so.
 
-TensorIR with dma_copy between DRAM and the scratchpads says what a kernel is, for all devices; that
-nests are read directly is a matter of time alone.
+ir_pass/unroll.py gives each call of the nests with plain numbers; every loop is run through here,
+where the kernel clips and joins loops and cuts copies into pieces. A sum, or an operation in place,
+must touch the same tiles in the same order. Of loads, each tile of a scratchpad that a call loads
+must hold the same tile of DRAM, or the same pad, behind the operations that follow each other; of
+stores, the same tiles must go to the same places. Lives of tiles are matched one to one.
 """
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import groupby
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
+from loadstone.ir_pass.nests import COPY, Function
+from loadstone.ir_pass.unroll import Buffer, Call, Loop, unroll_nests
 from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.kernels.emitter import Emitter
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.kernels.emitter import ALU, PAD_TENSOR, Emitter
 from loadstone.vta.kernels.kernel import Kernel
-from loadstone.vta.stream.operations import DramTile
+from loadstone.vta.stream.operations import (
+    Access,
+    AluNest,
+    DramTile,
+    FillNest,
+    GemmNest,
+    Operation,
+    RequantizeNest,
+    TileLoad,
+    TileStore,
+    VirtualTile,
+)
 from loadstone.vta.stream.text import OperationPrinter
 
 __all__ = ["verify_kernel"]
 
+_DRAM = "global"
+_Tiles: TypeAlias = NDArray[np.int64]
+#: What a tile of a scratchpad holds: the number of a tile of DRAM, beyond that of its tensor times
+#: this; below 0 a pad.
+_FAR = 1 << 40
+_UNKNOWN = -(1 << 50)
+_CONSTANT_PAD = PAD_TENSOR.format("")
 
-def verify_kernel(kernel: Kernel, lowered: Kernel, config: HwConfig) -> None:
-    """Raises LoweringError where the two do not emit the same."""
-    if kernel.parameters != lowered.parameters:
+
+def verify_kernel(kernel: Kernel, function: Function, config: HwConfig) -> None:
+    """Raises LoweringError where a kernel does not emit what the function says."""
+    names = tuple(tensor.name for tensor in function.parameters)
+    if kernel.parameters != names:
+        raise LoweringError(f"kernel: parameters {kernel.parameters} of {names}")
+    emitter = Emitter(config, {})
+    kernel.emit(emitter, *(DramTile(name, 0) for name in names))
+    check = _Comparison(list(names))
+    calls = groupby(unroll_nests(function), key=_kind_of_call)
+    emitted = groupby(emitter.operations, key=_kind_of_operation)
+    for kind, group in calls:
+        found, operations = next(emitted, ("nothing", iter(())))
+        check.same(kind, list(group), found, list(operations))
+    for _, operations in emitted:
+        raise _more(next(operations))
+    if check.pads != emitter.pad_values:
         raise LoweringError(
-            f"kernel: parameters {kernel.parameters} of nests are {lowered.parameters} in TensorIR"
+            f"kernel: it reads pads {sorted(check.pads)} and says {sorted(emitter.pad_values)}"
         )
-    both = zip_longest(_emitted(kernel, config), _emitted(lowered, config), fillvalue="nothing")
-    for number, (ours, theirs) in enumerate(both):
-        if ours != theirs:
+
+
+def _kind_of_call(call: Call) -> str:
+    if call.name != COPY:
+        return "compute"
+    return "store" if call.operands[0].buffer.scope == _DRAM else "load"
+
+
+def _kind_of_operation(operation: Operation) -> str:
+    if isinstance(operation, TileLoad):
+        return "load"
+    return "store" if isinstance(operation, TileStore) else "compute"
+
+
+def _more(operation: Operation) -> LoweringError:
+    return LoweringError(f"kernel: no nest says `{OperationPrinter().line(operation)}`")
+
+
+@dataclass
+class _Comparison:
+    """parameters: names of tensors in DRAM. lives: the tile that the operations have for each life
+    of a tensor. wanted, found: what each tile holds by the calls, and by the operations. pads: the
+    values of constants that loads of pads read. extends: whether a tile is loaded from int8 into
+    accumulators."""
+
+    parameters: list[str]
+    lives: dict[Buffer, VirtualTile] = field(default_factory=dict)
+    taken: dict[VirtualTile, Buffer] = field(default_factory=dict)
+    wanted: dict[VirtualTile, _Tiles] = field(default_factory=dict)
+    found: dict[VirtualTile, _Tiles] = field(default_factory=dict)
+    pads: set[int] = field(default_factory=set)
+    extends: dict[VirtualTile, bool] = field(default_factory=dict)
+
+    def same(
+        self, kind: str, calls: Sequence[Call], found: str, operations: Sequence[Operation]
+    ) -> None:
+        """Compares what follows each other without anything of another kind between."""
+        if kind != found:
+            raise LoweringError(f"kernel: {_said(calls[0])} is not emitted; what comes is {found}")
+        if kind == "load":
+            self._loads(calls, operations)
+        elif kind == "store":
+            self._stores(calls, operations)
+        else:
+            if len(calls) != len(operations):
+                raise LoweringError(
+                    f"kernel: {len(calls)} steps from {_said(calls[0])} on are {len(operations)} "
+                    "operations"
+                )
+            for call, operation in zip(calls, operations, strict=True):
+                self._compute(call, operation)
+
+    # --- compute ----------------------------------------------------------------------------------
+    def _compute(self, call: Call, operation: Operation) -> None:
+        name, immediates, accesses = _read(operation)
+        said = () if call.name == "gemm" else call.immediates
+        if (name, immediates) != (call.name, said) or len(accesses) != len(call.operands):
+            raise self._differs(call, operation)
+        extents = operation.extents  # type: ignore[union-attr]  # no copy comes here
+        for number, (place, access) in enumerate(zip(call.operands, accesses, strict=True)):
+            if self.lives.get(place.buffer) is not access.tile:
+                self._alive(place.buffer, access.tile)
+            strides, shift = access.strides, access.base - place.offset
+            if not _alike(call.loops, number, extents, strides, shift):
+                raise self._differs(call, operation)
+
+    def _alive(self, buffer: Buffer, tile: VirtualTile) -> None:
+        """Matches a life of a tensor with a tile."""
+        known, size = self.lives.setdefault(buffer, tile), prod(buffer.shape)
+        memory = Memory[buffer.scope.upper()]
+        fits = (tile.memory, tile.size_tiles) == (memory, size)
+        if known is not tile or self.taken.setdefault(tile, buffer) is not buffer or not fits:
             raise LoweringError(
-                f"kernel: operation {number} of nests is `{ours}`, and of TensorIR `{theirs}`"
+                f"kernel: {buffer.name} of {size} tiles in {buffer.scope} has another tile than "
+                "before, or one of another size or memory"
+            )
+        if tile not in self.wanted:
+            self.wanted[tile] = np.full(size, _UNKNOWN, np.int64)
+            self.found[tile] = np.full(size, _UNKNOWN, np.int64)
+
+    # --- loads ------------------------------------------------------------------------------------
+    def _loads(self, calls: Sequence[Call], operations: Sequence[Operation]) -> None:
+        tiles = dict.fromkeys(o.tile for o in operations if isinstance(o, TileLoad))
+        following = iter(tile for tile in tiles if tile not in self.taken)
+        for call in calls:
+            to, source = call.operands
+            tile = self.lives.get(to.buffer) or next(following, None)
+            if tile is None:
+                raise LoweringError(f"kernel: {_said(call)} is not emitted")
+            self._alive(to.buffer, tile)
+            self.extends[tile] = source.buffer.dtype == "int8" and to.buffer.scope == "acc"
+            at, data, inside = _copied(call.loops, 0, 1)
+            code = np.where(
+                inside,
+                self._code(source.buffer.name, source.offset + data),
+                _pad(call.immediates[0]),
+            )
+            self.wanted[tile][to.offset + at] = code
+        for operation in operations:
+            assert isinstance(operation, TileLoad)
+            tile = operation.tile
+            if tile not in self.extends:
+                raise _more(operation)
+            memory = Memory.ACC_8BIT if self.extends[tile] else tile.memory
+            if operation.memory is not memory:
+                raise LoweringError(f"kernel: {tile.name} is loaded as {operation.memory.name}")
+            self._loaded(operation)
+        for tile in tiles:
+            wanted, found = self.wanted[tile], self.found[tile]
+            if np.any((wanted != found) & (wanted != _UNKNOWN)):
+                number = int(np.flatnonzero((wanted != found) & (wanted != _UNKNOWN))[0])
+                raise LoweringError(
+                    f"kernel: tile {number} of {tile.name} holds {self._text(found[number])} "
+                    f"behind its loads, and must hold {self._text(wanted[number])}"
+                )
+
+    def _loaded(self, load: TileLoad) -> None:
+        rows, columns = load.y_size, load.x_size
+        shape = (load.y_pad_0 + rows + load.y_pad_1, load.x_pad_0 + columns + load.x_pad_1)
+        code = np.full(shape, _pad(load.pad_value), np.int64)
+        data = np.add.outer(np.arange(rows) * load.x_stride, np.arange(columns))
+        name, y, x = load.dram.tensor, load.y_pad_0, load.x_pad_0
+        if name.startswith(_CONSTANT_PAD) and name not in self.parameters:
+            value = int(name.removeprefix(_CONSTANT_PAD))
+            self.pads.add(value)
+            code[...] = _pad(value)
+        else:
+            code[y : y + rows, x : x + columns] = self._code(name, load.dram.tile + data)
+        self.found[load.tile][load.offset : load.offset + code.size] = code.ravel()
+
+    def _code(self, name: str, tiles: _Tiles) -> _Tiles:
+        """Tiles of a tensor in DRAM."""
+        if name not in self.parameters:
+            raise LoweringError(f"kernel: {name} is none of {', '.join(self.parameters)}")
+        return np.asarray(self.parameters.index(name) * _FAR + tiles)
+
+    def _text(self, code: int) -> str:
+        if code == _UNKNOWN:
+            return "nothing"
+        if code < 0:
+            return f"the pad {-int(code) - 1 - 128}"
+        return f"tile {code % _FAR} of {self.parameters[code // _FAR]}"
+
+    # --- stores -----------------------------------------------------------------------------------
+    def _stores(self, calls: Sequence[Call], operations: Sequence[Operation]) -> None:
+        wanted: dict[int, tuple[VirtualTile, int]] = {}
+        for call in calls:
+            to, source = call.operands
+            tile = self.lives.get(source.buffer)
+            if tile is None:
+                raise LoweringError(f"kernel: {_said(call)} stores what nothing wrote")
+            at, data, _ = _copied(call.loops, 1, 0)
+            numbers = self._code(to.buffer.name, to.offset + data).tolist()
+            wanted |= {
+                n: (tile, source.offset + t) for n, t in zip(numbers, at.tolist(), strict=True)
+            }
+        found: dict[int, tuple[VirtualTile, int]] = {}
+        for store in operations:
+            assert isinstance(store, TileStore)
+            data = np.add.outer(np.arange(store.y_size) * store.x_stride, np.arange(store.x_size))
+            numbers = self._code(store.dram.tensor, store.dram.tile + data).ravel().tolist()
+            for place, number in enumerate(numbers, start=store.offset):
+                found[number] = (store.tile, place)
+        if wanted != found:
+            raise LoweringError(
+                f"kernel: stores from {_said(calls[0])} on are not those of the nests"
             )
 
+    def _differs(self, call: Call, operation: Operation) -> LoweringError:
+        return LoweringError(
+            f"kernel: {_said(call)} is emitted as `{OperationPrinter().line(operation)}`"
+        )
 
-def _emitted(kernel: Kernel, config: HwConfig) -> list[str]:
-    """A line for each operation, and one for the pads."""
-    emitter, printer = Emitter(config, {}), OperationPrinter()
-    kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
-    return [*map(printer.line, emitter.operations), f"pads {sorted(emitter.pad_values)}"]
+
+def _said(call: Call) -> str:
+    places = (f"{place.buffer.name}[{place.offset}]" for place in call.operands)
+    immediates = f" | {', '.join(map(str, call.immediates))}" if call.immediates else ""
+    return f"{call.name}({', '.join(places)}{immediates})"
+
+
+def _read(operation: Operation) -> tuple[str, tuple[int, ...], list[Access]]:
+    """Of an operation of the compute stage, the step's name, its immediates, its operands."""
+    match operation:
+        case GemmNest():
+            return "gemm", (), [operation.dst, operation.src, operation.wgt]
+        case FillNest():
+            return "fill", (operation.value,), [operation.dst]
+        case AluNest():
+            name = next(name for name, op in ALU.items() if op is operation.op)
+            if operation.src is None:
+                return name, (operation.imm,), [operation.dst]
+            return name, (), [operation.dst, operation.src]
+        case RequantizeNest():
+            values = (operation.zero_point, operation.low, operation.high, operation.rounding)
+            return "rq", tuple(map(int, values)), [operation.dst, operation.operands]
+    raise LoweringError(f"kernel: {type(operation).__name__} is no step of a nest")
+
+
+def _pad(value: int) -> int:
+    return -(value + 128) - 1
+
+
+# --- loops ----------------------------------------------------------------------------------------
+@lru_cache(maxsize=1 << 14)
+def _alike(
+    loops: tuple[Loop, ...],
+    number: int,
+    extents: tuple[int, ...],
+    strides: tuple[int, ...],
+    shift: int,
+) -> bool:
+    """Whether an operand moves through a call's loops as through an operation's: past the same
+    tiles in the same order. shift: from where the call begins to where the operation does."""
+    ours = _sums([np.arange(loop.first, loop.last) * loop.strides[number] for loop in loops])
+    own = [np.arange(n) * stride for n, stride in zip(extents, strides, strict=True)]
+    return np.array_equal(ours, shift + _sums(own))
+
+
+@lru_cache(maxsize=1 << 12)
+def _copied(
+    loops: tuple[Loop, ...], chip: int, dram: int
+) -> tuple[_Tiles, _Tiles, NDArray[np.bool_]]:
+    """Of each turn of a copy: the tile in the scratchpad, in DRAM, and whether it is read."""
+    turns = [np.arange(loop.first, loop.last) for loop in loops]
+    at = _sums([n * loop.strides[chip] for n, loop in zip(turns, loops, strict=True)])
+    data = _sums([n * loop.strides[dram] for n, loop in zip(turns, loops, strict=True)])
+    outside = _sums(
+        [
+            ((n < loop.inside_first) | (n >= loop.inside_last)).astype(np.int64)
+            for n, loop in zip(turns, loops, strict=True)
+        ]
+    )
+    return at, data, outside == 0
+
+
+def _sums(parts: Sequence[_Tiles]) -> _Tiles:
+    """The sums of one of each, the first moving slowest."""
+    total = np.zeros(1, np.int64)
+    for part in parts:
+        total = np.add.outer(total, part).ravel()
+    return total

@@ -62,7 +62,9 @@ def _unsupported_by_shifts(op: g.Elementwise | g.Requantize) -> Refusal | None:
     """The same for a device without RQ."""
     if isinstance(op, g.Mul):
         return Refusal(
-            "the ALU does not multiply", "a device with the capabilities alu_mul and requantize"
+            "the ALU does not multiply",
+            "a device with the capabilities alu_mul and requantize",
+            always=True,
         )
     assert isinstance(op, g.Requantize | g.Add | g.Sub)
     if isinstance(op, g.Requantize) and op.is_clamp:

@@ -6,11 +6,11 @@ Out:  `LoweredOperator`.
 Next: __init__.py returns it to the back end.
 
     spec -> nests over tiles -> copies inserted -> operations
-                                     \\-> TensorIR -> loops -> dma_copy, intrinsics -> operations
-    \\______________________ Kernel, cached by spec ______________/
+    \\______________ Kernel, cached by spec ______________/
 
-The second way is that of a back end with passes of its own. Layers with the same spec are lowered
-once (by the same passes); only the emission, which puts in names, runs for each.
+Passes of a back end see the nests as TensorIR on the way (ir_pass/pipeline.py). Layers with the
+same spec are lowered once (by the same passes); only the emission, which puts in names, runs for
+each.
 """
 
 from __future__ import annotations
@@ -21,18 +21,15 @@ from functools import cached_property, lru_cache, partial
 
 from loadstone import graph as g
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.ir_pass.nest_text import printed
 from loadstone.ir_pass.nests import Function
-from loadstone.ir_pass.pipeline import NO_PASSES, Passes
-from loadstone.ir_pass.verify_dma_copy import verify_dma_copy
+from loadstone.ir_pass.pipeline import Passes, with_copies
 from loadstone.numerics import Array
 from loadstone.passes.log import PassLog, PassRun, checked, verified
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.kernels.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
-from loadstone.vta.kernels.from_tir import lower
 from loadstone.vta.kernels.kernel import Kernel
 from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.kernels.verify import verify_kernel
@@ -57,7 +54,6 @@ from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.matmul import MatmulSpec
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
-from loadstone.vta.schedule.nest_tir import module
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
 from loadstone.vta.schedule.window import WindowSpec
@@ -94,10 +90,6 @@ IDENTITY = "identity"
 PRODUCT_INPUT = "product.input"
 
 
-#: The pass that runs, and is verified, where the operations are.
-_INSERTED = "insert_dma_copy"
-
-
 @dataclass(frozen=True)
 class LoweredOperator:
     """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM).
@@ -124,10 +116,9 @@ class LoweredOperator:
 
     @property
     def is_verified(self) -> bool:
-        """Whether the operations of its kernels were held against TensorIR; False where it has no
-        kernels, of which there is nothing to verify."""
-        inserted = [r for kernel in self.kernels for r in kernel.runs if r.name == _INSERTED]
-        return bool(inserted) and all(run.verified for run in inserted)
+        """Whether the operations of its kernels were held against their nests; False where it has
+        no kernels, of which there is nothing to verify."""
+        return bool(self.kernels) and all(kernel.verified for kernel in self.kernels)
 
     def runs(self, name: str) -> list[PassRun]:
         """Of the passes that made its kernels. name: of the operator; those of the second kernel
@@ -205,16 +196,12 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
     here."""
     log = PassLog(texts=True)
     computation = log.run("computation", partial(_written, config=config), spec, show=printed)
-    table = memory_table(config)
-    function = log.run(
-        _INSERTED,
-        partial(insert_dma_copy, table=table),
-        computation,
-        verify=partial(verify_dma_copy, table=table),
-        show=printed,
-    )
-    kernel = _of_nests(function, config) if passes == NO_PASSES else lower(module(function), passes)
-    return replace(kernel, runs=(*log.runs, *kernel.runs))
+    function = with_copies(computation, memory_table(config), passes, log)
+    kernel = kernel_of_nests(function, config)
+    looked = verified()
+    if looked:
+        checked("operations", lambda: verify_kernel(kernel, function, config), function.name)
+    return replace(kernel, runs=tuple(log.runs), verified=looked)
 
 
 def _written(spec: Spec, config: HwConfig) -> Function:
@@ -237,15 +224,6 @@ def _written(spec: Spec, config: HwConfig) -> Function:
             return select.schedule(spec, config)
         case WindowSpec():
             return window.schedule(spec, config)
-
-
-def _of_nests(function: Function, config: HwConfig) -> Kernel:
-    """Its operations, read from the nests; held against TensorIR in all tests."""
-    kernel = kernel_of_nests(function, config)
-    if verified():
-        tir = lower(module(function))
-        checked("operations", lambda: verify_kernel(kernel, tir, config), function.name)
-    return kernel
 
 
 def _sizes(op: g.Operator, own: Constants, config: HwConfig) -> dict[str, int]:

@@ -38,9 +38,10 @@ class Blocked:
     block: int
 
     def __post_init__(self) -> None:
-        assert self.shape[0] % self.batch == 0, (
-            f"N={self.shape[0]} is no multiple of the device's batch {self.batch}"
-        )
+        if self.shape[0] % self.batch:
+            raise AssertionError(
+                f"N={self.shape[0]} is no multiple of the device's batch {self.batch}"
+            )
 
     @property
     def samples(self) -> int:
@@ -64,7 +65,8 @@ class Blocked:
 
     def pack(self, array: Int8Array) -> Int8Array:
         """(N, ..., C) -> (size_tiles, batch, block)."""
-        assert array.shape == self.shape
+        if array.shape != self.shape:
+            raise AssertionError(f"an array of {array.shape} is none of {self.shape}")
         channels = self.shape[-1] if len(self.shape) > 1 else 1
         flat = array.reshape(self.samples, self.batch, self.pixels, channels)
         padded = np.zeros(
@@ -121,7 +123,8 @@ class Im2colLayout:
 
     def gather(self, array: Int8Array) -> Int8Array:
         """(N, H, W, C) -> (N, H', W', KH*KW*C)."""
-        assert array.shape == self.shape
+        if array.shape != self.shape:
+            raise AssertionError(f"an array of {array.shape} is none of {self.shape}")
         taps = [
             self._tap(array, y, x) for y in range(self.kernel[0]) for x in range(self.kernel[1])
         ]

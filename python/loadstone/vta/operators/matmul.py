@@ -53,6 +53,7 @@ def unsupported(op: g.BatchMatMul, config: HwConfig) -> Refusal | None:
             "the device has no multiplier behind its accumulators, and what the GEMM core "
             "requantizes is multiplied by constants",
             "a device with the capability requantize",
+            always=True,
         )
     if config.batch == 1 and not op.turned:
         return Refusal("its second factor is loaded by columns", "the second factor turned")
@@ -66,6 +67,7 @@ def real_unsupported(op: g.BatchMatMul | g.RealMatMul, config: HwConfig) -> Refu
         return Refusal(
             f"rows of weights are samples, and {config.name} has {config.batch} in a tile",
             "a device whose batch is 1",
+            always=True,
         )
     if a.shape[:-2] != b.shape[:-2]:
         return Refusal(

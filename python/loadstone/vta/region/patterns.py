@@ -14,6 +14,7 @@ the scratchpads: it is lowered, alone, to see, and the Taken brings what came of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from loadstone import graph as g
@@ -74,7 +75,7 @@ def patterns(config: HwConfig, request: LayerRequest = PLAIN) -> Sequence[Patter
     return [
         *taken,
         *(
-            offered(name, partial(_refuse, refusal))
+            offered(name, partial(_refuse, replace(refusal, always=True)))
             for kind, refusal in _NEVER.items()
             for name in kind.patterns
         ),

@@ -37,13 +37,13 @@ from loadstone.ir_pass.nests import (
     Statement,
 )
 from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.device.instruction_table import REQUANTIZE_TILES
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.alu_steps import alu_step
 from loadstone.vta.schedule.epilogue import Immediate, Rq, operand_rows
 
 __all__ = ["BilinearSpec", "PixelRun", "schedule"]
 
-_OPERAND_TILES = 3
 _LARGEST_WEIGHT = 127
 
 
@@ -124,7 +124,7 @@ class _Writer:
         tail = [step for step in spec.steps if isinstance(step, Rq)]
         tiles = (len(spec.diagonals),)
         self.diagonals = NestTensor("diagonals", tiles, square, "int8", "table")
-        operands = NestTensor("operands", (_OPERAND_TILES,), lanes, "int32", "table")
+        operands = NestTensor("operands", (REQUANTIZE_TILES,), lanes, "int32", "table")
         self.operands = [operands] if operand_rows(tail) else []
         self.acc = [
             NestTensor("acc", (last - first, spec.output[1]), lanes, "int32", "local")
@@ -197,5 +197,5 @@ def _chunks(spec: BilinearSpec, config: HwConfig) -> list[tuple[int, int]]:
 
 def _fits(spec: BilinearSpec, config: HwConfig, rows: tuple[int, int], sets: int) -> bool:
     inputs = sets * spec.height_read(*rows) * spec.input[1]
-    sums = sets * (rows[1] - rows[0]) * spec.output[1] + _OPERAND_TILES
+    sums = sets * (rows[1] - rows[0]) * spec.output[1] + REQUANTIZE_TILES
     return inputs <= config.depth(Memory.INP) and sums <= config.depth(Memory.ACC)

@@ -59,8 +59,10 @@ class ChainSpec:
     chosen: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        assert isinstance(self.steps[0], Multiply)
-        assert all(len(moves) == len(self.extents) for moves in self.moves)
+        if not isinstance(self.steps[0], Multiply):
+            raise AssertionError(f"a chain begins with {self.steps[0]}, not with a product")
+        if any(len(moves) != len(self.extents) for moves in self.moves):
+            raise AssertionError(f"moves {self.moves} are not of {len(self.extents)} loops")
 
     @property
     def tiles(self) -> int:

@@ -181,9 +181,9 @@ class ConvComputation:
         value = sums[self._at]
         alu: list[AluStep] = []
         for step in steps:
-            assert not isinstance(step, TieCorrection)
+            if isinstance(step, TieCorrection) or (alu and isinstance(step, ConstantProduct)):
+                raise AssertionError(f"{type(step).__name__} stands behind what it comes before")
             if isinstance(step, ConstantProduct):
-                assert not alu
                 weight = self.c[self._s, self._o, step.row]
                 yield self._elements(NestStep("gemm", (value, self.one[0], weight)))
             else:

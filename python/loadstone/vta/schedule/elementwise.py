@@ -42,6 +42,7 @@ from loadstone.ir_pass.nests import (
 )
 from loadstone.ir_pass.tile_loops import tiled
 from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.device.instruction_table import REQUANTIZE_TILES
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.alu_steps import alu_step
 from loadstone.vta.schedule.epilogue import Immediate, Rq
@@ -53,8 +54,6 @@ __all__ = ["SUM", "ElementStep", "ElementwiseSpec", "Input", "schedule"]
 ElementStep: TypeAlias = Rq | Immediate
 #: The operation of the GEMM core itself.
 SUM = "sum"
-#: Bias, multiplier and shift of an Rq.
-_OPERAND_TILES = 3
 
 #: Tiles in flight are at least so many parts of the whole, so that load, compute and store overlap
 #: ...
@@ -139,7 +138,7 @@ class _Computation:
         self.axes = tuple(map(Variable, names, spec.extents))
         weights = 3 if spec.op == SUM else 1
         self._identity = NestTensor("identity", (weights,), square, "int8", "table")
-        operands = (max(1, spec.operand_sets), _OPERAND_TILES)
+        operands = (max(1, spec.operand_sets), REQUANTIZE_TILES)
         self._p = NestTensor("p", operands, self._lanes, "int32", "table")
         self._out = NestTensor("out", spec.extents, self._lanes, "int8")
         self._sources = [

@@ -37,13 +37,12 @@ from loadstone.ir_pass.nests import (
 )
 from loadstone.ir_pass.tile_loops import tiled
 from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.device.instruction_table import REQUANTIZE_TILES
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.alu_steps import alu_step
 from loadstone.vta.schedule.epilogue import Immediate, Rq, operand_rows
 
 __all__ = ["MatmulSpec", "schedule"]
-
-_OPERAND_TILES = 3
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ def _tile(spec: MatmulSpec, config: HwConfig) -> tuple[int, int]:
     first, second = spec.parts
     weights = (config.depth(Memory.WGT) - spec.depth * second) // 2
     inputs = (config.depth(Memory.INP) - spec.depth * first) // 2
-    sums = (config.depth(Memory.ACC) - _OPERAND_TILES) // 2
+    sums = (config.depth(Memory.ACC) - REQUANTIZE_TILES) // 2
     if spec.depth > min(weights, inputs) or sums < 1:
         raise LoweringError(
             f"tile: a sum of {spec.depth} blocks of channels fits no scratchpad of {config.name}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from loadstone.errors import DeviceError
-from loadstone.library.native import CData, ffi, lib
+from loadstone.library.native import CData, ffi, lib, raise_for
 from loadstone.simulator.simd import SharedMemory
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.simulator.sim import ORDERS
@@ -36,7 +36,7 @@ FAULTS = {
     "bit-flip": "before the job, bit ARG of the memory changes (bit 0 of bus address 0 is "
     "the first)",
     "done-lingers": "the HLS page says DONE of the job before for ARG more reads",
-    "absent": "from this job on every register reads ARG: nobody is there",
+    "absent": "from this job on every register reads ARG, as on an empty bus",
     "lies": "until the next job the register that says DONE reads ARG",
 }
 
@@ -150,10 +150,9 @@ class SimulatedDevice:
         """One register. A job that it starts runs in a thread of its own."""
         if self._faults and self._faults[0].job == self.jobs():
             fault = self._faults.pop(0)
-            status = lib().lds_simdev_fault(
-                self._device, list(FAULTS).index(fault.kind) + 1, 0, fault.argument
-            )
-            assert not status, "Fault.parse and Fault.check let no other through"
+            number = list(FAULTS).index(fault.kind) + 1
+            status = lib().lds_simdev_fault(self._device, number, 0, fault.argument)
+            raise_for(status, fault.kind)  # Fault.parse and Fault.check let no other through
         lib().lds_simdev_write32(self._device, offset, value)
 
     def jobs(self) -> int:

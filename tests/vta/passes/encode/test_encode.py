@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from loadstone.backend.region import Address
 from loadstone.errors import LoweringError
+from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import bit_fields
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
@@ -29,6 +30,7 @@ from loadstone.vta.stream.operations import (
     FillNest,
     GemmNest,
     Operation,
+    RequantizeNest,
     TileLoad,
     TileStore,
     VirtualTile,
@@ -257,32 +259,48 @@ def test_the_verifier_finds_spoilt_instructions() -> None:
     assert isinstance(product.insn, Gemm)
     for spoilt, why in (
         ((replace(product, insn=replace(product.insn, iter_in=1 << 14)),), "iter_in"),
-        ((replace(product, insn=replace(product.insn, uop_end=200)),), "not loaded"),
-        ((replace(product, insn=replace(product.insn, dst_in=2)),), "other tiles than it claims"),
-        ((replace(product, scratch=product.scratch[1:]),), "other tiles than it claims"),
+        ((replace(product, insn=replace(product.insn, uop_end=200)),), "not all loaded"),
+        ((replace(product, insn=replace(product.insn, dst_in=2)),), "other places than it claims"),
+        ((replace(product, scratch=product.scratch[1:]),), "other places than it claims"),
     ):
         with pytest.raises(LoweringError, match=why):
             Encode().verify(program, replace(program, instructions=(load, *spoilt, finish)))
-    with pytest.raises(LoweringError, match="not loaded"):
+    with pytest.raises(LoweringError, match="not all loaded"):
         Encode().verify(program, replace(program, instructions=(product, finish)))
+    rows = load.dram
+    assert rows is not None
+    for other in (
+        None,
+        rows._replace(region=rows.region + 1),
+        rows._replace(start_bytes=rows.start_bytes + 4),
+        rows._replace(row_bytes=rows.row_bytes + 4),
+        rows._replace(written=True),
+    ):
+        spoilt_load = replace(load, dram=other)
+        with pytest.raises(LoweringError, match="LOAD of layer. touches other places"):
+            Encode().verify(program, replace(program, instructions=(spoilt_load, product, finish)))
 
 
 def test_the_verifier_knows_where_a_scratchpad_begins_and_ends() -> None:
     program = encoded(gemm((2, 3), (1, 0), (0, 1)))
     load, *others = program.instructions
-    depth = CONFIG.depth(Memory.UOP)
-    for first, end, inside in (
-        *((0, 1, True), (-1, 1, False), (0, 0, False), (1, 1, False), (2, 1, False)),
-        *((0, depth, True), (depth - 1, depth, True), (0, depth + 1, False)),
-    ):
-        (touched,) = load.scratch
-        claims = replace(load, scratch=(touched._replace(first=first, end=end),))
-        after = replace(program, instructions=(claims, *others))
-        if inside:
+    depth, (touched,) = CONFIG.depth(Memory.UOP), load.scratch
+    assert isinstance(load.insn, Load)
+    for first in (0, 1, depth - touched.end, depth - touched.end + 1):
+        moved = replace(load.insn, sram_base=first)
+        claim = touched._replace(first=first, end=first + touched.end)
+        after = replace(
+            program, instructions=(replace(load, insn=moved, scratch=(claim,)), others[-1])
+        )
+        if claim.end <= depth:
             Encode().verify(program, after)
             continue
         with pytest.raises(LoweringError, match=f"LOAD of layer. leaves UOP of {depth} tiles"):
             Encode().verify(program, after)
+    for first, end in ((-1, touched.end), (0, 0), (0, touched.end + 1), (1, touched.end + 1)):
+        wrong = replace(load, scratch=(touched._replace(first=first, end=end),))
+        with pytest.raises(LoweringError, match="LOAD of layer. touches other places"):
+            Encode().verify(program, replace(program, instructions=(wrong, *others)))
 
 
 def test_the_verifier_finds_an_instruction_without_micro_ops() -> None:
@@ -292,3 +310,24 @@ def test_the_verifier_finds_an_instruction_without_micro_ops() -> None:
     none = replace(product, insn=replace(product.insn, uop_end=product.insn.uop_bgn))
     with pytest.raises(LoweringError, match="instruction 1"):
         Encode().verify(program, replace(program, instructions=(load, none, finish)))
+
+
+def test_the_verifier_reckons_with_the_three_operands_of_a_requantization() -> None:
+    dst, operands = Access(ACC, 0, (1,)), Access(ACC, 8, (3,))
+    program = encoded(RequantizeNest((2,), dst, operands, 0, -128, 127, Rounding.SINGLE))
+    (number,) = (k for k, p in enumerate(program.instructions) if isinstance(p.insn, Alu))
+    before, alu = program.instructions[:number], program.instructions[number]
+    (claimed,) = (r for r in alu.scratch if r.memory is Memory.ACC and not r.written)
+    assert (claimed.first, claimed.end) == (108, 108 + 2 * 3)
+    for end in (claimed.end - 1, claimed.end + 1):
+        scratch = tuple(r._replace(end=end) if r is claimed else r for r in alu.scratch)
+        spoilt = (*before, replace(alu, scratch=scratch), *program.instructions[number + 1 :])
+        with pytest.raises(LoweringError, match="other tiles than it claims"):
+            Encode().verify(program, replace(program, instructions=spoilt))
+
+
+@pytest.mark.parametrize("address", [0, 1, 2])
+def test_the_verifier_takes_no_tile_for_a_micro_op_that_was_not_loaded(address: int) -> None:
+    nest, at = gemm((2, 3), (1, 0), (0, 1)), {ACC: address, INP: 0, WGT: 0}
+    before = VtaProgram(CONFIG, PLACES, [("layer", nest)], tile_address=at)
+    Encode().verify(before, Encode().run(before))

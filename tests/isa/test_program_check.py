@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""isa/program_check.py and runtime/reach.c: what one refuses, the other refuses, at the same
+instruction, for the same reason; and what they accept stays inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from loadstone.artifact.format import MemoryRegion, RegionKind
+from loadstone.errors import EncodingError
+from loadstone.isa.codec import At, TableInsn, encode
+from loadstone.isa.follow import Placed, Refusal
+from loadstone.isa.machine import TableMachine
+from loadstone.isa.program_check import ProgramMemory, RegionLimits, check_program
+from loadstone.isa.program_tokens import with_tokens
+from loadstone.isa.state import Dram, DramWindow, MachineFault
+from tests.isa import gather
+from tests.isa.table_judge import TableJudge, relocations_of
+from tests.repeat import times
+
+#: Chunk 15 is words that all go from row 8 to row 0.
+DATA = gather.constants(7)[:120] + bytes([8, 0]) * gather.WORDS + gather.constants(8)[136:]
+OUT_BYTES = 64
+REGIONS = (
+    MemoryRegion("out", RegionKind.ARENA, OUT_BYTES, device_reads=True, device_writes=True),
+    MemoryRegion("constants", RegionKind.CONSTANTS, len(DATA), device_reads=True, data=DATA),
+)
+PLACES = {"out": (0, 0), "constants": (1, 0)}
+BUS = {"out": 0x8000, "constants": 0x1000}
+TABLE = gather.table()
+
+
+def content(place: Placed, size: int) -> bytes | None:
+    return DATA[place[1] : place[1] + size] if place[0] == 1 else None
+
+
+MEMORY = ProgramMemory(
+    {0: RegionLimits(OUT_BYTES), 1: RegionLimits(len(DATA), writes=False)},
+    lambda at: (PLACES[at.symbol][0], at.offset_bytes),
+    content,
+)
+
+
+def of_python(insns: Sequence[TableInsn]) -> tuple[str, int] | None:
+    try:
+        check_program(TABLE, insns, MEMORY)
+    except Refusal as refusal:
+        return refusal.status, refusal.instruction
+    return None
+
+
+JUDGE = TableJudge(TABLE, REGIONS)
+
+
+def of_c(insns: Sequence[TableInsn]) -> tuple[str, int] | None:
+    unchecked = replace(TABLE, forms=tuple(replace(form, never=()) for form in TABLE.forms))
+    code = encode(unchecked, insns)  # what is never encoded is refused, too
+    return JUDGE.verdict(code, len(insns), relocations_of(TABLE, insns, PLACES))
+
+
+POINT = TableInsn("point", {"address": At("constants")})
+END = TableInsn("end", {})
+WORDS = TableInsn("load", {"memory": 0, "rows": gather.WORDS})
+
+
+def _load(**fields: int) -> Callable[[int], list[TableInsn]]:
+    """The field that is None is the one that varies."""
+    return lambda more: [POINT, TableInsn("load", {**fields, "row": fields["row"] + more}), END]
+
+
+def _gathers(more: int) -> list[TableInsn]:
+    """Rows 8 to 23 of pad in six turns."""
+    words = TableInsn("load", {"memory": 0, "chunk": 15, "rows": gather.WORDS})
+    turns = {"turns": 6, "step": 3 + more}
+    return [POINT, words, TableInsn("gather", {"end": gather.WORDS, **turns}), END]
+
+
+#: By name, the status of what is beyond the limit, and the program at the limit plus `more`.
+LIMITS: dict[str, tuple[str, int, Callable[[int], list[TableInsn]]]] = {
+    "a row of pad, padding counted": ("SRAM", 1, _load(memory=1, row=18, rows=3, top=2, bottom=1)),
+    "a word": ("SRAM", 1, _load(memory=0, row=4, rows=4)),
+    "bytes of the constants": (
+        "DRAM",
+        1,
+        lambda more: [
+            TableInsn("point", {"address": At("constants", len(DATA) - 16 + more)}),
+            WORDS,
+            END,
+        ],
+    ),
+    "bytes that are written": (
+        "DRAM",
+        0,
+        lambda more: [TableInsn("write", {"address": At("out", 48 + more), "rows": 4}), END],
+    ),
+    "words that were loaded": (
+        "UOP",
+        2,
+        lambda more: [
+            POINT,
+            TableInsn("load", {"memory": 0, "rows": 5, "row": 1}),
+            TableInsn("gather", {"begin": 1, "end": 6 + more, "turns": 1}),
+            END,
+        ],
+    ),
+    "words that there are": (
+        "UOP",
+        2,
+        lambda more: [POINT, WORDS, TableInsn("gather", {"end": 8 + more, "turns": 1}), END],
+    ),
+    "what words reach": ("SRAM", 2, _gathers),
+    "what the table forbids": (
+        "INSTRUCTION",
+        0,
+        lambda more: [TableInsn("load", {"row": 60 + more}), END],
+    ),
+    "no word at all": (
+        "INSTRUCTION",
+        2,
+        lambda more: [POINT, WORDS, TableInsn("gather", {"begin": 1 + more, "end": 2}), END],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits(name: str) -> None:
+    status, number, make = LIMITS[name]
+    for more in (0, 1):
+        want = (status, number) if more else None
+        assert (of_python(make(more)), of_c(make(more))) == (want, want), more
+    assert of_python(make(-1)) is None
+    assert of_c(make(-1)) is None
+
+
+@pytest.mark.parametrize(
+    ("insns", "status", "number"),
+    [
+        ([WORDS, END], "DRAM", 0),  # the register is not set
+        ([POINT, WORDS], "FINISH", 1),
+        ([END, END], "FINISH", 0),
+        ([TableInsn("point", {"address": At("out")}), WORDS, END], "UOP", 1),
+        ([TableInsn("write", {"address": At("constants"), "rows": 1}), END], "DRAM", 0),
+        ([TableInsn("load", {"memory": 0, "top": 1}), END], "INSTRUCTION", 0),
+        ([TableInsn("gather", {"begin": 2, "end": 3, "turns": 1}), END], "UOP", 0),
+    ],
+)
+def test_refused(insns: list[TableInsn], status: str, number: int) -> None:
+    assert of_python(insns) == of_c(insns) == (status, number)
+
+
+@pytest.mark.parametrize(
+    "insns",
+    [
+        [TableInsn("load", {"memory": 1, "row": 30}), END],  # no row is no access
+        [TableInsn("gather", {"begin": 2, "end": 3}), END],  # no turn is none
+        [TableInsn("write", {"row": 40}), END],
+    ],
+)
+def test_what_touches_nothing_may_stand_anywhere(insns: list[TableInsn]) -> None:
+    assert of_python(insns) is None
+    assert of_c(insns) is None
+
+
+def test_changed_programs(figure: Callable[[str], None]) -> None:
+    """Python and C agree, and nothing that they accept is refused by the machine."""
+    rng, accepted, count = np.random.default_rng(3), 0, times(250, 6000)
+    reasons: dict[str, int] = {}
+    for seed in range(count):
+        insns = gather.random_program(seed % 60, 12)
+        assert seed >= 60 or of_python(insns) is None
+        for _ in range(int(rng.integers(1, 4))):
+            insns = gather.changed(insns, rng)
+        found = of_python(insns)
+        assert found == of_c(insns), (seed, insns)
+        reasons[found[0] if found else ""] = reasons.get(found[0] if found else "", 0) + 1
+        if found is None:
+            accepted += 1
+            _execute(insns)
+    figure(f"changed programs that gather: {count}, {accepted} accepted, by reason {reasons}")
+    assert 0.05 * count < accepted < 0.95 * count
+    assert set(reasons) == {"", "INSTRUCTION", "DRAM", "SRAM", "UOP", "FINISH"}
+
+
+def _execute(insns: Sequence[TableInsn], *, tokens: bool = False) -> bytes:
+    accelerator = gather.device(tokens=tokens)
+    out = np.zeros(OUT_BYTES, np.uint8)
+    held = np.frombuffer(DATA, np.uint8).copy()
+    windows = [DramWindow(BUS["out"], out), DramWindow(BUS["constants"], held, writable=False)]
+    machine = TableMachine(accelerator, Dram(windows))
+    code = encode(accelerator.table, gather.on_bus(insns, BUS))
+    machine.run(0, len(insns), code)
+    return out.tobytes()
+
+
+def test_tokens_of_programs_that_gather() -> None:
+    """They compute what they compute in order; a token that is taken away is found."""
+    table, wrong = gather.table(tokens=True), 0
+    for seed in range(times(12, 250)):
+        insns = gather.random_program(seed, 14)
+        made = [insn for insn, _ in with_tokens(table, insns, MEMORY.where, content)]
+        check_program(table, made, MEMORY)
+        want = _execute(insns)
+        assert _execute(made, tokens=True) == want
+        taken = [k for k, insn in enumerate(made) if insn.fields.get("pop_next")]
+        for at in taken[:3]:
+            spoilt = [*made]
+            spoilt[at] = TableInsn(made[at].name, {**made[at].fields, "pop_next": 0})
+            with pytest.raises(Refusal, match="are never taken"):
+                check_program(table, spoilt, MEMORY)
+            try:
+                wrong += _execute(spoilt, tokens=True) != want
+            except MachineFault:
+                wrong += 1
+    assert wrong > 0
+
+
+def test_a_token_without_a_queue_is_refused() -> None:
+    table = gather.table(tokens=True)
+    insns = [TableInsn("point", {"address": At("constants"), "pop_prev": 1}), END]
+    with pytest.raises(Refusal, match="has pop_prev=1, and unit in has no queue for it"):
+        check_program(table, insns, MEMORY)
+
+
+def test_an_end_waits_for_every_unit() -> None:
+    table = gather.table(tokens=True)
+    write = TableInsn("write", {"address": At("out"), "rows": 1})
+    with pytest.raises(Refusal, match=r"instruction 1 \(end\) is not ordered after 0 \(write\)"):
+        check_program(table, [write, END], MEMORY)
+    told = TableInsn("write", {**write.fields, "push_prev": 1})
+    check_program(table, [told, TableInsn("end", {"pop_next": 1})], MEMORY)
+
+
+def test_what_is_forbidden_is_not_encoded() -> None:
+    with pytest.raises(EncodingError, match=r"load: row=61, rows=0: .*\(row\+rows>60\)"):
+        encode(TABLE, [TableInsn("load", {"row": 61})])
