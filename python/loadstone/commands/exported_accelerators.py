@@ -51,10 +51,10 @@ def accelerator_files(artifact: Artifact) -> Mapping[str, str]:
 
 
 def register_files(artifact: Artifact, device: Device) -> list[str]:
-    """The drivers of all register blocks that an exported project works."""
+    """The drivers of all register blocks that an exported project uses."""
     further = further_devices(artifact)
     blocks = [device.register_block, *(one.register_block for one in further.values())]
-    others = len(artifact.devices) - 1 > len(further)  # whose native block is a default
+    others = len(artifact.devices) - 1 > len(further)  # their default is the native block
     names = [block.name for block in blocks] + ["native"] * others
     return [REGISTER_BLOCKS[name][1] for name in dict.fromkeys(names)]
 

@@ -118,7 +118,7 @@ def _tensor(t: BufferView) -> str:
 
 
 def text(a: Artifact, size: int, layers: bool = False) -> str:
-    """For people."""
+    """The content as text."""
     instructions = sum(map(len, a.programs))
     lines = [
         f"{one_line(a.name)}: {size} bytes for device {one_line(a.device) or 'unknown'} "
@@ -161,7 +161,7 @@ def _host_line(index: int, step: HostStep, a: Artifact) -> str:
 
 
 def _program_lines(index: int, step: ProgramStep, a: Artifact, layers: bool) -> list[str]:
-    """The program, and its layers where they are wanted."""
+    """The program, and its layers if requested."""
     device = one_line(a.device_of(step).name)
     head = (
         f"  {index} program {device}: {one_line(step.name)}: {len(step)} instructions, "
