@@ -39,14 +39,14 @@ static int reach(const lds_session *s) {
 }
 
 /* --- tables ------------------------------------------------------------------------------------------------------------------ */
-static int fits(const lds_session *s, const lds_accelerator *a, uint32_t device) {
-  const uint8_t *fingerprint = lds_model_fingerprint(s->model, device);
+static int fits(const lds_session *s, const lds_accelerator *a, const lds_program *p) {
+  const uint8_t *fingerprint = lds_model_fingerprint(s->model, p->device);
   uint32_t k;
-  if (lds_relocations_check(s->model) != LDS_OK) return LDS_ERR_FORMAT;
+  if (!lds_relocations_are_sound(s->model, p)) return LDS_ERR_FORMAT;
   for (k = 0; k < LDS_FINGERPRINT_BYTES; ++k) {
     if (fingerprint[k] != a->table->fingerprint[k]) return LDS_ERR_CONFIG;
   }
-  return lds_device_answers(a->device, lds_model_config_hash(s->model, device));
+  return lds_device_answers(a->device, lds_model_config_hash(s->model, p->device));
 }
 
 static size_t scratch_bytes(const lds_session_config *config) {

@@ -27,7 +27,7 @@ void lds_program_relocation(const lds_model *model, const lds_program *program, 
 }
 
 /* In the order of instructions and bits, inside the code, of regions that a device sees. */
-static int relocations_are_sound(const lds_model *model, const lds_program *p) {
+int lds_relocations_are_sound(const lds_model *model, const lds_program *p) {
   uint64_t last = 0;
   uint32_t k;
   for (k = 0; k < p->relocation_count; ++k) {
@@ -98,7 +98,7 @@ int lds_relocations_check(const lds_model *model) {
     lds_program p;
     if (lds_model_step(model, k).kind != LDS_STEP_PROGRAM) continue;
     lds_program_at(model, k, &p);
-    if (!relocations_are_sound(model, &p)) return LDS_ERR_FORMAT;
+    if (!lds_relocations_are_sound(model, &p)) return LDS_ERR_FORMAT;
   }
   return LDS_OK;
 }

@@ -37,6 +37,8 @@ int lds_program_is_sound(const lds_model *model, uint32_t step, uint32_t *code);
 /* The record of a program's step. */
 void lds_program_at(const lds_model *model, uint32_t step, lds_program *out);
 void lds_program_relocation(const lds_model *model, const lds_program *program, uint32_t index, lds_relocation *out);
+/* Rule R23. */
+int lds_relocations_are_sound(const lds_model *model, const lds_program *program);
 /* The layer that an instruction is for; "" for none. */
 const char *lds_program_layer(const lds_model *model, const lds_program *program, uint32_t instruction);
 /* lds_program_validate of a program. */

@@ -233,7 +233,7 @@ static int check_program(lds_session *s, uint32_t step) {
   lds_program_at(s->model, step, &p);
   s->writes_code |= !lds_has_regions(s->model, p.device);
   a = lds_session_accelerator(s, p.device);
-  return a != NULL ? lds_accelerator_kind(s, a)->fits(s, a, p.device) : LDS_ERR_ACCELERATOR;
+  return a != NULL ? lds_accelerator_kind(s, a)->fits(s, a, &p) : LDS_ERR_ACCELERATOR;
 }
 
 /* Checks rules R19 to R21, and that the host step has a function that executes it. */
@@ -247,6 +247,7 @@ static int check_operator(const lds_session *s, uint32_t step, uint32_t kind) {
 /* Every program has its device, and every host step its function. Where other devices execute all programs, device 0 only provides its
  * memory; where there are no programs, it must be that of the model all the same. */
 static int check_steps(lds_session *s) {
+  static const lds_program none; /* of device 0 */
   uint32_t programs = 0, k;
   int status = LDS_OK;
   for (k = 0; k < s->model->section[LDS_STEPS].count && status == LDS_OK; ++k) {
@@ -254,7 +255,7 @@ static int check_steps(lds_session *s) {
     programs += kind == LDS_STEP_PROGRAM;
     status = kind == LDS_STEP_PROGRAM ? check_program(s, k) : check_operator(s, k, kind);
   }
-  return status == LDS_OK && programs == 0 ? lds_vta_programs.fits(s, &s->own, 0) : status;
+  return status == LDS_OK && programs == 0 ? lds_vta_programs.fits(s, &s->own, &none) : status;
 }
 
 static int open_all(lds_session *s, lds_memory memory, lds_fault *fault) {

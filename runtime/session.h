@@ -47,8 +47,8 @@ struct lds_validator {
 
 /* What programs of one kind of instructions need: of VTAs vta_program.c, of tables accelerator.c. */
 typedef struct lds_program_kind {
-  /* Whether an accelerator is there, and is device number `device` of the model. */
-  int (*fits)(const lds_session *session, const lds_accelerator *accelerator, uint32_t device);
+  /* Whether an accelerator is there, and a program is for it. */
+  int (*fits)(const lds_session *session, const lds_accelerator *accelerator, const lds_program *program);
   /* Validates a program as it stands in `code`. */
   int (*validate)(const lds_session *session, const lds_accelerator *accelerator, const lds_program *program, const uint8_t *code,
                   lds_memory scratch, lds_fault *fault);

@@ -9,7 +9,8 @@
 #include "program.h"
 #include "session.h"
 
-static int fits(const lds_session *s, const lds_accelerator *a, uint32_t device) {
+static int fits(const lds_session *s, const lds_accelerator *a, const lds_program *p) {
+  const uint32_t device = p->device;
   const uint32_t hash = lds_model_config_hash(s->model, device);
   if (lds_hashed_bytes(lds_model_fingerprint(s->model, device)) != LDS_CONFIGURATION_BYTES) return LDS_ERR_CONFIG;
   if (a->device->config_hash != 0 && a->device->config_hash != hash) return LDS_ERR_CONFIG;

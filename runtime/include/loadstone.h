@@ -155,7 +155,7 @@ typedef struct lds_fault {
   uint32_t instruction; /* index in the step's program */
   uint32_t error;       /* the device's error: LDS_ERROR_* (lds_isa.h) */
   uint32_t error_addr;  /* the low 32 bits of the bus address that the device reports */
-  const char *layer;    /* the layer that the instruction belongs to, by the source map */
+  const char *layer;    /* the layer that the instruction belongs to */
 } lds_fault;
 
 /* Checks `count` instructions of a VTA, given by its number among the model's devices, by the rules of VALIDATION.md. constants[r]: the

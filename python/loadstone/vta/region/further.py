@@ -3,7 +3,7 @@
 
 In:   an OffloadedRegion.
 Out:  FurtherRegion: the same with names of its own in memory, its program that of another device
-      (runtime/FORMAT.md, Programs of other devices).
+      (runtime/FORMAT.md, Devices and Programs).
 Next: artifact/deploy.py; runtime/accelerators.py opens the device.
 
 Two VTAs may have tiles of different sizes: a tensor that both use stands in memory twice, and the
