@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loadstone.artifact.file_layout import HEADER, SECTIONS
 from loadstone.artifact.format import Artifact
 from loadstone.errors import ArtifactError, ConfigError, DeviceError, LoadstoneError
 from loadstone.isa import accelerator as accelerators
@@ -20,8 +22,10 @@ from loadstone.isa.codec import TableInsn, encode
 from loadstone.isa.native_page import NativePage
 from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
+from loadstone.runtime.session import Session
 from tests import further
 from tests.artifact.test_program_step import CODE, RELOCATIONS, program_model, with_second
+from tests.artifact.test_reader import sealed
 from tests.branches import branches
 from tests.conftest import ROOT
 from tests.isa.tables import NPU, NPU_MEANING, npu
@@ -113,6 +117,23 @@ def test_rights_of_regions(offered: Callable[[Accelerator], None]) -> None:
     arena = replace(model.regions[0], device_writes=False)
     with pytest.raises(ArtifactError, match="stores where it may not"):
         run(replace(model, regions=(arena,)))
+
+
+@pytest.mark.parametrize(("word", "value"), [(7, 8 | 65 << 16), (8, 17), (9, 1), (10, 257)])
+def test_relocations_are_checked_when_a_session_opens(
+    offered: Callable[[Accelerator], None], word: int, value: int
+) -> None:
+    """Width, shift, region, addend of the first: the reader in C leaves them to the session, which
+    knows that there is a table."""
+    offered(npu())
+    model = program_model()
+    data = bytearray(model.to_bytes())
+    (words,) = struct.unpack_from("<I", data, HEADER.size + 8 * SECTIONS.index("words"))
+    struct.pack_into("<I", data, words + 4 * word, value)
+    with device.open("sim") as dev:
+        dev.load(model).close()  # as it was
+        with pytest.raises(ArtifactError, match=r"a rule of FORMAT\.md"):
+            Session(dev.device, dev.handle(model), model, sealed(data), None, trust=False)
 
 
 def test_an_address_that_does_not_fit(offered: Callable[[Accelerator], None]) -> None:
