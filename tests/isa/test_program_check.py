@@ -205,10 +205,11 @@ def test_tokens_of_programs_that_gather() -> None:
         check_program(table, made, MEMORY)
         want = _execute(insns)
         assert _execute(made, tokens=True) == want
-        taken = [k for k, insn in enumerate(made) if insn.fields.get("pop_next")]
-        for at in taken[:3]:
+        pops = ("pop_next", "pop_prev")
+        taken = [(k, pop) for k, insn in enumerate(made) for pop in pops if insn.fields.get(pop)]
+        for at, pop in taken[:6]:
             spoilt = [*made]
-            spoilt[at] = TableInsn(made[at].name, {**made[at].fields, "pop_next": 0})
+            spoilt[at] = TableInsn(made[at].name, {**made[at].fields, pop: 0})
             with pytest.raises(ProgramRefusal, match="are never taken"):
                 check_program(table, spoilt, MEMORY)
             try:
