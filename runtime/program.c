@@ -219,8 +219,8 @@ static int keep_addresses(lds_insn_seen *seen) {
     const lds_insn_keep *keep = &seen->form->keeps[k];
     const uint64_t index = lds_insn_term_value(seen, &keep->index);
     if (index >= keep->bank_size) return LDS_ERR_INSTRUCTION;
-    seen->kept[keep->bank - 1u + index] = seen->value[keep->field];
-    seen->kept_region[keep->bank - 1u + index] = seen->region[keep->field];
+    seen->kept[keep->bank - 1u + index] = (uint32_t)seen->value[keep->field]; /* of a relocation, or 0 */
+    seen->kept_region[keep->bank - 1u + index] = (uint8_t)seen->region[keep->field];
   }
   return LDS_OK;
 }
@@ -229,12 +229,12 @@ static int keep_addresses(lds_insn_seen *seen) {
 static void see_regions(const lds_model *model, const lds_insn_table *table, lds_insn_seen *seen) {
   uint32_t r;
   memset(seen, 0, sizeof *seen);
-  for (r = 0; r < LDS_INSN_KEPT; ++r) seen->kept_region[r] = UINT32_MAX;
+  for (r = 0; r < LDS_INSN_KEPT; ++r) seen->kept_region[r] = LDS_NO_REGION;
   for (r = 0; r < model->section[LDS_REGION_TABLE].count; ++r) {
     const lds_region region = lds_model_region(model, r);
     seen->region_flags[r] = region.flags;
     seen->region_size_bytes[r] = region.flags != 0 ? region.size_bytes : 0;
-    if (table->region_bank != 0 && r < table->region_count) seen->kept_region[table->region_bank - 1u + r] = r;
+    if (table->region_bank != 0 && r < table->region_count) seen->kept_region[table->region_bank - 1u + r] = (uint8_t)r;
   }
 }
 
@@ -296,13 +296,12 @@ size_t lds_program_scratch_bytes(const lds_accelerator *accelerator) {
 
 int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code,
                          const uint8_t *const *constants, void *scratch, size_t scratch_bytes, lds_fault *fault) {
-  const lds_memory memory = {scratch, scratch_bytes};
   lds_insn_words words;
   lds_program p;
   int status;
   if (accelerator->table == NULL) return LDS_ERR_ARGUMENT; /* a VTA has a validator of its own */
   lds_program_at(model, step, &p);
-  status = lds_insn_words_begin(accelerator->table, constants, memory, &words);
+  status = lds_insn_words_begin(accelerator->table, constants, scratch, scratch_bytes, &words);
   if (status == LDS_OK) status = validate(model, &p, accelerator, code, &words, fault);
   fault->layer = lds_program_layer(model, &p, fault->instruction); /* looked up once: there may be as many layers as instructions */
   return status;
