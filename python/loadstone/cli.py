@@ -53,6 +53,7 @@ COMMANDS = {
     "run": "run a compiled model on a device, and compare its outputs with expected ones",
     "profile": "show the cycles and the bound of each layer: a table, a page, a trace",
     "compare": "find the first layer whose results differ from the framework's",
+    "prove": "prove that a compiled model computes its network, for every input",
     "inspect": "show the contents of a compiled model",
     "sweep": "find the best device for given networks: time, energy and area of many devices",
     "export": "write a small C project that runs a compiled model",

@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, nullcontext
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.device import Device
 from loadstone.commands.plugin_options import add_plugin_options
+from loadstone.commands.proof_options import add_proof_option, loaded
 from loadstone.errors import DeviceError, ModelError
 from loadstone.files import JsonObject, check_places
 from loadstone.numerics import Array
@@ -54,6 +55,7 @@ examples:
   loadstone run model.lds --inputs x.npz --device sim:mine.json
   loadstone run model.lds --inputs x.npz --device rtl
   loadstone run theirs.lds --inputs x.npz --trust             a file from elsewhere with steps that are programs
+  loadstone run model.lds --inputs x.npz --require-proof proof.json     only what is proved (docs/proofs.md)
   loadstone run model.lds --inputs x.npz --uma-backends mine/     the functions of your own back ends
 
 devices: sim (as compiled for), sim:NAME or sim:FILE, simd:SOCKET, rtl or rtl:NAME (the hardware under Verilator), null, uio:PATH[,UDMABUF], devmem:ADDRESS+BYTES
@@ -110,6 +112,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="run steps that are programs in the file, with your rights: only for files whose author you "
         "trust; files that you compiled on this machine, or without such steps, do not need it",
     )
+    add_proof_option(where)
     results.add_argument("--json", action="store_true", help="the report as JSON")
 
 
@@ -120,7 +123,7 @@ def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs all samples; 1 when the outputs differ from the expected ones."""
-    artifact = Artifact.load(args.model)
+    artifact = loaded(args)
     inputs, wanted = _arrays(args, artifact)
     if args.threads > 1 and not device.is_private(args.device):
         raise DeviceError(
