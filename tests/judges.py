@@ -61,7 +61,13 @@ FUNCTIONS = {
     "python/loadstone/partition/segments.py": {"verify_segments", "_verify_ends"},
     f"{_VTA}/region/fold_pixels.py": {"verify_columns", "_verify_folded", "_is_folding"},
     "python/loadstone/artifact/memory_layout.py": {"verify_memory", "_verify_sharing"},
-    f"{_VTA}/passes/skip_pads/skip_pads.py": {"verify", "_steps", "_same_tiles", "_zeros"},
+    f"{_VTA}/passes/skip_pads/skip_pads.py": {
+        "verify",
+        "_steps",
+        "_different_steps",
+        "_same_tiles",
+        "_zeros",
+    },
     f"{_VTA}/passes/prefetch.py": {
         "verify",
         "_stored",
