@@ -261,3 +261,40 @@ def test_the_verifier_knows_tiles_by_twenty_bits(operand: str) -> None:
         )
         with pytest.raises((LoweringError, AssertionError), match=why):
             SkipPads().verify(before, replace(before, operations=[]))
+
+
+def is_zero(load: TileLoad, place: int, zero_tiles: list[int]) -> bool:
+    """Whether the verifier lets a product with a tile that a load brings be left out."""
+    others = {m: VirtualTile(m, 1, m.name) for m in (Memory.ACC, Memory.INP, Memory.WGT)}
+    access = {m: Access(t, 0, ()) for m, t in others.items()}
+    access[load.memory] = Access(load.tile, place, ())
+    gemm = GemmNest((), access[Memory.ACC], access[Memory.INP], access[Memory.WGT])
+    tables = {"w": np.isin(np.arange(20), zero_tiles)}
+    before = VtaProgram(VTA, {}, [("layer", load), ("layer", gemm)], zero_tiles=tables)
+    try:
+        SkipPads().verify(before, replace(before, operations=before.operations[:1]))
+    except LoweringError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("memory", [Memory.INP, Memory.WGT])
+@pytest.mark.parametrize("pad_value", [0, 1, -128])
+@pytest.mark.parametrize("offset", [0, 2])
+def test_the_verifier_knows_which_tiles_a_load_makes_zero(
+    memory: Memory, pad_value: int, offset: int
+) -> None:
+    """Two rows of three tiles, four apart, with pads around: those of an input that are 0, and of a
+    constant those that are known to be."""
+    tile = VirtualTile(memory, 24, "t")
+    pads = {"y_pad_0": 1, "x_pad_0": 1, "x_pad_1": 1, "pad_value": pad_value}
+    for tensor, known in (("w", [2, 7, 9]), ("x", [])):
+        load = TileLoad(memory, tile, offset, DramTile(tensor, 1), 2, 3, 4, **pads)
+        for y, x in np.ndindex(3, 5):
+            row, column = y - 1, x - 1
+            if row < 0 or not 0 <= column < 3:
+                wanted = memory is Memory.INP and pad_value == 0
+            else:
+                wanted = 1 + 4 * row + column in known
+            assert is_zero(load, offset + 5 * y + x, [2, 7, 9]) is wanted
+        assert not is_zero(load, offset + 15, [2, 7, 9])
