@@ -334,7 +334,7 @@ def test_the_verifier_takes_no_tile_for_a_micro_op_that_was_not_loaded(address: 
 
 
 def test_the_verifier_finds_micro_ops_that_are_not_in_the_table() -> None:
-    """One behind the last, or one before the first."""
+    """One behind the last, one before the first, those of another region, or of no table."""
     program = encoded(gemm((2, 3), (1, 0), (0, 1)))
     load, *others = program.instructions
     (touched,), dram = load.scratch, load.dram
@@ -351,6 +351,12 @@ def test_the_verifier_finds_micro_ops_that_are_not_in_the_table() -> None:
         insn=replace(load.insn, dram_base=load.insn.dram_base - 1),
         dram=dram._replace(start_bytes=dram.start_bytes - 4),
     )
-    for wrong in (longer, earlier):
+    elsewhere = replace(
+        load, insn=replace(load.insn, region=2), dram=dram._replace(region=dram.region + 1)
+    )
+    for wrong in (longer, earlier, elsewhere):
         with pytest.raises(LoweringError, match="instruction [01]"):
             Encode().verify(program, replace(program, instructions=(wrong, *others)))
+    none = {name: place for name, place in PLACES.items() if name != UOP_TENSOR}
+    with pytest.raises(LoweringError, match="instruction [01]"):
+        Encode().verify(program, replace(program, places=none))
