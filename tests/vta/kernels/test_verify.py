@@ -28,7 +28,7 @@ from loadstone.ir_pass.nests import (
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.spec import AluOp, Memory
-from loadstone.vta.kernels.emitter import Emitter
+from loadstone.vta.kernels.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.kernels.kernel import Kernel
 from loadstone.vta.kernels.memories import memory_table
@@ -255,6 +255,44 @@ def test_operations_that_are_passed_compute_the_same() -> None:
             np.testing.assert_array_equal(stored(kept[-1]), right)
     assert said.count("") > 20
     assert len(set(said)) > 30
+
+
+def test_rows_of_a_store_may_lie_apart() -> None:
+    text = printed(filled(3)).replace("int8[8]", "int8[16]").replace("out[i]", "out[2*i + 1]")
+    function = parsed(text)
+    verify_kernel(kernel_of_nests(function, CONFIG), function, CONFIG)
+    for other in ("out[i + 1]", "out[2*i]"):
+        spoilt = kernel_of_nests(parsed(text.replace("out[2*i + 1]", other)), CONFIG)
+        with pytest.raises(LoweringError, match="stores from copy.* are not those of the nests"):
+            verify_kernel(spoilt, function, CONFIG)
+
+
+def test_what_nothing_wrote_is_not_stored() -> None:
+    function = filled()
+    with pytest.raises(LoweringError, match=r"copy\(out.*\) stores what nothing wrote"):
+        verify_kernel(kernel_of_nests(function, CONFIG), function, CONFIG)
+
+
+def test_a_tensor_may_have_the_name_of_a_pad() -> None:
+    """It is what it is called in the function: the pad has no place there."""
+    text = PRODUCT.replace("x: int8", f"{PAD_TENSOR.format(5)}: int8")
+    text = text.replace(" x[", f" {PAD_TENSOR.format(5)}[")
+    function = parsed(text)
+    verify_kernel(kernel_of_nests(function, ACC8), function, ACC8)
+
+
+def test_a_tile_may_be_loaded_again() -> None:
+    """Behind an operation that used it."""
+    lines = PRODUCT.splitlines(keepends=True)
+    load, add = (next(k for k, line in enumerate(lines) if w in line) for w in ("b[i]", "add("))
+    again = lines[load].replace("b[i]", "b[i - 1 else 3]")
+    text = "".join([*lines[: add + 1], again, lines[add], *lines[add + 1 :]])
+    function = parsed(text)
+    verify_kernel(kernel_of_nests(function, ACC8), function, ACC8)
+    with pytest.raises(LoweringError, match="tile 0 of b_chip holds tile 0 of b"):
+        verify_kernel(
+            kernel_of_nests(parsed(text.replace("i - 1 else", "i else")), ACC8), function, ACC8
+        )
 
 
 def test_a_dump_has_the_computation_and_its_copies() -> None:
