@@ -3,10 +3,10 @@
 
 In:   a device's name, a JSON file (VTA's own vta_config.json, or one of devices/*.json), or a dict.
 Out:  a frozen HwConfig: widths, geometry, depths, capabilities, bus, clock, timing constants.
-Next: everything that handles instructions takes one; nothing is written for 16x16.
+Next: all code that handles instructions takes one; no code assumes 16x16.
 
-A device file *is* a vta_config.json with more keys, so that somebody with a VTA bitstream hands
-over the file that they have. VTA's keys are log2 of bits, tiles' sides or bytes:
+A device file *is* a vta_config.json with more keys, so that owners of a VTA bitstream can use their
+existing file. VTA's keys are log2 of bits, of a tile's sides, or of bytes:
 
     LOG_INP_WIDTH LOG_WGT_WIDTH LOG_ACC_WIDTH      3 3 5      int8, int8, int32
                                                    4 4 5      bfloat16, bfloat16, float32

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of operators on a VTA that stands beside the artifact's own.
+"""A segment on a further VTA of an artifact.
 
 In:   an OffloadedRegion.
-Out:  FurtherRegion: the same with names of its own in memory, its program that of another device
+Out:  FurtherRegion: the same with its own names in memory and a program for another device
       (runtime/FORMAT.md, Devices and Programs).
 Next: artifact/deploy.py; runtime/accelerators.py opens the device.
 
-Two VTAs may have tiles of different sizes: a tensor that both use stands in memory twice, and the
-host packs it from one into the other.
+Two VTAs may have tiles of different sizes: a tensor that both use is in memory twice, and the host
+packs it from one layout into the other.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of operators that VTA takes together: what it needs in memory, and its program.
+"""A segment of VTA: the memory that it needs, and its program.
 
 In:   graph operators in execution order, all of which patterns.py accepted.
 Out:  an OffloadedRegion (backend/region.py's LoweredRegion): layouts of its tensors, aliases,
       constants; `build` makes the program.
 Next: artifact/deploy.py plans the memory and asks for the program.
 
-Tensors between operators stay blocked. Two kinds of operators cost nothing, because addresses do
-their work:
+Tensors between operators stay blocked. Some operators cost nothing, because they only change
+addresses:
 
     reshape that keeps channels and pixels         the output is the input's memory
     concatenation of whole channel blocks          each input *is* a part of the output:   | a a a |

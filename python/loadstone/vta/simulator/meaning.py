@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device program means, instruction after instruction, in NumPy: what its layers leave.
+"""Execute a device program by the meaning of its instructions, one after the other, in NumPy.
 
-In:   a device program, and what the device's regions hold before it.
-Out:  bytes of memory behind certain instructions.
-Next: analysis/compare.py takes them for right: no tokens, no overlap, no other code than
-      vta/meaning/reference.py.
+In:   a device program, and the content of the device's regions before it.
+Out:  bytes of memory after certain instructions.
+Next: analysis/compare.py uses them as the reference: there are no tokens and no overlap, and the
+      only other code is vta/meaning/reference.py.
 """
 
 from __future__ import annotations

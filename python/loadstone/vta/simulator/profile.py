@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When each instruction of a compiled model runs: its device programs alone, on the simulator, with
-a trace.
+"""The time of each instruction of a compiled model: its device programs alone, on the simulator,
+with a trace.
 
 In:   an Artifact and its device.
 Out:  a Profile per device program: cycles and counters, events, and the same by layer; or the
       cycles alone.
-Next: layers.py says what each layer costs; programs.py is what others ask.
+Next: layers.py computes the cost of each layer; programs.py is the interface for other modules.
 
-Cycles do not depend on what the activations hold, so nothing but the constants is put into memory.
+Cycles do not depend on the values of activations, so that memory contains only the constants.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""VTA's simulator as every device's: what simulator/interface.py asks for.
+"""VTA's simulator behind the interface of simulator/interface.py.
 
 In:   a HwConfig; an artifact.
 Out:  VtaSimulator, for the programs of one device; VtaRun, one of them.
-Next: vta/builtin.py offers it; simulator/programs.py asks for it there.
+Next: vta/builtin.py offers it to simulator/programs.py.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that stop behind a layer: what comes after it is not stored.
+"""Programs that store nothing after a layer.
 
 In:   a device program of an artifact.
 Out:  its layers with their last stores; the program with later stores turned into no-ops.
 Next: analysis/taps.py runs such programs through the C runtime, on any device.
 
 A program cannot end in its middle: its tokens must balance, and FINISH waits for all of them. But
-nothing of a layer leaves the device except by its stores. Without those behind it, what a layer has
-left in memory stays as it was, whatever the device goes on to compute. The tokens stay: what waits
-for whom does not change. runtime/layers.c does the same on a board.
+the results of a layer leave the device only by its stores. Without later stores, the output of a
+layer in memory is not changed, whatever the device computes afterwards. The tokens are kept, so
+that the order of instructions does not change. runtime/layers.c does the same on a board.
 """
 
 from __future__ import annotations
