@@ -27,6 +27,7 @@ from tests.artifact.test_program_step import program_model
 from tests.board.models import convolutions, gate, island
 from tests.board.tools import need
 from tests.cached_cc import make_with_cache
+from tests.certificates import write_certificate
 from tests.float_models import images, small_onnx
 from tests.isa.tables import npu
 from tests.repeat import more
@@ -72,6 +73,19 @@ def test_a_firmware_builds(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
         make(tmp_path / "fw", f"CPU={cpu}", f"FLAGS={flags}")
         assert (tmp_path / "fw/model.elf").is_file()
         make(tmp_path / "fw", "clean")
+
+
+def test_an_artifact_that_is_not_proved_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy_model().save(tmp_path / "m.lds")
+    write_certificate(tmp_path / "m.lds", tmp_path / "proof.json")
+    words = ["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]
+    assert main([*words, "--require-proof", f"{tmp_path}/proof.json"]) == 0
+    dense_model(load_config("vtaq-1x16x16")).artifact.save(tmp_path / "m.lds")
+    capsys.readouterr()
+    assert main([*words, "--require-proof", f"{tmp_path}/proof.json"]) == 2
+    assert "m.lds: its SHA-256 begins with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("flags", "clock"), [((), "100000000u"), (("-DMODEL_CLOCK_HZ=9u",), "9u")])

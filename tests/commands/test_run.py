@@ -21,6 +21,7 @@ from loadstone.errors import ModelError
 from loadstone.runtime.arrays import compare, read_arrays
 from loadstone.simulator.programs import program_cycles
 from loadstone.vta.device.hw_config import load_config
+from tests.certificates import write_certificate
 from tests.conftest import ROOT
 from tests.float_models import images, module
 from tests.sample_model import copy_model, dense_model, endless_model
@@ -45,6 +46,20 @@ def test_inputs_that_are_missing_are_named(
 ) -> None:
     assert main(["run", f"{folder}/copy.lds"]) == 2
     assert "'copy' needs: in0 (x) of int8, (samples, 1, 16)\n" in capsys.readouterr().err
+
+
+def test_an_artifact_that_is_not_proved_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proof = folder / "proof.json"
+    assert run(folder, "--require-proof", str(proof)) == 2
+    assert "proof.json: No such file" in capsys.readouterr().err
+    write_certificate(folder / "copy.lds", proof)
+    assert run(folder, "--require-proof", str(proof)) == 0
+    copy_model(load_config("vtaq-1x32x32")).save(folder / "copy.lds")
+    capsys.readouterr()
+    assert run(folder, "--require-proof", str(proof)) == 2
+    assert "copy.lds: its SHA-256 begins with" in capsys.readouterr().err
 
 
 def test_outputs_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,7 @@ from loadstone.commands.exported_names import (
 )
 from loadstone.commands.exported_steps import for_the_board, operator_set
 from loadstone.commands.plugin_options import add_plugin_options
+from loadstone.commands.proof_options import add_proof_option, loaded
 from loadstone.errors import ArtifactError
 from loadstone.files import source_folder, write_whole
 from loadstone.printable import c_comment, one_line
@@ -53,6 +54,7 @@ examples:
   loadstone export a.lds --board module --name a -o a      and b: two models in one firmware, with one runtime
   loadstone export model.lds --board arduino -o ~/Arduino/libraries/loadstone_model
   loadstone export model.lds --board cortex-m -o firmware --sample x.npz       a first input, built in
+  loadstone export model.lds --board cortex-m -o firmware --require-proof proof.json     only what is proved (docs/proofs.md)
   loadstone export model.lds --board cortex-m -o firmware --uma-backends mine/     with programs of your own accelerator
 
 then: change board.c and link.ld (cortex-m, riscv) for your board; under Linux, `./model uio:/dev/uio0 in.bin out.bin`
@@ -111,6 +113,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="IN.npz",
         help="inputs whose first sample is built into the firmware (cortex-m, riscv)",
     )
+    add_proof_option(what)
 
 
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -119,8 +122,8 @@ def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Writes the project and says what to do next."""
-    artifact = Artifact.load(args.model)
+    """Writes the project, and prints the next step."""
+    artifact = loaded(args)
     device = load_config(args.device) if args.device else device_of_artifact(artifact)
     if device.fingerprint() != artifact.fingerprint:
         raise ArtifactError(
@@ -146,8 +149,8 @@ def export(
     sample: bytes | None = None,
     name: str = UNNAMED,
 ) -> None:
-    """Writes the project. name: of the model in C. Raises ArtifactError for a model that C cannot
-    run alone."""
+    """Writes the project. name: the model's name in C. Raises ArtifactError for a model that C
+    alone cannot run."""
     artifact, steps = for_the_board(artifact)
     operators = operator_set(artifact)
     own = {"steps/operators.c": operators} if operators else {}
@@ -250,7 +253,7 @@ extern const uint8_t model_bytes[], model_bytes_end[];
 
 
 def _registers(base: int) -> str:
-    """The address of the configuration, or an example for firmware, which is given another one."""
+    """The address of the configuration; for firmware, which is given another one, an example."""
     if base:
         return f"#define MODEL_REGISTER_BASE {base:#x}u"
     return "#define MODEL_REGISTER_BASE 0x40010000u\n#define MODEL_REGISTER_BASE_UNKNOWN 1"

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network as symbols: what each element of each of its tensors is.
+
+In:   a network, and the values of a proof.
+Out:  Definition: Elements, operator by operator.
+Next: proof.py compares with them what a device stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from loadstone.prove.network import ModelNetwork, ModelOperator
+from loadstone.prove.operators.elements import Elements
+from loadstone.prove.operators.elementwise import function, of_two
+from loadstone.prove.operators.movement import (
+    concat,
+    pad,
+    reshape,
+    resize_nearest,
+    slice_,
+    transpose,
+)
+from loadstone.prove.operators.pooling import max_pool
+from loadstone.prove.operators.weighted import average_pool, convolution, dense, mean
+from loadstone.prove.softmax import RowFunctions, softmax
+from loadstone.prove.values import Values
+from loadstone.prove.verdict import Unsupported
+
+__all__ = ["Definition"]
+
+_STATED: Mapping[str, Callable[[Elements, ModelOperator], None]] = {
+    "conv2d": convolution,
+    "depthwise_conv2d": convolution,
+    "dense": dense,
+    "average_pool": average_pool,
+    "mean": mean,
+    "max_pool": max_pool,
+    "add": of_two,
+    "sub": of_two,
+    "mul": of_two,
+    "requantize": function,
+    "table": function,
+    "reshape": reshape,
+    "transpose": transpose,
+    "pad": pad,
+    "slice": slice_,
+    "concat": concat,
+    "resize_nearest": resize_nearest,
+}
+
+
+class Definition:
+    """The network's side of a proof."""
+
+    def __init__(self, values: Values, network: ModelNetwork) -> None:
+        self.network = network
+        self.elements = Elements(values, network)
+        self.rows = RowFunctions(values)
+
+    def state(self) -> None:
+        """States all operators. Raises Unsupported for one that a proof does not know."""
+        for operator in self.network.operators:
+            if operator.kind == "softmax":
+                softmax(self.elements, operator, self.rows)
+            elif operator.kind in _STATED:
+                _STATED[operator.kind](self.elements, operator)
+            else:
+                raise Unsupported(f"{operator.where}: operator {operator.kind}")

@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: Apache-2.0
+"""VTA's instructions, executed on symbols.
+
+In:   a program's instructions in their order, DRAM of symbols.
+Out:  DRAM as the program leaves it; what each instruction touched (tokens.py).
+Next: proof.py asks whether the outputs are the network's.
+
+A read of what nobody wrote, and what the device does not have, is NotProved: such a program
+has no meaning. Whether the order of the stream is that of every run is tokens.py's question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.prove.fingerprints import Integers
+from loadstone.prove.functions import FunctionKind
+from loadstone.prove.lanes import Lanes
+from loadstone.prove.memory import NOBODY, Dram
+from loadstone.prove.terms import Terms
+from loadstone.prove.tokens import Access
+from loadstone.prove.values import CENTRE, CONSTANTS, RADIUS, Values
+from loadstone.prove.verdict import NotProved, Unsupported
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.isa.codec import decode_uops
+from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.spec import (
+    CONFIG_DEFAULTS,
+    STAGE_REGISTERS,
+    AluOp,
+    Capability,
+    ConfigRegister,
+    Memory,
+    Stage,
+)
+
+__all__ = ["Machine"]
+
+#: Columns of products that are summed exactly in float64: 2^31 * 2^8 * 2^14 = 2^53.
+_EXACT_COLUMNS = 1 << 14
+_CHUNK = 1 << 18
+_ROUNDINGS = (0, 1, 2)
+
+
+class Machine:
+    """One device, for one program: scratchpads hold nothing at its beginning."""
+
+    def __init__(self, values: Values, config: HwConfig, dram: Dram) -> None:
+        self.values, self.config, self.dram = values, config, dram
+        tile = config.batch * config.block
+        self._tile = np.arange(tile)
+        depth = config.depth(Memory.ACC)
+        self.uop = np.full((config.depth(Memory.UOP), 3), NOBODY)
+        self.inp = np.full((config.depth(Memory.INP), config.batch, config.block), NOBODY)
+        self.wgt = np.zeros((config.depth(Memory.WGT), config.block, config.block), np.int8)
+        self.wgt_known = np.zeros(config.depth(Memory.WGT), bool)
+        self.lanes = Lanes(values, depth * tile)
+        self.known = np.zeros(depth, bool)
+        # VTA's STORE reads what a product or an ALU operation put out, and not what a LOAD left.
+        self.put_out = np.zeros(depth, bool)
+        self.registers = {
+            (stage, register): CONFIG_DEFAULTS[register]
+            for stage, registers in STAGE_REGISTERS.items()
+            for register in registers
+        }
+        self.steps = 0
+
+    def run(self, instruction: Insn, number: int) -> Access:
+        """Executes one; what it touched. number: names it as a writer."""
+        for what, capability in instruction.needs():
+            # Regions of a device without them are the whole memory, relocated by the runtime.
+            if capability != Capability.REGIONS and not self.config.has(capability):
+                raise NotProved(
+                    f"{what} needs {str(capability.name).lower()}, which the device lacks"
+                )
+        match instruction:
+            case Load():
+                return self._load(instruction)
+            case Store():
+                return self._store(instruction, number)
+            case Gemm():
+                return self._gemm(instruction)
+            case Alu():
+                return self._alu(instruction)
+            case Config():
+                self._config(instruction)
+            case _:
+                assert isinstance(instruction, Finish), instruction
+        return Access()
+
+    def _config(self, i: Config) -> None:
+        if i.stage not in set(Stage) or i.register_id not in set(ConfigRegister):
+            raise NotProved(f"CONFIG of register {i.register_id} of stage {i.stage}, which is none")
+        name = Stage(i.stage), ConfigRegister(i.register_id)
+        if name not in self.registers:
+            raise NotProved(f"CONFIG of {name[1].name}, which stage {name[0].name} has not")
+        self.registers[name] = i.value
+
+    # --- transfers --------------------------------------------------------------------------------
+    def _tiles(self, i: Load | Store, memory: Memory) -> tuple[Integers, Integers]:
+        """Tiles [rows, tiles] of a transfer in DRAM, and the bytes of each [..., bytes]."""
+        rows = np.arange(i.y_size)[:, None] * i.x_stride
+        tiles = i.dram_base + rows + np.arange(i.x_size)
+        size = self.config.tile_bytes(memory)
+        return tiles, tiles[..., None] * size + np.arange(size)
+
+    def _load(self, i: Load) -> Access:
+        if i.is_noop:
+            return Access()
+        if i.memory_id not in set(Memory) or i.memory_id == Memory.OUT:
+            raise NotProved(f"LOAD of memory {i.memory_id}, which is none")
+        memory = Memory(i.memory_id)
+        rows, width = i.y_pad_0 + i.y_size + i.y_pad_1, i.x_pad_0 + i.x_size + i.x_pad_1
+        end = i.sram_base + rows * width
+        if end > self.config.depth(memory):
+            raise NotProved(f"LOAD leaves {memory.name}: tile {end - 1}")
+        _, place = self._tiles(i, memory)
+        held = self.dram.read(i.region, place, "LOAD")
+        pad = 0
+        if memory in (Memory.INP, Memory.ACC_8BIT):
+            stage = Stage.LOAD if memory == Memory.INP else Stage.COMPUTE
+            pad = self.registers[stage, ConfigRegister.PAD_VALUE] & 255
+        tiles = np.full((rows, width, place.shape[-1]), pad)
+        inner = slice(i.y_pad_0, i.y_pad_0 + i.y_size), slice(i.x_pad_0, i.x_pad_0 + i.x_size)
+        tiles[inner] = held
+        if (tiles < NOBODY).any():
+            raise Unsupported("LOAD of levels of uint8, which the device reads as int8")
+        self._fill(memory, slice(i.sram_base, end), tiles.reshape(rows * width, -1))
+        space = Memory.ACC if memory == Memory.ACC_8BIT else memory
+        access = Access(writes=[(space.name, np.arange(i.sram_base, end))])
+        if not self.dram.is_constant(i.region):
+            access.reads.append((f"region {i.region}", self._cells(place)))
+        return access
+
+    def _cells(self, place: Integers) -> Integers:
+        """Bytes of DRAM as cells of the size of the smallest tile."""
+        size = self.config.tile_bytes(Memory.OUT)
+        return np.unique(place[..., ::size].reshape(-1) // size)
+
+    def _fill(self, memory: Memory, at: slice, tiles: Integers) -> None:
+        """tiles: [tiles, bytes] of symbols."""
+        if memory == Memory.INP:
+            self.inp[at] = tiles.reshape(-1, *self.inp.shape[1:])
+            return
+        if (tiles == NOBODY).any():
+            raise NotProved(f"LOAD {memory.name} of bytes that nobody wrote")
+        if memory == Memory.ACC_8BIT:
+            self._written(np.arange(at.start, at.stop))
+            lanes = np.arange(at.start * len(self._tile), at.stop * len(self._tile))
+            self.lanes.put_symbols(lanes, tiles.reshape(-1))
+            return
+        if (tiles >= CONSTANTS).any():
+            raise Unsupported(f"LOAD {memory.name} of activations")
+        raw = tiles.astype(np.uint8)
+        if memory == Memory.UOP:
+            self.uop[at] = decode_uops(raw, self.config)
+        elif memory == Memory.WGT:
+            self.wgt[at] = raw.view(np.int8).reshape(-1, *self.wgt.shape[1:])
+            self.wgt_known[at] = True
+        else:
+            self._written(np.arange(at.start, at.stop))
+            numbers = np.ascontiguousarray(raw).view("<i4").astype(np.int64).reshape(-1)
+            lanes = np.arange(at.start * len(self._tile), at.stop * len(self._tile))
+            self.lanes.put_numbers(lanes, numbers)
+
+    def _written(self, tiles: Integers) -> None:
+        self.known[tiles], self.put_out[tiles] = True, False
+
+    def _store(self, i: Store, number: int) -> Access:
+        if i.is_noop:
+            return Access()
+        if i.memory_id != Memory.OUT or i.y_pad_0 or i.y_pad_1 or i.x_pad_0 or i.x_pad_1:
+            raise NotProved("STORE of another memory than OUT, or with padding")
+        end = i.sram_base + i.y_size * i.x_size
+        if end > len(self.known) or not self.put_out[i.sram_base : end].all():
+            raise NotProved("STORE of tiles that no product and no ALU operation put out")
+        _, place = self._tiles(i, Memory.OUT)
+        lanes = np.arange(i.sram_base * len(self._tile), end * len(self._tile))
+        sources, functions = self.lanes.resolve(lanes)
+        symbols = functions & 255
+        varies = sources >= 0
+        symbols[varies] = self.values.stored(sources[varies], functions[varies])
+        self.dram.write(i.region, place.reshape(-1), symbols, "STORE", number)
+        return Access(
+            reads=[("ACC", np.arange(i.sram_base, end))],
+            writes=[(f"region {i.region}", self._cells(place))],
+            stored=symbols.astype(np.int32),
+        )
+
+    # --- loops ------------------------------------------------------------------------------------
+    def _indices(self, i: Gemm | Alu) -> Integers:
+        """dst, src, wgt of all steps, in their order: (3, steps)."""
+        if not 0 <= i.uop_bgn <= i.uop_end <= len(self.uop):
+            raise NotProved(f"micro-op {i.uop_end - 1} of {len(self.uop)}")
+        used = self.uop[i.uop_bgn : i.uop_end]
+        if (used < 0).any():
+            raise NotProved("a micro-op that nobody loaded")
+        wgt = (i.wgt_out, i.wgt_in) if isinstance(i, Gemm) else (0, 0)
+        outer, inner = np.array([(i.dst_out, i.dst_in), (i.src_out, i.src_in), wgt]).T
+        turns = np.arange(i.iter_out)[:, None, None, None] * outer
+        turns = turns + np.arange(i.iter_in)[:, None, None] * inner
+        self.steps += i.steps
+        return np.ascontiguousarray((turns + used).reshape(-1, 3).T)
+
+    def _lanes_of(self, tiles: Integers) -> Integers:
+        return (tiles[:, None] * len(self._tile) + self._tile).reshape(-1)
+
+    def _gemm(self, i: Gemm) -> Access:
+        dst, src, wgt = self._indices(i)
+        if not len(dst):
+            return Access()
+        if dst.max() >= len(self.known):
+            raise NotProved(f"GEMM leaves ACC: tile {dst.max()}")
+        touched = np.unique(dst)
+        writes = [("ACC", touched)]
+        if i.reset:
+            self._written(touched)
+            self.lanes.put_numbers(self._lanes_of(touched), 0)
+            return Access(writes=writes)
+        if src.max() >= len(self.inp) or wgt.max() >= len(self.wgt):
+            raise NotProved(f"GEMM leaves INP or WGT: tiles {src.max()}, {wgt.max()}")
+        inputs, weights = np.unique(src), np.unique(wgt)
+        if not self.wgt_known[weights].all() or (self.inp[inputs] == NOBODY).any():
+            raise NotProved("GEMM reads tiles that nobody wrote")
+        if i.overwrite:
+            _, last = np.unique(dst[::-1], return_index=True)
+            keep = len(dst) - 1 - last
+            dst, src, wgt = dst[keep], src[keep], wgt[keep]
+            self.known[touched] = True
+            self.lanes.put_numbers(self._lanes_of(touched), 0)
+        elif not self.known[touched].all():
+            raise NotProved("GEMM adds to tiles that nobody wrote")
+        self.put_out[touched] = True
+        self.lanes.linear(self._lanes_of(touched))
+        self._multiply(dst, src, wgt)
+        return Access(reads=[("INP", inputs), ("WGT", weights)], writes=writes)
+
+    def _multiply(self, dst: Integers, src: Integers, wgt: Integers) -> None:
+        """The order of sums is free, so those of one tile are one product of matrices, and those
+        of all tiles that meet the same weights too."""
+        order = np.argsort(dst, kind="stable")
+        dst, src, wgt = dst[order], src[order], wgt[order]
+        begins = np.flatnonzero(np.append(True, dst[1:] != dst[:-1]))
+        sizes = np.diff(np.append(begins, len(dst)))
+        most = max(_EXACT_COLUMNS // self.config.block, 1)
+        for size in np.unique(sizes).tolist():
+            rows = begins[sizes == size]
+            for first in range(0, size, most):
+                at = rows[:, None] + np.arange(first, min(first + most, size))
+                shared, which = np.unique(wgt[at], axis=0, return_inverse=True)
+                for k, tiles in enumerate(shared):
+                    chosen = at[which.reshape(-1) == k]
+                    step = max(_CHUNK // (len(tiles) * len(self._tile)), 1)
+                    for begin in range(0, len(chosen), step):
+                        part = chosen[begin : begin + step]
+                        self._product(dst[part[:, 0]], src[part], tiles)
+
+    def _product(self, dst: Integers, src: Integers, tiles: Integers) -> None:
+        """Adds to tiles dst (n,) the products of tiles src (n, m) with weight tiles (m,)."""
+        block, values = self.config.block, self.values
+        symbols = self.inp[src].transpose(0, 2, 1, 3).reshape(len(dst) * self.config.batch, -1)
+        weights = self.wgt[tiles].transpose(1, 0, 2).reshape(block, -1).astype(np.float64)
+        lanes = self._lanes_of(dst)
+        varies = symbols >= CONSTANTS
+        internal = np.zeros(symbols.shape, bool)
+        internal[varies] = values.is_internal(symbols[varies])
+        shape = lanes.reshape(len(symbols), block)
+        if internal.any():
+            reads = internal.astype(np.float32) @ (weights != 0).T.astype(np.float32) > 0
+            self.lanes.settle(shape[reads])
+        columns = values.columns[:, symbols]
+        sums = np.matmul(columns[:RADIUS], weights.T).reshape(RADIUS, -1)
+        radius = np.matmul(columns[RADIUS], np.abs(weights).T).reshape(-1)
+        low, high = ((sums[CENTRE] + sign * radius).astype(np.int64) >> 1 for sign in (-1, 1))
+        self.lanes.add_products(lanes, sums[:CENTRE].astype(np.int64), low, high)
+        self._name(self.lanes.digits, shape, symbols, internal, weights)
+        self._name(self.lanes.named, shape, symbols, varies & ~internal, weights)
+
+    def _name(
+        self,
+        terms: Terms,
+        lanes: Integers,
+        symbols: Integers,
+        wanted: NDArray[np.bool_],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Keeps the terms of lanes (n, outputs) that are wanted of symbols (n, inputs)."""
+        if not wanted.any():
+            return
+        used = weights != 0
+        count = wanted.astype(np.float32) @ used.T.astype(np.float32)
+        terms.count[lanes[count > terms.slots]] = terms.slots + 1
+        few = (count > 0) & (count <= terms.slots) & (terms.count[lanes] <= terms.slots)
+        row, output = np.nonzero(few)
+        if not len(row):
+            return
+        which, column = np.nonzero(wanted[row] & used[output])
+        at = lanes[row, output][which]
+        coefficients = weights[output[which], column].astype(np.int64) << self.lanes.s[at]
+        terms.add(at, symbols[row[which], column], coefficients)
+
+    # --- ALU --------------------------------------------------------------------------------------
+    def _alu(self, i: Alu) -> Access:
+        if i.reset or i.alu_op not in set(AluOp):
+            raise NotProved(f"ALU with reset={i.reset}, alu_op={i.alu_op}")
+        operation = AluOp(i.alu_op)
+        dst, src, _ = self._indices(i)
+        if not len(dst):
+            return Access()
+        operands = 3 if operation == AluOp.RQ else 0 if i.use_imm else 1
+        last = max(int(dst.max()), int(src.max()) + operands - 1 if operands else 0)
+        if last >= len(self.known):
+            raise NotProved(f"ALU leaves ACC: tile {last}")
+        read = np.unique(src[:, None] + np.arange(operands))
+        touched = np.unique(dst)
+        if not (self.known[touched].all() and self.known[read].all()):
+            raise NotProved("ALU reads tiles that nobody wrote")
+        for run in _runs(dst, src, operands):
+            self._operate(operation, dst[run], src[run], i)
+        self.put_out[touched] = True
+        return Access(reads=[("ACC", read)], writes=[("ACC", touched)])
+
+    def _operate(self, operation: AluOp, dst: Integers, src: Integers, i: Alu) -> None:
+        lanes = self._lanes_of(dst)
+        if operation == AluOp.RQ:
+            self._requantize(lanes, src)
+            return
+        if i.use_imm:
+            self._by_numbers(operation, lanes, np.full(len(lanes), int(i.imm)))
+            return
+        others = self._lanes_of(src)
+        fixed = self.lanes.is_number(others)
+        numbers = self.lanes.numbers(others[fixed])
+        if not fixed.all():
+            self._by_lanes(operation, lanes[~fixed], others[~fixed])
+        if fixed.any():
+            self._by_numbers(operation, lanes[fixed], numbers)
+
+    def _by_numbers(self, operation: AluOp, lanes: Integers, numbers: Integers) -> None:
+        match operation:
+            case AluOp.ADD:
+                self.lanes.add_numbers(lanes, numbers)
+            case AluOp.SHR:
+                self.lanes.shift(lanes, numbers)
+            case AluOp.MUL:
+                self.lanes.scale(lanes, numbers)
+            case _:
+                kind = FunctionKind.MIN if operation == AluOp.MIN else FunctionKind.MAX
+                self.lanes.step(lanes, kind, numbers[:, None])
+
+    def _by_lanes(self, operation: AluOp, lanes: Integers, others: Integers) -> None:
+        match operation:
+            case AluOp.ADD:
+                self.lanes.add_lanes(lanes, others)
+            case AluOp.MAX:
+                self.lanes.largest(lanes, others)
+            case AluOp.MUL:
+                self.lanes.of_two(lanes, others, FunctionKind.PRODUCT_OF_TWO)
+            case AluOp.MIN:
+                self.lanes.of_two(lanes, others, FunctionKind.MIN_OF_TWO)
+            case _:
+                raise Unsupported("ALU SHR by activations")
+
+    def _requantize(self, lanes: Integers, src: Integers) -> None:
+        operands = [self._lanes_of(src + k) for k in range(3)]
+        if not all(self.lanes.is_number(at).all() for at in operands):
+            raise Unsupported("RQ with operands that are no constants")
+        fixed = [
+            self.registers[Stage.COMPUTE, register]
+            for register in ConfigRegister
+            if register != ConfigRegister.PAD_VALUE
+        ]
+        if fixed[-1] not in _ROUNDINGS:
+            raise NotProved(f"RQ with RQ_ROUNDING={fixed[-1]}, which is none")
+        numbers = [self.lanes.numbers(at) for at in operands]
+        parameters = np.stack([*numbers, *(np.full(len(lanes), one) for one in fixed)], 1)
+        self.lanes.step(lanes, FunctionKind.RQ, parameters)
+
+
+def _runs(dst: Integers, src: Integers, operands: int) -> Iterator[slice]:
+    """Stretches of steps none of which reads or writes what an earlier one of it wrote."""
+    if len(np.unique(dst)) == len(dst):
+        step_of = np.full(int(max(dst.max(), src.max() + operands)) + 1, len(dst))
+        step_of[dst] = np.arange(len(dst))
+        reads = step_of[src[:, None] + np.arange(operands)]
+        if not (reads < np.arange(len(dst))[:, None]).any():
+            yield slice(0, len(dst))
+            return
+    ends, written = [0], set[int]()
+    for step, (d, s) in enumerate(zip(dst.tolist(), src.tolist(), strict=True)):
+        if d in written or any(s + k in written for k in range(operands)):
+            ends.append(step)
+            written = set()
+        written.add(d)
+    for begin, end in pairwise([*ends, len(dst)]):
+        yield slice(begin, end)

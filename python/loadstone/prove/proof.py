@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The proof: an artifact executed on symbols, and its outputs compared with the network's.
+
+In:   a network; artifacts.
+Out:  Proof.of(artifact): a Verdict.
+Next: commands/prove.py prints it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from loadstone.artifact.format import Artifact, HostStep
+from loadstone.errors import EncodingError
+from loadstone.prove.compiled import Compiled, Program
+from loadstone.prove.definition import Definition
+from loadstone.prove.fingerprints import Integers
+from loadstone.prove.host_steps import HostSteps
+from loadstone.prove.machine import Machine
+from loadstone.prove.memory import NOBODY, Dram, flipped
+from loadstone.prove.network import ModelNetwork
+from loadstone.prove.tokens import Tokens
+from loadstone.prove.values import CONSTANTS, Values
+from loadstone.prove.verdict import NotProved, Status, Unsupported, Verdict
+from loadstone.prove.witness import Store, witness
+
+__all__ = ["Proof"]
+
+#: Two sums are taken for multiples of each other by chance with a probability below 2^-105
+#: (docs/proofs.md has the argument).
+_PAIR_BITS = 105
+
+
+class Proof:
+    """Of one network, for any number of artifacts: the network is stated once."""
+
+    def __init__(self, network: ModelNetwork) -> None:
+        """Raises Unsupported for an operator that a proof does not know."""
+        self.network = network
+        self.values = Values()
+        self.definition = Definition(self.values, network)
+        self.definition.state()
+
+    @staticmethod
+    def attempt(network: ModelNetwork, artifact: Artifact) -> Verdict:
+        """What can be said of one artifact, and of its network."""
+        try:
+            proof = Proof(network)
+        except Unsupported as error:
+            return Verdict(Status.UNSUPPORTED, str(error), len(network.operators), 0, 0, {}, 0)
+        return proof.of(artifact)
+
+    def of(self, artifact: Artifact) -> Verdict:
+        """What can be said of an artifact."""
+        run = _Run(self, Compiled(artifact))
+        try:
+            reason = run.execute() or run.compared()
+        except Unsupported as error:
+            return self._verdict(Status.UNSUPPORTED, str(error), run)
+        except (NotProved, EncodingError) as error:
+            return self._verdict(Status.NOT_PROVED, f"{run.where}{error}", run)
+        return self._verdict(Status.NOT_PROVED if reason else Status.PROVED, reason, run)
+
+    def _verdict(self, status: Status, reason: str, run: _Run) -> Verdict:
+        equality = self.values.equality
+        return Verdict(
+            status,
+            reason,
+            operators=len(self.network.operators),
+            steps=run.steps,
+            symbols=self.values.symbol_count - CONSTANTS,
+            equalities={
+                "at the steps of the network's function": equality.at_steps,
+                "and at the ends of pieces": equality.by_pieces,
+                "on every value": equality.value_by_value,
+            },
+            error_bits=math.floor(_PAIR_BITS - 2 * math.log2(max(self.values.looked_for, 1)) + 1),
+        )
+
+
+class _Run:
+    """One artifact, step by step."""
+
+    def __init__(self, proof: Proof, compiled: Compiled) -> None:
+        self._values, self._definition = proof.values, proof.definition
+        self._network, self._compiled = proof.network, compiled
+        self.stores: list[Store] = []
+        self.where = ""
+        self.steps = 0
+        self._dram = Dram()
+
+    def execute(self) -> str:
+        """Executes all steps; what is wrong with the ends of the artifact, or ""."""
+        inputs, wanted = self._compiled.inputs, self._network.inputs
+        if wrong := _other_tensors("inputs", [t.elements for t in inputs], self._sizes(wanted)):
+            return wrong
+        self._dram = self._compiled.dram()
+        for tensor, number in zip(inputs, wanted, strict=True):
+            symbols = self._definition.elements.symbols(number).reshape(-1)
+            symbols = flipped(symbols) if self._compiled.is_uint8(tensor) else symbols
+            place = np.arange(tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes)
+            self._dram.write(tensor.region, place, symbols, "the caller", NOBODY)
+        host = HostSteps(self._values, self._definition.rows, self._dram)
+        for step in self._compiled.steps():
+            if isinstance(step, HostStep):
+                host.run(
+                    step, self._compiled.tensors(step.inputs), self._compiled.tensors(step.outputs)
+                )
+            else:
+                self._program(step)
+        outputs = self._compiled.outputs
+        sizes = [t.elements for t in outputs]
+        return _other_tensors("outputs", sizes, self._sizes(self._network.outputs))
+
+    def _sizes(self, numbers: Sequence[int]) -> list[int]:
+        return [math.prod(self._network.tensors[k].shape) for k in numbers]
+
+    def _program(self, program: Program) -> None:
+        machine = Machine(self._values, program.config, self._dram)
+        tokens = Tokens(self._compiled.cells(program.config))
+        for number, instruction in enumerate(program.instructions):
+            self.where = f"program {program.name}, instruction {number}: "
+            access = machine.run(instruction, number)
+            tokens.step(instruction, access)
+            if access.stored is not None:
+                self.stores.append(Store(program.name, number, access.stored))
+        self.where = f"program {program.name}: "
+        tokens.end()
+        self.where = ""
+        self.steps += machine.steps
+
+    def compared(self) -> str:
+        """Which outputs are not the network's, and why; "" where all are."""
+        wrong = []
+        for tensor, number in zip(self._compiled.outputs, self._network.outputs, strict=True):
+            place = np.arange(tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes)
+            symbols = self._dram.read(tensor.region, place, "the caller")
+            symbols = flipped(symbols) if self._compiled.is_uint8(tensor) else symbols
+            wanted = self._definition.elements.symbols(number).reshape(-1)
+            differ = np.flatnonzero(symbols != wanted)
+            if len(differ):
+                wrong.append(
+                    f"output {self._network.tensors[number].name}: {len(differ)} of {len(wanted)} "
+                    f"elements, the first {differ[0]}"
+                )
+        return f"{'; '.join(wrong)}. {self._first()}" if wrong else ""
+
+    def _first(self) -> str:
+        """The first operator of which a device never stored an element, and why where known."""
+        stored = np.zeros(self._values.symbol_count, bool)
+        for store in self.stores:
+            stored[store.symbols] = True
+        elements = self._definition.elements
+        for operator in self._network.operators:
+            symbols: Integers = elements.symbols(operator.outputs[0]).reshape(-1)
+            missing = np.flatnonzero((symbols >= CONSTANTS) & ~stored[symbols])
+            if len(missing) and operator.kind != "softmax":
+                first = int(missing[0])
+                text = (
+                    f"The first operator of which elements are missing: {operator.where}, "
+                    f"{len(missing)} of {len(symbols)}, the first {first}: "
+                )
+                return text + witness(self._values, int(symbols[first]), self.stores)
+        return "Every operator's elements were stored, but not where they are read"
+
+
+def _other_tensors(what: str, held: Sequence[int], wanted: Sequence[int]) -> str:
+    if list(held) == list(wanted):
+        return ""
+    return f"the artifact has {what} of {list(held)} elements, the network of {list(wanted)}"

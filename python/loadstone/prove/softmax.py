@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax, of which a proof knows that it is a function of its row, and no more.
+
+In:   rows of symbols, and what the arithmetic takes of scales.
+Out:  symbols that are the same for the same rows and constants.
+Next: operators of the network and steps of the host, which must agree in both.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from loadstone.prove.fingerprints import Integers
+from loadstone.prove.network import ModelOperator
+from loadstone.prove.operators.elements import Elements, attribute
+from loadstone.prove.requantize import quantize_multiplier
+from loadstone.prove.values import Values
+from loadstone.prove.verdict import Unsupported
+
+__all__ = ["RowFunctions", "softmax"]
+
+_INTEGER_BITS, _BETA_BITS = 5, 26
+
+
+class RowFunctions:
+    """Operators that a proof takes as they are: equal names on equal rows are equal."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._known: dict[tuple[object, ...], Integers] = {}
+
+    def of(self, name: tuple[object, ...], rows: Integers) -> Integers:
+        """Symbols of an operator's output, a row for each row (n, depth). name: the operator and
+        all that it depends on besides."""
+        made = np.zeros(rows.shape, np.int64)
+        for k, row in enumerate(rows.tolist()):
+            key = (*name, *row)
+            if key not in self._known:
+                depth = len(row)
+                self._known[key] = self._values.opaque(np.full(depth, -128), np.full(depth, 127))
+            made[k] = self._known[key]
+        return made
+
+
+def softmax(elements: Elements, operator: ModelOperator, rows: RowFunctions) -> None:
+    """softmax over the last axis, with the constants that LiteRT's Prepare computes."""
+    x = elements.symbols(operator.inputs[0])
+    if attribute(operator, "axis", int) not in (-1, x.ndim - 1):
+        raise Unsupported(f"{operator.where}: a softmax over another axis than the last")
+    scale = elements.tensor(operator.inputs[0]).scale
+    beta = operator.attributes["beta"]
+    assert isinstance(beta, float)
+    real = min(beta * scale * (1 << (31 - _INTEGER_BITS)), (1 << 31) - 1.0)
+    multiplier, shift = quantize_multiplier(real)
+    most = ((1 << _INTEGER_BITS) - 1) * (1 << (31 - _INTEGER_BITS)) / (1 << shift)
+    parameters = (multiplier, shift, -math.floor(most))
+    taken = elements.taken(operator.outputs[0])
+    made = rows.of(("softmax", taken, *parameters), x.reshape(-1, x.shape[-1]))
+    elements.put(operator.outputs[0], made)

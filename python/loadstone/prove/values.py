@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What bytes stand for: value numbering of everything that a network and a device compute.
+
+In:   sums (fingerprints.py) and functions of them (functions.py).
+Out:  Values: symbols of bytes, sources of functions, the network's elements, what was stored.
+Next: operators/ state the network's elements; machine.py stores bytes.
+
+A *symbol* is a byte of which nothing more is known than its range: an element of an input, an
+element of an operator's output, or what a device made that no operator knows (a digit of a sum,
+say), which keeps how it was made. Symbols 0 to 255 are constants.
+
+A *source* is what functions are functions of: a sum of symbols, two symbols, or the largest of
+several. Sums that are multiples of each other have one source.
+
+A byte that a device stores and that equals an element of the network, on all values that its
+source can have, *is* that element from then on. So order, tiling, copies, prefetch and shared
+memory need no rule: on both sides only sums and functions count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from loadstone.prove.equality import Equality, Mask
+from loadstone.prove.fingerprints import POINTS, Growing, Integers, Points
+from loadstone.prove.functions import FIRST, FunctionKind, Functions, distinct
+from loadstone.prove.verdict import Unsupported
+
+__all__ = ["CENTRE", "CONSTANT", "CONSTANTS", "NO_SOURCE", "NO_SYMBOL", "RADIUS", "Values"]
+
+#: Symbols below are the bytes of that value.
+CONSTANTS = 256
+NO_SYMBOL = -1
+NO_SOURCE = -1
+#: Rows of the table of symbols that are no fingerprint: the value of a constant, the sum of a
+#: range's ends and their difference.
+CONSTANT, CENTRE, RADIUS = POINTS, POINTS + 1, POINTS + 2
+_SUM, _PAIR, _LARGEST = range(3)
+#: Bounds the coefficients of a source, on which the bound of errors rests.
+_MAX_RANGE = 1 << 48
+
+
+class Values:
+    """All symbols and sources of one proof."""
+
+    def __init__(self) -> None:
+        self.points = Points()
+        self.functions = Functions()
+        self.equality = Equality(self.functions)
+        self.identity = FIRST
+        self._columns = Growing(RADIUS + 1, np.float64)
+        # of each symbol: source, function, least, greatest value, whether a device alone knows it
+        self._symbols = Growing(5, np.int64)
+        # of each source: kind, least, greatest value; function and symbol of the network's element;
+        # the symbol that it is itself; its two parts, which of all but pairs are itself
+        self._sources = Growing(8, np.int64)
+        self._sums = Growing(POINTS, np.int64)
+        self._pairs: dict[tuple[int, int], int] = {}
+        self._largest: dict[tuple[int, ...], int] = {}
+        self._symbols_of_largest: dict[int, tuple[int, ...]] = {}
+        self._source_of_key: dict[int, int] = {}
+        self._same_key: dict[int, int] = {}  # source -> the next one with its key
+        self._more_wanted: dict[int, list[tuple[int, int]]] = {}
+        self._made: dict[tuple[int, int], tuple[int, int]] = {}
+        self._stored: dict[tuple[int, int], int] = {}
+        #: How many sums were compared with all others.
+        self.looked_for = 0
+        #: Source -> functions that were stored of it and are no element of the network.
+        self.strange: dict[int, set[int]] = {}
+        bytes_ = np.arange(CONSTANTS, dtype=np.uint8).view(np.int8).astype(np.int64)
+        columns = np.zeros((RADIUS + 1, CONSTANTS))
+        columns[CONSTANT] = bytes_
+        self._columns.extend(columns)
+        nothing = np.full(CONSTANTS, NO_SOURCE)
+        self._symbols.extend(np.stack([nothing, nothing, bytes_, bytes_, 0 * bytes_]))
+
+    # --- symbols ----------------------------------------------------------------------------------
+    @property
+    def columns(self) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+        """(RADIUS + 1, symbols): what sums of symbols are made of, exact in float64. Those that a
+        device alone knows are 0 everywhere."""
+        return self._columns.data
+
+    def is_internal(self, symbols: Integers) -> Mask:
+        """Which ones a device alone knows."""
+        return np.asarray(self._symbols.data[4, symbols] != 0)
+
+    def origin(self, symbols: Integers) -> tuple[Integers, Integers]:
+        """Sources and functions of symbols that are no constants."""
+        source, function = self._symbols.data[:2, symbols]
+        return source, function
+
+    def limits(self, symbols: Integers) -> tuple[Integers, Integers]:
+        """The least and the greatest value of symbols."""
+        low, high = self._symbols.data[2:4, symbols]
+        return low, high
+
+    @property
+    def symbol_count(self) -> int:
+        """Symbols, with the constants."""
+        return self._symbols.count
+
+    def opaque(self, low: Integers, high: Integers) -> Integers:
+        """New symbols (n,) with these ranges, which are sources themselves."""
+        n = len(low)
+        fingerprints = self.points.draw(n)
+        numbers = np.concatenate([np.zeros(n), low + high, high - low]).reshape(3, n)
+        self._columns.extend(np.concatenate([fingerprints, numbers]))
+        sources = self._new_sums(fingerprints, low, high, self.points.keys(fingerprints))
+        function = np.full(n, self.identity)
+        symbols = self._symbols.extend(np.stack([sources, function, low, high, 0 * low]))
+        self._sources.data[5, sources] = symbols
+        return symbols
+
+    def internal(self, sources: Integers, functions: Integers) -> tuple[Integers, Integers]:
+        """Symbols of what a device made of sources (n,), and numbers: where a function has one
+        value, the symbol is NO_SYMBOL, and that is the number."""
+        first, inverse = distinct(np.stack([sources, functions], 1))
+        keys = list(zip(sources[first].tolist(), functions[first].tolist(), strict=True))
+        todo = [key for key in keys if key not in self._made]
+        if todo:
+            of, made = np.array(todo, np.int64).T
+            low, high = self.ranges(of, made)
+            varies = low != high
+            n = int(varies.sum())
+            self._columns.extend(np.zeros((RADIUS + 1, n)))
+            rows = [of[varies], made[varies], low[varies], high[varies], np.ones(n, np.int64)]
+            symbols = np.full(len(todo), NO_SYMBOL)
+            symbols[varies] = self._symbols.extend(np.stack(rows))
+            pairs = zip(symbols.tolist(), low.tolist(), strict=True)
+            self._made.update(zip(todo, pairs, strict=True))
+        found = np.array([self._made[key] for key in keys], np.int64).reshape(-1, 2)[inverse]
+        return found[:, 0], found[:, 1]
+
+    # --- sources ----------------------------------------------------------------------------------
+    def _new_sums(self, sums: Integers, low: Integers, high: Integers, keys: Integers) -> Integers:
+        if (high - low >= _MAX_RANGE).any():
+            raise Unsupported("a sum of more than 48 bits")
+        sources = self._new_sources(_SUM, sums, low, high)
+        for key, source in zip(keys.tolist(), sources.tolist(), strict=True):
+            before = self._source_of_key.setdefault(key, source)
+            if before != source:
+                while before in self._same_key:
+                    before = self._same_key[before]
+                self._same_key[before] = source
+        return sources
+
+    def find(
+        self, sums: Integers, low: Integers, high: Integers, make: bool
+    ) -> tuple[Integers, Integers]:
+        """Sources of sums (POINTS, n), and the factors by which the sums are multiples of these;
+        NO_SOURCE where there is none and none is to be made. low, high (n,): ranges of the sums."""
+        self.looked_for += len(low)
+        keys = self.points.keys(sums)
+        named = keys.tolist()
+        sources = np.array([self._source_of_key.get(key, NO_SOURCE) for key in named], np.int64)
+        factors = np.ones(len(sources), np.int64)
+        at = np.flatnonzero(sources != NO_SOURCE)
+        while len(at):
+            factor, fits = self.points.factors(sums[:, at], self._sums.data[:, sources[at]])
+            factors[at] = factor
+            at = at[~fits]
+            behind = [self._same_key.get(source, NO_SOURCE) for source in sources[at].tolist()]
+            sources[at] = behind
+            at = at[sources[at] != NO_SOURCE]
+        missing = np.flatnonzero(sources == NO_SOURCE)
+        if make and len(missing):
+            _, first, inverse = np.unique(keys[missing], return_index=True, return_inverse=True)
+            new = missing[first]
+            made = self._new_sums(sums[:, new], low[new], high[new], keys[new])
+            sources[missing], factors[missing] = made[inverse], 1
+            others = np.flatnonzero(sources[missing] == made[inverse])
+            factor, fits = self.points.factors(
+                sums[:, missing[others]], self._sums.data[:, sources[missing[others]]]
+            )
+            factors[missing[others]] = factor
+            if not fits.all():  # several sums with one key, none a multiple of the first
+                rest = missing[others[~fits]]
+                again = self.find(sums[:, rest], low[rest], high[rest], make)
+                sources[rest], factors[rest] = again
+        return sources, factors
+
+    def element(self, symbol: int) -> tuple[int, int] | None:
+        """Source and function of an element of the network that is a function of one."""
+        for source in np.flatnonzero(self._sources.data[4] == symbol).tolist():
+            return source, int(self._sources.data[3, source])
+        for source, pairs in self._more_wanted.items():
+            for function, other in pairs:
+                if other == symbol:
+                    return source, function
+        return None
+
+    def _new_sources(self, kind: int, sums: Integers, low: Integers, high: Integers) -> Integers:
+        self._sums.extend(sums)
+        n = len(low)
+        nothing = np.full(n, NO_SOURCE)
+        itself = np.arange(self._sources.count, self._sources.count + n)
+        rows = [np.full(n, kind), low, high, *[nothing] * 3, itself, itself]
+        return self._sources.extend(np.stack(rows))
+
+    def pairs(self, first: Integers, second: Integers) -> Integers:
+        """Sources (n,) that are pairs of sources, first < second."""
+        keys = list(zip(first.tolist(), second.tolist(), strict=True))
+        new = [key for key in dict.fromkeys(keys) if key not in self._pairs]
+        if new:
+            zeros = np.zeros(len(new), np.int64)
+            made = self._new_sources(_PAIR, self.points.draw(len(new)), zeros, zeros)
+            self._sources.data[6:8, made] = np.array(new).T
+            self._pairs.update(zip(new, made.tolist(), strict=True))
+        return np.array([self._pairs[key] for key in keys], np.int64)
+
+    def is_pair(self, source: int) -> bool:
+        """Whether it is a pair of sources."""
+        return bool(self._sources.data[0, source] == _PAIR)
+
+    def parts(self, sources: Integers) -> tuple[Integers, Integers]:
+        """The two sources of pairs; of others it is themselves."""
+        first, second = self._sources.data[6:8, sources]
+        return first, second
+
+    def largest(self, windows: Sequence[tuple[int, ...]]) -> Integers:
+        """Sources that are the largest of the symbols of windows, several in each, in rising order,
+        none of them constant."""
+        new = [window for window in dict.fromkeys(windows) if window not in self._largest]
+        if new:
+            ends = [[int(a.max()) for a in self.limits(np.array(window))] for window in new]
+            low, high = np.array(ends, np.int64).T
+            made = self._new_sources(_LARGEST, self.points.draw(len(new)), low, high).tolist()
+            self._largest.update(zip(new, made, strict=True))
+            self._symbols_of_largest.update(zip(made, new, strict=True))
+        return np.array([self._largest[window] for window in windows], np.int64)
+
+    def symbols_of_largest(self, source: int) -> tuple[int, ...]:
+        """The symbols of a largest one; () of others."""
+        return self._symbols_of_largest.get(source, ())
+
+    def source_limits(self, sources: Integers) -> tuple[Integers, Integers]:
+        """The least and the greatest value of sources that are no pairs."""
+        low, high = self._sources.data[1:3, sources]
+        return low, high
+
+    def ranges_of_pair(self, source: int) -> tuple[int, int, int, int]:
+        """Low, high of the first, low, high of the second."""
+        low, high = self.source_limits(self._sources.data[6:8, source])
+        return int(low[0]), int(high[0]), int(low[1]), int(high[1])
+
+    def ranges(self, sources: Integers, functions: Integers) -> tuple[Integers, Integers]:
+        """The least and the greatest value of functions of sources (n,)."""
+        low, high = self.source_limits(sources)
+        pairs = self._sources.data[0, sources] == _PAIR
+        least, most = np.zeros(len(sources), np.int64), np.zeros(len(sources), np.int64)
+        one = ~pairs
+        least[one], most[one] = self.equality.ranges(functions[one], low[one], high[one])
+        for k in np.flatnonzero(pairs).tolist():
+            ends = self.ranges_of_pair(int(sources[k]))
+            least[k], most[k] = self.equality.range_of_two(int(functions[k]), ends)
+        return least, most
+
+    def _equal(self, sources: Integers, device: Integers, network: Integers) -> Mask:
+        low, high = self.source_limits(sources)
+        pairs = self._sources.data[0, sources] == _PAIR
+        same = np.zeros(len(sources), bool)
+        one = ~pairs
+        same[one] = self.equality.equal(device[one], network[one], low[one], high[one])
+        for k in np.flatnonzero(pairs).tolist():
+            ends = self.ranges_of_pair(int(sources[k]))
+            same[k] = self.equality.equal_of_two(int(device[k]), int(network[k]), ends)
+        return same
+
+    # --- elements of the network ------------------------------------------------------------------
+    def define(self, sources: Integers, functions: Integers) -> Integers:
+        """Symbols (n,) of elements of the network that are functions of sources."""
+        first, inverse = distinct(np.stack([sources, functions], 1))
+        of, made = sources[first], functions[first]
+        symbols = np.full(len(first), NO_SYMBOL)
+        fresh = self._sources.data[3, of] == NO_SOURCE
+        _, only = np.unique(of, return_index=True)
+        new = np.zeros(len(of), bool)
+        new[only] = True
+        new &= fresh
+        symbols[new] = self._new_elements(of[new], made[new])
+        self._sources.data[3:5, of[new]] = made[new], symbols[new]
+        for k in np.flatnonzero(~new).tolist():
+            source = int(of[k])
+            for function, symbol in self.wanted(source):
+                if self._equal(of[k : k + 1], made[k : k + 1], np.array([function]))[0]:
+                    symbols[k] = symbol
+                    break
+            else:
+                symbols[k] = self._new_elements(of[k : k + 1], made[k : k + 1])[0]
+                pair = int(made[k]), int(symbols[k])
+                self._more_wanted.setdefault(source, []).append(pair)
+        return symbols[inverse]
+
+    def _new_elements(self, sources: Integers, functions: Integers) -> Integers:
+        symbols = self.symbols_of(sources, functions)
+        new = symbols == NO_SYMBOL
+        low, high = self.ranges(sources[new], functions[new])
+        varies = low != high
+        made = low & 255
+        made[varies] = self.opaque(low[varies], high[varies])
+        symbols[new] = made
+        return symbols
+
+    def symbols_of(self, sources: Integers, functions: Integers) -> Integers:
+        """The symbols that sources are, where functions are the identity; the bytes that numbers
+        are; else NO_SYMBOL."""
+        own = np.where(functions == self.identity, self._sources.data[5, sources], NO_SYMBOL)
+        byte = (sources == NO_SOURCE) & (functions >= -128) & (functions <= 127)
+        return np.where(byte, functions & 255, np.where(sources == NO_SOURCE, NO_SYMBOL, own))
+
+    def wanted(self, source: int) -> list[tuple[int, int]]:
+        """Functions and symbols of the network's elements of a source."""
+        function, symbol = self._sources.data[3:5, source].tolist()
+        first = [] if function == NO_SOURCE else [(function, symbol)]
+        return first + self._more_wanted.get(source, [])
+
+    def stored(self, sources: Integers, functions: Integers) -> Integers:
+        """Symbols (n,) of bytes that a device stores, the low 8 bits of functions of sources."""
+        first, inverse = distinct(np.stack([sources, functions], 1))
+        keys = list(zip(sources[first].tolist(), functions[first].tolist(), strict=True))
+        todo = np.array([key not in self._stored for key in keys], bool)
+        if todo.any():
+            of, made = sources[first[todo]], functions[first[todo]]
+            symbols = self._stored_new(of, made)
+            new = [key for key, is_new in zip(keys, todo.tolist(), strict=True) if is_new]
+            self._stored.update(zip(new, symbols.tolist(), strict=True))
+        return np.array([self._stored[key] for key in keys], np.int64)[inverse]
+
+    def _stored_new(self, sources: Integers, functions: Integers) -> Integers:
+        low, high = self.ranges(sources, functions)
+        wide = (low < -128) | (high > 127)
+        made = functions.copy()
+        if wide.any():
+            n = int(wide.sum())
+            nothing = np.zeros((n, 0), np.int64)
+            kids = functions[wide][:, None]
+            made[wide] = self.functions.make(FunctionKind.BYTE, nothing, kids)
+        symbols = self.symbols_of(sources, made)
+        function, symbol = self._sources.data[3:5, sources]
+        known = np.flatnonzero((function != NO_SOURCE) & (symbols == NO_SYMBOL))
+        same = known[self._equal(sources[known], made[known], function[known])]
+        symbols[same] = symbol[same]
+        for k in known[symbols[known] == NO_SYMBOL].tolist():
+            source = int(sources[k])
+            for other, element in self._more_wanted.get(source, []):
+                if self._equal(sources[k : k + 1], made[k : k + 1], np.array([other]))[0]:
+                    symbols[k] = element
+                    break
+            else:
+                self.strange.setdefault(source, set()).add(int(made[k]))
+        rest = np.flatnonzero(symbols == NO_SYMBOL)
+        if len(rest):
+            inner, numbers = self.internal(sources[rest], made[rest])
+            symbols[rest] = np.where(inner == NO_SYMBOL, numbers & 255, inner)
+        return symbols

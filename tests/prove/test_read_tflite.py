@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""prove/read_tflite.py and tests/prove/definition.py against LiteRT's reference kernels: random
+operators and networks, real files, tables of all levels; and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
+
+from loadstone.errors import ModelError, UnsupportedError
+from loadstone.prove.read_tflite import read_tflite
+from tests.draw import Random
+from tests.prove.comparison import MODELS, differing, golden_differs
+from tests.random_tflite import network as random_network
+from tests.repeat import more, times
+from tests.tflite_builder import Activation, Graph, Padding, run
+
+QUICK = (
+    "mlonmcu_micro_kws_m_int8",
+    "mlpt_ad_int8",
+    "mlpt_kws_int8",
+    "mlpt_resnet8_int8",
+    "mlpt_strww_int8",
+    "mlpt_vww_int8",
+    "tflm_micro_speech",
+    "coral_mnv1_0.25_128_u8",
+    "tinyengine_mcunet_det_int8",
+)
+LONG = ("tflm_person_detect", "coral_tf2_mnv2_1.0_224_ptq", "coral_deeplab_mnv2_dm05")
+Make = Callable[[Graph], Any]
+
+
+@pytest.mark.parametrize("seed", range(times(30, 2000)))
+def test_random_networks_are_litert_s(seed: int) -> None:
+    drawn = random_network(seed)
+    network = read_tflite(drawn.model, "random.tflite")
+    inputs = [array[0] for array in drawn.draw_inputs(seed, 1)]
+    assert differing(network, inputs, run(drawn.model, inputs)) == 0
+
+
+@pytest.mark.skipif(not MODELS.is_dir(), reason="the real models are not here")
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=more) for name in LONG)])
+def test_real_files_are_litert_s(name: str) -> None:
+    file = f"{name}.tflite"
+    network = read_tflite((MODELS / file).read_bytes(), file)
+    assert not any(operator.kind.startswith("float:") for operator in network.operators)
+    assert golden_differs(network, file) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("kind", ["ADD", "SUB", "MUL"])
+@pytest.mark.parametrize("seed", range(6))
+def test_operators_of_two_levels_are_litert_s_for_all_pairs(
+    kind: str, dtype: type[np.integer[Any]], seed: int
+) -> None:
+    draw, graph = Random(seed), Graph()
+    shift = 128 if dtype is np.uint8 else 0
+    a = graph.input((256, 1), dtype, draw.scale(), draw.int(-128, 127) + shift)
+    b = graph.input((1, 256), dtype, draw.scale(), draw.int(-128, 127) + shift)
+    y = graph.tensor((256, 256), dtype, draw.scale(0.1, 8.0), draw.int(-128, 127) + shift)
+    activation = draw.pick([Activation.NONE, Activation.RELU, Activation.RELU6])
+    graph.operator(kind, [a, b], [y], fused_activation_function=activation)
+    model, every = graph.save([y]), np.arange(256).astype(np.uint8).view(dtype)
+    inputs = [every.reshape(256, 1), every.reshape(1, 256)]
+    assert differing(read_tflite(model, "pairs"), inputs, run(model, inputs)) == 0
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["RELU", "RELU6", "RELU_N1_TO_1", "LEAKY_RELU", "LOGISTIC", "TANH", "QUANTIZE"],
+)
+@pytest.mark.parametrize("seed", range(6))
+def test_functions_of_a_level_are_litert_s_for_all_levels(kind: str, seed: int) -> None:
+    draw, graph = Random(seed), Graph()
+    x = graph.input((1, 256), np.int8, draw.scale(2**-6, 0.5), draw.int(-128, 127))
+    scale, zero = draw.scale(2**-6, 0.5), draw.int(-128, 127)
+    if kind in ("LOGISTIC", "TANH"):
+        scale, zero = (1 / 256, -128) if kind == "LOGISTIC" else (1 / 128, 0)
+    y = graph.tensor((1, 256), np.int8, scale, zero)
+    options = {"alpha": draw.rng.uniform(0.01, 0.9)} if kind == "LEAKY_RELU" else {}
+    graph.operator(kind, [x], [y], **options)
+    model = graph.save([y])
+    inputs = [np.arange(-128, 128).astype(np.int8).reshape(1, 256)]
+    assert differing(read_tflite(model, kind), inputs, run(model, inputs)) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_quantize_of_real_numbers_is_litert_s(dtype: type[np.integer[Any]]) -> None:
+    graph = Graph()
+    x = graph.input((4000,), np.float32)
+    y = graph.tensor((4000,), dtype, 0.05, 3)
+    graph.operator("QUANTIZE", [x], [y])
+    z = graph.tensor((4000,), dtype, 0.05, 3)
+    graph.operator("RESHAPE", [y, graph.constant(np.array([4000], np.int32))], [z])
+    real = graph.tensor((4000,), np.float32)
+    graph.operator("DEQUANTIZE", [z], [real])
+    model = graph.save([z, real])
+    inputs = [np.linspace(-9, 9, 4000).astype(np.float32)]
+    assert differing(read_tflite(model, "ends"), inputs, run(model, inputs)) == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_products_of_two_activations_are_litert_s(seed: int) -> None:
+    draw, graph = Random(seed), Graph()
+    m, k, n = draw.int(1, 6), draw.int(1, 40), draw.int(1, 6)
+    flips = bool(seed & 1), bool(seed & 2)
+    shapes = ((2, k, m) if flips[0] else (2, m, k)), ((2, n, k) if flips[1] else (2, k, n))
+    tensors = [graph.input(s, np.int8, draw.scale(), draw.int(-20, 20)) for s in shapes]
+    y = graph.tensor((2, m, n), np.int8, draw.scale(0.5, 8.0), draw.int(-20, 20))
+    graph.operator("BATCH_MATMUL", tensors, [y], adj_x=flips[0], adj_y=flips[1])
+    model, inputs = graph.save([y]), [draw.int8(*shape) for shape in shapes]
+    assert differing(read_tflite(model, "product"), inputs, run(model, inputs)) == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_strided_slices_and_paddings_are_litert_s(seed: int) -> None:
+    draw, graph = Random(seed), Graph()
+    shape = tuple(draw.int(3, 9) for _ in range(3))
+    x = graph.input(shape, np.int8, 0.1, 4)
+    begin, end, strides, kept, mask = [], [], [], [], 0
+    for axis, n in enumerate(shape):
+        low, step = draw.int(0, n - 1), draw.pick([1, 2, -1])
+        high = draw.int(low + 1, n) if step > 0 else -n - 1
+        if draw.chance(4):
+            mask, step, high = mask | 1 << axis, 1, low + 1
+        else:
+            kept.append(len(range(*slice(low, high, step).indices(n))))
+        begin, end, strides = [*begin, low], [*end, high], [*strides, step]
+    positions = [graph.constant(np.array(some, np.int32)) for some in (begin, end, strides)]
+    y = graph.tensor(kept, np.int8, 0.1, 4)
+    graph.operator("STRIDED_SLICE", [x, *positions], [y], shrink_axis_mask=mask)
+    around = [[draw.int(0, 2), draw.int(0, 2)] for _ in kept]
+    z = graph.tensor([n + sum(a) for n, a in zip(kept, around, strict=True)], np.int8, 0.1, 4)
+    fill = graph.constant(np.array([9], np.int8), 0.1, 4)
+    graph.operator(
+        "PADV2", [y, graph.constant(np.array(around, np.int32).reshape(-1, 2)), fill], [z]
+    )
+    model, inputs = graph.save([z]), [draw.int8(*shape)]
+    assert differing(read_tflite(model, "slices"), inputs, run(model, inputs)) == 0
+
+
+def test_arg_max_is_litert_s() -> None:
+    graph = Graph()
+    x = graph.input((5, 7), np.uint8, 0.1, 4)
+    y = graph.tensor((5,), np.int64)
+    graph.operator("ARG_MAX", [x, graph.constant(np.array(1, np.int32))], [y], output_type=4)
+    model, inputs = graph.save([y]), [np.random.default_rng(1).integers(0, 9, (5, 7), np.uint8)]
+    assert differing(read_tflite(model, "arg"), inputs, run(model, inputs)) == 0
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+def _convolution(
+    graph: Graph, *, zero: int = 0, shape: tuple[int, ...] = (1, 4, 4, 2), **options: Any
+) -> Any:
+    x = graph.input((1, 4, 4, 3), np.int8, 0.1, 1)
+    w = graph.constant(np.ones((2, 1, 1, 3), np.int8), [0.1, 0.2], [zero, zero], axis=0)
+    b = graph.constant(np.zeros(2, np.int32), 0.01)
+    y = graph.tensor(shape, np.int8, 0.1, 1)
+    fields = {"padding": Padding.VALID, "stride_h": 1, "stride_w": 1}
+    fields |= {"dilation_h_factor": 1, "dilation_w_factor": 1}
+    graph.operator("CONV_2D", [x, w, b], [y], **(fields | options))
+    return y
+
+
+def _dense_of_int16(graph: Graph) -> Any:
+    x = graph.input((1, 4), np.int16, 0.1, 0)
+    w = graph.constant(np.ones((2, 4), np.int8), 0.1)
+    y = graph.tensor((1, 2), np.int16, 0.1, 0)
+    graph.operator("FULLY_CONNECTED", [x, w], [y])
+    return y
+
+
+def _concat_of_scales(graph: Graph) -> Any:
+    parts = [graph.input((1, 4), np.int8, scale, 0) for scale in (0.1, 0.2)]
+    y = graph.tensor((1, 8), np.int8, 0.1, 0)
+    graph.operator("CONCATENATION", parts, [y], axis=1)
+    return y
+
+
+def _unknown(graph: Graph) -> Any:
+    x, y = graph.input((4, 4), np.int8, 0.1, 0), graph.tensor((4, 4), np.int8, 0.1, 0)
+    graph.operator("CUMSUM", [x, graph.constant(np.array(0, np.int32))], [y])
+    return y
+
+
+def _float(graph: Graph) -> Any:
+    x, y = graph.input((4,), np.float32), graph.tensor((4,), np.float32)
+    graph.operator("RELU", [x], [y])
+    return y
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (_unknown, r'CUMSUM \(operator 0, output "t\d"\) is not known: a proof knows ADD, '),
+        (_float, "no operator computes on int8 or uint8: a proof compares integers"),
+        (_dense_of_int16, "has tensors of int16: tensors of int8 alone or of uint8 alone"),
+        (_concat_of_scales, "moves levels between tensors of different scales"),
+        (lambda g: _convolution(g, zero=1), "has int8 weights with a zero point"),
+        (lambda g: _convolution(g, shape=(1, 3, 4, 2)), r"shape \[1, 3, 4, 2\], and gives \[1, 4"),
+        (lambda g: _convolution(g, stride_h=0), "a stride, a dilation or a padding that means"),
+        (lambda g: _convolution(g, fused_activation_function=4), "has the fused activation 4"),
+    ],
+    ids=["unknown", "float", "int16", "scales", "zero point", "shape", "stride", "activation"],
+)
+def test_what_is_not_understood_is_refused_by_one_line(make: Make, said: str) -> None:
+    graph = Graph()
+    model = graph.save([make(graph)])
+    with pytest.raises(UnsupportedError, match=said) as refused:
+        read_tflite(model, "net.tflite")
+    assert str(refused.value).startswith("net.tflite: ")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_later_version_of_an_operator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(_versions(), "CONV_2D", 99)
+    graph = Graph()
+    with pytest.raises(UnsupportedError, match="has version 99, the limit is 8"):
+        read_tflite(graph.save([_convolution(graph)]), "net.tflite")
+
+
+def _versions() -> dict[str, int]:
+    from tests import tflite_builder
+
+    found: dict[str, int] = vars(tflite_builder)["_VERSIONS"]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(times(60, 3000)))
+def test_a_spoilt_file_is_refused_and_never_a_traceback(seed: int) -> None:
+    graph = Graph()
+    data = bytearray(graph.save([_convolution(graph)]))
+    rng = np.random.default_rng(seed)
+    for place in rng.integers(8, len(data), rng.integers(1, 5)):
+        data[place] = rng.integers(0, 256)
+    try:
+        read_tflite(bytes(data), "spoilt")
+    except ModelError as refused:  # UnsupportedError is one
+        said = str(refused)
+    else:
+        return
+    assert re.match(r"spoilt: ", said)
+    assert "\n" not in said
+
+
+def test_a_file_of_another_kind_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"not a TFLite file \(the identifier at byte 4 is b''"):
+        read_tflite(b"PK", "net.zip")
