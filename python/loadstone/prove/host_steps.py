@@ -77,7 +77,7 @@ class HostSteps:
         p = step.parameters
         is_uint8 = out.dtype == DataType.UINT8
         x = flipped(x) if is_uint8 else x
-        name = "softmax", 128 * is_uint8, p["multiplier"], p["left_shift"], p["diff_min"]
+        name = "softmax", p["multiplier"], p["left_shift"], p["diff_min"]
         made = self._rows.of(name, x.reshape(-1, p["depth"]))
         return flipped(made) if is_uint8 else made
 
