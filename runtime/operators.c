@@ -1,10 +1,10 @@
-/* Host operators that move bytes: copy, fill, pack, unpack, lookup, argmax; and the table without those of real numbers.
+/* Host operators that move bytes: copy, fill, pack, unpack, lookup, argmax; and the table of operators except those on real numbers.
  *
  * In:   operands and parameters that lds_step_check accepted.
- * Out:  the output's bytes, as FORMAT.md says.
- * Next: operators_bfloat16.c, operators_float.c, operators_softmax.c hold the rest, operators_real.c functions of real numbers.
+ * Out:  the output's bytes, as defined in FORMAT.md.
+ * Next: operators_bfloat16.c, operators_float.c and operators_softmax.c have the rest, operators_real.c those on real numbers.
  *
- * Memory may be at any alignment: elements wider than a byte are moved with memcpy.
+ * Memory may have any alignment: elements wider than a byte are moved with memcpy.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operators.h"
@@ -36,7 +36,7 @@ void lds_copy(const lds_operand *t, const int32_t *p) {
 
 void lds_fill(const lds_operand *t, const int32_t *p) { memset(t[0].data, p[0], t[0].tensor.size_bytes); }
 
-/* The place of a pixel's channel 0 in a blocked tensor, and how far its channel blocks are apart. */
+/* The index of a pixel's channel 0 in a blocked tensor, and the distance between its channel blocks. */
 typedef struct pixel {
   uint8_t *at;
   size_t block_stride;
@@ -53,7 +53,7 @@ static pixel pixel_of(const lds_operand *o, uint32_t n, uint32_t y, uint32_t x) 
   return result;
 }
 
-/* A row-major image of bytes, whose channels stand next to each other or in planes. */
+/* A row-major image of bytes, whose channels are interleaved or in planes. */
 typedef struct image {
   uint8_t *data;
   size_t y_stride, x_stride, c_stride;
@@ -73,7 +73,7 @@ typedef struct writer {
   uint32_t lane, lanes;
 } writer;
 
-/* The next `count` lanes, as long as the block has them; *run is how many. */
+/* The next lanes, at most `count` and within the block; *run is their number. */
 static uint8_t *next_lanes(writer *w, size_t count, size_t *run) {
   uint8_t *at = w->to.at + w->lane;
   *run = count < w->lanes - w->lane ? count : w->lanes - w->lane;
@@ -105,7 +105,7 @@ static void put(writer *w, const uint8_t *from, size_t stride, size_t count, uin
   }
 }
 
-/* One row of a window, from column x on: taps beside the image are pad. Taps of channels that stand together are one run. */
+/* One row of a window, from column x on: taps outside the image are pad. Taps of contiguous channels are one run. */
 static void pack_row(writer *out, const image *in, const int32_t *p, int64_t y, int64_t x, uint8_t flip) {
   const int64_t kernel = p[4], first = x < 0 ? (x < -kernel ? kernel : -x) : 0;
   const int64_t limit = p[1] - x, last = limit < first ? first : limit > kernel ? kernel : limit;
@@ -121,7 +121,7 @@ static void pack_row(writer *out, const image *in, const int32_t *p, int64_t y, 
   put_pad(out, (size_t)(kernel - last) * channels, p[9]);
 }
 
-/* One output pixel: the rows of its window one after the other, then what fills up the last block. */
+/* One output pixel: the rows of its window one after the other, then the padding of the last block. */
 static void pack_pixel(writer *out, const image *in, const int32_t *p, int64_t y, int64_t x, uint8_t flip) {
   int32_t ky;
   for (ky = 0; ky < p[3]; ++ky) {

@@ -1,8 +1,8 @@
 /* Parts of host operators. Private to runtime/.
  *
- * In:   sound operands and parameters (steps.c).
+ * In:   checked operands and parameters (steps.c).
  * Out:  declarations; reading and writing floats at any alignment.
- * Next: operators.c and operators_real.c have the tables.
+ * Next: operators.c and operators_real.c contain the tables.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_OPERATOR_PARTS_H

@@ -1,10 +1,10 @@
 /* Packing of float32 into the tiles of a device that computes on bfloat16, and back.
  *
  * In:   operands and parameters that lds_step_check accepted.
- * Out:  the output's bytes, as FORMAT.md says: the nearest bfloat16 of each element, ties to even; or the float32 that each is.
+ * Out:  the output's bytes, as defined in FORMAT.md: the nearest bfloat16 of each element, ties to even; or its exact float32.
  * Next: operators.c calls them for tensors of these types.
  *
- * Rounding works on bits: no processor's mode can change it, and whatever is not a number becomes 0x7FC0.
+ * Rounding works on bits, so that no mode of a processor changes it; every NaN becomes 0x7FC0.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operators.h"
@@ -16,7 +16,7 @@ static uint32_t nearest(const uint8_t *from) {
   return (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
 }
 
-/* Where an element stands in the tiles. */
+/* The index of an element in the tiles. */
 static uint8_t *element(const lds_operand *o, uint32_t n, uint32_t y, uint32_t x, uint32_t ch) {
   const lds_tensor *t = &o->tensor;
   const size_t blocks = lds_blocks(t->dims[3], t->channel_block);
@@ -24,13 +24,13 @@ static uint8_t *element(const lds_operand *o, uint32_t n, uint32_t y, uint32_t x
   return o->data + 2u * ((tile * t->batch_block + n % t->batch_block) * t->channel_block + ch % t->channel_block);
 }
 
-/* Element `ch` of the window that pixel (oy, ox) of the output sees: row by row, channels innermost; beside the image it is zero. */
+/* Element `ch` of the window of output pixel (oy, ox): row by row, channels innermost; zero outside the image. */
 static uint32_t of_window(const uint8_t *image, const int32_t *p, uint32_t oy, uint32_t ox, uint32_t ch) {
   const uint32_t channels = (uint32_t)p[2], pixel = ch / channels, width = (uint32_t)p[4];
   const int64_t y = (int64_t)oy * p[5] - p[7] + pixel / width, x = (int64_t)ox * p[6] - p[8] + pixel % width;
   const size_t h = (size_t)p[0], w = (size_t)p[1], c = ch % channels;
   size_t at;
-  if ((uint64_t)y >= h || (uint64_t)x >= w) return 0; /* negative ones are the largest */
+  if ((uint64_t)y >= h || (uint64_t)x >= w) return 0; /* negative coordinates become the largest numbers */
   at = (size_t)y * w + (size_t)x;
   return nearest(image + 4u * (p[10] ? c * h * w + at : at * channels + c));
 }

@@ -1,10 +1,10 @@
 /* Host operators on float32: quantize, dequantize, softmax.
  *
  * In:   operands and parameters that lds_step_check accepted.
- * Out:  the output's bytes, as FORMAT.md says.
+ * Out:  the output's bytes, as defined in FORMAT.md.
  * Next: nothing.
  *
- * No libm: rounding is done on integers, exp by a polynomial. Every float is accepted, also infinite and not a number.
+ * There is no libm: rounding works on integers, and exp is a polynomial. Every float is accepted, also infinity and NaN.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operators.h"
@@ -34,8 +34,8 @@ void lds_quantize(const lds_operand *t, const int32_t *p) {
   }
 }
 
-/* 33 bits, rounded once. The compiler's function for 64 brings half a KiB along on an Arm. Of those that need more than 32, the half
- * has bits to spare: the lowest only says on which side of a tie the number is. */
+/* 33 bits, rounded once, because the compiler's function for 64 bits has half a KiB on Arm. A number of more than 32 bits is halved first:
+ * it has more bits than a float, and the lowest one only decides on which side of a tie the number is. */
 static float float_of(int64_t q) {
   const int64_t odd = q & 1;
   if (q == (int32_t)q) return (float)(int32_t)q;
@@ -56,14 +56,14 @@ void lds_dequantize(const lds_operand *t, const int32_t *p) {
   }
 }
 
-/* exp(x) for x <= 0: 2^n * exp(r), |r| <= ln 2 / 2, a polynomial of degree 6. Below -87 it is 0; of no number, none. */
+/* exp(x) for x <= 0: 2^n * exp(r), |r| <= ln 2 / 2, a polynomial of degree 6. Below -87 it is 0; NaN stays NaN. */
 static float exp_negative(float x) {
   const float log2_e = 1.44269504f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
   float r, sum;
   uint32_t bits;
   int32_t n;
   if (x < -87.0f) return 0.0f;
-  if (!(x <= 0.0f)) return x; /* not a number: the row becomes none */
+  if (!(x <= 0.0f)) return x; /* NaN: the whole row becomes NaN */
   n = round_float(x * log2_e, 0);
   r = x - (float)n * ln2_high - (float)n * ln2_low;
   sum = 1.0f / 720.0f;

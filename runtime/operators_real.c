@@ -1,11 +1,11 @@
-/* Host operators of real numbers, and the table of all operators.
+/* Host operators on real numbers, and the table of all operators.
  *
  * In:   operands and parameters that lds_real_step_check accepted.
- * Out:  the output's bytes, as FORMAT.md says: sums and products rounded one by one in the order that it names, functions computed in
- *       double and rounded once.
+ * Out:  the output's bytes, as defined in FORMAT.md: sums and products are rounded one by one in the order that it states; functions are
+ *       computed in double and rounded once.
  * Next: nothing.
  *
- * Each is a function of its own, so that a firmware links those of its model alone. Memory may be at any alignment.
+ * Each is a separate function, so that a firmware links only those of its model. Memory may have any alignment.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operators.h"
@@ -54,7 +54,7 @@ void lds_erf_float32(const lds_operand *t, const int32_t *p) {
 }
 
 /* --- functions of two -------------------------------------------------------------------------------------------------------- */
-/* A row of results; how many elements the next operand of each side is away. */
+/* A row of results; the distance of the next operand of each side, in elements. */
 typedef void row_of(uint8_t *restrict y, const uint8_t *a, size_t a_stride, const uint8_t *b, size_t b_stride, size_t count);
 
 /* extent[6], a_stride[6], b_stride[6]; y is row-major. */
@@ -77,7 +77,7 @@ static void broadcast(const lds_operand *t, const int32_t *p, row_of *row) {
   }
 }
 
-/* One function of a and b; a compiler takes four or eight at a time where both are rows, or b is one number. */
+/* One function of a and b; compilers vectorize it where both are rows, or b is one number. */
 #define LDS_BINARY(name, value)                                                                                                        \
   static void name##_row(uint8_t *restrict y, const uint8_t *left, size_t a_stride, const uint8_t *right, size_t b_stride, size_t n) { \
     size_t k;                                                                                                                          \
@@ -110,7 +110,7 @@ LDS_BINARY(minimum, a < b || a != a ? a : b)
 LDS_BINARY(power, (float)lds_pow((double)a, (double)b))
 
 /* --- sums -------------------------------------------------------------------------------------------------------------------- */
-/* depth, inner: from 0 on, in the order of the axis. */
+/* depth, inner: the sum starts at 0, in the order of the axis. */
 void lds_sum_float32(const lds_operand *t, const int32_t *p) {
   const size_t depth = (size_t)p[0], inner = (size_t)p[1], elements = t[1].tensor.size_bytes / sizeof(float);
   size_t k, j;
@@ -122,7 +122,7 @@ void lds_sum_float32(const lds_operand *t, const int32_t *p) {
   }
 }
 
-/* A row of the product: from 0 on, in the order of the rows of b. */
+/* A row of the product: the sums start at 0, in the order of the rows of b. */
 static void product_row(uint8_t *restrict y, const uint8_t *a, const uint8_t *b, size_t k, size_t n) {
   size_t i, j;
   for (j = 0; j < n; ++j) lds_put_float(y, j, 0.0f);
@@ -145,7 +145,7 @@ void lds_matmul_float32(const lds_operand *t, const int32_t *p) {
 }
 
 /* --- embedding --------------------------------------------------------------------------------------------------------------- */
-/* extent, inner: an index outside of the axis is the nearest one inside. */
+/* extent, inner: an index outside the axis is replaced by the nearest one inside. */
 void lds_gather(const lds_operand *t, const int32_t *p) {
   const size_t wide = lds_element_bytes(t[1].tensor.dtype), count = t[1].tensor.size_bytes / wide;
   const size_t run = (size_t)p[1] * lds_element_bytes(t[0].tensor.dtype), outer = t[0].tensor.size_bytes / ((size_t)p[0] * run);

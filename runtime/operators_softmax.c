@@ -1,11 +1,11 @@
-/* Softmax of int8 or uint8, bit for bit as TFLite's reference kernel: fixed point throughout.
+/* Softmax of int8 or uint8, bit for bit like TFLite's reference kernel: fixed point throughout.
  *
  * In:   operands and parameters that lds_step_check accepted.
- * Out:  the output's bytes; scale 1/256, zero point the least value of the type.
+ * Out:  the output's bytes, with scale 1/256; the zero point is the smallest value of the type.
  * Next: nothing.
  *
- * Qm.n: an int32 with m integer and n fraction bits, m + n = 31. Products are rounding, doubling, high halves: Qa * Qb is Q(a+b).
- * All arithmetic wraps or saturates: hostile parameters give some numbers and nothing else.
+ * Qm.n: an int32 with m integer and n fraction bits, m + n = 31. A product is the rounded high half of the doubled product: Qa * Qb is
+ * Q(a+b). All arithmetic wraps or saturates, so that hostile parameters give wrong numbers at worst.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operators.h"
@@ -41,7 +41,7 @@ static int32_t exp_quarter(int32_t a) {
   return add(exp_of_eighth, multiply(exp_of_eighth, add(x, tail)));
 }
 
-/* exp(a) in Q0.31 for a <= 0 in Q5.26: a quarter's remainder by polynomial, then one factor for each bit above. */
+/* exp(a) in Q0.31 for a <= 0 in Q5.26: a polynomial for the remainder modulo 1/4, then one factor for each higher bit. */
 static int32_t exp_negative(int32_t a) {
   static const int32_t factors[] = {1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242}; /* exp(-2^(k-2)) */
   const int32_t quarter = (int32_t)1 << 24, fraction = (int32_t)((uint32_t)a & (uint32_t)(quarter - 1)) - quarter;

@@ -92,12 +92,19 @@ def _check_slow_names(items: Sequence[pytest.Item]) -> None:
         raise pytest.UsageError(f"tests/slow.txt names no test by {', '.join(sorted(named))}")
 
 
+def pytest_collectstart() -> None:
+    """What tests and the libraries that they import make until the first test runs is kept: to look
+    for garbage among it would be a fourth of that time."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """What is there now, modules and tests, stays: no collection of garbage looks at it again. What
     a compiler makes is mostly kept, and rarely in circles: it is looked at ten times less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(7_000, 20, 20)
+    gc.enable()
 
 
 def _rungs(reports: list[pytest.TestReport]) -> list[str]:

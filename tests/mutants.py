@@ -46,48 +46,11 @@ from loadstone.library import native
 from tests import measure
 from tests.c_mutations import c_mutations, with_source
 from tests.conftest import ROOT, THREADS
+from tests.judges import FUNCTIONS, JUDGES
 from tests.mutations import Mutation, mutations
 
-__all__ = ["JUDGES", "main", "mutations_of"]
+__all__ = ["main", "mutations_of"]
 
-_VTA, _TESTS = "python/loadstone/vta", "tests/vta"
-_OF_VALIDATORS = [
-    f"{_TESTS}/validator/test_validate_tokens.py",
-    f"{_TESTS}/validator/test_validate_limits.py",
-    f"{_TESTS}/validator/test_validate.py",
-]
-#: Judge -> the files of its tests.
-JUDGES = {
-    f"{_VTA}/kernels/verify.py": [f"{_TESTS}/kernels/test_verify.py"],
-    f"{_VTA}/passes/synchronize/hazards.py": [
-        f"{_TESTS}/passes/synchronize/test_synchronize.py",
-    ],
-    f"{_VTA}/passes/allocate/verify.py": [f"{_TESTS}/passes/allocate/test_allocate.py"],
-    f"{_VTA}/passes/encode/verify.py": [f"{_TESTS}/passes/encode/test_encode.py"],
-    "python/loadstone/isa/token_proof.py": [
-        "tests/isa/test_token_proof.py",
-        f"{_TESTS}/passes/synchronize/test_synchronize.py",
-    ],
-    "python/loadstone/isa/hazards.py": ["tests/isa/test_hazards.py"],
-    "python/loadstone/isa/residency.py": ["tests/isa/test_residency.py"],
-    f"{_VTA}/integers/proof.py": [
-        f"{_TESTS}/integers/test_proof_limits.py",
-        f"{_TESTS}/integers/test_proof_rules.py",
-        f"{_TESTS}/integers/test_proof.py",
-    ],
-    f"{_VTA}/meaning/reference.py": [
-        f"{_TESTS}/meaning/test_limits.py",
-        f"{_TESTS}/meaning/test_reference.py",
-        f"{_TESTS}/meaning/test_reference_floats.py",
-    ],
-    "python/loadstone/ir_pass/verify_dma_copy.py": [
-        "tests/ir_pass/test_verify_dma_copy.py",
-        "tests/ir_pass/test_verify_dma_copy_rules.py",
-    ],
-    f"{_TESTS}/stream/meaning.py": [f"{_TESTS}/stream/test_meaning.py"],
-    f"{_TESTS}/validator/validate.py": _OF_VALIDATORS,
-    "runtime/validate.c": _OF_VALIDATORS,
-}
 LISTED = ROOT / "tests" / "mutants.txt"
 #: Of processor time that a judge's tests take, so many times are a test that does not end.
 TIMES, LEAST_SECONDS = 10, 5
@@ -179,12 +142,22 @@ def _read(judge: Judge) -> tuple[list[Mutation], Callable[[], None], Callable[[]
     def imported() -> None:
         sys.meta_path.insert(0, _Changed(judge, tree))
 
-    return mutations(tree), imported, imported
+    lines = _lines(tree, FUNCTIONS.get(judge.name))
+    return [m for m in mutations(tree) if m.line in lines], imported, imported
+
+
+def _lines(tree: ast.Module, names: set[str] | None) -> set[int]:
+    """Those of the functions of these names; None: all."""
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef if names else ast.stmt)]
+    if names:
+        found = [node for node in found if getattr(node, "name", "") in names]
+    return {n for node in found for n in range(node.lineno, (node.end_lineno or 0) + 1)}
 
 
 def mutations_of(path: Path) -> list[Mutation]:
     """Of a file in Python or C."""
-    return _read(Judge(path.name, path, "", ()))[0]
+    name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name
+    return _read(Judge(name, path, "", ()))[0]
 
 
 def _is_asked(judge: Judge) -> bool:

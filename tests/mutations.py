@@ -87,6 +87,8 @@ def _is_text(node: ast.AST) -> bool:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         is_alias = isinstance(node, ast.AnnAssign) and "TypeAlias" in ast.unparse(node.annotation)
         return is_alias or (isinstance(target, ast.Name) and target.id == "__all__")
+    if isinstance(node, ast.If):
+        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     return isinstance(node, ast.JoinedStr | ast.Import | ast.ImportFrom)
 
 

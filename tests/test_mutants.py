@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import JUDGES, LISTED, listed, mutations_of
+from tests.judges import FUNCTIONS, JUDGES
+from tests.mutants import LISTED, listed, mutations_of
 from tests.mutations import mutations
 
 JUDGE = '''
@@ -107,6 +108,7 @@ def test_changes_are_made_and_taken_back() -> None:
         ("a: Final[1] = b", set()),
         ("A: TypeAlias = B | C", set()),
         ("f'{a + 1}'", set()),
+        ("if TYPE_CHECKING:\n    b", set()),
     ],
 )
 def test_every_kind_of_change(source: str, changed: set[str]) -> None:
@@ -122,10 +124,25 @@ def test_every_judge_has_tests_and_every_listed_mutant_exists() -> None:
     root = LISTED.parents[1]
     for name, tests in JUDGES.items():
         assert all((root / each).is_file() for each in (name, *tests))
-    for name, line, text in listed(LISTED):
+    made = set[tuple[str, str, str]]()
+    for name in {name for name, _, _ in listed(LISTED)}:
         lines = (root / name).read_text(encoding="utf-8").splitlines()
-        made = {(lines[m.line - 1].strip(), m.text) for m in mutations_of(root / name)}
-        assert (line, text) in made
+        made |= {(name, lines[m.line - 1].strip(), m.text) for m in mutations_of(root / name)}
+    assert sorted(listed(LISTED).keys() - made) == []
+
+
+def test_the_functions_of_a_judge_are_there() -> None:
+    """Of a file that holds more, they alone are changed."""
+    root = LISTED.parents[1]
+    for name, functions in FUNCTIONS.items():
+        tree = ast.parse((root / name).read_text(encoding="utf-8"))
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        own = [node for node in nodes if node.name in functions]
+        assert {node.name for node in own} == functions
+        lines = {mutation.line for mutation in mutations_of(root / name)}
+        assert lines
+        for line in lines:
+            assert any(node.lineno <= line <= (node.end_lineno or 0) for node in own)
 
 
 def test_a_reason_is_needed(tmp_path: Path) -> None:

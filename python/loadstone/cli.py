@@ -3,8 +3,8 @@
 
 In:   sys.argv.
 Out:  text on stdout; a user's mistake is one line on stderr and exit status 2.
-Next: loadstone/commands/<command>.py, imported only when it is the command asked for, so that
-      `loadstone disasm` on a board needs neither TVM nor a compiler.
+Next: loadstone/commands/<command>.py, imported only when the command is called, so that `loadstone
+      disasm` on a board needs neither TVM nor a compiler.
 
 To add a command: one line in COMMANDS, and a module commands/<name>.py with
 
@@ -38,7 +38,7 @@ from loadstone.printable import one_line
 
 __all__ = ["COMMANDS", "main"]
 
-#: Command -> what it does; in the order of the data flow.
+#: Command -> its purpose; in the order of the data flow.
 COMMANDS = {
     "demo": "run the whole flow on a sample network, in a few seconds",
     "quantize": "quantize a float model to int8, and report the loss of accuracy",
@@ -84,8 +84,8 @@ _EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None, interrupted: Callable[[], bool] = lambda: False) -> int:
-    """Runs one command; returns the exit status. Only our own mistakes leave as tracebacks; and
-    what a library made of Ctrl-C, where `interrupted` says that there was one."""
+    """Runs one command; returns the exit status. Only our own errors end in tracebacks; so does an
+    exception that a library made of Ctrl-C, where `interrupted` reports that there was one."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # NumPy's and other libraries': not for who runs a command
@@ -121,7 +121,7 @@ def _reason(error: LoadstoneError | OSError | ImportError) -> object:
 
 
 def _absent(error: ImportError) -> str:
-    """What a library lacks: all of it, or memory and parts of its own."""
+    """What a library lacks: the library itself, or its memory and parts."""
     if not isinstance(error, ModuleNotFoundError):
         return f"{error.name or 'a library'} cannot be loaded: {error}"
     extra = _EXTRAS.get(str(error.name).partition(".")[0], "compiler")
@@ -129,7 +129,7 @@ def _absent(error: ImportError) -> str:
 
 
 def _check_words(words: Sequence[str]) -> None:
-    """Raises LoadstoneError for what is no name of a file, wherever it stands."""
+    """Raises LoadstoneError for a word that cannot be the name of a file."""
     if any("\0" in word for word in words):  # from a program: no shell can pass one
         raise LoadstoneError("a zero byte in the command: a name that no file can have")
     if any(word in ("", "-o=", "--output=") for word in words):  # `-o "$UNSET"`; "" is also "."
@@ -149,8 +149,8 @@ def _mistake(what: object) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments, keeps the line breaks of epilogs, and
-    begins its help with the examples. words: of the command line."""
+    """Reports an error in the arguments in one line, keeps the line breaks of epilogs, and begins
+    its help with the examples. words: of the command line."""
 
     words: Sequence[str] = ()
 
@@ -197,7 +197,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Those of the command that was asked for, too."""
+    """The options, including those of the command that was called."""
     for action in parser._actions:  # noqa: SLF001  argparse has no other way to ask
         yield from action.option_strings
         if isinstance(action.choices, dict):
@@ -206,7 +206,7 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 class _Version(argparse.Action):
-    """Says more than a number, and looks for it only when it is asked."""
+    """Prints more than a number, which is determined only on request."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:  # noqa: A002
         super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
@@ -219,8 +219,7 @@ class _Version(argparse.Action):
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """A parser that knows every command's name, and the arguments of the one that `words` ask
-    for."""
+    """A parser with every command's name, and the arguments of the command in `words`."""
     parser = _Parser(
         prog="loadstone",
         description="From a trained int8 network to an accelerator nobody can write C for.",

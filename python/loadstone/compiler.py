@@ -2,7 +2,7 @@
 """compile() takes a model file to an artifact. A reader of the compiler begins here.
 
 In:   a model file (or a Relax module in canonical form), and a target.
-Out:  Compiled: the artifact, who runs what and why, and figures.
+Out:  Compiled: the artifact, the place of each operator with the reason, and figures.
 Next: `Compiled.save` writes it; runtime/ runs it; runtime/device.py runs it from Python.
 
     model file -- frontend --> Relax, float -- quantize --> Relax, QDQ (an int8 model is one)
@@ -52,17 +52,17 @@ if TYPE_CHECKING:
 
 __all__ = ["STRATEGIES", "CompileOptions", "Compiled", "compile", "quantize"]
 
-#: How the network is divided among back ends and host.
+#: The methods to divide a network among back ends and host.
 STRATEGIES = ("eager", "cost")
-#: What quantize() takes besides the fields of Options.
+#: Arguments of quantize() besides the fields of Options.
 _QUANTIZE = ("samples", "data", "labels", "reading")
 _ONE_THREAD = RLock()  # TVM's builders keep one stack for all
 
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What compile() is given besides the model. target: anything that target.resolve takes, such
-    as a device's name or file.
+    """The options of compile(). target: anything that target.resolve accepts, such as a device's
+    name or file.
 
     dump: a folder for what every pass makes. tuned: a file of `loadstone tune`, for schedules.
     plugins: back ends besides the built-in ones (plugins.load_plugins); None: the installed ones.
@@ -123,15 +123,16 @@ def quantize(
     reading: Reading = WHOLE,
     **options: Any,
 ) -> Quantized:
-    """Quantizes a float model: a file, or a Relax module. The result is what compile takes, and has
-    `save` (QDQ ONNX), `report`.
+    """Quantizes a float model: a file, or a Relax module. The result can be passed to `compile`; it
+    has `save` (QDQ ONNX) and `report`.
 
     samples: an array (samples, ...) of real numbers, several of them in the order of the inputs, or
-        a mapping by the inputs' names, or in0, in1 ...; behind the first axis each is shaped as the
-        model's input is. Lists of numbers are arrays, a list of samples is one of the only input,
-        a path is an .npz file. ImageFolder(path, pixels): images. data: another name of samples.
-    labels: (samples,), a class per sample: accuracy before and after.
-    reading: sizes that the model's file leaves open, and which part of it is wanted.
+        a mapping by the inputs' names or in0, in1 ...; after the first axis each has the shape of
+        the model's input. Lists of numbers become arrays, a list of samples belongs to the only
+        input, and a path is an .npz file. ImageFolder(path, pixels): images. data: another name of
+        samples.
+    labels: (samples,), a class per sample: the report then has the accuracy before and after.
+    reading: sizes that the model's file leaves open, and the part of it to read.
     options: fields of quantization.pipeline.Options.
     Raises ModelError for a model or samples that cannot be used.
     """
@@ -167,7 +168,7 @@ def _names(options: type[CompileOptions] | type[Options]) -> list[str]:
 
 
 def _samples(samples: Any, data: Any) -> Any:
-    """The one that was given. Raises ConfigError for both."""
+    """The argument that was given. Raises ConfigError for both."""
     if samples is not None and data is not None:
         raise ConfigError("samples and data are two names of one argument: give one of them")
     return data if samples is None else samples
@@ -187,10 +188,10 @@ def compile(  # noqa: A001
     data: Any = None,
     **choices: Unpack[_Choices],
 ) -> Compiled:
-    """Compiles `model`, or what `quantize` returned, for `target`; the arguments are the fields of
-    CompileOptions, and `data` is another name of `samples`. Raises ModelError for a model that
-    cannot be read, ConfigError for device, costs or schedules, and for a float model without
-    samples of which nothing runs on a device."""
+    """Compiles `model`, or the result of `quantize`, for `target`. The arguments are the fields of
+    CompileOptions; `data` is another name of `samples`. Raises ModelError for a model that cannot
+    be read; ConfigError for device, costs or schedules, and for a float model without samples of
+    which no operator runs on a device."""
     check_arguments("compile", choices, _names(CompileOptions))
     further = choices.get("options") or {}
     check_arguments("compile: options", further, ["labels", "where", *_names(Options)])
@@ -208,7 +209,7 @@ def compile(  # noqa: A001
 
 
 def compile_model(model: Model | Quantized, options: CompileOptions) -> Compiled:
-    """The stages, in order."""
+    """Runs the stages, in order."""
     clock = Clock()
     writer = options.dump if isinstance(options.dump, Dump) else Dump(options.dump)
     target = resolve(options.target, options.plugins)
@@ -260,8 +261,8 @@ def compile_model(model: Model | Quantized, options: CompileOptions) -> Compiled
 
 
 def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:
-    """Those that were given; where none was, a scheme that the target's back ends can do, and one
-    scale for a layer's weights where they cannot do more."""
+    """The options that were given. Where they are missing: a scheme that the target's back ends
+    support, and one scale for a layer's weights where they support no more."""
     given, best = dict(options.options or {}), target.scheme()  # refused also where one was given
     each = target.per_channel and given.get("per_channel", True)
     return {**given, "scheme": given.get("scheme") or best, "per_channel": each}
@@ -310,7 +311,7 @@ def _steps_text(artifact: Artifact) -> str:
 
 
 def _described(step: DeviceProgram | ProgramStep | HostStep) -> str:
-    """One line of the steps in a dump; `loadstone disasm` shows the instructions."""
+    """One line for each step, in a dump; `loadstone disasm` shows the instructions."""
     if not isinstance(step, HostStep):
         return (
             f"device {step.name}: {len(step)} instructions for "

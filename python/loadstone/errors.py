@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong, as one tree of exceptions.
+"""All errors, as one tree of exceptions.
 
 In:   nothing.
-Out:  the exception classes every stage raises; Refusal, what one of them says of an operator.
+Out:  the exception classes that all stages raise; Refusal, the reason for refusing an operator.
 Next: cli.py turns a LoadstoneError into one line on stderr and exit status 2.
 
     LoadstoneError                 a user's mistake or a limit: one clear line, no traceback
@@ -147,16 +147,17 @@ class UnsupportedError(ModelError):
 
 
 class TargetError(LoadstoneError):
-    """A target string, alias or attribute that means nothing."""
+    """A target string, alias or attribute that is unknown or invalid."""
 
 
 class LoweringError(LoadstoneError):
-    """A compiler stage met what it cannot lower; the text begins with the stage's name."""
+    """A compiler stage received something that it cannot lower; the text begins with the stage's
+    name."""
 
 
 class BackendError(LoadstoneError):
-    """A back end from outside the tree raised an exception: its name, what it was asked, file, line
-    and cause."""
+    """A back end from outside the tree raised an exception: its name, the request, file, line and
+    cause."""
 
 
 class DeviceError(LoadstoneError):
@@ -220,7 +221,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def python_too_old() -> str:
-    """Why there can be no compiler on this Python, and what to do; empty where there can be one."""
+    """Why the compiler cannot run on this Python, with the remedy; empty where it can."""
     here = sys.version_info[:2]
     if here >= COMPILER_PYTHON:
         return ""
@@ -232,14 +233,15 @@ def python_too_old() -> str:
 
 
 def not_installed(package: str, extra: str) -> str:
-    """That a package is missing, and the extra that brings it, where this Python can have it."""
+    """States that a package is missing, and which extra installs it, where this Python supports
+    it."""
     old = "" if extra in _WITHOUT_COMPILER else python_too_old()
     remedy = f", and {old}" if old else f": pip install 'loadstone[{extra}]'"
     return f"{package} is not installed{remedy}"
 
 
 def check_arguments(function: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises ConfigError for the first name that a function does not take, with a near one."""
+    """Raises ConfigError for the first argument name that a function lacks, with a similar one."""
     names = list(known)
     for name in given:
         if name not in names:
@@ -264,7 +266,7 @@ def axis_hint(given: Sequence[int], sample: Sequence[int]) -> str:
 
 def cause_of(error: BaseException, file: str = "") -> str:
     """An exception of foreign code in one line: `ZeroDivisionError: division by zero (npu.py:31)`.
-    file: whose innermost line is named."""
+    file: the file whose innermost line is named."""
     import traceback  # here: few commands ever need it
 
     frames = traceback.extract_tb(error.__traceback__)
@@ -278,8 +280,8 @@ def cause_of(error: BaseException, file: str = "") -> str:
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Begins the message of a LoadstoneError with `name`, where a stage that raises it does not
-    know which model it is about."""
+    """Prefixes the message of a LoadstoneError with `name`, where the stage that raises it does not
+    know the model."""
     try:
         yield
     except LoadstoneError as error:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a user names: written whole or not at all, and read as hostile.
+"""Files that a user names: written completely or not at all, and read as hostile input.
 
 In:   a path; bytes, a text, or a block that writes to an open file.
-Out:  the file; what stands in JSON or in an archive of arrays, within limits.
-Next: whatever reads or writes artifacts, arrays, models, vectors, costs, reports, dumps.
+Out:  the file; the content of JSON or of an archive of arrays, within limits.
+Next: all modules that read or write artifacts, arrays, models, vectors, costs, reports, dumps.
 
-Written bytes go to a temporary file beside the target, then to the disk (fsync), and only then the
-name changes over. A full disk, an interrupt or a second writer leaves the old file, or a whole
-new one; a process that is killed leaves its temporary file, which the next writer of that name
-removes: it is locked while it is written. An archive says how large its arrays are before it is
-unpacked: a few kilobytes of it can stand for terabytes.
+Bytes are written to a temporary file beside the target and flushed to the disk (fsync) before the
+file is renamed. A full disk, an interrupt or a second writer thus leaves the old file or a complete
+new one. A killed process leaves its temporary file, which the next writer of that name removes
+because its lock is free. The sizes of an archive's arrays are checked before it is unpacked,
+because a few kilobytes can expand to terabytes.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ __all__ = [
     "written_whole",
 ]
 
-#: What JSON holds: None, a bool, a number, a text, a list or an object of these.
+#: The values of JSON: None, a bool, a number, a text, a list or an object of these.
 JsonValue: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, JsonValue]
 
-#: What the arrays of one file may take in memory, all together.
+#: The largest total size of the arrays of one file.
 MAX_ARRAYS_BYTES = 8 << 30
 _MOST_LINKS = 40  # as the kernel follows
-#: What is read of a pipe or a device.
+#: The largest number of bytes that are read from a pipe or a device.
 MAX_STREAM_BYTES = 512 << 20
 
 
@@ -72,8 +72,9 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
     """A binary file that becomes `path` when the block ends without an exception.
 
     A symbolic link of this user, or of root, stays a link, and the file that it names is replaced;
-    that of another user, who would choose what is overwritten, is refused. What is no regular file
-    (a device, a pipe) cannot be replaced: it is written as it is. Raises OSError that names `path`.
+    a link of another user is refused, because that user would choose the file to overwrite. A path
+    that is not a regular file (a device, a pipe) cannot be replaced, and is written directly.
+    Raises OSError that names `path`.
     """
     try:
         if foreign_link(path):
@@ -94,8 +95,8 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _replacing(target: str, old: int | None) -> Iterator[BinaryIO]:
-    """The name of a file that is complete goes to `target`; one that is not is removed, and so are
-    those of processes that were killed."""
+    """Renames a complete file to `target`, removes an incomplete one, and removes those of killed
+    processes."""
     folder, name = os.path.split(target)
     begin = f".{name[:64]}."
     _remove_leftovers(folder or ".", begin)
@@ -115,7 +116,7 @@ def _replacing(target: str, old: int | None) -> Iterator[BinaryIO]:
 
 
 def _locked_file(begin: str) -> tuple[BinaryIO, str]:
-    """A new file that is locked, and its name: the process's mask decides who may read it."""
+    """A new locked file, and its name; the process's mask determines its readers."""
     import secrets  # here: it brings what a command that only reads never needs
 
     while True:
@@ -143,8 +144,8 @@ FOREIGN_LINK = "it is a link of another user, who would choose what is overwritt
 
 
 def foreign_link(path: str | Path) -> bool:
-    """Whether a path is a link, or leads over one, that another user has made (root's are no
-    other's)."""
+    """Whether a path is a link, or passes through one, that another user created (root
+    excepted)."""
     here, steps = os.fspath(path), 0
     while os.path.islink(here) and steps < _MOST_LINKS:
         if os.lstat(here).st_uid not in (os.geteuid(), 0):
@@ -154,7 +155,8 @@ def foreign_link(path: str | Path) -> bool:
 
 
 def check_places(paths: Iterable[str | Path | None], error: type[LoadstoneError]) -> None:
-    """Whether files can be written there, asked before minutes of work. Raises `error`."""
+    """Checks whether files can be written at these paths, before minutes of work. Raises
+    `error`."""
     for path in (Path(path) for path in paths if path):
         folder = Path(os.path.realpath(path)).parent
         if foreign_link(path):
@@ -171,8 +173,8 @@ def check_places(paths: Iterable[str | Path | None], error: type[LoadstoneError]
 
 
 def read_whole(path: str | Path) -> bytes:
-    """The bytes of a file. What is no regular file, such as a pipe, has a limit: a device may give
-    bytes for ever. Raises OSError that names `path`."""
+    """The bytes of a file. There is a limit for other than regular files, such as pipes, because a
+    device may deliver bytes without end. Raises OSError that names `path`."""
     with open(path, "rb") as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return file.read()
@@ -184,7 +186,7 @@ def read_whole(path: str | Path) -> bytes:
 
 
 def _mode(path: str | Path) -> int | None:
-    """Type and permissions of what is there; None for nothing. Raises OSError for a loop."""
+    """Type and permissions of a path; None if it does not exist. Raises OSError for a loop."""
     try:
         return os.stat(path).st_mode
     except FileNotFoundError:
@@ -192,7 +194,7 @@ def _mode(path: str | Path) -> int | None:
 
 
 def is_file(path: str | Path) -> bool:
-    """Whether a file can be read there; False for names that none can have, and loops of links."""
+    """Whether a file can be read at a path; False for invalid names and loops of links."""
     try:
         return Path(path).is_file()
     except (OSError, ValueError):
@@ -200,7 +202,7 @@ def is_file(path: str | Path) -> bool:
 
 
 def parsed_json(text: str | bytes, where: str, error: type[LoadstoneError]) -> JsonValue:
-    """JSON with numbers that float64 holds. Raises `error` that begins with `where`."""
+    """JSON whose numbers fit float64. Raises `error` that begins with `where`."""
     try:
         return json.loads(text, parse_constant=_number, parse_int=_integer, parse_float=_number)
     except RecursionError:
@@ -251,7 +253,8 @@ def unpacked_arrays(
                 return arrays
         except _TooLarge as cause:
             raise error(f"{where}: {cause}") from None
-        # what a damaged archive raises is listed nowhere: zlib.error, RuntimeError, EOFError ...
+        # the exceptions of a damaged archive are not documented: zlib.error, RuntimeError, EOFError
+        # ...
         except Exception:
             raise error(
                 f"{where} is no .npz file of arrays: numpy.savez(path, in0=samples) makes one"

@@ -95,10 +95,10 @@ def test_without_a_device_there_is_no_program(folder: Path, tmp_path: Path) -> N
 
 
 BROKEN = {
-    "syntax": ("def", "SyntaxError"),
-    "raises": ("1 / 0", "ZeroDivisionError"),
-    "leaves": ("raise SystemExit(3)", "SystemExit"),
-    "empty": ("x = 1", "defines no subclass"),
+    "syntax": ("from loadstone.backend import Backend\ndef", "SyntaxError"),
+    "raises": ("import loadstone.backend\n1 / 0", "ZeroDivisionError"),
+    "leaves": ("from loadstone import backend\nraise SystemExit(3)", "SystemExit"),
+    "empty": ("import loadstone.backend", "defines no subclass"),
     "abstract": (
         "from loadstone.backend import Backend\nclass A(Backend):\n    name = 'a'\n",
         "class A lacks lower, patterns",
@@ -145,12 +145,31 @@ def test_a_folder_that_is_none_and_a_name_of_a_device_are_named(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["compile", "x.onnx", "-t", "npu-a", "--uma-backends", str(folder / "absent")]) == 2
-    assert "absent is no folder" in capsys.readouterr().err
+    assert "absent is no folder and no *.py file" in capsys.readouterr().err
     (folder / "tiny.py").write_text(
         TEMPLATE.read_text(encoding="utf-8").replace("my-npu", "vtaq-tiny"), encoding="utf-8"
     )
     with pytest.raises(TargetError, match="calls itself vtaq-tiny, as a built-in device does"):
         resolve("vtaq-tiny", load_plugins([folder]))
+
+
+def test_what_is_no_back_end_is_not_executed(folder: Path, tmp_path: Path) -> None:
+    """A script beside a back end; a file that is named itself is imported whatever it holds."""
+    ran = tmp_path / "ran"
+    script = folder / "train.py"
+    script.write_text(f"import loadstone\nopen({str(ran)!r}, 'w')\n", encoding="utf-8")
+    known = load_plugins([folder])
+    assert list(known.backends) == ["npu-a"]
+    assert not known.problems
+    assert not ran.exists()
+    assert list(load_plugins([folder / "npu_a.py"]).backends) == ["npu-a"]
+    (problem,) = load_plugins([script]).problems
+    assert "train.py: it defines no subclass" in problem
+    assert ran.exists()
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "train.py").write_text("1 / 0", encoding="utf-8")
+    with pytest.raises(TargetError, match=r"no \*.py file in it imports loadstone.backend"):
+        load_plugins([tmp_path / "scripts"])
 
 
 def test_help_shows_the_attributes_of_plugins(

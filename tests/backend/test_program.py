@@ -13,6 +13,7 @@ from loadstone.backend.region import Address
 from loadstone.errors import LoweringError, VerificationError
 from loadstone.graph import Graph, Reshape, Tensor
 from loadstone.isa.codec import At, TableInsn, decode, encode
+from loadstone.isa.table import InstructionForm, InstructionTable
 from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
 from tests.isa import tiled_device, tokened
 from tests.isa.tables import NPU, npu
@@ -150,6 +151,14 @@ def test_bytes_of_other_instructions_are_found() -> None:
     code[2] ^= 0x10  # a bit of the address, which a relocation fills in
     with pytest.raises(LoweringError, match="instruction 0, copy, decodes to"):
         verify_code(NPU, insns, bytes(code))
+
+
+def test_an_instruction_without_fields_is_known_by_its_name() -> None:
+    table = InstructionTable("t", (InstructionForm("stop", 1), InstructionForm("go", 2)))
+    stop, go = TableInsn("stop", {}), TableInsn("go", {})
+    verify_code(table, [stop, go], encode(table, [stop, go]))
+    with pytest.raises(LoweringError, match="instruction 1, go, decodes to"):
+        verify_code(table, [stop, go], encode(table, [stop, stop]))
 
 
 def test_a_row_outside_its_field_is_found() -> None:

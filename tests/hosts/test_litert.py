@@ -150,7 +150,7 @@ def test_a_spoiled_model_is_refused(sine: HostModel, capfd: pytest.CaptureFixtur
         if other == tflite_with("SQRT"):  # the operator between them is no artifact's
             assert plan(opened(spoiled)).count("DELEGATE") == 2
         else:
-            assert "differ from those that their artifact was compiled from" in refusal(spoiled, capfd)
+            assert "differ from those that their artifact" in refusal(spoiled, capfd)
 
 
 @pytest.mark.parametrize("field", ["strideW", "fusedActivationFunction", "padding"])
@@ -203,7 +203,7 @@ def test_ports_that_the_operators_have_not_are_refused(
         except (RuntimeError, ValueError) as error:
             said = capfd.readouterr().err + str(error)
             other_shape = port == "input" and "tensors of other shapes" in said
-            assert other_shape or "does not have the inputs and outputs of the operators" in said, other
+            assert other_shape or "does not have the inputs and outputs" in said, other
         else:  # the operators read that tensor, too
             assert port == "input"
 

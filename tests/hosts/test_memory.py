@@ -177,7 +177,7 @@ def test_the_memory_of_a_device() -> None:
     assert memory.has(array, 128) == first
     assert memory.has(array, 129) == 0
     assert memory.has(np.zeros(4, np.int8), 4) == 0
-    with pytest.raises(EasyError, match=r"'sim;pool_mb=4' does not have 8388608 bytes of memory left"):
+    with pytest.raises(EasyError, match="'sim;pool_mb=4' does not have 8388608 bytes of memory"):
         memory.array(np.zeros(1 << 23, np.int8))
     lib().lds_easy_memory_free(device, ffi.cast("void *", 64))  # not ours: nothing happens
     net.close()

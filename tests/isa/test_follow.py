@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadstone.isa.codec import TableInsn
-from loadstone.isa.follow import Follower, InDram, Refusal, Touched
+from loadstone.isa.follow import Follower, InDram, ProgramRefusal, Touched
 from loadstone.isa.program_tokens import plain_fields
 from tests.isa import gather
 
@@ -95,7 +95,7 @@ def test_what_is_not_known_is_refused() -> None:
         ((gathers,), "UOP", "words 0 to 1 of index were not all loaded"),
         ((POINT, one, gathers), "UOP", "words 0 to 1 of index"),
     ):
-        with pytest.raises(Refusal, match=said) as caught:
+        with pytest.raises(ProgramRefusal, match=said) as caught:
             follow(*insns)
         assert caught.value.status == status
     follow(POINT, one, TableInsn("gather", {"begin": 0, "end": 1, "turns": 1}))

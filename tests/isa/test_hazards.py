@@ -7,6 +7,8 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from loadstone.isa.hazards import (
     NONE,
@@ -100,3 +102,22 @@ def test_more_memories_than_memory_is_said() -> None:
     columns = TouchColumns(np.zeros(1, np.int32), rows, np.zeros((0, 2), np.int64))
     with little_memory(), pytest.raises(MemoryError, match="conflicts"):
         conflicts_between(columns, 2)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), max_size=3),
+    st.integers(0, 5),
+)
+def test_a_touch_in_fewer_loops_has_the_same_places(
+    turns: list[tuple[int, int]], extent: int
+) -> None:
+    def places(loops: tuple[tuple[int, int], ...], extent: int) -> set[int]:
+        begins = {0}
+        for count, stride in loops:
+            begins = {begin + turn * stride for begin in begins for turn in range(count)}
+        return {begin + place for begin in begins for place in range(extent)}
+
+    found = Touch.of("pad", 0, turns, extent, writes=False)
+    if all(count for count, _ in turns):
+        assert places(found.loops, found.extent) == places(tuple(turns), extent)
+    assert all(count > 1 and stride > 0 for count, stride in found.loops)

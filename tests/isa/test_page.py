@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from loadstone.isa.page import page
-from tests.isa import tokened
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.device.instruction_table import instruction_table
+from tests.isa import gather, tokened
 from tests.isa.tables import NPU
 
 
@@ -23,3 +25,18 @@ def test_queues_are_a_table() -> None:
     assert "| tokens from | to | given by | taken by | at most |" in text
     assert "| back | core | push_prev | pop_next | 255 |" in text
     assert "tokens" not in page(tokened.table()).replace("of tokened", "")
+
+
+def test_words_registers_and_what_is_forbidden() -> None:
+    text = page(gather.table())
+    assert "Words of index:\n\n| bits | field | meaning |\n| --- | --- | --- |\n" in text
+    assert "| 8 to 12 | target |  |" in text
+    assert "Address register base, 1 of them: is set by instructions." in text
+    assert "Unit by memory (core for 0, in for 1), 4 + 3 * rows cycles." in text
+    assert "It is no instruction where (row+rows>60) is not 0." in text
+    assert "It ends a program, when all that comes before is done." in text
+    assert (
+        "It reads 1 of pad from index[w].source + i0 * step on for begin <= w < end for i0 < turns."
+    ) in text
+    vta = page(instruction_table(load_config("vta-pynq")))
+    assert "Address register region_base, 8 of them: begins at a region." in vta

@@ -13,7 +13,7 @@ import pytest
 from loadstone.artifact.format import MemoryRegion, RegionKind
 from loadstone.errors import EncodingError
 from loadstone.isa.codec import At, TableInsn, encode
-from loadstone.isa.follow import Placed, Refusal
+from loadstone.isa.follow import Placed, ProgramRefusal
 from loadstone.isa.machine import TableMachine
 from loadstone.isa.program_check import ProgramMemory, RegionLimits, check_program
 from loadstone.isa.program_tokens import with_tokens
@@ -48,7 +48,7 @@ MEMORY = ProgramMemory(
 def of_python(insns: Sequence[TableInsn]) -> tuple[str, int] | None:
     try:
         check_program(TABLE, insns, MEMORY)
-    except Refusal as refusal:
+    except ProgramRefusal as refusal:
         return refusal.status, refusal.instruction
     return None
 
@@ -209,7 +209,7 @@ def test_tokens_of_programs_that_gather() -> None:
         for at in taken[:3]:
             spoilt = [*made]
             spoilt[at] = TableInsn(made[at].name, {**made[at].fields, "pop_next": 0})
-            with pytest.raises(Refusal, match="are never taken"):
+            with pytest.raises(ProgramRefusal, match="are never taken"):
                 check_program(table, spoilt, MEMORY)
             try:
                 wrong += _execute(spoilt, tokens=True) != want
@@ -221,14 +221,16 @@ def test_tokens_of_programs_that_gather() -> None:
 def test_a_token_without_a_queue_is_refused() -> None:
     table = gather.table(tokens=True)
     insns = [TableInsn("point", {"address": At("constants"), "pop_prev": 1}), END]
-    with pytest.raises(Refusal, match="has pop_prev=1, and unit in has no queue for it"):
+    with pytest.raises(ProgramRefusal, match="has pop_prev=1, and unit in has no queue for it"):
         check_program(table, insns, MEMORY)
 
 
 def test_an_end_waits_for_every_unit() -> None:
     table = gather.table(tokens=True)
     write = TableInsn("write", {"address": At("out"), "rows": 1})
-    with pytest.raises(Refusal, match=r"instruction 1 \(end\) is not ordered after 0 \(write\)"):
+    with pytest.raises(
+        ProgramRefusal, match=r"instruction 1 \(end\) is not ordered after 0 \(write\)"
+    ):
         check_program(table, [write, END], MEMORY)
     told = TableInsn("write", {**write.fields, "push_prev": 1})
     check_program(table, [told, TableInsn("end", {"pop_next": 1})], MEMORY)

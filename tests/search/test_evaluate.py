@@ -51,7 +51,7 @@ def test_a_float_network_is_quantized_where_the_device_computes_on_integers(
     devices = [load_config(name).to_json() for name in ("vtab-1x8x8", "vtaq-1x8x8", "vtaq-1x16x16")]
     rows = [evaluate(Unit(device, 0, {}), [network]) for device in devices]
     assert [row["why"] for row in rows] == [""] * 3
-    assert called == [{"scheme": "affine"}]
+    assert called == [{"scheme": "affine", "per_channel": True}]
     assert rows[0]["constants_bytes"] > rows[1]["constants_bytes"]
     assert all(0 <= row["accuracy"] <= 1 for row in rows)
     alone = evaluate(Unit(devices[1], 0, {}), [replace(network, samples=())])

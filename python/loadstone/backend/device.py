@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Loadstone knows of a device: one protocol, for built-in devices and for those of plug-ins.
+"""The description of a device: one protocol, for built-in devices and for those of plug-ins.
 
 In:   nothing; no TVM.
-Out:  Device: what the compiler, the artifact and the runtime ask of one; NO_DEVICE; DeviceProgram,
-      what a device executes.
+Out:  Device: the properties that the compiler, the artifact and the runtime use; NO_DEVICE;
+      DeviceProgram, a program for a device.
 Next: vta/device/hw_config.py implements it; target.py finds the device of a target;
       artifact/deploy.py binds an artifact to it; runtime/device.py opens it.
 """
@@ -62,8 +62,8 @@ class Relocation:
 
 @dataclass(frozen=True)
 class ProgramDevice:
-    """Whose a program is. attributes: how that is configured, as JSON. fingerprint: 32 bytes: of an
-    instruction table its own, of a VTA its configuration, and zeros."""
+    """The device of a program. attributes: its configuration, as JSON. fingerprint: 32 bytes: of an
+    instruction table its own; of a VTA its configuration, and zeros."""
 
     name: str
     attributes: str
@@ -89,9 +89,9 @@ class ProgramDevice:
 class DeviceProgram:
     """One stream of instructions, for any device. `layers` is its source map.
 
-    A program of a VTA has balanced tokens, and FINISH last. device: None for the artifact's own,
-    its accelerator 0. insn_count: of a device whose instructions have not all INSN_BYTES.
-    relocations: the places of addresses, which are left 0 in the instructions.
+    A program for VTA has balanced tokens, and FINISH last. device: None for the artifact's own, its
+    accelerator 0. insn_count: for a device whose instructions are not all INSN_BYTES long.
+    relocations: the places of addresses, which are 0 in the instructions.
     """
 
     name: str
@@ -108,10 +108,10 @@ class DeviceProgram:
 # --- what it is -----------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class RegisterBlock:
-    """How the host reaches a device.
+    """The access to a device's registers.
 
-    name: as the runtime's drivers know the block (`lds_registers_named`).
-    page: the number under which the simulated device shows this block.
+    name: the drivers' name of the block (`lds_registers_named`).
+    page: the number of this block's kind in the simulated device.
     size_bytes: of the registers in the bus's address space, from base_address on.
     """
 
@@ -123,22 +123,22 @@ class RegisterBlock:
 
 @dataclass(frozen=True)
 class TimingConstant:
-    """One constant of a timing model: a number and where it comes from."""
+    """One constant of a timing model: a number and its source."""
 
     value: int
     source: str
 
 
 class Device(Protocol):
-    """One device, configured: nothing that is not here may be taken for granted of it.
+    """One configured device: all properties that code outside its back end may use.
 
-    What a program costs is said by `timing` and `bus_bits`, from which the simulator counts cycles;
-    a back end with a model of its own says it by Backend.cost_cycles.
+    `timing` and `bus_bits` determine the cost of a program, from which the simulator counts cycles;
+    a back end with its own model reports it by Backend.cost_cycles.
     """
 
     @property
     def name(self) -> str:
-        """For people, and for artifacts."""
+        """The name in messages and artifacts."""
         ...
 
     @property
@@ -148,12 +148,12 @@ class Device(Protocol):
 
     @property
     def align_bytes(self) -> int:
-        """What tensors in its memory are aligned to: its largest tile."""
+        """The alignment of tensors in its memory: that of its largest tile."""
         ...
 
     @property
     def clock_mhz(self) -> int:
-        """Cycles of a microsecond."""
+        """Cycles per microsecond."""
         ...
 
     @property
@@ -168,34 +168,34 @@ class Device(Protocol):
 
     @property
     def timing(self) -> Mapping[str, TimingConstant]:
-        """Constants of the simulator's timing model, by name: what an instruction costs."""
+        """Constants of the simulator's timing model, by name: the cost of instructions."""
         ...
 
     @property
     def register_block(self) -> RegisterBlock:
-        """How the host reaches it."""
+        """Its register block."""
         ...
 
     @property
     def config_hash(self) -> int:
-        """CRC-32 of the fingerprint: what the device itself answers."""
+        """CRC-32 of the fingerprint, which the device itself reports."""
         ...
 
     def fingerprint(self) -> bytes:
-        """The 20 bytes that decide what a program means (`lds_hw_config`)."""
+        """The 20 bytes that determine the meaning of a program (`lds_hw_config`)."""
         ...
 
     def describe_error(self, code: int) -> str:
-        """What one of its error codes means: name and text."""
+        """Name and text of one of its error codes."""
         ...
 
 
 @dataclass(frozen=True)
 class WithoutDevice:
-    """What an artifact names that has no device program: all of its steps run on the host.
+    """The device of an artifact without device programs: all of its steps run on the host.
 
-    It opens as the null device of the runtime. An artifact needs a sound fingerprint all the same;
-    this one is of version 1, tiles of 1x16, so that every reader of the format takes it.
+    It opens as the runtime's null device. Because an artifact needs a valid fingerprint, it has one
+    of version 1 with tiles of 1x16, which every reader of the format accepts.
     """
 
     name: str = "none"

@@ -5,8 +5,8 @@ In:   functions of back ends (Backend.externals), and of the runtime itself.
 Out:  External, their type; register_external, external_function.
 Next: runtime/session.py calls them when the C runtime comes to an external step.
 
-The table is one for the whole process: an artifact names a function, and whoever has one of that
-name may run it.
+There is one table for the whole process: an artifact names a function, and any registered function
+with this name executes the step.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _FUNCTIONS: dict[str, External] = {}
 
 
 def register_external(name: str, function: External) -> None:
-    """Makes `function` known for external steps called `name`; a later one replaces an earlier
+    """Registers `function` for external steps called `name`; a later one replaces an earlier
     one."""
     _FUNCTIONS[name] = function
 
 
 def external_function(name: str) -> External | None:
-    """The function of that name, if it is known."""
+    """The function registered under this name, or None."""
     return _FUNCTIONS.get(name)

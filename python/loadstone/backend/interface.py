@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a back end is: the one interface, for VTA and for a plug-in out of tree.
+"""The interface of back ends, for VTA and for plug-ins outside the tree.
 
 In:   nothing; no TVM until a back end's patterns are asked for.
 Out:  Backend, Attribute, Pattern, Phase, Taken; Refusal is errors.py's.
 Next: partition/eager.py applies the patterns of every back end in the target's order;
       artifact/deploy.py asks for programs.
 
-A back end says four things. Which operators it takes: `patterns`, in the order in which they are
-tried, each with a predicate that accepts an operator or says why not. What is done to the network
-for it: `passes`, by phase. What the device executes: `lower`, to a program of an instruction stream
-(LoweredRegion), or to one call of a function that the back end brings (ExternalRegion and
-`externals`: its functional model, or its driver). What that costs: `cost_cycles`.
+A back end defines four things. `patterns`: the operators that it takes, in the order in which they
+are tried, each with a predicate that accepts an operator or states why not. `passes`: its own
+passes over the network, by phase. `lower`: the device's work, as a program of an instruction stream
+(LoweredRegion), or as one call of a function of the back end (ExternalRegion and `externals`: its
+functional model, or its driver). `cost_cycles`: the cost of that work.
 
-`Backend` below shows the least that is needed; every example in this file is executed by
+`Backend` below shows the minimum; every example in this file is executed by
 tests/backend/test_interface.py.
 """
 
@@ -86,7 +86,7 @@ class Attribute:
 
     @property
     def limits(self) -> str:
-        """What is allowed, for messages and help; empty where all is."""
+        """The permitted values, for messages and help; empty where all are."""
         if isinstance(self.allowed, range):
             return f"[{self.allowed[0]}, {self.allowed[-1]}]"
         return ", ".join(map(str, self.allowed or ()))
@@ -110,11 +110,11 @@ class Attribute:
 
 @dataclass(frozen=True)
 class OperatorPattern:
-    """How an operator looks in Relax, and how a match reads.
+    """An operator's form in Relax, and how a match becomes the operator.
 
-    name: the operator's `kind`. pattern: builds TVM's dataflow pattern. extract: of the network's
-    reader (partition/patterns/reader.py) and the root of a match; raises Mismatch where the match
-    is not the operator after all.
+    name: the operator's `kind`. pattern: builds TVM's dataflow pattern. extract: receives the
+        network's reader (partition/patterns/reader.py) and the root of a match; raises Mismatch
+        where the match is not the operator.
 
     >>> def square(reader, root):
     ...     raise NotImplementedError("no square in this network")
@@ -129,7 +129,7 @@ class OperatorPattern:
 
 @dataclass(frozen=True, eq=False)
 class Taken:
-    """That a back end takes an operator, with what its predicate found out on the way.
+    """A predicate's acceptance of an operator, with the results that it computed on the way.
 
     lowered: what the predicate made of the operator, to see whether it can be done. It comes back
         in Segment.taken, for `lower` to use again; nobody else looks at it. None: it made nothing.
@@ -205,8 +205,8 @@ def offered(
 
 
 class Phase(Enum):
-    """When a pass of a back end runs, and on what. Passes of one phase run in the target's order of
-    back ends.
+    """When a pass of a back end runs, and its argument. Passes of one phase run in the target's
+    order of back ends.
 
     >>> class Npu(Backend):
     ...     def passes(self, phase):
@@ -282,24 +282,24 @@ class Backend(ABC):
     {'lanes': 8}
     """
 
-    #: How targets call it, and what composite functions begin with.
+    #: Its name in targets, and the prefix of its composite functions.
     name: ClassVar[str]
-    #: What a target may say of it: `npu -lanes=8`.
+    #: Its attributes in a target: `npu -lanes=8`.
     target_attributes: ClassVar[Sequence[Attribute]] = ()
     #: The host of the target that it is part of, as TVM takes it: {"kind": "llvm", "mcpu": ...}.
     #: target.resolve sets it.
     host: Mapping[str, str] = MappingProxyType({"kind": "llvm"})
 
-    #: What the compile asks for that it works for. `asked` sets it.
+    #: The request of the compile for which it works. `asked` sets it.
     request: CompileRequest = CompileRequest()
 
     #: The device that executes its programs; None where it is reached through functions alone.
     device: Device | None = None
 
-    #: What executes the programs of its ProgramRegions; None for a back end that makes none.
+    #: The accelerator of its ProgramRegions; None for a back end without such regions.
     accelerator: Accelerator | None = None
 
-    #: Where operands of its `computations` and `schedules` stand; None for a back end without.
+    #: The memories of the operands of its `computations` and `schedules`; None without these.
     memories: MemoryTable | None = None
 
     #: How a float network is best quantized for it, as `loadstone quantize --scheme` calls it;
@@ -322,15 +322,15 @@ class Backend(ABC):
         }
 
     def asked(self, request: CompileRequest) -> Self:
-        """This back end, working for a compile that asks for this: a shallow copy."""
+        """This back end, working for a compile with this request: a shallow copy."""
         made = copy(self)
         made.request = request
         return made
 
     @property
     def attributes(self) -> Mapping[str, str | int]:
-        """What distinguishes this configuration, for reports (`device`, `clock_mhz` ...) and for
-        its own code."""
+        """The properties of this configuration, for reports (`device`, `clock_mhz` ...) and for its
+        own code."""
         return self._values
 
     @classmethod

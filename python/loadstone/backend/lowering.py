@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One operator as its back end says it, a computation or a schedule in TensorIR, with its copies.
+"""Lower one operator of a back end, a computation or a schedule in TensorIR, with its copies.
 
 In:   a back end that has the operator's kind in `computations`, or in `schedules`.
 Out:  `with_copies`: nests whose operands stand in the device's memories.

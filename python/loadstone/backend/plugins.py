@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Back ends from outside the tree: installed packages, and folders.
+"""Back ends from outside the tree: installed packages, folders, and files.
 
-In:   entry points of the group `loadstone.backends`; folders of *.py files.
+In:   entry points of the group `loadstone.backends`; folders of *.py files, or one such file.
 Out:  a Registry: back-end classes by name, and one line for each plug-in that is broken. The others
       work.
-Next: target.py makes back ends of them; their functions of external steps are known to
-      runtime/device.py.
+Next: target.py creates back ends from them; runtime/device.py registers their functions for
+      external steps.
 
 A package offers a class:    [project.entry-points."loadstone.backends"]    npu =
                              "my_package.npu:Npu"
-A folder is scanned: each file, but those that begin with `_`, `test_` or `conftest`, must define a
+From a folder those files are imported, and so executed, that import `loadstone.backend`, except
+those whose names begin with `_`, `test_` or `conftest`: beside a back end there may be scripts that
+train a network. A file that is named itself is imported whatever it holds. Each must define a
 subclass of Backend.
 """
 
@@ -32,6 +34,7 @@ from loadstone.backend.external import register_external
 from loadstone.backend.interface import Attribute, Backend
 from loadstone.backend.target_spec import parse_target
 from loadstone.errors import TargetError
+from loadstone.files import read_whole
 from loadstone.isa.accelerator import Accelerator, register_accelerator
 
 __all__ = ["GROUP", "RESERVED", "Registry", "described_accelerator", "load_plugins"]
@@ -42,6 +45,7 @@ _ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: Names that no plug-in may have: built-in back ends and hosts.
 RESERVED = ("vta", "host", "llvm", "c", "none")
 _NO_PLUGINS = ("_", "test_", "conftest")
+_IMPORTS_BACKEND = re.compile(rb"^\s*(from|import)\s+loadstone(\.|\s+import\s+)backend\b", re.M)
 
 
 @dataclass(frozen=True)
@@ -73,18 +77,12 @@ class Registry:
 
 
 def load_plugins(folders: Sequence[str | Path] = (), installed: bool = True) -> Registry:
-    """The back ends of `folders`, then the installed ones. Raises TargetError for a folder that is
-    none."""
+    """The back ends of `folders`, each a folder or a file, then the installed ones. Raises
+    TargetError for what is neither, and for a folder that holds none."""
     registry = Registry()
     for folder in map(Path, folders):
-        if not folder.is_dir():
-            raise TargetError(
-                f"--uma-backends {folder} is no folder; name one that holds *.py files with "
-                "back ends"
-            )
-        for path in sorted(folder.glob("*.py")):
-            if not path.name.startswith(_NO_PLUGINS):
-                registry.add(str(path), partial(_of_file, path))
+        for path in _files(folder):
+            registry.add(str(path), partial(_of_file, path))
     for entry in entry_points(group=GROUP) if installed else ():
         registry.add(f"entry point {entry.name} = {entry.value}", partial(_of_entry, entry))
     return registry
@@ -104,6 +102,24 @@ def described_accelerator(registry: Registry, text: str) -> Accelerator | None:
     found = _accelerator(backend, entry.attributes)
     if found is None:
         raise TargetError(f"{entry.name} describes no accelerator: its class sets none")
+    return found
+
+
+def _files(path: Path) -> list[Path]:
+    """The files that a path names: itself, or those of a folder that look like back ends."""
+    if path.is_file() and path.suffix == ".py":
+        return [path]
+    if not path.is_dir():
+        raise TargetError(
+            f"--uma-backends {path} is no folder and no *.py file; name one that holds back ends"
+        )
+    own = [file for file in sorted(path.glob("*.py")) if not file.name.startswith(_NO_PLUGINS)]
+    found = [file for file in own if _IMPORTS_BACKEND.search(read_whole(file))]
+    if not found:
+        raise TargetError(
+            f"--uma-backends {path}: no *.py file in it imports loadstone.backend, as a back end "
+            "does; name the file itself if one is there"
+        )
     return found
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of an accelerator's own instructions: instructions that name tensors, and what becomes
-of them when everything has a place.
+"""Programs of an accelerator's own instructions: instructions that name tensors, and their encoding
+once all tensors are placed.
 
 In:   a segment's operators; the instructions of each, with `At` for addresses.
 Out:  ProgramRegion, which a back end's `lower` returns.
@@ -32,7 +32,7 @@ from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.errors import LoweringError
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.codec import At, TableInsn, check_fields, decode, encode
-from loadstone.isa.follow import Placed, Refusal
+from loadstone.isa.follow import Placed, ProgramRefusal
 from loadstone.isa.program_check import ProgramMemory, RegionLimits, check_program
 from loadstone.isa.program_tokens import prove_tokens, with_tokens
 from loadstone.isa.table import InstructionTable
@@ -52,16 +52,15 @@ _Ranged: TypeAlias = tuple[Sequence[TableInsn], Sequence[LayerRange]]
 
 
 def verify_code(table: InstructionTable, insns: Sequence[TableInsn], code: bytes) -> None:
-    """Raises LoweringError where bytes do not decode to the instructions that they were made of;
-    addresses, which the runtime fills in, are zero."""
-    read = decode(table, code)
+    """Raises LoweringError where bytes do not decode to the instructions that they were encoded
+    from; addresses, which the runtime fills in, are zero."""
+    read, forms = decode(table, code), table.by_name
     if len(read) != len(insns):
         raise LoweringError(f"{len(insns)} instructions decode to {len(read)}")
     for number, (insn, other) in enumerate(zip(insns, read, strict=True)):
-        fields = {k: 0 if isinstance(v, At) else v for k, v in insn.fields.items()}
-        names = [field.name for field in table.by_name[insn.name].fields]
-        same = all(fields.get(name, 0) == other.fields.get(name, 0) for name in names)
-        if insn.name != other.name or not same:
+        said = [(field.name, insn.fields.get(field.name, 0)) for field in forms[insn.name].fields]
+        fields = {name: 0 if isinstance(value, At) else value for name, value in said}
+        if (insn.name, fields) != (other.name, other.fields):
             raise LoweringError(f"instruction {number}, {insn.name}, decodes to {other}")
 
 
@@ -69,7 +68,7 @@ class ProgramRegion(LoweredRegion):
     """A segment on an accelerator: tensors and constants by name, instructions by operator."""
 
     def __init__(self, segment: Segment, accelerator: Accelerator | None) -> None:
-        """accelerator: of the back end. Raises LoweringError for one that has none."""
+        """accelerator: of the back end. Raises LoweringError for a back end without one."""
         if accelerator is None:
             raise LoweringError(
                 f"{segment.name}: its back end {segment.backend} has no accelerator"
@@ -90,13 +89,13 @@ class ProgramRegion(LoweredRegion):
 
     @property
     def device(self) -> str:
-        """Whose program it is."""
+        """The device of its program."""
         return self.accelerator.name
 
     # --- what a back end says ---------------------------------------------------------------------
     def tensor(self, tensor: g.Tensor, block: int = 1) -> str:
-        """The symbol of a tensor of the segment as it stands in memory: (N, H, W, C) int8, channels
-        last and rounded up to a multiple of `block`; of other ranks N first and C last."""
+        """The symbol of a tensor of the segment in the device's memory: (N, H, W, C) int8, channels
+        last and rounded up to a multiple of `block`; for other ranks N first and C last."""
         channels = tensor.shape[-1] if len(tensor.shape) > 1 else 1
         rows = tensor.size // max(channels * tensor.shape[0], 1)
         shape = tensor.shape if len(tensor.shape) == 4 else (tensor.shape[0], 1, rows, channels)
@@ -108,14 +107,14 @@ class ProgramRegion(LoweredRegion):
         return name
 
     def scratch(self, operator: g.Operator, name: str, size_bytes: int) -> str:
-        """The symbol of memory that one operator uses for itself."""
+        """The symbol of memory for a single operator."""
         position = self.operators.index(operator)
         layout = DeviceLayout(name, operator.output, (1, 1, 1, size_bytes), 1, 1, scratch=True)
         self._layouts[name] = (layout, position, position)
         return name
 
     def constant(self, name: str, value: Array) -> str:
-        """The symbol of an array of any shape, which the artifact keeps as it is in memory."""
+        """The symbol of an array of any shape, which the artifact contains in this form."""
         symbol = f"{name} for {self.device}"
         self.constants[symbol] = (np.ascontiguousarray(value), _ALIGN_BYTES)
         return symbol
@@ -126,8 +125,8 @@ class ProgramRegion(LoweredRegion):
         return self._logs.setdefault(operator.name, PassLog(operator.name, texts=True))
 
     def emit(self, operator: g.Operator, *insns: TableInsn | TiledInsn) -> None:
-        """Appends instructions of an operator. Those that name tiles get their rows at `build`.
-        Raises EncodingError there for unsound ones."""
+        """Appends instructions of an operator. Those that name tiles get their rows in `build`,
+        which raises EncodingError for invalid ones."""
         if not self._layers or self._layers[-1].name != operator.name:
             self._layers.append(LayerRange(operator.name, len(self._insns), 0))
         last = self._layers[-1]
@@ -137,7 +136,7 @@ class ProgramRegion(LoweredRegion):
     # --- LoweredRegion ----------------------------------------------------------------------------
     @property
     def instructions(self) -> Sequence[TableInsn]:
-        """All of them so far, with rows."""
+        """All instructions so far, with rows."""
         return self._in_rows()[0]
 
     @property
@@ -196,7 +195,7 @@ class ProgramRegion(LoweredRegion):
         """What the runtime would refuse is refused here, where it is made."""
         try:
             check_program(self.accelerator.table, insns, memory)
-        except Refusal as refusal:
+        except ProgramRefusal as refusal:
             raise LoweringError(f"{self.name} on {self.device}: {refusal}") from None
 
     def _place(self, name: str, at: At, addresses: Mapping[str, Address]) -> Address:
@@ -209,7 +208,7 @@ class ProgramRegion(LoweredRegion):
 
     @property
     def runs(self) -> Sequence[PassRun]:
-        """Of the passes on its operators, then of those on its program."""
+        """The passes that ran on its operators, then those on its program."""
         return [run for log in self._logs.values() for run in log.runs]
 
     def _memory(self, addresses: Mapping[str, Address]) -> ProgramMemory:
@@ -262,7 +261,7 @@ class ProgramRegion(LoweredRegion):
         )
 
     def _in_rows(self) -> tuple[Sequence[TableInsn], Sequence[LayerRange]]:
-        """The instructions with rows in place of tiles."""
+        """The instructions with rows instead of tiles."""
         plain = [insn for insn in self._insns if isinstance(insn, TableInsn)]
         if len(plain) == len(self._insns):
             return plain, self._layers
@@ -287,7 +286,8 @@ class ProgramRegion(LoweredRegion):
         ranges: Sequence[LayerRange],
         memory: ProgramMemory,
     ) -> tuple[Sequence[TableInsn], Sequence[LayerRange]]:
-        """The instructions with tokens. A no-op belongs to the layer of the one behind it."""
+        """The instructions with tokens. A no-op belongs to the layer of the instruction after
+        it."""
         try:
             found = with_tokens(self.accelerator.table, insns, memory.where, memory.content)
         except LoweringError as error:

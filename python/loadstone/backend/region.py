@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a back end gives back for a run of operators that it takes together.
+"""The result of lowering a segment: the operators that a back end takes together.
 
 In:   nothing.
 Out:  Place, Form and LoweredRegion: the contract between a back end that makes device programs and
       artifact/deploy.py; ExternalRegion, for a back end whose device is called through a function.
 Next: artifact/deploy.py plans the memory, then asks each region for its program; an external region
-      becomes one step as it is.
+      becomes one step directly.
 
-Two phases, because addresses stand in instructions: a region first says what it needs in memory,
-and builds its program when everything has a place.
+There are two phases, because instructions contain addresses: a region first states the memory that
+it needs, and builds its program when all of it has been placed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Address", "DeviceLayout", "ExternalRegion", "LoweredRegion"]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a DRAM tensor stands: region and offset in bytes."""
+    """The place of a DRAM tensor: region and offset in bytes."""
 
     region: int
     offset_bytes: int
@@ -38,12 +38,12 @@ class Address:
 
 @dataclass(frozen=True)
 class DeviceLayout:
-    """How the device wants a tensor: blocked, as (N, H, W, C); a kernel larger than 1x1 folds taps
-    into C when packed.
+    """The device's layout of a tensor: blocked, as (N, H, W, C). With a kernel larger than 1x1,
+    packing folds taps into C.
 
     name: unique among all layouts. strides, pads (top, left), pad_value: of the folding. scratch:
-    memory that one operator, which makes the tensor, uses for itself. dtype: of the elements, int8
-    or bfloat16.
+        memory for a single operator, which makes the tensor. dtype: of the elements, int8 or
+        bfloat16.
     """
 
     name: str
@@ -74,11 +74,11 @@ class DeviceLayout:
 
 
 class LoweredRegion(ABC):
-    """What a back end made of a run of operators: what it needs in memory, and, once that is
+    """A sequence of operators as a back end lowered it: the memory that it needs and, once this is
     placed, its program.
 
-    name: for reports. operators: what it computes, in order. aliases: layouts that are parts of
-        others, name -> (name of the whole, offset in bytes). constants: content and alignment in
+    name: for reports. operators: those that it computes, in order. aliases: layouts that are parts
+        of others, name -> (name of the whole, offset in bytes). constants: content and alignment in
         bytes, by name.
     """
 
@@ -90,45 +90,45 @@ class LoweredRegion(ABC):
     @property
     @abstractmethod
     def layouts(self) -> Sequence[tuple[DeviceLayout, int, int]]:
-        """Every layout it touches, with the first and last of its operators (counted from 0) that
-        do."""
+        """Every layout that it accesses, with the first and the last of its operators (counted from
+        0) that do."""
 
     @property
     def device(self) -> str:
-        """Whose program it is: empty for the artifact's own device, else an accelerator's name."""
+        """The device of its program: empty for the artifact's own, else an accelerator's name."""
         return ""
 
     @property
     def align_bytes(self) -> int:
-        """What its tensors are aligned to, where that is more than the artifact's device asks."""
+        """The alignment of its tensors, where it exceeds that of the artifact's device."""
         return 1
 
     @property
     def remarks(self) -> Mapping[str, str]:
-        """By operator, how the device does it, where that is worth a line of `--explain`."""
+        """By operator, the method that the device uses, where `--explain` should show it."""
         return {}
 
     @property
     def runs(self) -> Sequence[PassRun]:
-        """The passes of passes/table.py that made it, with the texts of what they made."""
+        """The passes of passes/table.py that produced it, with the texts of their results."""
         return ()
 
     @abstractmethod
     def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
         """The program for these addresses of layouts and constants, and its micro-op table, which
-        will stand at `uops`."""
+        will be placed at `uops`."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExternalRegion:
     """Operators that one call of a function computes, from and to row-major tensors.
 
-    inputs, outputs: the segment's; tensors between its operators are the function's own affair.
-    function: a name among Backend.externals; register_external makes it known to the runtime.
-    attributes: any text, kept in the artifact: what the function needs to know (JSON, C source,
-        base64 ...).
+    inputs, outputs: those of the segment; the function allocates tensors between its operators
+        itself.
+    function: a name among Backend.externals; register_external registers it with the runtime.
+    attributes: any text for the function, kept in the artifact (JSON, C source, base64 ...).
     constants: weights and tables by name, kept in the artifact: further inputs of the function,
-        behind `inputs`, in order.
+        after `inputs`, in order.
     """
 
     name: str

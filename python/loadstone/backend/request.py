@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one compile asks of its back ends, besides the network.
+"""The options of one compile for its back ends, besides the network.
 
 In:   arguments of compile(), the file of `loadstone tune`.
 Out:  `CompileRequest`.

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which schedule each layer gets, where somebody has found a better one than the cost model's.
+"""The schedules of layers, where a better one than the cost model's was found.
 
-In:   records by key: what they say, and what a key is made of, is the back end's own.
-Out:  `ScheduleChoices`, which a compile hands to its back ends (request.py).
+In:   records by key; the back end defines the meaning of both.
+Out:  `ScheduleChoices`, which a compile passes to its back ends (request.py).
 Next: vta/schedule/choices.py reads the records; tuned_file.py has them in a file.
 
-Without any, every choice is the cost model's, and nothing here is asked.
+Without records all choices are the cost model's, and this module is not used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ScheduleChoices:
         self.asked: set[str] = set()
 
     def record(self, key: str) -> JsonObject:
-        """What was chosen for a layer; empty for one that nobody tuned."""
+        """The record of a layer; empty for a layer that was not tuned."""
         found = self.records.get(key)
         if found is None:
             return {}
@@ -34,5 +34,5 @@ class ScheduleChoices:
 
     @property
     def unused(self) -> list[str]:
-        """Keys that nobody asked for: layers that the network does not have."""
+        """The keys that were never looked up: layers that the network does not have."""
         return [key for key in self.records if key not in self.asked]

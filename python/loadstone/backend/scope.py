@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asking a back end: its accelerator is TVM's current target, and what goes wrong in a plug-in is
-one line.
+"""Calls of a back end: its accelerator is TVM's current target, and an exception of a plug-in
+becomes one line.
 
-In:   a back end, and what is asked of it, in words.
+In:   a back end, and a description of the request.
 Out:  `within`: a context in which `tvm.target.Target.current()` is the back end's target.
 Next: compiler.py, partition/eager.py, partition/network_pass.py and conformance/check.py ask back
       ends inside it.
@@ -33,10 +33,10 @@ __all__ = ["answer", "apply_passes", "file_of", "patterns_of", "register_tag", "
 
 @contextmanager
 def within(backend: Backend, what: str) -> Iterator[None]:
-    """what: is asked, for the message: "predicate of conv2d on 'layer1'".
+    """what: the request, for the message: "predicate of conv2d on 'layer1'".
 
-    Raises BackendError for whatever a plug-in raises that is no LoadstoneError; our own back ends'
-    mistakes stay tracebacks.
+    Raises BackendError for any exception of a plug-in that is not a LoadstoneError; errors of our
+    own back ends keep their tracebacks.
     """
     target = accelerator_target(
         str(backend.attributes.get("device", backend.name)), backend.attributes, backend.host
@@ -56,7 +56,7 @@ def within(backend: Backend, what: str) -> Iterator[None]:
 
 
 def file_of(backend: type[Backend]) -> str:
-    """Where a back end is written down; its module where that is no file."""
+    """The file that defines a back end; its module where there is no file."""
     try:
         return inspect.getfile(backend)
     except (OSError, TypeError):
@@ -64,7 +64,7 @@ def file_of(backend: type[Backend]) -> str:
 
 
 def patterns_of(backend: Backend) -> list[Pattern]:
-    """Its pattern table. Raises BackendError for what is no table of Patterns."""
+    """Its pattern table. Raises BackendError for a result that is not a table of Patterns."""
     with within(backend, "patterns"):
         patterns = list(backend.patterns())
         for pattern in patterns:
@@ -77,8 +77,8 @@ def patterns_of(backend: Backend) -> list[Pattern]:
 
 
 def answer(backend: Backend, pattern: Pattern, operator: Any) -> Taken | Refusal:
-    """What a predicate says of an operator; its None is a Taken of nothing lowered. Raises
-    BackendError for what is none of the three."""
+    """A predicate's answer for an operator; None becomes a Taken without a lowering. Raises
+    BackendError for any other type."""
     with within(backend, f"predicate of {pattern.name} on {operator.name!r}"):
         said = pattern.predicate(operator)
         if said is None:
@@ -92,7 +92,7 @@ def answer(backend: Backend, pattern: Pattern, operator: Any) -> Taken | Refusal
 
 
 def apply_passes(backends: Sequence[Backend], phase: Phase, subject: Any) -> Any:
-    """What the passes of a phase make of a module or a graph, in the target's order."""
+    """The module or graph after the passes of a phase, in the target's order."""
     for backend in backends:
         with within(backend, f"passes of phase {phase.value}"):
             for transform in backend.passes(phase):
@@ -107,8 +107,8 @@ def apply_passes(backends: Sequence[Backend], phase: Phase, subject: Any) -> Any
 
 
 def register_tag(name: str, spec: TargetSpec) -> None:
-    """Makes TVM know a composite under a name: `tvm.target.Target("pynq-z2")`. The last of a name
-    stands."""
+    """Registers a composite with TVM under a name: `tvm.target.Target("pynq-z2")`. A later
+    registration of a name replaces an earlier one."""
     host = {"kind": spec.host.name, **spec.host.attributes}
     devices = [
         {"kind": "ext_dev", "device": entry.name, "model": _model(entry.attributes)}

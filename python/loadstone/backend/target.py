@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to compile for: the table of accelerators, and how a target becomes back ends.
+"""Targets: the table of accelerators, and how a target becomes back ends.
 
-In:   what target_spec.parse_target takes, or a built-in device; plug-ins.
+In:   a target as target_spec.parse_target accepts it, or a built-in device; plug-ins.
 Out:  a Target: back ends in order of preference, the device that executes their programs, the spec.
-Next: compiler.py partitions among the back ends; what none takes stays on the host.
+Next: compiler.py partitions among the back ends; operators that none takes stay on the host.
 
 An accelerator has typed attributes with defaults: `loadstone target NAME` lists them. It is a
 built-in device, or a plug-in. Each artifact names one device, that of the back end whose programs
@@ -49,19 +49,19 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Target:
-    """backends: earlier ones are asked first. device: executes the artifact's programs."""
+    """backends: in order of preference. device: executes the artifact's programs."""
 
     backends: tuple[Backend, ...]
     device: Device
     spec: TargetSpec
 
     def asked(self, request: CompileRequest) -> Target:
-        """The same, its back ends working for a compile that asks for this."""
+        """The same target, whose back ends work for a compile with this request."""
         return replace(self, backends=tuple(backend.asked(request) for backend in self.backends))
 
     def scheme(self) -> str:
-        """How a float network is quantized for all of them. Raises ConfigError where none takes
-        integers."""
+        """The scheme by which a float network is quantized for all of them. Raises ConfigError
+        where none computes on integers."""
         schemes = {backend.scheme for backend in self.backends}
         if schemes == {"float"}:
             raise ConfigError(
@@ -83,13 +83,14 @@ TargetSource: TypeAlias = TargetText | TargetSpec | Device
 
 
 def accelerators(plugins: Registry | None = None) -> list[str]:
-    """Names that an entry of a target may have, besides paths of device files: built-in devices,
-    then plug-ins."""
+    """The names that an entry of a target may have, besides paths of device files: built-in
+    devices, then plug-ins."""
     return [*device_names(), *_known(plugins).backends]
 
 
 def externals() -> dict[str, str]:
-    """TVM's external code generators, which an entry may name as well, and whether this TVM can."""
+    """TVM's external code generators, which an entry may name as well, and whether this TVM
+    contains each."""
     return {
         name: "built in" if has_external(name) else "not built into this TVM"
         for name in external_names()
@@ -113,7 +114,7 @@ def resolve(
 ) -> Target:
     """target: also a tvm.target.Target of accelerators. plugins: None for the installed ones.
 
-    Raises TargetError or ConfigError, one line with what is wrong and what is allowed.
+    Raises TargetError or ConfigError, one line with the error and the valid values.
     """
     if is_builtin(target):
         return Target((backend_for(target),), target, TargetSpec((Entry(target.name),)))
@@ -138,7 +139,7 @@ def resolve(
 
 
 def _refuse_devices(spec: TargetSpec, devices: Sequence[Device]) -> None:
-    """Those that cannot share one artifact's runs or one session."""
+    """Raises for devices that cannot share one artifact's runs or one session."""
     for device in devices[1:]:
         first = devices[0]
         if device.batch != first.batch:
@@ -152,8 +153,8 @@ def _refuse_devices(spec: TargetSpec, devices: Sequence[Device]) -> None:
 
 
 def with_attributes(spec: TargetSpec, values: Mapping[tuple[str, str], str]) -> TargetSpec:
-    """The spec with attributes from (accelerator, attribute) -> text. Raises TargetError for one
-    that has no place or stands twice."""
+    """The spec with attributes from (accelerator, attribute) -> text. Raises TargetError for an
+    attribute whose accelerator is missing or occurs twice."""
     for name, attribute in values:
         entry = next((entry for entry in spec.accelerators if entry.name == name), None)
         if entry is None:
@@ -187,8 +188,8 @@ def _known(plugins: Registry | None) -> Registry:
 
 
 def _backend(entry: Entry, plugins: Registry, first: bool, further: bool) -> Backend:
-    """The back end of an entry, its attributes checked. first: no other stands before it. further:
-    a VTA does."""
+    """The back end of an entry, with checked attributes. first: it is the first entry. further: a
+    VTA precedes it."""
     known = {attribute.name: attribute for attribute in attributes_of(entry.name, plugins)}
     unknown = next((name for name in entry.attributes if name not in known), None)
     if unknown is not None:
@@ -215,7 +216,7 @@ def _backend(entry: Entry, plugins: Registry, first: bool, further: bool) -> Bac
 
 
 def _is_external(name: str, plugins: Registry) -> bool:
-    """Whether it is one of TVM's own; a plug-in or a device of the same name goes before it."""
+    """Whether it is one of TVM's own; a plug-in or a device of the same name has precedence."""
     return name in external_names() and name not in plugins.backends and name not in device_names()
 
 

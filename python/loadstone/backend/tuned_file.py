@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of `loadstone tune`: which schedules a network gets on a device, and what they save.
+"""The file of `loadstone tune`: the schedules of a network on a device, and the cycles that they
+save.
 
-In:   a Tuned; or a file, and the back ends that are to follow it.
+In:   a Tuned; or a file, and the back ends that use it.
 Out:  the file, the same for the same search; or the ScheduleChoices in it.
 Next: search/tune.py writes one, compiler.py follows it.
 
     {"format": "loadstone-tuned", "version": 1, "model": ..., "device": ..., "device_digest": ...,
      "default_cycles": 75024, "cycles": 71816, "choices": {key: record}, "layers": [rows]}
 
-Keys and records are the back end's (vta/schedule/choices.py); rows are for people. A file that was
-made for another device or network is refused, because what is fast there need not be fast here.
+The back end defines keys and records (vta/schedule/choices.py); rows are for readers. A file for
+another device or network is refused, because its choices need not be fast here.
 """
 
 from __future__ import annotations

@@ -3,15 +3,15 @@
 composite target.
 
 In:   a name; TVM's pattern table of that name.
-Out:  TvmExternal: its passes put what the patterns match into functions that carry a `Codegen`
-      attribute; nothing else touches these.
-Next: target.py, which alone imports it, makes one as it makes other back ends: this is one.
+Out:  TvmExternal, a back end: its passes put the matches of the patterns into functions with a
+      `Codegen` attribute, which no other pass changes.
+Next: target.py, which alone imports it, creates it like other back ends.
       partition/eager.py leaves them whole in Host operators; run_module of relax/saved.py lets
       the code generator compile them.
 
-What stands before VTA in a target is asked before it, on the float operators between dequantize and
-quantize; what stands behind it gets what is left. Whether such a generator is built in is known by
-its function `relax.ext.NAME`; where it is not, the target is refused.
+A generator before VTA in a target takes the float operators between dequantize and quantize first;
+one after VTA takes from the remaining ones. The function `relax.ext.NAME` exists where TVM was
+built with the generator; otherwise the target is refused.
 """
 
 from __future__ import annotations

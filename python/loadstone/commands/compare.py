@@ -118,7 +118,7 @@ def extend(parser: argparse.ArgumentParser, words: list[str]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """1 when a layer differs."""
+    """1 when a layer differs, else 0."""
     if not args.atol >= 0:  # by nan nothing would ever differ
         raise ModelError(f"--atol {args.atol:g} is no difference: it is not 0 or more")
     if not math.isfinite(args.min_db):
@@ -177,7 +177,8 @@ def _compared(
 
 
 def _printed(path: str, artifact: Artifact, expected: Expected) -> Iterator[LayerDifference]:
-    """What a firmware printed: a digest says that a layer differs, not where."""
+    """Compares with the digests that a firmware printed: a digest shows that a layer differs, but
+    not where."""
     printed = read_digests(read_whole(path).decode("utf-8", "replace"))
     seen: dict[int, int] = {}
     for tap in taps(artifact):
@@ -220,7 +221,7 @@ def _text(found: list[LayerDifference], args: argparse.Namespace) -> str:
 def _lost(
     found: list[LayerDifference], wrong: LayerDifference | None, what: str, min_db: float
 ) -> str:
-    """What a quantized network has lost, beside the float one."""
+    """The loss of a quantized network, compared with the float one."""
     short = short_names([entry.layer for entry in found])
     known = [(e.decibels, e.layer) for e in found if e.decibels is not None]
     least = "; ".join(
@@ -242,7 +243,8 @@ def _rows(found: list[LayerDifference]) -> list[tuple[str, str, str]]:
 
 
 def _unordered(found: list[LayerRace]) -> str:
-    """The first pair of instructions that no token orders: right on one device, wrong on another."""
+    """The first pair of instructions that no token orders: the result may be right on one device
+    and wrong on another."""
     first = found[0]
     short = short_names([first.layer, first.other])
     where = (

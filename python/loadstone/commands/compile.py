@@ -176,7 +176,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Compiles, writes the artifact, prints what was asked for."""
+    """Compiles, writes the artifact, and prints the requested results."""
     verify_as_asked(args)
     with phase("importing TVM", bool(args.data) and sys.stderr.isatty()):
         from loadstone.compiler import compile as compile_model
@@ -243,7 +243,7 @@ def _say(args: argparse.Namespace, compiled: Compiled, report: JsonObject) -> No
 
 
 def _nothing_there(compiled: Compiled) -> str:
-    """Of a quantized model for a device of real numbers alone: that none of its layers goes there."""
+    """The remark that no layer of a quantized model runs on a device of real numbers."""
     device = compiled.device
     if not (is_builtin(device) and backend_for(device).scheme == "float"):
         return ""
@@ -259,7 +259,7 @@ def _nothing_there(compiled: Compiled) -> str:
 
 
 def _states(pairs: list[str]) -> dict[str, str]:
-    """Raises ConfigError for what is no pair."""
+    """Raises ConfigError for a text that is not a pair."""
     found = {}
     for pair in pairs:
         source, equals, target = pair.partition("=")
@@ -278,7 +278,7 @@ def _write_page(path: str | None, compiled: Compiled) -> None:
 
 
 def summary(report: JsonObject) -> str:
-    """A few lines for people."""
+    """The result in a few lines of text."""
     host = report["operators_on_host"]
     memory = report["regions_bytes"]
     seconds = sum(v for k, v in report["seconds"].items() if k != "import TVM")
@@ -308,7 +308,7 @@ def summary(report: JsonObject) -> str:
 
 
 def _in_c(report: JsonObject) -> str:
-    """`yes`, or how many steps keep a board without Python from running the model."""
+    """`yes`, or the number of steps for which a board needs Python."""
     steps = report["steps_in_python"]
     if not steps:
         return "yes"
@@ -317,7 +317,7 @@ def _in_c(report: JsonObject) -> str:
 
 
 def _quantized(quantization: JsonObject | None) -> list[str]:
-    """What quantizing here cost."""
+    """The loss by quantizing here."""
     if quantization is None:
         return []
     count = quantization["samples"]

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def words_so_far() -> list[str]:
-    """What a shell that wants completions has of the command line, without the program's name."""
+    """The command line that a shell wants to complete, without the program's name."""
     line = os.environ["COMP_LINE"]
     line = line.encode()[: int(os.environ.get("COMP_POINT", len(line)))].decode(errors="ignore")
     try:
@@ -50,7 +50,7 @@ def words_so_far() -> list[str]:
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Answers the shell, and ends the process."""
+    """Prints the completions, and ends the process."""
     module = _argcomplete()
     files = module.completers.FilesCompleter()
 

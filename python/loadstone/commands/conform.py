@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """1 when a case is wrong."""
+    """1 when a case is wrong, else 0."""
     from loadstone.backend.target import resolve
     from loadstone.conformance.check import conform
     from loadstone.errors import TargetError
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def table(verdicts: Sequence[Verdict]) -> str:
-    """Counts by kind, the commonest refusal of each, then what is wrong in full."""
+    """Counts by kind, the most frequent refusal of each, then all wrong cases."""
     lines = [f"{'kind':<16} {'taken':>5} {'refused':>7} {'wrong':>5}  why refused"]
     for kind in dict.fromkeys(verdict.kind for verdict in verdicts):
         group = [verdict for verdict in verdicts if verdict.kind == kind]

@@ -86,7 +86,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints one line per step; 1 when the simulator's results are not ONNX Runtime's."""
+    """Prints one line per step; 1 when the simulator's results differ from ONNX Runtime's."""
     if not 1 <= args.tokens <= MAX_TOKENS:
         raise ConfigError(f"demo: --tokens {args.tokens} is not in [1, {MAX_TOKENS}]")
     if args.network == "text":
@@ -145,8 +145,8 @@ def _accuracy(scores: Array | None, labels: NDArray[np.int64]) -> str:
 
 
 def _onnx_runtime(model: Path, images: NDArray[np.float32]) -> Array | None:
-    """Scores of every image; None where ONNX Runtime is not installed. Without graph optimisations:
-    the meaning of the file."""
+    """The scores of every image, without graph optimizations, which is the meaning of the file;
+    None where ONNX Runtime is not installed."""
     try:
         import onnxruntime
     except ModuleNotFoundError:

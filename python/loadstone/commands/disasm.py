@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """Adds --uma-backends; installed back ends are asked for the device that is named."""
+    """Adds --uma-backends; installed back ends are searched for the named device."""
     named = any(word.startswith("--device") for word in words)
     add_plugin_options(parser, words, attributes=False, installed=named)
 
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _listed(args: argparse.Namespace, data: bytes) -> bool:
-    """Prints the instructions of a device that a plug-in describes; False where it is none."""
+    """Prints the instructions of a device that a plug-in describes; False where no plug-in does."""
     from loadstone.backend.plugins import described_accelerator
     from loadstone.isa.codec import decode
     from loadstone.isa.text import disassemble

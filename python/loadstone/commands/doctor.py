@@ -68,7 +68,7 @@ TOOLS = {
 
 @dataclass(frozen=True)
 class Installed:
-    """One thing that may be there. install: what would bring it."""
+    """A part that may be installed. install: the command that installs it."""
 
     kind: str
     name: str

@@ -17,8 +17,8 @@ __all__ = ["explained_rows", "some_names", "table"]
 
 
 def table(rows: list[JsonObject]) -> str:
-    """The rows of Compiled.explain as text: reason and remedy of what stays on the host, and costs,
-    on lines of their own."""
+    """The rows of Compiled.explain as text; the reason and remedy of an operator on the host, and
+    costs, are on separate lines."""
     lines = [
         f"{'operator':<48} {'kind':<16} {'shape':<16} {'MACs':>12} {'cycles':>9} {'computing':>9}  where"
     ]
@@ -61,7 +61,7 @@ def explained_rows(rows: list[JsonObject]) -> tuple[tuple[str, ...], list[tuple[
 
 
 def _explained(row: JsonObject, short: Mapping[str, str]) -> tuple[str, ...]:
-    """The same row for a terminal, with what stands on lines of their own in a pipe in one cell."""
+    """The same row for a terminal: the separate lines are in one cell."""
     notes = (
         row.get("how"),
         row["why"],
@@ -80,15 +80,15 @@ def _explained(row: JsonObject, short: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _cycles(row: JsonObject) -> tuple[str, str]:
-    """What it takes in all, and how long the compute stage works for it."""
+    """Its cycles in total, and those in which the compute stage works for it."""
     counted = (row["cycles"], row["compute_busy_cycles"])
     whole, busy = ("" if count is None else f"{count:,}" for count in counted)
     return whole, busy
 
 
 def _cost(alternative: JsonObject) -> str:
-    """`vta.conv2d 57.7 us (26.0 us transfers)`: the transfers are what it takes to bring the inputs
-    and take the outputs back."""
+    """`vta.conv2d 57.7 us (26.0 us transfers)`: transfers copy the inputs to the device and the
+    outputs back."""
     transfers = (
         f" ({alternative['transfer_us']:.1f} us transfers)" if alternative["transfer_us"] else ""
     )
@@ -96,12 +96,12 @@ def _cost(alternative: JsonObject) -> str:
 
 
 def _short(text: str, width: int) -> str:
-    """Cut in the middle: the ends of a name say which layer it is and what it does."""
+    """Shortened in the middle, because the ends of a name identify the layer and its operation."""
     head = (width - 3) // 2
     return text if len(text) <= width else f"{text[:head]}...{text[head + 3 - width :]}"
 
 
 def some_names(names: list[str], most: int = 8) -> str:
-    """The first of them, and how many more there are."""
+    """The first names, and the number of others."""
     more = f" and {len(names) - most} more (--explain names them)" if len(names) > most else ""
     return ", ".join(_short(name, 40) for name in names[:most]) + more

@@ -122,7 +122,7 @@ def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Writes the project and says what to do next."""
+    """Writes the project, and prints the next step."""
     artifact = loaded(args)
     device = load_config(args.device) if args.device else device_of_artifact(artifact)
     if device.fingerprint() != artifact.fingerprint:
@@ -149,8 +149,8 @@ def export(
     sample: bytes | None = None,
     name: str = UNNAMED,
 ) -> None:
-    """Writes the project. name: of the model in C. Raises ArtifactError for a model that C cannot
-    run alone."""
+    """Writes the project. name: the model's name in C. Raises ArtifactError for a model that C
+    alone cannot run."""
     artifact, steps = for_the_board(artifact)
     operators = operator_set(artifact)
     own = {"steps/operators.c": operators} if operators else {}
@@ -253,7 +253,7 @@ extern const uint8_t model_bytes[], model_bytes_end[];
 
 
 def _registers(base: int) -> str:
-    """The address of the configuration, or an example for firmware, which is given another one."""
+    """The address of the configuration; for firmware, which is given another one, an example."""
     if base:
         return f"#define MODEL_REGISTER_BASE {base:#x}u"
     return "#define MODEL_REGISTER_BASE 0x40010000u\n#define MODEL_REGISTER_BASE_UNKNOWN 1"

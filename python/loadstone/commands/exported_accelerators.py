@@ -50,7 +50,7 @@ def accelerator_files(artifact: Artifact) -> Mapping[str, str]:
 
 
 def register_files(artifact: Artifact, device: Device) -> list[str]:
-    """The drivers of all register blocks that an exported project works."""
+    """The drivers of all register blocks that an exported project uses."""
     blocks = [device.register_block, *(one.register_block for one in further_devices(artifact))]
     names = [block.name for block in blocks] + ["native"] * bool(artifact.described_programs)
     return [REGISTER_BLOCKS[name][1] for name in dict.fromkeys(names)]

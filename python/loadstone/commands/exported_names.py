@@ -28,8 +28,7 @@ _FILES = ("h", "S", "lds")
 
 
 def check_name(name: str, board: str, *, others: bool) -> None:
-    """Raises ArtifactError for a name that cannot be. others: the model has programs of other
-    devices."""
+    """Raises ArtifactError for an invalid name. others: the model has programs of other devices."""
     if name == UNNAMED:
         return
     if board not in ("module", "arduino"):
@@ -61,7 +60,8 @@ def named_text(text: str, name: str) -> str:
 
 
 def named_file(path: str, name: str) -> str:
-    """A file of the project's; one of Arduino's stands in the folder of sources of its library."""
+    """The path of a project's file under the new name; Arduino's are in the source folder of its
+    library."""
     file = PurePosixPath(path)
     if file.stem == UNNAMED and file.suffix[1:] in _FILES:
         return str(file.with_name(name + file.suffix))
@@ -69,7 +69,8 @@ def named_file(path: str, name: str) -> str:
 
 
 def named_files(files: Mapping[str, str], name: str) -> dict[str, str]:
-    """Steps in C by their paths, each function behind a macro that puts the name before it."""
+    """Steps in C by their paths, with a macro before each function that adds the name as a
+    prefix."""
     if name == UNNAMED:
         return dict(files)
     symbols = {PurePosixPath(path).stem for path in files} - {"steps", "plugins", "operators"}

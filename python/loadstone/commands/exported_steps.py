@@ -28,8 +28,8 @@ _OWN = "loadstone."
 
 
 def for_the_board(artifact: Artifact) -> tuple[Artifact, Mapping[str, str]]:
-    """The artifact with the same steps, those that are C named by their symbol alone; files of the
-    project by their names, none for a model without external steps.
+    """The artifact with the same steps, in which those in C are named by their symbol alone; and
+    the project's files by their names, none for a model without external steps.
 
     Raises ArtifactError for a step that C cannot run.
     """
@@ -66,8 +66,8 @@ def for_the_board(artifact: Artifact) -> tuple[Artifact, Mapping[str, str]]:
 
 
 def operator_set(artifact: Artifact) -> str:
-    """C of `model_operators`, the runtime's operators that a model has; empty where those that every
-    session has suffice. Each is a function of its own, so that no other is linked."""
+    """The C code of `model_operators`, the runtime's operators that a model uses; empty where the
+    default set suffices. Each is a separate function, so that no other is linked."""
     found = {step.opcode for step in artifact.steps if isinstance(step, HostStep)}
     found -= {HostOpcode.EXTERNAL}
     if max(found, default=HostOpcode.COPY) <= HostOpcode.ARGMAX:
@@ -87,7 +87,8 @@ def operator_set(artifact: Artifact) -> str:
 
 
 def _identifiers(functions: Sequence[str]) -> dict[str, str]:
-    """A name in C for each: what is no letter is a line, and who comes second gets a number."""
+    """An identifier in C for each name: other characters become underscores, and a repeated one
+    gets a number."""
     found: dict[str, str] = {}
     for function in functions:
         plain = "plugin_" + re.sub(r"\W", "_", function, flags=re.ASCII)
@@ -161,7 +162,7 @@ int model_external(void *ctx, lds_session *session, uint32_t step) {
 
 
 def _stubs(plugins: Sequence[str]) -> str:
-    """Where the user's own C goes."""
+    """Stubs, to be replaced by the user's own C."""
     names = _identifiers(plugins)
     text = (
         "/* What plug-ins compute in Python: put your own C here.\n *\n"

@@ -41,7 +41,7 @@ def _size(text: str) -> int:
 
 
 def check_fit(args: argparse.Namespace, artifact: Artifact, in_c: bool) -> Footprint | None:
-    """What it needs; None where C does not run it alone. Raises ConfigError."""
+    """The memory that the model needs; None where C alone does not run it. Raises ConfigError."""
     limited = args.max_flash is not None or args.max_ram is not None
     if not in_c:
         if limited:
@@ -86,7 +86,7 @@ def fit_report(needs: Footprint | None) -> JsonObject:
 
 
 def fit_lines(report: JsonObject) -> list[str]:
-    """For people."""
+    """The same as lines of text."""
     found = report.get("in_c")
     if found is None:
         return []

@@ -45,8 +45,8 @@ def add_format(group: _ArgumentGroup) -> None:
 
 
 def compile_for_host(args: argparse.Namespace) -> None:
-    """Compiles, writes the file, prints what was asked for. Raises ConfigError for options that are
-    for artifacts alone."""
+    """Compiles, writes the file, and prints the requested results. Raises ConfigError for options
+    that apply to artifacts only."""
     module, suffix = _HOSTS[args.format]
     given = {
         "--data": args.data,

@@ -120,7 +120,7 @@ def _tensor(t: BufferView) -> str:
 
 
 def text(a: Artifact, size: int, layers: bool = False) -> str:
-    """For people."""
+    """The content as text."""
     instructions = sum(len(p) for p in a.all_programs)
     lines = [
         f"{one_line(a.name)}: {size} bytes for device {one_line(a.device) or 'unknown'} "
@@ -163,7 +163,7 @@ def _host_line(index: int, step: HostStep, a: Artifact) -> str:
 
 
 def _device_lines(index: int, step: DeviceProgram | ProgramStep, layers: bool) -> list[str]:
-    """The program, and its layers where they are wanted."""
+    """The program, and its layers if requested."""
     whose = f" {one_line(step.device)}:" if isinstance(step, ProgramStep) else ""
     head = (
         f"  {index} device {whose} {one_line(step.name)}: {len(step)} instructions, "

@@ -33,15 +33,15 @@ def add_plugin_options(
     attributes: bool = True,
     installed: bool = True,
 ) -> None:
-    """Adds --uma-backends and, with `attributes`, what the plug-ins found there take. Raises
-    TargetError for what is no folder."""
+    """Adds --uma-backends and, with `attributes`, the options of the plug-ins that it names. Raises
+    TargetError for a path that is neither a folder nor a *.py file."""
     group = parser.add_argument_group("back ends of your own")
     group.add_argument(
         "--uma-backends",
         metavar="DIR",
         action="append",
         default=[],
-        help="a folder whose *.py files define back ends; may be repeated",
+        help="a folder whose *.py files define back ends, or one such file; may be repeated",
     )
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     first.add_argument("--uma-backends", action="append", default=[])

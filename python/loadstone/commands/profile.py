@@ -51,7 +51,7 @@ Cycles of a device are simulated; steps of the host, and other accelerators, are
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds MODEL and where the results go."""
+    """Adds MODEL and the options of its results."""
     parser.epilog = _EPILOG
     parser.add_argument(
         "model", metavar="MODEL", help="an artifact (.lds), or with --target a model file"
@@ -102,7 +102,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the table or the JSON, writes the files; 1 when the device counts other cycles."""
+    """Prints the table or the JSON, and writes the files; 1 when the device counts other cycles."""
     artifact, device, known = _subject(args)
     trust = trusts(artifact, args.trust or args.target is not None)
     if args.float is not None:
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _subject(args: argparse.Namespace) -> tuple[Artifact, Device, Known | None]:
-    """What is profiled, and what the compiler says of it."""
+    """The artifact to profile, and what the compiler knows of it."""
     if args.target is not None:
         if args.network is not None:
             raise ConfigError(
@@ -145,7 +145,7 @@ def _subject(args: argparse.Namespace) -> tuple[Artifact, Device, Known | None]:
 def _lost(
     args: argparse.Namespace, artifact: Artifact, device: Device, trust: bool
 ) -> dict[str, float]:
-    """Signal to noise of each tensor beside the float network's, in decibels."""
+    """The signal-to-noise ratio of each tensor, compared with the float network's, in decibels."""
     if args.inputs is None:
         raise ConfigError("--float measures what the layers lose on samples: --inputs IN.npz")
     inputs = read_arrays(args.inputs, [artifact.tensors[i] for i in artifact.inputs], "in")
@@ -196,7 +196,7 @@ def _artifact(args: argparse.Namespace) -> tuple[Artifact, Device]:
 
 
 def _counted(args: argparse.Namespace, artifact: Artifact, trust: bool) -> JsonObject:
-    """A run of the samples through the C runtime: what the device's own counters say."""
+    """Runs the samples through the C runtime, and returns the device's own counters."""
     inputs = read_arrays(args.inputs, [artifact.tensors[i] for i in artifact.inputs], "in")
     with devices.open(args.device) as opened, opened.load(artifact, trust=trust) as session:
         session.run(inputs)

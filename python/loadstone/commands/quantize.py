@@ -161,7 +161,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 
 
 def reading(args: argparse.Namespace) -> Reading:
-    """What was said of the model's file."""
+    """The options of the model's file."""
     return Reading(parse_shapes(args.shape), tuple(args.inputs), tuple(args.outputs))
 
 
@@ -173,7 +173,7 @@ def options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def arguments(args: argparse.Namespace) -> dict[str, Any]:
-    """What compile() needs to quantize first; nothing without --data."""
+    """The arguments with which compile() quantizes first; none without --data."""
     from loadstone.quantization.options import Options
 
     if not args.data:
@@ -233,8 +233,8 @@ def _check_report(page: str | None) -> None:
 
 
 def samples(args: argparse.Namespace) -> Mapping[str, Array] | ImageFolder:
-    """What --data names. Raises ModelError for a file of no arrays, and for a folder of which
-    nobody says what its pixels are."""
+    """The samples of --data. Raises ModelError for a file without arrays, and for a folder without
+    --pixels."""
     from loadstone.quantization.samples import read_samples
 
     if args.pixels:
@@ -245,7 +245,7 @@ def samples(args: argparse.Namespace) -> Mapping[str, Array] | ImageFolder:
 
 
 def summary(report: JsonObject, output: Path) -> str:
-    """A few lines for people: the result, and the layers that lost most."""
+    """A few lines of text: the result, and the layers with the largest loss."""
     worst = sorted(
         (entry for entry in report["layers"] if entry["sqnr_db"] is not None),
         key=lambda entry: entry["sqnr_db"],

@@ -25,7 +25,7 @@ from loadstone.simulator.replayed import GroupFigures, Replayed, figures, measur
 from loadstone.simulator.table_vectors import is_table_folder, load_table_vectors, replay_table
 from loadstone.vta.simulator.replay import replay
 from loadstone.vta.simulator.rtl_replay import RtlReplay
-from loadstone.vta.simulator.sim import KERNELS, Simulator
+from loadstone.vta.simulator.sim import Simulator
 from loadstone.vta.simulator.trace import write_trace
 from loadstone.vta.simulator.vectors import Vector, load_vectors
 
@@ -71,7 +71,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="stop where real VTA hardware would compute something else",
     )
-    device.add_argument("--kernels", choices=KERNELS, default="best", help="the inner loops to use")
     results.add_argument(
         "--trace", type=Path, metavar="T", help="write the runs at lat0 as a Perfetto trace"
     )
@@ -121,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace, replayed: Iterable[Replayed]) -> int:
-    """Prints what comes, and figures of groups; the exit status."""
+    """Prints the results and the figures of groups; returns the exit status."""
     done: list[Replayed] = []
     measured = _measured(args.measured) if args.measured else None
     for each in replayed:
@@ -147,7 +146,7 @@ def _report(args: argparse.Namespace, replayed: Iterable[Replayed]) -> int:
 
 
 def _measured(name: str) -> dict[str, Mapping[int, int]]:
-    """What --measured holds."""
+    """The content of --measured."""
     try:
         text = read_whole(name).decode("utf-8")
     except UnicodeDecodeError:
@@ -156,10 +155,10 @@ def _measured(name: str) -> dict[str, Mapping[int, int]]:
 
 
 def _on_tables(args: argparse.Namespace) -> Iterator[Replayed]:
-    """On the meanings of a plug-in."""
-    if "init" in args.check or args.strict or args.trace or args.kernels != "best":
+    """Replays on the meanings of a plug-in."""
+    if "init" in args.check or args.strict or args.trace:
         raise LoadstoneError(
-            "--check init, --strict, --kernels and --trace are for VTA's instructions: leave them out"
+            "--check init, --strict and --trace are for VTA's instructions: leave them out"
         )
     for path in args.paths:
         vectors = load_table_vectors(
@@ -169,7 +168,7 @@ def _on_tables(args: argparse.Namespace) -> Iterator[Replayed]:
 
 
 def _on_rtl(args: argparse.Namespace, vectors: Sequence[Vector]) -> Iterator[Replayed]:
-    """On the hardware, which has no checks of its own."""
+    """Replays on the hardware, which has no checks of its own."""
     if args.check or args.strict or args.trace:
         raise LoadstoneError(
             "--check, --strict and --trace are the simulator's: leave --device rtl out"
@@ -181,7 +180,7 @@ def _on_rtl(args: argparse.Namespace, vectors: Sequence[Vector]) -> Iterator[Rep
 def _simulated(
     args: argparse.Namespace, vectors: Sequence[Vector], traced: list[tuple[str, Simulator]]
 ) -> Iterator[Replayed]:
-    """On the simulator; `traced` gets what --trace writes."""
+    """Replays on the simulator; `traced` receives the results for --trace."""
     for vector in vectors:
         replayed, simulator = replay(
             vector,
@@ -189,7 +188,6 @@ def _simulated(
             races="races" in args.check,
             uninitialised="init" in args.check,
             strict=args.strict,
-            kernels=args.kernels,
         )
         if args.trace:
             traced.append((vector.name, simulator))

@@ -122,7 +122,7 @@ def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs all samples; 1 when the outputs are not as expected."""
+    """Runs all samples; 1 when the outputs differ from the expected ones."""
     artifact = loaded(args)
     inputs, wanted = _arrays(args, artifact)
     if args.threads > 1 and not device.is_private(args.device):
@@ -158,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _arrays(args: argparse.Namespace, artifact: Artifact) -> tuple[list[Array], list[Array]]:
-    """What goes in, and what is expected."""
+    """The inputs, and the expected outputs."""
     inputs = read_inputs(args.inputs, artifact)
     wanted = []
     if args.expect is not None:
@@ -172,7 +172,7 @@ def _arrays(args: argparse.Namespace, artifact: Artifact) -> tuple[list[Array], 
 def _outputs(
     args: argparse.Namespace, artifact: Artifact, inputs: Sequence[Array]
 ) -> tuple[list[Array], Totals, Device]:
-    """Of all samples, by threads of this process or by workers."""
+    """The outputs of all samples, computed by threads of this process or by workers."""
     progress = _bar(len(inputs[0]) if inputs else 1)
     if args.workers is not None:
         if args.threads > 1 or args.uma_backends:
@@ -191,7 +191,7 @@ def _outputs(
 
 
 def _device(name: str, artifact: Artifact) -> AbstractContextManager[str]:
-    """The device's name for device.open; `rtl` is served from here meanwhile."""
+    """The device's name for device.open; `rtl` is served by this process."""
     if not name.startswith("rtl"):  # what follows takes as long to import as all the rest
         return nullcontext(name)
     from loadstone.vta.simulator.rtl_simd import rtl_name, rtl_socket
@@ -219,15 +219,15 @@ def _text(report: JsonObject, differences: list[Difference], atol: float) -> str
 
 
 def _host_ms(artifact: Artifact, config: Device) -> float:
-    """What the host's steps in C take on this machine, each measured alone: as `loadstone profile`
-    has them."""
+    """The time of the host's steps in C on this machine, each measured alone, as in `loadstone
+    profile`."""
     steps = [s for s in artifact.steps if isinstance(s, HostStep) and not s.function]
     return sum(measured_ns(step, artifact, config, trust=False) for step in steps) / 1e6
 
 
 def _described(device: str, artifact: Artifact) -> dict[str, tuple[int, float]]:
-    """Of simulated devices besides the artifact's own: cycles of a run, and ms at their own
-    clock. (A run's counters are the sum over all devices.)"""
+    """For simulated devices besides the artifact's own: the cycles of a run, and ms at their own
+    clocks. (A run's counters are the sum over all devices.)"""
     found: dict[str, tuple[int, float]] = {}
     if not artifact.other_programs or device.partition(":")[0] != "sim":
         return found
@@ -242,7 +242,7 @@ def _described(device: str, artifact: Artifact) -> dict[str, tuple[int, float]]:
 def _counted(
     totals: Totals, config: Device, host_ms: float, described: dict[str, tuple[int, float]]
 ) -> JsonObject:
-    """Of a run, and of all; the time of functions and of the host's steps is that of this
+    """Figures of one run, and of all; the time of functions and of the host's steps is that of this
     machine."""
     runs = max(totals.runs, 1)
     counters = totals.counters
@@ -275,7 +275,7 @@ def _counted(
 
 
 def _by_device(report: JsonObject) -> list[str]:
-    """What each device took, and all together."""
+    """The time of each device, and of all together."""
     others = report["others_ms_per_run"]
     per = (
         "a sample" if report["samples_per_run"] == 1 else f"for {report['samples_per_run']} samples"

@@ -201,10 +201,9 @@ def _serve(args: argparse.Namespace, devices: Sequence[_Described]) -> int:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[tuple[int, list[int]]]:
-    """A descriptor that is readable when the process is to end, and the signals that said so. (No
-    exception: it could come while C calls
-    Python, and be lost there.) A signal that is ignored, as SIGINT in a background job of a shell,
-    stays so."""
+    """A descriptor that becomes readable when the process is to end, and the signals that requested
+    it. (No exception: it could be raised while C calls Python, and be lost there.) A signal that is
+    ignored, like SIGINT in a background job of a shell, stays ignored."""
     stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
     caught: list[int] = []
 

@@ -43,7 +43,7 @@ space.yaml: base: a device; device: keys of its file, each with values; options:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds SPACE.yaml, the models, how to search, and where the results go."""
+    """Adds SPACE.yaml, the models, the options of the search, and those of its results."""
     parser.epilog = _EPILOG
     add_verify(parser)
     parser.add_argument("space", metavar="SPACE.yaml", help="what varies, and over which values")
@@ -92,7 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Sweeps; prints how many devices there are, and the best."""
+    """Sweeps; prints the number of devices, and the best one."""
     verify_as_asked(args)
     workers = workers_of(args.workers)
     _check(args)
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raises ConfigError before any work, for what does not fit together."""
+    """Raises ConfigError, before any work, for options that contradict each other."""
     if args.search == "grid" and args.points is not None:
         raise ConfigError("--points is for --search random or pareto: grid takes every point")
     if args.points is not None and not 1 <= args.points <= 1_000_000:

@@ -64,7 +64,7 @@ def memory_image(text: str | None) -> tuple[NDArray[np.uint8], int]:
 
 
 def accelerator_of_index(plugins: Registry, device: JsonObject, text: str | None) -> Accelerator:
-    """The accelerator that --device names, else the one of an index. Raises LoadstoneError."""
+    """The accelerator that --device names, otherwise that of an index. Raises LoadstoneError."""
     if text is None:
         said = device.get("attributes", {})
         pairs = said.items() if isinstance(said, dict) else ()
@@ -82,8 +82,8 @@ def accelerator_of_index(plugins: Registry, device: JsonObject, text: str | None
 def accelerator_of_model(
     artifact: Artifact, chosen: str | None, plugins: Registry
 ) -> Accelerator | None:
-    """Whose programs of a model are meant; None for VTA's. Raises LoadstoneError where that is not
-    said."""
+    """The accelerator whose programs of a model are meant; None for VTA's. Raises LoadstoneError
+    where this is ambiguous."""
     names = list(dict.fromkeys(step.device for step in artifact.other_programs))
     wanted = chosen.split(" ")[0] if chosen else None
     if wanted in names:
@@ -108,8 +108,8 @@ def programs_of_model(artifact: Artifact, own: Accelerator, seed: int) -> list[V
 
 
 def table_bytes(accelerator: Accelerator, text: str) -> bytes:
-    """The instructions of a text. Raises AssemblerError for an address that is no number, as only
-    an artifact says where its regions are."""
+    """The instructions of a text. Raises AssemblerError for an address that is not a number,
+    because only an artifact defines the places of its regions."""
     insns: Sequence[TableInsn] = assemble(accelerator.table, text)
     for number, insn in enumerate(insns):
         for name, value in insn.fields.items():
@@ -122,7 +122,7 @@ def table_bytes(accelerator: Accelerator, text: str) -> bytes:
 
 
 def assembled(source: Path, assemble_text: Callable[[str], Made]) -> Made:
-    """What a file of text is as instructions. Raises AssemblerError that names the file."""
+    """The instructions in a text file. Raises AssemblerError that names the file."""
     data = read_whole(source)
     try:
         return assemble_text(data.decode("utf-8"))
@@ -146,7 +146,7 @@ def stream_program(source: Path, accelerator: Accelerator, memory: str | None) -
 
 
 def write_hex(folder: Path, vectors: Sequence[TableVector]) -> None:
-    """NAME.before.hex: memory and program; NAME.after.hex: the bytes that are written."""
+    """NAME.before.hex: memory and program; NAME.after.hex: the written bytes."""
     for v in vectors:
         p, offsets = v.program, v.out_regions.tolist()
         before = [(p.dram_base, p.dram_in.tobytes()), (p.code_base, p.code.tobytes())]

@@ -21,8 +21,8 @@ __all__ = ["print_table"]
 def print_table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], plain: str, foot: str = ""
 ) -> None:
-    """Prints a table. heads: a title that begins with `>` is of a column of numbers. plain: the
-    whole text for a pipe, table and foot. foot: lines below the table."""
+    """Prints a table. heads: a title that begins with `>` belongs to a column of numbers. plain:
+    the whole text for a pipe, table and foot. foot: lines below the table."""
     if not _draws() or not _drawn(heads, rows):
         print(plain)
     elif foot:
@@ -34,7 +34,7 @@ def _draws() -> bool:
 
 
 def _drawn(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
-    """False where rich is not installed."""
+    """False where rich is not installed, and nothing was printed."""
     try:
         from rich import box
         from rich.console import Console

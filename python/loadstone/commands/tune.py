@@ -105,7 +105,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Searches, writes the file, prints the rows."""
+    """Searches, writes the file, and prints the rows."""
     verify_as_asked(args)
     from loadstone.search.tune import TuneOptions, tune
     from loadstone.search.tune_network import SimulatedNetwork
@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _say(line: str) -> None:
-    """How far it is, for who waits at a terminal."""
+    """Prints the progress on a terminal."""
     if sys.stderr.isatty():
         print(line, file=sys.stderr)
 

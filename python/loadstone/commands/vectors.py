@@ -139,7 +139,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Two programs of one name would be one file."""
+    """Raises where two programs have the same name, because they would be one file."""
     files = [file_stem(name) for name in names]
     twice = next(
         (name for name, file in zip(names, files, strict=True) if files.count(file) > 1), ""
@@ -232,8 +232,8 @@ def _of_stream(source: Path, args: argparse.Namespace) -> Vector:
 
 
 def _device_of(artifact: Artifact) -> HwConfig:
-    """The built-in device that the model names: its timing table gives the vectors' cycles, so that
-    no other of the same fingerprint will do."""
+    """The built-in device that the model names: the vectors' cycles come from its timing table, so
+    that another device with the same fingerprint cannot replace it."""
     if artifact.device in device_names():
         config = load_config(artifact.device)
         if config.fingerprint() == artifact.fingerprint:
@@ -245,8 +245,9 @@ def _device_of(artifact: Artifact) -> HwConfig:
 
 
 def of_artifact(artifact: Artifact, config: HwConfig, seed: int = 0) -> list[Vector]:
-    """A vector for each device program: constants as they are, the rest random bytes. Addresses
-    become absolute for a device without regions, as the runtime does when it binds a model."""
+    """A vector for each device program: constants from the model, and random bytes in the rest of
+    memory. For a device without regions addresses become absolute, as when the runtime binds a
+    model."""
     if config.fingerprint() != artifact.fingerprint:
         hashes = (
             f"its config hash is {artifact.config_hash:#010x}, the device's "

@@ -2,8 +2,7 @@
 """Converts model files to Relax, one module per format; then one QDQ form for all of them.
 
 In:   a path, or a tvm.IRModule.
-Out:  an IRModule in canonical form (canonical.py), or, for the quantizer, as the importers leave
-      it.
+Out:  an IRModule in canonical form (canonical.py), or, for the quantizer, in the importer's form.
 Next: quantization/ for float models, partition/eager.py for quantized ones.
 
     .tflite   tflite_file.py reads and checks the bytes, tflite.py converts

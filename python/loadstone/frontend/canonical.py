@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The canonical QDQ form, which is all that the stages behind the front ends know.
+"""The canonical QDQ form: the only form that the stages after the front ends handle.
 
 In:   a Relax function with quantize and dequantize, channels last.
 Out:  the same function, in which
         - activations are int8 and stand between quantize and dequantize: uint8 ones are shifted,
           exactly (x - 128), and a uint8 input or output of the model is requantized at the edge;
         - an operator is quantized once, also where a tool wrote a quantize for each reader;
-        - every reader has a dequantize of its own (one with two readers breaks FuseOpsByPattern
+        - every reader has its own dequantize (one with two readers breaks FuseOpsByPattern
           silently);
         - an operator that only moves elements has its input's quantization on both sides;
         - float16 is computed in float32; weights are `dequantize(constant)`, kernels OHWI;

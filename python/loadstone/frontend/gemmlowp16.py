@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The logistic function and tanh of int16, as gemmlowp computes them, over all 65,536 values.
 
-In:   how many of the 15 bits below the sign stand before the point.
-Out:  int16 (65536,): the value at index x + 32768 is the function of x, with 15 bits behind the
-      point.
+In:   the number of integer bits among the 15 bits below the sign.
+Out:  int16 (65536,): the value at index x + 32768 is the function of x, with 15 fractional bits.
 Next: tflite_lstm.py looks gates up in them.
 
-LiteRT's recurrent kernels call gemmlowp's functions with int16, whose intermediate results are
-int16 too; no real function rounds to these integers, so that they are computed step by step.
+LiteRT's recurrent kernels call gemmlowp's functions on int16, whose intermediate results are int16
+too. Rounding the real functions does not give these integers, so that gemmlowp's steps are
+repeated here.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of float16, computed in float32: as ONNX Runtime's CPU kernels do.
+"""Networks of float16, computed in float32 as in ONNX Runtime's CPU kernels.
 
 In:   a Relax function.
-Out:  the same, where float16 stands only at its inputs and outputs.
+Out:  the same function, with float16 only at its inputs and outputs.
 Next: canonical.py brings it into canonical form.
 
-A host without half precision computes nothing faster in it, and C99 has no such type.
+A host without half precision gains nothing from float16, and C99 has no such type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Channels last: NCHW convolutions, pools and what lies between them become NHWC.
 
-In:   a Relax function, as the importers leave it (TFLite's is NHWC already and passes unchanged).
+In:   a Relax function from an importer (TFLite's is NHWC already, and is not changed).
 Out:  the same function in NHWC. Transposes are deferred: an element-wise operator works
       on the NHWC value, and a transpose is emitted only where an operator needs the old order of
       axes (a reshape, an output).

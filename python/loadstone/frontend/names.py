@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outputs have the names of the model's file.
+"""Give outputs the names that they have in the model's file.
 
 In:   a Relax function, and the names of its results in the file.
-Out:  the same function, in which the call that makes a result carries its name, and no other call
-      does: integers that stand for a real output NAME are NAME/int8.
+Out:  the same function, in which only the call that computes a result has its name; the integers of
+      a real output NAME are called NAME/int8.
 Next: partition/fused_graph.py names tensors after calls; artifact and C have these names.
 """
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transposed convolution as a convolution that computes all places between inputs as channels.
+"""A transposed convolution as a convolution whose channels are all positions between two inputs.
 
 In:   a call of nn.conv2d_transpose or nn.conv1d_transpose with constant weights, quantized or not.
-Out:  Phases: the convolution's weights and padding, what a constant of its channels becomes, and
-      how its result is moved to where it belongs.
-Next: ranks.py does so for every format; what follows element by element is done before the move.
+Out:  Phases: the convolution's weights and padding, the conversion of a constant of its channels,
+      and the move of its result to the final positions.
+Next: ranks.py applies it to every format; elementwise operators that follow precede the move.
 
-Output f = q * stride + r (before padding is cut off) is the sum over taps k = r + stride * j of
-input q - j: for each of `stride` phases r a convolution of its own, and all of one size. Each sum
-has the same terms as in the transposed convolution, so that integers are the same. Of several
-groups each has its phases together, as the convolution of groups wants its channels.
+Output f = q * stride + r (before padding is removed) is the sum over taps k = r + stride * j of
+input q - j: a separate convolution for each of `stride` phases r, all of the same size. Each sum
+has the same terms as in the transposed convolution, so that the integers are the same. The phases
+of a group are adjacent, as a grouped convolution requires of its channels.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ Out:  the same, where quantize(matmul(dequantize(a), dequantize(b))) of more tha
       axes turned, and int8 as b is.
 Next: partition/patterns/reduction.py reads it as one BatchMatMul.
 
-A device loads the second factor as weights, whose rows are output channels. Attention multiplies
-by keys that a model has turned for it: then t is the tensor before that, and nothing moves. Else
-one transpose makes t, of whatever b was a transpose of.
+A device loads the second factor as weights, whose rows are output channels. Attention multiplies by
+transposed keys: t is then the tensor before the transpose, and no data is moved. Otherwise one
+transpose computes t from b, or from the tensor of which b is a transpose.
 """
 
 from __future__ import annotations

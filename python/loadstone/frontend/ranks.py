@@ -3,7 +3,7 @@
 those of images whose height is 1, products of two matrices that are computed as batches of one, and
 transposed convolutions as convolutions of phases (phases.py).
 
-In:   a Relax function as an importer leaves it.
+In:   a Relax function from an importer.
 Out:  the same function with matmul of two ranks, conv2d and pools in two dimensions.
 Next: layout.py, channels last.
 
@@ -11,9 +11,9 @@ Next: layout.py, channels last.
     conv1d  (N, C, W)               ->  reshape (N, C, 1, W), conv2d, reshape back
     matmul  (..., K) x computed (K, N) -> reshape (1, M, K) and (1, K, N), matmul, reshape back
 
-What follows element by element (a bias, an activation, quantize and dequantize) is done in the new
-shape, and the reshape back waits until somebody needs the old one: a pattern finds the layer with
-its bias, and layers behind each other need no reshape between them.
+Elementwise operators that follow (a bias, an activation, quantize and dequantize) are computed in
+the new shape, and the reshape back is deferred until an operator needs the old one. Patterns thus
+find the layer with its bias, and consecutive layers need no reshape between them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ POOLS = ("nn.max_pool1d",)
 
 
 def two_dimensional(function: RelaxFunction) -> RelaxFunction:
-    """The function without layers of other ranks; itself where it has none."""
+    """The function without layers of other ranks; the function itself if it has none."""
     constants = _made_of_constants(function)
     if any(
         _is_dense(entry) or _is_line(entry) or _is_product(entry, constants) or is_transposed(entry)
@@ -67,7 +67,7 @@ def two_dimensional(function: RelaxFunction) -> RelaxFunction:
 
 
 def _is_dense(call: Expr) -> bool:
-    """A product with one matrix, of more than rows."""
+    """Whether it is a product with one matrix, of an operand with more than two axes."""
     if not is_call(call, "matmul"):
         return False
     data, weights = (shape(entry) or () for entry in call.args)
@@ -75,14 +75,14 @@ def _is_dense(call: Expr) -> bool:
 
 
 def _is_product(call: Expr, constants: Set[Expr]) -> bool:
-    """A product of two matrices of which neither is made of a constant."""
+    """Whether it is a product of two matrices that are both computed."""
     if not is_call(call, "matmul") or {len(shape(entry) or ()) for entry in call.args} != {2}:
         return False
     return not any(is_constant(entry) or entry in constants for entry in call.args)
 
 
 def _made_of_constants(function: RelaxFunction) -> set[Expr]:
-    """The variables into which nothing but constants goes."""
+    """The variables that depend on constants only."""
     made: set[Expr] = set()
     for variable, call in bindings(function):
         if is_constant(call):
@@ -106,8 +106,8 @@ def _is_line(call: Expr) -> bool:
 
 @dataclass(frozen=True)
 class _Formed:
-    """A value in another shape than the function has it: `expr` has `form`. phases: of a transposed
-    convolution, whose elements stand elsewhere, too."""
+    """A value with another shape than in the function: `expr` has `form`. phases: of a transposed
+    convolution, whose elements are also in other places."""
 
     expr: Expr
     form: tuple[int, ...]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a model file is to be read: sizes that it leaves open, and which part of it.
+"""Options for reading a model file: sizes that it leaves open, and the part to read.
 
-In:   what the user says of a model.
+In:   the user's options.
 Out:  Reading; sizes from texts such as `x=1,3,224,224`.
 Next: the reader of each format.
 """

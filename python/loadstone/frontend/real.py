@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real tensor that a network stores as integers, and what can be done with it at once.
+"""A real tensor that a network stores as integers, and the operations that apply to it directly.
 
 In:   calls of a Relax function, and the integers with their scales.
 Out:  Real; constants that are moved (transposed, reshaped) together with their scales; whether a

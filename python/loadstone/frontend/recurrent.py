@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """LSTM, GRU and RNN, unrolled over time: dense layers and functions of elements.
 
-In:   a sequence, weights and biases in one order of gates, states to begin with.
+In:   a sequence, weights and biases in one order of gates, initial states.
 Out:  the hidden state of every step, and the last states.
 Next: onnx/operators/recurrent.py and aten/recurrent.py bring each format's layers here.
 
-What a step takes from the input is one dense layer for the whole sequence; what it takes from the
-state is one for each step.
+The products with the input are one dense layer for the whole sequence; those with the state are one
+for each step.
 """
 
 from __future__ import annotations

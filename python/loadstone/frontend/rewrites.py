@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The front end's rewrites, one behind the other: from an importer's Relax to the canonical form.
+"""The front end's rewrites, in their order: from an importer's Relax to the canonical form.
 
-In:   an IRModule as an importer leaves it.
+In:   an IRModule from an importer.
 Out:  the same network in the form that canonical.py describes.
 Next: quantization/ for float models, partition/eager.py for quantized ones.
 """

@@ -6,9 +6,10 @@ Out:  the same, where quantize(f(dequantize(x))) is quantize(take(table of f, x 
       x is written as round(dequantize(x) / scale) + zero point, which keeps its quantization.
 Next: partition/patterns/elementwise.py reads it as one Lookup.
 
-SiLU is two operators, GELU five, and Mish four: as float operators between a dequantize and a
-quantize each would cost the host a pass over float32. What has an integer rule of its own stays:
-sums and products with constants, clamps, sigmoid, LeakyReLU, TFLite's functions.
+SiLU consists of two operators, GELU of five, and Mish of four: as float operators between a
+dequantize and a quantize each would cost the host a pass over float32. Functions with their own
+integer rule are not changed: sums and products with constants, clamps, sigmoid, LeakyReLU, TFLite's
+functions.
 """
 
 from __future__ import annotations

@@ -3,13 +3,12 @@
 
 In:   the bytes of a .tflite file (float, int8 or uint8).
 Out:  an IRModule whose `main` carries the attribute "loadstone.numerics" = "tflite".
-Next: canonical.py brings it into the one QDQ form.
+Next: canonical.py converts it to the canonical QDQ form.
 
-TVM's importer knows about 200 operators, but gives quantized ones a meaning of its own: an average
-pool that truncates, a PAD or RESIZE that it refuses. Here it never sees one. This converter shows
-it a float network: a tensor that the file calls int8 answers as float32, reading it dequantizes,
-and what an operator returns is quantized again. Which integer rule that stands for is the
-attribute's business (graph/, `rounding`).
+TVM's importer supports about 200 operators, but its quantized ones differ from TFLite's: an average
+pool truncates, and PAD and RESIZE are refused. This converter therefore presents a float network to
+it: an int8 tensor of the file appears as float32, is dequantized when it is read, and an operator's
+result is quantized again. The attribute selects the integer rule (graph/, `rounding`).
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite's operators that choose and move elements, where TVM's importer does not do them, or does
+"""TFLite's operators that select and move elements, where TVM's importer lacks them or supports
 them only in part.
 
-In:   an operator's table; the Converter of tflite.py, which answers for tensors of the file as real
+In:   an operator's table; the Converter of tflite.py, which returns tensors of the file as real
       numbers.
 Out:  a Relax expression of real numbers; ARRAYS, by operator.
-Next: tflite.py quantizes what comes out.
+Next: tflite.py quantizes the result.
 
-Places that are constants of the file become constants of the network: what is taken from where is
-then the same for every run, and is checked here.
+Indices that are constants of the file become constants of the network: the same elements are then
+moved in every run, and the indices are checked here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of an operator before anything is converted.
+"""Checks of an operator before anything is converted.
 
 In:   an operator of a TFLite file.
 Out:  nothing, or an UnsupportedError whose one line names the model, the operator and why.
-Next: tflite.py converts what passed.
+Next: tflite.py converts operators that passed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""STABLEHLO_COMPOSITE of TFLite: its decomposition takes its place.
+"""Replace STABLEHLO_COMPOSITE of TFLite by its decomposition.
 
 In:   a TfliteFile, and the bytes it was read from.
 Out:  the network without composites.
 Next: tflite_variables.py.
 
 A converter keeps an operator of a framework by its name, with a subgraph of builtin operators that
-computes the same: that is what LiteRT runs where no delegate knows the name.
+computes the same. LiteRT runs the subgraph where no delegate supports the name.
 """
 
 from __future__ import annotations

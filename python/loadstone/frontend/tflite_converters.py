@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite's operators that TVM's importer does not do, or does only in part.
+"""TFLite's operators that TVM's importer lacks, or supports only in part.
 
-In:   an operator's table; the Converter of tflite.py, which answers for tensors of the file as real
+In:   an operator's table; the Converter of tflite.py, which returns tensors of the file as real
       numbers.
 Out:  a Relax expression of real numbers; OWN, by operator.
-Next: tflite.py quantizes what comes out.
+Next: tflite.py quantizes the result.
 
 A transposed convolution becomes a convolution: each of its stride * stride outputs between two
-inputs reads taps of its own, so one convolution computes them all as channels, which are then moved
-to where they belong. Each sum has the same terms, so that the integers are the same.
+inputs uses different taps, so that one convolution computes them all as channels, which are then
+moved to their positions. Each sum has the same terms, so that the integers are the same.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """TFLite_Detection_PostProcess, the custom operator that ends SSD networks: boxes, classes, scores.
 
-In:   the operator, and its options as a FlexBuffer; what tflite.py gives operators of this kind.
+In:   the operator, and its options as a FlexBuffer; the interface of tflite.py for such operators.
 Out:  its four outputs: boxes (1, D, 4), classes (1, D), scores (1, D), count (1,).
 Next: tflite.py converts it by DETECTION; the host runs it as C.
 
-LiteRT sorts boxes by score, and each that is kept takes those away that overlap it. Here the best
-box that is left is taken D times, which keeps the same boxes in the same order, with a known
-number of steps. Places behind the count, which LiteRT leaves as they were, are 0.
+LiteRT sorts boxes by score, and each box that is kept removes those that overlap it. Here the best
+remaining box is selected D times, which keeps the same boxes in the same order, in a known number
+of steps. Rows after the count, which LiteRT does not write, are 0.
 """
 
 from __future__ import annotations

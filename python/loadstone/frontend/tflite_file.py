@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a TFLite file and believe nothing in it.
+"""Read a TFLite file, and check everything in it.
 
 In:   bytes.
 Out:  TfliteFile: tensors and operators as small records, every index, size and number checked.
 Next: tflite.py turns the operators into Relax.
 
-The flatbuffer library checks no bounds, and TVM's importer trusts what it reads: a spoiled offset
-or a stride of zero would end in a traceback or a signal. So everything that is used later is read
-here once, under one `try`.
+The flatbuffer library checks no bounds, and TVM's importer trusts the file: a damaged offset or a
+stride of zero would end in a traceback or a signal. Therefore everything that is used later is read
+here once, within one `try`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a TFLite file computes from constants alone, computed once.
+"""Fold the operators of a TFLite file that depend on constants only.
 
 In:   a TfliteFile.
 Out:  the same network without the operators whose inputs are all constants: their results are
       constants of the file.
-Next: tflite.py converts what is left.
+Next: tflite.py converts the remaining operators.
 
-Converters write float16 weights behind DEQUANTIZE, and a chain of SHAPE, STRIDED_SLICE and PACK
-where a batch was open when the network was traced. Only operators whose result NumPy has exactly
-are computed here: moves, integers, and single roundings of float32.
+Converters write float16 weights followed by DEQUANTIZE, and a chain of SHAPE, STRIDED_SLICE and
+PACK where the batch was open when the network was traced. Only operators whose result NumPy
+computes exactly are folded here: moves, integers, and single roundings of float32.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite's functions of real numbers, integers and truth values, where TVM's importer does not do
-them, or does them only in part.
+"""TFLite's functions of real numbers, integers and truth values, where TVM's importer lacks them
+or supports them only in part.
 
-In:   an operator's table; the Converter of tflite.py, which answers for tensors of the file as real
+In:   an operator's table; the Converter of tflite.py, which returns tensors of the file as real
       numbers.
 Out:  a Relax expression; FUNCTIONS, by operator.
-Next: tflite.py quantizes what comes out.
+Next: tflite.py quantizes the result.
 """
 
 from __future__ import annotations

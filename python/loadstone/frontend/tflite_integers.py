@@ -3,9 +3,9 @@
 with a state.
 
 In:   expressions of int64; scales as real numbers.
-Out:  expressions of int64 with the integers of LiteRT's kernels; what such operators ask of
-      tflite.py.
-Next: tflite_state.py (SVDF) and tflite_lstm.py are written in it.
+Out:  expressions of int64 with the integers of LiteRT's kernels; Stateful, the interface of
+      tflite.py for such operators.
+Next: tflite_state.py (SVDF) and tflite_lstm.py use it.
 """
 
 from __future__ import annotations

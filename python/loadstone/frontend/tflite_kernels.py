@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operators of TFLite are the same for 8-bit integers as what their float operators say, and
-under which conditions.
+"""The operators of TFLite whose 8-bit kernels equal their float operators between dequantize and
+quantize, and the conditions for this.
 
 In:   nothing: measured on LiteRT's reference kernels, operator by operator.
 Out:  lists of operators.
-Next: tflite_rules.py holds every operator of a file against them.
+Next: tflite_rules.py checks every operator of a file against them.
 """
 
 from __future__ import annotations

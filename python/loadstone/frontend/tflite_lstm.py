@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """TFLite's UNIDIRECTIONAL_SEQUENCE_LSTM, of int8 with an int16 cell or of float32.
 
-In:   the operator; what tflite.py gives operators with a state.
-Out:  the hidden state of every step; the last hidden state and cell, which are kept to the next
+In:   the operator; the interface of tflite.py for operators with a state.
+Out:  the hidden state of every step; the last hidden state and cell, which are kept for the next
       run.
 Next: tflite_state.py lists it.
 
-On integers it is LiteRT's kernel step by step: the sums of a gate are scaled to Q3.12, each of
-input and state with a saturation of its own, then come gemmlowp's functions of int16. The four
-gates stand side by side, so that a step is one product with the state.
+On integers it repeats LiteRT's kernel step by step: the sums of a gate are scaled to Q3.12, those
+of input and state each with its own saturation, and gemmlowp's functions of int16 follow. The four
+gates are concatenated, so that a step has one product with the state.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which builtin operators of TFLite are taken: with which options, of which types.
+"""The supported builtin operators of TFLite, with their options and types.
 
 In:   an operator's name, its options, the types of its tensors.
-Out:  nothing, or the end of a sentence that says what is not taken.
-Next: tflite_file.py asks it of every operator before anything is converted.
+Out:  nothing, or the end of a sentence that states what is not supported.
+Next: tflite_file.py checks every operator before anything is converted.
 
 Every line is tried against LiteRT's reference kernels (tests/frontend/test_tflite_operators.py).
 What TVM's importer would take besides is not: nobody has seen that it is right.

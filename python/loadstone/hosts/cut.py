@@ -2,12 +2,12 @@
 """Cut a model file into parts that Loadstone runs alone, by the nodes of the file itself.
 
 In:   the file's nodes with their tensors; `extract`, which makes a model file of some of them.
-Out:  Parts: the nodes of each, and what they compile to; why the others stay with the host.
-Next: litert.py and onnxruntime.py say what nodes are in their formats, and put artifacts in.
+Out:  Parts: the nodes of each, and their artifact; the reasons why other nodes stay with the host.
+Next: litert.py and onnxruntime.py describe the nodes of their formats, and insert artifacts.
 
-Each part is compiled from a model file of its own, so that an artifact's inputs and outputs are the
-file's tensors. What the compiler would leave to Python at run time stays with the host, and the
-rest is cut anew without it, until nothing is left over.
+Each part is compiled from a separate model file, so that an artifact's inputs and outputs are
+tensors of the original file. Nodes that the compiler would leave to Python at run time stay with
+the host, and the remaining ones are divided again, until the compiler leaves none.
 """
 
 from __future__ import annotations

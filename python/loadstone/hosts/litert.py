@@ -4,8 +4,8 @@
 In:   a .tflite file, a target.
 Out:  the same model with artifacts in its metadata `loadstone` (runtime/hosts/litert/bundle.h),
       each with a hash of the operators that it was made from (runtime/hosts/litert/subgraph.h).
-Next: load_delegate(delegate_file(), {"device": "sim"}); without the delegate the file is what it
-      was.
+Next: load_delegate(delegate_file(), {"device": "sim"}); without the delegate the file behaves like
+      the original.
 
     from loadstone.hosts import litert
     litert.compile("net.tflite", "vtaq-1x16x16").save("net_lds.tflite")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which parts of a network go to Loadstone, when another program runs the rest.
+"""The parts of a network that Loadstone runs, when another program runs the rest.
 
 In:   a module in canonical form and a target, or a Partition.
 Out:  an Offload: the partition, and its segments that the C runtime runs alone, device programs and
       host steps together.
 Next: tvm.py makes functions of the segments; files of other hosts find their nodes by tensors.
 
-A host has neither Python nor our compiler when it runs, so what would be a step of the Python
-runtime stays with the host. A segment holds at least one operator that an accelerator takes.
+A host has neither Python nor our compiler at run time, so that operators which need the Python
+runtime stay with the host. A segment contains at least one operator that an accelerator takes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 """An ONNX model whose EPContext nodes carry artifacts, for ONNX Runtime's plug-in provider.
 
 In:   a .onnx file, a target.
-Out:  the same model, each part that Loadstone runs alone replaced by one EPContext node with its
-      artifact; the other nodes are as they were.
+Out:  the same model, in which each part that Loadstone runs alone is one EPContext node with its
+      artifact; the other nodes are unchanged.
 Next: register_execution_provider_library("Loadstone", provider_file()); ONNX Runtime runs the model
       without Python, the other nodes with its own kernels.
 

@@ -3,9 +3,9 @@
 
 In:   a Relax module, a target.
 Out:  the same module with functions for Loadstone (`partition`), or with their artifacts in it as C
-      text on tvm_ffi's stable ABI (`codegen`); what the compiler of export_library is given.
-Next: tvm.compile, export_library; a process with TVM's runtime and libloadstone alone runs it.
-      runtime/hosts/tvm/lds_tvm.h is what the C text includes.
+      text on tvm_ffi's stable ABI (`codegen`); the compiler's options for export_library.
+Next: tvm.compile, export_library; a process with TVM's runtime and libloadstone alone runs it. The
+      C text includes runtime/hosts/tvm/lds_tvm.h.
 
     module = hosts.tvm.partition("net.tflite", "vtaq-1x16x16")    # functions with Codegen
     module = hosts.tvm.codegen(module, "vtaq-1x16x16", device="uio:/dev/uio0")

@@ -42,9 +42,14 @@ __all__ = ["verify_dma_copy"]
 def verify_dma_copy(before: Function, after: Function, table: MemoryTable) -> None:
     """Verifies the result of insert_dma_copy. Raises LoweringError where the two functions do not
     compute the same, or where an operand is not in the memory from which its instruction reads."""
-    if [tensor.name for tensor in before.parameters] != [tensor.name for tensor in after.tensors]:
+    if list(map(_declared, before.parameters)) != list(map(_declared, after.tensors)):
         _fail("the tensors in DRAM are others")
     _Verifier(table).body(before.body, after.body, {})
+
+
+def _declared(tensor: NestTensor) -> tuple[object, ...]:
+    """What a function says of a parameter."""
+    return tensor.name, tensor.shape, tensor.lanes, tensor.dtype, tensor.role, tensor.memory
 
 
 def _fail(message: str) -> NoReturn:
@@ -120,6 +125,8 @@ class _Verifier:
             _fail(f"{target.tensor.name} is loaded where it is not allocated")
         if not _is_box(target):
             _fail(f"{target.tensor.name} is loaded to places that are no box")
+        if not _is_inside(target, load.conditions):
+            _fail(f"{target.tensor.name} is loaded beyond its allocation")
         seen = {v for place in self.loops.values() for v in index(place).terms}
         for place in source.at:
             if not set(_plain(index(place))) <= seen | set(load.loops):

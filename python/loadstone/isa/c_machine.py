@@ -233,9 +233,9 @@ def has_c_machine(table: InstructionTable) -> bool:
     signed = {
         (form.name, field.name) for form in table.forms for field in form.fields if field.signed
     }
-    if table.queues or any(form.ends for form in table.forms):
-        return False
-    if any(reach.through is not None for form in table.forms for reach in form.reaches):
+    reaches = [reach for form in table.forms for reach in form.reaches]
+    ends = any(form.ends for form in table.forms)
+    if table.queues or ends or any(reach.through is not None for reach in reaches):
         return False
     return not any(
         (form.name, name) in signed or each < 0
@@ -376,29 +376,25 @@ def _reach(table: InstructionTable, form: InstructionForm, reach: Reach) -> Iter
 def _term(term: Term) -> str:
     product = ""
     for factor in factors(term):
-        one = _factor(factor)
+        one = _sum(factor.sum) if factor.other is None else _comparison(factor, factor.other)
         product = f"times({product}, {one})" if product else one
     return product
 
 
-def _factor(factor: Factor) -> str:
+def _comparison(factor: Factor, other: Sum) -> str:
     """Sums of a comparison stay far below 2^63: fields have 32 bits there."""
-    if factor.other is None:
-        return _sum(factor.sum)
-    sides = []
-    for one in factor.sums():
-        sides.append(" + ".join([f"{one.number}", *(f"(int64_t)i.{name}" for name in one.fields)]))
-    return f"(uint64_t)({sides[0]} {'<' if factor.below else '=='} {sides[1]})"
+    left, right = (
+        " + ".join([f"{one.number}", *(f"(int64_t)i.{name}" for name in one.fields)])
+        for one in (factor.sum, other)
+    )
+    return f"(uint64_t)({left} {'<' if factor.below else '=='} {right})"
 
 
 def _sum(one: Sum) -> str:
-    items = [f"i.{name}" for name in one.fields]
-    if one.number or not items:
-        items.append(f"{one.number}u" if items else f"UINT64_C({one.number})")
-    found = items[0]
-    for item in items[1:]:
-        found = f"plus({found}, {item})"
-    return found
+    found = f"i.{one.fields[0]}" if one.fields else f"UINT64_C({one.number})"
+    for name in one.fields[1:]:
+        found = f"plus({found}, i.{name})"
+    return f"plus({found}, {one.number}u)" if one.fields and one.number else found
 
 
 def _cycles(term: Term, each: int | Fraction) -> str:

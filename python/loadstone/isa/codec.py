@@ -82,7 +82,7 @@ def _check_never(form: InstructionForm, insn: TableInsn) -> None:
     if term is not None:
         named = dict.fromkeys(n for f in factors(term) for one in f.sums() for n in one.fields)
         found = ", ".join(f"{name}={values[name]}" for name in named)
-        raise EncodingError(f"{form.name}: {found}: the table says that {term} is never but 0")
+        raise EncodingError(f"{form.name}: {found}: it is no instruction where {term} is not 0")
 
 
 def _refusal(table: InstructionTable, form: InstructionForm, field: Bits, value: int) -> str:

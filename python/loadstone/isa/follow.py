@@ -3,7 +3,7 @@
 
 In:   a table; instructions in program order, each with its fields and where its addresses are; what
       memory holds that no device changes.
-Out:  the touches of each; a Refusal where a register is not set, or a word is not known.
+Out:  the touches of each; a ProgramRefusal where a register is not set, or a word is not known.
 Next: program_tokens.py orders instructions by them, program_check.py holds them against memories.
 
 An instruction reaches memory where an address register points, and through words of a local memory.
@@ -27,7 +27,7 @@ from loadstone.isa.hazards import Touch
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.terms import term_value
 
-__all__ = ["Content", "Follower", "InDram", "Placed", "Refusal", "Touched", "no_content"]
+__all__ = ["Content", "Follower", "InDram", "Placed", "ProgramRefusal", "Touched", "no_content"]
 
 #: Where an address is: a region of DRAM, and a byte in it.
 Placed: TypeAlias = tuple[Hashable, int]
@@ -43,7 +43,7 @@ class InDram:
     region: Hashable
 
 
-class Refusal(LoweringError):
+class ProgramRefusal(LoweringError):
     """An instruction may not run. status: why, as the C runtime's LDS_ERR_ of this name."""
 
     def __init__(self, status: str, message: str, instruction: int = 0) -> None:
@@ -88,7 +88,7 @@ class Follower:
         self, form: InstructionForm, fields: Mapping[str, int], places: Mapping[str, Placed]
     ) -> list[Touched]:
         """What the next instruction touches. fields: all of them, those of addresses too. places:
-        of each address field. Raises Refusal."""
+        of each address field. Raises ProgramRefusal."""
         found = [each for reach in form.reaches for each in self._reached(reach, fields, places)]
         for keep in form.keeps:
             index = self._index(keep.register, term_value(keep.index, fields))
@@ -103,7 +103,7 @@ class Follower:
         touched: Sequence[Touched],
     ) -> None:
         """The registers and words that it leaves, for those behind it. touched: what it touches.
-        Raises Refusal."""
+        Raises ProgramRefusal."""
         for keep in form.keeps:
             index = term_value(keep.index, fields)
             self._kept[keep.register][index] = places[keep.field]
@@ -137,7 +137,7 @@ class Follower:
             yield _of_register(str(reach.first), index, writes=False)
             held = self._kept[str(reach.first)][index]
             if held is None:
-                raise Refusal("DRAM", f"address register {reach.first}[{index}] is not set")
+                raise ProgramRefusal("DRAM", f"address register {reach.first}[{index}] is not set")
             space, first = InDram(held[0]), held[1]
         first += offset
         touch = Touch.of(space, first, reach.turns(fields), extent, reach.writes)
@@ -146,14 +146,16 @@ class Follower:
     def _index(self, register: str, index: int) -> int:
         count = len(self._kept[register])
         if index >= count:
-            raise Refusal("INSTRUCTION", f"address register {register}[{index}]: it is of {count}")
+            raise ProgramRefusal(
+                "INSTRUCTION", f"address register {register}[{index}]: it is of {count}"
+            )
         return index
 
     def _limits(self, words: Words, begin: int, end: int, field: str) -> tuple[int, int]:
         """Least and largest value of a field of words [begin, end)."""
         known = self._known[words.memory]
         if end > len(known) or not known[begin:end].all():
-            raise Refusal(
+            raise ProgramRefusal(
                 "UOP", f"words {begin} to {end - 1} of {words.memory} were not all loaded"
             )
         at, width = self._table.word_fields[words.memory][field]
@@ -172,7 +174,7 @@ class Follower:
         memory = self._table.by_memory[reach.memory]
         row_bytes = memory.lanes * np.dtype(memory.dtype).itemsize
         if to.end > memory.rows:
-            raise Refusal("SRAM", f"{form.name}: row {to.end - 1} of {memory.name}")
+            raise ProgramRefusal("SRAM", f"{form.name}: row {to.end - 1} of {memory.name}")
         sources = [
             (each.reach, each.touch)
             for each in touched
@@ -181,7 +183,7 @@ class Follower:
         count = _places(reach, fields)
         size = sum(_places(source, fields) for source, _ in sources)
         if count > memory.rows or size != count * row_bytes:
-            raise Refusal(
+            raise ProgramRefusal(
                 "INSTRUCTION",
                 f"{form.name}: {count} words of {memory.name} from {size} bytes; they are of "
                 f"{row_bytes} bytes, and the memory has {memory.rows}",
@@ -203,7 +205,7 @@ class Follower:
         for at in _begins(reach, touch.first, fields).tolist():
             part = self._content((touch.space.region, at), extent)
             if part is None:
-                raise Refusal(
+                raise ProgramRefusal(
                     "UOP",
                     f"{form.name}: words from memory that a device may change, so that nobody "
                     "knows where an instruction goes through them: load them from constants",

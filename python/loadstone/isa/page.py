@@ -63,7 +63,7 @@ def _section(table: InstructionTable, form: InstructionForm) -> list[str]:
     times = "".join(f" + {cycles} * {name}" for name, cycles in form.per)
     lines += ["", f"{_unit(form.unit)}, {form.cycles}{times} cycles."]
     lines += ["It ends a program, when all that comes before is done."] if form.ends else []
-    lines += [f"{term} is never but 0." for term in form.never]
+    lines += [f"It is no instruction where {term} is not 0." for term in form.never]
     lines += [f"It {_touches(reach)}." for reach in form.reaches]
     lines += [f"It sets {k.register}[{k.index}] to {k.field}." for k in form.keeps]
     return lines

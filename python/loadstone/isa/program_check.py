@@ -2,7 +2,7 @@
 """Whether a program of any table may run: runtime/program.c's rules in Python, and its tokens'.
 
 In:   a table; instructions; the regions of memory that they are for.
-Out:  nothing, or a Refusal with the first instruction that may not run.
+Out:  nothing, or a ProgramRefusal with the first instruction that may not run.
 Next: tests hold the validators in C against it.
 
 As in C this is an allow-list: an instruction of the table within the limits of its fields, nothing
@@ -17,7 +17,15 @@ from dataclasses import dataclass
 
 from loadstone.errors import EncodingError, LoweringError
 from loadstone.isa.codec import TableInsn, check_fields
-from loadstone.isa.follow import Content, Follower, InDram, Placed, Refusal, Touched, no_content
+from loadstone.isa.follow import (
+    Content,
+    Follower,
+    InDram,
+    Placed,
+    ProgramRefusal,
+    Touched,
+    no_content,
+)
 from loadstone.isa.program_tokens import Where, on_bus, places_of, plain_fields, prove_flow
 from loadstone.isa.table import InstructionForm, InstructionTable
 
@@ -47,7 +55,7 @@ class ProgramMemory:
 def check_program(
     table: InstructionTable, insns: Sequence[TableInsn], memory: ProgramMemory
 ) -> None:
-    """Raises Refusal for the first instruction that may not run, then for the first token."""
+    """Raises ProgramRefusal for the first instruction that may not run, then for tokens."""
     follower = Follower(table, memory.content, memory.begins)
     ending = any(form.ends for form in table.forms)
     for number, insn in enumerate(insns):
@@ -55,22 +63,22 @@ def check_program(
             _check_end(table, insn, ending and number == len(insns) - 1)
             _check_one(table, check_fields(table, insn), insn, follower, memory)
         except EncodingError as error:
-            raise Refusal("INSTRUCTION", f"instruction {number}: {error}", number) from None
-        except Refusal as refusal:
+            raise ProgramRefusal("INSTRUCTION", f"instruction {number}: {error}", number) from None
+        except ProgramRefusal as refusal:
             what = f"instruction {number}, {insn.name}: {refusal}"
-            raise Refusal(refusal.status, what, number) from None
+            raise ProgramRefusal(refusal.status, what, number) from None
     if table.queues:
         try:
             prove_flow(table, insns)
         except LoweringError as error:
-            raise Refusal("TOKEN", str(error), len(insns)) from None
+            raise ProgramRefusal("TOKEN", str(error), len(insns)) from None
 
 
 def _check_end(table: InstructionTable, insn: TableInsn, last: bool) -> None:
     form = table.by_name.get(insn.name)
     if form is not None and form.ends != last:
         why = "ends a program, and is not its last" if form.ends else "does not end the program"
-        raise Refusal("FINISH", why)
+        raise ProgramRefusal("FINISH", why)
 
 
 def _check_one(
@@ -93,13 +101,13 @@ def _check_inside(table: InstructionTable, touched: Touched, memory: ProgramMemo
         permits = region is not None and (region.writes if touch.writes else region.reads)
         verb = "writes" if touch.writes else "reads"
         if region is None or not permits:
-            raise Refusal("DRAM", f"{verb} region {space.region}, which it may not")
+            raise ProgramRefusal("DRAM", f"{verb} region {space.region}, which it may not")
         if touch.first < 0 or touched.end > region.size_bytes:
-            raise Refusal(
+            raise ProgramRefusal(
                 "DRAM",
                 f"{verb} bytes {touch.first} to {touched.end - 1} of region {space.region}, which "
                 f"has {region.size_bytes}",
             )
     elif isinstance(space, str) and touched.end > table.by_memory[space].rows:
         rows = table.by_memory[space].rows
-        raise Refusal("SRAM", f"row {touched.end - 1} of {space}, which has {rows}")
+        raise ProgramRefusal("SRAM", f"row {touched.end - 1} of {space}, which has {rows}")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from loadstone.errors import LoweringError
 from loadstone.isa.codec import At, TableInsn, decode
 from loadstone.isa.cost import work_cycles
-from loadstone.isa.follow import Content, Follower, Placed, Refusal, no_content
+from loadstone.isa.follow import Content, Follower, Placed, ProgramRefusal, no_content
 from loadstone.isa.hazards import NONE, TouchStep, conflicts_of
 from loadstone.isa.queues import UnitQueue, units_of
 from loadstone.isa.table import InstructionTable
@@ -183,7 +183,7 @@ def _steps(
         try:
             found = follower.touched(form, fields, places)
             follower.done(form, fields, places, found)
-        except Refusal as refusal:
+        except ProgramRefusal as refusal:
             raise LoweringError(f"{table.name}: instruction {number}: {refusal}") from None
         touches = tuple(each.touch for each in found)
         unit = units.index(form.unit_of(fields))

@@ -153,9 +153,7 @@ def word_mistakes(memory: LocalMemory) -> Iterator[Mistake]:
     free = 0
     for field in memory.fields:
         at = free if field.at is None else field.at
-        plain = not (field.signed or field.address or field.values or field.needs)
-        limits = field.low is None and field.high is None
-        if not (plain and limits and 1 <= field.width <= 32):
+        if not _is_plain(field):
             yield f"{where}: field {field.name}", "unsigned, of 1 to 32 bits, and no more"
         if at < free:
             yield f"{where}: bit {at} of {field.name}", f"free: {free} is the next"
@@ -165,3 +163,10 @@ def word_mistakes(memory: LocalMemory) -> Iterator[Mistake]:
     names = [field.name for field in memory.fields]
     if len(set(names)) < len(names):
         yield f"{where}: {', '.join(names)}", "each name once"
+
+
+def _is_plain(field: Bits) -> bool:
+    """Whether it is a number as its bits are."""
+    more = (field.signed, field.address, field.values, field.needs)
+    limits = (field.low, field.high)
+    return not any(more) and limits == (None, None) and 1 <= field.width <= 32

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Relax function as nodes: what is read points to what made it, and to all that read it.
+"""A Relax function as nodes: each one refers to the producers of its operands, and to its readers.
 
 In:   a Relax function of bindings.
 Out:  Dataflow, a DataflowNode for each of its expressions.
-Next: matching.py looks for patterns in it, composites.py writes the function anew.
+Next: matching.py searches it for patterns; composites.py writes the new function.
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ __all__ = ["Dataflow", "DataflowNode"]
 
 @dataclass(slots=True, eq=False)
 class DataflowNode:
-    """An expression. variable: what it is bound to; None where it is written where it is read.
-
-    operator: the full name of the Relax operator that it calls, or "". arguments: of a call, or the
-    fields of a tuple, or the tuple that it takes item `index` of. readers: None stands for
-    a reader by another name, or the function's result. taken: a composite has it.
-    """
+    """An expression. variable: the one that it is bound to; None for a nested expression. operator:
+    the full name of the Relax operator that it calls, or "". arguments: of a call, the fields of a
+    tuple, or the tuple from which it takes item `index`. readers: None stands for a reader by
+    another name, or the function's result. taken: it is part of a composite."""
 
     expr: Expr
     variable: Var | None = None
@@ -48,8 +46,8 @@ class DataflowNode:
 
 
 class Dataflow:
-    """nodes: of the bindings, in order; another name for what is bound already has none of its
-    own. of_expr: the node of each of their expressions."""
+    """nodes: of the bindings, in order; a second name for a bound value has no node. of_expr: the
+    node of each of their expressions."""
 
     def __init__(self, function: RelaxFunction) -> None:
         self.function = function

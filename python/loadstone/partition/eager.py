@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who runs what: the back ends' pattern tables, in the target's order, and for every operator left
-over a reason.
+"""The assignment of operators by the back ends' pattern tables, in the target's order, with a
+reason for every operator that stays on the host.
 
 In:   an IRModule in canonical form; back ends.
 Out:  Partition: the module with composite functions, the Graph, a Placement per operator, Segments
@@ -8,10 +8,10 @@ Out:  Partition: the module with composite functions, the Graph, a Placement per
 Next: a back end lowers its segments; artifact/host.py runs the rest; cli.py prints the assignments
       (`--explain`).
 
-The patterns of all back ends, and then of the host, are the rows of matching.py. Their check
-extracts the dataclass that a match stands for and asks the predicate, so that a predicate never
-sees Relax. What no pattern takes is gathered into Host operators: runs of Relax operators that
-follow each other.
+The patterns of all back ends, followed by those of the host, are the rows of matching.py. The check
+of a row extracts the dataclass of a match and calls the predicate, which therefore never sees
+Relax. Relax operators that no pattern matches are collected into Host operators, each a sequence of
+consecutive ones.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Assignment:
-    """Where one operator runs. refusals: what each back end before said, by its name. taken: the
-    answer of the one that runs it, with what it lowered; None on the host."""
+    """The place of one operator. refusals: by name, the reason of each back end that was asked
+    before. taken: the answer of the back end that runs it, with its lowering; None on the host."""
 
     operator: Operator
     backend: str
@@ -74,7 +74,7 @@ class Assignment:
 @dataclass(frozen=True, eq=False)
 class Match:
     """One way to run a part of the network. backend: or HOST. covers: the Relax calls that it
-    stands for, by name. taken: the back end's answer."""
+    replaces, by name. taken: the back end's answer."""
 
     backend: str
     pattern: str
@@ -114,7 +114,7 @@ class Partition:
 def relax_passed(
     module: IRModule, backends: Sequence[Backend], log: PassLog | None = None
 ) -> IRModule:
-    """A module in canonical form behind the back ends' own passes on Relax."""
+    """A module in canonical form after the back ends' own passes on Relax."""
     run = partial(apply_passes, backends, Phase.RELAX)
     log = log or PassLog()
     return log.run("relax_passes", run, module, verify=verify_interface, show=script)
@@ -127,11 +127,10 @@ def partition(
     chosen: Iterable[Match] | None = None,
     log: PassLog | None = None,
 ) -> Partition:
-    """Divides `main` among the back ends, earlier ones first, and the host. Raises UnsupportedError
-    for dynamic shapes.
+    """Divides `main` among the back ends, in order of preference, and the host. Raises
+    UnsupportedError for dynamic shapes.
 
-    chosen: only these of `matches`; what they leave becomes Relax of the host. log: of the passes
-    before.
+    chosen: only these of `matches`; the rest becomes Relax of the host. log: of the passes before.
     """
     log = PassLog() if log is None else log.continued()
     _require_externals(module, backends, name)
@@ -194,8 +193,8 @@ def matches(
 
 
 class _Chooser:
-    """Extracts operators and asks predicates, once each; remembers the answers. takes: whether a
-    match that is accepted is used."""
+    """Extracts operators and calls predicates, once each; remembers the answers. takes: whether an
+    accepted match is used."""
 
     def __init__(
         self, module: IRModule, backends: Sequence[Backend], takes: Callable[[Match], bool]
@@ -374,13 +373,13 @@ class _Chooser:
 
 
 # --------------------------------------------------------------------------------------------------
-# Why on the host?
+# Reasons for the host
 # --------------------------------------------------------------------------------------------------
 
 
 def explain(result: Partition) -> list[dict[str, str]]:
     """One row per operator: operator, kind, where, why, remedy. An operator that the first back end
-    took has no why."""
+    took has no reason."""
     rows = []
     for assignment in result.assignments:
         row = {

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a fused module to the graph: composites become their operators, what no pattern took becomes
-Host operators.
+"""From a fused module to the graph: composites become their operators, and the rest becomes Host
+operators.
 
 In:   an IRModule with composite functions; the operators that these stand for, by the names of
       their roots.
-Out:  Graph, in the order of the module; the tensor of each of its variables. What depends on no
-      input is computed now: it is a constant of the graph.
-Next: partition/eager.py, which alone imports it, says who runs each operator; how a module reads as
-      a graph is another idea than who takes what.
+Out:  Graph, in the order of the module; the tensor of each of its variables. Operators that depend
+      on no input are computed now, and become constants of the graph.
+Next: partition/eager.py, its only importer, assigns the operators.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@ In:   a Graph, and the back end of every operator.
 Out:  the operators that should stay on the host.
 Next: eager.py moves them back to the host.
 
-An operator that moves elements computes next to nothing: alone in a step of the device it pays for
-two transfers. A pool, a concatenation, a resize compute little: they do so between two operators of
-the host, but not where the network begins or ends, whose data is packed in any case.
+An operator that moves elements hardly computes: in a device step of its own it is not worth two
+transfers. A pool, a concatenation or a resize, which compute little, is not worth them between two
+operators of the host, but is where the network begins or ends, because its data are packed there in
+any case.
 """
 
 from __future__ import annotations

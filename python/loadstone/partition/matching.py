@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where patterns occur in a function, in time that grows with the function and no faster.
+"""The occurrences of patterns in a function, in time linear in the size of the function.
 
 In:   a Dataflow; rows of a name, one of TVM's dataflow patterns and a check, preferred ones first.
 Out:  the Occurrences that the checks take; none of them share a call.
 Next: composites.py makes a function of each; eager.py has the rows.
 
-TVM's pass for this, FuseOpsByPattern, hands the bindings and readers of the whole function to each
-match that it checks, and rewrites the function for each row: minutes where operators are thousands.
-Here function and patterns become Python objects once. What `dpl` matches, this matches
-(tests/partition/test_matching.py compares them); a row with a kind of pattern that is not known
-here is TVM's to match.
+TVM's pass for this, FuseOpsByPattern, passes the bindings and readers of the whole function to each
+check of a match, and rewrites the function for each row, which takes minutes for thousands of
+operators. Here function and patterns are converted to Python objects once. The matches equal those
+of `dpl` (tests/partition/test_matching.py compares them); TVM matches a row with a kind of pattern
+that this file does not support.
 """
 
 from __future__ import annotations

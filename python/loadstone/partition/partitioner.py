@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What divides a network among back ends and host, and lowers the result: the eager partitioner.
+"""Partitioners divide a network among back ends and host, and lower the result; the eager one.
 
 In:   a module in canonical form, the target.
 Out:  a LoweredPartition; and a Choice, of a partitioner that weighs costs.
-Next: compiler.py runs one; cost/choice.py has the other, which asks this one for its partitions.
+Next: compiler.py runs one; cost/choice.py has the other, which uses this one for its partitions.
 """
 
 from __future__ import annotations

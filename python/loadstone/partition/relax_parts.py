@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of a Relax function: what a binding reads, and bindings as a module of their own.
+"""Pieces of a Relax function: the variables that a binding reads, and bindings as a module.
 
 In:   an IRModule; bindings of its `main`.
 Out:  the variables of an expression; a module that computes some bindings alone; such a module as a

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of operators that one back end executes together, and an order of the network in which they
-are runs.
+"""Segments: operators that one back end executes together, and an order of the network in which
+they are consecutive.
 
 In:   a Graph, and the back end of every operator.
 Out:  the graph in that order, and its Segments.

@@ -19,7 +19,7 @@ from loadstone.artifact.format import BufferView, DataType, HostStep
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.functions import FunctionKind
-from loadstone.prove.memory import NOBODY, Dram, flipped
+from loadstone.prove.memory import NOBODY, SymbolDram, flipped
 from loadstone.prove.softmax import RowFunctions
 from loadstone.prove.values import CONSTANTS, Values
 from loadstone.prove.verdict import NotProved, Unsupported
@@ -32,7 +32,7 @@ _BYTES = (DataType.INT8, DataType.UINT8)
 class HostSteps:
     """Executes the steps of one artifact."""
 
-    def __init__(self, values: Values, rows: RowFunctions, dram: Dram) -> None:
+    def __init__(self, values: Values, rows: RowFunctions, dram: SymbolDram) -> None:
         self._values, self._rows, self._dram = values, rows, dram
 
     def run(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lanes of accumulators as symbols: sums of products, and functions of them.
+"""SymbolLanes of accumulators as symbols: sums of products, and functions of them.
 
 In:   values.py; numbers of lanes, and what instructions add, shift and clamp.
-Out:  Lanes: the state of all lanes of ACC; what a lane is, as a function of a source.
+Out:  SymbolLanes: the state of all lanes of ACC; what a lane is, as a function of a source.
 Next: machine.py executes instructions on them.
 
 A lane is linear, (sum of coefficient * symbol + c) >> s, or it is a function of a source. In the
@@ -33,7 +33,7 @@ from loadstone.prove.values import (
 )
 from loadstone.prove.verdict import Unsupported
 
-__all__ = ["Lanes"]
+__all__ = ["SymbolLanes"]
 
 _DIGITS, _NAMED = 8, 2
 _MAX_SHIFT = 30
@@ -42,7 +42,7 @@ _MAX_PAIRS = 1 << 16
 _EXACT = float(1 << 61)
 
 
-class Lanes:
+class SymbolLanes:
     """The lanes of ACC. Arguments `lanes` are numbers of lanes, each at most once in a call."""
 
     def __init__(self, values: Values, count: int) -> None:
@@ -111,7 +111,7 @@ class Lanes:
     # --- linear steps -----------------------------------------------------------------------------
     def add_products(self, lanes: Integers, sums: Integers, low: Integers, high: Integers) -> None:
         """Adds sums of products; sums (CONSTANT + 1, n): fingerprints, not reduced, and the
-        constant part; low, high (n,): the range of the rest. Lanes are linear."""
+        constant part; low, high (n,): the range of the rest. SymbolLanes are linear."""
         s = self.s[lanes]
         points = self.values.points
         reduced = sums[:POINTS] % points.moduli

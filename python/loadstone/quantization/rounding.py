@@ -29,7 +29,7 @@ from loadstone.quantization.network import Layer, Network
 from loadstone.quantization.plan import Plan, real_weights
 from loadstone.quantization.samples import Samples
 from loadstone.quantization.scales import INT8_MAX
-from loadstone.quantization.simulate import FLOAT, FakeQuantizedRunner, Settings
+from loadstone.quantization.simulate import FLOAT, FakeQuantizedRunner
 from loadstone.relax.compat import bindings, integers
 
 if TYPE_CHECKING:
@@ -113,13 +113,11 @@ class LayerInputs:
                 self.moments[layer.name].update(rows)
 
 
-def measure_moments(
-    runner: FakeQuantizedRunner, samples: Samples, settings: Settings = FLOAT
-) -> dict[str, Moments]:
+def measure_moments(runner: FakeQuantizedRunner, samples: Samples) -> dict[str, Moments]:
     """The moments of every weighted layer's input in the float network, by layer name."""
     inputs = LayerInputs(runner.network)
     for sample in samples:
-        inputs.update(runner.run(sample, settings)[1])
+        inputs.update(runner.run(sample, FLOAT)[1])
     return inputs.moments
 
 

@@ -2,7 +2,7 @@
 """Walk a Relax function and rebuild it, one binding at a time.
 
 In:   a function of one dataflow block.
-Out:  a new function: `visit` says what each call becomes. Names of variables stay.
+Out:  a new function, in which `visit` replaces each call. Names of variables stay.
 Next: frontend/layout.py, frontend/canonical.py and the passes of quantization/ are Rewriters.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["Rewriter", "fresh_name"]
 
 
 def fresh_name(name: str, taken: set[str]) -> str:
-    """`name`, or the first of name#2, name#3 ... that is not taken; it is from now on."""
+    """`name`, or the first of name#2, name#3 ... that is not taken; it is then taken."""
     fresh, count = name, 1
     while fresh in taken:
         count += 1
@@ -30,7 +30,7 @@ def fresh_name(name: str, taken: set[str]) -> str:
 
 
 class Rewriter:
-    """Subclasses override `visit`; as it stands it copies."""
+    """Subclasses override `visit`; the base class copies."""
 
     def __init__(self, function: RelaxFunction) -> None:
         self.function = function
@@ -88,7 +88,7 @@ class Rewriter:
         self.env[variable] = self.env[value]
 
     def visit(self, variable: Var, value: Expr) -> Expr:
-        """What takes the place of `variable = value`: a new expression, usually emitted."""
+        """The replacement of `variable = value`: a new expression, usually emitted."""
         return self.emit(self.mapped(value))
 
     def finish(self, output: Expr) -> Expr:
@@ -126,9 +126,9 @@ class Rewriter:
         return fresh_name(name, self.taken)
 
     def value(self, expr: Expr) -> Expr:
-        """The call behind a new variable; the expression itself where there is none."""
+        """The call bound to a new variable; the expression itself where there is none."""
         return self.values.get(expr, expr)
 
     def producer(self, expr: Expr) -> str:
-        """Name of the Relax operator that computes it."""
+        """The name of the Relax operator that computes it."""
         return op_name(self.value(expr))

@@ -3,8 +3,8 @@
 and further VTAs; simulated, their registers behind a HAL with the session's memory.
 
 In:   an artifact with programs of other devices; the opened device whose memory they share.
-Out:  the lds_accelerator table that lds_session_open takes, and what must live as long.
-Next: session.py opens a session with it; runtime/accelerator.c works it.
+Out:  the lds_accelerator table for lds_session_open, and the objects that must live as long.
+Next: session.py opens a session with it; runtime/accelerator.c uses it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks a compiled artifact with the runtime that will load it.
 
-In:   an artifact that was just made.
-Out:  nothing; UnsupportedError, naming the step, for what the runtime would refuse.
-Next: compiler.py asks before it returns.
+In:   a new artifact.
+Out:  nothing; UnsupportedError, naming the step, for an artifact that the runtime would refuse.
+Next: compiler.py calls it before it returns.
 
-The C runtime opens the file and validates its programs. Steps of the host that are operators are
-built as they will be when they run, and small ones are run on zeros: a shape or a number that an
-operator does not have is found here, not on the board.
+The C runtime opens the file and validates its programs. Host steps that are operators are built as
+for a run, and small ones are run on zeros, so that a shape or number which an operator does not
+support is found here instead of on the board.
 """
 
 from __future__ import annotations

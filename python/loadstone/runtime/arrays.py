@@ -2,7 +2,7 @@
 """Arrays of a model's inputs and outputs in .npz files: in0, in1 ... and out0, out1 ..., each with
 a leading axis of samples.
 
-In:   a .npz file, or what a program has at hand; an artifact's tensors.
+In:   a .npz file, or arrays of a program; an artifact's tensors.
 Out:  lists of arrays in the model's order; the difference of two lists, in numbers.
 Next: commands/run.py, session.py.
 """
@@ -38,8 +38,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Difference:
-    """How two arrays differ: elements compared, elements that differ, the largest absolute
-    difference (inf beside not a number)."""
+    """The difference of two arrays: elements compared, elements that differ, the largest absolute
+    difference (inf next to NaN)."""
 
     name: str
     elements: int
@@ -56,8 +56,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or an output of a model. shape: of one sample. scale, zero_point: what its integers
-    stand for, (integer - zero_point) * scale; scale 0: real numbers, or integers as such."""
+    """An input or an output of a model. shape: of one sample. scale, zero_point: an integer
+    represents (integer - zero_point) * scale; scale 0: real numbers, or integers without a
+    scale."""
 
     name: str
     shape: tuple[int, ...]
@@ -81,13 +82,14 @@ def tensor_infos(artifact: Artifact, indices: Sequence[int]) -> tuple[TensorInfo
 
 
 def as_inputs(inputs: Any, tensors: Sequence[BufferView]) -> list[Array]:
-    """What a caller gives, as an array for each of `tensors`, of any shape (a session checks it).
+    """The caller's inputs, as an array for each of `tensors`, of any shape (a session checks it).
 
-    inputs: a sequence in the order of `tensors`, a mapping by name or by in0, in1 ..., or the one
-        array of the only input. Each is a NumPy array, a tensor of PyTorch, a list or a generator.
-        Numbers of lists become the tensor's type where it has them all, and float64 and float16
-        the real numbers of the tensor.
-    Raises DeviceError for other numbers of inputs, ModelError for what is no array of numbers.
+    inputs: a sequence in the order of `tensors`, a mapping by name or by in0, in1 ..., or one array
+        for the only input. Each is a NumPy array, a tensor of PyTorch, a list or a generator.
+        Numbers in lists become the tensor's type if it can represent them all; float64 and float16
+        become the tensor's type of real numbers.
+    Raises DeviceError for another number of inputs, ModelError for values that are not arrays of
+    numbers.
     """
     names = ", ".join(tensor.name for tensor in tensors)
     if hasattr(inputs, "__array__"):
@@ -113,8 +115,8 @@ def as_inputs(inputs: Any, tensors: Sequence[BufferView]) -> list[Array]:
 
 
 def misfit(array: Array, tensor: BufferView, shape: Sequence[int]) -> str:
-    """Why an array is no samples of a tensor, whose sample has this shape; empty where it is.
-    array: (samples, ...), if it is right."""
+    """The reason why an array does not contain samples of a tensor, whose sample has this shape;
+    empty where it does. array: (samples, ...), if it fits."""
     if array.shape[1:] == tuple(shape) and array.dtype == tensor.dtype.numpy:
         return ""
     wanted = f"(samples, {', '.join(map(str, shape))})" if shape else "(samples,)"
@@ -128,8 +130,8 @@ def misfit(array: Array, tensor: BufferView, shape: Sequence[int]) -> str:
 
 
 def check_numbers(arrays: Sequence[Array], tensors: Sequence[BufferView]) -> None:
-    """Raises ModelError for an array, of any shape (samples, ...), that holds NaN: no integer
-    stands for it, so a quantized network would compute with another number in silence."""
+    """Raises ModelError for an array, of any shape (samples, ...), that contains NaN: no integer
+    represents it, so that a quantized network would silently compute with another number."""
     for array, tensor in zip(arrays, tensors, strict=True):
         wrong = np.isnan(array) if array.dtype.kind == "f" else np.zeros(0, bool)
         if wrong.any():
@@ -161,14 +163,15 @@ def _as_array(value: Any, tensor: BufferView, name: str) -> Array:
 
 
 def _is_plain(value: object) -> bool:
-    """A list, down to Python's own numbers."""
+    """Whether it is a list that contains only lists and Python's own numbers."""
     while isinstance(value, list | tuple) and value:
         value = value[0]
     return type(value) in (bool, int, float)
 
 
 def _of_type(array: Array, tensor: BufferView, name: str) -> Array:
-    """Numbers without a type of their own. Raises ModelError where the tensor has them not."""
+    """Numbers without a type, in the tensor's type. Raises ModelError where it cannot represent
+    them."""
     kind = tensor.dtype.numpy
     if array.size and kind.kind in "iu":
         low, high = np.iinfo(kind).min, np.iinfo(kind).max
@@ -182,7 +185,7 @@ def _of_type(array: Array, tensor: BufferView, name: str) -> Array:
 
 
 def _rounded(array: Array, tensor: BufferView, name: str) -> Array:
-    """Real numbers as those of the tensor. Raises ModelError where one is too large for them."""
+    """Real numbers in the tensor's type. Raises ModelError where one is too large for it."""
     kind = tensor.dtype.numpy
     if kind.kind != "f" or array.dtype == kind:
         return array
@@ -194,8 +197,8 @@ def _rounded(array: Array, tensor: BufferView, name: str) -> Array:
 
 
 def read_inputs(path: str | Path | None, artifact: Artifact) -> list[Array]:
-    """Of the file that --inputs names, (samples, ...) each. Raises ModelError as `read_arrays`, and
-    where there is no file and the model has inputs: it says which."""
+    """The arrays of the file that --inputs names, (samples, ...) each. Raises ModelError like
+    `read_arrays`, and where no file is named but the model has inputs."""
     tensors = [artifact.tensors[index] for index in artifact.inputs]
     if path is not None:
         return read_arrays(path, tensors, "in")
@@ -212,8 +215,7 @@ def read_arrays(path: str | Path, tensors: Sequence[BufferView], prefix: str) ->
     """Arrays `prefix`0, `prefix`1 ... of a .npz file, or by the tensors' names: one for each of
     `tensors`, of any shape and type (a session checks them).
 
-    Raises ModelError naming what is missing,
-    OSError for a file that cannot be opened.
+    Raises ModelError naming a missing one, OSError for a file that cannot be opened.
     """
     arrays = unpacked_arrays(path, str(path), ModelError)
     found = []
@@ -242,9 +244,9 @@ def write_arrays(path: str | Path, arrays: Sequence[Array], prefix: str) -> None
 
 
 def compare(name: str, got: Array, wanted: Array) -> Difference:
-    """Element by element, as float64 (int64 beyond 2^53 exactly).
+    """Compares element by element, as float64 (int64 beyond 2^53 exactly).
 
-    got, wanted: of the same shape and type, whichever these are; else ModelError is raised.
+    got, wanted: of the same shape and type, whichever these are; otherwise ModelError is raised.
     """
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         raise ModelError(

@@ -2,8 +2,8 @@
 """Programs of a plug-in's device whose meanings are all in C: decoded, executed and timed in C.
 
 In:   the compiled file of isa/c_machine.py; an Accelerator, the state of its machine.
-Out:  CClock: instructions done, and the time of the program, as isa/machine.py's own clock has it.
-Next: isa/machine.py asks for one in place of its own.
+Out:  CClock: completed instructions, and the program's time, like isa/machine.py's own clock.
+Next: isa/machine.py uses it instead of its own clock.
 """
 
 from __future__ import annotations

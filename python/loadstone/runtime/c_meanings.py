@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What instructions mean, in a plug-in's C: compiled by the host's compiler, called like Python.
+"""Meanings of instructions in a plug-in's C: compiled by the host's compiler, called from Python.
 
 In:   an InstructionTable; a C file that includes NAME_meaning.h (isa/c_meaning.py) and defines
       NAME_mean_FORM for some instructions or all.
-Out:  a meaning for each of these, as Accelerator(meaning=...) takes them; the file is compiled when
-      the first is called.
-Next: isa/machine.py calls them in place of functions in NumPy.
+Out:  a meaning for each of these, for Accelerator(meaning=...); the file is compiled at the first
+      call.
+Next: isa/machine.py calls them instead of functions in NumPy.
 
     Accelerator(name, table, {**MEANING, **c_meanings(table, Path(__file__).with_suffix(".c"))})
 """

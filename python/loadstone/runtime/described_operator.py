@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator that a step's attributes describe, each of its fields held against type and range.
+"""The operator that a step's attributes describe, with the type and range of each field checked.
 
 In:   JSON from a file, and the arrays of the step's inputs.
-Out:  a graph operator whose numbers are numbers of their field; a ValueError that names the field,
-      its value and what it may be.
+Out:  a graph operator whose values are valid for their fields; a ValueError that names the field,
+      its value and the valid ones.
 Next: externals.py computes it with NumPy; step_source.py makes C of it.
 
-What is checked follows from the operators' own annotations: a new operator, or field, needs nothing
-here unless its numbers have narrower limits than its type.
+The checks follow from the annotations of the operators: a new operator or field needs a line here
+only if its limits are narrower than its type.
 """
 
 from __future__ import annotations

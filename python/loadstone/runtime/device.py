@@ -61,7 +61,7 @@ _POOL_BYTES = 1 << 30  # address space, not memory: pages are touched when used
 
 
 def device_of_artifact(artifact: Artifact) -> Device:
-    """The built-in device that an artifact was compiled for: by name, else the first of the same
+    """The built-in device that an artifact was compiled for: by name, else the first with the same
     fingerprint. Raises ConfigError."""
     found = device_of(artifact.device, artifact.fingerprint)
     if found is not None:
@@ -103,10 +103,10 @@ def open(spec: str = "sim", *, shadow: bool = False, timing: bool = True) -> Ope
 
 
 def validate(artifact: Artifact | bytes) -> tuple[int, int, int]:
-    """What the C validator says of a model: (status, step, instruction), status 0 when it accepts
-    all programs.
+    """The C validator's verdict on a model: (status, step, instruction), with status 0 when it
+    accepts all programs.
 
-    Raises ArtifactError for a file that is not sound.
+    Raises ArtifactError for an invalid file.
     """
     data = artifact if isinstance(artifact, bytes) else artifact.to_bytes()
     model, fault = ffi.new("lds_model *"), ffi.new("lds_fault *")
@@ -118,7 +118,7 @@ def validate(artifact: Artifact | bytes) -> tuple[int, int, int]:
 
 
 def is_private(spec: str) -> bool:
-    """Whether each open() makes a device of its own: simulated ones, and null."""
+    """Whether each open() creates a separate device, as for simulated ones and null."""
     kind = spec.partition(":")[0]
     return kind in ("sim", "null") or kind not in _KINDS
 
@@ -250,8 +250,8 @@ _MESSAGES: Mapping[str, Callable[[CData], str]] = {
 
 
 class OpenedDevice:
-    """One device: opens when the first model is loaded, as its configuration may come from that. A
-    context manager."""
+    """One device. It is opened when the first model is loaded, because the model may determine its
+    configuration. A context manager."""
 
     def __init__(
         self,
@@ -275,7 +275,7 @@ class OpenedDevice:
 
     @property
     def device(self) -> Device:
-        """What is opened, known from the first model on."""
+        """The opened device, known from the first model on."""
         assert self._device is not None
         return self._device
 
@@ -286,9 +286,9 @@ class OpenedDevice:
         hang_seconds: float | None = None,
         trust: bool = False,
     ) -> Session:
-        """A session of a model (an Artifact, its bytes, or its file). hang_seconds: without
-        progress for so long the device hangs; None: for what the program can take, as
-        docs/runtime.md has it. Raises ArtifactError, DeviceError."""
+        """A session of a model (an Artifact, its bytes, or its file). hang_seconds: after this time
+        without progress the device counts as hung; None: the time follows from the program
+        (docs/runtime.md). Raises ArtifactError, DeviceError."""
         data = (
             model.to_bytes()
             if isinstance(model, Artifact)
@@ -309,14 +309,14 @@ class OpenedDevice:
         return session
 
     def forget(self, session: Session) -> None:
-        """Closes a session that is not needed any more: its memory is free for others."""
+        """Closes a session that is no longer needed, and frees its memory for others."""
         session.close()
         if session in self._sessions:
             self._sessions.remove(session)
 
     def handle(self, artifact: Artifact | None = None) -> Handle:
-        """The open device as C knows it, opened on demand. artifact: the first model. Raises
-        DeviceError, also where another process has opened it, of which this one is a copy."""
+        """The open device as a C struct, opened on demand. artifact: the first model. Raises
+        DeviceError, also in a forked process whose parent has opened it."""
         if self._handle is None:
             self._process = os.getpid()
             # a device without programs needs no simulator: nothing is ever sent to it
@@ -341,15 +341,15 @@ class OpenedDevice:
         return self._handle
 
     def _connect(self, name: str) -> tuple[CData, CData] | None:
-        """Another device of the same board: (owner, lds_hal), None where there is no such one. A
-        simulator process has each at a socket of its own, with one memory."""
+        """Another device of the same board: (owner, lds_hal); None where there is none. A simulator
+        process has a socket for each, with one memory."""
         socket = f"{self.argument}.{name}"
         if name not in self._further and self.kind == "simd" and Path(socket).is_socket():
             self._further[name] = _simd_at(socket)
         return self._further.get(name)
 
     def close(self) -> None:
-        """Closes its sessions, then itself; arrays that are still there keep its memory."""
+        """Closes its sessions, then itself; arrays that still exist keep its memory."""
         for session in self._sessions:
             session.close()
         self._sessions.clear()

@@ -3,7 +3,7 @@
 
 In:   an artifact; a step and the arrays of its operands.
 Out:  the step's outputs, written in place; errors that name the step and its cause.
-Next: session.py asks before it opens a session, and calls when the C runtime comes to such a step.
+Next: session.py checks the steps before it opens a session, and calls them for the C runtime.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _OWN = "loadstone."
 
 
 class CallTimes:
-    """What calls of a session's external steps took, by the clock of this machine. A step's first
-    call may compile, or load a library: as soon as there is a second one, the first counts as if it
-    had taken no longer."""
+    """The times of calls of a session's external steps, by the clock of this machine. The first
+    call of a step may compile, or load a library: once there is a second call, the first counts
+    with the second one's time."""
 
     def __init__(self) -> None:
         self._first: dict[int, float] = {}
@@ -56,20 +56,20 @@ class CallTimes:
 
 
 def place_of(step: HostStep) -> str:
-    """Who executes a step: its function's name begins with its back end's."""
+    """The back end that executes a step, which is the prefix of its function's name."""
     if not step.function or step.function.startswith(_OWN):
         return HOST
     return step.function.partition(".")[0]
 
 
 def code_steps(artifact: Artifact) -> list[HostStep]:
-    """The steps that are programs, which run as whoever runs the model."""
+    """The steps that are programs, which run with the rights of the user who runs the model."""
     return [s for s in artifact.steps if isinstance(s, HostStep) and s.function in CODE]
 
 
 def trusts(artifact: Artifact, trust: bool) -> bool:
-    """Whether its programs may run: somebody says so, or this user has compiled it here; or there
-    are none."""
+    """Whether its programs may run: the caller says so, this user compiled it on this machine, or
+    it has none."""
     return trust or not code_steps(artifact) or is_own(artifact)
 
 
@@ -98,8 +98,8 @@ def check_externals(artifact: Artifact, trust: bool) -> None:
 
 
 def call_external(step: HostStep, operands: Sequence[Array]) -> None:
-    """Computes the outputs, which stand behind the inputs in `operands`, each in its own shape.
-    Raises what the function raises; of a plug-in's as one line that names the step."""
+    """Computes the outputs, which follow the inputs in `operands`, each in its own shape. Raises
+    the function's exception; for a plug-in's function as one line that names the step."""
     if step.function == EXTERNAL_C:
         from loadstone.runtime.c_step import run_c_step
 
@@ -125,7 +125,7 @@ def _function(step: HostStep) -> object:
 
 
 def _load_externals(name: str) -> None:
-    """Makes the runtime's own functions known, or those of the installed back ends."""
+    """Registers the runtime's own functions, or those of the installed back ends."""
     if name.startswith(_OWN):
         # what the compiler leaves to Python; a board without it never comes here
         from loadstone.runtime.externals import EXTERNALS
@@ -139,7 +139,8 @@ def _load_externals(name: str) -> None:
 
 
 def _foreign(error: Exception, step: HostStep) -> DeviceError:
-    """What a plug-in's function raised, as one line that names the step, the file and the cause."""
+    """The exception of a plug-in's function, as one line that names the step, the file and the
+    cause."""
     code = getattr(external_function(step.function), "__code__", None)
     file = code.co_filename if code is not None else ""
     return DeviceError(

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What artifact/host.py hands to the Python runtime, executed: operators by graph/reference.py,
-Relax functions by TVM.
+"""Execute the steps that artifact/host.py leaves to the Python runtime: operators by
+graph/reference.py, Relax functions by TVM.
 
 In:   the arrays of an external step's inputs, and its attributes.
 Out:  the arrays of its outputs.
-Next: device.py calls these when the C runtime comes to an external step.
+Next: session.py calls these for the C runtime's external steps.
 
-Only EXTERNAL_RELAX needs TVM. session.py alone imports this file, and only for an artifact that has
-such a step: a board that runs none never loads the kernels.
+Only EXTERNAL_RELAX needs TVM. Only session.py imports this file, and only for an artifact with such
+a step: other runs never load the kernels.
 """
 
 from __future__ import annotations

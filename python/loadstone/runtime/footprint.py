@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory that a model in C needs of a board: flash, RAM, and the DMA memory within it.
+"""The memory that a model in C needs on a board: flash, RAM, and the DMA memory within it.
 
 In:   an artifact.
 Out:  Footprint, in bytes.
 Next: commands/fit.py prints it, and refuses what is too large; commands/export.py writes it into
       the model's header.
 
-Flash holds the model, which is executed in place, and the runtime. RAM holds a session and the pool
-of DMA memory: the device's regions and a copy of the instructions. A stack of 2 KiB, what a board's
-own code takes, and the code of steps that become C, which its compiler decides, come on top.
+Flash contains the model, which is executed in place, and the runtime. RAM contains a session and
+the pool of DMA memory: the device's regions and a copy of the instructions. Not included are a
+stack of 2 KiB, the board's own code, and the code of steps in C, whose size depends on the
+compiler.
 """
 
 from __future__ import annotations

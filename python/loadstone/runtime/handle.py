@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An open device as C knows it, with what belongs to it.
+"""The C struct of an open device, with the objects that it needs.
 
-In:   what device.py opened.
+In:   a device that device.py opened.
 Out:  Handle.
-Next: session.py opens a session with it, accelerators.py the devices beside it.
+Next: session.py opens a session with it, and accelerators.py further devices.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host steps of many megabytes, in pieces: between two of them a run can end.
+"""Host steps of many megabytes, in pieces, so that a run can end between two of them.
 
-In:   an artifact, the C runtime's operators as they stand in a session's configuration.
-Out:  a table of operators of which the long ones ask before each piece whether to go on.
+In:   an artifact, the C runtime's operators in a session's configuration.
+Out:  a table of operators in which the long ones check before each piece whether to continue.
 Next: session.py.
 
-A step of a few megabytes takes C some milliseconds, and Python hears of nothing meanwhile: neither
-of Ctrl-C nor of a call of cancel(). Only kinds that the artifact has a long step of are changed.
-Packing and unpacking one sample is one piece, and so is taking rows of a table.
+A step of a few megabytes takes some milliseconds in C, during which Python notices neither Ctrl-C
+nor a call of cancel(). Only operators of which the artifact has a long step are changed. Packing or
+unpacking one sample is one piece, and so is a gather of rows.
 """
 
 from __future__ import annotations

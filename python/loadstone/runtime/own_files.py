@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which compiled models this user has compiled on this machine: their code may run without --trust.
+"""The models that this user has compiled on this machine: their code may run without --trust.
 
 In:   an artifact.
-Out:  a digest of it, kept in the user's own state folder; whether one is there.
-Next: external_steps.py asks before it runs code of a file; compiled.py remembers what it saves.
+Out:  its digest, stored in the user's own state folder; whether it is stored there.
+Next: external_steps.py checks it before it runs code of a file; compiled.py stores it on saving.
 
 `$XDG_STATE_HOME/loadstone` (`~/.local/state/loadstone`) holds a random key and a line for each
-artifact, HMAC-SHA-256 of its bytes: nobody who cannot read the key can make a line, and no line
-fits another file. Folder and files must be the user's own and closed to others; where they are not,
-or cannot be made, nothing is known, and a file is asked for as one from elsewhere.
+artifact, the HMAC-SHA-256 of its bytes: without the key nobody can create a line, and a line is
+valid for one file only. Folder and files must belong to the user and be inaccessible to others;
+otherwise, or if they cannot be created, every file is treated like one from elsewhere.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 
 In:   an artifact, inputs with a leading axis of samples, how to open a device, a number of threads.
 Out:  the outputs of all samples, in their order, and what all devices counted together.
-Next: `loadstone run --threads N`, for whole data sets; for Python users it stands in runtime/.
+Next: `loadstone run --threads N`, for whole data sets.
 
-Runs of a model are independent, and the C runtime lets go of Python while it works. Shares are
-whole groups of `artifact.samples`, so that every thread runs the batches that one thread would.
+Runs of a model are independent, and the C runtime releases Python's lock while it works. Shares are
+whole groups of `artifact.samples`, so that the threads run the same batches as a single one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model on a device: inputs, runs, outputs, counters, and what went wrong.
+"""A model on a device: inputs, runs, outputs, counters, and errors.
 
 In:   an opened device (device.py), an artifact, NumPy arrays.
 Out:  NumPy arrays; exceptions that name the step, the layer and the instruction that failed.
 Next: runtime/session.c and runtime/run.c do the work.
 
-Arrays of a session are views of the device's memory and keep it alive; closed, they are undefined.
+Arrays of a session are views of the device's memory and keep it alive; after close they are
+undefined.
 """
 
 from __future__ import annotations
@@ -45,20 +46,21 @@ __all__ = [
     "register_external",
 ]
 
-#: What a caller gives a run: for each input an array, in order or by name.
+#: The inputs of a run: an array for each, in order or by name.
 Inputs: TypeAlias = Array | Sequence[Any] | Mapping[str, Any]
-#: Python looks that often, while a device works, whether the run is to end: Ctrl-C, cancel().
+#: The interval in which Python checks, while a device works, for Ctrl-C and cancel().
 _LOOK_SECONDS = 0.04
 
 
 class Session:
-    """A model on a device. A context manager; close it before the device (OpenedDevice.close does
+    """A model on a device. A context manager; close it before the device (OpenedDevice.close closes
     both).
 
     A session belongs to one thread at a time, and to the process that opened it: a call from a
-    second thread while it runs, or from a forked process, is refused with DeviceError. Sessions of
-    one device may run in several threads: what would run beside another is refused so, too. Load
-    models of a device while no other thread runs one of it; closing ends a run of another thread.
+    second thread while it runs, or from a forked process, raises DeviceError. Sessions of one
+    device may run in several threads: a start while another session runs raises DeviceError, too.
+    Load models of a device only while no other thread runs one of it. Closing a session ends its
+    run in another thread.
     """
 
     def __init__(
@@ -139,13 +141,12 @@ class Session:
         *,
         allow_nan: bool = False,
     ) -> list[Array]:
-        """All samples through the model: arrays with a leading axis of samples, then the model's
-        own shape.
+        """Runs all samples: arrays with a leading axis of samples, then the model's own shape.
 
-        inputs: as arrays.as_inputs takes them: in the model's order, or by name. progress: called
-            with the number of samples done. allow_nan: NaN goes in as it is.
-        Raises DeviceError for arrays that do not fit, naming name, shape and type wanted,
-            ModelError for NaN.
+        inputs: as arrays.as_inputs accepts them: in the model's order, or by name. progress: called
+            with the number of finished samples. allow_nan: NaN is accepted.
+        Raises DeviceError for arrays that do not fit, naming the name, shape and type needed;
+        ModelError for NaN.
         """
         with self._alone():
             if self._started:
@@ -178,7 +179,7 @@ class Session:
         return outputs
 
     def execute(self) -> None:
-        """One run on what stands in `inputs`; the result stands in `outputs`. Raises DeviceError.
+        """One run on the content of `inputs`; the result is in `outputs`. Raises DeviceError.
         Ctrl-C stops the device."""
         with self._alone():
             self._go_on()
@@ -192,25 +193,25 @@ class Session:
                 raise
 
     def reset(self) -> None:
-        """Makes the model's states what they were when the session opened. Raises DeviceError while
-        it runs."""
+        """Sets the model's states to their values when the session was opened. Raises DeviceError
+        while it runs."""
         with self._alone():
             raise_for(lib().lds_session_reset(self._session), self.artifact.name)
 
     def cancel(self) -> None:
-        """From another thread: run() and execute(), now and later, end within a tenth of a second
-        with DeviceError."""
+        """Called from another thread: run() and execute(), now and later, end within a tenth of a
+        second with DeviceError."""
         self._cancelled = True
 
     def start(self) -> None:
-        """Begins a run without waiting for the device. Raises DeviceError when it runs another
-        session: it runs one at a time."""
+        """Starts a run without waiting for the device. Raises DeviceError while the device runs
+        another session."""
         with self._alone():
             self._finish(self._not_beside_another(lib().lds_session_start(self._session)))
             self._started = True
 
     def wait(self, seconds: float = float("inf")) -> bool:
-        """Whether the run is done; False when the time has passed before."""
+        """Whether the run has ended; False when the time passed before."""
         if not seconds >= 0:
             raise DeviceError(f"{seconds} seconds are no time to wait")
         with self._alone():
@@ -223,14 +224,14 @@ class Session:
 
     @property
     def counters(self) -> Counters:
-        """Of the last run, all its device programs together."""
+        """The sum over all device programs of the last run."""
         raw = ffi.new("lds_counters *")
         lib().lds_session_counters(self._open(), raw)
         return Counters(*(int(getattr(raw, name)) for name in Counters.__dataclass_fields__))
 
     def close(self) -> None:
         """Stops the device if it runs, and frees its memory. The views of inputs and outputs must
-        not be used any more."""
+        no longer be used."""
         if self._process != os.getpid():  # a copy: device and lock are the other process's
             self._session = ffi.NULL
             return
@@ -270,7 +271,7 @@ class Session:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Open, and used by no other thread meanwhile."""
+        """While open, and used by no other thread."""
         self._open()
         if not self._turn.acquire(blocking=False):
             raise DeviceError(
@@ -317,7 +318,8 @@ class Session:
         return arrays
 
     def _external(self, _ctx: CData, session: CData, step: int) -> int:
-        """The C runtime has come to an external step. An exception waits until C has returned."""
+        """Called by the C runtime for an external step. An exception is kept until C has
+        returned."""
         host = self.artifact.steps[step]
         assert isinstance(host, HostStep)
         try:
@@ -373,7 +375,7 @@ class Session:
 
 
 def _nanoseconds(seconds: float) -> int:
-    """As the runtime counts; what it cannot count is for ever."""
+    """In the runtime's unit; a number that is too large means for ever."""
     return int(seconds * 1e9) if seconds * 1e9 < 2.0**63 else (1 << 64) - 1
 
 
@@ -382,11 +384,11 @@ def _sample_shape(tensor: BufferView, samples: int) -> tuple[int, ...]:
 
 
 def _array(data: CData, tensor: BufferView, keep: object) -> Array:
-    """The tensor's memory as an array that shares it, and keeps what it belongs to."""
+    """The tensor's memory as an array that shares it, and keeps its owner alive."""
     pointer = ffi.gc(ffi.cast("char *", data), partial(_forget, keep))
     dtype = tensor.dtype.numpy if tensor.dtype != DataType.BOOL else np.dtype(np.bool_)
     return np.frombuffer(ffi.buffer(pointer, tensor.size_bytes), dtype).reshape(tensor.memory_shape)
 
 
 def _forget(keep: object, pointer: CData) -> None:
-    """The last view is gone, and with it the reference to `keep`."""
+    """The last view no longer exists, and with it the reference to `keep`."""

@@ -2,12 +2,12 @@
 """Simulated VTAs in this process.
 
 In:   a device; DMA memory's size, or another simulated VTA whose memory it shares.
-Out:  lds_hal_sim *, with the device's own constants of time.
+Out:  lds_hal_sim *, with the device's own timing constants.
 Next: device.py opens one, accelerators.py further ones beside it.
 
-Each has a thread. A device that is closed has none, though its memory stays while arrays show it;
-what nobody has closed is ended before the process does. A forked process has the memory alone:
-threads stay behind, and what belongs to the parent is the parent's to free.
+Each has a thread, until it is closed; its memory remains while arrays refer to it. Devices that
+were not closed are stopped before the process ends. A forked process has their memory but not their
+threads, and leaves it to the parent to free them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C of an external step, and which steps have none.
+"""The C code of an external step, and the steps without one.
 
 In:   an artifact, one of its steps.
 Out:  symbol and source; the steps that need Python.
-Next: `loadstone export` writes the source; compiler.py says what runs in C.
+Next: `loadstone export` writes the source; compiler.py reports which steps run in C.
 """
 
 from __future__ import annotations

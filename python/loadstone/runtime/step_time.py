@@ -3,7 +3,7 @@
 
 In:   a step, its artifact and its device.
 Out:  nanoseconds.
-Next: partition/cost/prices.py compares plans by it; analysis/report.py draws it.
+Next: partition/cost/prices.py compares plans by it; analysis/report.py shows it.
 """
 
 from __future__ import annotations

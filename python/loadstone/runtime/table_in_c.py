@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An instruction set as the C library takes it, in this process.
+"""An instruction set in the C library's form, in this process.
 
 In:   an InstructionTable.
 Out:  an lds_insn_table, with the members that isa/c_table.py prints for a compiler.
-Next: accelerators.py gives it to a session.
+Next: accelerators.py passes it to a session.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device would cost in energy and area: stated assumptions, each with its source.
+"""A device's energy and area, by stated assumptions, each with its source.
 
-In:   what simulated runs counted, and the device.
+In:   the counts of simulated runs, and the device.
 Out:  microjoules by part, square millimetres by part.
 Next: sweep.py adds them to what was counted; a space may replace each constant.
 
@@ -12,11 +12,11 @@ These are not measurements of any chip. They are the published costs of single o
     [D] W. Dally, "High-performance hardware for machine learning", NIPS 2015: areas beside [H]
     [I] K. Mistry et al., IEDM 2007: the SRAM cell of a 45 nm process, 0.346 square micrometres
 
-Counted are multipliers, lanes of the ALU, accesses of scratchpads, and bytes of DRAM. Left out are
-control, clock tree, leakage, the host and the DRAM's own idling, and so energies compare devices
-with each other and are a lower bound of what a chip would take. An access of a scratchpad costs
-what its size says ([H]: 10 pJ for 8 bytes of 8 KiB, 20 of 32 KiB, 100 of 1 MiB), between them by
-a power law.
+The model includes multipliers, lanes of the ALU, accesses of scratchpads, and bytes of DRAM. It
+excludes control, clock tree, leakage, the host and the idle power of the DRAM: energies are
+therefore good for comparing devices, and a lower bound for a chip. The energy of a scratchpad
+access depends on the scratchpad's size ([H]: 10 pJ for 8 bytes of 8 KiB, 20 of 32 KiB, 100 of 1
+MiB), with a power law between these.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many samples on several processes or machines: each takes shares of them.
+"""Many samples on several processes or machines, each of which runs shares of them.
 
-In:   an artifact, inputs with a leading axis of samples, a device, who works.
-Out:  the outputs of all samples, in their order, and what all devices counted together: the same
-      for any number of workers.
+In:   an artifact, inputs with a leading axis of samples, a device, the workers.
+Out:  the outputs of all samples, in their order, and the sum of all devices' counters: the same for
+      any number of workers.
 Next: `loadstone run --workers`; runtime/parallel.py does the same with threads of one process.
 
-Shares are whole groups of `artifact.samples`, and how many there are follows from the samples
-alone. A share whose worker died is done again.
+Shares are whole groups of `artifact.samples`, and their number depends on the samples only. A share
+whose worker died is run again.
 """
 
 from __future__ import annotations

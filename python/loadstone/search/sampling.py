@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which points of a space are tried: all, some at random, or those that a search proposes.
+"""The points of a space to try: all, some at random, or those that a search proposes.
 
-In:   a Space; for the search, what each device of a generation scored.
+In:   a Space; for the search, the score of each device of a generation.
 Out:  batches of points; a batch is known before any of its points is tried.
 Next: sweep.py gives the devices of a batch to the workers.
 

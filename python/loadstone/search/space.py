@@ -16,8 +16,8 @@ Next: sampling.py draws points; evaluate.py compiles for them.
     assumptions:                        constants of the models of energy and area
       dram_pj_per_byte: 60
 
-A point is an index on each axis. What a device cannot be is found out when it is made of a point,
-so that a space may be a plain product.
+A point is an index on each axis. A space is a plain product: an invalid device is detected when its
+point is converted to one.
 """
 
 from __future__ import annotations

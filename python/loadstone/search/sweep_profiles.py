@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles of what a sweep found: for each device of the front and each network, the page of
+"""Profiles of a sweep's results: for each device of the front and each network, the page of
 `loadstone profile`.
 
-In:   a Sweep, its networks, who works, a folder.
-Out:  HTML files there, and where each is.
+In:   a Sweep, its networks, the workers, a folder.
+Out:  HTML files there, and the path of each.
 Next: sweep_page.py links them.
 
-A row keeps a few figures of each layer. Where the time goes inside one is in its profile, which
-takes the compiled network; so those of the front are compiled once more.
+A row keeps a few figures of each layer. The details are in a profile, which needs the compiled
+network; the networks of the front are therefore compiled once more.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 """A sweep as a Parquet file: one row for each device, option and network.
 
 In:   a Sweep.
-Out:  bytes: the same for the same sweep, whoever worked and in which order.
+Out:  bytes: the same for the same sweep, with any workers and in any order.
 Next: pandas, DuckDB or another program; commands/sweep.py.
 
-Rows are sorted by the space's order and then by network. Columns: what the sweep varied, under its
-own name; the figures of evaluate.py; `device_json`, which `loadstone compile --target` takes as a
+Rows are sorted by the space's order and then by network. Columns: the varied keys, by their own
+names; the figures of evaluate.py; `device_json`, which `loadstone compile --target` accepts as a
 file; `layers`, JSON with a list for each layer.
 """
 

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Searches for schedules that are faster than the compiler's own, by exact cycles.
 
-In:   a model, a target, how long to search.
+In:   a model, a target, the length of the search.
 Out:  a Tuned (backend/tuned_file.py), the same for the same seed and number of trials, on any
       number of workers.
 Next: `loadstone tune` writes it and prints a row for each layer.
 
-    1. columns    which columns lie in channels: the likely ones, each in the whole network
-    2. layers     each layer alone, many choices (tune_study.py asks, workers try, a store keeps)
+    1. columns    which columns are folded into channels: likely ones, each in the whole network
+    2. layers     each layer alone, many choices (tune_study.py proposes, workers try them)
     3. network    the best few of each layer in the whole network, every second layer at once
     4. program    prefetch and places in the scratchpads
 
-A step keeps only what makes the whole network faster, so that the result is never slower than the
-compiler's own.
+A step keeps only choices that make the whole network faster, so that the result is never slower
+than the compiler's own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many units of work, each of seconds, on the processes of this machine or of a Dask cluster.
 
-In:   a function, units that can be pickled, and who works: a number of processes, or the address of
-      a Dask scheduler.
+In:   a function, units that can be pickled, and the workers: a number of processes, or the address
+      of a Dask scheduler.
 Out:  the results in the units' order, the same for any number of workers; each is also reported
       when it arrives.
 Next: search/sweep.py and search/samples.py make the units.
@@ -26,11 +26,11 @@ from loadstone.errors import DeviceError, LoadstoneError
 
 __all__ = ["MAX_WORKERS", "Pool", "open_pool", "workers_of"]
 
-#: More processes than that are a cluster's.
+#: The largest number of processes; more need a cluster.
 MAX_WORKERS = 1024
-#: A unit on which so many workers died kills them itself.
+#: A unit during which this number of workers died is considered the cause.
 _DEATHS = 20
-#: How often it is looked whether there is still anybody who works.
+#: The interval in which the number of workers is checked.
 _LOOK_SECONDS = 2.0
 _CONNECT_SECONDS = 20
 _SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
@@ -42,7 +42,8 @@ Result = TypeVar("Result")
 
 
 class Pool(Protocol):
-    """Who works; open_pool gives one. Several batches of units may follow each other."""
+    """The workers; open_pool creates one. It can process several batches of units one after the
+    other."""
 
     def map(
         self,
@@ -51,17 +52,17 @@ class Pool(Protocol):
         on_result: Callable[[int, Result], None] | None = None,
         shared: Sequence[Any] = (),
     ) -> list[Result]:
-        """function(unit, *shared) of every unit, in the units' order. The function is one of a
-        module: workers import it by name.
+        """function(unit, *shared) of every unit, in the units' order. The function must be in a
+        module, because workers import it by name.
 
-        on_result: called with a unit's index and its result, as they come, in this process.
-        shared: what every unit needs, sent to each worker once.
-        Raises what the first unit that fails raises, and then no other unit is begun.
+        on_result: called in this process with a unit's index and its result, as results arrive.
+        shared: data for all units, sent to each worker once.
+        Raises the exception of the first unit that fails; no further unit is then started.
         """
 
 
 def workers_of(text: str) -> int | str:
-    """What `--workers` says: a number of processes, or a scheduler's address. Raises
+    """The value of `--workers`: a number of processes, or a scheduler's address. Raises
     DeviceError."""
     if text.startswith(_SCHEMES):
         return text
@@ -75,10 +76,10 @@ def workers_of(text: str) -> int | str:
 
 @contextmanager
 def open_pool(workers: int | str, label: str = "") -> Iterator[Pool]:
-    """Who works: 1 is this process, without Dask; another number is so many processes of this
-    machine; a text is a scheduler's address.
+    """The workers. 1: this process, without Dask; another number: processes of this machine; a
+    text: a scheduler's address.
 
-    label: of the progress bar on stderr; none where that is no terminal, or for "".
+    label: of the progress bar on stderr; there is none where stderr is not a terminal, or for "".
     Raises DeviceError when no scheduler answers.
     """
     show = label if sys.stderr.isatty() else ""
@@ -115,8 +116,8 @@ def open_pool(workers: int | str, label: str = "") -> Iterator[Pool]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask's own log says what is done about here: workers that died, connections that were
-    lost."""
+    """Silences Dask's own log about events that are handled here: workers that died, lost
+    connections."""
     logger = logging.getLogger("distributed")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -202,7 +203,8 @@ class _Here:
 
 
 class _Cluster:
-    """Dask's workers. cluster: that of this machine, whose processes are ours; None: others'."""
+    """Dask's workers. cluster: the one of this machine, whose processes are ours; None:
+    another's."""
 
     def __init__(self, client: Any, cluster: Any, label: str) -> None:
         self.client = client

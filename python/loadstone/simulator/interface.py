@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a simulator of device programs is: the one interface, for VTA and for instruction tables.
+"""The interface of simulators of device programs, for VTA and for instruction tables.
 
 In:   an artifact.
-Out:  ProgramSimulator, ProgramRun; LayerFigures, DeviceFigures, Timeline and Lived, what they tell.
+Out:  ProgramSimulator, ProgramRun; their results: LayerFigures, DeviceFigures, Timeline, Lived.
 Next: programs.py finds the simulators of an artifact; analysis/report.py, partition/cost/prices.py
       and the commands ask them, whatever the device.
 
-A simulator runs each program alone, without the host: cycles do not depend on what the activations
-hold, so that nothing but the constants is put into memory.
+A simulator runs each program alone, without the host. Cycles do not depend on the values of
+activations, so that memory contains only the constants.
 """
 
 from __future__ import annotations
@@ -37,17 +37,16 @@ __all__ = [
 @dataclass(frozen=True)
 class LayerFigures:
     """One layer of a program. cycles: those that belong to it; they sum to the program's.
-    working_cycles: those in which the unit that computes, or the one that works longest, works for
-    it.
+    working_cycles: those in which the computing unit, or the unit that works longest, works for it.
 
-    What not every simulator tells is None, 0 or empty elsewhere. first_cycle, last_cycle: from its
-    first instruction's start to its last one's end. busy_cycles: by unit, what each worked for it.
-    spent_cycles: `cycles` by what they were spent on (DeviceFigures.bounds). bytes: moved, by
-    memory; `out` is written, all else read. macs: multiply-accumulates executed, lanes that only
-    fill up tiles included. step_cycles: of the unit that computes, without what an instruction
-    takes besides its steps. best_cycles: what the longest of computing, reads and writes would take
-    with nothing to wait for. kind: what the device mostly does for it: multiply, compute element by
-    element (elementwise), or move; `program` where that is not told.
+    Figures that a simulator does not report are None, 0 or empty. first_cycle, last_cycle: from the
+    start of its first instruction to the end of its last one. busy_cycles: by unit, the cycles that
+    each worked for it. spent_cycles: `cycles` by their causes (DeviceFigures.bounds). bytes:
+    transferred, by memory; `out` is written, all others are read. macs: multiply-accumulates
+    executed, including lanes that only fill tiles. step_cycles: of the computing unit, without the
+    overhead of instructions. best_cycles: the longest of computing, reads and writes, without any
+    waiting. kind: the main work of the device for it: multiply, elementwise, or move; `program`
+    where that is not reported.
     """
 
     name: str
@@ -66,14 +65,14 @@ class LayerFigures:
 
     @property
     def bound(self) -> str:
-        """What most of its cycles were spent on; empty where that is not told."""
+        """The cause of most of its cycles; empty where that is not reported."""
         return max(self.spent_cycles, key=lambda name: self.spent_cycles[name], default="")
 
 
 @dataclass(frozen=True)
 class DeviceFigures:
-    """What a device could do at most, in every cycle. scratchpad_tiles: by memory. bounds: what a
-    cycle can be spent on, and what that means."""
+    """The limits of a device in every cycle. scratchpad_tiles: by memory. bounds: the possible
+    causes of a cycle, with their meaning."""
 
     name: str
     clock_mhz: int
@@ -85,7 +84,8 @@ class DeviceFigures:
 
 @dataclass
 class Lived:
-    """Tiles or bytes [first, end) of a memory hold what `layer` wrote, in cycles [begin, last]."""
+    """Tiles or bytes [first, end) of a memory contain data that `layer` wrote, in cycles [begin,
+    last]."""
 
     memory: str
     layer: str
@@ -97,8 +97,8 @@ class Lived:
 
 @dataclass(frozen=True)
 class InsnTime:
-    """One instruction on its unit. fetch_cycles, token_cycles: what it waited for itself, and then
-    for others."""
+    """One instruction on its unit. fetch_cycles: the time until it was fetched; token_cycles: the
+    time that it then waited for other instructions."""
 
     insn: int
     unit: int
@@ -111,8 +111,8 @@ class InsnTime:
 
 @dataclass(frozen=True)
 class Timeline:
-    """instructions: in the order in which they start. scratchpads: who lives where, and when, in
-    each of `memories`."""
+    """instructions: in the order in which they start. scratchpads: the contents of each of
+    `memories` over time."""
 
     instructions: Sequence[InsnTime]
     memories: Sequence[str]
@@ -121,7 +121,7 @@ class Timeline:
 
 @dataclass(frozen=True)
 class ProgramRace:
-    """Instructions `insn` and `other` of step `number` touch the same place, one of them writes,
+    """Instructions `insn` and `other` of step `number` access the same place, one of them writes,
     and no token orders them; text names both."""
 
     number: int
@@ -145,7 +145,8 @@ class LayerStores:
 # --- who tells it ---------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class SimulatedStep:
-    """A program of an artifact. number: of its step. decisive: all that decides its cycles."""
+    """A program of an artifact. number: of its step. decisive: everything that determines its
+    cycles."""
 
     number: int
     device: str
@@ -155,7 +156,7 @@ class SimulatedStep:
 
 @dataclass(frozen=True)
 class ProgramRun(ABC):
-    """One program that has reached its end. number: of its step; device: which ran it."""
+    """One program that has reached its end. number: of its step. device: that ran it."""
 
     number: int
     name: str
@@ -165,20 +166,20 @@ class ProgramRun(ABC):
 
     @property
     def facts(self) -> DeviceFigures | None:
-        """What the device could do at most; None where that is not told."""
+        """The device's limits; None where they are not reported."""
         return None
 
     @abstractmethod
     def layers(self) -> Sequence[LayerFigures]:
-        """In the order in which they compute; of a run with a trace."""
+        """The layers in the order in which they compute; of a run with a trace."""
 
     def arena(self, artifact: Artifact) -> Sequence[Lived]:
-        """Who lives where in the artifact's arena; of a run with a trace. Empty where that is not
-        told."""
+        """The contents of the artifact's arena over time; of a run with a trace. Empty where that
+        is not reported."""
         return ()
 
     def timeline(self, artifact: Artifact) -> Timeline | None:
-        """Every instruction; of a run with a trace. None where that is not told."""
+        """Every instruction; of a run with a trace. None where that is not reported."""
         return None
 
 
@@ -191,25 +192,25 @@ class ProgramSimulator(ABC):
 
     @abstractmethod
     def runs(self, artifact: Artifact, *, trace: bool = False) -> Iterator[ProgramRun]:
-        """Each of them once, in order. trace: with what each instruction did. Raises
+        """Runs each of them once, in order. trace: records every instruction. Raises
         SimulationError for a program that a device stops."""
 
     @abstractmethod
     def trace(self, artifact: Artifact) -> bytes:
-        """All of them as one file that https://ui.perfetto.dev opens."""
+        """All runs as one file that https://ui.perfetto.dev opens."""
 
     def races(self, artifact: Artifact) -> Sequence[ProgramRace]:
-        """What tokens leave open, in the order in which it is met: none where units wait for
-        nobody."""
+        """The races that tokens permit, in the order in which they occur; none on a device whose
+        units do not work concurrently."""
         return ()
 
     # What a debugger asks: a device that does not tell it runs its programs as a whole.
     def layer_stores(self, program: DeviceProgram) -> Sequence[LayerStores]:
-        """What layers leave in memory, in the order of their last stores."""
+        """The stores of layers, in the order of their last stores."""
         return ()
 
     def without_stores(self, program: DeviceProgram, behind: int) -> DeviceProgram:
-        """The program in which every store behind instruction `behind` moves nothing."""
+        """The program in which every store after instruction `behind` transfers nothing."""
         raise SimulationError(f"program {program.name!r} runs as a whole: it stops behind no layer")
 
     def memory_behind(
@@ -219,6 +220,6 @@ class ProgramSimulator(ABC):
         content: Mapping[int, bytes],
         wanted: Mapping[int, BufferView],
     ) -> Mapping[int, bytes]:
-        """By instruction, the bytes of a view behind it as its definition has them, for each of
-        `wanted`. content: of regions that are no constants, before the program."""
+        """By instruction, the bytes of a view after it, by the instructions' definition, for each
+        of `wanted`. content: of regions other than constants, before the program."""
         return {}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulators of an artifact's programs, and what these take.
+"""The simulators of an artifact's programs, and the programs' cycles.
 
 In:   an artifact and the device that it was compiled for.
 Out:  its ProgramSimulators; a ProgramRun for each program, cycles, layers.
 Next: analysis/report.py, partition/cost/prices.py, the commands.
 
-A built-in device's simulator is asked for at the door of its family, whose name backend/builtin.py
-knows; that of a plug-in's accelerator is the machine of its instruction table.
+The family of a built-in device, which backend/builtin.py names, returns its simulator; the
+simulator of a plug-in's accelerator is the machine of its instruction table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What running vectors has shown: memory byte for byte, cycles against what was measured.
+"""The results of running vectors: memory byte for byte, and cycles compared with measured ones.
 
-In:   what a simulator left, and what it should have.
+In:   a simulator's results, and the expected ones.
 Out:  one Replayed for each vector; figures for each group.
 Next: `loadstone replay` prints them; tests hold the limits.
 """

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server of simd.py's protocol: who of several clients has the device, and what they
-hear.
+"""The server of simd.py's protocol: it decides which of several clients uses the device, and
+answers all of them.
 
 In:   a device (table_simd.py; VTA, simulated or as RTL) and its SharedMemory, a path.
-Out:  answers; an end when it is asked for.
+Out:  answers, until it is stopped.
 Next: commands/simd.py.
 
-One thread waits for all clients at once and for nobody in particular: no client can keep it, by
-saying nothing, half a packet, or by not reading what it is sent.
+One thread waits for all clients at once: no client can block it by sending nothing or half a
+packet, or by not reading its replies.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from loadstone.simulator.simd import (
 
 __all__ = ["BUSY_SECONDS", "GREETING_SECONDS", "SILENT_SECONDS", "Server"]
 
-#: A connection without HELLO ends after so long; a client that has the device counts as silent;
-#: another one hears that it is in use.
+#: A connection without HELLO ends after this time; a client that uses the device then counts as
+#: silent; another one is told that the device is in use.
 GREETING_SECONDS, SILENT_SECONDS, BUSY_SECONDS = 5.0, 2.0, 3.0
 _MESSAGE = struct.Struct("<4I")
 _WELCOME = struct.Struct("<4I2I2Q")
@@ -61,18 +61,18 @@ class _Client:
 
 
 class _Gone(Exception):
-    """The client hung up, or broke the protocol."""
+    """The client closed the connection, or violated the protocol."""
 
 
 class Server:
-    """Answers the clients of one device. The device keeps its state between them, as a board
-    does."""
+    """Answers the clients of one device. The device keeps its state between clients, like a
+    board."""
 
     def __init__(
         self, path: Path, device: Served, memory: SharedMemory, *, alone: bool = True
     ) -> None:
-        """Listens at `path`. A socket that nobody listens at is replaced. alone: no other device
-        has this memory, so that a silent client may lose it."""
+        """Listens at `path`. A socket without a listener is replaced. alone: no other device uses
+        this memory, so that a silent client may lose it."""
         self._device, self._memory, self._alone = device, memory, alone
         self.path = path
         self._clients: list[_Client] = []
@@ -89,8 +89,8 @@ class Server:
             raise DeviceError(f"socket {path}: {error.strerror or error}") from error
 
     def _appear(self, path: Path) -> None:
-        """Listens under another name first: who waits for `path` to be there may connect as soon as
-        it is. Raises OSError."""
+        """Listens under another name first, because a process that waits for `path` may connect as
+        soon as it exists. Raises OSError."""
         length = len(os.fsencode(path))
         if length > _LONGEST_PATH:
             raise OSError(
@@ -107,8 +107,8 @@ class Server:
             hidden.unlink()
 
     def serve(self, *, clients: int | None = None, stop: int | None = None) -> None:
-        """Serves so many clients (None: for ever), each until it hangs up; returns before that when
-        descriptor `stop` is readable."""
+        """Serves this number of clients (None: without end), each until it closes the connection;
+        returns earlier when descriptor `stop` is readable."""
         while clients is None or self._served < clients:
             ready = self._wait(stop)
             if stop in ready:
@@ -128,7 +128,7 @@ class Server:
             self._admit()
 
     def close(self) -> None:
-        """Hangs up, stops listening, and removes the socket."""
+        """Closes connections, stops listening, and removes the socket."""
         for client in list(self._clients):
             self._end(client)
         self._socket.close()
@@ -162,7 +162,7 @@ class Server:
                 self._clients.append(_Client(connection))
 
     def _mute(self) -> list[_Client]:
-        """Those that have not said HELLO, the oldest first."""
+        """The clients that have not sent HELLO, the oldest first."""
         return [
             client
             for client in self._clients
@@ -214,8 +214,8 @@ class Server:
 
     @contextlib.contextmanager
     def _ends(self, client: _Client) -> Iterator[None]:
-        """A client that is gone, or does not take what it is sent, is dropped; the server goes
-        on."""
+        """Drops a client that has disconnected or does not read its replies; the server
+        continues."""
         try:
             yield
         except (_Gone, OSError):
@@ -243,8 +243,8 @@ class Server:
                     raise _Gone
 
     def _give_way(self, holder: _Client) -> bool:
-        """Ends the connection of a silent client, which keeps memory that is the device's no
-        more."""
+        """Ends the connection of a silent client; the memory that it keeps is no longer the
+        device's."""
         if (
             not (self._memory.sealed and self._alone)
             or time.monotonic() - holder.heard < SILENT_SECONDS

@@ -2,7 +2,8 @@
 """The simulator as a process of its own: registers over a socket, DMA in a shared memory file.
 
 In:   the file that is the device's memory.
-Out:  Served, what a device must do for it; SharedMemory; and the protocol, which server.py speaks.
+Out:  Served, the interface of a served device; SharedMemory; and the protocol, which server.py
+      implements.
 Next: the clients: driver/hal_simd.c, which runtime/device.py opens as "simd:SOCKET", and
       tests/board/qemu_plugin, an emulated SoC.
 
@@ -30,12 +31,12 @@ before the next request; packets of kind 3 that come first are older. So a write
 interrupt has lowered the line before the client goes on.
 A packet of another size or kind, or another before HELLO, ends the connection.
 
-Who said HELLO first has the device until it hangs up; the next waits, and is told after
-BUSY_SECONDS that it is in use. A client that has been silent for SILENT_SECONDS, and for which no
-job runs, gives way: its connection ends, and the next begins with fresh memory, so that whatever
-the old one still writes reaches nobody. (Not where the memory is a FILE: that belongs to a machine,
-which may be silent. Nor where several devices have one memory: each has a socket of its own, and
-they are one board's.)
+The client that sent HELLO first uses the device until it closes the connection; the next one waits,
+and is told after BUSY_SECONDS that the device is in use. The connection of a client that has been
+silent for SILENT_SECONDS, and for which no job runs, is ended in favour of the next, which begins
+with new memory, so that later writes of the old client have no effect. (There are two exceptions: a
+memory that is a FILE belongs to a machine, which may be silent; and devices that share one memory,
+each with its own socket, belong to one board.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs of other devices cost, and what they do to memory, without a host.
+"""The cycles of programs of other devices, and their effect on memory, without a host.
 
 In:   an artifact with programs of accelerators that plug-ins describe.
-Out:  a MachineRun for each; cycles by layer. Inputs are zeros, constants are there.
+Out:  a MachineRun for each; cycles by layer. Inputs are zeros; constants are loaded.
 Next: --partition cost and --explain; a trace for Perfetto.
 """
 

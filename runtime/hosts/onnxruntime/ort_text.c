@@ -1,7 +1,7 @@
-/* Texts that go to ONNX Runtime and come from it.
+/* Texts for ONNX Runtime, and from it.
  *
- * In:   what went wrong; a node with attributes.
- * Out:  a status that says it; an attribute, to free.
+ * In:   an error message; a node with attributes.
+ * Out:  a status with the message; an attribute, which the caller frees.
  * Next: provider.c and kernel.c.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -31,7 +31,7 @@ ort_status *lds_ort_text(const ort_function *api, const ort_node *node, const ch
   *size = 0;
   if (status != NULL) return status;
   if (attribute == NULL) return lds_ort_fail(api, ORT_EP_FAIL, "an EPContext node has no attribute %s", name);
-  /* Without room it says, by an error, how much it needs. */
+  /* Called without a buffer, it returns an error and the size that it needs. */
   status = ORT(api, ORT_READ_ATTRIBUTE, ort_read_attribute)(attribute, ORT_ATTRIBUTE_STRING, NULL, 0, size);
   if (status != NULL) ORT(api, ORT_RELEASE_STATUS, ort_release_status)(status);
   *out = calloc(*size + 1u, 1);

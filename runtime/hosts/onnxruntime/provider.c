@@ -4,8 +4,8 @@
  * Out:  CreateEpFactories and ReleaseEpFactory, which ONNX Runtime looks up.
  * Next: kernel.c runs one node. docs/onnxruntime.md.
  *
- * It takes EPContext nodes that name it as their source, and nothing else: what no accelerator takes are ordinary nodes of the model, for
- * ONNX Runtime's own kernels. ONNX Runtime knows no VTA, so the provider stands for the CPU's hardware device.
+ * It takes only EPContext nodes that name it as their source: operators that no accelerator takes are ordinary nodes of the model, for
+ * ONNX Runtime's own kernels. ONNX Runtime has no device type for VTA, so the provider registers for the CPU's hardware device.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static ort_status *is_ours(const ort_function *api, const ort_node *node, int *o
   if (status == NULL) status = ORT(api, ORT_NODE_GET_DOMAIN, ort_node_get_text)(node, &domain);
   if (status != NULL || strcmp(type, "EPContext") != 0 || strcmp(domain, "com.microsoft") != 0) return status;
   status = lds_ort_text(api, node, "source", &source, &size);
-  if (status != NULL) { /* an EPContext node of another provider, which leaves it out */
+  if (status != NULL) { /* an EPContext node of another provider, without the attribute */
     ORT(api, ORT_RELEASE_STATUS, ort_release_status)(status);
   } else {
     *ours = strcmp(source, provider_name) == 0;
@@ -52,7 +52,7 @@ static ort_status *is_ours(const ort_function *api, const ort_node *node, int *o
   return NULL;
 }
 
-/* The nodes of a graph: to free. */
+/* The nodes of a graph; the caller frees them. */
 static ort_status *nodes_of(const ort_function *api, const ort_graph *graph, const ort_node ***nodes, size_t *count) {
   ort_status *status = ORT(api, ORT_GRAPH_GET_NODE_COUNT, ort_graph_get_node_count)(graph, count);
   *nodes = NULL;
@@ -101,7 +101,7 @@ static ort_status *compile(ort_ep *self, const ort_graph **graphs, const ort_nod
   (void)context_nodes; /* they are in the model already */
   for (k = 0; k < count; ++k) infos[k] = NULL;
   for (k = 0; k < count && status == NULL; ++k) status = compile_one(p, graphs[k], fused[k], &infos[k]);
-  if (status != NULL) { /* ONNX Runtime forgets the others */
+  if (status != NULL) { /* ONNX Runtime does not release the others */
     for (k = 0; k < count; ++k) {
       lds_kernel_release(infos[k]);
       infos[k] = NULL;
@@ -151,7 +151,7 @@ static ort_status *get_supported_devices(ort_factory *self, const ort_hardware_d
   return status;
 }
 
-/* The option `device`: to free; NULL where it is not given. */
+/* The option `device`, which the caller frees; NULL where it is not given. */
 static ort_status *device_name(const ort_function *api, const ort_session_options *options, char **out) {
   int has = 0;
   size_t size = 0;

@@ -1,11 +1,11 @@
-/* Artifacts as functions of TVM's runtime: what the C text of python/loadstone/hosts/tvm.py includes.
+/* Artifacts as functions of TVM's runtime; the C text of python/loadstone/hosts/tvm.py includes this file.
  *
- * In:   tensors through tvm_ffi's stable C ABI (tvm/ffi/c_api.h, of the wheel), inputs, then outputs, as call_dps_packed hands them over.
+ * In:   tensors through tvm_ffi's stable C ABI (tvm/ffi/c_api.h, of the wheel), inputs, then outputs, as call_dps_packed passes them.
  * Out:  the outputs filled; errors as TVM's, one line each.
  * Next: lds_easy.h runs the artifact. Compiled as C or C++ into the library that export_library makes; needs libtvm_ffi and libloadstone.
  *
- * The device is that which `loadstone_device` was called with, else that of the environment's LOADSTONE_DEVICE, else LDS_TVM_DEVICE,
- * which was given when the module was compiled. All functions of a library share it. It stays open until the library is unloaded.
+ * The device is the argument of `loadstone_device`, else the environment's LOADSTONE_DEVICE, else LDS_TVM_DEVICE, which was given when the
+ * module was compiled. All functions of a library share it. It stays open until the library is unloaded.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_TVM_H
@@ -95,7 +95,7 @@ static int lds_tvm_set_device(const TVMFFIAny *args, int32_t count, TVMFFIAny *r
     return lds_tvm_fail("TypeError", "loadstone_device", "one text of at most 255 characters is expected, the name of a device");
   }
   if (lds_easy_device_open(name, &probe, &error) != LDS_OK) return lds_tvm_fail("ValueError", "loadstone_device", error.text);
-  lds_easy_device_close(probe); /* its name is right; it opens with the first call */
+  lds_easy_device_close(probe); /* its name is valid; it is opened at the first call */
   (void)pthread_mutex_lock(&lds_tvm_lock);
   used = lds_tvm_device != NULL;
   if (!used) strcpy(lds_tvm_device_name, name);
@@ -121,7 +121,7 @@ typedef struct lds_tvm_view {
 
 static void lds_tvm_free_view(DLManagedTensor *managed) { free(managed); }
 
-/* The function that the first argument names. */
+/* The function named by the first argument. */
 static lds_tvm_function *lds_tvm_named(lds_tvm_function *const *functions, size_t count, const TVMFFIAny *args) {
   char name[LDS_TVM_NAME_BYTES];
   size_t k;
@@ -132,8 +132,8 @@ static lds_tvm_function *lds_tvm_named(lds_tvm_function *const *functions, size_
   return NULL;
 }
 
-/* loadstone_memory(function, index): the device's memory of an input, or, behind these, an output, as a tensor of one run. A function
- * that is called with these tensors copies nothing. They are valid as long as the library is loaded. */
+/* loadstone_memory(function, index): the device's memory of an input, or, with indices after these, of an output, as a tensor of one run.
+ * A function that is called with these tensors copies nothing. They are valid while the library is loaded. */
 static int lds_tvm_memory(lds_tvm_function *const *functions, size_t functions_count, const TVMFFIAny *args, int32_t count,
                           TVMFFIAny *result) {
   lds_tvm_function *f = count == 2 && args[1].type_index == kTVMFFIInt ? lds_tvm_named(functions, functions_count, args) : NULL;
@@ -201,8 +201,8 @@ static int lds_tvm_adopt(lds_easy_device *shared) {
   return is_ours;
 }
 
-/* loadstone_share_memory(): TVM's tensors are in this library's device's memory from now on, and its functions copy none of them. Needs
- * memory.cc in the process. The device is that of the first library that shares; the others use it, if they have run nothing so far. */
+/* loadstone_share_memory(): from now on TVM's tensors are in the memory of this library's device, and its functions copy none of them.
+ * Needs memory.cc in the process. The device is that of the first library that shares; others use it if they have not run anything yet. */
 static int lds_tvm_share(lds_tvm_function *const *functions, size_t functions_count, TVMFFIAny *result) {
   lds_easy_error error;
   TVMFFIAny device;
@@ -221,7 +221,7 @@ static int lds_tvm_share(lds_tvm_function *const *functions, size_t functions_co
   return lds_tvm_global("loadstone.memory.attach", &device, result);
 }
 
-/* loadstone_copied_bytes(function): between tensors and the device's memory, so far. */
+/* loadstone_copied_bytes(function): the bytes copied between tensors and the device's memory so far. */
 static int lds_tvm_copied(lds_tvm_function *const *functions, size_t functions_count, const TVMFFIAny *args, int32_t count,
                           TVMFFIAny *result) {
   const lds_tvm_function *f = count == 1 ? lds_tvm_named(functions, functions_count, args) : NULL;
@@ -243,7 +243,7 @@ static int lds_tvm_same_type(const DLTensor *t, uint8_t dtype) {
   return t->dtype.code == lds_tvm_types[dtype].code && t->dtype.bits == lds_tvm_types[dtype].bits && t->dtype.lanes == 1;
 }
 
-/* Contiguous, and shaped as the artifact's tensor for some number of samples, which is returned; 0 when it is not. */
+/* The number of samples for which a contiguous tensor has the shape of the artifact's tensor; 0 when there is none. */
 static uint32_t lds_tvm_samples(const DLTensor *t, const lds_tensor *wanted, uint32_t batch) {
   int64_t stride = 1;
   const int64_t rows = wanted->rank > 0 ? (int64_t)(wanted->dims[0] / batch) : 1;

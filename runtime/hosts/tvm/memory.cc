@@ -1,11 +1,11 @@
 /* TVM's tensors in the accelerator's memory: all storage of its virtual machines, device ext_dev, single tensors.
  *
- * In:   headers and libraries of TVM's wheels, nothing rebuilt; the device of a library that hosts/tvm.py made (loadstone_share_memory).
+ * In:   headers and libraries of TVM's wheels, unchanged; the device of a library that hosts/tvm.py made (loadstone_share_memory).
  * Out:  DeviceAllocator., device_api.ext_dev and loadstone.memory.*, global functions of the process that loads it.
- * Next: python/loadstone/hosts/tvm_memory.py compiles it; memory.c gives the memory; docs/tvm-runtime.md.
+ * Next: python/loadstone/hosts/tvm_memory.py compiles it; memory.c allocates the memory; docs/tvm-runtime.md.
  *
- * TVM asks for an allocator by "DeviceAllocator." and the name of the kind of device, which is empty for all but OpenCL and Vulkan, and
- * keeps the first one that a device gets: this library is loaded before the first virtual machine.
+ * TVM looks up an allocator by "DeviceAllocator." and the name of the kind of device, which is empty for all but OpenCL and Vulkan, and
+ * keeps the first allocator of a device: this library must be loaded before the first virtual machine.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <tvm/ffi/container/tensor.h>
@@ -26,10 +26,10 @@ namespace ffi = tvm::ffi;
 using tvm::runtime::Allocator;
 using tvm::runtime::AllocatorType;
 
-constexpr size_t kAlign = 64;  // TVM's code loads vectors as aligned, and R15 of FORMAT.md asks for it
+constexpr size_t kAlign = 64;  // TVM's code loads aligned vectors, and R15 of FORMAT.md requires it
 
 std::atomic<lds_easy_device *> shared{nullptr};  // kept until the process ends: tensors are freed at its exit
-std::atomic<int64_t> copied_bytes{0};            // by TVM, to, from and within ext_dev
+std::atomic<int64_t> copied_bytes{0};            // copied by TVM to, from and within ext_dev
 std::atomic<size_t> used_bytes{0};               // storage of virtual machines in the device's memory
 
 // The device's memory; ordinary memory as long as no library has shared its device.
@@ -77,7 +77,7 @@ class DeviceMemory final : public Allocator {
   size_t UsedMemory() const final { return used_bytes; }
 };
 
-// Allocators that TVM got from here. TVM makes them one at a time.
+// The allocators that were returned to TVM, which requests them one at a time.
 std::set<const Allocator *> &Made() {
   static auto *made = new std::set<const Allocator *>();
   return *made;
@@ -89,7 +89,7 @@ void *MakeAllocator(DLDevice, int type) {
   return made;
 }
 
-// tvm.ext_dev(0): memory that the CPU reads, too.
+// tvm.ext_dev(0): memory that the CPU can also read.
 class ExtDev final : public tvm::runtime::DeviceAPI {
  public:
   void SetDevice(tvm::Device) final {}
@@ -115,7 +115,7 @@ void *MakeExtDev() {
   return static_cast<tvm::runtime::DeviceAPI *>(api);
 }
 
-// A tensor of the CPU's whose bytes are the device's.
+// A CPU tensor in the device's memory.
 ffi::Tensor Empty(ffi::Shape shape, DLDataType dtype) {
   struct Memory {
     void AllocData(DLTensor *t) { t->data = Take(ffi::GetDataSize(*t)); }
@@ -130,7 +130,7 @@ int64_t Bus(ffi::TensorView tensor) {
   return lds_easy_memory_has(shared, tensor.data_ptr(), size_bytes, &bus) != 0 ? static_cast<int64_t>(bus) : 0;
 }
 
-// lds_tvm.h hands over the device of its library, or takes the one that is here.
+// lds_tvm.h passes the device of its library, or takes the one that is registered here.
 int64_t Shared() { return static_cast<int64_t>(reinterpret_cast<intptr_t>(shared.load())); }
 
 void Attach(int64_t handle) {

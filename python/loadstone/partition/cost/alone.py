@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every operator takes alone: lowered as an artifact of one operator, its steps priced.
+"""The cost of every operator alone: it is lowered as an artifact of one operator, whose steps are
+priced.
 
 In:   the partitioner of the network, its operators' constants, prices.
-Out:  AloneCost of an operator in one place, found once; None for what cannot be lowered alone.
-Next: candidates.py makes candidates of them. choice.py alone imports this file, which stands by
-      itself because lowering one operator is another idea than choosing among many.
+Out:  AloneCost of an operator in one place, computed once; None for an operator that cannot be
+      lowered alone.
+Next: candidates.py makes candidates of them; choice.py is the only importer.
 
-Device programs cost what the simulator says, steps of the host what the clock says, and the steps
-that pack and unpack are the price of a transfer. A back end that knows better says so.
+The simulator determines the cost of device programs, the clock that of host steps; the steps that
+pack and unpack are the cost of transfers. A back end may report its own costs.
 """
 
 from __future__ import annotations

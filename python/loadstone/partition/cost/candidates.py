@@ -2,15 +2,15 @@
 """Every way to run each part of a network, with its cost: the problem that partition/cost/search.py
 solves.
 
-In:   the matches of all back ends and the host in a module (partition/eager.py); what an operator
-      costs alone in each place.
+In:   the matches of all back ends and the host in a module (partition/eager.py); the cost of each
+      operator alone in each place.
 Out:  a Problem, and the match behind each of its candidates.
 Next: partition/cost/search.py finds the cheapest cover, choice.py makes a partition of it.
 
-Atoms are the bindings of `main`. A match covers some of them; what no pattern of the host describes
-can run as Relax, one atom at a time. A match that leaves its neighbours uncoverable (a `dequantize`
-taken out of the convolution it belongs to) is dropped, and atoms that all remaining matches take
-together are one node.
+Atoms are the bindings of `main`. A match covers some of them; an atom that no pattern of the host
+covers can run as Relax alone. A match that leaves an atom which no other can cover (a `dequantize`
+separated from its convolution) is dropped, and atoms that all remaining matches cover together are
+one node.
 """
 
 from __future__ import annotations

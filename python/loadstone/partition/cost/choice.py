@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who runs what, by cost: the cheapest partition that can be found, never a dearer one than the
-eager partition.
+"""The assignment of operators by cost: the cheapest partition found, and never one that costs more
+than the eager partition.
 
-In:   a module in canonical form, back ends, the eager partition as it was lowered, and a CostTable.
-Out:  a Choice: the partition that costs less, lowered; what every operator would have cost
-      elsewhere; both totals.
-Next: compiler.py goes on with it; commands/compile.py prints it (`--partition cost --explain`).
+In:   a module in canonical form, back ends, the lowered eager partition, and a CostTable.
+Out:  a Choice: the cheaper partition, lowered; the cost of every operator elsewhere; both totals.
+Next: compiler.py continues with it; commands/compile.py prints it (`--partition cost --explain`).
 
 1. Every match of every back end and of the host is lowered alone, as an artifact of one operator.
-Its steps are what it costs: a
-   device program by the simulator, a host step by the clock, the steps that pack and unpack
-   as the price of a transfer.
-   A back end that knows better says so (Backend.cost_cycles).
-2. Operators of a segment overlap, so together they take less: costs on a device are scaled by what
-the segments of the last plan,
-   at first the eager partition, take relative to their operators alone.
+   Its cost is that of its steps: device programs by the simulator, host steps by the clock, and the
+   steps that pack and unpack as the cost of transfers. A back end may report its own costs
+   (Backend.cost_cycles).
+2. Operators of a segment overlap, so that they take less together. Costs on a device are therefore
+   scaled by the ratio between the segments of the last plan, at first the eager partition, and
+   their operators alone.
 3. partition/cost/search.py finds the cheapest cover.
-4. That is lowered as a whole and priced by all of its steps. It is the choice when it takes less
-than the best so far, by more than
-   the error of the host's times. Then again from 2, until a plan comes back, a few times at most.
+4. This plan is lowered as a whole and priced by all of its steps. It is chosen if it is cheaper
+   than the best so far, by more than the error of the host's times. Steps 2 to 4 are repeated
+   until a plan occurs again, a few times at most.
 """
 
 from __future__ import annotations

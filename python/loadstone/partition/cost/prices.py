@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each step of an artifact takes: device programs on the simulator, steps of the host by the
-clock; kept in a file.
+"""The cost of each step of an artifact: device programs on the simulator, host steps by the clock;
+kept in a file.
 
 In:   an Artifact and its device; a JSON file of costs, if there is one.
-Out:  nanoseconds of every step; the file with what was new.
+Out:  nanoseconds of every step; the file with the new costs added.
 Next: choice.py compares plans by them.
 
 A cost is looked up by what determines it and not by a layer's name, so that equal layers are
 measured once:
 
     host_ns         operator, types and shapes of its tensors, and a digest of its parameters
-    device_cycles   device, and a digest of all that its simulator says decides
+    device_cycles   device, and a digest of everything that determines them in its simulator
 
-Host times are rounded to two digits; they still differ from one measurement to the next. With the
-same file two compilations find the same costs. A person can put other costs into it: those of the
-board's CPU, for instance.
+Host times are rounded to two digits, but still differ from one measurement to the next. With the
+same file two compilations use the same costs. You can edit the file, to enter the times of the
+board's CPU for instance.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lowered partition takes: all steps of its artifact, by the cost table or by its back ends.
+"""The cost of a lowered partition: all steps of its artifact, by the cost table or its back ends.
 
 In:   a LoweredPartition, the target's back ends, a CostTable.
-Out:  nanoseconds of every step, of the whole, and how wrong a difference of two may be.
+Out:  nanoseconds of every step, of the whole, and the possible error of a difference of two.
 Next: choice.py compares plans by them, alone.py prices single operators.
 """
 

@@ -2,25 +2,24 @@
 """The cheapest way to cover a network with candidates: dynamic programming over what has been
 executed.
 
-In:   a Problem: candidates, each with the nodes that it covers, its own cost, and what it reads and
-      writes in which memory.
-Out:  a Plan: candidates that cover every node once and can be executed in that order, and what they
-      cost together.
+In:   a Problem: candidates, each with the nodes that it covers, its own cost, its memory, and the
+      tensors that it reads and writes.
+Out:  a Plan: candidates that cover every node once and can be executed in that order, and their
+      total cost.
 Next: choice.py makes a problem of a network, and a partition of the plan.
 
-A tensor stands in the memory that its maker writes: row-major (ROWS), or in the layout of a device.
-Every other layout is made once, when somebody first asks for it, by way of rows:
+A tensor is in the memory that its producer writes: row-major (ROWS), or in the layout of a device.
+Every other layout is computed once, when it is first read, by way of rows:
 
-    maker's memory --unpack--> rows --pack--> layout of a reader that is not in the maker's memory
+    producer's memory --unpack--> rows --pack--> layout of a reader in another memory
 
-So the cost of what is still to come depends on two things only: which nodes are done, and in which
-layouts the tensors stand that somebody will still read. Plans that agree in both are one state, of
-which the cheapest survives. Nodes are taken in topological order, except where a fused candidate
-waits for a node behind its first; so chains have a handful of states, and a network as many as its
-widest cut has combinations. Where there are more than `width`, only the cheapest of each step go on
-(a beam), and
-Plan.exact says so. Ten nodes in three memories have at most 3 ** 9 combinations of places for what
-one node may still read: below the default width.
+The remaining cost therefore depends on two things only: the nodes that are done, and the layouts of
+the tensors that will still be read. Plans that agree in both are one state, of which only the
+cheapest is kept. Nodes are processed in topological order, except where a fused candidate waits for
+a node after its first one. A chain thus has a handful of states, and a network as many as there are
+combinations at its widest cut. Where there are more than `width`, only the cheapest are kept after
+each step (a beam search), and Plan.exact is false. Ten nodes in three memories have at most 3 ** 9
+combinations of layouts for the tensors that one node may still read, less than the default width.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ ROWS = "rows"
 
 @dataclass(frozen=True)
 class Read:
-    """A tensor that a candidate reads. layout: what it is packed into where another memory made it,
-    for pack_ns, once for all who want that layout; the candidate then takes extra_ns more (less
-    than 0: the layout suits it better than the device's own)."""
+    """A tensor that a candidate reads. layout: the layout into which it is packed if another memory
+    contains it, at a cost of pack_ns, once for all readers of this layout; the candidate then takes
+    extra_ns more (less than 0: the layout suits it better than the device's own)."""
 
     tensor: str
     layout: str = ROWS
@@ -49,8 +48,8 @@ class Read:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to compute the nodes `covers`. memory: where it reads and writes. cost_ns: without
-    any change of layout."""
+    """One way to compute the nodes `covers`. memory: the one that it reads and writes. cost_ns:
+    without changes of layout."""
 
     label: str
     memory: str
@@ -79,22 +78,22 @@ class Problem:
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """candidates: indices, in an order in which they can be executed. exact: nothing cheaper
-    exists."""
+    """candidates: indices, in an order in which they can be executed. exact: there is no cheaper
+    plan."""
 
     candidates: tuple[int, ...]
     cost_ns: int
     exact: bool
 
 
-#: Tensors that are still read: (tensor, memory of its maker, layouts in which it stands).
+#: Tensors that will still be read: (tensor, memory of its producer, existing layouts).
 _Live: TypeAlias = frozenset[tuple[str, str, frozenset[str]]]
 
 
 @dataclass(frozen=True)
 class _Reached:
-    """The cheapest way to a state. rank: sum of the candidates' indices, which decides between
-    equal costs."""
+    """The cheapest way to a state. rank: the sum of the candidates' indices, which breaks ties of
+    cost."""
 
     cost_ns: int
     rank: int
@@ -135,7 +134,7 @@ def _path(step: _Reached) -> list[int]:
 
 
 class _Searcher:
-    """What can be executed next, and what becomes of a state."""
+    """The candidates that can be executed next, and the state after each."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -155,15 +154,15 @@ class _Searcher:
         self.written_by = {tensor: self._node_of(tensor) for tensor in self.makers}
 
     def _node_of(self, tensor: str) -> int:
-        """The node that computes a tensor: every candidate that writes it covers that one."""
+        """The node that computes a tensor: every candidate that writes it covers that node."""
         covers = [
             candidate.covers for candidate in self.problem.candidates if tensor in candidate.writes
         ]
         return max(frozenset.intersection(*covers))
 
     def next(self, done: int) -> Iterator[int]:
-        """Candidates whose inputs are there: of the first node that is not done; where one of those
-        waits, of what it waits for."""
+        """Candidates whose inputs are available: those of the first node that is not done; if one
+        of them waits, those of the nodes that it waits for."""
         first = (~done & (done + 1)).bit_length() - 1
         todo, seen = [first], {first}
         offered: set[int] = set()
@@ -184,7 +183,7 @@ class _Searcher:
         return [node for node in made if node is not None and not done >> node & 1]
 
     def execute(self, index: int, done: int, live: _Live) -> tuple[int, tuple[int, _Live]]:
-        """Cost of a candidate in a state, and the state behind it."""
+        """The cost of a candidate in a state, and the next state."""
         candidate = self.problem.candidates[index]
         done |= self.masks[index]
         cost_ns = candidate.cost_ns

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator of graph/: the Relax pattern that it has in canonical form, and how a match
-reads.
+"""Every operator of graph/: its Relax pattern in canonical form, and how a match becomes the
+operator.
 
 In:   `main` of a module in canonical form.
 Out:  FORMS, in the order in which they are tried: the longest first.
-Next: a back end picks those it runs and adds a predicate to each (vta/region/patterns.py);
+Next: a back end selects the forms that it runs, and adds a predicate to each
+      (vta/region/patterns.py);
       partition/eager.py applies them.
 
 To add an operator: a dataclass in graph/, its rule in graph/reference.py, and one line here.
@@ -90,8 +91,8 @@ OPERATOR_PATTERNS: tuple[OperatorPattern, ...] = (
 
 
 def entries_of(backend: str, pattern: Pattern) -> Sequence[OperatorPattern]:
-    """What a line of a back end's table stands for. Raises LoweringError for a name that is
-    none."""
+    """The patterns that a line of a back end's table names. Raises LoweringError for an unknown
+    name."""
     if isinstance(pattern.operator_pattern, OperatorPattern):
         return [pattern.operator_pattern]
     known = (*OPERATOR_PATTERNS, *REAL_PATTERNS)
@@ -107,5 +108,5 @@ def entries_of(backend: str, pattern: Pattern) -> Sequence[OperatorPattern]:
 
 
 def operator_pattern(name: str) -> OperatorPattern:
-    """The first form of that name."""
+    """The first form with this name."""
     return next(entry for entry in OPERATOR_PATTERNS if entry.name == name)

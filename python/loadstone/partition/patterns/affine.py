@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A line per channel in float32, as integers: batch normalization, and adding or multiplying by
-constants.
+"""A linear function of each channel in float32, as integers: batch normalization, and adding or
+multiplying by constants.
 
 In:   quantize(relu? batch_norm(dequantize(x), constants)) of an ONNX model; x + c, x * c in its
       place.
 Out:  Conv2D (depthwise, 1x1) or, on a matrix, Dense (diagonal), proven equal on every input of
-      every channel; Mismatch
-      where no integers were found that are.
+      every channel; Mismatch where no such integers were found.
 Next: partition/patterns/__init__.py lists them.
 
-A function of one int8 has 256 values per channel, so it can be checked whole. Any weight w in [1,
-127] can stand for the slope when the weight's scale is slope / w; each rounds the offset
-differently, and leaves a range of scales that meet all 256 values, or none. The first weight that
-leaves one is taken (most channels take the first, some need a dozen).
+A function of one int8 has 256 values per channel, so that all can be checked. Any weight w in [1,
+127] represents the slope when the weight's scale is slope / w. Each w rounds the offset
+differently, and permits a range of scales that reproduce all 256 values, or none. The first weight
+with such a range is used: for most channels the first one tried, for some one of the first dozen.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["batch_norm", "batch_norm_pattern", "channel_add", "channel_mul", "channel_pattern"]
 
 MAX_WEIGHT = 127
-#: A diagonal dense layer has the square of so many weights, nearly all of them 0.
+#: The largest number of channels: a diagonal dense layer has its square of weights, nearly all 0.
 MAX_DIAGONAL = 512
 
 
@@ -158,8 +157,8 @@ def _search(
     output: Tensor,
     limits: tuple[int, int],
 ) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.int32]]:
-    """(weights, their scales, bias) per channel, such that every column of `wanted` is
-    met. limits: of the output, both allowed."""
+    """(weights, their scales, bias) per channel, such that every column of `wanted` is reproduced.
+    limits: the smallest and largest output."""
     low, high = limits
     x = np.arange(-128, 128)[:, None] - source.zero_point
     weights, scales = np.zeros(slope.shape, np.int8), np.ones(slope.shape, np.float32)
@@ -195,10 +194,10 @@ def _search(
 def _factor(
     acc: NDArray[np.int64], target: NDArray[np.int64], lowest: int, highest: int
 ) -> NDArray[np.float64]:
-    """Per channel the middle of the factors f with round(acc * f) = target for every acc; of an
-    empty range, too.
+    """Per channel the middle of the interval of factors f with round(acc * f) = target for every
+    acc; also of an empty interval.
 
-    Each acc bounds f: target - 1/2 <= acc * f <= target + 1/2, on one side only where the target is
+    Each acc bounds f: target - 1/2 <= acc * f <= target + 1/2; on one side only where the target is
     clamped.
     """
     below = np.where(target == lowest, -np.inf, target - 0.5)
@@ -214,7 +213,7 @@ def _factor(
 
 
 def _candidates() -> Iterator[tuple[int, int]]:
-    """(weight, what is added to the rounded bias), the likeliest first."""
+    """(weight, correction of the rounded bias), the likeliest first."""
     for nudge in (0, 1, -1):
         for weight in range(MAX_WEIGHT, 0, -1):
             yield weight, nudge

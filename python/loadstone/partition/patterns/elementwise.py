@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on elements: their patterns, and what they read as.
+"""Operators on elements: their patterns, and the operators of graph/ for them.
 
 In:   quantize(relu? (add | subtract | multiply | divide (dequantize(a), dequantize(b)))),
       quantize(take(table, x + 128)), quantize(dequantize(x)), softmax, layer_norm,
@@ -85,7 +85,7 @@ _BINARY: dict[str, type[Elementwise]] = {
     "multiply": Mul,
     "divide": Div,
 }
-#: TFLite's rules of functions whose meaning elsewhere is that of float32.
+#: TFLite's rules of functions that other frameworks define in float32.
 _TFLITE_FUNCTIONS = {"abs": tflite.absolute, "sqrt": tflite.square_root, "rsqrt": tflite.rsqrt}
 
 
@@ -116,7 +116,7 @@ def binary(relax_name: str) -> Callable[[Reader, Call], Elementwise]:
 
 
 def squared_difference_pattern() -> DFPattern:
-    """(a - b)^2, as TVM's importer writes it."""
+    """(a - b)^2, in the form that TVM's importer writes."""
     return q(op("power")(op("subtract")(dq(), dq()), const()))
 
 
@@ -137,7 +137,8 @@ def squared_difference(reader: Reader, root: Call) -> SquaredDifference:
 
 
 def _operand(reader: Reader, expr: Expr, output: Tensor) -> Tensor:
-    """A constant gets the output's rank, and one value per channel where it has one for all."""
+    """A constant gets the output's rank; a constant with one value for all channels gets one per
+    channel."""
     tensor = _int8(reader.source(expr, output.name))
     if tensor.name in reader.constants and output.shape:
         array = reader.constants[tensor.name]
@@ -149,12 +150,12 @@ def _operand(reader: Reader, expr: Expr, output: Tensor) -> Tensor:
 
 
 def requantize_pattern() -> DFPattern:
-    """Integers to other integers, with a clamp or without."""
+    """Integers to other integers, with or without a clamp."""
     return tail(dq())
 
 
 def requantize(reader: Reader, root: Call) -> Requantize:
-    """Raises Mismatch where the input is a constant (which would be folded by hand)."""
+    """Raises Mismatch where the input is a constant, which the importer should have folded."""
     inner, low, high = reader.tail(root)
     output = reader.output(root)
     source = reader.source(inner, output.name)
@@ -174,7 +175,7 @@ def quantize_pattern() -> DFPattern:
 
 
 def quantize(reader: Reader, root: Call) -> Quantize:
-    """The last resort for a quantize: what computes its input stays outside."""
+    """The last form for a quantize: its input is computed outside."""
     if dtype(root.args[0]) != "float32":
         raise Mismatch(f"it quantizes {dtype(root.args[0])}")
     output = reader.output(root)
@@ -195,7 +196,7 @@ def dequantize_pattern() -> DFPattern:
 
 
 def dequantize(reader: Reader, root: Call) -> Dequantize:
-    """The last resort for a dequantize: what reads it stays outside."""
+    """The last form for a dequantize: its readers are outside."""
     source = reader.source(root)
     name = name_of(root) or ""
     return Dequantize(name=name, inputs=(source,), outputs=(Tensor(name, source.shape, "float32"),))
@@ -207,7 +208,8 @@ def function_pattern(relax_name: str) -> Callable[[], DFPattern]:
 
 
 def sigmoid(reader: Reader, root: Call) -> Lookup:
-    """1 / (1 + exp(-x)). Raises Mismatch for a TFLite output that is not in [0, 1) by 1/256."""
+    """1 / (1 + exp(-x)). Raises Mismatch for a TFLite output other than [0, 1) in steps of
+    1/256."""
 
     def table(x: NDArray[np.int8], q_in: Quantization, q_out: Quantization) -> NDArray[np.int8]:
         if not reader.tflite:
@@ -220,7 +222,7 @@ def sigmoid(reader: Reader, root: Call) -> Lookup:
 
 
 def tflite_function(relax_name: str) -> Callable[[Reader, Call], Lookup]:
-    """The extractor for abs, sqrt or rsqrt. It raises Mismatch outside TFLite."""
+    """The extractor for abs, sqrt or rsqrt. It raises Mismatch for models other than TFLite's."""
 
     def extract(reader: Reader, root: Call) -> Lookup:
         if not reader.tflite:
@@ -231,14 +233,14 @@ def tflite_function(relax_name: str) -> Callable[[Reader, Call], Lookup]:
 
 
 def hard_swish_pattern() -> DFPattern:
-    """x * clip(x + 3, 0, 6) / 6, as TFLite's importer writes it."""
+    """x * clip(x + 3, 0, 6) / 6, in the form that TFLite's importer writes."""
     gate = op("clip")(op("add")(dq(), const()), anything(), anything())
     return q(op("divide")(op("multiply")(dq(), gate), const()))
 
 
 def hard_swish(reader: Reader, root: Call) -> Lookup:
-    """Raises Mismatch for other numbers than 3, 0, 6 and 6, and outside TFLite, where it is float
-    arithmetic."""
+    """Raises Mismatch for numbers other than 3, 0, 6 and 6, and for models other than TFLite's,
+    where it is float arithmetic."""
     division = reader.call(root.args[0])
     product = reader.call(division.args[0])
     clip = reader.call(product.args[1])
@@ -253,13 +255,13 @@ def hard_swish(reader: Reader, root: Call) -> Lookup:
 
 
 def table_pattern() -> DFPattern:
-    """Real numbers by the bytes of an int8, as frontend/tables.py writes them."""
+    """A table of real numbers, indexed by the bytes of an int8, as frontend/tables.py writes it."""
     index = op("add")(op("astype")(op("round")(op("divide")(dq(), const()))), const())
     return q(op("take")(const(), index))
 
 
 def table(reader: Reader, root: Call) -> Lookup:
-    """Raises Mismatch for another table than that of all int8 values."""
+    """Raises Mismatch for a table that does not cover all int8 values."""
     taken, output = reader.call(root.args[0]), reader.output(root)
     index = reader.call(taken.args[1])
     division = reader.call(reader.call(reader.call(index.args[0]).args[0]).args[0])
@@ -276,7 +278,7 @@ def table(reader: Reader, root: Call) -> Lookup:
 
 
 def leaky_relu(reader: Reader, root: Call) -> Lookup:
-    """x, or alpha * x below 0."""
+    """x; below 0 alpha * x."""
     alpha = float(reader.call(root.args[0]).attrs.alpha)
     rules = tflite if reader.tflite else onnx
     return _lookup(reader, root, lambda x, q_in, q_out: rules.leaky_relu(x, q_in, q_out, alpha))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words that patterns are written in.
+"""The building blocks of patterns.
 
 In:   nothing.
 Out:  small functions that build TVM's dataflow patterns: op, dq, tail ...
@@ -44,5 +44,5 @@ def q(inner: DFPattern) -> DFPattern:
 
 
 def tail(core: DFPattern) -> DFPattern:
-    """What ends an operator: an activation or none, then quantize."""
+    """The end of an operator: an activation or none, then quantize."""
     return q(core | op("nn.relu")(core) | op("clip")(core, anything(), anything()))

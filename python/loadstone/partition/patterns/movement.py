@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that move elements: their patterns, and what they read as.
+"""Operators that move elements: their patterns, and the operators of graph/ for them.
 
 In:   quantize(reshape | permute_dims | ... (dequantize(x))) with the same quantization on both
       sides
@@ -52,7 +52,7 @@ __all__ = [
 
 
 def reshape_pattern() -> DFPattern:
-    """Every operator that leaves the row-major order as it is."""
+    """Every operator that preserves the row-major order."""
     forms = (op(name)(dq()) for name in ("squeeze", "expand_dims", "flatten"))
     pattern = op("reshape")(dq(), dpl.wildcard())
     for form in forms:
@@ -61,18 +61,18 @@ def reshape_pattern() -> DFPattern:
 
 
 def reshape(reader: Reader, root: Call) -> Reshape:
-    """The output's shape says all."""
+    """The output's shape defines it completely."""
     source, output = _same_quantization(reader, root)
     return Reshape(name=output.name, inputs=(source,), outputs=(output,))
 
 
 def relabel_pattern() -> DFPattern:
-    """A reshape of integers, not of what they stand for."""
+    """A reshape of integers, which changes the real numbers that they represent."""
     return op("reshape")(dpl.wildcard(), dpl.wildcard())
 
 
 def relabel(reader: Reader, root: Call) -> Reshape:
-    """The same bytes, which are read by another scale from there on (TFLite)."""
+    """The same bytes, which later operators read with another scale (TFLite)."""
     variable = next((bound for bound, call in reader.env.items() if call.same_as(root)), None)
     if (
         variable is None
@@ -90,7 +90,7 @@ def transpose_pattern() -> DFPattern:
 
 
 def transpose(reader: Reader, root: Call) -> Transpose:
-    """Without axes the order is reversed."""
+    """Without axes the order of all axes is reversed."""
     source, output = _same_quantization(reader, root)
     axes = reader.call(root.args[0]).attrs.axes
     permutation = integers(axes) if axes is not None else tuple(reversed(range(len(source.shape))))
@@ -159,7 +159,7 @@ def pad(reader: Reader, root: Call) -> Pad:
 
 
 def concatenate_pattern(count: int) -> Callable[[], DFPattern]:
-    """concat of so many tensors: patterns have no repetition."""
+    """concat of this number of tensors, because patterns have no repetition."""
     return lambda: tail(op("concat")(dpl.is_tuple([dq() for _ in range(count)])))
 
 
@@ -211,8 +211,8 @@ def resize(reader: Reader, root: Call) -> ResizeNearest | ResizeBilinear:
 
 
 def _check_rounding(operator: ResizeNearest, method: str) -> None:
-    """ONNX has four ways to round a position; they may differ from ours only at ties, so only at
-    ties it matters."""
+    """ONNX has four ways to round a position. They differ only at ties, so it suffices to compare
+    them there."""
     for axis in (1, 2):
         position = operator.positions(axis)
         ours, ties = operator.nearest(axis), position - np.floor(position) == 0.5

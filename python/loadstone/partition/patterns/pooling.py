@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools and means: their patterns, and what they read as.
+"""Pools and means: their patterns, and the operators of graph/ for them.
 
 In:   quantize(relu? (avg_pool2d | max_pool2d | mean (dequantize(x)))).
 Out:  AveragePool2D, MaxPool2D, Mean.
@@ -52,8 +52,8 @@ def _pool(reader: Reader, root: Call) -> tuple[Expr, Fields]:
         raise Mismatch("its window is larger than its padded input")
     kernel, strides = integers(attrs.pool_size), integers(attrs.strides)
     top, left, bottom, right = integers(attrs.padding)
-    # ceil_mode: the last window may hang over the edge; as much padding more gives it to the
-    # formula without ceil
+    # ceil_mode: the last window may extend beyond the edge; additional padding has the same effect
+    # in the formula without ceil
     more = [
         max(
             0,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the pieces of a composite: which tensor, which constants, which clamp.
+"""Read the pieces of a composite: its tensors, its constants, its clamp.
 
 In:   `main` of a module in canonical form (frontend/canonical.py).
 Out:  Tensor, Quantization, arrays and clamp bounds of graph/ for the expressions that a pattern
       matched.
-Next: the extractors beside this file put them together.
+Next: the extractors in this folder combine them.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ __all__ = ["Constant", "Mismatch", "Reader"]
 
 
 class Mismatch(Exception):
-    """What a pattern matched is not, after all, the operator that it stands for; a text or a
-    Refusal says why."""
+    """The matched expression is not the operator that the pattern stands for; a text or a Refusal
+    states the reason."""
 
     @property
     def refusal(self) -> Refusal:
-        """Why, and what would change it."""
+        """The reason, and the change that would remove it."""
         (said,) = self.args
         if isinstance(said, Refusal):
             return said
@@ -52,8 +52,8 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A quantized constant: integers, with scale and zero point of every index along `axis` (or one
-    of each)."""
+    """A quantized constant: integers, with scale and zero point for every index along `axis` (or
+    one of each)."""
 
     integers: Array
     scales: NDArray[np.float32]
@@ -62,7 +62,7 @@ class Constant:
 
     @property
     def real(self) -> NDArray[np.float32]:
-        """What dequantize makes of it, of its shape."""
+        """The real numbers of a dequantized constant, in its shape."""
         along = [-1 if axis == self.axis else 1 for axis in range(self.integers.ndim)]
         scales, zeros = (
             array.reshape(along if self.axis >= 0 else [])
@@ -72,12 +72,11 @@ class Constant:
 
 
 class Reader:
-    """Answers for one function. `constants` collects the arrays that operators read as tensors of
-    the graph.
+    """Reads the pieces of one function. `constants` collects the arrays that operators read as
+    tensors of the graph.
 
-    numerics: whose integers the model means. tflite: LiteRT's reference kernels; tflite_uint8: the
-        same for a uint8
-    model; tflite_micro: dense layers round DOUBLE; onnx, torch: float32.
+    numerics: the rule set of the model. tflite: LiteRT's reference kernels; tflite_uint8: the same
+        for a uint8 model; tflite_micro: dense layers round DOUBLE; onnx, torch: float32.
     """
 
     def __init__(self, function: RelaxFunction, numerics: str) -> None:
@@ -106,7 +105,7 @@ class Reader:
                 self.quantizations.setdefault(bound.args[0], quantization)
 
     def call(self, expr: Expr) -> Call:
-        """The call behind a variable."""
+        """The call that a variable is bound to."""
         while isinstance(expr, relax.Var) and expr in self.env:
             expr = self.env[expr]
         return expr
@@ -122,8 +121,8 @@ class Reader:
         return Tensor(name, extents, dtype(variable), self.quantizations.get(variable))
 
     def source(self, expr: Expr, operator: str = "") -> Tensor:
-        """The integer tensor behind dequantize(x); a constant one becomes a constant of the graph,
-        named after `operator`."""
+        """The integer tensor whose dequantize this is; a constant one becomes a constant of the
+        graph, named after `operator`."""
         call = self.call(expr)
         stored, quantization = call.args[0], _quantization(call)
         _check_bits(name_of(call) or "", dtype(stored))
@@ -142,7 +141,7 @@ class Reader:
         return self.tensor(stored)
 
     def output(self, root: Call) -> Tensor:
-        """The tensor that a quantize writes. Raises Mismatch where that is not of eight bits."""
+        """The tensor that a quantize writes. Raises Mismatch unless it has eight bits."""
         _check_bits(name_of(root) or "", str(root.attrs.out_dtype))
         quantization = _quantization(root)
         extents = shape(root)
@@ -164,7 +163,7 @@ class Reader:
     # -- the tail: quantize(relu | clip | nothing) -------------------------------------------------
 
     def tail(self, root: Call) -> tuple[Expr, int, int]:
-        """(what the tail works on, low, high): the clamp in integers of the output."""
+        """(the operand of the tail, low, high): the clamp in integers of the output."""
         inner = self.call(root.args[0])
         if is_call(inner, "nn.relu"):
             return inner.args[0], *self.clamp(root, 0.0, math.inf)
@@ -198,7 +197,7 @@ class Reader:
 
 
 def _check_bits(name: str, kind: str) -> None:
-    """Operators of the graph are of int8, of uint8 at its edges, and dequantize int32."""
+    """Operators of the graph have int8 tensors, uint8 at its edges; int32 is only dequantized."""
     if kind in ("int16", "uint16"):
         raise Mismatch(
             Refusal(

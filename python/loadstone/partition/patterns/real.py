@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on real numbers: their patterns in a float network, and what they read as.
+"""Operators on real numbers: their patterns in a float network, and the operators of graph/.
 
 In:   relu | clip (add (conv2d | matmul (x, constant), constant)) and parts of it; products of two
       activations, the second turned; sums, products element by element, clamps, pools, means,
       reshapes, concatenations of float32.
-Out:  REAL_PATTERNS, for back ends that compute on real numbers (vta/real/); the host never
-      takes them: what no device does stays Relax, in float32.
+Out:  REAL_PATTERNS, for back ends that compute on real numbers. The host never takes them: an
+      operator that no device takes stays Relax, in float32.
 Next: partition/patterns/__init__.py names them beside those of integers.
 
-A pattern without a quantize at its end would match within a longer one: the longest come first, and
-what others read inside a match forbids it.
+A pattern without a quantize at its end also matches a part of a longer one. Therefore the longest
+come first, and a match is not used where an operator outside reads a tensor inside.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _ends(reader: Reader, root: Call, inputs: list[Expr]) -> Fields:
 
 
 def _activation(reader: Reader, root: Call) -> tuple[Call, Fields]:
-    """(what is clamped, low and high)."""
+    """(the clamped expression, low and high)."""
     if is_call(root, "nn.relu"):
         return reader.call(root.args[0]), {"low": 0.0, "high": math.inf}
     if is_call(root, "clip"):
@@ -134,7 +134,7 @@ def _activation(reader: Reader, root: Call) -> tuple[Call, Fields]:
 
 
 def _core(reader: Reader, root: Call) -> tuple[Call, NDArray[np.float32], Fields]:
-    """(the multiplication, its bias or no number, low and high)."""
+    """(the multiplication, its bias or zero, low and high)."""
     inner, limits = _activation(reader, root)
     if not is_call(inner, "add"):
         return inner, np.zeros(0, np.float32), limits
@@ -145,7 +145,8 @@ def _core(reader: Reader, root: Call) -> tuple[Call, NDArray[np.float32], Fields
 
 
 def _weights(weights: NDArray[np.float32], bias: NDArray[np.float32]) -> Fields:
-    """Rounded once. weights: the output channel first. A bias of one number is that of all."""
+    """Weights rounded once to bfloat16. weights: the output channel first. A bias of one number
+    applies to all channels."""
     channels = weights.shape[0]
     if bias.size not in (0, 1, channels):
         raise Mismatch(f"it adds {bias.size} numbers to {channels} channels")

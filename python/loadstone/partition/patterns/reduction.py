@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators with an integer rule in TFLite alone: their patterns, and what they read as.
+"""Operators with an integer rule in TFLite alone: their patterns, and the operators of graph/.
 
 In:   quantize(sum | prod (dequantize(x))), quantize(x / sqrt(sum(x * x) + tiny)),
       quantize(relu? matmul(dequantize(a), dequantize(b))), b turned or not.
@@ -66,13 +66,14 @@ def _reduce(kind: type[_Reduction], reader: Reader, root: Call) -> _Reduction:
 
 
 def l2_normalize_pattern() -> DFPattern:
-    """As TVM's importer writes it."""
+    """The form that TVM's importer writes."""
     norm = op("sqrt")(op("add")(op("sum")(op("square")(dq())), const()))
     return q(op("divide")(dq(), norm))
 
 
 def l2_normalize(reader: Reader, root: Call) -> L2Normalize:
-    """Raises Mismatch for another axis than the last, and another output than steps of 1/128."""
+    """Raises Mismatch for an axis other than the last, and for an output in steps other than
+    1/128."""
     _only_tflite(reader)
     division = reader.call(root.args[0])
     total = reader.call(reader.call(reader.call(division.args[1]).args[0]).args[0])
@@ -91,7 +92,7 @@ def l2_normalize(reader: Reader, root: Call) -> L2Normalize:
 
 
 def batch_matmul_pattern() -> DFPattern:
-    """Two activations, or one and a constant that is no weight of a dense layer."""
+    """Two activations, or an activation and a constant that is not a dense layer's weights."""
     return tail(op("matmul")(dq(), dq()))
 
 

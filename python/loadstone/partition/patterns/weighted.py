@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolution and dense layers: their pattern, and what it reads as.
+"""Convolution and dense layers: their pattern, and the operators of graph/ for it.
 
 In:   quantize(relu? (add?(conv2d | matmul (dequantize(x), dequantize(weights)), bias))).
 Out:  Conv2D, Dense.
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["conv2d", "conv2d_pattern", "dense", "dense_pattern"]
 
-#: A bias of an accumulator has the scale of the accumulator, up to the rounding of float32
-#: products.
+#: The scale of a bias equals that of the accumulator, up to the rounding of float32 products.
 BIAS_SCALE_TOLERANCE = 1e-4
-#: What a bias may move a result by when it becomes integers, in steps of the output: about that
-#: part of all results is then another integer than the file's real numbers give. Real biases are
-#: rounded, as ONNX Runtime's optimizer does; integers of another scale must stay what they are.
+#: The largest change of a result, in steps of the output, by rounding a bias to integers: this is
+#: about the share of results that then differ from those of the file's real numbers. Real biases
+#: are rounded, as in ONNX Runtime's optimizer; integers with another scale must be represented
+#: exactly.
 BIAS_MOVES_AT_MOST = {"rounded": 1 / 16, "exact": 1e-6}
 
 
@@ -48,7 +48,7 @@ def dense_pattern() -> DFPattern:
 
 
 def conv2d(reader: Reader, root: Call) -> Conv2D:
-    """Raises Mismatch for layouts and weights that Conv2D does not describe."""
+    """Raises Mismatch for layouts and weights that Conv2D cannot represent."""
     core, bias, low, high = _parts(reader, root)
     attrs = core.attrs
     if str(attrs.data_layout) != "NHWC" or str(attrs.kernel_layout) != "OHWI":
@@ -82,7 +82,7 @@ def conv2d(reader: Reader, root: Call) -> Conv2D:
 
 
 def dense(reader: Reader, root: Call) -> Dense:
-    """Raises Mismatch where the input is no matrix."""
+    """Raises Mismatch where the input is not a matrix."""
     core, bias, low, high = _parts(reader, root)
     source = reader.source(core.args[0])
     weights = reader.constant(core.args[1])
@@ -131,8 +131,8 @@ def _parts(reader: Reader, root: Call) -> tuple[Expr, Constant | Array | None, i
 def _alive(
     source: Tensor, weights: Constant, bias: Constant | Array | None, output: Tensor
 ) -> tuple[Constant, Constant | Array | None]:
-    """Channels whose scale is 0, which are 0 whatever their weights and the integers of their bias,
-    as weights of 0 at a scale that others have. weights: the output channel along axis 0."""
+    """Replaces channels whose scale is 0, and whose values are thus 0 for any weights and bias, by
+    weights of 0 with a scale of another channel. weights: the output channel along axis 0."""
     dead = weights.scales == 0
     if not dead.any():
         return weights, bias
@@ -178,7 +178,7 @@ def _weights(source: Tensor, weights: Constant, axis: int, bias: Constant | Arra
 def _centred(
     weights: Array, zeros: NDArray[np.int32]
 ) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
-    """Weights minus their zero points, where that fits int8: then the zero points are 0."""
+    """Weights minus their zero points, if the differences fit int8; the zero points are then 0."""
     centred = weights.astype(np.int32) - zeros.reshape((-1,) + (1,) * (weights.ndim - 1))
     if centred.min(initial=0) >= -128 and centred.max(initial=0) <= 127:
         return centred.astype(np.int8), np.zeros_like(zeros)
@@ -188,8 +188,8 @@ def _centred(
 def _bias(
     bias: Constant | Array | None, scales: NDArray[np.float32], channels: int
 ) -> NDArray[np.int32]:
-    """int32 at the accumulator's scale. A float bias is rounded to it; an int32 one must have it
-    already."""
+    """int32 at the accumulator's scale. A float bias is rounded to it; an int32 bias must have this
+    scale already."""
     if bias is None:
         return np.zeros(channels, np.int32)
     if isinstance(bias, np.ndarray):
@@ -203,7 +203,7 @@ def _bias(
 
 
 def _of_accumulator(bias: Constant, scales: NDArray[np.floating]) -> bool:
-    """Whether a quantized bias is integers of the accumulator, which has these scales."""
+    """Whether a quantized bias has the scales of this accumulator."""
     close = np.allclose(bias.scales, scales, rtol=BIAS_SCALE_TOLERANCE, atol=0)
     return bias.integers.dtype == np.int32 and not np.any(bias.zero_points) and close
 
@@ -211,10 +211,11 @@ def _of_accumulator(bias: Constant, scales: NDArray[np.floating]) -> bool:
 def _check_bias(
     bias: Constant | Array | None, fields: Fields, source: Tensor, output: Tensor
 ) -> None:
-    """Raises Mismatch where the integers of a bias are not the real numbers that the file adds.
+    """Raises Mismatch where the integers of a bias differ too much from the real numbers that the
+    file adds.
 
-    A bias that is smaller than a step of the accumulator, as where the input's scale is absurd,
-    would vanish, and with it many steps of the output.
+    A bias smaller than one accumulator step, as with an absurdly large input scale, would vanish,
+    and with it many steps of the output.
     """
     assert source.quantization is not None
     assert output.quantization is not None
@@ -235,8 +236,8 @@ def _check_bias(
 
 
 def _check_sums(fields: Fields, source: Tensor) -> None:
-    """Raises Mismatch where a sum of some input does not fit int32, as beside a bias that a
-    quantizer has saturated: the file adds real numbers there, which do not wrap."""
+    """Raises Mismatch where a possible sum does not fit int32, as with a bias that a quantizer has
+    saturated: the file adds real numbers, which do not wrap."""
     weights = fields["weights"].reshape(len(fields["bias"]), -1).astype(np.int64)
     weights -= fields["weight_zero_points"].astype(np.int64)[:, None]
     ends = [weights * (end - source.zero_point) for end in (-128, 127)]
@@ -257,12 +258,13 @@ def _check_sums(fields: Fields, source: Tensor) -> None:
 def _half_steps(
     bias: Constant | Array | None, scales: NDArray[np.float32], source: Tensor, output: Tensor
 ) -> NDArray[np.int32] | None:
-    """The bias less half a step of the accumulator, where every channel has a float bias with such
-    a half, and all scales are powers of two; else None.
+    """The bias minus half an accumulator step, where every channel has a float bias with such a
+    half, and all scales are powers of two; else None.
 
-    No sum then lies halfway between two integers of the output, and half to even of the file's real
-    numbers is exactly one shift of the integers, ties up: Rounding.SINGLE. That is how a model says
-    that it wants this rounding, which costs a device without a multiplier least.
+    No sum then lies halfway between two integers of the output, and rounding the file's real
+    numbers half to even equals one shift of the integers with ties up: Rounding.SINGLE. A model
+    requests this rounding in this way, because it is the cheapest one on a device without a
+    multiplier.
     """
     assert source.quantization is not None
     assert output.quantization is not None

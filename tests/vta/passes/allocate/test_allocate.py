@@ -288,12 +288,59 @@ def test_the_verifier_knows_that_results_are_no_content() -> None:
     verified(operations, {wgt: 0, x: 0, a: 0, b: 2})
     with pytest.raises(LoweringError, match="a is used after b took its place in ACC"):
         verified(operations, {wgt: 0, x: 0, a: 0, b: 0})
-    before = VtaProgram(CONFIG, {}, [("l", operation) for operation in operations])
-    kept = [before.operations[n] for n in (0, 1, 2, 3, 6)]  # b is stored, and nobody loads it
-    kept[4] = ("l", replace(store, tile=b))
+    alone = [*both, replace(store, tile=b)]
+    before = VtaProgram(CONFIG, {}, [("l", operation) for operation in alone])
+    kept = [before.operations[n] for n in (0, 1, 2, 3, 5)]  # b is stored, and nobody loads it
     after = replace(before, operations=kept, tile_address={wgt: 0, x: 0, a: 0, b: 0})
     with pytest.raises(LoweringError, match="loads of b were left out, but ACC does not"):
         Allocate().verify(before, after)
+
+
+def test_the_verifier_finds_what_is_no_load_and_left_out_or_new_or_moved() -> None:
+    acc, wgt, x = tile(Memory.ACC, 1), tile(Memory.WGT, 1), tile(Memory.INP, 2, "x")
+    halves = [TileLoad(Memory.INP, x, k, DramTile("x", k), 1, 1, 1) for k in (0, 1)]
+    store = TileStore(acc, 0, DramTile("y", 0), 1, 1, 1)
+    operations = [load(wgt, "w"), *halves, use(x, acc, wgt), use(x, acc, wgt), store]
+    before = VtaProgram(CONFIG, {}, [("l", operation) for operation in operations])
+    address = {acc: 0, wgt: 0, x: 0}
+    moved = "an operation is new, or stands in another order"
+    for kept, why in (
+        ((0, 1, 2, 3, 4, 5), ""),
+        ((0, 1, 2, 4, 5), "l: something other than a load is left out"),
+        ((0, 1, 2, 3, 4), "l: something other than a load is left out"),
+        ((0, 1, 3, 4, 5), "l: a part of x is left out"),
+        ((0, 2, 3, 4, 5), "l: a part of x is left out"),
+        ((0, 3, 4, 5), "the loads of x were left out"),
+        ((0, 2, 1, 3, 4, 5), moved),
+        ((0, 1, 2, 3, 4, 4, 5), moved),
+        ((0, 1, 2, 3, 5, 4), moved),
+    ):
+        held = [before.operations[n] for n in kept]
+        after = replace(before, operations=held, tile_address=address)
+        if not why:
+            Allocate().verify(before, after)
+            continue
+        with pytest.raises(LoweringError, match=f"^allocate: {why}"):
+            Allocate().verify(before, after)
+    for other in (("other", operations[3]), ("l", replace(operations[3]))):  # type: ignore[type-var]
+        held = [*before.operations[:3], other, *before.operations[4:]]
+        with pytest.raises(LoweringError, match=moved):
+            Allocate().verify(before, replace(before, operations=held, tile_address=address))
+
+
+def test_the_verifier_takes_the_order_of_the_source_as_well() -> None:
+    """Weights that were to be loaded early are not where they leave no room."""
+    acc, wgt, x = tile(Memory.ACC, 1), tile(Memory.WGT, 1), tile(Memory.INP, 2, "x")
+    operations = [("l", o) for o in (load(x, "x"), load(wgt, "w"), use(x, acc, wgt))]
+    early = [operations[n] for n in (1, 0, 2)]
+    source = SourceOrder(operations, columns_of([o for _, o in operations]), np.array([1, 0, 2]))
+    before = VtaProgram(CONFIG, {}, early, source=source)
+    address = {acc: 0, wgt: 0, x: 0}
+    for order in (operations, early):
+        Allocate().verify(before, replace(before, operations=order, tile_address=address))
+    late = [operations[n] for n in (0, 2, 1)]
+    with pytest.raises(LoweringError, match="stands in another order"):
+        Allocate().verify(before, replace(before, operations=late, tile_address=address))
 
 
 def test_operands_that_stay_leave_room_for_two_sums() -> None:

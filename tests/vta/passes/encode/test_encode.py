@@ -322,7 +322,7 @@ def test_the_verifier_reckons_with_the_three_operands_of_a_requantization() -> N
     for end in (claimed.end - 1, claimed.end + 1):
         scratch = tuple(r._replace(end=end) if r is claimed else r for r in alu.scratch)
         spoilt = (*before, replace(alu, scratch=scratch), *program.instructions[number + 1 :])
-        with pytest.raises(LoweringError, match="other tiles than it claims"):
+        with pytest.raises(LoweringError, match="other places than it claims"):
             Encode().verify(program, replace(program, instructions=spoilt))
 
 

@@ -114,6 +114,29 @@ def test_the_verifier_finds_changed_instructions() -> None:
     Synchronize().verify(before, program)
     with pytest.raises(LoweringError, match="lost, changed"):
         Synchronize().verify(replace(before, instructions=plain[1:]), program)
+    stream = list(program.instructions)
+    copies = [k for k, p in enumerate(stream) if p.dram is not None]
+    for number, changed in (
+        (copies[0], {"scratch": ()}),
+        (copies[-1], {"dram": None}),
+        (copies[0], {"layer": "another"}),
+    ):
+        claims = [replace(p, **changed) if k == number else p for k, p in enumerate(stream)]
+        with pytest.raises(LoweringError, match="lost, changed|must wait"):
+            Synchronize().verify(before, replace(program, instructions=claims))
+
+
+def test_the_verifier_finds_no_ops_that_claim_tiles() -> None:
+    program = synchronized()
+    copy = next(p for p in program.instructions if p.dram is not None)
+    noop = PendingInstruction(Load(memory_id=Memory.UOP), "layer")
+    before = replace(program, instructions=[PendingInstruction(Finish(), "finish")])
+    end = list(before.instructions)
+    Synchronize().verify(before, replace(program, instructions=[noop, *end]))
+    for claim in ({"scratch": copy.scratch}, {"dram": copy.dram}):
+        claims = replace(noop, **claim)
+        with pytest.raises(LoweringError, match="an instruction that does nothing claims tiles"):
+            Synchronize().verify(before, replace(program, instructions=[claims, *end]))
 
 
 def test_the_table_of_queues_is_that_of_the_oracles() -> None:

@@ -43,7 +43,7 @@ from loadstone.isa.residency import NO_CONTENT, Lives, NoRoomError, order_number
 from loadstone.isa.scratchpad import Order, Scratchpad
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.passes.allocate.verify import contents, verify_residency
+from loadstone.vta.passes.allocate.verify import contents, verify_kept, verify_residency
 from loadstone.vta.passes.program import ProgramPass, SourceOrder, VtaProgram
 from loadstone.vta.stream.operations import GemmNest, VirtualTile
 from loadstone.vta.stream.table import StreamColumns, columns_of
@@ -100,7 +100,9 @@ class Allocate(ProgramPass):
         )
 
     def verify(self, before: VtaProgram, after: VtaProgram) -> None:
-        """Whatever an operation uses is still in the scratchpad when it does."""
+        """Loads alone are left out, and whatever an operation uses is still in the scratchpad when
+        it does."""
+        verify_kept(before, after)
         verify_residency(after, contents(before.operations))
 
 

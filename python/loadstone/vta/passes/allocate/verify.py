@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is every virtual tile still in its scratchpad whenever an operation uses it?
+"""Is every virtual tile still in its scratchpad whenever an operation uses it, and is nothing left
+out but loads?
 
 In:   a VtaProgram with addresses; what each tile that only loads write is to hold.
 Out:  nothing, or a LoweringError that names the tile and who stands in its place.
@@ -20,7 +21,7 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.program import LayerOperation, VtaProgram
 from loadstone.vta.stream.operations import TileLoad, TileStore, VirtualTile, tiles_of
 
-__all__ = ["contents", "verify_residency"]
+__all__ = ["contents", "verify_kept", "verify_residency"]
 
 Cells: TypeAlias = dict[Memory, list[VirtualTile | None]]
 
@@ -48,6 +49,28 @@ def verify_residency(program: VtaProgram, content: Mapping[VirtualTile, Hashable
                 _check_taken_over(tile, held, content)
             begun.add(tile)
             cells[tile.memory][first : first + tile.size_tiles] = [tile] * tile.size_tiles
+
+
+def verify_kept(before: VtaProgram, after: VtaProgram) -> None:
+    """Raises LoweringError where something other than all loads of a tile is left out, or what is
+    left stands neither in the order before nor in that of its source."""
+    orders = [before.operations, *([before.source.operations] if before.source else [])]
+    if not any(_is_part(after.operations, order) for order in orders):
+        raise LoweringError("allocate: an operation is new, or stands in another order")
+    kept = {id(operation) for _, operation in after.operations}
+    left_out = [(layer, o) for layer, o in before.operations if id(o) not in kept]
+    loaded = {o.tile for _, o in after.operations if isinstance(o, TileLoad)}
+    for layer, operation in left_out:
+        if not isinstance(operation, TileLoad):
+            raise LoweringError(f"allocate: {layer}: something other than a load is left out")
+        if operation.tile in loaded:
+            raise LoweringError(f"allocate: {layer}: a part of {operation.tile.name} is left out")
+
+
+def _is_part(some: Sequence[LayerOperation], of: Sequence[LayerOperation]) -> bool:
+    """Whether the ones come in the order of the others."""
+    rest = iter(of)
+    return all(any(o is mine and layer == own for own, o in rest) for layer, mine in some)
 
 
 def contents(operations: Sequence[LayerOperation]) -> dict[VirtualTile, Hashable]:

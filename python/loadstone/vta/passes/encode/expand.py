@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from loadstone.errors import LoweringError
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import bit_fields
-from loadstone.vta.isa.insn import Alu, Gemm, Insn, Load, Store
+from loadstone.vta.isa.insn import Alu, Gemm, Load, Store
 from loadstone.vta.isa.instruction_columns import DramRows, InsnForm, ScratchRange
 from loadstone.vta.isa.spec import MICRO_OPS, SCRATCHPAD_OF, AluOp, Capability, Memory, Opcode
 from loadstone.vta.passes.encode.folding import Step, nest_of, products, steps
@@ -130,14 +130,15 @@ class Expander:
         }
         if isinstance(o, TileStore):
             memory, tiles = Memory.OUT, o.y_size * o.x_size
-            insn: Insn = Store(memory_id=memory, **sizes)
+            insn: Load | Store = Store(memory_id=memory, **sizes)
         else:
             memory, width = o.memory, o.x_pad_0 + o.x_size + o.x_pad_1
             tiles = (o.y_pad_0 + o.y_size + o.y_pad_1) * width
             pads = {name: getattr(o, name) for name in _PADS}
             insn = Load(memory_id=memory, **sizes, **pads)
         is_load, size = isinstance(o, TileLoad), self.config.tile_bytes(memory)
-        rows = DramRows(region, 0, o.y_size, o.x_size * size, o.x_stride * size, not is_load)
+        row, stride = o.x_size * size, insn.x_stride * size
+        rows = DramRows(region, 0, o.y_size, row, stride, not is_load)
         return InsnForm(insn, (ScratchRange(SCRATCHPAD_OF[memory], 0, tiles, is_load),), rows, size)
 
     # --- compute instructions ---------------------------------------------------------------------

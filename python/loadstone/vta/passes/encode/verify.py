@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from loadstone.errors import EncodingError, LoweringError
 from loadstone.isa.codec import TableInsn, check_fields
-from loadstone.isa.follow import Follower, InDram, Placed, Refusal, Touched
+from loadstone.isa.follow import Follower, InDram, Placed, ProgramRefusal, Touched
 from loadstone.isa.form import InstructionForm
 from loadstone.isa.hazards import Touch
 from loadstone.isa.table import InstructionTable
@@ -36,7 +36,7 @@ def verify_encoding(program: VtaProgram) -> None:
         try:
             form = check_fields(table, insn)
             touched = _touched(table, form, pending, follower)
-        except (EncodingError, Refusal) as error:
+        except (EncodingError, ProgramRefusal) as error:
             raise _wrong(number, pending, str(error)) from None
         if {each.touch for each in touched} != set(_claimed(pending)):
             raise _wrong(number, pending, "touches other places than it claims")
@@ -69,7 +69,7 @@ def _touched(
         if isinstance(each.touch.space, str):
             depth = table.by_memory[each.touch.space].rows
             if each.end > depth:
-                raise Refusal("SRAM", f"leaves {each.touch.space.upper()} of {depth} tiles")
+                raise ProgramRefusal("SRAM", f"leaves {each.touch.space.upper()} of {depth} tiles")
     follower.done(form, fields, {}, found)
     return [each for each in found if isinstance(each.touch.space, str | InDram)]
 

@@ -39,7 +39,11 @@ from loadstone.isa.hazards import NONE
 from loadstone.isa.tokens import Ordered, StepColumns, TokenRules, ordered
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.insn import Finish, Insn, Load
-from loadstone.vta.isa.instruction_columns import InsnForm, InstructionColumns
+from loadstone.vta.isa.instruction_columns import (
+    InsnForm,
+    InstructionColumns,
+    PendingInstruction,
+)
 from loadstone.vta.isa.spec import MAX_TOKENS, TOKEN_FLAGS, TOKEN_QUEUES, Memory, Stage
 from loadstone.vta.passes.program import ProgramPass, VtaProgram
 from loadstone.vta.passes.synchronize.hazards import STAGES, conflicts_between, prove
@@ -71,10 +75,14 @@ class Synchronize(ProgramPass):
         return replace(program, instructions=instructions, tokens=tokens)
 
     def verify(self, before: VtaProgram, after: VtaProgram) -> None:
-        """Nothing but tokens and no-ops was added, and FINISH is the end."""
+        """Nothing but tokens and no-ops was added, which touch nothing, and FINISH is the end. What
+        instructions claim to touch, by which their tokens are proven, is what it was."""
         prove(after.instructions)
-        found = [_without_tokens(p.insn) for p in after.instructions if not _is_noop(p.insn)]
-        if found != [pending.insn for pending in before.instructions]:
+        added = [pending for pending in after.instructions if _is_noop(pending.insn)]
+        if any(pending.scratch or pending.dram for pending in added):
+            raise LoweringError("synchronize: an instruction that does nothing claims tiles")
+        found = [_without_tokens(p) for p in after.instructions if not _is_noop(p.insn)]
+        if found != list(before.instructions):
             raise LoweringError(
                 "synchronize: instructions were lost, changed or put in other order"
             )
@@ -86,8 +94,8 @@ def _is_noop(insn: Insn) -> bool:
     return isinstance(insn, Load) and insn.is_noop
 
 
-def _without_tokens(insn: Insn) -> Insn:
-    return insn.changed(**dict.fromkeys(TOKEN_FLAGS, 0))
+def _without_tokens(pending: PendingInstruction) -> PendingInstruction:
+    return replace(pending, insn=pending.insn.changed(**dict.fromkeys(TOKEN_FLAGS, 0)))
 
 
 def _flags(tokens: NDArray[np.int32], count: int) -> NDArray[np.uint8]:

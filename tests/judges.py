@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What says of a program, or of a plan, whether it is right: each file with the tests that judge
+it.
+
+In:   nothing.
+Out:  JUDGES, FUNCTIONS.
+Next: mutants.py changes each at one place after the other, and asks its tests.
+"""
+
+from __future__ import annotations
+
+__all__ = ["FUNCTIONS", "JUDGES"]
+
+_VTA, _TESTS = "python/loadstone/vta", "tests/vta"
+_OF_VALIDATORS = [
+    f"{_TESTS}/validator/test_validate_tokens.py",
+    f"{_TESTS}/validator/test_validate_limits.py",
+    f"{_TESTS}/validator/test_validate.py",
+]
+#: Judge -> the files of its tests.
+JUDGES = {
+    f"{_VTA}/kernels/verify.py": [f"{_TESTS}/kernels/test_verify.py"],
+    f"{_VTA}/passes/synchronize/hazards.py": [
+        f"{_TESTS}/passes/synchronize/test_synchronize.py",
+    ],
+    f"{_VTA}/passes/allocate/verify.py": [f"{_TESTS}/passes/allocate/test_allocate.py"],
+    f"{_VTA}/passes/encode/verify.py": [f"{_TESTS}/passes/encode/test_encode.py"],
+    "python/loadstone/isa/token_proof.py": [
+        "tests/isa/test_token_proof.py",
+        f"{_TESTS}/passes/synchronize/test_synchronize.py",
+    ],
+    "python/loadstone/isa/hazards.py": ["tests/isa/test_hazards.py"],
+    "python/loadstone/isa/residency.py": ["tests/isa/test_residency.py"],
+    f"{_VTA}/integers/proof.py": [
+        f"{_TESTS}/integers/test_proof_limits.py",
+        f"{_TESTS}/integers/test_proof_rules.py",
+        f"{_TESTS}/integers/test_proof.py",
+    ],
+    f"{_VTA}/meaning/reference.py": [
+        f"{_TESTS}/meaning/test_limits.py",
+        f"{_TESTS}/meaning/test_reference.py",
+        f"{_TESTS}/meaning/test_reference_floats.py",
+    ],
+    "python/loadstone/ir_pass/verify_dma_copy.py": [
+        "tests/ir_pass/test_verify_dma_copy.py",
+        "tests/ir_pass/test_verify_dma_copy_rules.py",
+    ],
+    "python/loadstone/relax/interface.py": ["tests/relax/test_interface.py"],
+    "python/loadstone/partition/segments.py": ["tests/partition/test_segments.py"],
+    f"{_VTA}/region/fold_pixels.py": [f"{_TESTS}/region/test_fold_pixels.py"],
+    "python/loadstone/artifact/memory_layout.py": ["tests/artifact/test_memory_layout.py"],
+    f"{_VTA}/passes/skip_pads/skip_pads.py": [f"{_TESTS}/passes/skip_pads/test_skip_pads.py"],
+    f"{_VTA}/passes/prefetch.py": [f"{_TESTS}/passes/test_prefetch.py"],
+    "python/loadstone/backend/program.py": ["tests/backend/test_program.py"],
+    f"{_TESTS}/stream/meaning.py": [f"{_TESTS}/stream/test_meaning.py"],
+    f"{_TESTS}/validator/validate.py": _OF_VALIDATORS,
+    "runtime/validate.c": _OF_VALIDATORS,
+}
+#: Of a file that holds more than a judge: the functions that are one.
+FUNCTIONS = {
+    "python/loadstone/partition/segments.py": {"verify_segments", "_verify_ends"},
+    f"{_VTA}/region/fold_pixels.py": {"verify_columns", "_verify_folded", "_is_folding"},
+    "python/loadstone/artifact/memory_layout.py": {"verify_memory", "_verify_sharing"},
+    f"{_VTA}/passes/skip_pads/skip_pads.py": {"verify", "_steps", "_same_tiles", "_zeros"},
+    f"{_VTA}/passes/prefetch.py": {
+        "verify",
+        "_stored",
+        "_beside",
+        "_is_weight_load",
+        "_others",
+        "_weight_loads",
+        "_same_objects",
+        "_by_tile",
+    },
+    "python/loadstone/backend/program.py": {"verify_code"},
+}
