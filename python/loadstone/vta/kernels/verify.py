@@ -192,7 +192,14 @@ class _Comparison:
 
     def _loaded(self, load: TileLoad) -> None:
         rows, columns = load.y_size, load.x_size
+        pads = (load.y_pad_0, load.y_pad_1, load.x_pad_0, load.x_pad_1)
         shape = (load.y_pad_0 + rows + load.y_pad_1, load.x_pad_0 + columns + load.x_pad_1)
+        end = load.offset + prod(shape)
+        if min(load.offset, rows, columns, *pads) < 0 or end > load.tile.size_tiles:
+            raise LoweringError(
+                f"kernel: {load.tile.name} of {load.tile.size_tiles} tiles is loaded from tile "
+                f"{load.offset} to {end}, with pads {pads}"
+            )
         code = np.full(shape, _pad(load.pad_value), np.int64)
         data = np.add.outer(np.arange(rows) * load.x_stride, np.arange(columns))
         name, y, x = load.dram.tensor, load.y_pad_0, load.x_pad_0

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of operators that VTA takes together: what it needs in memory, and its program.
+"""A segment of VTA: the memory that it needs, and its program.
 
 In:   graph operators in execution order, all of which patterns.py accepted.
 Out:  an OffloadedRegion (backend/region.py's LoweredRegion): layouts of its tensors, aliases,
       constants; `build` makes the program.
 Next: artifact/deploy.py plans the memory and asks for the program.
 
-Tensors between operators stay blocked. Two kinds of operators cost nothing, because addresses do
-their work:
+Tensors between operators stay blocked. Some operators cost nothing, because they only change
+addresses:
 
     reshape that keeps channels and pixels         the output is the input's memory
     concatenation of whole channel blocks          each input *is* a part of the output:   | a a a |
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
-from loadstone.backend.device import DeviceProgram, LayerRange
+from loadstone.backend.device import LayerRange, ProgramStep
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.errors import LoweringError, VerificationError
 from loadstone.graph.network import described
@@ -143,7 +143,7 @@ class OffloadedRegion(LoweredRegion):
         """Every layout and the first and last operator that touches it."""
         return list(self._layouts.values())
 
-    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[ProgramStep, bytes]:
         """The program and its micro-op table."""
         self._placed = {**addresses, UOP_TENSOR: uops}
         self._programs = PassLog(self.name)
@@ -152,7 +152,7 @@ class OffloadedRegion(LoweredRegion):
         layers = tuple(
             LayerRange(layer, first, count) for first, count, layer in program.source_map()
         )
-        return DeviceProgram(
+        return ProgramStep(
             self.name, program.instruction_bytes().tobytes(), layers
         ), program.uop_words().tobytes()
 
