@@ -83,7 +83,7 @@ func rows:
 def test_a_kernel_of_its_own_nests_passes() -> None:
     for text in (ROWS, printed(filled(3))):
         function = parsed(text)
-        verify_kernel(kernel_of_nests(function, CONFIG), function, CONFIG)
+        verify_kernel(kernel_of_nests(function, CONFIG), function)
 
 
 #: What is said by the nests, what the kernel was made of in its place, and what is found.
@@ -124,16 +124,16 @@ def test_what_differs_is_named(said: str, made: str, message: str) -> None:
     assert said in ROWS
     kernel = kernel_of_nests(parsed(ROWS.replace(said, made)), CONFIG)
     with pytest.raises(LoweringError, match=message):
-        verify_kernel(kernel, parsed(ROWS), CONFIG)
+        verify_kernel(kernel, parsed(ROWS))
 
 
 def test_more_than_the_nests_say_is_named() -> None:
     kernel = kernel_of_nests(parsed(ROWS), CONFIG)
     less = ROWS[: ROWS.rindex("    copy(out")]
     with pytest.raises(LoweringError, match=r"2 steps from add.* on are 1 operations"):
-        verify_kernel(kernel, parsed(less), CONFIG)
+        verify_kernel(kernel, parsed(less))
     with pytest.raises(LoweringError, match=r"parameters \('y',\) of \('p', 'x', 'out'\)"):
-        verify_kernel(replace(kernel, parameters=("y",)), parsed(ROWS), CONFIG)
+        verify_kernel(replace(kernel, parameters=("y",)), parsed(ROWS))
 
 
 def test_pads_from_a_constant_are_those_that_the_emitter_says() -> None:
@@ -146,7 +146,7 @@ def test_pads_from_a_constant_are_those_that_the_emitter_says() -> None:
         emitter.pad_values.add(5)
 
     with pytest.raises(LoweringError, match=r"it reads pads \[-3\] and says \[-3, 5\]"):
-        verify_kernel(replace(kernel, emit=emit), parsed(ROWS), CONFIG)
+        verify_kernel(replace(kernel, emit=emit), parsed(ROWS))
 
 
 # --- operations that are changed ------------------------------------------------------------------
