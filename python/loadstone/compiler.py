@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from loadstone.analysis.compiled import Compiled
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.states import with_states
-from loadstone.backend.device import DeviceProgram
 from loadstone.backend.plugins import Registry
 from loadstone.backend.region import LoweredRegion
 from loadstone.backend.request import CompileRequest
@@ -310,7 +309,7 @@ def _steps_text(artifact: Artifact) -> str:
     return "\n".join(map(_described, artifact.steps)) + "\n"
 
 
-def _described(step: DeviceProgram | ProgramStep | HostStep) -> str:
+def _described(step: ProgramStep | HostStep) -> str:
     """One line for each step, in a dump; `loadstone disasm` shows the instructions."""
     if not isinstance(step, HostStep):
         return (

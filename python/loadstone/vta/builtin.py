@@ -66,11 +66,11 @@ class _Vta:
 class _Simulators:
     """Of all of them: the one in C++."""
 
-    def of_device(self, device: Device, *, further: bool) -> ProgramSimulator:
+    def of_device(self, device: Device, number: int) -> ProgramSimulator:
         from loadstone.vta.simulator.programs import VtaSimulator
 
         assert isinstance(device, HwConfig)
-        return VtaSimulator(device, further=further)
+        return VtaSimulator(device, number)
 
     def of_artifact(self, artifact: Artifact) -> ProgramSimulator:
         from loadstone.vta.simulator.programs import VtaSimulator

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
-from loadstone.backend.device import DeviceProgram, LayerRange
+from loadstone.backend.device import LayerRange, ProgramStep
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.graph.network import described
 from loadstone.numerics import Array
@@ -144,7 +144,7 @@ class OffloadedRegion(LoweredRegion):
         """Every layout and the first and last operator that touches it."""
         return list(self._layouts.values())
 
-    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[ProgramStep, bytes]:
         """The program and its micro-op table."""
         self._placed = {**addresses, UOP_TENSOR: uops}
         self._programs = PassLog(self.name)
@@ -153,7 +153,7 @@ class OffloadedRegion(LoweredRegion):
         layers = tuple(
             LayerRange(layer, first, count) for first, count, layer in program.source_map()
         )
-        return DeviceProgram(
+        return ProgramStep(
             self.name, program.instruction_bytes().tobytes(), layers
         ), program.uop_words().tobytes()
 

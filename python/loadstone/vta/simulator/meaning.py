@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.artifact.format import Artifact, BufferView, DeviceProgram
+from loadstone.artifact.format import Artifact, BufferView, ProgramStep
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.insn import Insn
 from loadstone.vta.isa.spec import Capability
@@ -27,7 +27,7 @@ _ALIGN = 1 << 16  # of a region: of every tile
 
 
 def memory_behind(
-    program: DeviceProgram,
+    program: ProgramStep,
     artifact: Artifact,
     config: HwConfig,
     content: Mapping[int, bytes],

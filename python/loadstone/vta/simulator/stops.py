@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from loadstone.artifact.format import DeviceProgram
+from loadstone.artifact.format import ProgramStep
 from loadstone.backend.device import INSN_BYTES
 from loadstone.simulator.interface import LayerStores
 from loadstone.vta.device.hw_config import HwConfig
@@ -29,7 +29,7 @@ __all__ = ["layer_stores", "without_stores"]
 _KEPT_BITS = 0x7F
 
 
-def layer_stores(program: DeviceProgram, config: HwConfig) -> list[LayerStores]:
+def layer_stores(program: ProgramStep, config: HwConfig) -> list[LayerStores]:
     """In the order of their last stores."""
     tile = config.tile_bytes(Memory.OUT)
     layer_of = [""] * len(program)
@@ -49,7 +49,7 @@ def layer_stores(program: DeviceProgram, config: HwConfig) -> list[LayerStores]:
     return list(found.values())
 
 
-def without_stores(program: DeviceProgram, behind: int, config: HwConfig) -> DeviceProgram:
+def without_stores(program: ProgramStep, behind: int, config: HwConfig) -> ProgramStep:
     """The program in which every STORE behind instruction `behind` moves nothing."""
     data = bytearray(program.instructions)
     for number, insn in enumerate(decode_stream(program.instructions, config)):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, DeviceProgram
+from loadstone.artifact.format import Artifact
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Finish, Store
@@ -51,8 +51,8 @@ def findings(
             if config.has(Capability.REGIONS):
                 each.set_region(number, bases[number], region.size_bytes, read_only=read_only)
     found = []
-    for number, program in enumerate(artifact.steps):
-        if not isinstance(program, DeviceProgram):
+    for number, program in artifact.numbered_programs:
+        if program.device != 0:
             continue
         simulator.reset()
         instructions = program.instructions
