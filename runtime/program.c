@@ -193,8 +193,8 @@ static int keep_addresses(lds_insn_seen *seen) {
     const lds_insn_keep *keep = &seen->form->keeps[k];
     const uint64_t index = lds_insn_term_value(seen, &keep->index);
     if (index >= keep->bank_size) return LDS_ERR_INSTRUCTION;
-    seen->kept[keep->bank - 1u + index] = seen->value[keep->field];
-    seen->kept_region[keep->bank - 1u + index] = seen->region[keep->field];
+    seen->kept[keep->bank - 1u + index] = (uint32_t)seen->value[keep->field]; /* of a relocation, or 0 */
+    seen->kept_region[keep->bank - 1u + index] = (uint8_t)seen->region[keep->field];
   }
   return LDS_OK;
 }
@@ -203,12 +203,12 @@ static int keep_addresses(lds_insn_seen *seen) {
 static void see_regions(const lds_model *model, const lds_insn_table *table, lds_insn_seen *seen) {
   uint32_t r;
   memset(seen, 0, sizeof *seen);
-  for (r = 0; r < LDS_INSN_KEPT; ++r) seen->kept_region[r] = UINT32_MAX;
+  for (r = 0; r < LDS_INSN_KEPT; ++r) seen->kept_region[r] = LDS_NO_REGION;
   for (r = 0; r < model->section[LDS_REGION_TABLE].count; ++r) {
     const lds_region region = lds_model_region(model, r);
     seen->region_flags[r] = region.flags;
     seen->region_size_bytes[r] = region.flags != 0 ? region.size_bytes : 0;
-    if (table->region_bank != 0 && r < table->region_count) seen->kept_region[table->region_bank - 1u + r] = r;
+    if (table->region_bank != 0 && r < table->region_count) seen->kept_region[table->region_bank - 1u + r] = (uint8_t)r;
   }
 }
 
@@ -271,7 +271,7 @@ size_t lds_program_scratch_bytes(const lds_accelerator *accelerator) {
 int lds_table_validate(const lds_model *model, const lds_program *program, const lds_accelerator *accelerator, const uint8_t *code,
                        const uint8_t *const *constants, lds_memory scratch, lds_fault *fault) {
   lds_insn_words words;
-  int status = lds_insn_words_begin(accelerator->table, constants, scratch, &words);
+  int status = lds_insn_words_begin(accelerator->table, constants, scratch.at, scratch.left, &words);
   if (status == LDS_OK) status = validate(model, program, accelerator, code, &words, fault);
   fault->layer = lds_program_layer(model, program, fault->instruction); /* looked up once: there may be as many layers as instructions */
   return status;

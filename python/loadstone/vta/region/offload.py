@@ -18,6 +18,7 @@ addresses:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
@@ -29,6 +30,7 @@ from loadstone import graph as g
 from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
 from loadstone.backend.device import LayerRange, ProgramStep
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
+from loadstone.errors import LoweringError, VerificationError
 from loadstone.graph.network import described
 from loadstone.numerics import Array
 from loadstone.passes.log import PassLog, PassRun
@@ -105,12 +107,8 @@ class OffloadedRegion(LoweredRegion):
     def runs(self) -> Sequence[PassRun]:
         """Of the passes on its operators, then of those on its program, whose texts take running
         them again: a program of a large network does not stay in memory for that."""
-        kernels = [
-            run
-            for name, lowered in self._lowered.items()
-            if lowered is not None
-            for run in lowered.runs(name)
-        ]
+        every = ((name, lowered) for name, lowered in self._lowered.items() if lowered is not None)
+        kernels = [run for name, lowered in every for run in lowered.runs(name)]
         operations = [
             PassRun("operations", name, bool(made and made.is_verified), text)
             for name, made in self._lowered.items()
@@ -124,10 +122,11 @@ class OffloadedRegion(LoweredRegion):
 
     @cached_property
     def _texts(self) -> list[str]:
-        """Behind each pass of the program."""
+        """Behind each pass of the program; where one failed, behind those before it."""
         assert self._placed is not None
         log = PassLog(self.name, texts=True)
-        build_program(self._unbuilt(self._placed), log)
+        with suppress(LoweringError, VerificationError):
+            build_program(self._unbuilt(self._placed), log)
         return [run.text() for run in log.runs if run.text is not None]
 
     def _text_behind(self, number: int) -> str:
