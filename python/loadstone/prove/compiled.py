@@ -2,7 +2,7 @@
 """An artifact as a proof reads it: memory, tensors, and steps in their order.
 
 In:   an Artifact.
-Out:  Compiled: programs with their devices and instructions, steps of the host.
+Out:  CompiledArtifact: programs with their devices and instructions, steps of the host.
 Next: proof.py executes the steps on symbols.
 
 This is the one file that knows how artifacts are read.
@@ -14,18 +14,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep, RegionKind
-from loadstone.prove.memory import Dram
+from loadstone.prove.memory import SymbolDram
 from loadstone.prove.verdict import Unsupported
 from loadstone.vta.device.hw_config import HwConfig, config_of
 from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Insn
 from loadstone.vta.isa.spec import Memory
 
-__all__ = ["Compiled", "Program"]
+__all__ = ["CompiledArtifact", "ProgramOfProof"]
 
 
 @dataclass(frozen=True)
-class Program:
+class ProgramOfProof:
     """Instructions in their order, and the device that they are for."""
 
     name: str
@@ -33,7 +33,7 @@ class Program:
     instructions: list[Insn]
 
 
-class Compiled:
+class CompiledArtifact:
     """What a proof takes of an artifact."""
 
     def __init__(self, artifact: Artifact) -> None:
@@ -60,10 +60,10 @@ class Compiled:
         """Tensors by number."""
         return [self._artifact.tensors[k] for k in numbers]
 
-    def dram(self) -> Dram:
+    def dram(self) -> SymbolDram:
         """Memory before the first step. Raises Unsupported for states, which a run leaves to the
         next one."""
-        dram = Dram()
+        dram = SymbolDram()
         for number, region in enumerate(self._artifact.regions):
             if region.kind == RegionKind.STATE:
                 raise Unsupported(f"region {region.name}, which a run leaves to the next one")
@@ -81,7 +81,7 @@ class Compiled:
             sizes[f"region {number}"] = -(-region.size_bytes // tile_bytes)
         return sizes
 
-    def steps(self) -> Iterator[Program | HostStep]:
+    def steps(self) -> Iterator[ProgramOfProof | HostStep]:
         """All steps in their order. Raises Unsupported for a program of another kind of device."""
         for step in self._artifact.steps:
             if isinstance(step, HostStep):
@@ -93,4 +93,5 @@ class Compiled:
             config = config_of(device.fingerprint, device.name)
             if config.is_float:
                 raise Unsupported(f"step {step.name}: a program of bfloat16")
-            yield Program(step.name, config, list(decode_stream(step.instructions, config)))
+            instructions = list(decode_stream(step.instructions, config))
+            yield ProgramOfProof(step.name, config, instructions)

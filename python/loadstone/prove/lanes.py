@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lanes of accumulators as symbols: sums of products, and functions of them.
+"""SymbolLanes of accumulators as symbols: sums of products, and functions of them.
 
 In:   values.py; numbers of lanes, and what instructions add, shift and clamp.
-Out:  Lanes: the state of all lanes of ACC; what a lane is, as a function of a source.
+Out:  SymbolLanes: the state of all lanes of ACC; what a lane is, as a function of a source.
 Next: machine.py executes instructions on them.
 
 A lane is linear, (sum of coefficient * symbol + c) >> s, or it is a function of a source. In the
@@ -33,7 +33,7 @@ from loadstone.prove.values import (
 )
 from loadstone.prove.verdict import Unsupported
 
-__all__ = ["Lanes"]
+__all__ = ["SymbolLanes"]
 
 _DIGITS, _NAMED = 8, 2
 _MAX_SHIFT = 30
@@ -42,7 +42,7 @@ _MAX_PAIRS = 1 << 16
 _EXACT = float(1 << 61)
 
 
-class Lanes:
+class SymbolLanes:
     """The lanes of ACC. Arguments `lanes` are numbers of lanes, each at most once in a call."""
 
     def __init__(self, values: Values, count: int) -> None:
@@ -112,7 +112,7 @@ class Lanes:
     # --- linear steps -----------------------------------------------------------------------------
     def add_products(self, lanes: Integers, sums: Integers, low: Integers, high: Integers) -> None:
         """Adds sums of products; sums (CONSTANT + 1, n): fingerprints, not reduced, and the
-        constant part; low, high (n,): the range of the rest. Lanes are linear."""
+        constant part; low, high (n,): the range of the rest. SymbolLanes are linear."""
         s = self.s[lanes]
         points = self.values.points
         reduced = sums[:POINTS] % points.moduli
@@ -233,8 +233,10 @@ class Lanes:
         """A function of lanes (n,) and other lanes (n,), which are none of them."""
         resolved = [self.resolve(at) for at in (lanes, others)]
         sources, made = self._joined(resolved)
+        unknown = self.values.is_unknown(sources)
         nothing = np.zeros((len(lanes), 0), np.int64)
         functions = self.values.functions.make(kind, nothing, np.stack(made, 1))
+        functions[unknown] = self.values.identity
         self.put_functions(lanes, sources, functions)
 
     # --- what lanes are ---------------------------------------------------------------------------
@@ -280,7 +282,11 @@ class Lanes:
         """Of linear lanes that are no constants."""
         digits = self.digits.count[lanes]
         if (digits > _DIGITS).any():
-            raise Unsupported(f"a sum of more than {_DIGITS} digits")
+            sources, functions = self._unknown(len(lanes))
+            few = np.flatnonzero(digits <= _DIGITS)
+            if len(few):
+                sources[few], functions[few] = self._resolve_linear(lanes[few])
+            return sources, functions
         sums, low, high = self.sums[:, lanes], self.low[lanes], self.high[lanes]
         has_sum = sums.any(0)
         sources, factors = np.full((2, len(lanes)), NO_SOURCE)
@@ -322,11 +328,18 @@ class Lanes:
         for coefficient, source, function in parts:
             low, high = self.values.ranges(source, function)
             size += np.maximum(np.abs(low), np.abs(high)).astype(np.float64) * np.abs(coefficient)
-        if (size >= _EXACT).any():
-            raise Unsupported("a sum of more than 61 bits")
         sources, kids = self._joined([part[1:] for part in parts])
+        large = size >= _EXACT
+        if large.any():
+            sources[large] = self._unknown(int(large.sum()))[0]
         coefficients = np.stack([part[0] for part in parts], 1)
-        return sources, self.values.functions.sum(coefficients, np.stack(kids, 1), constant, shift)
+        functions = self.values.functions.sum(coefficients, np.stack(kids, 1), constant, shift)
+        return sources, np.where(self.values.is_unknown(sources), self.values.identity, functions)
+
+    def _unknown(self, n: int) -> tuple[Integers, Integers]:
+        """Lanes of which a proof knows nothing. No operator of a network has such a sum: they come
+        of what was not proved, and nothing that is made of them is."""
+        return self.values.unknown(n), np.full(n, self.values.identity)
 
     def _constant(self, lanes: Integers) -> Integers:
         """The constant part: without a shift only 32 bits of it count."""
@@ -352,14 +365,14 @@ class Lanes:
         parts = np.stack(values.parts(sources), -1)  # n, parts, 2
         first, second = parts.min((1, 2)), parts.max((1, 2))
         both = (parts == first[:, None, None]) | (parts == second[:, None, None])
-        if not both.all():
-            raise Unsupported("a function of three sums that is no sum of the network")
-        sizes = [np.subtract(*values.source_limits(one)[::-1]) + 1 for one in (first, second)]
-        if (sizes[0].astype(np.float64) * sizes[1] > _MAX_PAIRS).any():
-            raise Unsupported("a function of two sums, which have too many values to compare all")
+        sizes = [np.subtract(*values.source_limits(one)[::-1]) + 1.0 for one in (first, second)]
+        known = both.all((1, 2)) & (sizes[0] * sizes[1] <= _MAX_PAIRS)
         alone = (sources == second[:, None]) & (first != second)[:, None]
         renamed, inverse = np.unique(functions[alone], return_inverse=True)
         made = [values.functions.renamed(one, SECOND) for one in renamed.tolist()]
         functions = functions.copy()
         functions[alone] = np.array(made, np.int64)[inverse]
-        return values.pairs(first, second), functions
+        joined = np.full(len(sources), NO_SOURCE)
+        joined[known] = values.pairs(first[known], second[known])
+        joined[~known] = values.unknown(int((~known).sum()))
+        return joined, functions

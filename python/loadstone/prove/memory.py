@@ -2,7 +2,7 @@
 """DRAM of a proof: bytes that are known, and symbols of those that are not.
 
 In:   regions of an artifact.
-Out:  Dram: symbols of bytes, who wrote them.
+Out:  SymbolDram: symbols of bytes, who wrote them.
 Next: machine.py and host_steps.py read and write it.
 """
 
@@ -14,7 +14,7 @@ from loadstone.prove.fingerprints import Integers
 from loadstone.prove.values import CONSTANTS
 from loadstone.prove.verdict import NotProved
 
-__all__ = ["NOBODY", "Dram", "flipped"]
+__all__ = ["NOBODY", "SymbolDram", "flipped"]
 
 #: What stands in a byte that nobody wrote.
 NOBODY = -1
@@ -27,7 +27,7 @@ def flipped(symbols: Integers) -> Integers:
     return np.where(fixed, symbols ^ 128, np.where(symbols == NOBODY, NOBODY, -2 - symbols))
 
 
-class Dram:
+class SymbolDram:
     """Regions by their numbers."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from loadstone.prove.equality import Equality, Mask
+from loadstone.prove.equality import INT32, Equality, Mask
 from loadstone.prove.fingerprints import POINTS, Growing, Integers, Points
 from loadstone.prove.functions import FIRST, FunctionKind, Functions, distinct
 from loadstone.prove.verdict import Unsupported
@@ -37,7 +37,7 @@ NO_SOURCE = -1
 #: Rows of the table of symbols that are no fingerprint: the value of a constant, the sum of a
 #: range's ends and their difference.
 CONSTANT, CENTRE, RADIUS = POINTS, POINTS + 1, POINTS + 2
-_SUM, _PAIR, _LARGEST = range(3)
+_SUM, _PAIR, _LARGEST, _UNKNOWN = range(4)
 #: Bounds the coefficients of a source, on which the bound of errors rests.
 _MAX_RANGE = 1 << 48
 
@@ -210,6 +210,15 @@ class Values:
             self._sources.data[6:8, made] = np.array(new).T
             self._pairs.update(zip(new, made.tolist(), strict=True))
         return np.array([self._pairs[key] for key in keys], np.int64)
+
+    def unknown(self, n: int) -> Integers:
+        """Sources (n,) of 32 bits of which nothing is known."""
+        low, high = np.full(n, INT32[0]), np.full(n, INT32[1])
+        return self._new_sources(_UNKNOWN, self.points.draw(n), low, high)
+
+    def is_unknown(self, sources: Integers) -> Mask:
+        """Of which sources nothing is known."""
+        return np.asarray(self._sources.data[0, sources] == _UNKNOWN)
 
     def is_pair(self, source: int) -> bool:
         """Whether it is a pair of sources."""
