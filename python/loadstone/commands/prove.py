@@ -19,7 +19,7 @@ from loadstone.files import JsonObject, read_whole
 from loadstone.prove.certificate import certify
 from loadstone.prove.network import ModelNetwork
 from loadstone.prove.proof import Proof
-from loadstone.prove.verdict import Status, Verdict
+from loadstone.prove.verdict import ProofVerdict, Status
 
 __all__ = ["configure", "run"]
 
@@ -87,7 +87,7 @@ def _read(path: str, data: bytes) -> ModelNetwork:
             )
 
 
-def _as_dict(args: argparse.Namespace, verdict: Verdict) -> JsonObject:
+def _as_dict(args: argparse.Namespace, verdict: ProofVerdict) -> JsonObject:
     return {
         "artifact": args.artifact,
         "model": args.model,
@@ -100,7 +100,7 @@ def _as_dict(args: argparse.Namespace, verdict: Verdict) -> JsonObject:
     }
 
 
-def _text(artifact: str, model: str, verdict: Verdict) -> str:
+def _text(artifact: str, model: str, verdict: ProofVerdict) -> str:
     if verdict.status is not Status.PROVED:
         said = "not proved" if verdict.status is Status.NOT_PROVED else "unsupported"
         return f"{said}: {verdict.reason}"

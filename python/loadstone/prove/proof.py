@@ -2,7 +2,7 @@
 """The proof: an artifact executed on symbols, and its outputs compared with the network's.
 
 In:   a network; artifacts.
-Out:  Proof.of(artifact): a Verdict.
+Out:  Proof.of(artifact): a ProofVerdict.
 Next: commands/prove.py prints it.
 """
 
@@ -15,17 +15,17 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.errors import EncodingError
-from loadstone.prove.compiled import Compiled, Program
+from loadstone.prove.compiled import CompiledArtifact, ProgramOfProof
 from loadstone.prove.definition import Definition
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.host_steps import HostSteps
-from loadstone.prove.machine import Machine
-from loadstone.prove.memory import NOBODY, Dram, flipped
+from loadstone.prove.machine import SymbolMachine
+from loadstone.prove.memory import NOBODY, SymbolDram, flipped
 from loadstone.prove.network import ModelNetwork
 from loadstone.prove.tokens import Tokens
 from loadstone.prove.values import CONSTANTS, Values
-from loadstone.prove.verdict import NotProved, Status, Unsupported, Verdict
-from loadstone.prove.witness import Store, witness
+from loadstone.prove.verdict import NotProved, ProofVerdict, Status, Unsupported
+from loadstone.prove.witness import StoredSymbols, witness
 
 __all__ = ["Proof"]
 
@@ -45,17 +45,17 @@ class Proof:
         self.definition.state()
 
     @staticmethod
-    def attempt(network: ModelNetwork, artifact: Artifact) -> Verdict:
+    def attempt(network: ModelNetwork, artifact: Artifact) -> ProofVerdict:
         """What can be said of one artifact, and of its network."""
         try:
             proof = Proof(network)
         except Unsupported as error:
-            return Verdict(Status.UNSUPPORTED, str(error), len(network.operators), 0, 0, {}, 0)
+            return ProofVerdict(Status.UNSUPPORTED, str(error), len(network.operators), 0, 0, {}, 0)
         return proof.of(artifact)
 
-    def of(self, artifact: Artifact) -> Verdict:
+    def of(self, artifact: Artifact) -> ProofVerdict:
         """What can be said of an artifact."""
-        run = _Run(self, Compiled(artifact))
+        run = _Run(self, CompiledArtifact(artifact))
         try:
             reason = run.execute() or run.compared()
         except Unsupported as error:
@@ -64,9 +64,9 @@ class Proof:
             return self._verdict(Status.NOT_PROVED, f"{run.where}{error}", run)
         return self._verdict(Status.NOT_PROVED if reason else Status.PROVED, reason, run)
 
-    def _verdict(self, status: Status, reason: str, run: _Run) -> Verdict:
+    def _verdict(self, status: Status, reason: str, run: _Run) -> ProofVerdict:
         equality = self.values.equality
-        return Verdict(
+        return ProofVerdict(
             status,
             reason,
             operators=len(self.network.operators),
@@ -84,13 +84,13 @@ class Proof:
 class _Run:
     """One artifact, step by step."""
 
-    def __init__(self, proof: Proof, compiled: Compiled) -> None:
+    def __init__(self, proof: Proof, compiled: CompiledArtifact) -> None:
         self._values, self._definition = proof.values, proof.definition
         self._network, self._compiled = proof.network, compiled
-        self.stores: list[Store] = []
+        self.stores: list[StoredSymbols] = []
         self.where = ""
         self.steps = 0
-        self._dram = Dram()
+        self._dram = SymbolDram()
 
     def execute(self) -> str:
         """Executes all steps; what is wrong with the ends of the artifact, or ""."""
@@ -118,15 +118,15 @@ class _Run:
     def _sizes(self, numbers: Sequence[int]) -> list[int]:
         return [math.prod(self._network.tensors[k].shape) for k in numbers]
 
-    def _program(self, program: Program) -> None:
-        machine = Machine(self._values, program.config, self._dram)
+    def _program(self, program: ProgramOfProof) -> None:
+        machine = SymbolMachine(self._values, program.config, self._dram)
         tokens = Tokens(self._compiled.cells(program.config))
         for number, instruction in enumerate(program.instructions):
             self.where = f"program {program.name}, instruction {number}: "
             access = machine.run(instruction, number)
             tokens.step(instruction, access)
             if access.stored is not None:
-                self.stores.append(Store(program.name, number, access.stored))
+                self.stores.append(StoredSymbols(program.name, number, access.stored))
         self.where = f"program {program.name}: "
         tokens.end()
         self.where = ""
