@@ -77,7 +77,7 @@ class HostSteps:
         p = step.parameters
         is_uint8 = out.dtype == DataType.UINT8
         x = flipped(x) if is_uint8 else x
-        name = "softmax", 128 * is_uint8, p["multiplier"], p["left_shift"], p["diff_min"]
+        name = "softmax", p["multiplier"], p["left_shift"], p["diff_min"]
         made = self._rows.of(name, x.reshape(-1, p["depth"]))
         return flipped(made) if is_uint8 else made
 
@@ -97,6 +97,8 @@ class HostSteps:
         if read.dtype == DataType.UINT8:
             signed = table
         signed = (signed ^ 128) - 128
+        if np.array_equal(signed, np.arange(-128, 128)):  # uint8 as int8
+            return flipped(x) if out.dtype == DataType.UINT8 else x
         made = np.zeros(len(x), np.int64)
         made[fixed] = signed[x[fixed] ^ 128] & 255
         sources, kids = self._values.origin(x[~fixed])

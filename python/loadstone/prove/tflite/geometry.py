@@ -165,7 +165,7 @@ def bilinear(
 def bilinear_uint8(
     size: int, out: int, corners: bool, centres: bool
 ) -> tuple[Positions, Positions, NDArray[np.float32]]:
-    """The same of uint8: in float32, weights too."""
+    """The same of uint8, each of shape (out,): in float32, weights too."""
     scale = np.float32(size) / np.float32(out)
     if corners and out > 1:
         scale = np.float32(size - 1) / np.float32(out - 1)
