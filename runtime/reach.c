@@ -10,6 +10,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reach.h"
 
+#include "sizes.h"
+
 /* --- terms ------------------------------------------------------------------------------------------------------------------- */
 static uint64_t summand(const lds_insn_seen *seen, const lds_insn_summand *s) {
   return (s->field == LDS_NO_FIELD ? 0 : seen->value[s->field]) + s->plus;
@@ -113,8 +115,10 @@ size_t lds_insn_words_bytes(const lds_insn_table *table) {
   return count > SIZE_MAX / (sizeof(uint32_t) + 1u) ? SIZE_MAX : count * (sizeof(uint32_t) + 1u);
 }
 
-int lds_insn_words_begin(const lds_insn_table *table, const uint8_t *const *constants, lds_memory memory, lds_insn_words *words) {
+int lds_insn_words_begin(const lds_insn_table *table, const uint8_t *const *constants, void *scratch, size_t scratch_bytes,
+                         lds_insn_words *words) {
   const size_t count = word_count(table);
+  lds_memory memory = {scratch, scratch_bytes};
   memset(words, 0, sizeof *words);
   words->constants = constants;
   if (count == 0) return LDS_OK;

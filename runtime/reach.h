@@ -10,7 +10,6 @@
 
 #include "lds_accelerator.h"
 #include "program.h"
-#include "sizes.h"
 
 /* The words of all memories that instructions reach through, one memory behind the other: each, and whether a constant was loaded there.
  * constants: by region, its bytes where no device changes them, else NULL. */
@@ -22,8 +21,9 @@ typedef struct lds_insn_words {
 
 /* Bytes of the caller's memory that the words of a table take. */
 size_t lds_insn_words_bytes(const lds_insn_table *table);
-/* No word is loaded yet. LDS_ERR_MEMORY where `memory` is too small. */
-int lds_insn_words_begin(const lds_insn_table *table, const uint8_t *const *constants, lds_memory memory, lds_insn_words *words);
+/* No word is loaded yet. LDS_ERR_MEMORY where `scratch` is too small. */
+int lds_insn_words_begin(const lds_insn_table *table, const uint8_t *const *constants, void *scratch, size_t scratch_bytes,
+                         lds_insn_words *words);
 /* What a term comes to in an instruction. Results above UINT32_MAX mean only that the limit is exceeded. */
 uint64_t lds_insn_term_value(const lds_insn_seen *seen, const lds_insn_term *t);
 /* A reach is of memory that is there, and that the instruction may so access. */

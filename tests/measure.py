@@ -311,8 +311,6 @@ PROCESS_STATE = {
     "frontend.aten.build.OPERATORS": "a register, filled when its modules are imported",
     "frontend.onnx.table.CONVERTERS": "a register, filled when its modules are imported",
     "hosts.tvm._pending": "TVM's RunCodegen calls a global function, with texts as options",
-    "ir_pass.intrinsics._known": "what statements say that were read a moment ago",
-    "ir_pass.intrinsics._shapes": "shapes of buffers, which TVM takes long to tell",
     "isa.accelerator._FACTORIES": "a register: accelerators of plug-ins, by name",
     "relax.saved._compiled": "functions that TVM has compiled",
     "runtime.c_step._FUNCTIONS": "libraries that are loaded",

@@ -22,6 +22,7 @@ enum {
   LDS_INSN_LOOPS = 3,
   LDS_INSN_KEPT = 16,
   LDS_NO_FIELD = 255,
+  LDS_NO_REGION = 255,
   LDS_FINGERPRINT_BYTES = 32
 };
 
@@ -99,23 +100,23 @@ typedef struct lds_insn_table {
 
 /* One instruction as the validator sees it, with the state of the address registers before it. For an address field that has a
  * relocation, `region` is its region and `value` the offset in bytes from the region's start; for any other field `region` is
- * UINT32_MAX. `kept` and `kept_region` say the same of each address register. */
+ * UINT32_MAX. `kept` and `kept_region` say the same of each address register; of one that is not set, the latter is LDS_NO_REGION. */
 typedef struct lds_insn_seen {
   const lds_insn_form *form;
   uint64_t value[LDS_INSN_MAX_FIELDS];
   uint32_t region[LDS_INSN_MAX_FIELDS];
   uint64_t kept[LDS_INSN_KEPT];
-  uint32_t kept_region[LDS_INSN_KEPT];
+  uint8_t kept_region[LDS_INSN_KEPT];             /* LDS_NO_REGION: it is not set */
   uint32_t region_size_bytes[8], region_flags[8]; /* flags: LDS_DMA_*; a region that the model lacks has size 0 */
 } lds_insn_seen;
 
 struct lds_device;
 
-/* A device that the artifact names besides the one it was compiled for first. */
+/* A device that the artifact names besides device 0. */
 typedef struct lds_accelerator {
   const char *name; /* the artifact's name for it */
   struct lds_device *device;
-  const lds_insn_table *table; /* NULL: a further VTA, validated like the session's own device */
+  const lds_insn_table *table; /* NULL: a VTA, validated like device 0 */
   /* Checks what the table cannot express; a result other than 0 refuses the instruction. NULL: there is no such check. */
   int (*refuse)(const lds_insn_seen *seen);
 } lds_accelerator;

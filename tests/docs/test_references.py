@@ -233,7 +233,7 @@ def test_a_stale_name_is_found() -> None:
         "x.cc",
         "a/b-c/d.md",
     ]
-    assert FILE.findall('<text class="where">vta/kernels/from_tir.py</text>') == [
-        "vta/kernels/from_tir.py"
+    assert FILE.findall('<text class="where">vta/kernels/from_nests.py</text>') == [
+        "vta/kernels/from_nests.py"
     ]
     assert FILE.findall("in0.copy(), a.b, *.py, http://x.c/d.html") == []

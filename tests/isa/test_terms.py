@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from loadstone.errors import ConfigError
 from loadstone.isa.table import Reach
-from loadstone.isa.terms import Factor, Sum, factors, number_of, term_value
+from loadstone.isa.terms import Factor, Sum, factors, fields_of, number_of, term_value
 
 
 def test_a_term_is_a_product() -> None:
@@ -43,6 +43,11 @@ def test_a_comparison_is_that_of_pythons(values: list[int], number: int) -> None
     for sign, holds in (("=", a + b == c + number), ("<", a + b < c + number)):
         assert term_value(f"(a+b{sign}c+{number})*d", fields) == (d if holds else 0)
     assert term_value(f"(a+b>c+{number})", fields) == int(a + b > c + number)
+
+
+def test_the_fields_of_a_term() -> None:
+    assert fields_of("rows*(mode=2)*(top+rows<4)") == ("rows", "mode", "top")
+    assert fields_of(3) == fields_of("3") == ()
 
 
 def test_what_a_term_is_when_some_fields_are_known() -> None:

@@ -26,7 +26,7 @@ from typing import TypeAlias
 import numpy as np
 
 from loadstone import graph as g
-from loadstone.backend.device import DeviceProgram, LayerRange, ProgramDevice, Relocation
+from loadstone.backend.device import LayerRange, ProgramDevice, ProgramStep, Relocation
 from loadstone.backend.interface import Segment
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.errors import LoweringError
@@ -88,9 +88,11 @@ class ProgramRegion(LoweredRegion):
                 self._used.setdefault(tensor.name, []).append(position)
 
     @property
-    def device(self) -> str:
+    def program_device(self) -> ProgramDevice:
         """The device of its program."""
-        return self.accelerator.name
+        accelerator = self.accelerator
+        attributes = json.dumps(dict(accelerator.attributes), sort_keys=True)
+        return ProgramDevice(accelerator.name, accelerator.table.fingerprint, attributes)
 
     # --- what a back end says ---------------------------------------------------------------------
     def tensor(self, tensor: g.Tensor, block: int = 1) -> str:
@@ -144,10 +146,10 @@ class ProgramRegion(LoweredRegion):
         """Every tensor that an instruction may name."""
         return list(self._layouts.values())
 
-    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[ProgramStep, bytes]:
         """The program for these addresses; it has no micro-ops. Raises LoweringError for one that
         the runtime would refuse."""
-        accelerator, table = self.accelerator, self.accelerator.table
+        table = self.accelerator.table
         memory = self._memory(addresses)
         log = self._logs[self.name] = PassLog(self.name, texts=True)
         insns, layers = log.run(
@@ -181,14 +183,12 @@ class ProgramRegion(LoweredRegion):
             at += table.sizes[insn.name]
         self._require_sound(insns, memory)
         relocations.sort(key=lambda r: (r.offset_bytes, r.bit))
-        attributes = json.dumps(dict(accelerator.attributes), sort_keys=True)
-        return DeviceProgram(
+        return ProgramStep(
             self.name,
             code,
             tuple(layers),
-            ProgramDevice(accelerator.name, attributes, table.fingerprint),
-            len(insns),
-            tuple(relocations),
+            insn_count=len(insns),
+            relocations=tuple(relocations),
         ), b""
 
     def _require_sound(self, insns: Sequence[TableInsn], memory: ProgramMemory) -> None:

@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> None:
         )
     sample = _sample(artifact, args.sample) if args.sample else None
     folder = Path(args.output)
-    check_name(args.name, args.board, others=bool(artifact.other_programs))
+    check_name(args.name, args.board, others=len(artifact.devices) > 1)
     export(artifact, device, args.board, folder, sample, args.name)
     steps = folder / ("src/steps_steps.c" if args.board == "arduino" else "steps")
     if any(isinstance(step, HostStep) and step.function for step in artifact.steps):
@@ -238,7 +238,7 @@ extern "C" {{
 #define MODEL_CLOCK_HZ {device.clock_mhz * 1_000_000}u
 #endif
 #define MODEL_CONFIG_HASH {device.config_hash:#x}u
-#define MODEL_SESSION_BYTES {session_bytes(data, bool(artifact.other_programs))}u
+#define MODEL_SESSION_BYTES {session_bytes(data)}u
 #define MODEL_DMA_BYTES {pool_bytes(artifact)}u
 #define MODEL_DMA_ALIGN {max([_PAGE, *(r.align_bytes for r in artifact.regions if r.on_device)])}u
 

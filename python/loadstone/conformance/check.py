@@ -186,7 +186,8 @@ def _compare(
     ):
         outputs = session.run(inputs)
     if watches:
-        simulator = TableSimulator(watch.accelerator for watch in watches.values())
+        named = enumerate(device.name for device in artifact.devices)
+        simulator = TableSimulator({n: watches[d].accelerator for n, d in named if d in watches})
         for _ in simulator.runs(artifact, watches=watches):
             pass
     different = elements = 0

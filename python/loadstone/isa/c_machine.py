@@ -23,7 +23,7 @@ from loadstone.isa.form import DRAM, Bits, InstructionForm, Reach, UnitBy
 from loadstone.isa.queues import units_of
 from loadstone.isa.state import MachineEvent, MachineState
 from loadstone.isa.table import InstructionTable
-from loadstone.isa.terms import Factor, Sum, Term, factors
+from loadstone.isa.terms import Factor, Sum, Term, factors, fields_of
 
 __all__ = [
     "BLOCK_BYTES",
@@ -230,21 +230,15 @@ _CASE = """\
 def has_c_machine(table: InstructionTable) -> bool:
     """Whether it is one for this table: what is left to Python are units that wait for tokens,
     reaches through words, instructions that end a program, and times by a field with a sign."""
-    signed = {
-        (form.name, field.name) for form in table.forms for field in form.fields if field.signed
-    }
-    reaches = [reach for form in table.forms for reach in form.reaches]
-    ends = any(form.ends for form in table.forms)
-    if table.queues or ends or any(reach.through is not None for reach in reaches):
+    if table.queues or not all(map(_in_c, table.forms)):
         return False
-    return not any(
-        (form.name, name) in signed or each < 0
-        for form in table.forms
-        for term, each in form.per
-        for factor in factors(term)
-        for one in factor.sums()
-        for name in one.fields
-    )
+    return not any(form.ends for form in table.forms)
+
+
+def _in_c(form: InstructionForm) -> bool:
+    signed = {field.name for field in form.fields if field.signed}
+    times = all(each >= 0 and signed.isdisjoint(fields_of(term)) for term, each in form.per)
+    return times and all(reach.through is None for reach in form.reaches)
 
 
 class CompiledClock(Protocol):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from loadstone.errors import EncodingError
 from loadstone.isa.columns import Column, Words, put, reserved_bits, take, words_of
 from loadstone.isa.table import Bits, InstructionForm, InstructionTable
-from loadstone.isa.terms import factors
+from loadstone.isa.terms import fields_of
 
 __all__ = [
     "At",
@@ -80,8 +80,7 @@ def _check_never(form: InstructionForm, insn: TableInsn) -> None:
     values = {name: 0 if isinstance(value, At) else value for name, value in said.items()}
     term = form.forbidden(values)
     if term is not None:
-        named = dict.fromkeys(n for f in factors(term) for one in f.sums() for n in one.fields)
-        found = ", ".join(f"{name}={values[name]}" for name in named)
+        found = ", ".join(f"{name}={values[name]}" for name in fields_of(term))
         raise EncodingError(f"{form.name}: {found}: it is no instruction where {term} is not 0")
 
 

@@ -26,7 +26,7 @@ from loadstone.isa.form import (
     UnitBy,
     Words,
 )
-from loadstone.isa.terms import MAX_FACTORS, Factor, Sum, Term, factors
+from loadstone.isa.terms import MAX_FACTORS, Factor, Sum, Term, factors, fields_of
 
 __all__ = ["FormRules", "Mistake", "word_mistakes"]
 
@@ -59,8 +59,7 @@ class FormRules:
         for term in self.form.never:
             yield from self._term(term, f"{self.where}: never")
         for term, _ in self.form.per:
-            used = (one.fields for factor in factors(term) for one in factor.sums())
-            if not all(name in self.fields for names in used for name in names):
+            if not self.fields.keys() >= set(fields_of(term)):
                 yield f"{self.where}: per {term}", "of fields of it"
         if isinstance(self.form.unit, UnitBy):
             yield from self._unit(self.form.unit)

@@ -16,7 +16,16 @@ from typing import TypeAlias
 
 from loadstone.errors import ConfigError
 
-__all__ = ["MAX_FACTORS", "Factor", "Sum", "Term", "factors", "number_of", "term_value"]
+__all__ = [
+    "MAX_FACTORS",
+    "Factor",
+    "Sum",
+    "Term",
+    "factors",
+    "fields_of",
+    "number_of",
+    "term_value",
+]
 
 #: Factors of one term of a Reach.
 MAX_FACTORS = 4
@@ -71,6 +80,12 @@ class Factor:
 def factors(term: Term) -> tuple[Factor, ...]:
     """The factors of a term. Raises ConfigError for a text that is none."""
     return tuple(_factor(term, text) for text in str(term).replace(" ", "").split("*"))
+
+
+def fields_of(term: Term) -> tuple[str, ...]:
+    """The fields that it depends on, each once."""
+    sums = (one for factor in factors(term) for one in factor.sums())
+    return tuple(dict.fromkeys(name for one in sums for name in one.fields))
 
 
 def _factor(term: Term, text: str) -> Factor:

@@ -115,7 +115,8 @@ def certify(
     verdict: ProofVerdict, network: ModelNetwork, artifact: bytes, model: bytes, version: str
 ) -> Certificate:
     """The certificate of a proof. artifact, model: both files' bytes. version: Loadstone's."""
-    assert verdict.status is Status.PROVED
+    if verdict.status is not Status.PROVED:
+        raise AssertionError(f"a certificate is of a proof, and this is {verdict.status}")
     held = Artifact.from_bytes(artifact)
     operators = tuple(
         ProvedOperator(operator.where, operator.kind, _RULES.get(operator.kind, _HOST))

@@ -38,12 +38,6 @@ class CompiledArtifact:
 
     def __init__(self, artifact: Artifact) -> None:
         self._artifact = artifact
-        self._programs = dict(artifact.numbered_programs)
-
-    @property
-    def device(self) -> HwConfig:
-        """The artifact's device."""
-        return config_of(self._artifact.fingerprint, self._artifact.device)
 
     @property
     def inputs(self) -> list[BufferView]:
@@ -89,18 +83,15 @@ class CompiledArtifact:
 
     def steps(self) -> Iterator[ProgramOfProof | HostStep]:
         """All steps in their order. Raises Unsupported for a program of another kind of device."""
-        for number, step in enumerate(self._artifact.steps):
-            if number not in self._programs:
-                assert isinstance(step, HostStep)
+        for step in self._artifact.steps:
+            if isinstance(step, HostStep):
                 yield step
                 continue
-            program = self._programs[number]
-            device = program.device
-            if device is not None and not device.is_vta:
-                raise Unsupported(f"step {program.name}: a program of {device.name}")
-            config = self.device if device is None else config_of(device.configuration, device.name)
+            device = self._artifact.device_of(step)
+            if not device.has_configuration:
+                raise Unsupported(f"step {step.name}: a program of {device.name}")
+            config = config_of(device.fingerprint, device.name)
             if config.is_float:
-                raise Unsupported(f"step {program.name}: a program of bfloat16")
-            yield ProgramOfProof(
-                program.name, config, list(decode_stream(program.instructions, config))
-            )
+                raise Unsupported(f"step {step.name}: a program of bfloat16")
+            instructions = list(decode_stream(step.instructions, config))
+            yield ProgramOfProof(step.name, config, instructions)

@@ -63,11 +63,11 @@ class HostSteps:
         self._dram.write(outputs[0].region, place, made.reshape(-1), name, NOBODY)
 
     def held(self, tensor: BufferView, name: str) -> Integers:
-        """Symbols of a tensor's bytes, or NOBODY."""
+        """Symbols (bytes,) of a tensor, NOBODY where nobody wrote."""
         return self._dram.read(tensor.region, _place(tensor), name)
 
     def read(self, tensor: BufferView, name: str) -> Integers:
-        """The same. Raises NotProved where nobody wrote them."""
+        """Symbols (bytes,) of a tensor. Raises NotProved where nobody wrote them."""
         held = self.held(tensor, name)
         if (held == NOBODY).any():
             raise NotProved(f"{name} reads bytes of {tensor.name} that nobody wrote")

@@ -55,7 +55,7 @@ class SymbolLanes:
 
     # --- what lanes become ------------------------------------------------------------------------
     def put_numbers(self, lanes: Integers, numbers: Integers | int) -> None:
-        """Constants, of 32 bits."""
+        """Sets lanes (n,) to constants of 32 bits: one number, or one for each lane."""
         self.sums[:, lanes] = 0
         for array in (self.low, self.high, self.s):
             array[lanes] = 0
@@ -77,14 +77,15 @@ class SymbolLanes:
         self.named.one(lanes[plain], symbols[plain])
 
     def put_functions(self, lanes: Integers, sources: Integers, functions: Integers) -> None:
-        """Functions of sources; numbers where the source is NO_SOURCE."""
+        """Sets lanes to functions of sources, each of shape (n,); to the numbers in `functions`
+        where the source is NO_SOURCE."""
         fixed = sources == NO_SOURCE
         self.put_numbers(lanes, np.where(fixed, functions, 0))
         self.source[lanes] = sources
         self.function[lanes] = np.where(fixed, 0, functions)
 
     def linear(self, lanes: Integers) -> None:
-        """Makes lanes linear that are functions: their values become symbols."""
+        """Makes those lanes (n,) linear that are functions: their values become symbols."""
         lanes = lanes[self.source[lanes] != NO_SOURCE]
         if not len(lanes):
             return
@@ -94,15 +95,15 @@ class SymbolLanes:
         self.digits.one(lanes[varies], symbols[varies])
 
     def unshifted(self, lanes: Integers) -> None:
-        """Makes lanes linear with no shift behind the sum."""
+        """Makes lanes (n,) linear, without a shift after the sum."""
         shifted = lanes[self.s[lanes] != 0]
         if len(shifted):
             self.put_functions(shifted, *self.resolve(shifted))
         self.linear(lanes)
 
     def settle(self, lanes: Integers) -> None:
-        """Makes lanes digits that hold a sum of the network, before other digits are added: so all
-        of them are functions of that sum."""
+        """Turns those lanes (n,) into digits that hold a sum of the network, before other digits
+        are added, so that all of them are functions of that sum."""
         mixed = lanes[self.sums[:, lanes].any(0)]
         if len(mixed):
             self.put_functions(mixed, *self.resolve(mixed))
@@ -122,7 +123,7 @@ class SymbolLanes:
         self.high[lanes] += high << s
 
     def add_numbers(self, lanes: Integers, numbers: Integers) -> None:
-        """Adds constants."""
+        """Adds constants (n,) to lanes (n,)."""
         made = self._is_function(lanes)
         self.c[lanes[~made]] += numbers[~made] << self.s[lanes[~made]]
         at = lanes[made]
@@ -132,7 +133,7 @@ class SymbolLanes:
             self.function[at] = self.values.functions.sum(ones, kids, numbers[made], zeros)
 
     def add_lanes(self, lanes: Integers, others: Integers) -> None:
-        """Adds other lanes, which are none of them."""
+        """Adds other lanes (n,), which are none of lanes (n,)."""
         self.unshifted(lanes)
         self.unshifted(others)
         moduli = self.values.points.moduli
@@ -149,7 +150,7 @@ class SymbolLanes:
                 )
 
     def scale(self, lanes: Integers, numbers: Integers) -> None:
-        """Multiplies by constants."""
+        """Multiplies lanes (n,) by constants (n,)."""
         shifted = lanes[self.s[lanes] != 0]
         if len(shifted):
             self.put_functions(shifted, *self.resolve(shifted))
@@ -164,7 +165,7 @@ class SymbolLanes:
         self.named.scale(at, factor)
 
     def shift(self, lanes: Integers, numbers: Integers) -> None:
-        """To the right by constants, to the left for negative ones."""
+        """Shifts lanes (n,) to the right by constants (n,), to the left by negative ones."""
         function = self._is_function(lanes)
         s = self.s[lanes]
         left = numbers < 0
@@ -212,7 +213,8 @@ class SymbolLanes:
             self.function[at] = self.values.functions.make(kind, parameters[made], kids)
 
     def largest(self, lanes: Integers, others: Integers) -> None:
-        """MAX of lanes and other lanes, which are none of them: the largest of several bytes."""
+        """MAX of lanes (n,) and other lanes (n,), which are none of them: the largest of several
+        bytes."""
         windows = []
         for resolved in (self.resolve(lanes), self.resolve(others)):
             pairs = zip(*(a.tolist() for a in resolved), strict=True)
@@ -228,7 +230,7 @@ class SymbolLanes:
             self.put_functions(lanes, *largest(self.values, known))
 
     def of_two(self, lanes: Integers, others: Integers, kind: FunctionKind) -> None:
-        """A function of lanes and other lanes, which are none of them."""
+        """A function of lanes (n,) and other lanes (n,), which are none of them."""
         resolved = [self.resolve(at) for at in (lanes, others)]
         sources, made = self._joined(resolved)
         unknown = self.values.is_unknown(sources)
@@ -246,11 +248,11 @@ class SymbolLanes:
         return np.asarray((self.sums[:, lanes] == 0).all(0) & (self.digits.count[lanes] == 0))
 
     def is_number(self, lanes: Integers) -> Mask:
-        """Which lanes are constants."""
+        """Which of lanes (n,) are constants."""
         return ~self._is_function(lanes) & self._is_number(lanes)
 
     def numbers(self, lanes: Integers) -> Integers:
-        """The values of lanes that are constants."""
+        """The values of lanes (n,) that are constants."""
         return wrapped(self.c[lanes] >> self.s[lanes])
 
     def _range(self, lanes: Integers) -> tuple[Integers, Integers]:

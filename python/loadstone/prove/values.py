@@ -84,16 +84,16 @@ class Values:
         return self._columns.data
 
     def is_internal(self, symbols: Integers) -> Mask:
-        """Which ones a device alone knows."""
+        """Which of symbols (n,) only a device knows."""
         return np.asarray(self._symbols.data[4, symbols] != 0)
 
     def origin(self, symbols: Integers) -> tuple[Integers, Integers]:
-        """Sources and functions of symbols that are no constants."""
+        """Sources and functions (n,) of symbols (n,) that are no constants."""
         source, function = self._symbols.data[:2, symbols]
         return source, function
 
     def limits(self, symbols: Integers) -> tuple[Integers, Integers]:
-        """The least and the greatest value of symbols."""
+        """The least and the greatest value of each of symbols, in their shape."""
         low, high = self._symbols.data[2:4, symbols]
         return low, high
 
@@ -230,13 +230,13 @@ class Values:
         return bool(self._sources.data[0, source] == _PAIR)
 
     def parts(self, sources: Integers) -> tuple[Integers, Integers]:
-        """The two sources of pairs; of others it is themselves."""
+        """The two sources of each of sources (n,); a source that is no pair is both of its own."""
         first, second = self._sources.data[6:8, sources]
         return first, second
 
     def largest(self, windows: Sequence[tuple[int, ...]]) -> Integers:
-        """Sources that are the largest of the symbols of windows, several in each, in rising order,
-        none of them constant."""
+        """Sources (windows,) that are the largest of the symbols of windows, several in each, in
+        ascending order, none of them constant."""
         new = [window for window in dict.fromkeys(windows) if window not in self._largest]
         if new:
             ends = [[int(a.max()) for a in self.limits(np.array(window))] for window in new]
@@ -251,7 +251,7 @@ class Values:
         return self._symbols_of_largest.get(source, ())
 
     def source_limits(self, sources: Integers) -> tuple[Integers, Integers]:
-        """The least and the greatest value of sources that are no pairs."""
+        """The least and the greatest value of sources (n,) that are no pairs."""
         low, high = self._sources.data[1:3, sources]
         return low, high
 
@@ -319,8 +319,8 @@ class Values:
         return symbols
 
     def symbols_of(self, sources: Integers, functions: Integers) -> Integers:
-        """The symbols that sources are, where functions are the identity; the bytes that numbers
-        are; else NO_SYMBOL."""
+        """The symbols (n,) that sources (n,) are where functions (n,) are the identity; the bytes
+        that numbers are; otherwise NO_SYMBOL."""
         own = np.where(functions == self.identity, self._sources.data[5, sources], NO_SYMBOL)
         byte = (sources == NO_SOURCE) & (functions >= -128) & (functions <= 127)
         return np.where(byte, functions & 255, np.where(sources == NO_SOURCE, NO_SYMBOL, own))
