@@ -35,7 +35,7 @@ from loadstone.commands.exported_names import (
 )
 from loadstone.commands.exported_steps import for_the_board, operator_set
 from loadstone.commands.plugin_options import add_plugin_options
-from loadstone.commands.proof_options import add_proof_option, loaded
+from loadstone.commands.proof_options import add_require_option, loaded
 from loadstone.errors import ArtifactError
 from loadstone.files import source_folder, write_whole
 from loadstone.printable import c_comment, one_line
@@ -113,7 +113,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="IN.npz",
         help="inputs whose first sample is built into the firmware (cortex-m, riscv)",
     )
-    add_proof_option(what)
+    add_require_option(what)
 
 
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
