@@ -50,7 +50,7 @@ static int writes(const lds_model *model, const lds_tensor *t) {
   uint32_t at, k;
   for (at = 0; at < model->section[LDS_STEPS].count; ++at) {
     const lds_step step = lds_model_step(model, at);
-    if (step.kind == LDS_STEP_DEVICE || step.kind == LDS_STEP_PROGRAM) continue;
+    if (step.kind == LDS_STEP_PROGRAM) continue;
     for (k = 0; k < step.outputs; ++k) {
       lds_tensor written;
       lds_model_tensor(model, lds_model_word(model, step.first + step.inputs + k), &written);

@@ -11,7 +11,7 @@
 
 void lds_session_config_default(lds_session_config *config) {
   memset(config, 0, sizeof *config);
-  config->validate = lds_validate;
+  config->validate = &lds_validator;
   config->operators = &lds_operators;
   config->most_ns = lds_most_ns;
   config->model_bus = LDS_NOT_IN_PLACE;

@@ -1,6 +1,6 @@
-/* Tiles and scratchpads of the device that an artifact is for. Private to runtime/.
+/* Tiles and scratchpads of a VTA that an artifact is for. Private to runtime/.
  *
- * In:   an opened model's fingerprint.
+ * In:   the fingerprint of a device of an opened model.
  * Out:  lds_hw_config; sizes of tiles.
  * Next: session.c resolves regions with it, validate.c measures accesses.
  */
@@ -11,13 +11,19 @@
 #include "format.h"
 #include "lds_isa.h"
 
-static inline lds_hw_config lds_config_of(const lds_model *model) {
-  const uint8_t *p = model->fingerprint;
+static inline lds_hw_config lds_config_of(const lds_model *model, uint32_t device) {
+  const uint8_t *p = lds_model_fingerprint(model, device);
   lds_hw_config c;
   memcpy(&c, p, 12);
   c.uop_depth = lds_u32(p + 12);
   c.capabilities = lds_u32(p + 16);
   return c;
+}
+
+/* Whether a device is a VTA whose instructions name regions as they are, because it has registers for them. */
+static inline int lds_has_regions(const lds_model *model, uint32_t device) {
+  const uint8_t *p = lds_model_fingerprint(model, device);
+  return lds_hashed_bytes(p) == LDS_CONFIGURATION_BYTES && (lds_u32(p + 16) & LDS_CAP_REGIONS) != 0;
 }
 
 /* log2 of the bytes of one tile of a memory in DRAM. */

@@ -8,6 +8,7 @@
 #include "geometry.h"
 #include "lds_isa.h"
 #include "lds_layers.h"
+#include "program.h"
 #include "session.h"
 
 #define FNV_START 0x811C9DC5u
@@ -58,17 +59,6 @@ static int tell_tensor(const teller *to, uint32_t step, uint32_t behind, const l
 }
 
 /* --- layers ------------------------------------------------------------------------------------------------------------------- */
-/* The name of the layer that an instruction is for; NULL: of none. */
-static const char *layer_of(const lds_model *model, uint32_t at) {
-  const char *name = NULL;
-  uint32_t k;
-  for (k = 0; k < model->section[LDS_SOURCE_MAP].count; ++k) {
-    const uint8_t *p = model->section[LDS_SOURCE_MAP].bytes + 16u * k;
-    if (at - lds_u32(p) < lds_u32(p + 4)) name = (const char *)(model->section[LDS_STRINGS].bytes + lds_u32(p + 8));
-  }
-  return name;
-}
-
 /* Whether a tensor's name is the layer's with " on device" behind it. */
 static int is_output_of(const char *tensor, const char *layer) {
   const char *rest = " on device";
@@ -93,17 +83,20 @@ static int is_store(const uint8_t *insn) {
 }
 
 /* Behind each layer of a program, from the last store to the first: nothing behind it is stored any more. */
-static int tell_program(const teller *to, uint32_t step, const lds_step *program) {
+static int tell_program(const teller *to, uint32_t step) {
   lds_session *s = to->session;
   const lds_hal *hal = s->device->hal;
   const char *told = NULL;
+  lds_program p;
   uint32_t k;
-  for (k = program->count; k-- > 0;) {
-    uint8_t *insn = (uint8_t *)s->stream.cpu + (size_t)(program->first + k) * LDS_INSN_BYTES;
-    const char *layer = layer_of(s->model, program->first + k);
+  lds_program_at(s->model, step, &p);
+  if (p.device != 0) return lds_session_run(s); /* one of another device runs whole */
+  for (k = p.instructions; k-- > 0;) {
+    uint8_t *insn = (uint8_t *)s->code.cpu + p.offset_bytes + (size_t)k * LDS_INSN_BYTES;
+    const char *layer = lds_program_layer(s->model, &p, k);
     lds_tensor output;
     if (!is_store(insn)) continue;
-    if (layer != NULL && layer != told && output_of(s->model, layer, &output)) {
+    if (*layer != '\0' && layer != told && output_of(s->model, layer, &output)) {
       int status = lds_session_run(s);
       if (status == LDS_OK) status = tell_tensor(to, step, k, &output);
       if (status != LDS_OK) return status;
@@ -111,7 +104,7 @@ static int tell_program(const teller *to, uint32_t step, const lds_step *program
     }
     insn[0] &= KEPT_BITS;
     memset(insn + 1, 0, LDS_INSN_BYTES - 1);
-    if (hal->dma_sync != NULL && hal->dma_sync(hal->ctx, &s->stream, 0, s->stream.size_bytes, LDS_DMA_TO_DEVICE) != LDS_HAL_OK) {
+    if (hal->dma_sync != NULL && hal->dma_sync(hal->ctx, &s->code, 0, s->code.size_bytes, LDS_DMA_TO_DEVICE) != LDS_HAL_OK) {
       return LDS_ERR_HAL;
     }
   }
@@ -134,7 +127,7 @@ int lds_session_digests(lds_session *s, lds_model *model, lds_digest_function te
   uint32_t count, k;
   int status = LDS_OK;
   if (s == NULL || tell == NULL || model == NULL || s->model != model) return LDS_ERR_ARGUMENT;
-  if (s->stream.cpu != NULL && (s->owned >> LDS_REGIONS & 1u) == 0) return LDS_ERR_STATE;
+  if (s->code.cpu != NULL && (s->owned >> LDS_REGIONS & 1u) == 0) return LDS_ERR_STATE;
   to.session = s;
   to.tell = tell;
   to.ctx = ctx;
@@ -142,7 +135,7 @@ int lds_session_digests(lds_session *s, lds_model *model, lds_digest_function te
   for (k = count; k-- > 0 && status == LDS_OK;) {
     const lds_step step = lds_model_step(model, k);
     model->section[LDS_STEPS].count = k + 1u; /* what comes behind it does not run */
-    status = step.kind == LDS_STEP_DEVICE ? tell_program(&to, k, &step) : tell_host_step(&to, k, &step);
+    status = step.kind == LDS_STEP_PROGRAM ? tell_program(&to, k) : tell_host_step(&to, k, &step);
   }
   model->section[LDS_STEPS].count = count;
   return status;

@@ -31,8 +31,8 @@ static uint64_t loop_cycles(lds_isa_widths w, uint64_t low) {
   return end > first ? (end - first) * turns * STEP_CYCLES : 0;
 }
 
-uint64_t lds_cycles_at_most(const lds_model *model, const uint8_t *instructions, uint32_t count) {
-  const lds_hw_config c = lds_config_of(model);
+uint64_t lds_cycles_at_most(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count) {
+  const lds_hw_config c = lds_config_of(model, device);
   const lds_isa_widths w = lds_isa_widths_of(&c);
   uint64_t cycles = 0;
   uint32_t k;
@@ -47,9 +47,9 @@ uint64_t lds_cycles_at_most(const lds_model *model, const uint8_t *instructions,
   return cycles;
 }
 
-uint64_t lds_most_ns(const lds_model *model, const uint8_t *instructions, uint32_t count, uint64_t clock_hz) {
+uint64_t lds_most_ns(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count, uint64_t clock_hz) {
   const uint64_t slack = 16u, billion = 1000u * 1000u * 1000u, most = UINT64_MAX / slack / billion;
-  const uint64_t cycles = lds_cycles_at_most(model, instructions, count), hz = clock_hz != 0 ? clock_hz : 16u * 1000u * 1000u;
+  const uint64_t cycles = lds_cycles_at_most(model, device, instructions, count), hz = clock_hz != 0 ? clock_hz : 16u * 1000u * 1000u;
   const uint64_t seconds = cycles / hz < most / 4u ? cycles / hz : most / 4u;
   return slack * (seconds * billion + cycles % hz * billion / hz);
 }

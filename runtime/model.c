@@ -5,9 +5,9 @@
  * Next: session.c runs it.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format.h"
+#include "program.h"
 
-static const uint8_t entry_bytes[LDS_SECTIONS] = {1, 32, 64, 4, 4, 16, 4, 16, 16, 1};
+static const uint8_t entry_bytes[LDS_SECTIONS] = {1, 32, 64, 4, 4, 16, 4, 40, 1, 1};
 
 /* CRC-32 as zlib's, four bits at a time: 64 bytes of table. */
 /*@ requires \valid_read(p + (0 .. n - 1));
@@ -98,27 +98,26 @@ uint32_t lds_tensor_elements(const lds_tensor *t) {
 }
 
 static uint64_t memory_bytes(const lds_tensor *t) {
+  uint32_t factors[LDS_RANK], count = t->rank, k;
   uint64_t bytes = lds_element_bytes(t->dtype);
-  if (t->layout == LDS_ROW_MAJOR) {
-    unsigned k;
-    for (k = 0; k < t->rank; ++k) bytes = lds_limited_product(bytes, t->dims[k]);
-    return bytes;
+  memcpy(factors, t->dims, sizeof factors);
+  if (t->layout == LDS_BLOCKED) {
+    count = LDS_RANK; /* the four dims, the two blocks */
+    factors[0] = lds_blocks(t->dims[0], t->batch_block);
+    factors[3] = lds_blocks(t->dims[3], t->channel_block);
+    factors[4] = t->batch_block;
+    factors[5] = t->channel_block;
   }
-  bytes = lds_limited_product(bytes, lds_blocks(t->dims[0], t->batch_block));
-  bytes = lds_limited_product(bytes, lds_blocks(t->dims[3], t->channel_block));
-  bytes = lds_limited_product(bytes, t->dims[1]);
-  bytes = lds_limited_product(bytes, t->dims[2]);
-  bytes = lds_limited_product(bytes, t->batch_block);
-  return lds_limited_product(bytes, t->channel_block);
+  for (k = 0; k < count; ++k) bytes = lds_limited_product(bytes, factors[k]);
+  return bytes;
 }
 
 /* --- rules ------------------------------------------------------------------------------------------------------------------- */
 static int region_is_sound(const lds_model *model, uint32_t index) {
   const lds_region r = lds_model_region(model, index);
   const uint32_t reserved = lds_u32(entry(model, LDS_REGION_TABLE, index) + 28);
-  const uint32_t last_kind = lds_model_version(model) >= LDS_FORMAT_PROGRAMS ? LDS_REGION_STATE : LDS_REGION_HOST;
   const int first = r.kind == LDS_REGION_STATE && r.data_size_bytes == r.size_bytes; /* the initial value of a state */
-  if (r.kind > last_kind || r.flags > 3u || reserved != 0 || !lds_model_is_string(model, r.name)) return 0;
+  if (r.kind > LDS_REGION_STATE || r.flags > 3u || reserved != 0 || !lds_model_is_string(model, r.name)) return 0;
   if ((r.kind == LDS_REGION_CONSTANTS || r.kind == LDS_REGION_INPUT) && (r.flags & LDS_DMA_DEVICE_WRITES) != 0) return 0;
   if (r.kind == LDS_REGION_HOST && r.flags != 0) return 0;
   if (r.size_bytes == 0 || r.align_bytes == 0 || r.align_bytes > LDS_DMA_MAX_ALIGN || (r.align_bytes & (r.align_bytes - 1u)) != 0) return 0;
@@ -142,9 +141,8 @@ static int tensor_is_sound(const lds_model *model, uint32_t index) {
   lds_region r;
   if (!lds_model_is_string(model, lds_u32(p)) || (lds_u32(p + 52) | lds_u32(p + 56) | lds_u32(p + 60)) != 0) return 0;
   lds_model_tensor(model, index, &t);
-  if (t.dtype > (lds_model_version(model) >= LDS_FORMAT_TYPES ? LDS_FLOAT64 : LDS_BFLOAT16) || t.layout > LDS_BLOCKED ||
-      t.rank > LDS_RANK || t.region >= model->section[LDS_REGION_TABLE].count)
-    return 0;
+  if (t.dtype >= LDS_ELEMENT_TYPES || t.layout > LDS_BLOCKED || t.rank > LDS_RANK) return 0;
+  if (t.region >= model->section[LDS_REGION_TABLE].count) return 0;
   if (!dims_are_sound(&t) || memory_bytes(&t) != t.size_bytes) return 0;
   r = lds_model_region(model, t.region);
   if (t.offset_bytes % (r.flags != 0 ? (uint32_t)LDS_DEVICE_ALIGN : lds_element_bytes(t.dtype)) != 0) return 0;
@@ -160,32 +158,28 @@ static int port_is_sound(const lds_model *model, int section, uint32_t index) {
   return section != LDS_INPUTS || lds_model_region(model, t.region).kind != LDS_REGION_CONSTANTS;
 }
 
-/* The words and instructions of a step follow those of the steps before it, so that no data is read for two steps. */
+/* The words and the code of a step follow those of the steps before it, so that no data is read for two steps. */
 static int steps_are_sound(const lds_model *model) {
-  uint32_t words = 0, instructions = 0, k; /* the least index at which the next may begin */
+  uint32_t words = 0, code = 0, k; /* the least at which the next may begin */
   for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
     const lds_step s = lds_model_step(model, k);
-    const int program = s.kind == LDS_STEP_DEVICE;
-    uint32_t *next = program ? &instructions : &words;
-    if (!lds_model_is_string(model, s.name) || s.first < *next) return 0;
-    if (!lds_inside(s.first, s.count, model->section[program ? LDS_INSTRUCTIONS : LDS_WORDS].count)) return 0;
-    if (program && (s.count == 0 || s.inputs != 0 || s.outputs != 0)) return 0;
-    *next = s.first + s.count;
+    if (!lds_model_is_string(model, s.name) || s.first < words || !lds_inside(s.first, s.count, model->section[LDS_WORDS].count)) return 0;
+    if (s.kind == LDS_STEP_PROGRAM && !lds_program_is_sound(model, k, &code)) return 0;
+    words = s.first + s.count;
   }
   return 1;
 }
 
-static int range_is_sound(const lds_model *model, uint32_t index) {
-  const uint8_t *p = entry(model, LDS_SOURCE_MAP, index);
-  if (index != 0 && lds_u32(p) < lds_u32(p - 16) + lds_u32(p - 12)) return 0; /* into the one before, which is sound */
-  return lds_inside(lds_u32(p), lds_u32(p + 4), model->section[LDS_INSTRUCTIONS].count) && lds_model_is_string(model, lds_u32(p + 8)) &&
-         lds_u32(p + 12) == 0;
+static int device_is_sound(const lds_model *model, uint32_t index) {
+  const uint8_t *p = entry(model, LDS_DEVICES, index);
+  const int configured = lds_hashed_bytes(p + 8) == LDS_CONFIGURATION_BYTES;
+  return lds_model_is_string(model, lds_u32(p)) && lds_model_is_string(model, lds_u32(p + 4)) && (!configured || p[8] == 1);
 }
 
 static int sections_are_sound(lds_model *model) {
   unsigned k;
   for (k = 0; k < LDS_SECTIONS; ++k) {
-    const uint8_t *p = model->bytes + 56 + 8 * k;
+    const uint8_t *p = model->bytes + LDS_SECTIONS_AT + 8 * k;
     const uint32_t offset = lds_u32(p), size = lds_u32(p + 4);
     if (offset % 16u != 0 || offset < LDS_HEADER_BYTES || !lds_inside(offset, size, model->size_bytes)) return 0;
     model->section[k].bytes = model->bytes + offset;
@@ -197,8 +191,8 @@ static int sections_are_sound(lds_model *model) {
 
 static int strings_are_sound(const lds_model *model) {
   const lds_table s = model->section[LDS_STRINGS];
-  return s.count != 0 && s.bytes[0] == 0 && s.bytes[s.count - 1u] == 0 && lds_model_is_string(model, lds_u32(model->bytes + 44)) &&
-         lds_model_is_string(model, lds_u32(model->bytes + 48)) && lds_u32(model->bytes + 52) == 0;
+  return s.count != 0 && s.bytes[0] == 0 && s.bytes[s.count - 1u] == 0 && lds_model_is_string(model, lds_u32(model->bytes + 20)) &&
+         (lds_u32(model->bytes + 24) | lds_u32(model->bytes + 28)) == 0;
 }
 
 static int input_is_sound(const lds_model *model, uint32_t index) { return port_is_sound(model, LDS_INPUTS, index); }
@@ -212,7 +206,7 @@ static int tables_are_sound(const lds_model *model) {
     int (*is_sound)(const lds_model *model, uint32_t index);
   } tables[] = {
       {LDS_REGION_TABLE, region_is_sound}, {LDS_TENSOR_TABLE, tensor_is_sound}, {LDS_INPUTS, input_is_sound},
-      {LDS_OUTPUTS, output_is_sound},      {LDS_SOURCE_MAP, range_is_sound},
+      {LDS_OUTPUTS, output_is_sound},      {LDS_DEVICES, device_is_sound},
   };
   uint32_t table, k;
   for (table = 0; table < sizeof tables / sizeof tables[0]; ++table) {
@@ -223,25 +217,6 @@ static int tables_are_sound(const lds_model *model) {
   return 1;
 }
 
-/* The lowest version with all features of the file, which must be the version that it states: so a flipped bit of it is detected, too. */
-static uint32_t least_version(const lds_model *model) {
-  uint32_t version = LDS_FORMAT_OLDEST, k;
-  for (k = 0; k < model->section[LDS_REGION_TABLE].count; ++k) {
-    if (lds_model_region(model, k).kind == LDS_REGION_STATE) version = LDS_FORMAT_PROGRAMS;
-  }
-  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
-    if (lds_model_step(model, k).kind == LDS_STEP_PROGRAM) version = LDS_FORMAT_PROGRAMS;
-  }
-  for (k = 0; k < model->section[LDS_TENSOR_TABLE].count; ++k) {
-    if (entry(model, LDS_TENSOR_TABLE, k)[4] > LDS_BFLOAT16) version = LDS_FORMAT_TYPES;
-  }
-  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
-    const uint32_t kind = lds_model_step(model, k).kind;
-    if (kind > LDS_STEP_ARGMAX && kind < LDS_STEP_PROGRAM) version = LDS_FORMAT_REAL;
-  }
-  return version;
-}
-
 static int open_header(lds_model *model, const uint8_t *p, size_t size_bytes) {
   if (size_bytes < LDS_HEADER_BYTES) return LDS_ERR_TRUNCATED;
   if (lds_u32(p) != 0x4D53444Cu) return LDS_ERR_MAGIC; /* "LDSM" */
@@ -250,11 +225,8 @@ static int open_header(lds_model *model, const uint8_t *p, size_t size_bytes) {
   if (lds_u32(p + LDS_CHECKSUM_AT) != lds_crc32(p + 16, size_bytes - 16u)) return LDS_ERR_CHECKSUM;
   model->bytes = p;
   model->size_bytes = (uint32_t)size_bytes;
-  model->fingerprint = p + 16;
-  model->config_hash = lds_u32(p + 36);
-  model->samples = lds_u32(p + 40);
-  if (p[16] != 1 || lds_crc32(p + 16, 20) != model->config_hash || model->samples == 0) return LDS_ERR_FORMAT;
-  return LDS_OK;
+  model->samples = lds_u32(p + 16);
+  return model->samples != 0 ? LDS_OK : LDS_ERR_FORMAT;
 }
 
 int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes) {
@@ -263,12 +235,30 @@ int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes) {
   status = open_header(model, (const uint8_t *)bytes, size_bytes);
   if (status != LDS_OK) return status;
   if (!sections_are_sound(model) || !strings_are_sound(model)) return LDS_ERR_FORMAT;
-  if (model->section[LDS_REGION_TABLE].count > LDS_REGIONS || !tables_are_sound(model) || !steps_are_sound(model)) return LDS_ERR_FORMAT;
-  return least_version(model) == lds_model_version(model) ? LDS_OK : LDS_ERR_FORMAT;
+  if (model->section[LDS_REGION_TABLE].count > LDS_REGIONS || model->section[LDS_DEVICES].count == 0) return LDS_ERR_FORMAT;
+  return tables_are_sound(model) && steps_are_sound(model) ? LDS_OK : LDS_ERR_FORMAT;
+}
+
+/* --- devices ------------------------------------------------------------------------------------------------------------------------ */
+uint32_t lds_hashed_bytes(const uint8_t *fingerprint) {
+  uint32_t k = LDS_FINGERPRINT_BYTES;
+  while (k > LDS_CONFIGURATION_BYTES && fingerprint[k - 1u] == 0) --k;
+  return k == LDS_CONFIGURATION_BYTES ? k : (uint32_t)LDS_FINGERPRINT_BYTES;
+}
+
+const char *lds_model_device(const lds_model *model, uint32_t device) {
+  return string_at(model, lds_u32(entry(model, LDS_DEVICES, device)));
+}
+
+const uint8_t *lds_model_fingerprint(const lds_model *model, uint32_t device) { return entry(model, LDS_DEVICES, device) + 8; }
+
+uint32_t lds_model_config_hash(const lds_model *model, uint32_t device) {
+  const uint8_t *p = lds_model_fingerprint(model, device);
+  return lds_crc32(p, lds_hashed_bytes(p));
 }
 
 /* --- queries ----------------------------------------------------------------------------------------------------------------- */
-const char *lds_model_name(const lds_model *model) { return string_at(model, lds_u32(model->bytes + 44)); }
+const char *lds_model_name(const lds_model *model) { return string_at(model, lds_u32(model->bytes + 20)); }
 
 uint32_t lds_model_input_count(const lds_model *model) { return model->section[LDS_INPUTS].count; }
 

@@ -1,16 +1,18 @@
-/* Programs of devices other than VTA: check their records in an artifact, and their instructions.
+/* Programs: check their records in an artifact, and instructions against a table.
  *
- * In:   an opened model; the instruction set as a table.
- * Out:  valid records (rule R23 of FORMAT.md); LDS_OK, or the first instruction that is refused.
- * Next: accelerator.c relocates what was accepted.
+ * In:   an artifact's steps; an instruction set as a table.
+ * Out:  sound records (rules R18, R22 and R23 of FORMAT.md); LDS_OK, or the first instruction that is refused.
+ * Next: session.c places programs; accelerator.c relocates what a table accepted.
  *
- * As for VTA this is an allow-list: an opcode of the table, no bit outside its fields, each value within its limits, every address from a
- * relocation, and every access of the instruction inside a region that permits it, and inside the local memories.
+ * As for VTA (validate.c) a table is an allow-list: an opcode of the table, no bit outside its fields, each value within its limits, every
+ * address from a relocation, and every access of the instruction inside a region that permits it, and inside the local memories.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "program.h"
 
 #include "reach.h"
+
+enum { LDS_VTA_INSN_BYTES = 16 };
 
 /* --- records ----------------------------------------------------------------------------------------------------------------- */
 void lds_program_relocation(const lds_model *model, const lds_program *program, uint32_t index, lds_relocation *out) {
@@ -25,7 +27,7 @@ void lds_program_relocation(const lds_model *model, const lds_program *program, 
 }
 
 /* In the order of instructions and bits, inside the code, of regions that a device sees. */
-static int relocations_are_sound(const lds_model *model, const lds_program *p) {
+int lds_relocations_are_sound(const lds_model *model, const lds_program *p) {
   uint64_t last = 0;
   uint32_t k;
   for (k = 0; k < p->relocation_count; ++k) {
@@ -35,7 +37,7 @@ static int relocations_are_sound(const lds_model *model, const lds_program *p) {
     lds_program_relocation(model, p, k, &r);
     place = (uint64_t)r.at * 8u + r.bit;
     if (r.width < 1 || r.width > 64 || r.bit + r.width > 8u * LDS_INSN_MAX_BYTES || r.shift > 16) return 0;
-    if (r.region >= model->section[LDS_REGION_TABLE].count || place + r.width > (uint64_t)p->code.size_bytes * 8u) return 0;
+    if (r.region >= model->section[LDS_REGION_TABLE].count || place + r.width > (uint64_t)p->size_bytes * 8u) return 0;
     if (k > 0 && place < last) return 0;
     region = lds_model_region(model, r.region);
     if (region.flags == 0 || r.addend > region.size_bytes) return 0;
@@ -45,95 +47,67 @@ static int relocations_are_sound(const lds_model *model, const lds_program *p) {
 }
 
 static int layers_are_sound(const lds_model *model, const lds_program *p) {
+  const uint8_t *layer = model->section[LDS_WORDS].bytes + 4u * p->layers;
   uint32_t next = 0, k;
-  for (k = 0; k < p->layer_count; ++k) {
-    const uint32_t first = p->layers + LDS_LAYER_WORDS * k;
-    const uint32_t begin = lds_model_word(model, first), count = lds_model_word(model, first + 1u);
-    if (begin < next || !lds_inside(begin, count, p->instructions)) return 0;
-    if (!lds_model_is_string(model, lds_model_word(model, first + 2u))) return 0;
+  for (k = 0; k < p->layer_count; ++k, layer += 4u * LDS_LAYER_WORDS) {
+    const uint32_t begin = lds_u32(layer), count = lds_u32(layer + 4);
+    if (begin < next || !lds_inside(begin, count, p->instructions) || !lds_model_is_string(model, lds_u32(layer + 8))) return 0;
     next = begin + count;
   }
   return 1;
 }
 
-int lds_program_is_vta(const lds_model *model, const lds_program *p) {
-  uint32_t k;
-  for (k = LDS_VTA_FINGERPRINT_BYTES / 4u; k < LDS_FINGERPRINT_BYTES / 4u; ++k) {
-    if (lds_model_word(model, p->fingerprint + k) != 0) return 0;
-  }
-  return 1;
-}
-
-/* A VTA's configuration has a version, its instructions one size, and no addresses. */
-static int vta_is_sound(const lds_model *model, const lds_program *p) {
-  if (!lds_program_is_vta(model, p)) return 1;
-  return (lds_model_word(model, p->fingerprint) & 0xFFu) == 1u && p->relocation_count == 0 &&
-         (uint64_t)p->instructions * LDS_VTA_INSN_BYTES == p->code.size_bytes;
-}
-
-static int code_is_sound(const lds_model *model, const lds_program *p) {
-  const lds_region r = lds_model_region(model, p->code.region);
-  return p->code.dtype == LDS_UINT8 && p->code.rank == 1 && r.kind == LDS_REGION_CONSTANTS && r.flags == 0 &&
-         p->code.offset_bytes % LDS_CODE_ALIGN == 0;
-}
-
-static int follows_program(const lds_model *model, uint32_t step) {
-  const uint32_t kind = step != 0 ? lds_model_step(model, step - 1u).kind : (uint32_t)LDS_STEP_EXTERNAL;
-  return kind == LDS_STEP_DEVICE || kind == LDS_STEP_PROGRAM;
+/* The instructions of a VTA have one size, and name regions. */
+static int configured_is_sound(const lds_model *model, const lds_program *p) {
+  if (lds_hashed_bytes(lds_model_fingerprint(model, p->device)) != LDS_CONFIGURATION_BYTES) return 1;
+  return p->relocation_count == 0 && (uint64_t)p->instructions * LDS_VTA_INSN_BYTES == p->size_bytes;
 }
 
 void lds_program_at(const lds_model *model, uint32_t step, lds_program *out) {
   const uint32_t first = lds_model_step(model, step).first;
-  out->device = (const char *)model->section[LDS_STRINGS].bytes + lds_model_word(model, first);
-  out->fingerprint = first + 2u;
-  lds_model_tensor(model, lds_model_word(model, first + 10u), &out->code);
-  out->instructions = lds_model_word(model, first + 11u);
-  out->relocation_count = lds_model_word(model, first + 12u) & ~LDS_PROGRAM_BESIDE;
-  out->beside = lds_model_word(model, first + 12u) >> 31;
-  out->layer_count = lds_model_word(model, first + 13u);
+  const uint8_t *words = model->section[LDS_WORDS].bytes + 4u * first;
+  out->device = lds_u32(words);
+  out->offset_bytes = lds_u32(words + 4);
+  out->size_bytes = lds_u32(words + 8);
+  out->instructions = lds_u32(words + 12);
+  out->relocation_count = lds_u32(words + 16) & ~LDS_PROGRAM_BESIDE;
+  out->beside = lds_u32(words + 16) >> 31;
+  out->layer_count = lds_u32(words + 20);
   out->relocations = first + LDS_PROGRAM_WORDS;
   out->layers = out->relocations + LDS_RELOCATION_WORDS * out->relocation_count;
 }
 
-/* Checks what lds_program_at relies on. */
-static int head_is_sound(const lds_model *model, const lds_step *s) {
-  if (lds_model_version(model) < LDS_FORMAT_PROGRAMS || s->kind != LDS_STEP_PROGRAM || s->inputs != 0 || s->outputs != 0) return 0;
-  return s->count >= LDS_PROGRAM_WORDS && lds_model_is_string(model, lds_model_word(model, s->first)) &&
-         lds_model_is_string(model, lds_model_word(model, s->first + 1u)) &&
-         lds_model_word(model, s->first + 10u) < model->section[LDS_TENSOR_TABLE].count;
-}
-
-/* The code is in the region of the preceding program's code, *last, and after it; the rank of *last is 0 before the first program. */
-static int program_is_sound(const lds_model *model, uint32_t step, lds_tensor *last) {
+int lds_program_is_sound(const lds_model *model, uint32_t step, uint32_t *code) {
   const lds_step s = lds_model_step(model, step);
-  uint64_t words = LDS_PROGRAM_WORDS;
   lds_program p;
-  if (!head_is_sound(model, &s)) return 0;
+  if (s.inputs != 0 || s.outputs != 0 || s.count < LDS_PROGRAM_WORDS) return 0;
   lds_program_at(model, step, &p);
-  words += (uint64_t)LDS_RELOCATION_WORDS * p.relocation_count + (uint64_t)LDS_LAYER_WORDS * p.layer_count;
-  if (words != s.count || p.instructions == 0 || (p.beside != 0 && !follows_program(model, step))) return 0;
-  if (!code_is_sound(model, &p)) return 0;
-  if (last->rank != 0 && (p.code.region != last->region || p.code.offset_bytes < last->offset_bytes + last->size_bytes)) return 0;
-  *last = p.code;
-  return vta_is_sound(model, &p) && relocations_are_sound(model, &p) && layers_are_sound(model, &p);
+  if (LDS_PROGRAM_WORDS + (uint64_t)LDS_RELOCATION_WORDS * p.relocation_count + (uint64_t)LDS_LAYER_WORDS * p.layer_count != s.count)
+    return 0;
+  if (p.device >= model->section[LDS_DEVICES].count || p.instructions == 0 || p.size_bytes == 0) return 0;
+  if (p.beside != 0 && (step == 0 || lds_model_step(model, step - 1u).kind != LDS_STEP_PROGRAM)) return 0;
+  if (p.offset_bytes % LDS_CODE_ALIGN != 0 || p.offset_bytes < *code) return 0;
+  if (!lds_inside(p.offset_bytes, p.size_bytes, model->section[LDS_CODE].count)) return 0;
+  *code = p.offset_bytes + p.size_bytes;
+  return configured_is_sound(model, &p) && layers_are_sound(model, &p);
 }
 
-int lds_programs_check(const lds_model *model) {
-  lds_tensor last;
+int lds_relocations_check(const lds_model *model) {
   uint32_t k;
-  memset(&last, 0, sizeof last);
   for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
-    if (lds_model_step(model, k).kind == LDS_STEP_PROGRAM && !program_is_sound(model, k, &last)) return LDS_ERR_FORMAT;
+    lds_program p;
+    if (lds_model_step(model, k).kind != LDS_STEP_PROGRAM) continue;
+    lds_program_at(model, k, &p);
+    if (!lds_relocations_are_sound(model, &p)) return LDS_ERR_FORMAT;
   }
   return LDS_OK;
 }
 
 const char *lds_program_layer(const lds_model *model, const lds_program *p, uint32_t instruction) {
+  const uint8_t *layer = model->section[LDS_WORDS].bytes + 4u * p->layers;
   uint32_t k;
-  for (k = 0; k < p->layer_count; ++k) {
-    const uint32_t first = p->layers + LDS_LAYER_WORDS * k;
-    if (instruction - lds_model_word(model, first) < lds_model_word(model, first + 1u))
-      return (const char *)model->section[LDS_STRINGS].bytes + lds_model_word(model, first + 2u);
+  for (k = 0; k < p->layer_count; ++k, layer += 4u * LDS_LAYER_WORDS) {
+    if (instruction - lds_u32(layer) < lds_u32(layer + 4)) return (const char *)model->section[LDS_STRINGS].bytes + lds_u32(layer + 8);
   }
   return "";
 }
@@ -266,12 +240,12 @@ static int validate(const lds_model *model, const lds_program *p, const lds_acce
   lds_insn_seen seen;
   uint32_t at = 0, next = 0, count = 0;
   see_regions(model, accelerator->table, &seen);
-  while (at < p->code.size_bytes) {
+  while (at < p->size_bytes) {
     int status;
     fault->instruction = count;
-    if (p->code.size_bytes - at < 4u) return LDS_ERR_INSTRUCTION; /* an opcode is in the first four bytes */
+    if (p->size_bytes - at < 4u) return LDS_ERR_INSTRUCTION; /* an opcode is in the first four bytes */
     seen.form = form_of(accelerator->table, code + at);
-    if (seen.form == NULL || seen.form->size_bytes > p->code.size_bytes - at) return LDS_ERR_INSTRUCTION;
+    if (seen.form == NULL || seen.form->size_bytes > p->size_bytes - at) return LDS_ERR_INSTRUCTION;
     status = take_fields(accelerator->table, code + at, &seen);
     for (; status == LDS_OK && next < p->relocation_count; ++next) {
       lds_relocation r;
@@ -280,7 +254,7 @@ static int validate(const lds_model *model, const lds_program *p, const lds_acce
       status = take_relocation(&r, &seen);
     }
     at += seen.form->size_bytes;
-    if (status == LDS_OK && seen.form->ends != (ending != 0 && at == p->code.size_bytes)) status = LDS_ERR_FINISH;
+    if (status == LDS_OK && seen.form->ends != (ending != 0 && at == p->size_bytes)) status = LDS_ERR_FINISH;
     if (status == LDS_OK) status = check_instruction(accelerator, &seen, words);
     if (status == LDS_OK) status = keep_addresses(&seen);
     if (status == LDS_OK) status = lds_insn_keep_words(accelerator->table, &seen, words);
@@ -294,15 +268,20 @@ size_t lds_program_scratch_bytes(const lds_accelerator *accelerator) {
   return accelerator->table != NULL ? lds_insn_words_bytes(accelerator->table) : 0;
 }
 
+int lds_table_validate(const lds_model *model, const lds_program *program, const lds_accelerator *accelerator, const uint8_t *code,
+                       const uint8_t *const *constants, lds_memory scratch, lds_fault *fault) {
+  lds_insn_words words;
+  int status = lds_insn_words_begin(accelerator->table, constants, scratch.at, scratch.left, &words);
+  if (status == LDS_OK) status = validate(model, program, accelerator, code, &words, fault);
+  fault->layer = lds_program_layer(model, program, fault->instruction); /* looked up once: there may be as many layers as instructions */
+  return status;
+}
+
 int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code,
                          const uint8_t *const *constants, void *scratch, size_t scratch_bytes, lds_fault *fault) {
-  lds_insn_words words;
+  const lds_memory memory = {scratch, scratch_bytes};
   lds_program p;
-  int status;
-  if (accelerator->table == NULL) return LDS_ERR_ARGUMENT; /* a VTA has a validator of its own */
+  if (accelerator->table == NULL) return LDS_ERR_ARGUMENT; /* a VTA: lds_validate */
   lds_program_at(model, step, &p);
-  status = lds_insn_words_begin(accelerator->table, constants, scratch, scratch_bytes, &words);
-  if (status == LDS_OK) status = validate(model, &p, accelerator, code, &words, fault);
-  fault->layer = lds_program_layer(model, &p, fault->instruction); /* looked up once: there may be as many layers as instructions */
-  return status;
+  return lds_table_validate(model, &p, accelerator, code, constants, memory, fault);
 }

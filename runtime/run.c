@@ -7,10 +7,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "claim.h"
 #include "lds_isa.h"
+#include "program.h"
 #include "recover.h"
 #include "session.h"
-
-static const uint64_t LEAST_LIMIT_NS = 5u * 1000u * 1000u * (uint64_t)1000u;
 
 static uint64_t now(const lds_session *s) { return s->device->hal->now_ns(s->device->hal->ctx); }
 
@@ -29,10 +28,7 @@ static int claim(const lds_session *s) {
 }
 
 /* Records the instruction at which the running device is, or at which it stopped, in the fault. */
-static void fault_at(lds_session *s, uint32_t instruction) {
-  lds_fault_at(s->model, s->step, instruction, &s->fault);
-  if (s->running != s->device) s->fault.layer = s->config.programs->layer(s->model, s->step, instruction);
-}
+static void fault_at(lds_session *s, uint32_t instruction) { lds_fault_at(s->model, s->step, instruction, &s->fault); }
 
 /* --- one program ------------------------------------------------------------------------------------------------------------- */
 /* Makes this device the one that the session waits for. */
@@ -40,39 +36,34 @@ static void watch(lds_session *s, lds_device *device) {
   s->running = device;
   s->progress = 0;
   s->progress_ns = s->started_ns = now(s);
-  s->limit_ns = s->config.hang_ns != 0 ? s->config.hang_ns : LEAST_LIMIT_NS;
+  s->limit_ns = s->config.hang_ns != 0 ? s->config.hang_ns : LDS_LEAST_LIMIT_NS;
   s->extended = s->config.hang_ns != 0;
 }
 
 /* Whether the time limit has passed. This program's own limit is computed only after the smallest possible limit has passed. */
 static int is_over(lds_session *s, uint64_t time) {
-  const lds_step step = lds_model_step(s->model, s->step);
+  lds_program p;
+  const lds_accelerator *a;
   if (time - s->progress_ns < s->limit_ns) return 0;
   if (s->extended) return 1;
   s->extended = 1;
-  if (step.kind != LDS_STEP_DEVICE) {
-    s->limit_ns += LEAST_LIMIT_NS;
-  } else if (s->config.most_ns != NULL) {
-    const uint8_t *program = (const uint8_t *)s->stream.cpu + (size_t)step.first * LDS_INSN_BYTES;
-    s->limit_ns += s->config.most_ns(s->model, program, step.count, s->config.clock_hz);
-  }
+  lds_program_at(s->model, s->step, &p);
+  a = lds_session_accelerator(s, p.device);
+  s->limit_ns += lds_accelerator_kind(s, a)->most_ns(s, &p, (const uint8_t *)s->code.cpu + p.offset_bytes);
   return time - s->progress_ns >= s->limit_ns;
 }
 
-void lds_submit(lds_session *s, uint32_t index) {
-  const lds_step step = lds_model_step(s->model, index);
-  lds_device *device = s->device;
+void lds_submit(lds_session *s, uint32_t step) {
+  lds_device *device = lds_program_device(s, step);
+  lds_program p;
   lds_job job;
   uint32_t r;
   memset(&job, 0, sizeof job);
-  if (step.kind == LDS_STEP_PROGRAM) {
-    device = s->config.programs->job(s, index, &job);
-  } else {
-    job.insn_bus = s->stream.bus + (uint64_t)step.first * LDS_INSN_BYTES;
-    job.insn_count = step.count;
-    job.insn_cpu = (const uint8_t *)s->stream.cpu + (size_t)step.first * LDS_INSN_BYTES;
-    job.insn_bytes = step.count * LDS_INSN_BYTES;
-  }
+  lds_program_at(s->model, step, &p);
+  job.insn_bus = s->code.bus + p.offset_bytes;
+  job.insn_count = p.instructions;
+  job.insn_cpu = (const uint8_t *)s->code.cpu + p.offset_bytes;
+  job.insn_bytes = p.size_bytes;
   for (r = 0; r < s->model->section[LDS_REGION_TABLE].count; ++r) {
     if (s->region[r].flags == 0) continue;
     job.region_bus[r] = s->region[r].bus;
@@ -209,13 +200,13 @@ static int advance(lds_session *s) {
   for (; s->step < s->model->section[LDS_STEPS].count; ++s->step) {
     const lds_step step = lds_model_step(s->model, s->step);
     int status;
-    if (step.kind == LDS_STEP_DEVICE || step.kind == LDS_STEP_PROGRAM) {
+    if (step.kind == LDS_STEP_PROGRAM) {
       if (s->step < s->next) { /* it is in flight already */
-        watch(s, s->config.programs->device(s, s->step));
+        watch(s, lds_program_device(s, s->step));
         return LDS_BUSY;
       }
       lds_submit(s, s->step);
-      if (s->config.programs != NULL) s->config.programs->start(s);
+      if (s->config.further != NULL) s->config.further->start(s);
       return LDS_BUSY;
     }
     status = run_host_step(s, &step);

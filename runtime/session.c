@@ -9,20 +9,13 @@
 
 #include "claim.h"
 #include "geometry.h"
+#include "program.h"
 #include "recover.h"
 #include "sizes.h"
 
-enum { STREAM_ALIGN = 64, SESSION_ALIGN = 16 };
+enum { SESSION_ALIGN = 16 };
 
-static int has_step(const lds_model *model, uint32_t kind) {
-  uint32_t k;
-  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
-    if (lds_model_step(model, k).kind == kind) return 1;
-  }
-  return 0;
-}
-
-static int has_program(const lds_model *model) { return has_step(model, LDS_STEP_DEVICE); }
+static int is_program(const lds_model *model, uint32_t step) { return lds_model_step(model, step).kind == LDS_STEP_PROGRAM; }
 
 /* --- how much of the caller's memory ----------------------------------------------------------------------------------------- */
 /* Regions in ordinary memory: not seen by the device, not constants (those stay in the file), not the caller's own. */
@@ -38,9 +31,9 @@ size_t lds_session_size_bytes(const lds_model *model, const lds_session_config *
     const lds_region region = lds_model_region(model, r);
     if (in_host_memory(&region, &config->region[r])) regions = lds_size_with(regions, region.align_bytes, region.size_bytes);
   }
-  if (config->validate != NULL && has_program(model)) scratch = lds_size_with(0, SESSION_ALIGN, lds_validate_scratch_bytes(model));
-  if (config->validate != NULL && config->programs != NULL)
-    scratch = lds_size_max(scratch, lds_size_with(0, SESSION_ALIGN, config->programs->scratch_bytes(model, config)));
+  if (config->validate != NULL) scratch = lds_size_with(0, SESSION_ALIGN, config->validate->scratch_bytes(model));
+  if (config->validate != NULL && config->further != NULL)
+    scratch = lds_size_max(scratch, lds_size_with(0, SESSION_ALIGN, config->further->scratch_bytes(config)));
   return lds_size_sum(lds_size_with(0, SESSION_ALIGN, sizeof(lds_session)), lds_size_max(regions, scratch));
 }
 
@@ -120,118 +113,77 @@ static int open_regions(lds_session *s, lds_memory memory) {
   return LDS_OK;
 }
 
-/* --- instructions ------------------------------------------------------------------------------------------------------------ */
+/* --- programs ---------------------------------------------------------------------------------------------------------------- */
 void lds_fault_at(const lds_model *model, uint32_t step, uint32_t instruction, lds_fault *fault) {
-  const uint32_t at = lds_model_step(model, step).first + instruction;
-  uint32_t k;
   fault->step = step;
   fault->instruction = instruction;
   fault->layer = "";
-  if (lds_model_step(model, step).kind != LDS_STEP_DEVICE) return;
-  for (k = 0; k < model->section[LDS_SOURCE_MAP].count; ++k) {
-    const uint8_t *p = model->section[LDS_SOURCE_MAP].bytes + 16u * k;
-    if (at - lds_u32(p) < lds_u32(p + 4)) fault->layer = (const char *)(model->section[LDS_STRINGS].bytes + lds_u32(p + 8));
+  if (is_program(model, step)) {
+    lds_program p;
+    lds_program_at(model, step, &p);
+    fault->layer = lds_program_layer(model, &p, instruction);
   }
 }
 
-static int validate_all(const lds_model *model, lds_validator validate, const uint8_t *stream, const uint8_t *const *constants,
-                        void *scratch, lds_fault *fault) {
-  uint32_t k;
-  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
-    const lds_step step = lds_model_step(model, k);
-    int status;
-    if (step.kind != LDS_STEP_DEVICE) continue;
-    status = validate(model, stream + (size_t)step.first * LDS_INSN_BYTES, step.count, constants, scratch, fault);
-    if (status != LDS_OK) {
-      fault->status = status;
-      lds_fault_at(model, k, fault->instruction, fault);
-      return status;
-    }
-  }
-  return LDS_OK;
+const lds_program_kind *lds_accelerator_kind(const lds_session *s, const lds_accelerator *a) {
+  return a->table != NULL ? &s->config.further->tables : &lds_vta_programs;
 }
 
-int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_bytes, lds_fault *fault) {
-  const uint8_t *constants[LDS_REGIONS] = {NULL};
-  lds_fault ignored;
-  uint32_t r;
-  if (model == NULL || scratch == NULL || scratch_bytes < lds_validate_scratch_bytes(model)) return LDS_ERR_ARGUMENT;
-  fault = fault != NULL ? fault : &ignored;
-  memset(fault, 0, sizeof *fault);
-  for (r = 0; r < model->section[LDS_REGION_TABLE].count; ++r) {
-    const lds_region region = lds_model_region(model, r);
-    if (region.kind == LDS_REGION_CONSTANTS) constants[r] = model->section[LDS_DATA].bytes + region.data_offset;
-  }
-  return validate_all(model, lds_validate, model->section[LDS_INSTRUCTIONS].bytes, constants, scratch, fault);
-}
-
-/* Works on 32-bit words, for small processors: the tile number spans both words, and the region follows it. */
-static int resolve(const lds_session *s, const lds_hw_config *c, uint8_t *bytes) {
-  enum { AT = LDS_BIT_MEMORY_DRAM_BASE, REGION_AT = LDS_BIT_MEMORY_REGION - 32 };
-  uint32_t low = lds_u32(bytes), high = lds_u32(bytes + 4), k;
-  const uint32_t opcode = low & 7u, log_bytes = lds_log_tile_bytes(c, low >> LDS_BIT_MEMORY_MEMORY_ID & 7u);
-  const uint64_t bus = s->region[high >> REGION_AT & 7u].bus, tile = (bus >> log_bytes) + (low >> AT | high << (32 - AT));
-  const uint8_t *x_size = bytes + LDS_BIT_MEMORY_X_SIZE / 8u;
-  if (opcode != LDS_OPCODE_LOAD && opcode != LDS_OPCODE_STORE) return LDS_OK;
-  if ((x_size[0] | x_size[1]) == 0) return LDS_OK; /* a no-op is zeros */
-  if (((uint32_t)bus & (((uint32_t)1 << log_bytes) - 1u)) != 0 || tile > UINT32_MAX) return LDS_ERR_ADDRESS;
-  low = (low & (((uint32_t)1 << AT) - 1u)) | (uint32_t)tile << AT;
-  high = (high >> (REGION_AT + 3) << (REGION_AT + 3)) | (uint32_t)tile >> (32 - AT);
-  for (k = 0; k < 8u; ++k) {
-    bytes[k] = (uint8_t)low;
-    low = low >> 8 | high << 24;
-    high >>= 8;
-  }
-  return LDS_OK;
-}
-
-int lds_stream_resolve(const lds_session *s, const lds_model *model, uint8_t *stream, uint32_t count) {
-  const lds_hw_config c = lds_config_of(model);
-  int status = LDS_OK;
-  uint32_t k;
-  if ((c.capabilities & LDS_CAP_REGIONS) != 0) return LDS_OK;
-  for (k = 0; k < count && status == LDS_OK; ++k) status = resolve(s, &c, stream + (size_t)k * LDS_INSN_BYTES);
-  return status;
-}
-
-/* Assigns memory to the stream: a copy that nothing else writes, or the file itself. */
-static int pin_stream(lds_session *s, int in_place) {
-  const lds_table insns = s->model->section[LDS_INSTRUCTIONS];
-  const size_t size_bytes = (size_t)insns.count * LDS_INSN_BYTES; /* no more than the file has */
-  if (in_place) {
-    s->stream.cpu = (void *)(uintptr_t)insns.bytes;
-    s->stream.bus = s->config.model_bus + (size_t)(insns.bytes - s->model->bytes);
-    s->stream.size_bytes = size_bytes;
-    s->stream.flags = 0;
+/* Assigns memory to the programs: a copy that nothing else writes, or the file itself, where all programs run as they are. */
+static int pin_code(lds_session *s) {
+  const lds_table code = s->model->section[LDS_CODE];
+  if (!s->writes_code && s->config.model_bus != LDS_NOT_IN_PLACE && (s->config.model_bus & (LDS_INSN_BYTES - 1u)) == 0) {
+    s->code.cpu = (void *)(uintptr_t)code.bytes;
+    s->code.bus = s->config.model_bus + (size_t)(code.bytes - s->model->bytes);
+    s->code.size_bytes = code.count;
+    s->code.flags = 0;
   } else {
-    const int status = allocate(s, size_bytes, STREAM_ALIGN, LDS_DMA_DEVICE_READS, &s->stream);
+    const int status = allocate(s, code.count, LDS_CODE_ALIGN, LDS_DMA_DEVICE_READS, &s->code);
     if (status != LDS_OK) return status;
     s->owned |= 1u << LDS_REGIONS;
-    memcpy(s->stream.cpu, insns.bytes, size_bytes);
+    memcpy(s->code.cpu, code.bytes, code.count);
   }
-  return lds_device_reaches(s->device, &s->stream, LDS_INSN_BYTES);
+  if (s->config.further != NULL && s->config.further->reach(s) != LDS_OK) return LDS_ERR_ADDRESS;
+  return lds_device_reaches(s->device, &s->code, LDS_INSN_BYTES);
 }
 
-/* Pins the stream, validates it, resolves its regions, and makes it visible to the device. */
-static int open_stream(lds_session *s, lds_memory memory, lds_fault *fault) {
-  const lds_table insns = s->model->section[LDS_INSTRUCTIONS];
-  const int regions = (lds_config_of(s->model).capabilities & LDS_CAP_REGIONS) != 0;
-  const uint8_t *constants[LDS_REGIONS];
-  uint8_t *scratch;
-  int status;
+/* Validates a program in its place, and binds it to addresses. */
+static int open_program(const lds_session *s, uint32_t step, lds_memory scratch, lds_fault *fault) {
+  const lds_accelerator *a;
+  lds_program p;
+  uint8_t *code;
+  int status = LDS_OK;
+  lds_program_at(s->model, step, &p);
+  a = lds_session_accelerator(s, p.device);
+  code = (uint8_t *)s->code.cpu + p.offset_bytes;
+  if (s->config.validate != NULL) status = lds_accelerator_kind(s, a)->validate(s, a, &p, code, scratch, fault);
+  if (status != LDS_OK) lds_fault_at(s->model, step, fault->instruction, fault);
+  return status == LDS_OK ? lds_accelerator_kind(s, a)->bind(s, a, &p, code) : status;
+}
+
+static int open_programs(lds_session *s, lds_memory scratch, lds_fault *fault) {
   uint32_t k;
-  if (!has_program(s->model)) return LDS_OK;
-  status = pin_stream(s, regions && s->config.model_bus != LDS_NOT_IN_PLACE && (s->config.model_bus & 15u) == 0);
-  for (k = 0; k < LDS_REGIONS; ++k) constants[k] = s->region[k].cpu;
-  if (s->config.validate != NULL && status == LDS_OK) {
-    scratch = lds_piece(&memory, lds_validate_scratch_bytes(s->model), SESSION_ALIGN);
-    status = scratch != NULL ? validate_all(s->model, s->config.validate, s->stream.cpu, constants, scratch, fault) : LDS_ERR_MEMORY;
+  int status = LDS_OK;
+  for (k = 0; k < s->model->section[LDS_STEPS].count && status == LDS_OK; ++k) {
+    if (!is_program(s->model, k)) continue;
+    if (s->code.cpu == NULL) status = pin_code(s);
+    if (status == LDS_OK) status = open_program(s, k, scratch, fault);
   }
-  if (status == LDS_OK) status = lds_stream_resolve(s, s->model, s->stream.cpu, insns.count);
-  return status == LDS_OK && s->stream.flags != 0 ? sync_all(s, &s->stream, LDS_DMA_TO_DEVICE) : status;
+  return status == LDS_OK && s->code.flags != 0 ? sync_all(s, &s->code, LDS_DMA_TO_DEVICE) : status;
+}
+
+lds_device *lds_program_device(const lds_session *s, uint32_t step) {
+  lds_program p;
+  lds_program_at(s->model, step, &p);
+  return lds_session_accelerator(s, p.device)->device;
 }
 
 /* --- devices ----------------------------------------------------------------------------------------------------------------- */
+const lds_accelerator *lds_session_accelerator(const lds_session *s, uint32_t device) {
+  if (device == 0) return &s->own;
+  return s->config.further != NULL ? s->config.further->find(s, device) : NULL;
+}
+
 lds_device *lds_session_device(const lds_session *s, uint32_t index) {
   if (index == 0) return s->device;
   return index <= s->config.accelerator_count ? s->config.accelerators[index - 1u].device : NULL;
@@ -246,7 +198,7 @@ void lds_session_release(const lds_session *s, uint32_t count) {
 }
 
 void lds_devices_release(lds_session *s) {
-  if (s->config.programs != NULL) s->config.programs->stop(s);
+  if (s->config.further != NULL) s->config.further->stop(s);
   lds_session_release(s, s->config.accelerator_count + 1u);
 }
 
@@ -275,44 +227,45 @@ int lds_device_answers(lds_device *device, uint32_t config_hash) {
   }
 }
 
-int lds_device_fits(lds_device *device, const lds_model *model) {
-  const int regions = (lds_config_of(model).capabilities & LDS_CAP_REGIONS) != 0;
-  if (device->config_hash != 0 && device->config_hash != model->config_hash) return LDS_ERR_CONFIG;
-  if (regions && (device->registers->flags & LDS_BLOCK_REGIONS) == 0) return LDS_ERR_CONFIG;
-  return lds_device_answers(device, model->config_hash);
+static int check_program(lds_session *s, uint32_t step) {
+  const lds_accelerator *a;
+  lds_program p;
+  lds_program_at(s->model, step, &p);
+  s->writes_code |= !lds_has_regions(s->model, p.device);
+  a = lds_session_accelerator(s, p.device);
+  return a != NULL ? lds_accelerator_kind(s, a)->fits(s, a, &p) : LDS_ERR_ACCELERATOR;
 }
 
-/* Where other devices execute all programs, the session's own device only provides its memory. */
-static int check_device(const lds_model *model, lds_device *device) {
-  return has_step(model, LDS_STEP_PROGRAM) && !has_program(model) ? LDS_OK : lds_device_fits(device, model);
+/* Checks rules R19 to R21, and that the host step has a function that executes it. */
+static int check_operator(const lds_session *s, uint32_t step, uint32_t kind) {
+  const lds_session_config *config = &s->config;
+  if (config->operators == NULL || config->operators->check(s->model, step) != LDS_OK) return LDS_ERR_OPERATOR;
+  if (kind == LDS_STEP_EXTERNAL) return config->external != NULL ? LDS_OK : LDS_ERR_EXTERNAL;
+  return config->operators->run[kind] != NULL ? LDS_OK : LDS_ERR_OPERATOR; /* not linked in */
 }
 
-/* Checks rules R19 to R21, and that every host step has a function that executes it. */
-static int check_operators(const lds_model *model, const lds_session_config *config) {
-  uint32_t k;
-  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
-    const uint32_t kind = lds_model_step(model, k).kind;
-    if (kind == LDS_STEP_PROGRAM && config->programs == NULL) return LDS_ERR_ACCELERATOR;
-    if (kind == LDS_STEP_DEVICE || kind == LDS_STEP_PROGRAM) continue;
-    if (config->operators == NULL || config->operators->check(model, k) != LDS_OK) return LDS_ERR_OPERATOR;
-    if (kind != LDS_STEP_EXTERNAL && config->operators->run[kind] == NULL) return LDS_ERR_OPERATOR; /* not linked in */
-    if (kind == LDS_STEP_EXTERNAL && config->external == NULL) return LDS_ERR_EXTERNAL;
+/* Every program has its device, and every host step its function. Where other devices execute all programs, device 0 only provides its
+ * memory; where there are no programs, it must be that of the model all the same. */
+static int check_steps(lds_session *s) {
+  static const lds_program none; /* of device 0 */
+  uint32_t programs = 0, k;
+  int status = LDS_OK;
+  for (k = 0; k < s->model->section[LDS_STEPS].count && status == LDS_OK; ++k) {
+    const uint32_t kind = lds_model_step(s->model, k).kind;
+    programs += kind == LDS_STEP_PROGRAM;
+    status = kind == LDS_STEP_PROGRAM ? check_program(s, k) : check_operator(s, k, kind);
   }
-  return LDS_OK;
+  return status == LDS_OK && programs == 0 ? lds_vta_programs.fits(s, &s->own, &none) : status;
 }
 
 static int open_all(lds_session *s, lds_memory memory, lds_fault *fault) {
-  const lds_program_set *programs = s->config.programs;
-  int status = check_device(s->model, s->device);
+  int status = check_steps(s);
   uint32_t r;
-  if (status == LDS_OK) status = check_operators(s->model, &s->config);
-  if (status == LDS_OK && programs != NULL) status = programs->check(s);
   if (status == LDS_OK) status = open_regions(s, memory);
   for (r = 0; r < s->model->section[LDS_REGION_TABLE].count && status == LDS_OK; ++r) {
     if (s->region[r].flags != 0) status = fill_region(s, r);
   }
-  if (status == LDS_OK) status = open_stream(s, memory, fault); /* ordinary regions are not filled yet: they are its scratch */
-  if (status == LDS_OK && programs != NULL) status = programs->open(s, memory, fault);
+  if (status == LDS_OK) status = open_programs(s, memory, fault); /* ordinary regions are not filled yet: they are its scratch */
   for (r = 0; r < s->model->section[LDS_REGION_TABLE].count && status == LDS_OK; ++r) {
     if (s->region[r].flags == 0) status = fill_region(s, r);
   }
@@ -349,7 +302,7 @@ int lds_session_open(lds_session **session, const lds_model *model, lds_device *
   if (s == NULL) return LDS_ERR_MEMORY;
   memset(s, 0, sizeof *s);
   s->model = model;
-  s->device = s->running = device;
+  s->device = s->running = s->own.device = device;
   s->config = *config;
   if (is_validated(model, config->validated)) s->config.validate = NULL;
   status = open_all(s, left, fault);
@@ -379,8 +332,7 @@ void lds_session_close(lds_session *s) {
   for (r = 0; r < LDS_REGIONS && s->running->dead == 0; ++r) {
     if ((s->owned >> r & 1u) != 0) hal->dma_free(hal->ctx, &s->region[r]);
   }
-  if ((s->owned >> LDS_REGIONS & 1u) != 0 && s->running->dead == 0) hal->dma_free(hal->ctx, &s->stream);
-  if ((s->owned >> (LDS_REGIONS + 1) & 1u) != 0 && s->running->dead == 0) hal->dma_free(hal->ctx, &s->code);
+  if ((s->owned >> LDS_REGIONS & 1u) != 0 && s->running->dead == 0) hal->dma_free(hal->ctx, &s->code);
   if (s->running->dead == 0) s->owned = 0;
 }
 

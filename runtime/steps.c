@@ -195,6 +195,6 @@ static int builtin_is_sound(const lds_model *model, const lds_step *step) {
 
 int lds_step_check(const lds_model *model, uint32_t step) {
   const lds_step s = lds_model_step(model, step);
-  if (s.kind == LDS_STEP_DEVICE || s.kind == LDS_STEP_PROGRAM) return LDS_OK; /* the model's own rules */
+  if (s.kind == LDS_STEP_PROGRAM) return LDS_OK; /* the model's own rules */
   return (s.kind == LDS_STEP_EXTERNAL ? external_is_sound(model, &s) : builtin_is_sound(model, &s)) ? LDS_OK : LDS_ERR_OPERATOR;
 }

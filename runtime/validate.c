@@ -53,11 +53,11 @@ typedef struct walk {
   uint8_t *loaded;        /* per micro-op from `filled` on: 1 where loaded */
 } walk;
 
-static uint32_t uop_depth(const lds_model *model) { return lds_u32(model->fingerprint + 12); }
+static uint32_t uop_depth(const lds_model *model, uint32_t device) { return lds_u32(lds_model_fingerprint(model, device) + 12); }
 
 /* Shapes, where they are, rings, micro-ops, a byte for each. uop_depth is at most 2^13 in a valid configuration. */
-size_t lds_validate_scratch_bytes(const lds_model *model) {
-  const size_t depth = uop_depth(model) <= 1u << 13 ? uop_depth(model) : 0u;
+size_t lds_validate_scratch_bytes(const lds_model *model, uint32_t device) {
+  const size_t depth = uop_depth(model, device) <= 1u << 13 ? uop_depth(model, device) : 0u;
   return sizeof(shape[SHAPES]) + SLOTS + sizeof(uint32_t[QUEUES][RING]) + depth * (sizeof(uint32_t) + 1u);
 }
 
@@ -328,10 +328,10 @@ static void measure(walk *w) {
 
 /* Slots are initialized to zeros. A shape is written before a slot refers to it, and a ring's entry before it is read; a micro-op whose
  * `loaded` byte is 0 is never used. */
-static int begin(walk *w, const lds_model *model, const uint8_t *const *constants, void *scratch) {
+static int begin(walk *w, const lds_model *model, uint32_t device, const uint8_t *const *constants, void *scratch) {
   uint32_t r;
   memset(w, 0, sizeof *w);
-  w->config = lds_config_of(model);
+  w->config = lds_config_of(model, device);
   if (!config_is_possible(&w->config)) return LDS_ERR_CONFIG;
   w->constants = constants;
   w->widths = lds_isa_widths_of(&w->config);
@@ -351,11 +351,11 @@ static int begin(walk *w, const lds_model *model, const uint8_t *const *constant
   return LDS_OK;
 }
 
-int lds_validate(const lds_model *model, const uint8_t *instructions, uint32_t count, const uint8_t *const *constants, void *scratch,
-                 lds_fault *fault) {
+int lds_validate(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count, const uint8_t *const *constants,
+                 void *scratch, lds_fault *fault) {
   walk w;
   uint32_t k;
-  int status = begin(&w, model, constants, scratch);
+  int status = begin(&w, model, device, constants, scratch);
   for (k = 0; k < count && status == LDS_OK; ++k) status = check(&w, instructions + (size_t)k * LDS_INSN_BYTES, k + 1u == count);
   if (status == LDS_OK) status = check_finish(&w);
   fault->instruction = k > 0 ? k - 1u : 0;

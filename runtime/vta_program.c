@@ -1,63 +1,63 @@
-/* Programs of a further VTA: the same instructions as the session's own, of another configuration.
+/* Programs of VTAs: the session's own and further ones, each with the configuration in its fingerprint.
  *
- * In:   the record of a program, with the device's configuration in its fingerprint.
- * Out:  LDS_OK, or why it may not run.
- * Next: accelerator.c.
- *
- * Validator and binding to addresses are those of the session's own stream: they see the model with the other fingerprint.
+ * In:   a step's program in its place; lds_session_config.validate and most_ns, where they are linked in.
+ * Out:  whether it may run; absolute addresses for devices that have no registers for regions.
+ * Next: session.c.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "vta_program.h"
-
 #include "geometry.h"
-#include "sizes.h"
+#include "program.h"
+#include "session.h"
 
-enum { SCRATCH_ALIGN = 16 };
-
-/* The model as if this device were its own. */
-static lds_model model_for(const lds_model *model, const lds_program *p) {
-  lds_model m = *model;
-  m.fingerprint = model->section[LDS_WORDS].bytes + 4u * p->fingerprint;
-  m.config_hash = lds_crc32(m.fingerprint, LDS_VTA_FINGERPRINT_BYTES);
-  return m;
+static int fits(const lds_session *s, const lds_accelerator *a, const lds_program *p) {
+  const uint32_t device = p->device;
+  const uint32_t hash = lds_model_config_hash(s->model, device);
+  if (lds_hashed_bytes(lds_model_fingerprint(s->model, device)) != LDS_CONFIGURATION_BYTES) return LDS_ERR_CONFIG;
+  if (a->device->config_hash != 0 && a->device->config_hash != hash) return LDS_ERR_CONFIG;
+  if (lds_has_regions(s->model, device) && (a->device->registers->flags & LDS_BLOCK_REGIONS) == 0) return LDS_ERR_CONFIG;
+  return lds_device_answers(a->device, hash);
 }
 
-size_t lds_vta_scratch_bytes(const lds_model *model) {
-  size_t most = 0;
-  uint32_t k;
-  if (lds_programs_check(model) != LDS_OK) return 0; /* no session opens, whatever memory it gets */
-  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
-    lds_program p;
-    if (lds_model_step(model, k).kind != LDS_STEP_PROGRAM) continue;
-    lds_program_at(model, k, &p);
-    if (lds_program_is_vta(model, &p)) {
-      const lds_model m = model_for(model, &p);
-      most = lds_size_max(most, lds_validate_scratch_bytes(&m));
-    }
+static int validate(const lds_session *s, const lds_accelerator *a, const lds_program *p, const uint8_t *code, lds_memory scratch,
+                    lds_fault *fault) {
+  (void)a;
+  return s->config.validate->program(s, p, code, scratch, fault);
+}
+
+/* Works on 32-bit words, for small processors: the tile number spans both words, and the region follows it. */
+static int resolve(const lds_session *s, const lds_hw_config *c, uint8_t *bytes) {
+  enum { AT = LDS_BIT_MEMORY_DRAM_BASE, REGION_AT = LDS_BIT_MEMORY_REGION - 32 };
+  uint32_t low = lds_u32(bytes), high = lds_u32(bytes + 4), k;
+  const uint32_t opcode = low & 7u, log_bytes = lds_log_tile_bytes(c, low >> LDS_BIT_MEMORY_MEMORY_ID & 7u);
+  const uint64_t bus = s->region[high >> REGION_AT & 7u].bus, tile = (bus >> log_bytes) + (low >> AT | high << (32 - AT));
+  const uint8_t *x_size = bytes + LDS_BIT_MEMORY_X_SIZE / 8u;
+  if (opcode != LDS_OPCODE_LOAD && opcode != LDS_OPCODE_STORE) return LDS_OK;
+  if ((x_size[0] | x_size[1]) == 0) return LDS_OK; /* a no-op is zeros */
+  if (((uint32_t)bus & (((uint32_t)1 << log_bytes) - 1u)) != 0 || tile > UINT32_MAX) return LDS_ERR_ADDRESS;
+  low = (low & (((uint32_t)1 << AT) - 1u)) | (uint32_t)tile << AT;
+  high = (high >> (REGION_AT + 3) << (REGION_AT + 3)) | (uint32_t)tile >> (32 - AT);
+  for (k = 0; k < 8u; ++k) {
+    bytes[k] = (uint8_t)low;
+    low = low >> 8 | high << 24;
+    high >>= 8;
   }
-  return most;
+  return LDS_OK;
 }
 
-int lds_vta_check(const lds_model *model, const lds_program *p, lds_device *device) {
-  const lds_model m = model_for(model, p);
-  return lds_program_is_vta(model, p) ? lds_device_fits(device, &m) : LDS_ERR_CONFIG;
-}
-
-int lds_vta_open(const lds_session *s, const lds_program *p, const lds_device *device, uint8_t *code, lds_memory memory, lds_fault *fault) {
-  const lds_model m = model_for(s->model, p);
-  const uint8_t *constants[LDS_REGIONS];
-  uint32_t r;
+/* A device with registers for regions takes the program as it is. */
+static int bind(const lds_session *s, const lds_accelerator *a, const lds_program *p, uint8_t *code) {
+  lds_hw_config c;
   int status = LDS_OK;
-  for (r = 0; r < LDS_REGIONS && status == LDS_OK; ++r) {
-    constants[r] = s->region[r].cpu;
-    if (s->region[r].flags != 0) status = lds_device_reaches(device, &s->region[r], 1u);
-  }
-  if (status == LDS_OK) status = lds_device_reaches(device, &s->code, LDS_VTA_INSN_BYTES);
-  if (s->config.validate != NULL && status == LDS_OK) {
-    uint8_t *scratch = lds_piece(&memory, lds_validate_scratch_bytes(&m), SCRATCH_ALIGN);
-    if (scratch == NULL) return LDS_ERR_MEMORY;
-    status = s->config.validate(&m, code, p->instructions, constants, scratch, fault);
-    fault->layer = lds_program_layer(s->model, p, fault->instruction);
-  }
-  return status == LDS_OK ? lds_stream_resolve(s, &m, code, p->instructions) : status;
+  uint32_t k;
+  (void)a;
+  if (lds_has_regions(s->model, p->device)) return LDS_OK;
+  c = lds_config_of(s->model, p->device);
+  for (k = 0; k < p->instructions && status == LDS_OK; ++k) status = resolve(s, &c, code + (size_t)k * LDS_INSN_BYTES);
+  return status;
 }
+
+static uint64_t most_ns(const lds_session *s, const lds_program *p, const uint8_t *code) {
+  return s->config.most_ns != NULL ? s->config.most_ns(s->model, p->device, code, p->instructions, s->config.clock_hz) : 0;
+}
+
+const lds_program_kind lds_vta_programs = {fits, validate, bind, most_ns};

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from loadstone.prove.certificate import certify
 from loadstone.prove.network import ModelNetwork, ModelOperator, ModelTensor
-from loadstone.prove.verdict import Status, Verdict
+from loadstone.prove.verdict import ProofVerdict, Status
 
 __all__ = ["NETWORK", "verdict", "write_certificate"]
 
@@ -28,9 +28,9 @@ NETWORK = ModelNetwork(
 )
 
 
-def verdict(status: Status = Status.PROVED) -> Verdict:
+def verdict(status: Status = Status.PROVED) -> ProofVerdict:
     """What a proof of a small network could have said."""
-    return Verdict(
+    return ProofVerdict(
         status, "", operators=2, steps=3, symbols=4, equalities={"at the steps": 5}, error_bits=70
     )
 

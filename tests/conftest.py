@@ -21,6 +21,10 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NU
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.update(dict.fromkeys(THREADS, "1"))
 
+#: No test compiles for a GPU: TVM is imported as in a command (relax/compat.py), which takes half
+#: the time, in each Python that a test starts.
+os.environ.setdefault("TVM_DEVICE_BACKEND_AUTOLOAD", "0")
+
 #: Some hundred tests start a Python of their own: what one has compiled, the next need not,
 #: whatever the environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

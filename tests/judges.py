@@ -23,12 +23,19 @@ JUDGES = {
     f"{_VTA}/passes/synchronize/hazards.py": [
         f"{_TESTS}/passes/synchronize/test_synchronize.py",
     ],
+    f"{_VTA}/passes/synchronize/synchronize.py": [
+        f"{_TESTS}/passes/synchronize/test_synchronize.py",
+    ],
+    f"{_VTA}/passes/allocate/allocate.py": [f"{_TESTS}/passes/allocate/test_allocate.py"],
     f"{_VTA}/passes/allocate/verify.py": [f"{_TESTS}/passes/allocate/test_allocate.py"],
+    f"{_VTA}/passes/encode/encode.py": [f"{_TESTS}/passes/encode/test_encode.py"],
     f"{_VTA}/passes/encode/verify.py": [f"{_TESTS}/passes/encode/test_encode.py"],
     "python/loadstone/isa/token_proof.py": [
         "tests/isa/test_token_proof.py",
         f"{_TESTS}/passes/synchronize/test_synchronize.py",
     ],
+    "python/loadstone/isa/program_tokens.py": ["tests/isa/test_program_tokens.py"],
+    "python/loadstone/isa/codec.py": ["tests/isa/test_codec.py"],
     "python/loadstone/isa/hazards.py": ["tests/isa/test_hazards.py"],
     "python/loadstone/isa/residency.py": ["tests/isa/test_residency.py"],
     f"{_VTA}/integers/proof.py": [
@@ -45,6 +52,7 @@ JUDGES = {
         "tests/ir_pass/test_verify_dma_copy.py",
         "tests/ir_pass/test_verify_dma_copy_rules.py",
     ],
+    "python/loadstone/quantization/verify.py": ["tests/quantization/test_verify.py"],
     "python/loadstone/relax/interface.py": ["tests/relax/test_interface.py"],
     "python/loadstone/partition/segments.py": ["tests/partition/test_segments.py"],
     f"{_VTA}/region/fold_pixels.py": [f"{_TESTS}/region/test_fold_pixels.py"],
@@ -61,7 +69,13 @@ FUNCTIONS = {
     "python/loadstone/partition/segments.py": {"verify_segments", "_verify_ends"},
     f"{_VTA}/region/fold_pixels.py": {"verify_columns", "_verify_folded", "_is_folding"},
     "python/loadstone/artifact/memory_layout.py": {"verify_memory", "_verify_sharing"},
-    f"{_VTA}/passes/skip_pads/skip_pads.py": {"verify", "_steps", "_same_tiles", "_zeros"},
+    f"{_VTA}/passes/skip_pads/skip_pads.py": {
+        "verify",
+        "_steps",
+        "_different_steps",
+        "_same_tiles",
+        "_zeros",
+    },
     f"{_VTA}/passes/prefetch.py": {
         "verify",
         "_stored",
@@ -72,5 +86,15 @@ FUNCTIONS = {
         "_same_objects",
         "_by_tile",
     },
+    f"{_VTA}/passes/allocate/allocate.py": {"verify"},
+    f"{_VTA}/passes/encode/encode.py": {"verify"},
+    f"{_VTA}/passes/synchronize/synchronize.py": {"verify", "_is_noop", "_without_tokens"},
+    "python/loadstone/isa/program_tokens.py": {
+        "prove_tokens",
+        "_prove",
+        "_require_queues",
+        "_numbered",
+    },
+    "python/loadstone/isa/codec.py": {"check_fields", "_check_never"},
     "python/loadstone/backend/program.py": {"verify_code"},
 }

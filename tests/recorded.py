@@ -34,7 +34,7 @@ def _program(program: Program) -> bytes:
     after, machine = refer(program)
     cycles = simulate(program, kernels="portable")[2].cycles
     parts = [
-        _bytes(config.fingerprint()),
+        _bytes(config.configuration()),
         _numbers(
             config.bus_bits,
             config.profile == "vta",

@@ -19,12 +19,13 @@ from loadstone.artifact.format import (
     Artifact,
     BufferView,
     DataType,
-    DeviceProgram,
     LayerRange,
     MemoryRegion,
+    ProgramStep,
     RegionKind,
     ViewLayout,
 )
+from loadstone.backend.device import ProgramDevice
 from loadstone.numerics import Rounding, quantize_multiplier, rq, shift_lane
 from loadstone.vta.device.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.codec import (
@@ -82,8 +83,7 @@ def copy_model(config: HwConfig | None = None) -> Artifact:
     ]
     return Artifact(
         name="copy",
-        device=config.name,
-        fingerprint=config.fingerprint(),
+        devices=(ProgramDevice.of(config),),
         samples=1,
         regions=(
             MemoryRegion(
@@ -99,7 +99,7 @@ def copy_model(config: HwConfig | None = None) -> Artifact:
         inputs=(0,),
         outputs=(1,),
         steps=(
-            DeviceProgram(
+            ProgramStep(
                 "copy",
                 encode_stream(program, config).tobytes(),
                 (LayerRange("copy", 0, len(program)),),
@@ -108,12 +108,18 @@ def copy_model(config: HwConfig | None = None) -> Artifact:
     )
 
 
+def with_fingerprint(model: Artifact, fingerprint: bytes) -> Artifact:
+    """The same for another device 0."""
+    own = replace(model.devices[0], fingerprint=fingerprint)
+    return replace(model, devices=(own, *model.devices[1:]))
+
+
 def endless_model(config: HwConfig | None = None) -> Artifact:
     """copy_model with one sound instruction more, which takes the simulator many minutes."""
     config = config or load_config("vtaq-1x16x16")
     model = copy_model(config)
     (step,) = model.steps
-    assert isinstance(step, DeviceProgram)
+    assert isinstance(step, ProgramStep)
     count = 2048
     uops = replace(model.regions[0], size_bytes=4 * count, data=bytes(4 * count))
     load = Load(memory_id=Memory.UOP, region=0, y_size=1, x_size=count, x_stride=count)
@@ -129,7 +135,7 @@ def endless_model(config: HwConfig | None = None) -> Artifact:
         model,
         name="endless",
         regions=(uops, *model.regions[1:]),
-        steps=(DeviceProgram("endless", stream, layers),),
+        steps=(ProgramStep("endless", stream, layers),),
     )
 
 
@@ -249,8 +255,7 @@ def dense_model(config: HwConfig, page_bytes: int = 4096) -> Dense:
     io_bytes = batch * max(blocks_in, blocks_out) * block
     artifact = Artifact(
         name="dense",
-        device=config.name,
-        fingerprint=config.fingerprint(),
+        devices=(ProgramDevice.of(config),),
         samples=batch,
         regions=(
             MemoryRegion(
@@ -297,7 +302,7 @@ def dense_model(config: HwConfig, page_bytes: int = 4096) -> Dense:
         outputs=(3,),
         steps=(
             host_step.pack("pack", 0, 1, (1, 1, inputs)),
-            DeviceProgram(
+            ProgramStep(
                 "dense",
                 encode_stream(program, config).tobytes(),
                 (LayerRange("dense", 0, len(program)),),

@@ -123,8 +123,6 @@ TABLES = {
     "frontend/onnx/importer.py",
     "isa/tokens.py",
     "passes/log.py",
-    "vta/isa/c_codec.py",
-    "vta/isa/c_header.py",
     "vta/isa/insn.py",
 }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from loadstone.passes.table import PASSES
 from tests.judges import FUNCTIONS, JUDGES
 from tests.mutants import LISTED, listed, mutations_of
 from tests.mutations import mutations
@@ -129,6 +130,18 @@ def test_every_judge_has_tests_and_every_listed_mutant_exists() -> None:
         lines = (root / name).read_text(encoding="utf-8").splitlines()
         made |= {(name, lines[m.line - 1].strip(), m.text) for m in mutations_of(root / name)}
     assert sorted(listed(LISTED).keys() - made) == []
+
+
+def test_every_verifier_of_a_pass_is_a_judge() -> None:
+    for entry in PASSES:
+        if not entry.verifier:
+            continue
+        *parts, function = entry.verifier.split(".")
+        file = Path("python", "loadstone", *parts).with_suffix(".py")
+        if parts[-1][0].isupper():  # a class
+            file = file.parent.with_suffix(".py")
+        assert str(file) in JUDGES, entry.verifier
+        assert function in FUNCTIONS.get(str(file), {function})
 
 
 def test_the_functions_of_a_judge_are_there() -> None:

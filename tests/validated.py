@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, DeviceProgram, MemoryRegion, RegionKind
+from loadstone.artifact.format import Artifact, MemoryRegion, ProgramStep, RegionKind
+from loadstone.backend.device import ProgramDevice
 from loadstone.runtime import device
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import Insn, decode_stream, encode_stream
@@ -30,8 +31,7 @@ Program = list[Insn]
 def with_program(model: Artifact, instructions: bytes) -> Artifact:
     """The model with another program in place of its own."""
     steps = tuple(
-        DeviceProgram(s.name, instructions) if isinstance(s, DeviceProgram) else s
-        for s in model.steps
+        ProgramStep(s.name, instructions) if isinstance(s, ProgramStep) else s for s in model.steps
     )
     return dataclasses.replace(model, steps=steps)
 
@@ -103,7 +103,7 @@ def vector_model(path: Path, capabilities: Capability) -> Artifact:
     image = image.ljust(-(-len(image) // 64) * 64, b"\0")
     return Artifact(
         name=path.stem,
-        fingerprint=config.fingerprint(),
+        devices=(ProgramDevice.of(config),),
         samples=1,
         regions=(
             MemoryRegion(
@@ -116,5 +116,5 @@ def vector_model(path: Path, capabilities: Capability) -> Artifact:
         tensors=(),
         inputs=(),
         outputs=(),
-        steps=(DeviceProgram(path.stem, encode_stream(stream, config).tobytes()),),
+        steps=(ProgramStep(path.stem, encode_stream(stream, config).tobytes()),),
     )

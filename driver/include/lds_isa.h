@@ -97,7 +97,7 @@ extern "C" {
 #define LDS_ISA_RESERVED (-3)  /* a reserved bit is set */
 #define LDS_ISA_RANGE (-4)     /* a field does not fit */
 
-/* What decides the meaning of a program; the bytes of HwConfig.fingerprint(). Widths of elements are log2 of
+/* What decides the meaning of a program; the bytes of HwConfig.configuration(). Widths of elements are log2 of
  * their bits: 3 is int8, 4 is bfloat16, with float32 for int32. */
 typedef struct lds_hw_config {
   uint8_t isa_version, log_inp_width, log_wgt_width, log_acc_width;
@@ -526,7 +526,7 @@ static inline int lds_uop_encode(lds_isa_widths w, const lds_uop *in, uint32_t *
 /* Register block `native`: byte offsets. */
 #define LDS_NATIVE_ID 0x0000u /* ro: 0x3153444C, the letters LDS1 */
 #define LDS_NATIVE_VERSION 0x0004u /* ro: register map version: 1 */
-#define LDS_NATIVE_CONFIG_HASH 0x0008u /* ro: CRC-32 of the device's fingerprint; an artifact for another hash is refused */
+#define LDS_NATIVE_CONFIG_HASH 0x0008u /* ro: CRC-32 of the device's configuration; an artifact for another hash is refused */
 #define LDS_NATIVE_CAPS 0x000Cu /* ro: capability bits */
 #define LDS_NATIVE_CTRL 0x0010u /* wo: START, SOFT_RESET, ABORT */
 #define LDS_NATIVE_STATUS 0x0014u /* ro: state, see STATES */

@@ -20,7 +20,7 @@
 
 #if defined(LDS_CDEF) && !defined(LDS_CDEF_HW_CONFIG)
 #define LDS_CDEF_HW_CONFIG
-/* As in lds_isa.h, which cffi does not read: the 20 bytes of HwConfig.fingerprint(). */
+/* As in lds_isa.h, which cffi does not read: the 20 bytes of HwConfig.configuration(). */
 typedef struct lds_hw_config {
   uint8_t isa_version, log_inp_width, log_wgt_width, log_acc_width;
   uint8_t log_batch, log_block, log_uop_buff, log_inp_buff, log_wgt_buff, log_acc_buff, zero[2];

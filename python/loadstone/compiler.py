@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from loadstone.analysis.compiled import Compiled
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.states import with_states
-from loadstone.backend.device import DeviceProgram
 from loadstone.backend.plugins import Registry
 from loadstone.backend.region import LoweredRegion
 from loadstone.backend.request import CompileRequest
@@ -37,7 +36,7 @@ from loadstone.partition.eager import relax_passed
 from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import EagerPartitioner, Partitioner
 from loadstone.passes.dump import Dump
-from loadstone.passes.log import PassLog, PassRun
+from loadstone.passes.log import PassLog, PassRun, stopped
 from loadstone.quantization.options import Options
 from loadstone.quantization.pipeline import Quantized, quantize_module
 from loadstone.quantization.progress import phase
@@ -209,9 +208,21 @@ def compile(  # noqa: A001
 
 
 def compile_model(model: Model | Quantized, options: CompileOptions) -> Compiled:
-    """Runs the stages, in order."""
-    clock = Clock()
+    """Runs the stages, in order. If one fails, what its passes made until then is dumped."""
     writer = options.dump if isinstance(options.dump, Dump) else Dump(options.dump)
+    made: list[PassRun] = []
+    try:
+        return _by_stages(model, options, writer, made)
+    except Exception as error:
+        writer.write_stopped([*made, *(run for run in stopped(error) if run not in made)])
+        raise
+
+
+def _by_stages(
+    model: Model | Quantized, options: CompileOptions, writer: Dump, made: list[PassRun]
+) -> Compiled:
+    """made: gets the passes that ran, stage by stage."""
+    clock = Clock()
     target = resolve(options.target, options.plugins)
     schedules = tuned_choices(options.tuned, target.backends)
     target = target.asked(CompileRequest(options.rounding, schedules))
@@ -224,36 +235,39 @@ def compile_model(model: Model | Quantized, options: CompileOptions) -> Compiled
         source = model.module if isinstance(model, Quantized) else model
         module = load(source, options.reading, log)
         own = [str(text) for text in module["main"].attrs.get(STATES, ())]
-    quantized, before = None, list[PassRun]()
+    quantized = None
     if options.samples is not None:
         with clock("quantize"):
+            made += log.runs
             given = _quantize_options(options, target)
             quantized = quantize(Canonical(module), options.samples, **given)
-            before = [*log.runs, *quantized.runs]
+            made += quantized.runs
             log = PassLog("quantized", texts=writer.wanted)
             module = load(quantized.module, log=log)
-    before, log = [*before, *log.runs], PassLog(texts=writer.wanted)
+    made += log.runs
+    log = PassLog(texts=writer.wanted)
     with clock("partition"):
         module = relax_passed(module, target.backends, log)
     name = _name(model)
     partitioner = _partitioner(module, name, target, options, log)
     with naming(name):
         lowered = partitioner.run(clock)
+        made += lowered.runs
         log = PassLog(texts=writer.wanted)
         artifact = log.run(
             "steps",
-            lambda made: with_states(made, options.states, own),
+            lambda deployed: with_states(deployed, options.states, own),
             lowered.deployment.artifact,
             show=_steps_text,
         )
-        runs = [*before, *lowered.runs, *log.runs]
-        writer.write(runs)
+        made += log.runs
+        writer.write(made)
         with clock("accept"):
             check_accepted(artifact)
         compiled = replace(
             _compiled(lowered, target, partitioner, clock, artifact),
             quantized=quantized,
-            passes=tuple(runs),
+            passes=tuple(made),
         )
     if schedules is not None and options.tuned is not None:
         check_all_used(options.tuned, schedules, name)
@@ -310,7 +324,7 @@ def _steps_text(artifact: Artifact) -> str:
     return "\n".join(map(_described, artifact.steps)) + "\n"
 
 
-def _described(step: DeviceProgram | ProgramStep | HostStep) -> str:
+def _described(step: ProgramStep | HostStep) -> str:
     """One line for each step, in a dump; `loadstone disasm` shows the instructions."""
     if not isinstance(step, HostStep):
         return (

@@ -15,8 +15,6 @@
 
 #include "lds_isa.h"
 
-enum { FINGERPRINT_AT = 16 }; /* runtime/FORMAT.md, Header */
-
 int lds_easy_device_open(const char *name, lds_easy_device **out, lds_easy_error *error) {
   lds_easy_device *d;
   int status;
@@ -82,7 +80,7 @@ static int take_timing(lds_easy_device *d, lds_sim *sim, lds_easy_error *error) 
 static int open_sim(lds_easy_device *d, const lds_model *model, const lds_hal **hal, lds_easy_error *error) {
   lds_hw_config config;
   lds_sim *sim;
-  memcpy(&config, model->bytes + FINGERPRINT_AT, sizeof config);
+  memcpy(&config, lds_model_fingerprint(model, 0), sizeof config);
   d->sim = lds_hal_sim_create(&config, 64, d->name.page, d->name.pool_bytes, 0);
   if (d->sim == NULL) {
     return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s': %lu MB of memory are not available: request less, ;pool_mb=N", d->text,
@@ -95,7 +93,7 @@ static int open_sim(lds_easy_device *d, const lds_model *model, const lds_hal **
 }
 
 static int open_null(lds_easy_device *d, const lds_model *model, const lds_hal **hal, lds_easy_error *error) {
-  d->null = lds_hal_null_create(model->config_hash, d->name.pool_bytes);
+  d->null = lds_hal_null_create(lds_model_config_hash(model, 0), d->name.pool_bytes);
   if (d->null == NULL) return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s': out of memory", d->text);
   *hal = lds_hal_null_hal(d->null);
   return LDS_OK;
@@ -136,7 +134,7 @@ static int open_board(lds_easy_device *d, const lds_hal **hal, lds_easy_error *e
 static int choose_page(lds_easy_device *d, const lds_model *model, lds_easy_error *error) {
   lds_hw_config config;
   int regions;
-  memcpy(&config, model->bytes + FINGERPRINT_AT, sizeof config);
+  memcpy(&config, lds_model_fingerprint(model, 0), sizeof config);
   regions = (config.capabilities & LDS_CAP_REGIONS) != 0;
   if (d->name.registers == NULL && (regions || d->name.kind == LDS_KIND_NULL || d->name.kind == LDS_KIND_SIM)) {
     (void)lds_device_page(regions || d->name.kind == LDS_KIND_NULL ? "native" : "vta-hls", &d->name);

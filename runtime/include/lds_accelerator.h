@@ -112,11 +112,11 @@ typedef struct lds_insn_seen {
 
 struct lds_device;
 
-/* A device that the artifact names besides the one it was compiled for first. */
+/* A device that the artifact names besides device 0. */
 typedef struct lds_accelerator {
   const char *name; /* the artifact's name for it */
   struct lds_device *device;
-  const lds_insn_table *table; /* NULL: a further VTA, validated like the session's own device */
+  const lds_insn_table *table; /* NULL: a VTA, validated like device 0 */
   /* Checks what the table cannot express; a result other than 0 refuses the instruction. NULL: there is no such check. */
   int (*refuse)(const lds_insn_seen *seen);
 } lds_accelerator;

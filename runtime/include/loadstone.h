@@ -68,7 +68,7 @@ enum {
   LDS_ERR_VERSION = -11,     /* an artifact of another format version (R2) */
   LDS_ERR_TRUNCATED = -12,   /* the size differs from that in the header (R3) */
   LDS_ERR_CHECKSUM = -13,    /* the content is damaged (R4) */
-  LDS_ERR_FORMAT = -14,      /* a table breaks one of FORMAT.md's rules (R5 to R18, R22) */
+  LDS_ERR_FORMAT = -14,      /* a table breaks one of FORMAT.md's rules (R5 to R18, R22, R23) */
   LDS_ERR_OPERATOR = -15,    /* a host step breaks one of FORMAT.md's rules (R19 to R21), or the operator is not linked in */
   LDS_ERR_EXTERNAL = -16,    /* a step needs a function that only the Python runtime has */
   LDS_ERR_ACCELERATOR = -17, /* a step is for a device that the session was not given */
@@ -102,8 +102,7 @@ typedef struct lds_table {
 /* An opened artifact. It points into the caller's bytes, which must stay valid. */
 typedef struct lds_model {
   const uint8_t *bytes;
-  uint32_t size_bytes, config_hash, samples;
-  const uint8_t *fingerprint; /* of the device, 20 bytes */
+  uint32_t size_bytes, samples;
   lds_table section[LDS_SECTIONS];
 } lds_model;
 
@@ -134,10 +133,15 @@ enum {
   LDS_ELEMENT_TYPES /* the number of types: every table that is indexed by type has this many entries */
 };
 
-/* Checks all rules of FORMAT.md except those of host steps (R19 to R21) and of programs of further devices (R23): these are checked by
+/* Checks all rules of FORMAT.md except those of host steps (R19 to R21) and of relocations (R23): these are checked by
  * lds_session_open. */
 LDS_EXPORT int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes);
 LDS_EXPORT const char *lds_model_name(const lds_model *model);
+/* Of a device by its number, which the model has; 0 is that of the session that runs it. The fingerprint's 32 bytes decide what its
+ * programs mean, those of a VTA being lds_hw_config and zeros; its register CONFIG_HASH holds their hash. */
+LDS_EXPORT const char *lds_model_device(const lds_model *model, uint32_t device);
+LDS_EXPORT const uint8_t *lds_model_fingerprint(const lds_model *model, uint32_t device);
+LDS_EXPORT uint32_t lds_model_config_hash(const lds_model *model, uint32_t device);
 LDS_EXPORT uint32_t lds_model_input_count(const lds_model *model);
 LDS_EXPORT uint32_t lds_model_output_count(const lds_model *model);
 LDS_EXPORT int lds_model_input(const lds_model *model, uint32_t index, lds_tensor *out);
@@ -151,24 +155,22 @@ typedef struct lds_fault {
   uint32_t instruction; /* index in the step's program */
   uint32_t error;       /* the device's error: LDS_ERROR_* (lds_isa.h) */
   uint32_t error_addr;  /* the low 32 bits of the bus address that the device reports */
-  const char *layer;    /* the layer that the instruction belongs to, by the source map */
+  const char *layer;    /* the layer that the instruction belongs to */
 } lds_fault;
 
-/* Checks `count` instructions by the rules of VALIDATION.md. constants[r]: the content of region r, NULL where the host has none. */
-typedef int (*lds_validator)(const lds_model *model, const uint8_t *instructions, uint32_t count, const uint8_t *const *constants,
-                             void *scratch, lds_fault *fault);
-
-LDS_EXPORT size_t lds_validate_scratch_bytes(const lds_model *model);
-LDS_EXPORT int lds_validate(const lds_model *model, const uint8_t *instructions, uint32_t count, const uint8_t *const *constants,
-                            void *scratch, lds_fault *fault);
-/* Validates all device programs of a model. scratch: lds_validate_scratch_bytes(model) bytes, aligned to 8. fault may be NULL. */
+/* Checks `count` instructions of a VTA, given by its number among the model's devices, by the rules of VALIDATION.md. constants[r]: the
+ * content of region r, NULL where the host has none. scratch: lds_validate_scratch_bytes(model, device) bytes, aligned to 8. */
+LDS_EXPORT size_t lds_validate_scratch_bytes(const lds_model *model, uint32_t device);
+LDS_EXPORT int lds_validate(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count,
+                            const uint8_t *const *constants, void *scratch, lds_fault *fault);
+/* Validates all programs of VTAs in a model. scratch: lds_model_scratch_bytes(model) bytes, aligned to 8. fault may be NULL. */
+LDS_EXPORT size_t lds_model_scratch_bytes(const lds_model *model);
 LDS_EXPORT int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_bytes, lds_fault *fault);
 
 /* Checks rule R23 of FORMAT.md; lds_session_open does so too. */
-LDS_EXPORT int lds_programs_check(const lds_model *model);
-/* Validates the program of a further device's step, given in `code`, by that device's table; `fault` receives the instruction and its
- * layer. constants[r]: the content of region r where no device changes it, else NULL. scratch: lds_program_scratch_bytes, aligned to
- * 4. */
+LDS_EXPORT int lds_relocations_check(const lds_model *model);
+/* Validates the program of a step, given in `code`, by its accelerator's table; `fault` receives the instruction and its layer.
+ * constants[r]: the content of region r where no device changes it, else NULL. scratch: lds_program_scratch_bytes, aligned to 4. */
 LDS_EXPORT size_t lds_program_scratch_bytes(const lds_accelerator *accelerator);
 LDS_EXPORT int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code,
                                     const uint8_t *const *constants, void *scratch, size_t scratch_bytes, lds_fault *fault);
@@ -222,13 +224,13 @@ typedef struct lds_validated {
 } lds_validated;
 
 typedef struct lds_session_config {
-  lds_validator validate;            /* lds_validate; NULL trusts the instructions, and the validator is not linked in */
-  const lds_operator_set *operators; /* &lds_operators; NULL: models without host steps only */
+  const struct lds_validator *validate; /* &lds_validator; NULL trusts the instructions, and the validator is not linked in */
+  const lds_operator_set *operators;    /* &lds_operators; NULL: models without host steps only */
   /* The device counts as hung after hang_ns without progress; where its register page does not show progress, after hang_ns for the
-   * whole program. 0: 5 s more than most_ns gives for the program (5 s where most_ns is NULL, to leave it out of the link), and 10 s for
-   * programs of further devices. */
+   * whole program. 0: 5 s more than most_ns gives for the program of a VTA (5 s where most_ns is NULL, to leave it out of the link), and
+   * 10 s for programs of tables. */
   uint64_t hang_ns;
-  uint64_t (*most_ns)(const lds_model *model, const uint8_t *instructions, uint32_t count, uint64_t clock_hz);
+  uint64_t (*most_ns)(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count, uint64_t clock_hz);
   uint64_t clock_hz;  /* the device's clock; 0: 16 MHz, and no board is slower */
   uint64_t model_bus; /* bus address of the model's bytes where the device can read them; LDS_NOT_IN_PLACE: constants are copied */
   lds_dma_buffer region[LDS_REGIONS]; /* the caller's buffers for regions; cpu NULL: the session allocates one */
@@ -236,14 +238,19 @@ typedef struct lds_session_config {
   void *external_ctx;
   const lds_accelerator *accelerators; /* further devices that the artifact names: set by lds_session_config_accelerators */
   uint32_t accelerator_count;
-  const struct lds_program_set *programs;
+  const struct lds_further *further;
   lds_validated *validated; /* NULL: every session validates its file */
 } lds_session_config;
 
-/* An upper bound of the cycles of a program for the model's own device, on any bus. */
-LDS_EXPORT uint64_t lds_cycles_at_most(const lds_model *model, const uint8_t *instructions, uint32_t count);
+/* What lds_session_config.validate is: lds_validate for the programs of VTAs. */
+#ifndef LDS_CDEF
+LDS_EXPORT extern const struct lds_validator lds_validator;
+#endif
+
+/* An upper bound of the cycles of a program of a VTA, given by its number among the model's devices, on any bus. */
+LDS_EXPORT uint64_t lds_cycles_at_most(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count);
 /* Sixteen times the time of lds_cycles_at_most at a clock; clock_hz 0: 16 MHz. */
-LDS_EXPORT uint64_t lds_most_ns(const lds_model *model, const uint8_t *instructions, uint32_t count, uint64_t clock_hz);
+LDS_EXPORT uint64_t lds_most_ns(const lds_model *model, uint32_t device, const uint8_t *instructions, uint32_t count, uint64_t clock_hz);
 
 /* Sets the defaults: lds_validate, lds_operators, constants copied, and hang_ns 0 with lds_most_ns. */
 LDS_EXPORT void lds_session_config_default(lds_session_config *config);
@@ -251,7 +258,7 @@ LDS_EXPORT void lds_session_config_default(lds_session_config *config);
 /* Sets lds_real_operators. A firmware that does not call this function does not link the operators on real numbers. */
 LDS_EXPORT void lds_session_config_real(lds_session_config *config);
 
-/* Sets the further devices, and links in the functions that validate and place their programs. The array and what it points to must
+/* Sets the further devices, and links in the functions that validate the programs of tables. The array and what it points to must
  * stay valid. All devices see the DMA memory of the session's own HAL at the same bus addresses; while the session runs, no other
  * session may use them. */
 LDS_EXPORT void lds_session_config_accelerators(lds_session_config *config, const lds_accelerator *accelerators, uint32_t count);
@@ -307,7 +314,7 @@ typedef struct lds_step_info {
 LDS_EXPORT int lds_session_step(const lds_session *session, uint32_t step, lds_step_info *out);
 LDS_EXPORT int lds_session_operand(lds_session *session, uint32_t step, uint32_t index, lds_operand *out);
 
-/* The sum over all device programs of the last run. */
+/* The sum over all programs of the last run. */
 LDS_EXPORT void lds_session_counters(const lds_session *session, lds_counters *out);
 /* Where the last run that failed did so. */
 LDS_EXPORT void lds_session_fault(const lds_session *session, lds_fault *out);

@@ -17,7 +17,7 @@ from itertools import cycle
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, DeviceProgram
+from loadstone.artifact.format import Artifact, ProgramStep
 from loadstone.backend.device import INSN_BYTES
 from loadstone.runtime.device import validate
 from loadstone.vta.device.hw_config import HwConfig, config_of
@@ -55,9 +55,9 @@ def faults(artifact: Artifact, seed: int, first: int = 0) -> Iterator[Fault]:
     """For ever, the kinds in turn, from the kind of number `first` on."""
     random = np.random.default_rng(seed)
     config = config_of(artifact.fingerprint)
-    step = next(n for n, s in enumerate(artifact.steps) if isinstance(s, DeviceProgram))
+    step = next(n for n, s in enumerate(artifact.steps) if isinstance(s, ProgramStep))
     program = artifact.steps[step]
-    assert isinstance(program, DeviceProgram)
+    assert isinstance(program, ProgramStep)
     layer_of = [""] * len(program)
     for layer in program.layers:
         layer_of[layer.first : layer.first + layer.count] = [layer.name] * layer.count
@@ -161,7 +161,7 @@ def _same(a: Load, b: Load) -> bool:
 
 def _with(p: _Program, changed: dict[int, Insn]) -> Artifact:
     program = p.artifact.steps[p.step]
-    assert isinstance(program, DeviceProgram)
+    assert isinstance(program, ProgramStep)
     data = bytearray(program.instructions)
     for number, insn in changed.items():
         data[number * INSN_BYTES : (number + 1) * INSN_BYTES] = encode(insn, p.config)

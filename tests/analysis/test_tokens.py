@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from loadstone.analysis.tokens import races
-from loadstone.artifact.format import Artifact, DeviceProgram
+from loadstone.artifact.format import Artifact, ProgramStep
 from loadstone.cli import main
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
@@ -26,9 +26,9 @@ CONFIG = load_config("vtaq-1x16x16")
 def without_token(artifact: Artifact, number: int) -> Artifact:
     """The sample's program without one of its tokens."""
     steps = list(artifact.steps)
-    place = next(n for n, step in enumerate(steps) if isinstance(step, DeviceProgram))
+    place = next(n for n, step in enumerate(steps) if isinstance(step, ProgramStep))
     program = steps[place]
-    assert isinstance(program, DeviceProgram)
+    assert isinstance(program, ProgramStep)
     insns = list(decode_stream(program.instructions, CONFIG))
     tokens = tokens_of(insns)
     assert tokens is not None

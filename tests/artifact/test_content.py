@@ -11,21 +11,22 @@ import pytest
 from loadstone.artifact import host_step
 from loadstone.artifact.format import (
     Artifact,
-    DeviceProgram,
     HostStep,
     LayerRange,
+    ProgramStep,
     RegionKind,
     ViewLayout,
 )
 from loadstone.artifact.host_step import Strided
-from loadstone.backend.device import ProgramDevice, Relocation
+from loadstone.backend.device import Relocation
 from loadstone.errors import ArtifactError
-from tests.sample_model import copy_model
+from tests.sample_model import copy_model, with_fingerprint
 
 Change = Callable[[Artifact], Artifact]
 
 
 _ADDRESS = Relocation(0, 0, 8, 0, 0, 0)
+_BESIDE = ProgramStep("beside none", bytes(16), beside=True)
 
 
 def _tensor(**changes: object) -> Change:
@@ -43,14 +44,16 @@ def _region(index: int, **changes: object) -> Change:
     return change
 
 
-def _step(step: HostStep | DeviceProgram) -> Change:
+def _step(step: HostStep | ProgramStep) -> Change:
     return lambda a: dataclasses.replace(a, steps=(*a.steps, step))
 
 
 @pytest.mark.parametrize(
     ("rule", "change"),
     [
-        ("R5", lambda a: dataclasses.replace(a, fingerprint=b"short")),
+        ("R5", lambda a: dataclasses.replace(a, devices=())),
+        ("R5", lambda a: with_fingerprint(a, b"short")),
+        ("R5", lambda a: with_fingerprint(a, bytes(32))),
         ("R6", lambda a: dataclasses.replace(a, samples=0)),
         ("R8", lambda a: dataclasses.replace(a, regions=a.regions * 3)),
         ("R10", _region(0, device_writes=True)),
@@ -70,9 +73,10 @@ def _step(step: HostStep | DeviceProgram) -> Change:
         ("R17", lambda a: dataclasses.replace(a, inputs=(9,))),
         ("R17", lambda a: dataclasses.replace(a, samples=2)),
         ("R17", _tensor(region=0)),
-        ("R18", _step(DeviceProgram("empty", b""))),
-        ("R18", _step(DeviceProgram("of another", bytes(16), (), ProgramDevice("n", "{}", b"")))),
-        ("R18", _step(DeviceProgram("addresses", bytes(16), relocations=(_ADDRESS,)))),
+        ("R18", _step(ProgramStep("empty", b""))),
+        ("R18", _step(ProgramStep("of another", bytes(16), device=1))),
+        ("R18", lambda a: dataclasses.replace(a, steps=(_BESIDE,))),
+        ("R18", _step(ProgramStep("addresses", bytes(16), relocations=(_ADDRESS,)))),
         ("R19", _step(HostStep("too few", host_step.HostOpcode.DEQUANTIZE, (0,), ()))),
         ("R19", _step(host_step.lookup("no table", 0, 7, 1))),
         ("R20", _step(host_step.dequantize("to int8", 0, 1))),
@@ -80,7 +84,7 @@ def _step(step: HostStep | DeviceProgram) -> Change:
         ("R20", _step(host_step.fill("no byte", 1, 256))),
         ("R20", _step(host_step.fill("negative", 1, -1))),
         ("R21", _step(host_step.copy("onto itself", 0, 0, (16,), Strided((1,)), Strided((1,))))),
-        ("R22", _step(DeviceProgram("layers", bytes(16), (LayerRange("a", 0, 2),)))),
+        ("R22", _step(ProgramStep("layers", bytes(16), (LayerRange("a", 0, 2),)))),
     ],
 )
 def test_each_rule_is_named(rule: str, change: Change) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from loadstone import graph as g
 from loadstone.artifact.deploy import deploy
-from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
+from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.backend.region import LoweredRegion
 from loadstone.graph.reference import run
@@ -158,7 +158,7 @@ def test_whole_blocks_are_joined_by_address() -> None:
     layers = {
         layer.name
         for step in artifact.steps
-        if isinstance(step, DeviceProgram)
+        if isinstance(step, ProgramStep)
         for layer in step.layers
     }
     assert "both" not in layers

@@ -23,6 +23,7 @@ from loadstone.artifact.format import (
     ViewLayout,
 )
 from loadstone.artifact.host_step import PackWindow, SoftmaxScaling, Strided
+from loadstone.backend.device import ProgramDevice
 from loadstone.graph import Quantization
 from loadstone.graph.kernels import tflite
 from loadstone.graph.kernels.tflite.functions import input_radius
@@ -60,7 +61,7 @@ def run_step(
         tensors.append(BufferView("table", table.shape, DataType.of(table.dtype), 2, 0))
     inputs = (0,) if x_tensor.layout == ViewLayout.ROW_MAJOR else ()
     model = Artifact(
-        "step", CONFIG.fingerprint(), 1, tuple(regions), tuple(tensors), inputs, (), (step,)
+        "step", (ProgramDevice.of(CONFIG),), 1, tuple(regions), tuple(tensors), inputs, (), (step,)
     )
     with device.open("null") as dev, dev.load(model) as session:
         source = session._view(lambda s, _: session_memory(session, 0), 0, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of other devices in an artifact: written, read, and refused by both readers alike."""
+"""Programs in an artifact: written, read, and refused by both readers alike."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from loadstone.artifact.file_layout import HEADER, SECTIONS
 from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
-from loadstone.artifact.program_step import ProgramStep
-from loadstone.backend.device import NO_DEVICE, LayerRange, Relocation
+from loadstone.backend.device import (
+    NO_DEVICE,
+    LayerRange,
+    ProgramDevice,
+    ProgramStep,
+    Relocation,
+)
 from loadstone.errors import ArtifactError
 from loadstone.isa.codec import TableInsn, encode
 from tests.artifact.test_reader import sealed
@@ -34,57 +40,47 @@ def program_model(
     code: bytes = CODE, relocations: tuple[Relocation, ...] = RELOCATIONS
 ) -> Artifact:
     """A copy of four rows from byte 64 of the arena to byte 128."""
-    regions = (
-        MemoryRegion("io", RegionKind.ARENA, 256, device_reads=True, device_writes=True),
-        MemoryRegion("code", RegionKind.CONSTANTS, len(code), 4, data=code),
-    )
+    regions = (MemoryRegion("io", RegionKind.ARENA, 256, device_reads=True, device_writes=True),)
     tensors = (
         BufferView("x", (1, 64), DataType.INT8, 0, 64),
         BufferView("y", (1, 64), DataType.INT8, 0, 128),
-        BufferView("code", (len(code),), DataType.UINT8, 1, 0),
     )
-    step = ProgramStep(
-        "run", "npu", "{}", NPU.fingerprint, 2, 3, relocations, (LayerRange("layer", 0, 2),)
-    )
-    fingerprint, steps = NO_DEVICE.fingerprint(), (step,)
-    return Artifact("m", fingerprint, 1, regions, tensors, (0,), (1,), steps, NO_DEVICE.name)
+    devices = (ProgramDevice.of(NO_DEVICE), ProgramDevice("npu", NPU.fingerprint))
+    step = ProgramStep("run", code, (LayerRange("layer", 0, 2),), 1, 3, relocations)
+    return Artifact("m", devices, 1, regions, tensors, (0,), (1,), (step,))
 
 
 def with_second(model: Artifact, **changes: object) -> Artifact:
     """program_model with another program behind it, whose code is a copy."""
-    first, code = model.other_programs[0], model.regions[1]
-    data = code.data.ljust(64, b"\0") + code.data
-    regions = (model.regions[0], replace(code, size_bytes=len(data), data=data))
-    tensor = replace(model.tensors[first.code], name="more code", offset_bytes=64)
-    second = replace(first, name="second", code=len(model.tensors), **changes)
-    tensors, steps = (*model.tensors, tensor), (first, second)
-    return replace(model, regions=regions, tensors=tensors, steps=steps)
+    (first,) = model.programs
+    return replace(model, steps=(first, replace(first, name="second", **changes)))  # type: ignore[arg-type]
 
 
-def test_round_trip_in_version_2() -> None:
-    model = program_model()
-    data = model.to_bytes()
-    assert struct.unpack_from("<I", data, 4) == (2,)
-    assert Artifact.from_bytes(data) == model
-    assert model.code_of(model.other_programs[0]) == CODE
-    assert c_accepts(data)
+def test_round_trip() -> None:
+    for model in (program_model(), with_second(program_model(), beside=True), copy_model()):
+        data = model.to_bytes()
+        assert Artifact.from_bytes(data) == model
+        assert c_accepts(data)
 
 
-def test_what_needs_no_version_2_is_version_1() -> None:
-    assert struct.unpack_from("<I", copy_model().to_bytes(), 4) == (1,)
-    data = bytearray(program_model().to_bytes())
-    struct.pack_into("<I", data, 4, 1)
-    assert not python_accepts(sealed(data))
-    assert not c_accepts(sealed(data))
+def test_a_device_is_found_by_its_number() -> None:
+    model = with_second(program_model())
+    assert [n for n, _ in model.numbered_programs] == [0, 1]
+    assert (model.programs_of(0), len(model.programs_of(1))) == ((), 2)
+    assert (model.further, replace(model, steps=()).further) == ((1,), ())
+    assert model.device_of(model.programs[0]).name == "npu"
+    assert (model.device, model.config_hash) == (NO_DEVICE.name, NO_DEVICE.config_hash)
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"code": 9}, "tensor 9"),
-        ({"code": 0}, "no tensor of bytes"),
-        ({"instructions": 0}, "no instruction"),
-        ({"fingerprint": b"short"}, "32 bytes"),
+        ({"device": 2}, "for device 2 of 2"),
+        ({"device": 0, "relocations": ()}, "16 bytes an instruction"),
+        ({"device": 0, "instructions": bytes(48)}, "no relocations"),
+        ({"insn_count": 0}, "no instruction"),
+        ({"instructions": b""}, "no instruction"),
+        ({"beside": True}, "beside no other"),
         ({"layers": (LayerRange("l", 2, 2),)}, "leaves the 3 instructions"),
         ({"relocations": (Relocation(24, 0, 1, 0, 0, 0),)}, "no place"),
         ({"relocations": RELOCATIONS[::-1]}, "no place"),
@@ -97,7 +93,24 @@ def test_what_needs_no_version_2_is_version_1() -> None:
 def test_refuses(change: dict[str, object], said: str) -> None:
     model = program_model()
     with pytest.raises(ArtifactError, match=said):
-        replace(model, steps=(replace(model.other_programs[0], **change),)).check()  # type: ignore[arg-type]
+        replace(model, steps=(replace(model.programs[0], **change),)).check()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        *((0, 2), (1, 32), (1, 64), (2, 0), (2, 1 << 20), (3, 0)),
+        *((4, 1), (4, 3), (5, 0), (5, 2), (17, 4)),
+    ],
+)
+def test_both_readers_refuse_a_record(word: int, value: int) -> None:
+    """Device, code, counts; the end of a layer: a word of the record, the next value to a sound
+    one."""
+    data = bytearray(program_model().to_bytes())
+    (words,) = struct.unpack_from("<I", data, HEADER.size + 8 * SECTIONS.index("words"))
+    struct.pack_into("<I", data, words + 4 * word, value)
+    assert not python_accepts(sealed(data))
+    assert not c_accepts(sealed(data))
 
 
 def test_both_readers_refuse_the_same_files() -> None:

@@ -18,11 +18,10 @@ from dataclasses import replace
 import pytest
 
 from loadstone.artifact import host_step
-from loadstone.artifact.file_layout import HEADER_BYTES, RANGE, STEP, TENSOR
+from loadstone.artifact.file_layout import DEVICE, HEADER, HEADER_BYTES, STEP, TENSOR
 from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
 from loadstone.artifact.host_step import HostOpcode
-from loadstone.artifact.program_step import ProgramStep
-from loadstone.backend.device import NO_DEVICE
+from loadstone.backend.device import NO_DEVICE, ProgramDevice, ProgramStep
 from loadstone.errors import ArtifactError, DeviceError, LoadstoneError
 from loadstone.runtime import device
 from loadstone.vta.device.hw_config import load_config
@@ -40,11 +39,11 @@ SMALL = 32 * KIB
 CONFIG = load_config("vtaq-1x16x16")
 
 #: Indices of sections.
-STRINGS, REGIONS, TENSORS, INPUTS, OUTPUTS, STEPS, WORDS, INSTRUCTIONS, SOURCE_MAP, DATA = range(10)
+STRINGS, REGIONS, TENSORS, INPUTS, OUTPUTS, STEPS, WORDS, DEVICES, CODE, DATA = range(10)
 
 
 def sections(data: bytes) -> list[bytes]:
-    places = struct.unpack_from("<20I", data, 56)
+    places = struct.unpack_from("<20I", data, HEADER.size)
     return [data[a : a + n] for a, n in zip(places[::2], places[1::2], strict=True)]
 
 
@@ -58,7 +57,7 @@ def with_sections(model: Artifact, **changed: bytes) -> bytes:
         out += bytes(-len(out) % 64)
         table += [len(out), len(part)]
         out += part
-    struct.pack_into("<20I", out, 56, *table)
+    struct.pack_into("<20I", out, HEADER.size, *table)
     struct.pack_into("<I", out, 8, len(out))
     return sealed(out)
 
@@ -67,25 +66,33 @@ def _finish() -> bytes:
     return encode_stream([Finish()], CONFIG).tobytes()
 
 
+def recorded(records: list[list[int]], kind: int = 0) -> dict[str, bytes]:
+    """Steps of one record each, and their words."""
+    steps, words = [], list[int]()
+    for record in records:
+        steps.append(STEP.pack(kind, 0, 0, len(words), len(record), 0))
+        words += record
+    return {"STEPS": b"".join(steps), "WORDS": struct.pack(f"<{len(words)}I", *words)}
+
+
 def programs(size: int) -> bytes:
-    """Device programs of one instruction, each with a range of its own."""
-    count = size // 48
-    return with_sections(
-        copy_model(),
-        STEPS=b"".join(STEP.pack(0, 0, 0, k, 1, 0) for k in range(count)),
-        INSTRUCTIONS=_finish() * count,
-        SOURCE_MAP=b"".join(RANGE.pack(k, 1, 0, 0) for k in range(count)),
-    )
+    """Programs of one instruction, each with a layer of its own."""
+    count = size // 116
+    records = [[0, 64 * k, 16, 1, 0, 1, 0, 1, 0] for k in range(count)]
+    return with_sections(copy_model(), CODE=_finish().ljust(64, b"\0") * count, **recorded(records))
 
 
-def one_range_of_all_programs(size: int) -> bytes:
-    count = size // 32
-    return with_sections(
-        copy_model(),
-        STEPS=b"".join(STEP.pack(0, 0, 0, k, 1, 0) for k in range(count)),
-        INSTRUCTIONS=_finish() * count,
-        SOURCE_MAP=RANGE.pack(0, count, 0, 0),
-    )
+def layers(size: int) -> bytes:
+    """A program of one instruction, and of layers without any."""
+    count = size // 12
+    record = [0, 0, 16, 1, 0, count, *[0, 0, 0] * count]
+    return with_sections(copy_model(), CODE=_finish(), **recorded([record]))
+
+
+def devices(size: int) -> bytes:
+    """Devices without programs."""
+    one = sections(copy_model().to_bytes())[DEVICES]
+    return with_sections(copy_model(), DEVICES=one * (size // len(one)))
 
 
 def micro_ops(size: int) -> bytes:
@@ -99,9 +106,8 @@ def micro_ops(size: int) -> bytes:
     count = size // 32
     return with_sections(
         model,
-        STEPS=STEP.pack(0, 0, 0, 0, 2 * count + 1, 0),
-        INSTRUCTIONS=pair * count + _finish(),
-        SOURCE_MAP=b"",
+        CODE=pair * count + _finish(),
+        **recorded([[0, 0, 32 * count + 16, 2 * count + 1, 0, 0]]),
     )
 
 
@@ -136,46 +142,22 @@ def operands(size: int) -> bytes:
 def further_programs(size: int) -> bytes:
     """Programs of another device, each with code, relocations and a layer of its own."""
     model = program_model()
-    record = list(
-        struct.unpack(
-            f"<{len(sections(model.to_bytes())[WORDS]) // 4}I", sections(model.to_bytes())[WORDS]
-        )
-    )
-    code = model.regions[1].data.ljust(64, b"\0")
-    count = size // (64 + len(code) + 4 * len(record) + 16)
-    region = replace(model.regions[1], size_bytes=64 * count, data=code * count)
-    base = replace(model, regions=(model.regions[0], region))
-    tensor, steps, words = base.tensors[2], [], []
-    for k in range(count):
-        record[10] = 2 + k
-        steps.append(STEP.pack(254, 0, 0, len(words), len(record), 0))
-        words += record
-    tensors = sections(base.to_bytes())[TENSORS]
-    last = tensors[-TENSOR.size :]
-    more = b"".join(last[:8] + struct.pack("<I", 64 * k) + last[12:] for k in range(count))
-    assert tensor.offset_bytes == 0
-    return with_sections(
-        base,
-        TENSORS=tensors[: -TENSOR.size] + more,
-        STEPS=b"".join(steps),
-        WORDS=struct.pack(f"<{len(words)}I", *words),
-    )
+    first = sections(model.to_bytes())[WORDS]
+    record = list(struct.unpack(f"<{len(first) // 4}I", first))
+    code = model.programs[0].instructions.ljust(64, b"\0")
+    count = size // (len(code) + len(first) + STEP.size)
+    records = [[1, 64 * k, *record[2:]] for k in range(count)]
+    return with_sections(model, CODE=code * count, **recorded(records))
 
 
 def further_vtas(size: int, same: bool = True) -> bytes:
     """Programs of one further VTA, which run; or each of another one."""
-    code = _finish().ljust(64, b"\0")
-    count = size // (64 + TENSOR.size + 72)
-    kind = RegionKind.CONSTANTS
-    regions = (MemoryRegion("code", kind, 64 * count, 64, data=code * count),)
-    tensors = tuple(BufferView("c", (16,), DataType.UINT8, 0, 64 * k) for k in range(count))
-    names = ["vtaq-tiny" if same else f"vta {k}" for k in range(count)]
-    fingerprint = load_config("vtaq-tiny").fingerprint() + bytes(12)
-    steps = tuple(ProgramStep("p", names[k], "{}", fingerprint, k, 1) for k in range(count))
-    none = NO_DEVICE
-    return Artifact(
-        "m", none.fingerprint(), 1, regions, tensors, (), (), steps, none.name
-    ).to_bytes()
+    count = size // (64 + 40 if same else 64 + 40 + DEVICE.size)
+    fingerprint = load_config("vtaq-tiny").fingerprint()
+    names = ["vtaq-tiny"] if same else [f"vta {k}" for k in range(count)]
+    found = [ProgramDevice.of(NO_DEVICE), *(ProgramDevice(n, fingerprint) for n in names)]
+    steps = (ProgramStep("p", _finish(), (), 1 if same else 1 + k) for k in range(count))
+    return Artifact("m", tuple(found), 1, (), (), (), (), tuple(steps)).to_bytes()
 
 
 def ports(size: int) -> bytes:
@@ -190,12 +172,12 @@ def texts(size: int) -> bytes:
     one = data[TENSORS][: TENSOR.size]
     tensors = b"".join(struct.pack("<I", 1 + 8 * k) + one[4:] for k in range(count))
     return with_sections(
-        replace(model, name="", device=""),
+        replace(model, name="", devices=(replace(model.devices[0], name="", attributes=""),)),
         STRINGS=names,
         TENSORS=tensors,
         REGIONS=_nameless(data[REGIONS], 24, 32),
         STEPS=_nameless(data[STEPS], 12, 16),
-        SOURCE_MAP=b"",
+        WORDS=_nameless(data[WORDS], 32, 36),
     )
 
 
@@ -209,64 +191,24 @@ def _nameless(entries: bytes, at: int, each: int) -> bytes:
 # --- what shares ----------------------------------------------------------------------------------
 def shared_records(size: int) -> bytes:
     """Half of the file steps, half one record of layers that all of them have."""
-    model = program_model()
-    words = list(struct.unpack("<14I", sections(model.to_bytes())[WORDS][:56]))
-    words[12], words[13] = 0, size // 24
-    record = words + [0, 1, 0] * words[13]
-    return with_sections(
-        model,
-        STEPS=STEP.pack(254, 0, 0, 0, len(record), 0) * (size // 32),
-        WORDS=struct.pack(f"<{len(record)}I", *record),
-    )
-
-
-def shared_instructions(size: int) -> bytes:
-    count = size // 32
-    return with_sections(
-        copy_model(),
-        STEPS=STEP.pack(0, 0, 0, 0, count, 0) * count,
-        INSTRUCTIONS=_finish() * count,
-        SOURCE_MAP=b"",
-    )
-
-
-def shared_ranges(size: int) -> bytes:
-    count = size // 48
-    return with_sections(
-        copy_model(),
-        STEPS=b"".join(STEP.pack(0, 0, 0, k, 1, 0) for k in range(count)),
-        INSTRUCTIONS=_finish() * count,
-        SOURCE_MAP=RANGE.pack(0, count, 0, 0) * count,
-    )
-
-
-def shared_layers(size: int) -> bytes:
-    model = program_model()
-    words = list(struct.unpack("<14I", sections(model.to_bytes())[WORDS][:56]))
-    words[12], words[13] = 0, size // 12
-    record = words + [0, 1, 0] * words[13]
-    return with_sections(
-        model,
-        STEPS=STEP.pack(254, 0, 0, 0, len(record), 0),
-        WORDS=struct.pack(f"<{len(record)}I", *record),
-    )
+    count = size // 24
+    record = [1, 0, 28, 3, 0, count, *[0, 1, 0] * count]
+    steps = STEP.pack(0, 0, 0, 0, len(record), 0) * (size // 32)
+    return with_sections(program_model(), **{**recorded([record]), "STEPS": steps})
 
 
 def shared_code(size: int) -> bytes:
     """Each program has all of the code."""
-    model = program_model()
-    words = list(struct.unpack("<14I", sections(model.to_bytes())[WORDS][:56]))
-    words[12] = words[13] = 0
-    count, bytes_ = size // 144, size // 2 // 64 * 64
-    region = replace(model.regions[1], size_bytes=bytes_, data=bytes(bytes_))
-    tensor = replace(model.tensors[2], shape=(bytes_,))
-    base = replace(model, regions=(model.regions[0], region), tensors=(*model.tensors[:2], tensor))
-    base = replace(base, steps=(replace(base.other_programs[0], relocations=(), layers=()),))
-    return with_sections(
-        base,
-        STEPS=b"".join(STEP.pack(254, 0, 0, 14 * k, 14, 0) for k in range(count)),
-        WORDS=struct.pack("<14I", *words) * count,
-    )
+    count, half = size // 2 // 40, size // 2 // 64 * 64
+    records = [[0, 0, half, half // 16, 0, 0]] * count
+    return with_sections(copy_model(), CODE=_finish() * (half // 16), **recorded(records))
+
+
+def shared_layers(size: int) -> bytes:
+    """Each layer has all of the instructions."""
+    count = size // 12
+    record = [1, 0, 28, 3, 0, count, *[0, 3, 0] * count]
+    return with_sections(program_model(), **recorded([record]))
 
 
 def shared_texts(size: int) -> bytes:
@@ -279,10 +221,9 @@ def shared_texts(size: int) -> bytes:
     return with_sections(model, STRINGS=strings, TENSORS=tensors)
 
 
-SOUND = [programs, one_range_of_all_programs, micro_ops, fills, operands, further_programs]
-SOUND += [further_vtas, ports, texts]
-SHARING = [shared_records, shared_instructions, shared_ranges, shared_layers, shared_code]
-SHARING += [shared_texts]
+SOUND = [programs, layers, micro_ops, fills, operands, further_programs]
+SOUND += [further_vtas, devices, ports, texts]
+SHARING = [shared_records, shared_code, shared_layers, shared_texts]
 
 
 def python_reads(data: bytes) -> bool:

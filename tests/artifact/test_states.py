@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from loadstone.artifact.file_layout import WITH_PROGRAMS
-from loadstone.artifact.format import Artifact, RegionKind
+from loadstone.artifact.format import Artifact
 from loadstone.cli import main
 from loadstone.compiler import Compiled, compile
-from loadstone.errors import ArtifactError, ConfigError, DeviceError
+from loadstone.errors import ConfigError, DeviceError
 from loadstone.library.native import ffi, lib
 from loadstone.runtime.device import open as open_device
 from tests.hosts.easy import Easy
@@ -105,19 +102,6 @@ def test_a_state_begins_with_its_data(begin: bytes) -> None:
         for _ in range(2):
             assert np.array_equal(session.run([x])[0], np.concatenate([first, x[:2]]))
             session.reset()
-
-
-def test_the_version_says_whether_there_are_states() -> None:
-    assert struct.unpack_from("<I", copy_model().to_bytes(), 4) == (1,)
-    data = bytearray(state_model().to_bytes())
-    assert struct.unpack_from("<I", data, 4) == (WITH_PROGRAMS,)
-    assert Artifact.from_bytes(bytes(data)).regions[-1].kind == RegionKind.STATE
-    struct.pack_into("<I", data, 4, 1)
-    struct.pack_into("<I", data, 12, zlib.crc32(data[16:]))
-    with pytest.raises(ArtifactError, match="R10"):
-        Artifact.from_bytes(bytes(data))
-    buffer = ffi.from_buffer(bytes(data))
-    assert lib().lds_model_open(ffi.new("lds_model *"), buffer, len(data)) == lib().LDS_ERR_FORMAT
 
 
 def test_a_reset_beside_a_run_is_refused() -> None:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import struct
 import zlib
+from dataclasses import replace
 
 import pytest
 
-from loadstone.artifact.file_layout import HEADER, HEADER_BYTES, MAGIC, SECTIONS
+from loadstone.artifact.file_layout import DEVICE, HEADER, HEADER_BYTES, MAGIC, SECTIONS, VERSION
 from loadstone.artifact.writer import ArtifactWriter
 from loadstone.errors import ArtifactError
 from tests.sample_model import copy_model
@@ -24,11 +24,15 @@ def sections(data: bytes) -> dict[str, tuple[int, int]]:
 def test_the_header_says_size_checksum_and_device() -> None:
     model = copy_model()
     data = ArtifactWriter(model).file()
-    magic, version, size, crc, fingerprint, config_hash, samples, *_ = HEADER.unpack_from(data)
-    assert (magic, version, size) == (MAGIC, 1, len(data))
+    magic, version, size, crc, samples, *_ = HEADER.unpack_from(data)
+    assert (magic, version, size) == (MAGIC, VERSION, len(data))
     assert crc == zlib.crc32(data[16:])
-    assert (fingerprint, config_hash) == (model.fingerprint, zlib.crc32(model.fingerprint))
     assert samples == model.samples
+    offset, size = sections(data)["devices"]
+    ((_, attributes, fingerprint),) = DEVICE.iter_unpack(data[offset : offset + size])
+    assert fingerprint == model.fingerprint
+    strings, _ = sections(data)["strings"]
+    assert data[strings + attributes :].startswith(b"{}\0")
 
 
 def test_sections_follow_each_other_and_are_aligned() -> None:
@@ -37,10 +41,19 @@ def test_sections_follow_each_other_and_are_aligned() -> None:
     end = HEADER_BYTES
     for name, (offset, size) in sections(data).items():
         assert end <= offset < end + 4096
-        assert offset % (64 if name in ("instructions", "data") else 16) == 0
+        assert offset % (64 if name in ("code", "data") else 16) == 0
         end = offset + size
     assert end == len(data)
     assert sections(data)["data"][0] % 256 == 0  # the alignment of its only region
+
+
+def test_programs_begin_at_lines() -> None:
+    model = copy_model()
+    writer = ArtifactWriter(replace(model, steps=model.steps * 2))
+    writer.file()
+    (code,) = (step.instructions for step in model.programs)
+    assert writer.code == code.ljust(-(-len(code) // 64) * 64, b"\0") + code
+    assert writer.words[1 :: len(writer.words) // 2] == [0, -(-len(code) // 64) * 64]
 
 
 def test_a_name_stands_once() -> None:
@@ -56,7 +69,7 @@ def test_a_name_stands_once() -> None:
 
 def test_a_name_with_a_zero_byte_is_refused() -> None:
     with pytest.raises(ArtifactError, match="holds a zero byte"):
-        ArtifactWriter(dataclasses.replace(copy_model(), name="a\0b")).file()
+        ArtifactWriter(replace(copy_model(), name="a\0b")).file()
 
 
 def test_negative_parameters_are_words() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from loadstone.artifact.format import Artifact
 from loadstone.backend.builtin import backend_for, device_names, device_of, load_config
-from loadstone.backend.device import NO_DEVICE, Device, DeviceProgram, ProgramDevice
+from loadstone.backend.device import NO_DEVICE, Device, ProgramDevice, ProgramStep
 from loadstone.runtime.device import OpenedDevice
 from loadstone.runtime.device import open as open_device
 from loadstone.vta.isa.registers import ERRORS
@@ -24,8 +24,9 @@ def test_every_member_is_there(device: Device) -> None:
     assert len(MEMBERS) >= 10
     for name in MEMBERS:
         assert inspect.getattr_static(device, name) is not None, name
-    assert device.config_hash == zlib.crc32(device.fingerprint())
-    assert len(device.fingerprint()) == 20
+    configuration, zeros = device.fingerprint()[:20], device.fingerprint()[20:]
+    assert device.config_hash == zlib.crc32(configuration)
+    assert zeros == bytes(12)
     assert device.align_bytes & (device.align_bytes - 1) == 0
 
 
@@ -44,7 +45,7 @@ def test_a_device_is_found_by_name_first_and_then_by_fingerprint() -> None:
     other = device_of("not built in", config.fingerprint())
     assert other is not None
     assert other.fingerprint() == config.fingerprint()
-    assert device_of("vtaq-1x16x16", bytes(20)) is None
+    assert device_of("vtaq-1x16x16", bytes(32)) is None
     assert device_of("none", NO_DEVICE.fingerprint()) is NO_DEVICE
 
 
@@ -60,14 +61,13 @@ def test_an_artifact_without_device_opens_without_a_simulator() -> None:
     model = copy_model()
     hosted = Artifact(
         model.name,
-        NO_DEVICE.fingerprint(),
+        (ProgramDevice.of(NO_DEVICE),),
         model.samples,
         model.regions,
         model.tensors,
         model.inputs,
         model.outputs,
-        tuple(step for step in model.steps if not isinstance(step, DeviceProgram)),
-        NO_DEVICE.name,
+        tuple(step for step in model.steps if not isinstance(step, ProgramStep)),
     )
     with open_device("sim") as opened, opened.load(hosted) as session:
         session.execute()
@@ -79,8 +79,15 @@ def test_an_artifact_without_device_opens_without_a_simulator() -> None:
         assert opened.sim is not None
 
 
-def test_whose_a_program_is() -> None:
-    configuration = load_config("vtaq-tiny").fingerprint()
-    vta = ProgramDevice.of_vta("vtaq-tiny", "{}", configuration)
-    assert (vta.is_vta, len(vta.fingerprint), vta.configuration) == (True, 32, configuration)
-    assert not ProgramDevice("npu", "{}", bytes(31) + b"\1").is_vta
+def test_a_configuration_is_hashed_alone_and_a_table_whole() -> None:
+    """Bitstreams hold the CRC-32 of a VTA's 20 bytes."""
+    vta = ProgramDevice.of(load_config("vtaq-tiny"))
+    assert (vta.has_configuration, vta.config_hash) == (True, load_config("vtaq-tiny").config_hash)
+    assert vta.config_hash == zlib.crc32(vta.fingerprint[:20])
+    table = ProgramDevice("npu", bytes(31) + b"\1")
+    assert (table.has_configuration, table.config_hash) == (False, zlib.crc32(table.fingerprint))
+
+
+def test_a_program_says_how_many_instructions_it_has() -> None:
+    assert len(ProgramStep("of a VTA", bytes(32))) == 2
+    assert len(ProgramStep("of a table", bytes(32), insn_count=7)) == 7

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loadstone.backend.device import LayerRange, Relocation
+from loadstone.backend.device import LayerRange, ProgramDevice, Relocation
 from loadstone.backend.interface import Segment
 from loadstone.backend.program import ProgramRegion, verify_code
 from loadstone.backend.region import Address
@@ -58,8 +58,7 @@ def test_code_and_relocations() -> None:
         Relocation(16, 20, 32, 0, 2, 1024),
     )
     assert (len(program), program.layers) == (3, (LayerRange("move", 0, 3),))
-    assert program.device is not None
-    assert (program.device.name, program.device.fingerprint) == ("npu", NPU.fingerprint)
+    assert made.program_device == ProgramDevice("npu", NPU.fingerprint)
 
 
 def test_an_unknown_name() -> None:

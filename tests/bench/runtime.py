@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from loadstone.artifact.format import Artifact, DeviceProgram
+from loadstone.artifact.format import Artifact, ProgramStep
 from loadstone.compiler import compile as compile_model
 from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
@@ -51,7 +51,7 @@ def run() -> bool:
     held = True
     for name in NETWORKS[:5]:
         artifact = compile_model(str(models / name), load_config(_DEVICE)).artifact
-        programs = tuple(s for s in artifact.steps if isinstance(s, DeviceProgram))
+        programs = tuple(s for s in artifact.steps if isinstance(s, ProgramStep))
         alone = null_us(dataclasses.replace(artifact, steps=programs))
         validate, device_us = validate_us(artifact), cycles(artifact) / CLOCK_MHZ
         percent = 100 * validate / device_us
@@ -91,7 +91,7 @@ def validate_us(artifact: Artifact) -> float:
     open_model, check = lib().lds_model_open, lib().lds_model_validate
     model, fault, buffer = ffi.new("lds_model *"), ffi.new("lds_fault *"), ffi.from_buffer(data)
     assert open_model(model, buffer, len(data)) == 0
-    size = lib().lds_validate_scratch_bytes(model)
+    size = lib().lds_model_scratch_bytes(model)
     scratch = ffi.new("uint64_t[]", size // 8 + 1)
     assert check(model, scratch, size, fault) == 0
     return best_us(lambda: check(model, scratch, size, fault)) - best_us(

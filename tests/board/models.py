@@ -19,6 +19,7 @@ import numpy as np
 from loadstone.artifact import host_step
 from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
 from loadstone.artifact.host_step import EXTERNAL_C
+from loadstone.backend.device import ProgramDevice
 from loadstone.backend.plugins import load_plugins
 from loadstone.compiler import compile as compile_model
 from loadstone.runtime import device
@@ -231,7 +232,9 @@ def floats() -> Network:
         host_step.dequantize("dequantize", 1, 2),
         host_step.softmax_float32("softmax", 2, 3, depth),
     )
-    artifact = Artifact("floats", config.fingerprint(), 1, regions, tensors, (0,), (3,), steps)
+    artifact = Artifact(
+        "floats", (ProgramDevice.of(config),), 1, regions, tensors, (0,), (3,), steps
+    )
     inputs = np.random.default_rng(6).normal(0, 3, (3, 1, rows * depth)).astype(np.float32)
     inputs[0, 0, :32] = np.arange(-16, 16) * np.float32(0.03125)  # halfway between two integers
     return _native("vtaq-1x16x16", artifact, inputs)
@@ -240,7 +243,7 @@ def floats() -> Network:
 def _native(name: str, artifact: Artifact, inputs: np.ndarray) -> Network:
     outputs, cycles = [], []
     with (
-        device.open("sim" if artifact.other_programs else f"sim:{name}") as dev,
+        device.open("sim" if artifact.devices[1:] else f"sim:{name}") as dev,
         dev.load(artifact, trust=True) as session,
     ):
         for x in inputs:

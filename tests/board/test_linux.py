@@ -240,7 +240,7 @@ def test_networks_on_two_devices_of_plugins(shared: Path, tmp_path: Path) -> Non
     networks = []
     for file in ("mlpt_resnet8_int8.tflite", "mlpt_kws_int8.tflite"):
         network = models.on_example(shared, folders, ",".join(names), file)
-        devices = list(dict.fromkeys(step.device for step in network.artifact.other_programs))
+        devices = [one.name for one in network.artifact.devices[1:]]
         assert devices == list(names)
         networks.append(network)
     booted = exported(tmp_path, [(n.artifact, n.inputs) for n in networks], folders)
@@ -263,7 +263,8 @@ def test_devices_that_no_data_ties(tmp_path: Path, second: str) -> None:
         graph, artifact = further.branches()
         inputs = np.stack(further.inputs(graph))
         outputs = further.expected(graph, list(inputs))
-    assert [(step.device, step.beside) for step in artifact.other_programs] == [(second, True)]
+    (other,) = artifact.programs_of(1)
+    assert (artifact.device_of(other).name, other.beside) == (second, True)
     booted = exported(tmp_path, [(artifact, inputs)], [models.SYSTOLIC])
     plugins = [models.SYSTOLIC]
     with boot("virt-arm64", booted, second=second, plugins=plugins) as board:

@@ -1,7 +1,7 @@
 /* Two programs of two devices, between which no data flows: both are started before either is waited for, and faults of one end both.
  *
  * In:   files: an artifact with such programs in steps 2 and 3, its input, the outputs wanted, one behind the other; the name of the second
- *       device; a file with its fingerprint.
+ *       device; a file with its configuration.
  * Out:  the order of starts (S) and looks (L) with the device's number, of one run; then counts as JSON. Exit status 1 with a line that
  *       says what was wrong.
  * Next: test_beside.py, which makes it for the address and the thread sanitizer.
@@ -208,13 +208,13 @@ int main(int argc, char **argv) {
   void *memory[2];
   uint32_t k, runs = 0, errors = 0;
   int status;
-  MUST(argc == 6, argc); /* model, input, outputs, name and fingerprint of the second device */
+  MUST(argc == 6, argc); /* model, input, outputs, name and configuration of the second device */
   status = lds_model_open(&model, file, read_file(argv[1], file));
   MUST(status == LDS_OK, status);
   (void)read_file(argv[2], input);
   (void)read_file(argv[3], wanted);
   MUST(read_file(argv[5], fingerprint) == sizeof config, 0);
-  memcpy(&config, model.fingerprint, sizeof config);
+  memcpy(&config, lds_model_fingerprint(&model, 0), sizeof config);
   watch(0, lds_hal_sim_create(&config, 64, LDS_SIMDEV_NATIVE, POOL, 0));
   memcpy(&config, fingerprint, sizeof config);
   watch(1, lds_hal_sim_create_beside(both[0].sim, &config, 64, LDS_SIMDEV_NATIVE));

@@ -65,8 +65,9 @@ struct Oracle {
   uint64_t island(uint32_t r) const { return uint64_t{kIslandTiles} * 4096 * (r + 1u); }
 
   void device(uint32_t capabilities) {
-    file[16 + 16] = static_cast<uint8_t>(capabilities);
-    std::memcpy(&config, file.data() + 16, sizeof config);
+    uint8_t *fingerprint = file.data() + (lds_model_fingerprint(&model, 0) - file.data());
+    fingerprint[16] = static_cast<uint8_t>(capabilities);
+    std::memcpy(&config, fingerprint, sizeof config);
     if (sim != nullptr) lds_sim_destroy(sim);
     sim = lds_sim_create(&config, 64);
     if (sim == nullptr) std::exit(3);
@@ -119,7 +120,7 @@ struct Oracle {
   bool accepts(const std::vector<uint64_t> &stream) {
     lds_fault fault{};
     ++tried;
-    return lds_validate(&model, bytes_of(stream), count_of(stream), constants, scratch.data(), &fault) == LDS_OK;
+    return lds_validate(&model, 0, bytes_of(stream), count_of(stream), constants, scratch.data(), &fault) == LDS_OK;
   }
 
   int run(const std::vector<uint64_t> &stream, bool strict) {
@@ -247,7 +248,7 @@ void open(Oracle *o, const char *path) {
     if (u32(p) == 0) std::memcpy(o->memory[r].data(), data.bytes + u32(p + 16), u32(p + 8));
     if (u32(p) == 0) o->constants[r] = o->memory[r].data();
   }
-  o->scratch.resize(lds_validate_scratch_bytes(&o->model) / 8 + 1);
+  o->scratch.resize(lds_validate_scratch_bytes(&o->model, 0) / 8 + 1);
 }
 
 }  // namespace
@@ -270,7 +271,7 @@ int main(int argc, char **argv) {
     const uint32_t missing = kAllCapabilities & ~capabilities;
     const bool edge = (capabilities & (capabilities - 1)) == 0 || (missing & (missing - 1)) == 0;
     if (!edge && capabilities % step != 0) continue;
-    const bool is_float = o.file[16 + 1] == 4;
+    const bool is_float = lds_model_fingerprint(&o.model, 0)[1] == 4;
     if ((capabilities & LDS_CAP_REQUANTIZE) != 0 && (is_float || (capabilities & LDS_CAP_CONFIG) == 0)) continue;  // no such device
     o.device(capabilities);
     ++sets;

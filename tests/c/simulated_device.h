@@ -85,10 +85,10 @@ static void simulated_write32(void *ctx, uint32_t offset, uint32_t value) {
 
 static void simulated_device_open(simulated_device *d, const lds_model *model, uint8_t *memory, size_t size_bytes) {
   memset(d, 0, sizeof *d);
-  fake_device_open(&d->fake, model->config_hash, memory, size_bytes);
+  fake_device_open(&d->fake, lds_model_config_hash(model, 0), memory, size_bytes);
   d->fake.hal.write32 = simulated_write32;
   d->fake.pool.bus = simulated_bus;
-  d->sim = simulator_of(model->fingerprint);
+  d->sim = simulator_of(lds_model_fingerprint(model, 0));
 }
 
 #endif /* SIMULATED_DEVICE_H */

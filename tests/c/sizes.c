@@ -23,7 +23,7 @@ static int open_in(const lds_model *model, const lds_session_config *config, siz
   lds_session *session;
   int status;
   if (memory == NULL) exit(3);
-  fake_device_open(&f, model->config_hash, pool, POOL);
+  fake_device_open(&f, lds_model_config_hash(model, 0), pool, POOL);
   status = lds_device_open(&device, &f.hal, &lds_registers_native, 0);
   if (status == LDS_OK) status = lds_session_open(&session, model, &device, config, memory + ODD, size, NULL);
   if (status == LDS_OK) {

@@ -43,7 +43,7 @@ void open(Seed *s, const char *path) {
     std::fprintf(stderr, "%s: not sound\n", path);
     std::exit(2);
   }
-  std::memcpy(&s->config, s->file.data() + 16, sizeof s->config);
+  std::memcpy(&s->config, lds_model_fingerprint(&s->model, 0), sizeof s->config);
   s->sim = lds_sim_create(&s->config, 64);
   lds_sim_set_option(s->sim, LDS_SIM_TIMING, 0);
   const lds_table regions = s->model.section[1], steps = s->model.section[5], data = s->model.section[9];
@@ -63,11 +63,12 @@ void open(Seed *s, const char *path) {
   for (uint32_t k = 0; k < steps.count; ++k) {
     const uint8_t *p = steps.bytes + 16 * k;
     if (p[0] != 0 || p[1] != 0) continue;
-    const uint8_t *first = s->model.section[7].bytes + size_t{16} * u32(p + 4);
-    s->program.assign(first, first + size_t{16} * u32(p + 8));
+    const uint8_t *record = s->model.section[6].bytes + size_t{4} * u32(p + 4);
+    const uint8_t *first = s->model.section[8].bytes + u32(record + 4);
+    s->program.assign(first, first + u32(record + 8));
     break;
   }
-  s->scratch.resize(lds_validate_scratch_bytes(&s->model) / 8 + 1);
+  s->scratch.resize(lds_validate_scratch_bytes(&s->model, 0) / 8 + 1);
 }
 
 using Random = std::mt19937_64;
@@ -121,7 +122,7 @@ int main(int argc, char **argv) {
     mutate(&stream, random);
     lds_fault fault{};
     const uint32_t insns = static_cast<uint32_t>(stream.size() / 16);
-    if (lds_validate(&s.model, stream.data(), insns, s.constants, s.scratch.data(), &fault) != LDS_OK) continue;
+    if (lds_validate(&s.model, 0, stream.data(), insns, s.constants, s.scratch.data(), &fault) != LDS_OK) continue;
     ++accepted;
     // The stream has an address of its own, outside all regions; what the last one left there goes with a fresh map.
     lds_sim *sim = s.sim;

@@ -46,7 +46,7 @@ def test_both_start_before_either_is_waited_for(root: Path, tmp_path: Path, sani
     given = inputs(graph)
     (tmp_path / "x").write_bytes(given[0].tobytes())
     (tmp_path / "y").write_bytes(b"".join(y.tobytes() for y in expected(graph, given)))
-    (tmp_path / "second").write_bytes(SECOND.fingerprint())
+    (tmp_path / "second").write_bytes(SECOND.configuration())
     files = [tmp_path / "m.lds", tmp_path / "x", tmp_path / "y", SECOND.name, tmp_path / "second"]
     done = subprocess.run(
         [str(word) for word in (tmp_path / "beside", *files)],

@@ -178,6 +178,6 @@ def test_text_on_cortex_m55(root: Path, tmp_path: Path, figure: Callable[[str], 
         what = " ".join(("runtime and native driver", *parts))
         figure(f"text on Cortex-M55, {what}: {sum(kept.values())} bytes of {limit}: {kept}")
         assert "regs_native.o" in kept
-        assert (kept["validate.o"] > KIB) == full  # without it only the size of its scratch
+        assert ("validate.o" in kept) == full
         assert ("operators_real.o" in kept) == ("REAL" in parts)
         assert 4 * KIB < sum(kept.values()) <= limit

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.rung("0")
 
 
 def c_accepts(data: bytes) -> bool:
-    """lds_model_open, and the rules of host steps and programs as lds_session_open would check
+    """lds_model_open, and the rules of host steps and relocations as lds_session_open would check
     them."""
     open_model = lib().lds_model_open
     model, buffer = ffi.new("lds_model *"), ffi.from_buffer(data)
@@ -40,9 +40,9 @@ def c_accepts(data: bytes) -> bool:
         return False
     steps = ffi.cast("uint8_t *", model.section[5].bytes)
     kinds = [steps[16 * k] | steps[16 * k + 1] << 8 for k in range(model.section[5].count)]
-    hosts = [k for k, kind in enumerate(kinds) if kind not in (0, PROGRAM_STEP)]
-    programs = lib().lds_programs_check(model) == 0
-    return programs and all(lib().lds_real_step_check(model, k) == 0 for k in hosts)
+    hosts = [k for k, kind in enumerate(kinds) if kind != PROGRAM_STEP]
+    relocated = lib().lds_relocations_check(model) == 0
+    return relocated and all(lib().lds_real_step_check(model, k) == 0 for k in hosts)
 
 
 def python_accepts(data: bytes) -> bool:
@@ -54,7 +54,6 @@ def python_accepts(data: bytes) -> bool:
 
 
 def sealed(data: bytearray) -> bytes:
-    struct.pack_into("<I", data, 36, zlib.crc32(data[16:36]))
     struct.pack_into("<I", data, 12, zlib.crc32(data[16:]))
     return bytes(data)
 
@@ -144,7 +143,7 @@ def test_both_readers_refuse_what_breaks_one_rule_of_a_step(name: str) -> None:
     model = every_operator_model()
     data = model.to_bytes()
     (number,) = (k for k, step in enumerate(model.steps) if step.name == name)
-    steps, words = (struct.unpack_from("<I", data, 56 + 8 * k)[0] for k in (5, 6))
+    steps, words = (struct.unpack_from("<I", data, 32 + 8 * k)[0] for k in (5, 6))
     (first,) = struct.unpack_from("<I", data, steps + 16 * number + 4)
     taken = []
     for group in [*([change] for change in SPOILT[name]), TOGETHER.get(name, [])]:

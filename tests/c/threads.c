@@ -271,7 +271,7 @@ static void read_model(const char *path) {
   (void)fclose(f);
   status = lds_model_open(&model, file, size);
   MUST(status == LDS_OK, status);
-  memcpy(&hardware, file + 16, 20);
+  memcpy(&hardware, lds_model_fingerprint(&model, 0), sizeof hardware);
   (void)lds_model_input(&model, 0, &x);
   (void)lds_model_output(&model, 0, &y);
 }

@@ -1,6 +1,6 @@
 /* The application of an exported module whose model has programs of two devices: both simulated, with one memory.
  *
- * In:   an exported project; SECOND_DEVICE, the bytes of the second one's fingerprint; input 0 of one run on stdin.
+ * In:   an exported project; SECOND_DEVICE, the bytes of the second one's configuration; input 0 of one run on stdin.
  * Out:  output 0 on stdout; the exit status is that of the runtime, negated.
  * Next: tests/commands/test_exported_accelerators.py.
  */
@@ -32,7 +32,7 @@ int main(void) {
   lds_tensor t;
   lds_fault fault;
   int status = lds_model_open(&model, model_bytes, (size_t)(model_bytes_end - model_bytes));
-  sims[0] = lds_hal_sim_create(config(model.fingerprint), 64, LDS_SIMDEV_NATIVE, MODEL_DMA_BYTES, 0);
+  sims[0] = lds_hal_sim_create(config(lds_model_fingerprint(&model, 0)), 64, LDS_SIMDEV_NATIVE, MODEL_DMA_BYTES, 0);
   if (status == LDS_OK) status = lds_device_open(&device, lds_hal_sim_hal(sims[0]), &MODEL_REGISTERS, MODEL_CONFIG_HASH);
   lds_session_config_default(&settings);
   if (status == LDS_OK) status = model_accelerators(device.hal, &settings);

@@ -405,7 +405,7 @@ def test_programs_of_another_device(
     need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
     alone, vta = program_model(), copy_model()
     both = dataclasses.replace(
-        alone, fingerprint=vta.fingerprint, device=vta.device, steps=(*alone.steps, *vta.steps)
+        alone, devices=(*vta.devices, *alone.devices[1:]), steps=(*alone.steps, *vta.steps)
     )
     alone.save(tmp_path / "alone.lds")
     both.save(tmp_path / "both.lds")

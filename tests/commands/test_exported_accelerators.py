@@ -37,7 +37,7 @@ def module_application(tmp_path: Path, artifact: Artifact, source: str, *words: 
     sources = [*module.glob("loadstone/*.c"), *module.glob("accelerators/*.c"), module / "model.S"]
     command = ["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off"]
     command += [f"-I{folder}" for folder in [*headers, ROOT / "hw_sim/include"]]
-    second = ",".join(map(str, SECOND.fingerprint()))
+    second = ",".join(map(str, SECOND.configuration()))
     command += [f"-DSECOND_DEVICE={second}", f"-Wa,-I{module}", str(ROOT / "tests/c" / source)]
     command += [*map(str, sources), str(library)]
     command += [f"-Wl,-rpath,{library.parent}", "-o", str(made)]

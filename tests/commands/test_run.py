@@ -226,7 +226,7 @@ def test_inspect(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "device vtaq-1x16x16" in out
     assert "x: int8 [1, 16]  scale 0.5, zero point 3" in out
-    assert "0 device  copy: 5 instructions, 1 layers" in out
+    assert "0 program vtaq-1x16x16: copy: 5 instructions, 1 layers" in out
     assert main(["inspect", f"{folder}/copy.lds", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["steps"][0]["instructions"] == 5
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadstone.artifact.format import DeviceProgram
+from loadstone.artifact.format import ProgramStep
 from loadstone.cli import main
 from tests.commands.test_mistakes import refused
 from tests.sample_model import copy_model
@@ -107,7 +107,7 @@ def test_a_vector_that_reaches_beyond_its_memory(
 
 def test_a_model_without_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = copy_model()
-    host = tuple(step for step in model.steps if not isinstance(step, DeviceProgram))
+    host = tuple(step for step in model.steps if not isinstance(step, ProgramStep))
     dataclasses.replace(model, steps=host).save(tmp_path / "m.lds")
     words = ["vectors", f"{tmp_path}/m.lds", "-o", str(tmp_path / "out")]
     assert "have no program of a device: all is on the host" in refused(words, capsys)

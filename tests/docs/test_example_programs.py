@@ -135,7 +135,7 @@ class Judge:
             return
         fetched = DramWindow(CODE_BUS, np.frombuffer(code, np.uint8), writable=False)
         machine = TableMachine(accelerator, Dram([*windows, fetched]))
-        machine.run(CODE_BUS, step.instructions)
+        machine.run(CODE_BUS, len(step))
 
 
 @pytest.mark.parametrize("folder", EXAMPLES)
@@ -148,7 +148,7 @@ def test_accepted_mutants_stay_in_their_regions(
     plugins = load_plugins([ROOT / "docs/examples" / folder])
     made = compile(tmp_path / network, target, plugins=plugins)
     original = made.artifact
-    (accelerator,) = accelerators_of(original)
+    (accelerator,) = accelerators_of(original).values()
     rng, accepted, refused = np.random.default_rng(14), 0, 0
     outer = times(2, 105)
     with device.OpenedDevice("null", "", NO_DEVICE) as opened:
@@ -162,9 +162,9 @@ def test_accepted_mutants_stay_in_their_regions(
             except ArtifactError:
                 continue
             for _ in range(100):
-                programs = judge.artifact.other_programs
+                programs = judge.artifact.programs
                 step = programs[int(rng.integers(len(programs)))]
-                code = mutated_code(judge.artifact.code_of(step), accelerator.table, rng)
+                code = mutated_code(step.instructions, accelerator.table, rng)
                 if not judge.accepts(step, code):
                     refused += 1
                     continue

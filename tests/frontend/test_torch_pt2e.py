@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,11 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("torch", reason="PyTorch is not installed (the extra `torch`)")
-pytest.importorskip("torchao", reason="torchao is not installed (the extra `torch`)")
+if find_spec("torchao") is None:  # its import takes two seconds of each process that collects tests
+    pytest.skip("torchao is not installed (the extra `torch`)", allow_module_level=True)
 
 import torch
 from torch import nn
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from loadstone.compiler import compile
 
@@ -81,6 +82,8 @@ def arm() -> Any:
 
 
 def quantized(layers: list[nn.Module], samples: Any, quantizer: Any) -> Any:
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
     prepared = prepare_pt2e(
         torch.export.export(nn.Sequential(*layers).eval(), (samples[0],)).module(), quantizer
     )

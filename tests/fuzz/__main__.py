@@ -74,7 +74,7 @@ def seeds(folder: Path) -> None:
 
 def _header(config: HwConfig, options: int) -> bytes:
     bus = (32, 64, 128, 256, 512).index(config.bus_bits)
-    return config.fingerprint() + bytes(
+    return config.configuration() + bytes(
         [bus, options << 1 & 31, 0, 16, 0, 11, 64, 255, 63, 0, 0, 0]
     )
 

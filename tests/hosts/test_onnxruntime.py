@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 
 from loadstone.artifact import host_step
 from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
-from loadstone.backend.device import NO_DEVICE
+from loadstone.backend.device import NO_DEVICE, ProgramDevice
 from loadstone.cli import main
 from loadstone.compiler import compile
 from loadstone.errors import ModelError, UnsupportedError
@@ -269,7 +269,7 @@ def test_an_artifact_of_any_type_is_read_within_the_table(
     whole = host_step.Strided((1,))
     copies = host_step.copy("copy", 0, 1, (4,), whole, whole)
     none = NO_DEVICE
-    model = Artifact("c", none.fingerprint(), 1, regions, tensors, (0,), (1,), (copies,), none.name)
+    model = Artifact("c", (ProgramDevice.of(none),), 1, regions, tensors, (0,), (1,), (copies,))
     node = onnx.helper.make_node(
         "EPContext",
         ["x"],

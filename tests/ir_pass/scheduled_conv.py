@@ -70,7 +70,7 @@ def scheduled(op: Conv2D, dim: int, rows: int, *, copies: bool) -> Any:
     sums = s.get_sblock("acc")
     _, _, i1, j, channel, b, lane, block_in, row, column, k = s.get_loops(sums)
     s.reorder(block_in, row, column, i1, j, channel, b, lane, k)
-    s.annotate(block_in, "loadstone.level", "kept")  # one block of input channels at a time
+    s.annotate(block_in, "lds.level", "kept")  # one block of input channels at a time
     if copies:
         data = s.cache_read(sums, 0, "local.inp")
         s.compute_inline(s.get_sblock("pixels"))

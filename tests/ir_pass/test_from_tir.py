@@ -155,7 +155,7 @@ def test_a_schedule_by_tvms_own_primitives_computes_its_operator(seed: int, copi
     config, op = load_config("vtaq-1x16x16"), conv(seed)
     function = with_copies(scheduled(op, 16, 1, copies=copies), memory_table(config))
     kernel = kernel_of_nests(function, config)
-    emitter = Emitter(config, {})
+    emitter = Emitter({})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     rng = np.random.default_rng(seed)
     pixels = rng.integers(-128, 128, (7, 9, 2, 1, 16)).astype(np.int8)

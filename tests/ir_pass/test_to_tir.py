@@ -20,8 +20,8 @@ def test_a_module_is_well_formed_and_names_what_tensor_ir_has_no_word_for() -> N
     assert tirx.analysis.verify_well_formed(module["main"])
     text = written(SUM)
     assert '["table w", "param x", "local acc", "param out"]' in text
-    assert 'for t in T.serial(3, annotations={"loadstone.level": "kept"}):' in text
-    assert 'with T.attr(1, "loadstone.group", 1):' in text
+    assert 'for t in T.serial(3, annotations={"lds.level": "kept"}):' in text
+    assert 'with T.attr(1, "lds.group", 1):' in text
 
 
 def test_steps_of_one_nest_are_a_chain_where_none_reads_what_another_made() -> None:

@@ -4,6 +4,7 @@ outside the tree; the texts are in tests/golden/tvm_pass."""
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from loadstone.ir_pass.tvm_pass import InsertDmaCopy
 from loadstone.relax.compat import parsed_tir, tirx_transform, tvm
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.kernels.memories import memory_table
+from tests.ir_pass.test_from_tir import TABLE
 from tests.passes.networks import TARGETS, plugins
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -73,3 +75,15 @@ def test_an_error_comes_out_of_tvm_as_it_is() -> None:
     before = (GOLDEN / "tvm_pass" / "vtaq.before.txt").read_text(encoding="utf-8")
     with pytest.raises(LoweringError, match=r"ky // 2 .* is no sum of multiples of loops"):
         passed(before.replace("ky + i0 * 6 + i - 1", "ky // 2 + i0 * 6 + i - 1"), "vtaq")
+
+
+def test_the_page_shows_what_the_pass_makes() -> None:
+    """docs/lowering.md: the function, its TensorIR, and what the pass makes of it."""
+    page = (GOLDEN.parents[1] / "docs" / "lowering.md").read_text(encoding="utf-8")
+    blocks = [textwrap.dedent(block) for block in page.split("\n\n") if block.startswith("    ")]
+    computation = next(block for block in blocks if block.startswith("func rows"))
+    before, after = (f"{block}\n" for block in blocks if block.startswith("@T.prim_func"))
+    written = text_of_function(prim_func(parsed(computation), TABLE))
+    assert written.endswith(f"\n\n{before}")
+    module = tvm.IRModule({"main": parsed_tir(written)})
+    assert text_of_function(InsertDmaCopy(TABLE)(module)["main"]).endswith(f"\n\n{after}")

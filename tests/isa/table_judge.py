@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
-from loadstone.artifact.program_step import ProgramStep
-from loadstone.backend.device import NO_DEVICE, Relocation
+from loadstone.backend.device import NO_DEVICE, ProgramDevice, ProgramStep, Relocation
 from loadstone.isa.codec import At, TableInsn
 from loadstone.isa.table import InstructionTable
 from loadstone.library.native import ffi, lib
@@ -50,7 +49,7 @@ class TableJudge:
         model, fault = ffi.new("lds_model *"), ffi.new("lds_fault *")
         held = ffi.from_buffer(data)
         assert lib().lds_model_open(model, held, len(data)) == 0
-        assert lib().lds_programs_check(model) == 0
+        assert lib().lds_relocations_check(model) == 0
         status = lib().lds_program_validate(
             model,
             0,
@@ -64,17 +63,13 @@ class TableJudge:
         return None if status == 0 else (_NAMES[status], fault.instruction)
 
     def _artifact(self, code: bytes, count: int, relocations: Sequence[Relocation]) -> Artifact:
-        last = MemoryRegion("code", RegionKind.CONSTANTS, len(code), data=code)
-        regions = (*self._regions, last)
+        regions = tuple(self._regions)
         writable = next(k for k, region in enumerate(regions) if region.device_writes)
-        tensors = (
-            BufferView("x", (1, 1), DataType.INT8, writable, 0),
-            BufferView("code", (len(code),), DataType.UINT8, len(regions) - 1, 0),
-        )
-        name, print_ = self._table.name, self._table.fingerprint
-        step = ProgramStep("run", name, "{}", print_, 1, count, tuple(relocations), ())
-        head = NO_DEVICE.fingerprint(), 1, regions, tensors, (0,), (0,), (step,), NO_DEVICE.name
-        return Artifact("m", *head)
+        tensors = (BufferView("x", (1, 1), DataType.INT8, writable, 0),)
+        other = ProgramDevice(self._table.name, self._table.fingerprint)
+        devices = (ProgramDevice.of(NO_DEVICE), other)
+        step = ProgramStep("run", code, (), 1, count, tuple(relocations))
+        return Artifact("m", devices, 1, regions, tensors, (0,), (0,), (step,))
 
 
 def relocations_of(

@@ -103,10 +103,9 @@ def test_the_validator_of_the_runtime(
     table = FAMILY.having(*having)
     offered(table)
     model = program_model(encode(NPU, [insn]), ())
-    step = replace(
-        model.other_programs[0], fingerprint=table.fingerprint, instructions=1, layers=()
-    )
-    model = replace(model, steps=(step,))
+    step = replace(model.programs[0], insn_count=1, layers=())
+    other = replace(model.devices[1], fingerprint=table.fingerprint)
+    model = replace(model, steps=(step,), devices=(model.devices[0], other))
     with device.open("sim") as opened:
         if insn is PLAIN or having:
             opened.load(model).close()

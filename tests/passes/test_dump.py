@@ -18,13 +18,14 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone import graph as g
 from loadstone.cli import main
-from loadstone.errors import ConfigError
+from loadstone.errors import ConfigError, LoweringError
 from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.ir_pass.nest_text import parsed, printed
 from loadstone.numerics import Rounding
 from loadstone.passes.dump import Dump
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.kernels.memories import memory_table
+from loadstone.vta.passes.encode.encode import Encode
 from loadstone.vta.region.offload import OffloadedRegion
 from tests import lowered as lo
 from tests.passes.networks import TARGETS, dumped, residual_block
@@ -100,6 +101,31 @@ def test_a_pass_alone_is_printed_or_said_to_be_missing(
         assert said in capsys.readouterr().err
     assert main([*arguments, "--dump-after", "graph", "--json"]) == 2
     assert "needs --dump DIR" in capsys.readouterr().err
+
+
+def test_a_compile_that_fails_dumps_what_it_had_made_and_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The encoder finds no room for a field; all before it is there, and it names the error."""
+
+    def refused(*_: object) -> object:
+        raise LoweringError("encode: x_size 70000 does not fit 16 bits")
+
+    before = dumped("vtaq")
+    monkeypatch.setattr(Encode, "run", refused)
+    model, folder = tmp_path / "block.tflite", tmp_path / "stopped"
+    model.write_bytes(residual_block())
+    arguments = ["compile", str(model), "-t", "vtaq-tiny", "-o", str(tmp_path / "block.lds")]
+    assert main([*arguments, "--dump", str(folder)]) != 0
+    assert "x_size 70000 does not fit 16 bits" in capsys.readouterr().err
+    names = sorted(path.name for path in folder.iterdir())
+    assert names[0] == "01-frontend-import.txt"
+    (last,) = folder.glob("*-program-encode.vta_0.txt")
+    assert names[-1] == last.name
+    assert last.read_text() == "# stopped: encode: x_size 70000 does not fit 16 bits\n"
+    written = {name: (folder / name).read_text() for name in names[:-1]}
+    assert any("-program-allocate" in name for name in written)
+    assert written == {name: before[name] for name in written}
 
 
 def test_an_unknown_pass_is_refused_before_anything_is_compiled() -> None:

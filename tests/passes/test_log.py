@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from loadstone.errors import ConfigError, LoadstoneError, LoweringError, VerificationError
-from loadstone.passes.log import VERIFY, PassLog, checked, verified
+from loadstone.passes.log import VERIFY, PassLog, checked, stopped, verified
 
 
 def refused(_: object, after: object) -> None:
@@ -78,3 +78,39 @@ def test_what_is_no_finding_passes_as_it_is() -> None:
     checked("encode", lambda: None)
     with pytest.raises(ZeroDivisionError):
         checked("encode", lambda: 1 / 0)
+
+
+def test_an_error_tells_the_passes_until_it_came() -> None:
+    log = PassLog("net", texts=True)
+    log.run("import", str.upper, "x")
+    inner = PassLog("conv", texts=True)
+
+    def lowered(_: str) -> str:
+        inner.run("computation", str.upper, "c")
+        return inner.run("operations", int, "no number", verify=lambda *_: None)  # type: ignore[arg-type]
+
+    with pytest.raises(ValueError, match="no number") as caught:
+        log.run("graph", lowered, "x")
+    runs = [(r.name, r.subject, r.text and r.text()) for r in stopped(caught.value)]
+    said = "# stopped: invalid literal for int() with base 10: 'no number'\n"
+    assert runs == [
+        ("import", "net", "X"),
+        ("computation", "conv", "C"),
+        ("operations", "conv", said),
+    ]
+    assert stopped(ValueError()) == []
+    with pytest.raises(LoweringError) as named:
+        raise LoweringError("net: no number") from caught.value
+    assert stopped(named.value) == stopped(caught.value)
+
+
+def test_what_a_verifier_refuses_is_shown_behind_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VERIFY, "1")
+    log = PassLog("vta_0", texts=True)
+    with pytest.raises(VerificationError) as caught:
+        log.run("prefetch", str.upper, "x", verify=refused)
+    (run,) = stopped(caught.value)
+    assert run.text is not None
+    first, second = run.text().splitlines()
+    assert first.startswith("# stopped: pass prefetch on vta_0 is wrong: a store moved to X")
+    assert second == "X"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loadstone.artifact.file_layout import HEADER, SECTIONS
 from loadstone.artifact.format import Artifact
 from loadstone.errors import ArtifactError, ConfigError, DeviceError, LoadstoneError
 from loadstone.isa import accelerator as accelerators
@@ -20,8 +22,10 @@ from loadstone.isa.codec import TableInsn, encode
 from loadstone.isa.native_page import NativePage
 from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
+from loadstone.runtime.session import Session
 from tests import further
 from tests.artifact.test_program_step import CODE, RELOCATIONS, program_model, with_second
+from tests.artifact.test_reader import sealed
 from tests.branches import branches
 from tests.conftest import ROOT
 from tests.isa.tables import NPU, NPU_MEANING, npu
@@ -112,7 +116,24 @@ def test_rights_of_regions(offered: Callable[[Accelerator], None]) -> None:
     model = program_model()
     arena = replace(model.regions[0], device_writes=False)
     with pytest.raises(ArtifactError, match="stores where it may not"):
-        run(replace(model, regions=(arena, model.regions[1])))
+        run(replace(model, regions=(arena,)))
+
+
+@pytest.mark.parametrize(("word", "value"), [(7, 8 | 65 << 16), (8, 17), (9, 1), (10, 257)])
+def test_relocations_are_checked_when_a_session_opens(
+    offered: Callable[[Accelerator], None], word: int, value: int
+) -> None:
+    """Width, shift, region, addend of the first: the reader in C leaves them to the session, which
+    knows that there is a table."""
+    offered(npu())
+    model = program_model()
+    data = bytearray(model.to_bytes())
+    (words,) = struct.unpack_from("<I", data, HEADER.size + 8 * SECTIONS.index("words"))
+    struct.pack_into("<I", data, words + 4 * word, value)
+    with device.open("sim") as dev:
+        dev.load(model).close()  # as it was
+        with pytest.raises(ArtifactError, match=r"a rule of FORMAT\.md"):
+            Session(dev.device, dev.handle(model), model, sealed(data), None, trust=False)
 
 
 def test_an_address_that_does_not_fit(offered: Callable[[Accelerator], None]) -> None:
@@ -193,11 +214,15 @@ def test_a_fault_of_the_device_is_named(offered: Callable[[Accelerator], None]) 
 def test_other_connections_have_one_device(offered: Callable[[Accelerator], None]) -> None:
     offered(npu())
     register_accelerator("npu2", lambda _: npu())
+    model = with_second(program_model(), device=2)
+    model = replace(model, devices=(*model.devices, replace(model.devices[1], name="npu2")))
     with (
         device.open("null") as opened,
         pytest.raises(DeviceError, match="several devices"),
     ):
-        opened.load(with_second(program_model(), device="npu2"))
+        opened.load(model)
+    with device.open("null") as opened:  # a device without programs is not looked for
+        opened.load(replace(model, steps=())).close()
 
 
 # --- at once --------------------------------------------------------------------------------------
@@ -206,7 +231,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Artifact, np.ndarray,
     """VTA-Q and the systolic array of the examples, between whose programs no data flows."""
     artifact, inputs, outputs = branches(tmp_path_factory.mktemp("branches"))
     assert artifact.programs
-    assert [(step.device, step.beside) for step in artifact.other_programs] == [("systolic", True)]
+    (other,) = artifact.programs_of(1)
+    assert (artifact.device_of(other).name, other.beside) == ("systolic", True)
     return artifact, inputs, outputs
 
 
@@ -252,7 +278,7 @@ def check_process(
 ) -> None:
     """`loadstone simd` with both devices of a model: one memory, a socket for each; the first hangs
     in its second job."""
-    names = ("--device", "vtaq-1x16x16", "--device", artifact.other_programs[0].device)
+    names = ("--device", "vtaq-1x16x16", "--device", artifact.devices[1].name)
     with (
         process(tmp_path, *names, "--fault", "hang@1", *options) as (_, socket),
         device.open(f"simd:{socket}") as opened,

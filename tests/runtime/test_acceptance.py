@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
+from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.host_step import EXTERNAL_RELAX
 from loadstone.compiler import compile
 from loadstone.errors import UnsupportedError
@@ -71,7 +71,7 @@ def test_a_program_that_the_validator_refuses_is_refused() -> None:
     model = dense_model(load_config("vtaq-1x16x16")).artifact
     steps = tuple(
         dataclasses.replace(step, instructions=step.instructions[:-16] + step.instructions[:16])
-        if isinstance(step, DeviceProgram)
+        if isinstance(step, ProgramStep)
         else step
         for step in model.steps
     )

@@ -20,7 +20,7 @@ from tests.sample_model import copy_model, dense_model, state_model
 def test_parts_are_the_model_s(model: Artifact) -> None:
     found, data = footprint(model), model.to_bytes()
     assert found.model_bytes == len(data)
-    assert found.session_bytes == session_bytes(data, bool(model.other_programs))
+    assert found.session_bytes == session_bytes(data)
     on_device = [r.size_bytes for r in model.regions if r.on_device]
     assert found.pool_bytes == pool_bytes(model) >= sum(on_device)
     assert found.ram_bytes == found.pool_bytes + found.session_bytes

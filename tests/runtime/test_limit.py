@@ -25,7 +25,9 @@ def at_most(artifact: Artifact, instructions: bytes) -> int:
     data = artifact.to_bytes()
     model = ffi.new("lds_model *")
     assert lib().lds_model_open(model, ffi.from_buffer(data), len(data)) == 0
-    found = lib().lds_cycles_at_most(model, ffi.from_buffer(instructions), len(instructions) // 16)
+    found = lib().lds_cycles_at_most(
+        model, 0, ffi.from_buffer(instructions), len(instructions) // 16
+    )
     return int(found)
 
 

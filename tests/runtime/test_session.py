@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadstone.artifact.format import Artifact, DeviceProgram, MemoryRegion, RegionKind
+from loadstone.artifact.format import Artifact, MemoryRegion, ProgramStep, RegionKind
 from loadstone.library.native import ffi, lib
 from loadstone.vta.device.hw_config import load_config
 from tests.sample_model import copy_model, dense_model, endless_model
@@ -106,6 +106,40 @@ def test_constants_and_instructions_in_place(runtime: Runtime) -> None:
     assert runtime.used() == 8192 + 2 * 64
     runtime.lib.lds_session_close(session)
     assert runtime.used() == 8192
+
+
+def second(runtime: Runtime, name: bytes) -> Any:
+    """Another device with the same memory, as an accelerator of that name."""
+    found = runtime.lib
+    configuration = ffi.cast("lds_hw_config *", ffi.from_buffer(CONFIG.fingerprint()))
+    sim = found.lds_hal_sim_create_beside(runtime.sim, configuration, 64, 0)
+    device, entry = ffi.new("lds_device *"), ffi.new("lds_accelerator *")
+    hal, text = found.lds_hal_sim_hal(sim), ffi.new("char[]", name)
+    assert found.lds_device_open(device, hal, found.lds_registers_named(b"native"), 0) == 0
+    entry.name, entry.device = text, device
+    runtime.keep += [ffi.gc(sim, found.lds_hal_sim_destroy), device, text]
+    return entry
+
+
+def test_programs_of_two_devices_run_in_place(runtime: Runtime) -> None:
+    """Both from the model's own bytes; the second device is found by its name alone."""
+    model = copy_model()
+    (program,) = model.programs
+    more = (*model.devices, dataclasses.replace(model.devices[0], name="second"))
+    steps = (program, dataclasses.replace(program, device=1))
+    place = runtime.buffer(8192, 4096)
+    opened = runtime.model(dataclasses.replace(model, devices=more, steps=steps), place.cpu)
+    runtime.config.model_bus = place.bus
+    assert runtime.open(opened)[0] == runtime.lib.LDS_ERR_ACCELERATOR
+    for name in (b"third", b"secon", b"seconds", b"second"):
+        entry = second(runtime, name)
+        runtime.lib.lds_session_config_accelerators(runtime.config, entry, 1)
+        status, session = runtime.open(opened)
+        assert status == (0 if name == b"second" else runtime.lib.LDS_ERR_ACCELERATOR)
+    assert np.array_equal(run(runtime, session), X)
+    assert runtime.used() == 8192 + 2 * 64
+    runtime.lib.lds_session_close(session)
+    runtime.keep.clear()
 
 
 def test_regions_in_buffers_of_the_callers_own(runtime: Runtime) -> None:
@@ -228,7 +262,7 @@ def spoiled(runtime: Runtime, model: Any) -> None:
     """The file's bytes change behind the reader's back: no instruction is known any more."""
     data = ffi.buffer(model.bytes, model.size_bytes)
     program = copy_model().steps[0]
-    assert isinstance(program, DeviceProgram)
+    assert isinstance(program, ProgramStep)
     at = bytes(data).index(program.instructions)
     data[at : at + 1] = b"\xff"
 

@@ -16,7 +16,7 @@ from tests.isa.tables import npu
 
 @pytest.fixture
 def simulator() -> TableSimulator:
-    return TableSimulator([npu(clock_mhz=200)])
+    return TableSimulator({1: npu(clock_mhz=200)})
 
 
 def test_addresses_are_filled_in() -> None:
@@ -40,9 +40,9 @@ def test_cycles_of_programs_and_layers(simulator: TableSimulator) -> None:
 def test_what_decides_the_cycles_of_a_program(simulator: TableSimulator) -> None:
     model = program_model()
     (step,) = simulator.steps(model)
-    (program,) = model.other_programs
+    said = model.devices[1]
     assert (step.number, step.device, step.clock_mhz) == (0, "npu", 200)
-    assert step.decisive == (program.attributes, CODE, program.fingerprint)
+    assert step.decisive == (said.attributes, CODE, said.fingerprint)
 
 
 def test_a_program_that_leaves_its_memory(simulator: TableSimulator) -> None:

@@ -139,7 +139,7 @@ def _stage_of() -> str:
 
 def _structs() -> str:
     parts = [
-        "/* What decides the meaning of a program; the bytes of HwConfig.fingerprint(). Widths of "
+        "/* What decides the meaning of a program; the bytes of HwConfig.configuration(). Widths of "
         "elements are log2 of\n * their bits: 3 is int8, 4 is bfloat16, with float32 for int32. */\n"
         "typedef struct lds_hw_config "
         "{\n  uint8_t isa_version, log_inp_width, log_wgt_width, log_acc_width;\n"

@@ -193,7 +193,7 @@ class Compiled:
             self.accelerators.get(p.backend, p.backend) for p in self.partition.assignments
         )
         arena = self.deployment.arena
-        programs = self.artifact.all_programs
+        programs = self.artifact.programs
         return {
             "model": self.artifact.name,
             "device": self.device.name,

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from loadstone.analysis.html import rows_table
 from loadstone.analysis.names import plain_name, short_names
-from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
+from loadstone.artifact.format import Artifact, HostStep
 from loadstone.artifact.host_step import EXTERNAL_OPERATOR
 from loadstone.backend.device import Device
 from loadstone.files import JsonObject
@@ -184,7 +184,7 @@ def profile_report(
     program that does not reach FINISH, ArtifactError for steps that cannot be run here."""
     known = known or Known()
     runs = program_runs(artifact, device, trace=True)
-    own = [run for n, run in runs.items() if isinstance(artifact.steps[n], DeviceProgram)]
+    own = [runs[n] for n, program in artifact.numbered_programs if program.device == 0]
     arena = {run.number: tuple(run.arena(artifact)) for run in own}
     maker = _Rows(artifact, device, known, trust)
     for number, step in enumerate(artifact.steps):

@@ -21,8 +21,8 @@ from loadstone.artifact.format import (
     Artifact,
     BufferView,
     DataType,
-    DeviceProgram,
     HostStep,
+    ProgramStep,
     ViewLayout,
 )
 from loadstone.errors import ArtifactError
@@ -60,13 +60,13 @@ def taps(artifact: Artifact) -> list[Tap]:
                 view = artifact.tensors[index]
                 name = view.name.removesuffix(_ON_DEVICE)
                 found.append(Tap(name, step.name, number, view))
-        if not isinstance(step, DeviceProgram):  # one of other instructions runs whole
+        if isinstance(step, HostStep) or step.device:  # one of another device runs whole
             continue
         for stores in own_simulator(artifact).layer_stores(step):
             made = views.get(stores.layer + _ON_DEVICE)
             if made is not None:
                 found.append(Tap(stores.layer, stores.layer, number, made, stores.last, stores))
-    if artifact.programs and not any(tap.stores for tap in found):
+    if artifact.programs_of(0) and not any(tap.stores for tap in found):
         raise ArtifactError(
             f"model {artifact.name!r} does not say where its layers' outputs stand: compile it anew"
         )
@@ -123,7 +123,7 @@ def _meet(stores: LayerStores, view: BufferView) -> bool:
 def _stopped(artifact: Artifact, together: Sequence[Tap]) -> Artifact:
     last = together[-1]
     step = artifact.steps[last.step]
-    if isinstance(step, DeviceProgram):
+    if isinstance(step, ProgramStep):
         assert last.behind is not None
         step = own_simulator(artifact).without_stores(step, last.behind)
     views = [_raw(tap.view, artifact.samples) for tap in together]
@@ -171,7 +171,7 @@ def meant(
         if isinstance(step, HostStep):
             for tap, value in values(artifact, device, inputs, mine, trust=trust):
                 found[tap.name] = value
-        if not isinstance(step, DeviceProgram):
+        if isinstance(step, HostStep) or step.device:
             continue
         before = _regions_before(artifact, device, inputs, number, trust)
         wanted = {tap.behind: tap.view for tap in mine if tap.behind is not None}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loadstone.artifact.format import Artifact, DeviceProgram
+from loadstone.artifact.format import Artifact, ProgramStep
 from loadstone.simulator.programs import own_simulator
 
 __all__ = ["LayerRace", "races"]
@@ -34,18 +34,18 @@ class LayerRace:
 def races(artifact: Artifact) -> list[LayerRace]:
     """The races in the order in which they occur; empty for an artifact without programs. Raises
     SimulationError for a program that does not reach its FINISH."""
-    if not artifact.programs:
+    if not artifact.programs_of(0):
         return []
     found = []
     for race in own_simulator(artifact).races(artifact):
         program = artifact.steps[race.number]
-        assert isinstance(program, DeviceProgram)
+        assert isinstance(program, ProgramStep)
         layer, other = (_layer(program, insn) for insn in (race.insn, race.other))
         found.append(LayerRace(layer, other, race.number, race.text))
     return found
 
 
-def _layer(program: DeviceProgram, insn: int) -> str:
+def _layer(program: ProgramStep, insn: int) -> str:
     """The layer of an instruction; the program's name for an instruction of no layer."""
     for layer in program.layers:
         if layer.first <= insn < layer.first + layer.count:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a compiled model holds, and when it is sound.
 
-In:   frozen dataclasses: regions and tensors (memory_plan.py), device programs, host steps
+In:   frozen dataclasses: regions and tensors (memory_plan.py), devices, programs, host steps
       (host_step.py).
 Out:  ArtifactContent, which checks itself against the rules of runtime/FORMAT.md.
 Next: format.py's Artifact is one that is written and read.
@@ -9,9 +9,7 @@ Next: format.py's Artifact is one that is written and read.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
-from itertools import pairwise
 
 from loadstone.artifact.file_layout import require
 from loadstone.artifact.host_step import HostStep
@@ -22,8 +20,8 @@ from loadstone.artifact.memory_plan import (
     RegionKind,
     ViewLayout,
 )
-from loadstone.artifact.program_step import ProgramStep
-from loadstone.backend.device import INSN_BYTES, DeviceProgram
+from loadstone.artifact.program_step import check_program
+from loadstone.backend.device import FINGERPRINT_BYTES, ProgramDevice, ProgramStep
 
 __all__ = ["ArtifactContent"]
 
@@ -31,90 +29,60 @@ __all__ = ["ArtifactContent"]
 @dataclass(frozen=True)
 class ArtifactContent:
     """All that a file holds. inputs and outputs are indices of tensors; `samples` is what a run
-    takes.
-
-    fingerprint: HwConfig.fingerprint(), 20 bytes. Steps run in order.
-    """
+    takes. Device 0 is that of the session which runs it; steps run in order."""
 
     name: str
-    fingerprint: bytes
+    devices: tuple[ProgramDevice, ...]
     samples: int
     regions: tuple[MemoryRegion, ...]
     tensors: tuple[BufferView, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    steps: tuple[DeviceProgram | ProgramStep | HostStep, ...]
-    device: str = ""  # HwConfig.name, for people
+    steps: tuple[ProgramStep | HostStep, ...]
+
+    @property
+    def device(self) -> str:
+        """The name of device 0, for people."""
+        return self.devices[0].name
+
+    @property
+    def fingerprint(self) -> bytes:
+        """That of device 0."""
+        return self.devices[0].fingerprint
 
     @property
     def config_hash(self) -> int:
-        """CRC-32 of the fingerprint, as in register CONFIG_HASH."""
-        return zlib.crc32(self.fingerprint)
+        """That of device 0, as in its register CONFIG_HASH."""
+        return self.devices[0].config_hash
 
     @property
-    def programs(self) -> tuple[DeviceProgram, ...]:
-        """The device programs, in order."""
-        return tuple(s for s in self.steps if isinstance(s, DeviceProgram))
-
-    @property
-    def other_programs(self) -> tuple[ProgramStep, ...]:
-        """The programs of other devices, in order."""
+    def programs(self) -> tuple[ProgramStep, ...]:
+        """All programs, in order."""
         return tuple(s for s in self.steps if isinstance(s, ProgramStep))
 
     @property
-    def described_programs(self) -> tuple[ProgramStep, ...]:
-        """Those of devices that plug-ins describe, in order."""
-        return tuple(s for s in self.other_programs if not s.is_vta)
+    def numbered_programs(self) -> tuple[tuple[int, ProgramStep], ...]:
+        """The programs, in order, with the numbers of their steps."""
+        return tuple((n, s) for n, s in enumerate(self.steps) if isinstance(s, ProgramStep))
 
     @property
-    def further_programs(self) -> tuple[ProgramStep, ...]:
-        """Those of further VTAs, in order."""
-        return tuple(s for s in self.other_programs if s.is_vta)
+    def further(self) -> tuple[int, ...]:
+        """The numbers of the devices besides device 0 that have programs."""
+        return tuple(sorted({p.device for p in self.programs} - {0}))
 
-    @property
-    def all_programs(self) -> tuple[DeviceProgram | ProgramStep, ...]:
-        """Both, in order."""
-        return tuple(s for s in self.steps if not isinstance(s, HostStep))
+    def programs_of(self, device: int) -> tuple[ProgramStep, ...]:
+        """Those of one device, by its number."""
+        return tuple(s for s in self.programs if s.device == device)
 
-    def code_of(self, step: ProgramStep) -> bytes:
-        """The instructions of one, its addresses 0."""
-        tensor = self.tensors[step.code]
-        end = tensor.offset_bytes + tensor.size_bytes
-        return self.regions[tensor.region].data[tensor.offset_bytes : end]
-
-    @property
-    def numbered_programs(self) -> tuple[tuple[int, DeviceProgram], ...]:
-        """The programs of all devices, in order, with the numbers of their steps: the same kind,
-        wherever the file keeps their instructions."""
-        return tuple(
-            (number, step if isinstance(step, DeviceProgram) else self.program_of(step))
-            for number, step in enumerate(self.steps)
-            if not isinstance(step, HostStep)
-        )
-
-    def program_of(self, step: ProgramStep) -> DeviceProgram:
-        """That of another device."""
-        return DeviceProgram(
-            step.name,
-            self.code_of(step),
-            step.layers,
-            step.program_device,
-            step.instructions,
-            step.relocations,
-        )
-
-    @property
-    def has_states(self) -> bool:
-        """Whether a run leaves something for the next one."""
-        return any(region.kind == RegionKind.STATE for region in self.regions)
+    def device_of(self, step: ProgramStep) -> ProgramDevice:
+        """Whose program it is."""
+        return self.devices[step.device]
 
     def check(self) -> None:
         """Raises ArtifactError naming the first rule of runtime/FORMAT.md that is broken."""
-        require(
-            len(self.fingerprint) == 20 and self.fingerprint[0] == 1,
-            "R5",
-            "the fingerprint is not 20 bytes of version 1",
-        )
+        require(bool(self.devices), "R5", "there is no device")
+        for device in self.devices:
+            _check_device(device)
         require(1 <= self.samples < 1 << 32, "R6", f"samples={self.samples} is not at least 1")
         require(
             len(self.regions) <= MAX_REGIONS,
@@ -150,48 +118,24 @@ class ArtifactContent:
                 "R17",
                 f"input {self.tensors[index].name!r} is in constants",
             )
-        before: DeviceProgram | ProgramStep | HostStep | None = None
+        before: ProgramStep | HostStep | None = None
         for step in self.steps:
-            if isinstance(step, HostStep | ProgramStep):
+            if isinstance(step, HostStep):
                 step.check(self.tensors, self.regions)
             else:
-                _check_program(step)
-            follows = isinstance(before, DeviceProgram | ProgramStep)
-            alone = not isinstance(step, ProgramStep) or not step.beside
-            require(alone or follows, "R23", f"program {step.name!r} is beside no other")
+                check_program(step, self.devices, self.regions)
+                alone = not step.beside or isinstance(before, ProgramStep)
+                require(alone, "R18", f"program {step.name!r} is beside no other")
             before = step
-        codes = [self.tensors[step.code] for step in self.other_programs]
-        for one, behind in pairwise(codes):
-            require(
-                one.region == behind.region
-                and behind.offset_bytes >= one.offset_bytes + one.size_bytes,
-                "R23",
-                f"{behind.name!r} does not stand behind {one.name!r} in one region",
-            )
 
 
-def _check_program(program: DeviceProgram) -> None:
-    size = len(program.instructions)
-    sound = size > 0 and size % INSN_BYTES == 0
+def _check_device(device: ProgramDevice) -> None:
+    sound = len(device.fingerprint) == FINGERPRINT_BYTES
+    if sound and device.has_configuration:
+        sound = device.fingerprint[0] == 1
     require(
         sound,
-        "R18",
-        f"device program {program.name!r} has {size} bytes, which is no positive multiple of "
-        f"{INSN_BYTES}",
+        "R5",
+        f"the fingerprint of device {device.name!r} has not {FINGERPRINT_BYTES} bytes, or is a "
+        "configuration of another version than 1",
     )
-    own = program.device is None and program.insn_count is None and not program.relocations
-    require(
-        own,
-        "R18",
-        f"device program {program.name!r} is of another device, or has addresses: that is a "
-        "ProgramStep",
-    )
-    last = 0
-    for layer in program.layers:
-        require(
-            last <= layer.first <= layer.first + layer.count <= len(program),
-            "R22",
-            f"layer {layer.name!r} leaves the {len(program)} instructions of {program.name!r}, or "
-            "begins in another",
-        )
-        last = layer.first + layer.count

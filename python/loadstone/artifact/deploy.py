@@ -44,12 +44,10 @@ from loadstone.artifact.memory_layout import (
 from loadstone.artifact.memory_plan import (
     DEVICE_ALIGN_BYTES,
     BufferView,
-    DataType,
     MemoryRegion,
     RegionKind,
 )
-from loadstone.artifact.program_step import ProgramStep
-from loadstone.backend.device import Device, DeviceProgram
+from loadstone.backend.device import Device, ProgramDevice, ProgramStep
 from loadstone.backend.region import Address, DeviceLayout, ExternalRegion, LoweredRegion
 from loadstone.errors import UnsupportedError
 from loadstone.numerics import Array
@@ -89,20 +87,19 @@ def deploy(
         verify=verify_memory,
         show=memory_text,
     )
-    assembly = _Assembly(graph, lifetimes, memory)
+    assembly = _Assembly(graph, lifetimes, memory, ProgramDevice.of(device))
     for group in side_by_side(segments):
         assembly.add(group, scope)
     assembly.finish()
     artifact = Artifact(
         graph.name,
-        device.fingerprint(),
+        tuple(assembly.devices),
         device.batch,
         assembly.regions(),
         tuple(assembly.views),
         tuple(assembly.index[t.name] for t in graph.inputs),
         tuple(assembly.index[t.name] for t in graph.outputs),
         tuple(assembly.steps),
-        device.name,
     )
     return Deployment(artifact, memory.arena, memory.host)
 
@@ -118,7 +115,9 @@ def _refuse_tensors_without_elements(graph: g.Graph) -> None:
 class _Assembly:
     """The steps in order, and what they add to memory. It is the Workspace of host.py."""
 
-    def __init__(self, graph: g.Graph, lifetimes: Lifetimes, memory: MemoryLayout) -> None:
+    def __init__(
+        self, graph: g.Graph, lifetimes: Lifetimes, memory: MemoryLayout, own: ProgramDevice
+    ) -> None:
         self.memory = memory
         self.lifetimes = lifetimes
         self.named = tensors_by_name(graph)
@@ -129,8 +128,8 @@ class _Assembly:
         self.temporary_bytes = 0  # of one operator
         self.scratch_view: int | None = None
         self.scratch_bytes = 0
-        self.steps: list[DeviceProgram | ProgramStep | HostStep] = []
-        self.code = Content()
+        self.steps: list[ProgramStep | HostStep] = []
+        self.devices = [own]
         self.on_device: dict[str, str] = {}  # tensors that a program has made: whose
         self.packed: set[str] = set()  # device layouts that the host has packed
 
@@ -152,8 +151,7 @@ class _Assembly:
                 self.steps += host_steps(segment, self)
 
     def regions(self) -> tuple[MemoryRegion, ...]:
-        """All six, in the order of their numbers, none smaller than 64 bytes; a seventh where other
-        devices have code."""
+        """All six, in the order of their numbers, none smaller than 64 bytes."""
         constants, micro_ops = self.constants.filled(), self.micro_ops.filled()
         align = self.memory.align_bytes
         size = {**self.memory.size_bytes, RegionIndex.HOST: self.host_bytes}
@@ -167,10 +165,6 @@ class _Assembly:
             )
         )
         kind = RegionKind.CONSTANTS
-        code = bytes(self.code.data)
-        others = (
-            (MemoryRegion("code", kind, len(code), DEVICE_ALIGN_BYTES, data=code),) if code else ()
-        )
         return (
             MemoryRegion("constants", kind, len(constants), align, True, False, constants),
             MemoryRegion("micro-ops", kind, len(micro_ops), align, True, False, micro_ops),
@@ -178,7 +172,6 @@ class _Assembly:
             MemoryRegion("input", RegionKind.INPUT, inputs),
             MemoryRegion("output", RegionKind.OUTPUT, outputs),
             MemoryRegion("host", RegionKind.HOST, host),
-            *others,
         )
 
     # --- Workspace of host.py ---------------------------------------------------------------------
@@ -261,7 +254,8 @@ class _Assembly:
         with scope(region):
             program, table = region.build(self.memory.addresses, uops)
         self.micro_ops.add(table)
-        self.steps.append(self._step(program, beside=beside))
+        number = self._number(region.program_device)
+        self.steps.append(replace(program, device=number, beside=beside and number > 0))
 
     def _add_unpacks(self, region: LoweredRegion) -> None:
         """Of what others read."""
@@ -276,25 +270,13 @@ class _Assembly:
                 )
         self.on_device |= dict.fromkeys(made, region.device)
 
-    def _step(self, program: DeviceProgram, *, beside: bool) -> DeviceProgram | ProgramStep:
-        """The code of another device stands in a region of its own."""
-        if program.device is None:
-            return program
-        offset = self.code.add(program.instructions)
-        name = f"code of {program.name}"
-        size, region = len(program.instructions), int(RegionIndex.CODE)
-        code = self._view(BufferView(name, (size,), DataType.UINT8, region, offset))
-        return ProgramStep(
-            program.name,
-            program.device.name,
-            program.device.attributes,
-            program.device.fingerprint,
-            code,
-            len(program),
-            program.relocations,
-            program.layers,
-            beside,
-        )
+    def _number(self, device: ProgramDevice | None) -> int:
+        """Of a device in the artifact; None: its own."""
+        if device is None:
+            return 0
+        if device not in self.devices[1:]:
+            self.devices.append(device)
+        return self.devices.index(device, 1)
 
     def _pack(self, layout: DeviceLayout) -> HostStep:
         name = layout.tensor.name

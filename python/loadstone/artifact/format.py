@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write and read a compiled model: one file, specified byte by byte in runtime/FORMAT.md.
 
-In:   regions and tensors (memory_plan.py), device programs, host steps (host_step.py).
+In:   regions and tensors (memory_plan.py), programs, host steps (host_step.py).
 Out:  an Artifact; `to_bytes`, `from_bytes`, `save`, `load`.
 Next: runtime/model.c reads the same bytes in place; runtime/device.py runs them.
 
 A small model, by hand:
 
     Artifact(
-        name="copy", fingerprint=config.fingerprint(), samples=1,
+        name="copy", devices=(ProgramDevice.of(config),), samples=1,
         regions=(Region("io", RegionKind.ARENA, 128, device_reads=True, device_writes=True),),
         tensors=(Tensor("x", (1, 16), DataType.INT8, 0, 0), Tensor("y", (1, 16), DataType.INT8, 0,
         64)), inputs=(0,), outputs=(1,),
-        steps=(DeviceProgram("copy", encode_stream([...], config).tobytes()),),
+        steps=(ProgramStep("copy", encode_stream([...], config).tobytes()),),
     )
 """
 
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loadstone.artifact.content import ArtifactContent
-from loadstone.artifact.file_layout import MAGIC, require
+from loadstone.artifact.file_layout import MAGIC
 from loadstone.artifact.host_step import HostStep
 from loadstone.artifact.memory_plan import (
     BufferView,
@@ -31,10 +31,9 @@ from loadstone.artifact.memory_plan import (
     RegionKind,
     ViewLayout,
 )
-from loadstone.artifact.program_step import ProgramStep
 from loadstone.artifact.reader import ArtifactReader
-from loadstone.artifact.writer import ArtifactWriter, least_version
-from loadstone.backend.device import DeviceProgram, LayerRange
+from loadstone.artifact.writer import ArtifactWriter
+from loadstone.backend.device import LayerRange, ProgramDevice, ProgramStep
 from loadstone.errors import ArtifactError
 from loadstone.files import read_whole, write_whole
 
@@ -43,10 +42,10 @@ __all__ = [
     "Artifact",
     "BufferView",
     "DataType",
-    "DeviceProgram",
     "HostStep",
     "LayerRange",
     "MemoryRegion",
+    "ProgramDevice",
     "ProgramStep",
     "RegionKind",
     "ViewLayout",
@@ -59,9 +58,7 @@ _MODELS = (".tflite", ".onnx", ".pt2")
 @dataclass(frozen=True)
 class Artifact(ArtifactContent):
     """A compiled model. inputs and outputs are indices of tensors; `samples` is what one run takes.
-
-    fingerprint: HwConfig.fingerprint(), 20 bytes. Steps run in order.
-    """
+    Device 0 is that of the session which runs it; steps run in order."""
 
     def to_bytes(self) -> bytes:
         """The file. Raises ArtifactError when it would not be sound."""
@@ -71,15 +68,8 @@ class Artifact(ArtifactContent):
     @staticmethod
     def from_bytes(data: bytes) -> Artifact:
         """Reads a file. Raises ArtifactError for one that is not sound."""
-        reader = ArtifactReader(data)
-        artifact = reader.content(Artifact)
+        artifact = ArtifactReader(data).content(Artifact)
         artifact.check()
-        least = least_version(artifact)
-        require(
-            reader.version == least,
-            "R2",
-            f"it says version {reader.version}, and needs {least}: the file is damaged",
-        )
         return artifact
 
     def save(self, path: str | Path) -> None:

@@ -12,8 +12,6 @@ Next: deploy.py makes the steps, which add what only they know: lookup tables, t
                 operands,                   layouts                           between host steps
                 lookup tables
 
-    and, where other devices than the artifact's own have programs, 6 code: theirs.
-
 A file of its own beside deploy.py, which alone imports it: what is decided here is fixed, what is
 made there grows.
 """
@@ -68,7 +66,6 @@ class RegionIndex(IntEnum):
     INPUT = 3
     OUTPUT = 4
     HOST = 5
-    CODE = 6
 
 
 @dataclass(frozen=True)

@@ -10,26 +10,22 @@ from __future__ import annotations
 
 import struct
 import zlib
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import TypeVar
 
 from loadstone.artifact.content import ArtifactContent
 from loadstone.artifact.file_layout import (
+    DEVICE,
     ENTRY_BYTES,
     HEADER,
     HEADER_BYTES,
     MAGIC,
     OLDEST,
-    RANGE,
     REGION,
     SECTIONS,
     STEP,
     TENSOR,
     VERSION,
-    WITH_PROGRAMS,
-    WITH_TYPES,
     WORD,
     require,
 )
@@ -42,8 +38,8 @@ from loadstone.artifact.memory_plan import (
     RegionKind,
     ViewLayout,
 )
-from loadstone.artifact.program_step import PROGRAM_STEP, ProgramStep
-from loadstone.backend.device import INSN_BYTES, DeviceProgram, LayerRange
+from loadstone.artifact.program_step import PROGRAM_STEP, program_of
+from loadstone.backend.device import ProgramDevice, ProgramStep
 
 __all__ = ["ArtifactReader"]
 
@@ -62,38 +58,28 @@ class ArtifactReader:
         )
         (
             magic,
-            self.version,
+            version,
             size,
             crc,
-            self.fingerprint,
-            config_hash,
             self.samples,
             self.name,
-            self.device,
-            zero,
+            *zeros,
         ) = HEADER.unpack_from(data)
         require(magic == MAGIC, "R1", f"it begins with {magic!r}, not {MAGIC!r}")
-        age = "newer" if self.version > VERSION else "older"
+        age = "newer" if version > VERSION else "older"
         require(
-            OLDEST <= self.version <= VERSION,
+            OLDEST <= version <= VERSION,
             "R2",
-            f"its format, version {self.version}, is {age} than what this loadstone reads, "
-            f"{OLDEST} to {VERSION}: compile it again",
+            f"its format, version {version}, is {age} than what this loadstone reads, "
+            f"{VERSION}: compile it again",
         )
-        self.kinds = max(RegionKind) if self.version >= WITH_PROGRAMS else RegionKind.HOST
-        self.types = max(DataType) if self.version >= WITH_TYPES else DataType.BFLOAT16
         require(size == len(data), "R3", f"the header says {size} bytes, the file has {len(data)}")
         require(
             crc == zlib.crc32(self.data[16:]),
             "R4",
             "the checksum does not fit the content: the file is damaged",
         )
-        require(
-            config_hash == zlib.crc32(self.fingerprint),
-            "R5",
-            f"config_hash {config_hash:#010x} is not that of the fingerprint",
-        )
-        require(zero == 0, "R13", "the reserved word of the header is not 0")
+        require(not any(zeros), "R13", "a reserved word of the header is not 0")
         places = struct.unpack_from(f"<{2 * len(SECTIONS)}I", data, HEADER.size)
         self.section = {
             n: self._slice(n, *places[2 * i : 2 * i + 2]) for i, n in enumerate(SECTIONS)
@@ -105,10 +91,8 @@ class ArtifactReader:
             "the strings do not begin and end with a zero byte",
         )
         self.words = [w for (w,) in WORD.iter_unpack(self.section["words"])]
-        self.ranges: list[tuple[int, int, int]] = []
-        self.ends: list[int] = []  # of the ranges
         self._texts: dict[int, str] = {}
-        self._behind = {"words": 0, "instructions": 0}  # where the next step's may begin
+        self._words_behind = self._code_behind = 0  # where the next step's may begin
 
     def _slice(self, name: str, offset: int, size: int) -> bytes:
         inside = offset % 16 == 0 and offset >= HEADER_BYTES and offset + size <= len(self.data)
@@ -145,7 +129,7 @@ class ArtifactReader:
         data = self.section["data"]
         require(zero == 0, "R13", "a reserved word of a region is not 0")
         require(
-            kind <= self.kinds and flags <= 3,
+            kind <= max(RegionKind) and flags <= 3,
             "R10",
             f"region kind {kind} or flags {flags} are unknown",
         )
@@ -172,7 +156,7 @@ class ArtifactReader:
         dims, blocks, reserved = ints[9 : 9 + MAX_RANK], ints[15:17], ints[17:]
         require(not any(reserved), "R13", "a reserved word of a tensor is not 0")
         require(
-            dtype <= self.types and layout <= max(ViewLayout) and rank <= MAX_RANK,
+            dtype <= max(DataType) and layout <= max(ViewLayout) and rank <= MAX_RANK,
             "R14",
             f"tensor {name}: type, layout or rank is unknown",
         )
@@ -201,62 +185,39 @@ class ArtifactReader:
         )
         return tensor
 
+    def device(self, fields: tuple[int, int, bytes]) -> ProgramDevice:
+        """The device of an entry."""
+        name, attributes, fingerprint = fields
+        return ProgramDevice(self.string(name), fingerprint, self.string(attributes))
+
     def step(
         self, operator: int, inputs: int, outputs: int, first: int, count: int, name: int
-    ) -> DeviceProgram | ProgramStep | HostStep:
+    ) -> ProgramStep | HostStep:
         """The step of an entry."""
-        if operator == 0:
-            return self._device_program(first, count, name, inputs + outputs)
-        if operator == PROGRAM_STEP:
-            plain = self.version >= WITH_PROGRAMS and not inputs + outputs
-            require(plain, "R23", "a program of another device in version 1, or with tensors")
-            words = self._words(first, count, name)
-            return ProgramStep.of(self.string(name), words, self.string)
-        return self._host_step(operator, inputs, outputs, self._words(first, count, name), name)
-
-    def _device_program(self, first: int, count: int, name: int, tensors: int) -> DeviceProgram:
-        instructions = self.section["instructions"]
-        inside = count >= 1 and INSN_BYTES * (first + count) <= len(instructions) and not tensors
-        require(
-            inside,
-            "R18",
-            f"device program at {first} with {count} instructions leaves the stream, or "
-            "names tensors",
+        words = self._words(first, count, name)
+        if operator != PROGRAM_STEP:
+            return self._host_step(operator, inputs, outputs, words, name)
+        require(not inputs + outputs, "R18", f"program {self.string(name)!r} names tensors")
+        code = self.section["code"]
+        program, self._code_behind = program_of(
+            self.string(name), words, code, self._code_behind, self.string
         )
-        self._take("instructions", first, count)
-        # a slice: what stands before it is not walked over
-        begin = bisect_right(self.ends, first)
-        end = bisect_left(self.ranges, first + count, key=itemgetter(0))
-        layers = tuple(
-            LayerRange(
-                self.string(n), max(f, first) - first, min(f + c, first + count) - max(f, first)
-            )
-            for f, c, n in self.ranges[begin:end]
-            if c
-        )
-        return DeviceProgram(
-            self.string(name),
-            instructions[INSN_BYTES * first : INSN_BYTES * (first + count)],
-            layers,
-        )
-
-    def _take(self, what: str, first: int, count: int) -> None:
-        """Steps share nothing, so that what is read for each is read once."""
-        behind = self._behind[what]
-        require(
-            first >= behind,
-            "R18",
-            f"{what} of a step begin at {first}, before the end of another's, {behind}",
-        )
-        self._behind[what] = first + count
+        return program
 
     def _words(self, first: int, count: int, name: int) -> list[int]:
+        """Steps share none, so that what is read for each is read once."""
         require(
             first + count <= len(self.words),
             "R18",
             f"step {name}: {count} words at {first} leave the {len(self.words)} there are",
         )
-        self._take("words", first, count)
+        require(
+            first >= self._words_behind,
+            "R18",
+            f"the words of a step begin at {first}, before the end of another's, "
+            f"{self._words_behind}",
+        )
+        self._words_behind = first + count
         return self.words[first : first + count]
 
     def _host_step(
@@ -294,27 +255,8 @@ class ArtifactReader:
             *texts,
         )
 
-    def source_map(self) -> None:
-        """Reads the layers' ranges, which `step` gives to their programs."""
-        total = len(self.section["instructions"]) // INSN_BYTES
-        for first, count, name, zero in RANGE.iter_unpack(self.section["source_map"]):
-            require(zero == 0, "R13", "a reserved word of the source map is not 0")
-            require(
-                first + count <= total,
-                "R22",
-                f"source map: {count} instructions at {first} leave the {total} there are",
-            )
-            self.string(name)
-            behind = self.ends[-1] if self.ends else 0
-            require(
-                first >= behind, "R22", f"source map: {first} is in the range before, to {behind}"
-            )
-            self.ranges.append((first, count, name))
-            self.ends.append(first + count)
-
     def content(self, kind: type[Content]) -> Content:
         """All of the file, as an object of `kind`."""
-        self.source_map()
 
         def rows(layout: struct.Struct, name: str) -> list[tuple[int, ...]]:
             return list(layout.iter_unpack(self.section[name]))
@@ -324,12 +266,11 @@ class ArtifactReader:
         )
         return kind(
             name=self.string(self.name),
-            fingerprint=self.fingerprint,
+            devices=tuple(map(self.device, DEVICE.iter_unpack(self.section["devices"]))),
             samples=self.samples,
             regions=tuple(self.region(r) for r in rows(REGION, "regions")),
             tensors=tuple(self.tensor(r) for r in rows(TENSOR, "tensors")),
             inputs=tuple(inputs),
             outputs=tuple(outputs),
             steps=tuple(self.step(*r) for r in rows(STEP, "steps")),
-            device=self.string(self.device),
         )

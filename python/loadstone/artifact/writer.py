@@ -14,28 +14,26 @@ from collections.abc import Sequence
 
 from loadstone.artifact.content import ArtifactContent
 from loadstone.artifact.file_layout import (
+    CODE_ALIGN_BYTES,
+    DEVICE,
     HEADER_BYTES,
     MAGIC,
     MAX_DATA_ALIGN,
-    OLDEST,
-    RANGE,
     REGION,
     SECTION_ALIGN,
     SECTIONS,
     STEP,
     TENSOR,
-    WITH_PROGRAMS,
-    WITH_REAL,
-    WITH_TYPES,
+    VERSION,
     align,
 )
 from loadstone.artifact.host_step import HostOpcode, HostStep
-from loadstone.artifact.memory_plan import MAX_RANK, BufferView, DataType, MemoryRegion
-from loadstone.artifact.program_step import PROGRAM_STEP, ProgramStep
-from loadstone.backend.device import INSN_BYTES, DeviceProgram
+from loadstone.artifact.memory_plan import MAX_RANK, BufferView, MemoryRegion
+from loadstone.artifact.program_step import PROGRAM_STEP, record_of
+from loadstone.backend.device import ProgramDevice, ProgramStep
 from loadstone.errors import ArtifactError
 
-__all__ = ["ArtifactWriter", "least_version"]
+__all__ = ["ArtifactWriter"]
 
 
 class ArtifactWriter:
@@ -47,8 +45,7 @@ class ArtifactWriter:
         self.known = {"": 0}
         self.words: list[int] = []
         self.data = bytearray()
-        self.instructions = bytearray()
-        self.source_map = bytearray()
+        self.code = bytearray()
 
     def string(self, text: str) -> int:
         """Offset of a text in the strings; each is kept once."""
@@ -90,19 +87,18 @@ class ArtifactWriter:
         )
         return TENSOR.pack(*head, *dims, t.batch_block, t.channel_block, 0, 0, 0)
 
-    def step(self, step: DeviceProgram | ProgramStep | HostStep) -> bytes:
-        """Entry of a step; its instructions or words go to their sections."""
-        if isinstance(step, DeviceProgram):
-            first, count = len(self.instructions) // INSN_BYTES, len(step)
-            self.instructions += step.instructions
-            for layer in step.layers:
-                self.source_map += RANGE.pack(
-                    first + layer.first, layer.count, self.string(layer.name), 0
-                )
-            return STEP.pack(0, 0, 0, first, count, self.string(step.name))
+    def device(self, device: ProgramDevice) -> bytes:
+        """Entry of a device."""
+        texts = self.string(device.name), self.string(device.attributes)
+        return DEVICE.pack(*texts, device.fingerprint)
+
+    def step(self, step: ProgramStep | HostStep) -> bytes:
+        """Entry of a step; its code and words go to their sections."""
         if isinstance(step, ProgramStep):
-            first, record = len(self.words), step.words(self.string)
+            self.code += bytes(align(len(self.code), CODE_ALIGN_BYTES) - len(self.code))
+            first, record = len(self.words), record_of(step, len(self.code), self.string)
             self.words += record
+            self.code += step.instructions
             return STEP.pack(PROGRAM_STEP, 0, 0, first, len(record), self.string(step.name))
         words = [*step.inputs, *step.outputs, *step.parameters.values()]
         if step.opcode == HostOpcode.EXTERNAL:
@@ -121,10 +117,11 @@ class ArtifactWriter:
     def file(self) -> bytes:
         """The whole file."""
         a = self.artifact
-        name, device = self.string(a.name), self.string(a.device)
+        name = self.string(a.name)
         regions = b"".join(map(self.region, a.regions))
         tensors = b"".join(map(self.tensor, a.tensors))
         steps = b"".join(map(self.step, a.steps))
+        devices = b"".join(map(self.device, a.devices))
         contents = (
             *(
                 bytes(self.strings),
@@ -135,12 +132,12 @@ class ArtifactWriter:
                 steps,
                 _words(self.words),
             ),
-            *(bytes(self.instructions), bytes(self.source_map), bytes(self.data)),
+            *(devices, bytes(self.code), bytes(self.data)),
         )
         data_align = min(
             max([SECTION_ALIGN, *(r.align_bytes for r in a.regions if r.data)]), MAX_DATA_ALIGN
         )
-        aligns = {"instructions": SECTION_ALIGN, "data": data_align}
+        aligns = {"code": SECTION_ALIGN, "data": data_align}
         body, table = bytearray(HEADER_BYTES), bytearray()
         for section, content in zip(SECTIONS, contents, strict=True):
             body += bytes(align(len(body), aligns.get(section, 16)) - len(body))
@@ -150,21 +147,11 @@ class ArtifactWriter:
             raise ArtifactError(
                 f"model {a.name!r} has {len(body)} bytes: an artifact holds less than 4 GiB"
             )
-        head = struct.pack("<20sIIIII", a.fingerprint, a.config_hash, a.samples, name, device, 0)
+        head = struct.pack("<4I", a.samples, name, 0, 0)
         body[16:HEADER_BYTES] = head + table
         crc = zlib.crc32(body[16:])
-        struct.pack_into("<4sIII", body, 0, MAGIC, least_version(a), len(body), crc)
+        struct.pack_into("<4sIII", body, 0, MAGIC, VERSION, len(body), crc)
         return bytes(body)
-
-
-def least_version(artifact: ArtifactContent) -> int:
-    """The least format that has all that is in it: who has an older runtime can read it."""
-    host = [step.opcode for step in artifact.steps if isinstance(step, HostStep)]
-    if any(HostOpcode.ARGMAX < opcode < HostOpcode.EXTERNAL for opcode in host):
-        return WITH_REAL
-    if any(tensor.dtype > DataType.BFLOAT16 for tensor in artifact.tensors):
-        return WITH_TYPES
-    return WITH_PROGRAMS if artifact.other_programs or artifact.has_states else OLDEST
 
 
 def _words(values: Sequence[int]) -> bytes:

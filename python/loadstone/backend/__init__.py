@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loadstone.backend.device import Device, DeviceProgram, LayerRange, RegisterBlock
+    from loadstone.backend.device import Device, LayerRange, ProgramStep, RegisterBlock
     from loadstone.backend.interface import (
         Attribute,
         Backend,
@@ -34,7 +34,6 @@ __all__ = [
     "Backend",
     "Device",
     "DeviceLayout",
-    "DeviceProgram",
     "External",
     "ExternalRegion",
     "LayerRange",
@@ -43,6 +42,7 @@ __all__ = [
     "Pattern",
     "Phase",
     "ProgramRegion",
+    "ProgramStep",
     "Refusal",
     "RegisterBlock",
     "Segment",
@@ -52,7 +52,7 @@ __all__ = [
 
 #: The module that defines each name.
 _WHERE = {
-    **dict.fromkeys(("Device", "DeviceProgram", "LayerRange", "RegisterBlock"), "device"),
+    **dict.fromkeys(("Device", "ProgramStep", "LayerRange", "RegisterBlock"), "device"),
     **dict.fromkeys(
         (
             "Attribute",

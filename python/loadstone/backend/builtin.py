@@ -101,14 +101,14 @@ def device_of(name: str, fingerprint: bytes) -> Device | None:
 
 
 def further_device(said: ProgramDevice) -> Device:
-    """The further VTA that an artifact's program is for. Its attributes are the device as JSON, an
+    """The VTA that an artifact names besides device 0. Its attributes are the device as JSON, an
     empty object for a built-in one. Raises ConfigError."""
     name = said.name
     data = parsed_json(said.attributes.encode(), f"device {name}", ConfigError)
     if not isinstance(data, dict):
         raise ConfigError(f"device {name}: what the artifact says of it is no object")
     found = load_config(data) if data else load_config(name)
-    if found.name != name or found.fingerprint() != said.configuration:
+    if found.name != name or found.fingerprint() != said.fingerprint:
         raise ConfigError(
             f"device {name} is not the one that the artifact was compiled for: compile it again"
         )

@@ -3,7 +3,7 @@
 
 In:   nothing; no TVM.
 Out:  Device: the properties that the compiler, the artifact and the runtime use; NO_DEVICE;
-      DeviceProgram, a program for a device.
+      ProgramStep, a program for a device.
 Next: vta/device/hw_config.py implements it; target.py finds the device of a target;
       artifact/deploy.py binds an artifact to it; runtime/device.py opens it.
 """
@@ -16,31 +16,44 @@ from dataclasses import dataclass
 from typing import Protocol
 
 __all__ = [
+    "CONFIGURATION_BYTES",
     "FINGERPRINT_BYTES",
     "INSN_BYTES",
     "NO_DEVICE",
     "Device",
-    "DeviceProgram",
     "LayerRange",
     "ProgramDevice",
+    "ProgramStep",
     "RegisterBlock",
     "Relocation",
     "TimingConstant",
     "WithoutDevice",
+    "config_hash_of",
 ]
 
-#: Bytes of one instruction in a program of an artifact (rule R18 of runtime/FORMAT.md).
+#: Bytes of an instruction of a VTA.
 INSN_BYTES = 16
-#: Of the fingerprint of a ProgramDevice (rule R23).
+#: Of every device's fingerprint (rule R5 of runtime/FORMAT.md).
 FINGERPRINT_BYTES = 32
-#: Of a VTA's configuration: its fingerprint there is these, and zeros.
-_CONFIGURATION_BYTES = 20
+#: Of a VTA's configuration, with which its fingerprint begins; zeros follow.
+CONFIGURATION_BYTES = 20
+
+
+def config_hash_of(fingerprint: bytes) -> int:
+    """What register CONFIG_HASH of a device holds: CRC-32 of the 32 bytes of its fingerprint; where
+    these are a configuration and zeros, of the configuration alone, as bitstreams have it."""
+    own = fingerprint[:CONFIGURATION_BYTES] if _is_configuration(fingerprint) else fingerprint
+    return zlib.crc32(own)
+
+
+def _is_configuration(fingerprint: bytes) -> bool:
+    return not any(fingerprint[CONFIGURATION_BYTES:])
 
 
 # --- what it executes -----------------------------------------------------------------------------
 @dataclass(frozen=True)
 class LayerRange:
-    """Instructions [first, first + count) of a device program are for layer `name`."""
+    """Instructions [first, first + count) of a program are for layer `name`."""
 
     name: str
     first: int
@@ -62,47 +75,54 @@ class Relocation:
 
 @dataclass(frozen=True)
 class ProgramDevice:
-    """The device of a program. attributes: its configuration, as JSON. fingerprint: 32 bytes: of an
-    instruction table its own; of a VTA its configuration, and zeros."""
+    """A device that an artifact names. attributes: its configuration, as JSON. fingerprint: 32
+    bytes: of an instruction table its own; of a VTA its configuration, and zeros."""
 
     name: str
-    attributes: str
     fingerprint: bytes
+    attributes: str = "{}"
 
     @staticmethod
-    def of_vta(name: str, attributes: str, configuration: bytes) -> ProgramDevice:
-        """configuration: Device.fingerprint()."""
-        return ProgramDevice(name, attributes, configuration.ljust(FINGERPRINT_BYTES, b"\0"))
+    def of(device: Device) -> ProgramDevice:
+        """A device by its name and fingerprint alone."""
+        return ProgramDevice(device.name, device.fingerprint())
 
     @property
-    def is_vta(self) -> bool:
-        """Whether its fingerprint is a configuration."""
-        return not any(self.fingerprint[_CONFIGURATION_BYTES:])
+    def config_hash(self) -> int:
+        """What the device itself answers."""
+        return config_hash_of(self.fingerprint)
 
     @property
-    def configuration(self) -> bytes:
-        """Of a VTA: Device.fingerprint()."""
-        return self.fingerprint[:_CONFIGURATION_BYTES]
+    def has_configuration(self) -> bool:
+        """Whether its fingerprint is a VTA's configuration, and not an instruction table's."""
+        return _is_configuration(self.fingerprint)
 
 
 @dataclass(frozen=True)
-class DeviceProgram:
-    """One stream of instructions, for any device. `layers` is its source map.
+class ProgramStep:
+    """One program of a device, as a step of an artifact.
 
-    A program for VTA has balanced tokens, and FINISH last. device: None for the artifact's own, its
-    accelerator 0. insn_count: for a device whose instructions are not all INSN_BYTES long.
-    relocations: the places of addresses, which are 0 in the instructions.
+    instructions: the device's own. layers: their source map. device: its number in the artifact;
+    device 0 is that of the session. insn_count: for a device whose instructions are not all
+    INSN_BYTES long. relocations: the places of addresses, which are 0 in the instructions. beside:
+    it may start while the programs directly before it work. A program for a VTA has balanced
+    tokens, FINISH last, and no relocations: its instructions name regions.
     """
 
     name: str
     instructions: bytes
     layers: tuple[LayerRange, ...] = ()
-    device: ProgramDevice | None = None
-    insn_count: int | None = None
+    device: int = 0
+    insn_count: int = -1
     relocations: tuple[Relocation, ...] = ()
+    beside: bool = False
+
+    def __post_init__(self) -> None:
+        if self.insn_count < 0:
+            object.__setattr__(self, "insn_count", len(self.instructions) // INSN_BYTES)
 
     def __len__(self) -> int:
-        return len(self.instructions) // INSN_BYTES if self.insn_count is None else self.insn_count
+        return self.insn_count
 
 
 # --- what it is -----------------------------------------------------------------------------------
@@ -178,11 +198,11 @@ class Device(Protocol):
 
     @property
     def config_hash(self) -> int:
-        """CRC-32 of the fingerprint, which the device itself reports."""
+        """config_hash_of its fingerprint, which the device itself reports."""
         ...
 
     def fingerprint(self) -> bytes:
-        """The 20 bytes that determine the meaning of a program (`lds_hw_config`)."""
+        """The 32 bytes that determine the meaning of a program."""
         ...
 
     def describe_error(self, code: int) -> str:
@@ -217,12 +237,13 @@ class WithoutDevice:
 
     @property
     def config_hash(self) -> int:
-        """CRC-32 of the fingerprint."""
-        return zlib.crc32(self.fingerprint())
+        """Of the null device."""
+        return config_hash_of(self.fingerprint())
 
     def fingerprint(self) -> bytes:
         """Constant."""
-        return bytes.fromhex("0103030500040f0f12110000002000003f000000")
+        configuration = bytes.fromhex("0103030500040f0f12110000002000003f000000")
+        return configuration.ljust(FINGERPRINT_BYTES, b"\0")
 
     def describe_error(self, code: int) -> str:
         """It has no errors."""

@@ -26,7 +26,7 @@ from typing import TypeAlias
 import numpy as np
 
 from loadstone import graph as g
-from loadstone.backend.device import DeviceProgram, LayerRange, ProgramDevice, Relocation
+from loadstone.backend.device import LayerRange, ProgramDevice, ProgramStep, Relocation
 from loadstone.backend.interface import Segment
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.errors import LoweringError
@@ -39,6 +39,7 @@ from loadstone.isa.table import InstructionTable
 from loadstone.isa.text import disassemble
 from loadstone.isa.tiled import in_rows
 from loadstone.isa.tiles import TiledInsn
+from loadstone.isa.verify_rows import verify_rows
 from loadstone.numerics import Array
 from loadstone.passes.log import PassLog, PassRun
 
@@ -82,15 +83,18 @@ class ProgramRegion(LoweredRegion):
         self._insns: list[TableInsn | TiledInsn] = []
         self._layers: list[LayerRange] = []
         self._used: dict[str, list[int]] = {}
+        self._sources: Sequence[int] | None = None  # of instructions with rows: those with tiles
         self._logs: dict[str, PassLog] = {}  # of each operator, and of the program
         for position, operator in enumerate(segment.operators):
             for tensor in (*operator.inputs, *operator.outputs):
                 self._used.setdefault(tensor.name, []).append(position)
 
     @property
-    def device(self) -> str:
+    def program_device(self) -> ProgramDevice:
         """The device of its program."""
-        return self.accelerator.name
+        accelerator = self.accelerator
+        attributes = json.dumps(dict(accelerator.attributes), sort_keys=True)
+        return ProgramDevice(accelerator.name, accelerator.table.fingerprint, attributes)
 
     # --- what a back end says ---------------------------------------------------------------------
     def tensor(self, tensor: g.Tensor, block: int = 1) -> str:
@@ -144,10 +148,10 @@ class ProgramRegion(LoweredRegion):
         """Every tensor that an instruction may name."""
         return list(self._layouts.values())
 
-    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[ProgramStep, bytes]:
         """The program for these addresses; it has no micro-ops. Raises LoweringError for one that
         the runtime would refuse."""
-        accelerator, table = self.accelerator, self.accelerator.table
+        table = self.accelerator.table
         memory = self._memory(addresses)
         log = self._logs[self.name] = PassLog(self.name, texts=True)
         insns, layers = log.run(
@@ -181,14 +185,12 @@ class ProgramRegion(LoweredRegion):
             at += table.sizes[insn.name]
         self._require_sound(insns, memory)
         relocations.sort(key=lambda r: (r.offset_bytes, r.bit))
-        attributes = json.dumps(dict(accelerator.attributes), sort_keys=True)
-        return DeviceProgram(
+        return ProgramStep(
             self.name,
             code,
             tuple(layers),
-            ProgramDevice(accelerator.name, attributes, table.fingerprint),
-            len(insns),
-            tuple(relocations),
+            insn_count=len(insns),
+            relocations=tuple(relocations),
         ), b""
 
     def _require_sound(self, insns: Sequence[TableInsn], memory: ProgramMemory) -> None:
@@ -247,9 +249,17 @@ class ProgramRegion(LoweredRegion):
         return ProgramMemory(limits, where, content)
 
     def _verify_rows(self, _: object, made: _Ranged) -> None:
-        """Raises EncodingError for a row outside its field's limits."""
+        """Raises EncodingError for a row outside its field's limits, and LoweringError where an
+        instruction does not find in its rows what it found in its tiles."""
+        table, tiled = self.accelerator.table, self._tiled
         for insn in made[0]:
-            check_fields(self.accelerator.table, insn)
+            check_fields(table, insn)
+        if self._sources is not None:
+            verify_rows(table, tiled, made[0], self._sources)
+
+    @property
+    def _tiled(self) -> list[TiledInsn]:
+        return [TiledInsn(insn.name, insn.fields) for insn in self._insns]
 
     def _text(self, made: _Ranged) -> str:
         """Instructions under the names of their layers."""
@@ -266,12 +276,12 @@ class ProgramRegion(LoweredRegion):
         if len(plain) == len(self._insns):
             return plain, self._layers
         accelerator = self.accelerator
-        tiled = [TiledInsn(insn.name, insn.fields) for insn in self._insns]
         layer_of = [n for n, layer in enumerate(self._layers) for _ in range(layer.count)]
         try:
-            insns, sources = in_rows(accelerator.table, tiled, layer_of, accelerator.port)
+            insns, sources = in_rows(accelerator.table, self._tiled, layer_of, accelerator.port)
         except LoweringError as error:
             raise LoweringError(f"{self.name} on {self.device}: {error}") from None
+        self._sources = sources
         counts = Counter(layer_of[source] for source in sources)
         firsts = accumulate((counts[n] for n in range(len(self._layers))), initial=0)
         layers = [

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from loadstone.backend.device import DeviceProgram
+from loadstone.backend.device import ProgramDevice, ProgramStep
 from loadstone.numerics import Array
 from loadstone.passes.log import PassRun
 
@@ -94,9 +94,14 @@ class LoweredRegion(ABC):
         0) that do."""
 
     @property
+    def program_device(self) -> ProgramDevice | None:
+        """The device of its program; None: the device that the network is compiled for."""
+        return None
+
+    @property
     def device(self) -> str:
-        """The device of its program: empty for the artifact's own, else an accelerator's name."""
-        return ""
+        """The name of program_device; empty for None."""
+        return self.program_device.name if self.program_device is not None else ""
 
     @property
     def align_bytes(self) -> int:
@@ -114,7 +119,7 @@ class LoweredRegion(ABC):
         return ()
 
     @abstractmethod
-    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[ProgramStep, bytes]:
         """The program for these addresses of layouts and constants, and its micro-op table, which
         will be placed at `uops`."""
 

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
         for line in listing(program):
             print(line)
     artifact = Artifact.from_bytes(data) if data.startswith(MAGIC) else None
-    if artifact is not None and artifact.described_programs:
+    if artifact is not None and not all(one.has_configuration for one in artifact.devices):
         from loadstone.runtime.table_listing import table_listing
 
         for line in table_listing(artifact):

@@ -16,7 +16,6 @@ from itertools import count
 
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.host_step import EXTERNAL_C, EXTERNAL_OPERATOR, HostOpcode
-from loadstone.backend.device import DeviceProgram
 from loadstone.errors import ArtifactError
 from loadstone.printable import c_comment, c_string
 from loadstone.runtime.step_source import check_computable, step_source
@@ -35,7 +34,7 @@ def for_the_board(artifact: Artifact) -> tuple[Artifact, Mapping[str, str]]:
     """
     sources: dict[str, str] = {}
     names: dict[str, list[str]] = {}
-    steps: list[DeviceProgram | ProgramStep | HostStep] = []
+    steps: list[ProgramStep | HostStep] = []
     for step in artifact.steps:
         if isinstance(step, HostStep) and step.function.startswith(_OWN):
             if step.function == EXTERNAL_OPERATOR:

@@ -15,7 +15,6 @@ from pathlib import Path
 from loadstone.artifact.format import (
     Artifact,
     BufferView,
-    DeviceProgram,
     HostStep,
     MemoryRegion,
     ProgramStep,
@@ -37,9 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and --json."""
     parser.epilog = _EPILOG
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
-    parser.add_argument(
-        "--layers", action="store_true", help="also the layers of each device program"
-    )
+    parser.add_argument("--layers", action="store_true", help="also the layers of each program")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -54,14 +51,13 @@ def run(args: argparse.Namespace) -> None:
     )
 
 
-def _step(step: DeviceProgram | ProgramStep | HostStep) -> JsonObject:
+def _step(step: ProgramStep | HostStep) -> JsonObject:
     if not isinstance(step, HostStep):
         layers = [
             {"name": layer.name, "first": layer.first, "count": layer.count}
             for layer in step.layers
         ]
-        device = {"device": step.device} if isinstance(step, ProgramStep) else {}
-        head = {"kind": "device", **device, "name": step.name}
+        head = {"kind": "program", "device": step.device, "name": step.name}
         return {**head, "instructions": len(step), "layers": layers}
     fields = {
         "kind": step.opcode.name.lower(),
@@ -80,8 +76,10 @@ def _step(step: DeviceProgram | ProgramStep | HostStep) -> JsonObject:
 def _as_dict(a: Artifact, size: int) -> JsonObject:
     return {
         "name": a.name,
-        "device": a.device,
-        "config_hash": f"0x{a.config_hash:08x}",
+        "devices": [
+            {"name": d.name, "config_hash": f"0x{d.config_hash:08x}", "attributes": d.attributes}
+            for d in a.devices
+        ],
         "size_bytes": size,
         "samples": a.samples,
         "inputs": list(a.inputs),
@@ -121,7 +119,7 @@ def _tensor(t: BufferView) -> str:
 
 def text(a: Artifact, size: int, layers: bool = False) -> str:
     """The content as text."""
-    instructions = sum(len(p) for p in a.all_programs)
+    instructions = sum(map(len, a.programs))
     lines = [
         f"{one_line(a.name)}: {size} bytes for device {one_line(a.device) or 'unknown'} "
         f"(config {a.config_hash:#010x}), "
@@ -138,7 +136,7 @@ def text(a: Artifact, size: int, layers: bool = False) -> str:
         if isinstance(step, HostStep):
             lines.append(_host_line(index, step, a))
         else:
-            lines += _device_lines(index, step, layers)
+            lines += _program_lines(index, step, a, layers)
     return "\n".join(lines)
 
 
@@ -162,11 +160,11 @@ def _host_line(index: int, step: HostStep, a: Artifact) -> str:
     return f"  {index} host    {function}: {ins} -> {outs}"
 
 
-def _device_lines(index: int, step: DeviceProgram | ProgramStep, layers: bool) -> list[str]:
+def _program_lines(index: int, step: ProgramStep, a: Artifact, layers: bool) -> list[str]:
     """The program, and its layers if requested."""
-    whose = f" {one_line(step.device)}:" if isinstance(step, ProgramStep) else ""
+    device = one_line(a.device_of(step).name)
     head = (
-        f"  {index} device {whose} {one_line(step.name)}: {len(step)} instructions, "
+        f"  {index} program {device}: {one_line(step.name)}: {len(step)} instructions, "
         f"{len(step.layers)} layers"
     )
     if not layers:

@@ -164,7 +164,7 @@ def _known(args: argparse.Namespace, artifact: Artifact, device: Device) -> Know
     _, _, name = args.device.partition(":")
     backends = resolve(name or device.name).backends if is_builtin(device) else ()
     known = known_of_file(args.network, backends)
-    programs = [layer.name for program in artifact.all_programs for layer in program.layers]
+    programs = [layer.name for program in artifact.programs for layer in program.layers]
     steps = [step.name for step in artifact.steps]
     if not {*programs, *steps} & known.kinds.keys():
         raise ModelError(f"{args.network} knows no layer of {args.model}: not the same network")

@@ -84,22 +84,23 @@ def accelerator_of_model(
 ) -> Accelerator | None:
     """The accelerator whose programs of a model are meant; None for VTA's. Raises LoadstoneError
     where this is ambiguous."""
-    names = list(dict.fromkeys(step.device for step in artifact.other_programs))
+    names = [artifact.devices[number].name for number in artifact.further]
+    own = [artifact.device] * bool(artifact.programs_of(0))
     wanted = chosen.split(" ")[0] if chosen else None
     if wanted in names:
-        return next(one for one in accelerators_of(artifact) if one.name == wanted)
+        return next(one for one in accelerators_of(artifact).values() if one.name == wanted)
     if wanted is not None and described_accelerator(plugins, str(chosen)) is not None:
-        has = ", ".join([*names, *([artifact.device] if artifact.programs else [])])
+        has = ", ".join([*names, *own])
         raise LoadstoneError(f"model {artifact.name!r} has no program of {wanted}; it has {has}")
     if wanted is not None or not names:
         return None
-    if len(names) + bool(artifact.programs) > 1:
-        has = ", ".join([*names, *([artifact.device] if artifact.programs else [])])
+    if len(names) + len(own) > 1:
+        has = ", ".join([*names, *own])
         raise LoadstoneError(
             f"model {artifact.name!r} has programs of several devices ({has}), and a folder of "
             "vectors is for one: choose with --device"
         )
-    return accelerators_of(artifact)[0]
+    return next(iter(accelerators_of(artifact).values()))
 
 
 def programs_of_model(artifact: Artifact, own: Accelerator, seed: int) -> list[VectorProgram]:

@@ -264,7 +264,7 @@ def of_artifact(artifact: Artifact, config: HwConfig, seed: int = 0) -> list[Vec
     for region, place in zip(artifact.regions, regions, strict=True):
         image[place.base - _FIRST :][: len(region.data)] = np.frombuffer(region.data, np.uint8)
     vectors = []
-    for number, program in enumerate(artifact.programs):
+    for number, program in enumerate(artifact.programs_of(0)):
         insns = np.frombuffer(program.instructions, np.uint8).reshape(-1, INSN_BYTES)
         own = tuple(regions)
         if not config.has(Capability.REGIONS):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One instruction on copies of what it works on, as often as wished, with other contents each time.
+"""One instruction, executed on copies of its memories any number of times, with other contents each
+time.
 
 In:   a meaning, an instruction's fields, the state before it, the places that its reaches name.
-Out:  what every byte was before and is behind it (TrialRun); whether a place is touched.
-Next: reaches.py holds it against the table.
+Out:  every byte before and after the instruction (TrialRun); whether a place is touched.
+Next: reaches.py compares it with the table.
 
-DRAM in a trial is the ranges that reaches name and nothing else. All its ranges together are one
-memory of rows of one byte here, in the order of their addresses.
+In a trial DRAM consists of the ranges that reaches name, and of nothing else. All its ranges
+together are one memory with rows of one byte, in the order of their addresses.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class TrialRun:
     behind: Mapping[str, Rows]
 
     def changed(self, memory: str) -> NDArray[np.intp]:
-        """The rows that are others now, in order."""
+        """The numbers (n,) of the rows that differ after the instruction, in ascending order."""
         before, behind = self.before[memory], self.behind[memory]
         return np.unique(np.flatnonzero(before.ravel() != behind.ravel()) // before.shape[1])
 
@@ -103,10 +104,11 @@ class Trial:
         changed: tuple[str, int] | None = None,
         lacking: int | None = None,
     ) -> TrialRun:
-        """The instruction once. others: 1 gives each byte that no reach reads the other value, in
-        these rows alone where `rows` says some. contents: 0 leaves what is read as it is, else a
-        number of contents drawn for it. changed: a memory and row that is then given any value.
-        lacking: the address of a byte that DRAM has not. Raises MachineFault."""
+        """Executes the instruction once. others: 1 gives every byte that no reach reads its other
+        value; `rows`, masks (rows,) by memory, limits this to these rows. contents: 0 leaves what
+        is read as it is, otherwise the number of a set of contents drawn for it. changed: a memory
+        and a row that is then given any value. lacking: the address of a byte that DRAM does not
+        have. Raises MachineFault."""
         if rows is not None:
             before = {
                 memory: np.where(some[:, None], self._filled[1][memory], self._filled[0][memory])

@@ -4,16 +4,16 @@
 In:   nothing; partition/eager.py fills these dataclasses from composite Relax functions.
 Out:  frozen dataclasses of integers, NumPy arrays and tensors, in execution order. No TVM, no file
       format.
-Next: graph/reference.py says what each operator computes; a back end lowers segments of them.
+Next: graph/reference.py defines the result of each operator; a back end lowers segments of them.
 
-    base.py         Quantization, Tensor, Operator: what all have
+    base.py         Quantization, Tensor, Operator: the common parts
     weighted.py     convolution, dense layer
     elementwise.py  sums, products, changes of quantization, functions of one element
     pooling.py      pools and means
     reduction.py    sums and products over axes, L2 normalization, products of activations
-    movement.py     what moves elements; resizes
+    movement.py     moves of elements; resizes
     real.py         operators on real numbers, for devices of bfloat16
-    network.py      Graph: operators in order; Host: what stays Relax
+    network.py      Graph: operators in order; Host: a part that stays Relax
 
 Conventions, everywhere:
   - activations are NHWC with the batch first, weights OHWI; a padding is (top, left, bottom, right)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every operator of the network is made of: tensors, and fields that never change.
+"""The common parts of all operators: tensors, and fields that never change.
 
 In:   nothing.
 Out:  Quantization, Tensor, Operator.

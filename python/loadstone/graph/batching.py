@@ -6,9 +6,9 @@ In:   a Graph whose tensors have the rows of one sample along their leading axis
 Out:  the same Graph with that axis times the device's batch, and each operator's successor.
 Next: back ends lower the operators; one run of the artifact takes that many samples.
 
-Constants that operators read as tensors are repeated for every sample. Samples never meet: every
-operator of graph/ works on each row of the leading axis alone, but for those that could mix rows
-(a concatenation along it, a transpose that moves it ...), and they are refused.
+Constants that operators read as tensors are repeated for every sample. Samples are independent:
+every operator of graph/ works on each row of the leading axis alone, and operators that would mix
+rows (a concatenation along it, a transpose that moves it ...) are refused.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 
 In:   float32 arrays; bits of bfloat16 as uint16.
 Out:  the one from the other, the same on every machine.
-Next: vta/meaning/reference.py computes with them; runtime/operators_bfloat16.c rounds what a device
-      reads.
+Next: vta/meaning/reference.py computes with them; runtime/operators_bfloat16.c rounds the inputs of
+      a device.
 
-One sign, eight bits of exponent, seven of fraction: every bfloat16 is a float32, and numbers beyond
-the largest become infinite. Subnormal numbers are numbers like all others. Whatever is not a number
-becomes 0x7FC0.
+A bfloat16 has a sign, eight bits of exponent and seven of fraction: every bfloat16 is a float32,
+and numbers beyond the largest become infinite. Subnormal numbers are preserved. Every NaN becomes
+0x7FC0.
 """
 
 from __future__ import annotations

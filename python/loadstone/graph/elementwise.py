@@ -5,7 +5,7 @@ and layer normalization.
 In:   integers and NumPy arrays.
 Out:  Elementwise (the common fields of two inputs), Add, Sub, Mul, Div, SquaredDifference,
       Requantize, Quantize, Dequantize, Lookup, Softmax, LayerNorm, ArgMax.
-Next: graph/reference.py says what they compute.
+Next: graph/reference.py defines their results.
 """
 
 from __future__ import annotations

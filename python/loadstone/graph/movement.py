@@ -4,7 +4,7 @@
 In:   integers.
 Out:  Concatenate, Slice, Pad, Reshape, Transpose, Resize (where it samples), ResizeNearest,
       ResizeBilinear.
-Next: graph/reference.py says what they compute.
+Next: graph/reference.py defines their results.
 """
 
 from __future__ import annotations

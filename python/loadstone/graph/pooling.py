@@ -3,7 +3,7 @@
 
 In:   integers.
 Out:  Pool2D (the common fields of a window), AveragePool2D, MaxPool2D, Mean.
-Next: graph/reference.py says what they compute.
+Next: graph/reference.py defines their results.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 In:   float32 tensors and NumPy arrays.
 Out:  RealWeighted (the common fields), RealConv2D, RealDense, RealMatMul, RealBinary, RealClamp,
       RealPool2D, RealMean.
-Next: graph/kernels/real.py says what they compute; vta/real/ lowers them.
+Next: graph/kernels/real.py defines their results; vta/operators/real_layers.py lowers them.
 
 Tensors are float32, as the network has them. A device reads each input rounded to bfloat16, adds
 in float32, and rounds what it writes: a tensor that a device has made holds numbers of bfloat16.

@@ -4,7 +4,7 @@ axes, L2 normalization; and the product of two activations.
 
 In:   integers.
 Out:  ReduceSum, ReduceProduct, L2Normalize, BatchMatMul.
-Next: graph/reference.py says what they compute.
+Next: graph/reference.py defines their results.
 """
 
 from __future__ import annotations

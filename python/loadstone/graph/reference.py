@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operators of graph/ compute, in NumPy: their living definition.
+"""The results of the operators of graph/, in NumPy: the definition that is executed.
 
 In:   a Graph and arrays for its inputs.
-Out:  every tensor of the network, to the last bit what the model's framework gives (for ONNX: what
-      docs/numerics.md means).
+Out:  every tensor of the network, equal to the model's framework to the last bit (for ONNX: by the
+      definition in docs/numerics.md).
 Next: tests compare the simulator, and the simulator's layers, with it; artifact/host.py fills
       tables from it.
 
-The arithmetic lives in loadstone.graph.kernels; here stands which rule an operator of the graph
-means. Slow: MobileNetV2 at 224x224 takes seconds.
+The arithmetic is in loadstone.graph.kernels; this file selects the rule of each operator. It is
+slow: MobileNetV2 at 224x224 takes seconds.
 """
 
 from __future__ import annotations

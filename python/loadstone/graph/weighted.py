@@ -3,7 +3,7 @@
 
 In:   integers and NumPy arrays.
 Out:  Weighted (their common fields), Conv2D, Dense.
-Next: graph/reference.py says what they compute.
+Next: graph/reference.py defines their results.
 """
 
 from __future__ import annotations

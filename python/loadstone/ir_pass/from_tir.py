@@ -11,7 +11,7 @@ step it is (lanes.py): a constant, `fill`; `C + cast(x) * cast(w)`, or a sum of 
 `gemm`; a chain of pure external calls `lds.add(...)`, or plain max(C, x) and C + x of a reduction,
 operations in place; a load, `copy`. Every buffer ends in the rows and columns of a tile, and the
 loops over these are taken off. Where a loop holds one nest alone, all of it is that nest, unless
-the loop is annotated as a level (`schedule.annotate(loop, "loadstone.level", "kept")`).
+the loop is annotated as a level (`schedule.annotate(loop, "lds.level", "kept")`).
 
 A function has all of its copies, or none. It has none if no statement loads from DRAM into a
 scratchpad: then its intermediate buffers are locals, whatever their scope, and insert_dma_copy

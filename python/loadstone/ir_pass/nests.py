@@ -4,16 +4,16 @@ copies are inserted.
 
 In:   tensors in DRAM and in scratchpads, loops, and the operations inside them.
 Out:  `Function`: nests, groups of them, loops around them, allocations.
-Next: a back end turns it into operations; nest_text.py prints and parses it; for VTA,
-      vta/schedule/nest_tir.py writes the TensorIR that says the same, for the passes of others.
+Next: a back end turns it into operations; nest_text.py prints and parses it; to_tir.py writes the
+      TensorIR that says the same, for passes of TVM, and from_tir.py reads it back.
 
     loops = NestLoops()
     i, j = loops.loop(4, "i"), loops.loop(9, "j")
     loops.conditions.append(EXTENT - 1 - (row * 4 + i))               done where it is not negative
     loops.nest(NestStep("gemm", (acc[i, j], x[i, j], w[0])))          acc += x * w, tile by tile
 
-Every tensor is one of tiles: lanes are in no index. A step has a name of intrinsics.py, and works
-in place, in its first operand; or it is a `copy`, between DRAM and a scratchpad.
+Every tensor is one of tiles: lanes are in no index. A step (lanes.py names them)
+works in place, in its first operand; or it is a `copy`, between DRAM and a scratchpad.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class NestTensor:
 
 
 class NestStep(NamedTuple):
-    """One operation on tiles. operands: as in intrinsics.py; for a copy the destination, then the
+    """One operation on tiles. operands: as in lanes.py; for a copy the destination, then the
     source."""
 
     name: str

@@ -9,10 +9,10 @@ A buffer has the shape of its tensor, then the rows and columns of a tile. Its s
 DRAM, "local.acc" in the memory acc, "local" where no memory is decided yet. What TensorIR has no
 word for stands beside it:
 
-    "loadstone.tensors"    an attribute of the function: role and name of each tensor, in order
-    "loadstone.level"      an annotation of a loop that is a level, at which copies may stand:
+    "lds.tensors"    an attribute of the function: role and name of each tensor, in order
+    "lds.level"      an annotation of a loop that is a level, at which copies may stand:
                            "kept", or "apart" where nothing stays from turn to turn
-    "loadstone.group"      an attribute around statements between which no copy comes
+    "lds.group"      an attribute around statements between which no copy comes
 
 Operations behind a sum are calls of pure external functions ("lds.add", "lds.rq" ...), never
 arithmetic: of `((a - 4) * 1024 + 64) >> 7` TVM's simplifier makes `(a * 1024 - 4032) >> 7`, whose
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUP", "LEVEL", "TENSORS", "prim_func", "tensor_ir"]
 
-TENSORS = "loadstone.tensors"
-LEVEL = "loadstone.level"
-GROUP = "loadstone.group"
+TENSORS = "lds.tensors"
+LEVEL = "lds.level"
+GROUP = "lds.group"
 
 
 def tensor_ir(function: Function, table: MemoryTable) -> IRModule:
@@ -168,7 +168,7 @@ class _Writer:
         return tirx.BufferStore(self.buffer(target.tensor), value, at)
 
     def _called(self, step: NestStep, head: Expr, by: LaneAccess, loops: dict[str, Var]) -> Expr:
-        """An operation as an opaque expression; an operand of several tiles is so many arguments."""
+        """An operation as an opaque call; an operand of several tiles is as many arguments."""
         operands = []
         for number, access in enumerate(step.operands[1:], start=1):
             *outer, last = access.at

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C headers as cffi keeps them: parsed when the library is built, not in every process.
+"""The C headers in cffi's parsed form: parsed when the library is built, not in every process.
 
 In:   _api.h, preprocessed. As a script: that file, and where to write (CMakeLists.txt runs it).
 Out:  _api.ffi: a line with the digest of the header, and Python that makes cffi's FFI of it.

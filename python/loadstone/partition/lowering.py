@@ -25,7 +25,7 @@ from loadstone.graph import Graph, Operator
 from loadstone.graph.batching import batched
 from loadstone.partition.eager import Partition
 from loadstone.partition.relax_region import region_as_relax
-from loadstone.passes.log import PassLog, PassRun
+from loadstone.passes.log import PassLog, PassRun, keeping
 
 __all__ = ["Clock", "LoweredPartition", "lower_partition", "lower_segments"]
 
@@ -60,17 +60,28 @@ class LoweredPartition:
     @property
     def runs(self) -> list[PassRun]:
         """Of the passes that made it, those on its regions included, in the order of the list."""
-        regions = (region for region in self.regions if isinstance(region, LoweredRegion))
-        every = [*self.log.runs, *(run for region in regions for run in region.runs)]
-        return sorted(every, key=lambda run: run.entry.number)
+        return _runs(self.log, self.regions)
+
+
+def _runs(log: PassLog, steps: Sequence[Step]) -> list[PassRun]:
+    regions = (region for region in steps if isinstance(region, LoweredRegion))
+    every = [*log.runs, *(run for region in regions for run in region.runs)]
+    return sorted(every, key=lambda run: run.entry.number)
 
 
 def lower_partition(
     divided: Partition, target: Target, clock: Clock | None = None
 ) -> LoweredPartition:
     """clock: counts stages lower and deploy. Raises LoweringError, UnsupportedError."""
-    clock = clock or Clock()
-    log = divided.log.continued()
+    log, regions = divided.log.continued(), list[Step]()
+    with keeping(lambda: _runs(log, regions)):
+        return _lowered_partition(divided, target, clock or Clock(), log, regions)
+
+
+def _lowered_partition(
+    divided: Partition, target: Target, clock: Clock, log: PassLog, regions: list[Step]
+) -> LoweredPartition:
+    """regions: gets the steps, as they are made."""
     network, renewed = log.run(
         "batch",
         lambda graph: batched(graph, target.device.batch),
@@ -79,7 +90,7 @@ def lower_partition(
     )
     segments = tuple(_renewed(divided, segment, network, renewed) for segment in divided.segments)
     with clock("lower"):
-        regions = lower_segments(divided.graph, segments, renewed, target.backends)
+        regions += lower_segments(divided.graph, segments, renewed, target.backends)
     with clock("deploy"):
         deployment = deploy(
             network, regions, target.device, partial(_building, segments, target.backends), log
@@ -92,22 +103,20 @@ def lower_segments(
     segments: Sequence[Segment],
     renewed: Mapping[Operator, Operator],
     backends: Sequence[Backend],
-) -> list[Step]:
+) -> Iterator[Step]:
     """The network's operators in order, those of one segment replaced by what the back end made of
     them. graph: for one sample; segments: of the network for the device's batch; renewed: operator
     of the one -> of the other."""
     by_name = {backend.name: backend for backend in backends}
     segment_of = {operator: segment for segment in segments for operator in segment.operators}
-    steps: list[Step] = []
     lowered: set[str] = set()
     for operator in (renewed[operator] for operator in graph.operators):
         segment = segment_of.get(operator)
         if segment is None:
-            steps.append(operator)
+            yield operator
         elif segment.name not in lowered:
             lowered.add(segment.name)
-            steps.append(_lowered(by_name[segment.backend], segment))
-    return steps
+            yield _lowered(by_name[segment.backend], segment)
 
 
 def _lowered(backend: Backend, segment: Segment) -> LoweredRegion | ExternalRegion:

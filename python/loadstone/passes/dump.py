@@ -49,7 +49,16 @@ class Dump:
             raise ConfigError(
                 f"--dump-after {self.after}: this compilation did not need that pass; it ran {ran}"
             )
-        for run in chosen:
+        self._write_all(chosen)
+
+    def write_stopped(self, runs: Sequence[PassRun]) -> None:
+        """The passes until a compile failed; the text of the last one begins with the error. Of
+        `--dump-after` nothing, where that one had not run."""
+        if self.wanted:
+            self._write_all([run for run in runs if self.after in (None, run.name)])
+
+    def _write_all(self, runs: Sequence[PassRun]) -> None:
+        for run in runs:
             if run.text is not None:
                 self._write_one(run, run.text())
 

@@ -14,17 +14,21 @@ with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from loadstone.errors import LoadstoneError, VerificationError
 from loadstone.passes.table import CompilerPass, pass_named
 
-__all__ = ["VERIFY", "PassLog", "PassRun", "checked", "script", "verified"]
+__all__ = ["VERIFY", "PassLog", "PassRun", "checked", "keeping", "script", "stopped", "verified"]
 
 #: The environment variable that says whether verifiers run: workers inherit it.
 VERIFY = "LOADSTONE_VERIFY"
+#: The attribute of an error that names the passes until it came.
+_STOPPED = "stopped_passes"
 
 _Before = TypeVar("_Before")
 _After = TypeVar("_After")
@@ -78,14 +82,53 @@ class PassLog:
         assert bool(entry.verifier) == (verify is not None), f"{name}: verifier and list differ"
         last = self.runs[-1].entry if self.runs else entry
         assert last.number <= entry.number, f"{name} runs behind {last.name}: see passes/table.py"
-        after = transform(before)
+        with self._stopping(name):
+            after = transform(before)
         looked = verify is not None and verified()
+        text = (lambda: show(after)) if self.texts else None
         if verify is not None and looked:
             with_verifier = verify
-            checked(name, lambda: with_verifier(before, after), self.subject)
-        text = (lambda: show(after)) if self.texts else None
+            with self._stopping(name, text):
+                checked(name, lambda: with_verifier(before, after), self.subject)
         self.runs.append(PassRun(name, self.subject, looked, text))
         return after
+
+    @contextmanager
+    def _stopping(self, name: str, made: Callable[[], str] | None = None) -> Iterator[None]:
+        """An error that leaves it tells which passes ran until then, and in which it came. made:
+        what a verifier looks at; None: nothing, or nobody wants it."""
+        try:
+            yield
+        except Exception as error:
+            said = f"# stopped: {error}\n"
+            if not stopped(error):
+                text = partial(_behind, said, made)
+                setattr(error, _STOPPED, [PassRun(name, self.subject, False, text)])
+            setattr(error, _STOPPED, [*self.runs, *stopped(error)])
+            raise
+
+
+def _behind(said: str, made: Callable[[], str] | None) -> str:
+    return said if made is None else said + made()
+
+
+@contextmanager
+def keeping(runs: Callable[[], Sequence[PassRun]]) -> Iterator[None]:
+    """An error that leaves it tells of these passes, too. runs: those that ran until then."""
+    try:
+        yield
+    except Exception as error:
+        known = stopped(error)
+        setattr(error, _STOPPED, [*(run for run in runs() if run not in known), *known])
+        raise
+
+
+def stopped(error: BaseException) -> list[PassRun]:
+    """The passes that ran until an error came, and, last, the one in which it came; also of an
+    error that says another in its own words."""
+    known = getattr(error, _STOPPED, None)
+    first = error.__cause__ or error.__context__
+    return list(known) if known is not None else [] if first is None else stopped(first)
 
 
 def checked(name: str, verify: Callable[[], object], subject: str = "") -> None:

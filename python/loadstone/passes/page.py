@@ -22,6 +22,8 @@ written; a pass out of the list's order stops it.
 - `loadstone compile --dump DIR` writes what each pass made, as `DIR/FILE.SUBJECT.txt` with the file
   names below; the subject is the operator, or the segment, that the pass worked on. The file in
   front of it is what the pass was given.
+- A compile that fails writes what its passes had made all the same; the last file begins with
+  the error, and has the name of the pass in which it came.
 - `--dump-after NAME` prints what one pass made.
 - `--verify` runs the verifier of each: a function that checks what must hold behind the pass by
   other means than the pass works with. In the tests all verifiers run. What one finds is a mistake

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A proof as a file: which artifact computes which model, by which rules, under which assumptions.
 
-In:   a Verdict that is `proved`, and the bytes it is about; or a file of JSON.
+In:   a ProofVerdict that is `proved`, and the bytes it is about; or a file of JSON.
 Out:  Certificate; refusals of an artifact that it does not fit.
 Next: commands/prove.py and commands/compile.py write it; commands/run.py and commands/export.py
       demand it (--require-proof).
@@ -36,7 +36,7 @@ from loadstone.artifact.format import Artifact
 from loadstone.errors import ArtifactError
 from loadstone.files import JsonObject, JsonValue, parsed_json, read_whole, write_whole
 from loadstone.prove.network import ModelNetwork
-from loadstone.prove.verdict import Status, Verdict
+from loadstone.prove.verdict import ProofVerdict, Status
 
 __all__ = ["Certificate", "ProvedOperator", "certify", "read_certificate", "require_proof"]
 
@@ -112,10 +112,11 @@ class Certificate:
 
 
 def certify(
-    verdict: Verdict, network: ModelNetwork, artifact: bytes, model: bytes, version: str
+    verdict: ProofVerdict, network: ModelNetwork, artifact: bytes, model: bytes, version: str
 ) -> Certificate:
     """The certificate of a proof. artifact, model: both files' bytes. version: Loadstone's."""
-    assert verdict.status is Status.PROVED
+    if verdict.status is not Status.PROVED:
+        raise AssertionError(f"a certificate is of a proof, and this is {verdict.status}")
     held = Artifact.from_bytes(artifact)
     operators = tuple(
         ProvedOperator(operator.where, operator.kind, _RULES.get(operator.kind, _HOST))

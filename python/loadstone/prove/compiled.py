@@ -2,7 +2,7 @@
 """An artifact as a proof reads it: memory, tensors, and steps in their order.
 
 In:   an Artifact.
-Out:  Compiled: programs with their devices and instructions, steps of the host.
+Out:  CompiledArtifact: programs with their devices and instructions, steps of the host.
 Next: proof.py executes the steps on symbols.
 
 This is the one file that knows how artifacts are read.
@@ -14,18 +14,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep, RegionKind
-from loadstone.prove.memory import Dram
+from loadstone.prove.memory import SymbolDram
 from loadstone.prove.verdict import Unsupported
 from loadstone.vta.device.hw_config import HwConfig, config_of
 from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Insn
 from loadstone.vta.isa.spec import Memory
 
-__all__ = ["Compiled", "Program"]
+__all__ = ["CompiledArtifact", "ProgramOfProof"]
 
 
 @dataclass(frozen=True)
-class Program:
+class ProgramOfProof:
     """Instructions in their order, and the device that they are for."""
 
     name: str
@@ -33,17 +33,11 @@ class Program:
     instructions: list[Insn]
 
 
-class Compiled:
+class CompiledArtifact:
     """What a proof takes of an artifact."""
 
     def __init__(self, artifact: Artifact) -> None:
         self._artifact = artifact
-        self._programs = dict(artifact.numbered_programs)
-
-    @property
-    def device(self) -> HwConfig:
-        """The artifact's device."""
-        return config_of(self._artifact.fingerprint, self._artifact.device)
 
     @property
     def inputs(self) -> list[BufferView]:
@@ -66,10 +60,10 @@ class Compiled:
         """Tensors by number."""
         return [self._artifact.tensors[k] for k in numbers]
 
-    def dram(self) -> Dram:
+    def dram(self) -> SymbolDram:
         """Memory before the first step. Raises Unsupported for states, which a run leaves to the
         next one."""
-        dram = Dram()
+        dram = SymbolDram()
         for number, region in enumerate(self._artifact.regions):
             if region.kind == RegionKind.STATE:
                 raise Unsupported(f"region {region.name}, which a run leaves to the next one")
@@ -87,18 +81,17 @@ class Compiled:
             sizes[f"region {number}"] = -(-region.size_bytes // tile_bytes)
         return sizes
 
-    def steps(self) -> Iterator[Program | HostStep]:
+    def steps(self) -> Iterator[ProgramOfProof | HostStep]:
         """All steps in their order. Raises Unsupported for a program of another kind of device."""
-        for number, step in enumerate(self._artifact.steps):
-            if number not in self._programs:
-                assert isinstance(step, HostStep)
+        for step in self._artifact.steps:
+            if isinstance(step, HostStep):
                 yield step
                 continue
-            program = self._programs[number]
-            device = program.device
-            if device is not None and not device.is_vta:
-                raise Unsupported(f"step {program.name}: a program of {device.name}")
-            config = self.device if device is None else config_of(device.configuration, device.name)
+            device = self._artifact.device_of(step)
+            if not device.has_configuration:
+                raise Unsupported(f"step {step.name}: a program of {device.name}")
+            config = config_of(device.fingerprint, device.name)
             if config.is_float:
-                raise Unsupported(f"step {program.name}: a program of bfloat16")
-            yield Program(program.name, config, list(decode_stream(program.instructions, config)))
+                raise Unsupported(f"step {step.name}: a program of bfloat16")
+            instructions = list(decode_stream(step.instructions, config))
+            yield ProgramOfProof(step.name, config, instructions)

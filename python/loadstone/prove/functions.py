@@ -233,9 +233,10 @@ class Functions:
                 return np.minimum(x, y)
             case FunctionKind.MAX_OF_TWO:
                 return np.maximum(x, y)
-            case _:
-                assert kind == FunctionKind.PRODUCT_OF_TWO, kind
+            case FunctionKind.PRODUCT_OF_TWO:
                 return wrapped(x * y)
+            case _:
+                raise AssertionError(f"{kind} is no function of two")
 
 
 def _requantized(x: Integers, p: Integers) -> Integers:

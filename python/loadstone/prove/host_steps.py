@@ -19,7 +19,7 @@ from loadstone.artifact.format import BufferView, DataType, HostStep
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.functions import FunctionKind
-from loadstone.prove.memory import NOBODY, Dram, flipped
+from loadstone.prove.memory import NOBODY, SymbolDram, flipped
 from loadstone.prove.softmax import RowFunctions
 from loadstone.prove.values import CONSTANTS, Values
 from loadstone.prove.verdict import NotProved, Unsupported
@@ -32,7 +32,7 @@ _BYTES = (DataType.INT8, DataType.UINT8)
 class HostSteps:
     """Executes the steps of one artifact."""
 
-    def __init__(self, values: Values, rows: RowFunctions, dram: Dram) -> None:
+    def __init__(self, values: Values, rows: RowFunctions, dram: SymbolDram) -> None:
         self._values, self._rows, self._dram = values, rows, dram
 
     def run(
@@ -63,11 +63,11 @@ class HostSteps:
         self._dram.write(outputs[0].region, place, made.reshape(-1), name, NOBODY)
 
     def held(self, tensor: BufferView, name: str) -> Integers:
-        """Symbols of a tensor's bytes, or NOBODY."""
+        """Symbols (bytes,) of a tensor, NOBODY where nobody wrote."""
         return self._dram.read(tensor.region, _place(tensor), name)
 
     def read(self, tensor: BufferView, name: str) -> Integers:
-        """The same. Raises NotProved where nobody wrote them."""
+        """Symbols (bytes,) of a tensor. Raises NotProved where nobody wrote them."""
         held = self.held(tensor, name)
         if (held == NOBODY).any():
             raise NotProved(f"{name} reads bytes of {tensor.name} that nobody wrote")
@@ -77,7 +77,7 @@ class HostSteps:
         p = step.parameters
         is_uint8 = out.dtype == DataType.UINT8
         x = flipped(x) if is_uint8 else x
-        name = "softmax", 128 * is_uint8, p["multiplier"], p["left_shift"], p["diff_min"]
+        name = "softmax", p["multiplier"], p["left_shift"], p["diff_min"]
         made = self._rows.of(name, x.reshape(-1, p["depth"]))
         return flipped(made) if is_uint8 else made
 
@@ -97,6 +97,8 @@ class HostSteps:
         if read.dtype == DataType.UINT8:
             signed = table
         signed = (signed ^ 128) - 128
+        if np.array_equal(signed, np.arange(-128, 128)):  # uint8 as int8
+            return flipped(x) if out.dtype == DataType.UINT8 else x
         made = np.zeros(len(x), np.int64)
         made[fixed] = signed[x[fixed] ^ 128] & 255
         sources, kids = self._values.origin(x[~fixed])

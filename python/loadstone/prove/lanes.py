@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lanes of accumulators as symbols: sums of products, and functions of them.
+"""SymbolLanes of accumulators as symbols: sums of products, and functions of them.
 
 In:   values.py; numbers of lanes, and what instructions add, shift and clamp.
-Out:  Lanes: the state of all lanes of ACC; what a lane is, as a function of a source.
+Out:  SymbolLanes: the state of all lanes of ACC; what a lane is, as a function of a source.
 Next: machine.py executes instructions on them.
 
 A lane is linear, (sum of coefficient * symbol + c) >> s, or it is a function of a source. In the
@@ -33,7 +33,7 @@ from loadstone.prove.values import (
 )
 from loadstone.prove.verdict import Unsupported
 
-__all__ = ["Lanes"]
+__all__ = ["SymbolLanes"]
 
 _DIGITS, _NAMED = 8, 2
 _MAX_SHIFT = 30
@@ -42,7 +42,7 @@ _MAX_PAIRS = 1 << 16
 _EXACT = float(1 << 61)
 
 
-class Lanes:
+class SymbolLanes:
     """The lanes of ACC. Arguments `lanes` are numbers of lanes, each at most once in a call."""
 
     def __init__(self, values: Values, count: int) -> None:
@@ -55,7 +55,7 @@ class Lanes:
 
     # --- what lanes become ------------------------------------------------------------------------
     def put_numbers(self, lanes: Integers, numbers: Integers | int) -> None:
-        """Constants, of 32 bits."""
+        """Sets lanes (n,) to constants of 32 bits: one number, or one for each lane."""
         self.sums[:, lanes] = 0
         for array in (self.low, self.high, self.s):
             array[lanes] = 0
@@ -77,14 +77,15 @@ class Lanes:
         self.named.one(lanes[plain], symbols[plain])
 
     def put_functions(self, lanes: Integers, sources: Integers, functions: Integers) -> None:
-        """Functions of sources; numbers where the source is NO_SOURCE."""
+        """Sets lanes to functions of sources, each of shape (n,); to the numbers in `functions`
+        where the source is NO_SOURCE."""
         fixed = sources == NO_SOURCE
         self.put_numbers(lanes, np.where(fixed, functions, 0))
         self.source[lanes] = sources
         self.function[lanes] = np.where(fixed, 0, functions)
 
     def linear(self, lanes: Integers) -> None:
-        """Makes lanes linear that are functions: their values become symbols."""
+        """Makes those lanes (n,) linear that are functions: their values become symbols."""
         lanes = lanes[self.source[lanes] != NO_SOURCE]
         if not len(lanes):
             return
@@ -94,15 +95,15 @@ class Lanes:
         self.digits.one(lanes[varies], symbols[varies])
 
     def unshifted(self, lanes: Integers) -> None:
-        """Makes lanes linear with no shift behind the sum."""
+        """Makes lanes (n,) linear, without a shift after the sum."""
         shifted = lanes[self.s[lanes] != 0]
         if len(shifted):
             self.put_functions(shifted, *self.resolve(shifted))
         self.linear(lanes)
 
     def settle(self, lanes: Integers) -> None:
-        """Makes lanes digits that hold a sum of the network, before other digits are added: so all
-        of them are functions of that sum."""
+        """Turns those lanes (n,) into digits that hold a sum of the network, before other digits
+        are added, so that all of them are functions of that sum."""
         mixed = lanes[self.sums[:, lanes].any(0)]
         if len(mixed):
             self.put_functions(mixed, *self.resolve(mixed))
@@ -111,7 +112,7 @@ class Lanes:
     # --- linear steps -----------------------------------------------------------------------------
     def add_products(self, lanes: Integers, sums: Integers, low: Integers, high: Integers) -> None:
         """Adds sums of products; sums (CONSTANT + 1, n): fingerprints, not reduced, and the
-        constant part; low, high (n,): the range of the rest. Lanes are linear."""
+        constant part; low, high (n,): the range of the rest. SymbolLanes are linear."""
         s = self.s[lanes]
         points = self.values.points
         reduced = sums[:POINTS] % points.moduli
@@ -122,7 +123,7 @@ class Lanes:
         self.high[lanes] += high << s
 
     def add_numbers(self, lanes: Integers, numbers: Integers) -> None:
-        """Adds constants."""
+        """Adds constants (n,) to lanes (n,)."""
         made = self._is_function(lanes)
         self.c[lanes[~made]] += numbers[~made] << self.s[lanes[~made]]
         at = lanes[made]
@@ -132,7 +133,7 @@ class Lanes:
             self.function[at] = self.values.functions.sum(ones, kids, numbers[made], zeros)
 
     def add_lanes(self, lanes: Integers, others: Integers) -> None:
-        """Adds other lanes, which are none of them."""
+        """Adds other lanes (n,), which are none of lanes (n,)."""
         self.unshifted(lanes)
         self.unshifted(others)
         moduli = self.values.points.moduli
@@ -149,7 +150,7 @@ class Lanes:
                 )
 
     def scale(self, lanes: Integers, numbers: Integers) -> None:
-        """Multiplies by constants."""
+        """Multiplies lanes (n,) by constants (n,)."""
         shifted = lanes[self.s[lanes] != 0]
         if len(shifted):
             self.put_functions(shifted, *self.resolve(shifted))
@@ -164,7 +165,7 @@ class Lanes:
         self.named.scale(at, factor)
 
     def shift(self, lanes: Integers, numbers: Integers) -> None:
-        """To the right by constants, to the left for negative ones."""
+        """Shifts lanes (n,) to the right by constants (n,), to the left by negative ones."""
         function = self._is_function(lanes)
         s = self.s[lanes]
         left = numbers < 0
@@ -212,7 +213,8 @@ class Lanes:
             self.function[at] = self.values.functions.make(kind, parameters[made], kids)
 
     def largest(self, lanes: Integers, others: Integers) -> None:
-        """MAX of lanes and other lanes, which are none of them: the largest of several bytes."""
+        """MAX of lanes (n,) and other lanes (n,), which are none of them: the largest of several
+        bytes."""
         windows = []
         for resolved in (self.resolve(lanes), self.resolve(others)):
             pairs = zip(*(a.tolist() for a in resolved), strict=True)
@@ -228,11 +230,13 @@ class Lanes:
             self.put_functions(lanes, *largest(self.values, known))
 
     def of_two(self, lanes: Integers, others: Integers, kind: FunctionKind) -> None:
-        """A function of lanes and other lanes, which are none of them."""
+        """A function of lanes (n,) and other lanes (n,), which are none of them."""
         resolved = [self.resolve(at) for at in (lanes, others)]
         sources, made = self._joined(resolved)
+        unknown = self.values.is_unknown(sources)
         nothing = np.zeros((len(lanes), 0), np.int64)
         functions = self.values.functions.make(kind, nothing, np.stack(made, 1))
+        functions[unknown] = self.values.identity
         self.put_functions(lanes, sources, functions)
 
     # --- what lanes are ---------------------------------------------------------------------------
@@ -244,11 +248,11 @@ class Lanes:
         return np.asarray((self.sums[:, lanes] == 0).all(0) & (self.digits.count[lanes] == 0))
 
     def is_number(self, lanes: Integers) -> Mask:
-        """Which lanes are constants."""
+        """Which of lanes (n,) are constants."""
         return ~self._is_function(lanes) & self._is_number(lanes)
 
     def numbers(self, lanes: Integers) -> Integers:
-        """The values of lanes that are constants."""
+        """The values of lanes (n,) that are constants."""
         return wrapped(self.c[lanes] >> self.s[lanes])
 
     def _range(self, lanes: Integers) -> tuple[Integers, Integers]:
@@ -278,7 +282,11 @@ class Lanes:
         """Of linear lanes that are no constants."""
         digits = self.digits.count[lanes]
         if (digits > _DIGITS).any():
-            raise Unsupported(f"a sum of more than {_DIGITS} digits")
+            sources, functions = self._unknown(len(lanes))
+            few = np.flatnonzero(digits <= _DIGITS)
+            if len(few):
+                sources[few], functions[few] = self._resolve_linear(lanes[few])
+            return sources, functions
         sums, low, high = self.sums[:, lanes], self.low[lanes], self.high[lanes]
         has_sum = sums.any(0)
         sources, factors = np.full((2, len(lanes)), NO_SOURCE)
@@ -320,11 +328,18 @@ class Lanes:
         for coefficient, source, function in parts:
             low, high = self.values.ranges(source, function)
             size += np.maximum(np.abs(low), np.abs(high)).astype(np.float64) * np.abs(coefficient)
-        if (size >= _EXACT).any():
-            raise Unsupported("a sum of more than 61 bits")
         sources, kids = self._joined([part[1:] for part in parts])
+        large = size >= _EXACT
+        if large.any():
+            sources[large] = self._unknown(int(large.sum()))[0]
         coefficients = np.stack([part[0] for part in parts], 1)
-        return sources, self.values.functions.sum(coefficients, np.stack(kids, 1), constant, shift)
+        functions = self.values.functions.sum(coefficients, np.stack(kids, 1), constant, shift)
+        return sources, np.where(self.values.is_unknown(sources), self.values.identity, functions)
+
+    def _unknown(self, n: int) -> tuple[Integers, Integers]:
+        """Lanes of which a proof knows nothing. No operator of a network has such a sum: they come
+        of what was not proved, and nothing that is made of them is."""
+        return self.values.unknown(n), np.full(n, self.values.identity)
 
     def _constant(self, lanes: Integers) -> Integers:
         """The constant part: without a shift only 32 bits of it count."""
@@ -350,14 +365,14 @@ class Lanes:
         parts = np.stack(values.parts(sources), -1)  # n, parts, 2
         first, second = parts.min((1, 2)), parts.max((1, 2))
         both = (parts == first[:, None, None]) | (parts == second[:, None, None])
-        if not both.all():
-            raise Unsupported("a function of three sums that is no sum of the network")
-        sizes = [np.subtract(*values.source_limits(one)[::-1]) + 1 for one in (first, second)]
-        if (sizes[0].astype(np.float64) * sizes[1] > _MAX_PAIRS).any():
-            raise Unsupported("a function of two sums, which have too many values to compare all")
+        sizes = [np.subtract(*values.source_limits(one)[::-1]) + 1.0 for one in (first, second)]
+        known = both.all((1, 2)) & (sizes[0] * sizes[1] <= _MAX_PAIRS)
         alone = (sources == second[:, None]) & (first != second)[:, None]
         renamed, inverse = np.unique(functions[alone], return_inverse=True)
         made = [values.functions.renamed(one, SECOND) for one in renamed.tolist()]
         functions = functions.copy()
         functions[alone] = np.array(made, np.int64)[inverse]
-        return values.pairs(first, second), functions
+        joined = np.full(len(sources), NO_SOURCE)
+        joined[known] = values.pairs(first[known], second[known])
+        joined[~known] = values.unknown(int((~known).sum()))
+        return joined, functions

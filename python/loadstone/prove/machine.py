@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.functions import FunctionKind
-from loadstone.prove.lanes import Lanes
-from loadstone.prove.memory import NOBODY, Dram
+from loadstone.prove.lanes import SymbolLanes
+from loadstone.prove.memory import NOBODY, SymbolDram
 from loadstone.prove.terms import Terms
-from loadstone.prove.tokens import Access
+from loadstone.prove.tokens import CellAccess
 from loadstone.prove.values import CENTRE, CONSTANTS, RADIUS, Values
 from loadstone.prove.verdict import NotProved, Unsupported
 from loadstone.vta.device.hw_config import HwConfig
@@ -38,7 +38,7 @@ from loadstone.vta.isa.spec import (
     Stage,
 )
 
-__all__ = ["Machine"]
+__all__ = ["SymbolMachine"]
 
 #: Columns of products that are summed exactly in float64: 2^31 * 2^8 * 2^14 = 2^53.
 _EXACT_COLUMNS = 1 << 14
@@ -46,10 +46,10 @@ _CHUNK = 1 << 18
 _ROUNDINGS = (0, 1, 2)
 
 
-class Machine:
+class SymbolMachine:
     """One device, for one program: scratchpads hold nothing at its beginning."""
 
-    def __init__(self, values: Values, config: HwConfig, dram: Dram) -> None:
+    def __init__(self, values: Values, config: HwConfig, dram: SymbolDram) -> None:
         self.values, self.config, self.dram = values, config, dram
         tile = config.batch * config.block
         self._tile = np.arange(tile)
@@ -58,7 +58,7 @@ class Machine:
         self.inp = np.full((config.depth(Memory.INP), config.batch, config.block), NOBODY)
         self.wgt = np.zeros((config.depth(Memory.WGT), config.block, config.block), np.int8)
         self.wgt_known = np.zeros(config.depth(Memory.WGT), bool)
-        self.lanes = Lanes(values, depth * tile)
+        self.lanes = SymbolLanes(values, depth * tile)
         self.known = np.zeros(depth, bool)
         # VTA's STORE reads what a product or an ALU operation put out, and not what a LOAD left.
         self.put_out = np.zeros(depth, bool)
@@ -69,7 +69,7 @@ class Machine:
         }
         self.steps = 0
 
-    def run(self, instruction: Insn, number: int) -> Access:
+    def run(self, instruction: Insn, number: int) -> CellAccess:
         """Executes one; what it touched. number: names it as a writer."""
         for what, capability in instruction.needs():
             # Regions of a device without them are the whole memory, relocated by the runtime.
@@ -90,7 +90,7 @@ class Machine:
                 self._config(instruction)
             case _:
                 assert isinstance(instruction, Finish), instruction
-        return Access()
+        return CellAccess()
 
     def _config(self, i: Config) -> None:
         if i.stage not in set(Stage) or i.register_id not in set(ConfigRegister):
@@ -108,9 +108,9 @@ class Machine:
         size = self.config.tile_bytes(memory)
         return tiles, tiles[..., None] * size + np.arange(size)
 
-    def _load(self, i: Load) -> Access:
+    def _load(self, i: Load) -> CellAccess:
         if i.is_noop:
-            return Access()
+            return CellAccess()
         if i.memory_id not in set(Memory) or i.memory_id == Memory.OUT:
             raise NotProved(f"LOAD of memory {i.memory_id}, which is none")
         memory = Memory(i.memory_id)
@@ -131,7 +131,7 @@ class Machine:
             raise Unsupported("LOAD of levels of uint8, which the device reads as int8")
         self._fill(memory, slice(i.sram_base, end), tiles.reshape(rows * width, -1))
         space = Memory.ACC if memory == Memory.ACC_8BIT else memory
-        access = Access(writes=[(space.name, np.arange(i.sram_base, end))])
+        access = CellAccess(writes=[(space.name, np.arange(i.sram_base, end))])
         if not self.dram.is_constant(i.region):
             access.reads.append((f"region {i.region}", self._cells(place)))
         return access
@@ -170,9 +170,9 @@ class Machine:
     def _written(self, tiles: Integers) -> None:
         self.known[tiles], self.put_out[tiles] = True, False
 
-    def _store(self, i: Store, number: int) -> Access:
+    def _store(self, i: Store, number: int) -> CellAccess:
         if i.is_noop:
-            return Access()
+            return CellAccess()
         if i.memory_id != Memory.OUT or i.y_pad_0 or i.y_pad_1 or i.x_pad_0 or i.x_pad_1:
             raise NotProved("STORE of another memory than OUT, or with padding")
         end = i.sram_base + i.y_size * i.x_size
@@ -183,9 +183,11 @@ class Machine:
         sources, functions = self.lanes.resolve(lanes)
         symbols = functions & 255
         varies = sources >= 0
+        if self.values.is_unknown(sources[varies]).any():
+            raise NotProved("STORE of what is made of several sums, none of them the network's")
         symbols[varies] = self.values.stored(sources[varies], functions[varies])
         self.dram.write(i.region, place.reshape(-1), symbols, "STORE", number)
-        return Access(
+        return CellAccess(
             reads=[("ACC", np.arange(i.sram_base, end))],
             writes=[(f"region {i.region}", self._cells(place))],
             stored=symbols.astype(np.int32),
@@ -209,10 +211,10 @@ class Machine:
     def _lanes_of(self, tiles: Integers) -> Integers:
         return (tiles[:, None] * len(self._tile) + self._tile).reshape(-1)
 
-    def _gemm(self, i: Gemm) -> Access:
+    def _gemm(self, i: Gemm) -> CellAccess:
         dst, src, wgt = self._indices(i)
         if not len(dst):
-            return Access()
+            return CellAccess()
         if dst.max() >= len(self.known):
             raise NotProved(f"GEMM leaves ACC: tile {dst.max()}")
         touched = np.unique(dst)
@@ -220,7 +222,7 @@ class Machine:
         if i.reset:
             self._written(touched)
             self.lanes.put_numbers(self._lanes_of(touched), 0)
-            return Access(writes=writes)
+            return CellAccess(writes=writes)
         if src.max() >= len(self.inp) or wgt.max() >= len(self.wgt):
             raise NotProved(f"GEMM leaves INP or WGT: tiles {src.max()}, {wgt.max()}")
         inputs, weights = np.unique(src), np.unique(wgt)
@@ -237,7 +239,7 @@ class Machine:
         self.put_out[touched] = True
         self.lanes.linear(self._lanes_of(touched))
         self._multiply(dst, src, wgt)
-        return Access(reads=[("INP", inputs), ("WGT", weights)], writes=writes)
+        return CellAccess(reads=[("INP", inputs), ("WGT", weights)], writes=writes)
 
     def _multiply(self, dst: Integers, src: Integers, wgt: Integers) -> None:
         """The order of sums is free, so those of one tile are one product of matrices, and those
@@ -304,13 +306,13 @@ class Machine:
         terms.add(at, symbols[row[which], column], coefficients)
 
     # --- ALU --------------------------------------------------------------------------------------
-    def _alu(self, i: Alu) -> Access:
+    def _alu(self, i: Alu) -> CellAccess:
         if i.reset or i.alu_op not in set(AluOp):
             raise NotProved(f"ALU with reset={i.reset}, alu_op={i.alu_op}")
         operation = AluOp(i.alu_op)
         dst, src, _ = self._indices(i)
         if not len(dst):
-            return Access()
+            return CellAccess()
         operands = 3 if operation == AluOp.RQ else 0 if i.use_imm else 1
         last = max(int(dst.max()), int(src.max()) + operands - 1 if operands else 0)
         if last >= len(self.known):
@@ -322,7 +324,7 @@ class Machine:
         for run in _runs(dst, src, operands):
             self._operate(operation, dst[run], src[run], i)
         self.put_out[touched] = True
-        return Access(reads=[("ACC", read)], writes=[("ACC", touched)])
+        return CellAccess(reads=[("ACC", read)], writes=[("ACC", touched)])
 
     def _operate(self, operation: AluOp, dst: Integers, src: Integers, i: Alu) -> None:
         lanes = self._lanes_of(dst)

@@ -20,8 +20,8 @@ __all__ = ["largest", "window_of"]
 
 
 def largest(values: Values, windows: Sequence[Iterable[int]]) -> tuple[Integers, Integers]:
-    """Sources and functions of the largest of each window's symbols; NO_SOURCE and the number
-    where that is a constant."""
+    """Sources and functions (windows,) of the largest symbol of each window; NO_SOURCE and the
+    number where that is a constant."""
     sources = np.full(len(windows), NO_SOURCE)
     functions = np.zeros(len(windows), np.int64)
     least = np.full(len(windows), -128)

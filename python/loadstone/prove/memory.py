@@ -2,7 +2,7 @@
 """DRAM of a proof: bytes that are known, and symbols of those that are not.
 
 In:   regions of an artifact.
-Out:  Dram: symbols of bytes, who wrote them.
+Out:  SymbolDram: symbols of bytes, who wrote them.
 Next: machine.py and host_steps.py read and write it.
 """
 
@@ -14,20 +14,20 @@ from loadstone.prove.fingerprints import Integers
 from loadstone.prove.values import CONSTANTS
 from loadstone.prove.verdict import NotProved
 
-__all__ = ["NOBODY", "Dram", "flipped"]
+__all__ = ["NOBODY", "SymbolDram", "flipped"]
 
 #: What stands in a byte that nobody wrote.
 NOBODY = -1
 
 
 def flipped(symbols: Integers) -> Integers:
-    """Symbols of bytes with the uppermost bit changed, which makes int8 of uint8 and uint8 of
-    int8. Those of bytes that are not known become negative, and positive again."""
+    """Symbols, of any shape, of bytes whose uppermost bit is changed, which makes int8 of uint8 and
+    uint8 of int8. Symbols of bytes that are not known become negative, and positive again."""
     fixed = (symbols >= 0) & (symbols < CONSTANTS)
     return np.where(fixed, symbols ^ 128, np.where(symbols == NOBODY, NOBODY, -2 - symbols))
 
 
-class Dram:
+class SymbolDram:
     """Regions by their numbers."""
 
     def __init__(self) -> None:
@@ -55,7 +55,8 @@ class Dram:
         return np.asarray(self._held(region, place, who)[place])
 
     def write(self, region: int, place: Integers, symbols: Integers, who: str, writer: int) -> None:
-        """Raises NotProved for places that may not be written."""
+        """Writes symbols to the bytes at `place`, which has the same shape. Raises NotProved for
+        places that may not be written."""
         if region in self._read_only:
             raise NotProved(f"{who} writes region {region}, which is constant")
         self._held(region, place, who)[place] = symbols

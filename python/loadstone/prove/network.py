@@ -72,14 +72,14 @@ class ModelTensor:
     @property
     def scale(self) -> float:
         """The scale of a tensor that has one."""
-        assert len(self.scales) == 1, self.name
-        return self.scales[0]
+        (scale,) = self.scales
+        return scale
 
     @property
     def zero_point(self) -> int:
         """The zero point of a tensor that has one."""
-        assert len(self.zero_points) == 1, self.name
-        return self.zero_points[0]
+        (zero_point,) = self.zero_points
+        return zero_point
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 """The proof: an artifact executed on symbols, and its outputs compared with the network's.
 
 In:   a network; artifacts.
-Out:  Proof.of(artifact): a Verdict.
+Out:  Proof.of(artifact): a ProofVerdict.
 Next: commands/prove.py prints it.
 """
 
@@ -15,17 +15,17 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.errors import EncodingError
-from loadstone.prove.compiled import Compiled, Program
+from loadstone.prove.compiled import CompiledArtifact, ProgramOfProof
 from loadstone.prove.definition import Definition
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.host_steps import HostSteps
-from loadstone.prove.machine import Machine
-from loadstone.prove.memory import NOBODY, Dram, flipped
+from loadstone.prove.machine import SymbolMachine
+from loadstone.prove.memory import NOBODY, SymbolDram, flipped
 from loadstone.prove.network import ModelNetwork
 from loadstone.prove.tokens import Tokens
 from loadstone.prove.values import CONSTANTS, Values
-from loadstone.prove.verdict import NotProved, Status, Unsupported, Verdict
-from loadstone.prove.witness import Store, witness
+from loadstone.prove.verdict import NotProved, ProofVerdict, Status, Unsupported
+from loadstone.prove.witness import StoredSymbols, witness
 
 __all__ = ["Proof"]
 
@@ -45,28 +45,28 @@ class Proof:
         self.definition.state()
 
     @staticmethod
-    def attempt(network: ModelNetwork, artifact: Artifact) -> Verdict:
+    def attempt(network: ModelNetwork, artifact: Artifact) -> ProofVerdict:
         """What can be said of one artifact, and of its network."""
         try:
             proof = Proof(network)
         except Unsupported as error:
-            return Verdict(Status.UNSUPPORTED, str(error), len(network.operators), 0, 0, {}, 0)
+            return ProofVerdict(Status.UNSUPPORTED, str(error), len(network.operators), 0, 0, {}, 0)
         return proof.of(artifact)
 
-    def of(self, artifact: Artifact) -> Verdict:
+    def of(self, artifact: Artifact) -> ProofVerdict:
         """What can be said of an artifact."""
-        run = _Run(self, Compiled(artifact))
+        run = _Run(self, CompiledArtifact(artifact))
         try:
             reason = run.execute() or run.compared()
         except Unsupported as error:
             return self._verdict(Status.UNSUPPORTED, str(error), run)
         except (NotProved, EncodingError) as error:
-            return self._verdict(Status.NOT_PROVED, f"{run.where}{error}", run)
+            return self._verdict(Status.NOT_PROVED, f"{run.where}{error}{run.cause()}", run)
         return self._verdict(Status.NOT_PROVED if reason else Status.PROVED, reason, run)
 
-    def _verdict(self, status: Status, reason: str, run: _Run) -> Verdict:
+    def _verdict(self, status: Status, reason: str, run: _Run) -> ProofVerdict:
         equality = self.values.equality
-        return Verdict(
+        return ProofVerdict(
             status,
             reason,
             operators=len(self.network.operators),
@@ -84,19 +84,20 @@ class Proof:
 class _Run:
     """One artifact, step by step."""
 
-    def __init__(self, proof: Proof, compiled: Compiled) -> None:
+    def __init__(self, proof: Proof, compiled: CompiledArtifact) -> None:
         self._values, self._definition = proof.values, proof.definition
         self._network, self._compiled = proof.network, compiled
-        self.stores: list[Store] = []
+        self.stores: list[StoredSymbols] = []
         self.where = ""
         self.steps = 0
-        self._dram = Dram()
+        self._dram = SymbolDram()
 
     def execute(self) -> str:
         """Executes all steps; what is wrong with the ends of the artifact, or ""."""
         inputs, wanted = self._compiled.inputs, self._network.inputs
         if wrong := _other_tensors("inputs", [t.elements for t in inputs], self._sizes(wanted)):
             return wrong
+        self._values.begin()
         self._dram = self._compiled.dram()
         for tensor, number in zip(inputs, wanted, strict=True):
             symbols = self._definition.elements.symbols(number).reshape(-1)
@@ -118,15 +119,15 @@ class _Run:
     def _sizes(self, numbers: Sequence[int]) -> list[int]:
         return [math.prod(self._network.tensors[k].shape) for k in numbers]
 
-    def _program(self, program: Program) -> None:
-        machine = Machine(self._values, program.config, self._dram)
+    def _program(self, program: ProgramOfProof) -> None:
+        machine = SymbolMachine(self._values, program.config, self._dram)
         tokens = Tokens(self._compiled.cells(program.config))
         for number, instruction in enumerate(program.instructions):
             self.where = f"program {program.name}, instruction {number}: "
             access = machine.run(instruction, number)
             tokens.step(instruction, access)
             if access.stored is not None:
-                self.stores.append(Store(program.name, number, access.stored))
+                self.stores.append(StoredSymbols(program.name, number, access.stored))
         self.where = f"program {program.name}: "
         tokens.end()
         self.where = ""
@@ -146,10 +147,14 @@ class _Run:
                     f"output {self._network.tensors[number].name}: {len(differ)} of {len(wanted)} "
                     f"elements, the first {differ[0]}"
                 )
-        return f"{'; '.join(wrong)}. {self._first()}" if wrong else ""
+        if not wrong:
+            return ""
+        return f"{'; '.join(wrong)}{self.cause()}"
 
-    def _first(self) -> str:
-        """The first operator of which a device never stored an element, and why where known."""
+    def cause(self) -> str:
+        """The first operator of which a device never stored an element, but another function of the
+        element's sum; else the first of which it never stored one."""
+        first_missing = ""
         stored = np.zeros(self._values.symbol_count, bool)
         for store in self.stores:
             stored[store.symbols] = True
@@ -157,14 +162,18 @@ class _Run:
         for operator in self._network.operators:
             symbols: Integers = elements.symbols(operator.outputs[0]).reshape(-1)
             missing = np.flatnonzero((symbols >= CONSTANTS) & ~stored[symbols])
-            if len(missing) and operator.kind != "softmax":
-                first = int(missing[0])
-                text = (
-                    f"The first operator of which elements are missing: {operator.where}, "
-                    f"{len(missing)} of {len(symbols)}, the first {first}: "
-                )
+            if not len(missing):
+                continue
+            strange = missing[self._values.has_strange(symbols[missing])]
+            first = int(strange[0]) if len(strange) else int(missing[0])
+            text = (
+                f". First at {operator.where}, element {first}, one of {len(missing)} that are "
+                "missing: "
+            )
+            if len(strange):
                 return text + witness(self._values, int(symbols[first]), self.stores)
-        return "Every operator's elements were stored, but not where they are read"
+            first_missing = first_missing or f"{text}no byte that was stored is of its sum"
+        return first_missing
 
 
 def _other_tensors(what: str, held: Sequence[int], wanted: Sequence[int]) -> str:

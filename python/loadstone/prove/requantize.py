@@ -62,7 +62,7 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
 
 
 def wrapped(values: Levels) -> Levels:
-    """The low 32 bits of integers as int32 has them."""
+    """The low 32 bits of integers, as int32 has them; elementwise."""
     return np.asarray(values, np.int64).astype(np.int32).astype(np.int64)
 
 
@@ -119,7 +119,7 @@ class Double:
 
     @classmethod
     def of(cls, reals: NDArray[np.float64]) -> Double:
-        """The scaling by real numbers."""
+        """The scaling by real numbers (channels,)."""
         pairs = [quantize_multiplier(real) for real in reals.tolist()]
         multipliers, shifts = zip(*pairs, strict=True)
         return cls(np.array(multipliers, np.int64), np.array(shifts, np.int64))

@@ -45,7 +45,8 @@ class RowFunctions:
 
 
 def softmax(elements: Elements, operator: ModelOperator, rows: RowFunctions) -> None:
-    """softmax over the last axis, with the constants that LiteRT's Prepare computes."""
+    """softmax over the last axis, with the constants that LiteRT's Prepare computes. That of uint8
+    is that of int8 on levels less 128."""
     x = elements.symbols(operator.inputs[0])
     if attribute(operator, "axis", int) not in (-1, x.ndim - 1):
         raise Unsupported(f"{operator.where}: a softmax over another axis than the last")
@@ -56,6 +57,5 @@ def softmax(elements: Elements, operator: ModelOperator, rows: RowFunctions) -> 
     multiplier, shift = quantize_multiplier(real)
     most = ((1 << _INTEGER_BITS) - 1) * (1 << (31 - _INTEGER_BITS)) / (1 << shift)
     parameters = (multiplier, shift, -math.floor(most))
-    taken = elements.taken(operator.outputs[0])
-    made = rows.of(("softmax", taken, *parameters), x.reshape(-1, x.shape[-1]))
+    made = rows.of(("softmax", *parameters), x.reshape(-1, x.shape[-1]))
     elements.put(operator.outputs[0], made)

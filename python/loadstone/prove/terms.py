@@ -25,7 +25,7 @@ class Terms:
         self.count = np.zeros(lanes, np.int64)  # slots + 1: more than it can hold
 
     def clear(self, lanes: Integers) -> None:
-        """Leaves no term in lanes."""
+        """Removes all terms of lanes (n,)."""
         self.count[lanes] = 0
 
     def one(self, lanes: Integers, symbols: Integers) -> None:
@@ -38,7 +38,8 @@ class Terms:
         self.coefficient[lanes] *= factor[:, None]
 
     def add(self, lanes: Integers, symbols: Integers, coefficients: Integers) -> None:
-        """Adds a term for each of lanes, which may occur several times."""
+        """Adds a term to each of lanes, which may occur several times; all three are of shape
+        (n,)."""
         order = np.argsort(lanes, kind="stable")
         lanes, symbols, coefficients = lanes[order], symbols[order], coefficients[order]
         begins = np.flatnonzero(np.append(True, lanes[1:] != lanes[:-1])) if len(lanes) else lanes

@@ -23,14 +23,14 @@ from loadstone.prove.verdict import NotProved
 from loadstone.vta.isa.insn import Finish, Insn, stage_of
 from loadstone.vta.isa.spec import MAX_TOKENS, TOKEN_QUEUES, Stage, TokenQueue
 
-__all__ = ["Access", "Tokens"]
+__all__ = ["CellAccess", "Tokens"]
 
 _STAGES = len(Stage)
 Cells = list[tuple[str, Integers]]
 
 
 @dataclass
-class Access:
+class CellAccess:
     """What an instruction touches: names of memories, and numbers of their cells. stored: symbols
     that a STORE wrote."""
 
@@ -59,7 +59,7 @@ class Tokens:
         self._count = np.zeros(_STAGES, np.int64)
         self._finished = False
 
-    def step(self, instruction: Insn, access: Access) -> None:
+    def step(self, instruction: Insn, access: CellAccess) -> None:
         """The next instruction of the stream. Raises NotProved."""
         if self._finished:
             raise NotProved("it stands behind FINISH")

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from loadstone.prove.equality import Equality, Mask
+from loadstone.prove.equality import INT32, Equality, Mask
 from loadstone.prove.fingerprints import POINTS, Growing, Integers, Points
 from loadstone.prove.functions import FIRST, FunctionKind, Functions, distinct
 from loadstone.prove.verdict import Unsupported
@@ -37,7 +37,7 @@ NO_SOURCE = -1
 #: Rows of the table of symbols that are no fingerprint: the value of a constant, the sum of a
 #: range's ends and their difference.
 CONSTANT, CENTRE, RADIUS = POINTS, POINTS + 1, POINTS + 2
-_SUM, _PAIR, _LARGEST = range(3)
+_SUM, _PAIR, _LARGEST, _UNKNOWN = range(4)
 #: Bounds the coefficients of a source, on which the bound of errors rests.
 _MAX_RANGE = 1 << 48
 
@@ -67,7 +67,7 @@ class Values:
         self._stored: dict[tuple[int, int], int] = {}
         #: How many sums were compared with all others.
         self.looked_for = 0
-        #: Source -> functions that were stored of it and are no element of the network.
+        #: Source -> functions that a device stored of it and that are no element of the network.
         self.strange: dict[int, set[int]] = {}
         bytes_ = np.arange(CONSTANTS, dtype=np.uint8).view(np.int8).astype(np.int64)
         columns = np.zeros((RADIUS + 1, CONSTANTS))
@@ -84,16 +84,16 @@ class Values:
         return self._columns.data
 
     def is_internal(self, symbols: Integers) -> Mask:
-        """Which ones a device alone knows."""
+        """Which of symbols (n,) only a device knows."""
         return np.asarray(self._symbols.data[4, symbols] != 0)
 
     def origin(self, symbols: Integers) -> tuple[Integers, Integers]:
-        """Sources and functions of symbols that are no constants."""
+        """Sources and functions (n,) of symbols (n,) that are no constants."""
         source, function = self._symbols.data[:2, symbols]
         return source, function
 
     def limits(self, symbols: Integers) -> tuple[Integers, Integers]:
-        """The least and the greatest value of symbols."""
+        """The least and the greatest value of each of symbols, in their shape."""
         low, high = self._symbols.data[2:4, symbols]
         return low, high
 
@@ -192,6 +192,11 @@ class Values:
                     return source, function
         return None
 
+    def has_strange(self, symbols: Integers) -> Mask:
+        """Of the sums of which elements of the network a device stored what is none."""
+        wrong = self._sources.data[4, sorted(self.strange)]
+        return np.isin(symbols, wrong[wrong != NO_SYMBOL])
+
     def _new_sources(self, kind: int, sums: Integers, low: Integers, high: Integers) -> Integers:
         self._sums.extend(sums)
         n = len(low)
@@ -211,18 +216,27 @@ class Values:
             self._pairs.update(zip(new, made.tolist(), strict=True))
         return np.array([self._pairs[key] for key in keys], np.int64)
 
+    def unknown(self, n: int) -> Integers:
+        """Sources (n,) of 32 bits of which nothing is known."""
+        low, high = np.full(n, INT32[0]), np.full(n, INT32[1])
+        return self._new_sources(_UNKNOWN, self.points.draw(n), low, high)
+
+    def is_unknown(self, sources: Integers) -> Mask:
+        """Which of sources (n,) are of the kind of which nothing is known."""
+        return np.asarray(self._sources.data[0, sources] == _UNKNOWN)
+
     def is_pair(self, source: int) -> bool:
         """Whether it is a pair of sources."""
         return bool(self._sources.data[0, source] == _PAIR)
 
     def parts(self, sources: Integers) -> tuple[Integers, Integers]:
-        """The two sources of pairs; of others it is themselves."""
+        """The two sources of each of sources (n,); a source that is no pair is both of its own."""
         first, second = self._sources.data[6:8, sources]
         return first, second
 
     def largest(self, windows: Sequence[tuple[int, ...]]) -> Integers:
-        """Sources that are the largest of the symbols of windows, several in each, in rising order,
-        none of them constant."""
+        """Sources (windows,) that are the largest of the symbols of windows, several in each, in
+        ascending order, none of them constant."""
         new = [window for window in dict.fromkeys(windows) if window not in self._largest]
         if new:
             ends = [[int(a.max()) for a in self.limits(np.array(window))] for window in new]
@@ -237,7 +251,7 @@ class Values:
         return self._symbols_of_largest.get(source, ())
 
     def source_limits(self, sources: Integers) -> tuple[Integers, Integers]:
-        """The least and the greatest value of sources that are no pairs."""
+        """The least and the greatest value of sources (n,) that are no pairs."""
         low, high = self._sources.data[1:3, sources]
         return low, high
 
@@ -305,8 +319,8 @@ class Values:
         return symbols
 
     def symbols_of(self, sources: Integers, functions: Integers) -> Integers:
-        """The symbols that sources are, where functions are the identity; the bytes that numbers
-        are; else NO_SYMBOL."""
+        """The symbols (n,) that sources (n,) are where functions (n,) are the identity; the bytes
+        that numbers are; otherwise NO_SYMBOL."""
         own = np.where(functions == self.identity, self._sources.data[5, sources], NO_SYMBOL)
         byte = (sources == NO_SOURCE) & (functions >= -128) & (functions <= 127)
         return np.where(byte, functions & 255, np.where(sources == NO_SOURCE, NO_SYMBOL, own))
@@ -316,6 +330,11 @@ class Values:
         function, symbol = self._sources.data[3:5, source].tolist()
         first = [] if function == NO_SOURCE else [(function, symbol)]
         return first + self._more_wanted.get(source, [])
+
+    def begin(self) -> None:
+        """Forgets what was stored: another artifact follows."""
+        self._stored.clear()
+        self.strange.clear()
 
     def stored(self, sources: Integers, functions: Integers) -> Integers:
         """Symbols (n,) of bytes that a device stores, the low 8 bits of functions of sources."""

@@ -2,7 +2,7 @@
 """What a proof can end with.
 
 In:   nothing.
-Out:  Unsupported and NotProved, which the engine raises; Verdict, what is said of an artifact.
+Out:  Unsupported and NotProved, which the engine raises; ProofVerdict, what is said of an artifact.
 Next: proof.py makes it, commands/prove.py prints it.
 """
 
@@ -14,7 +14,7 @@ from enum import Enum
 
 from loadstone.errors import LoadstoneError
 
-__all__ = ["NotProved", "Status", "Unsupported", "Verdict"]
+__all__ = ["NotProved", "ProofVerdict", "Status", "Unsupported"]
 
 
 class Unsupported(LoadstoneError):
@@ -34,7 +34,7 @@ class Status(Enum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ProofVerdict:
     """What is said of an artifact, and of the proof.
 
     reason: "" of what is proved. steps: of GEMM and ALU. symbols: bytes that were given a name.

@@ -16,13 +16,13 @@ from loadstone.prove.equality import all_pairs
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.values import Values
 
-__all__ = ["Store", "witness"]
+__all__ = ["StoredSymbols", "witness"]
 
 _MANY = 1 << 22
 
 
 @dataclass(frozen=True)
-class Store:
+class StoredSymbols:
     """What one instruction stored: symbols."""
 
     program: str
@@ -30,7 +30,7 @@ class Store:
     symbols: Integers
 
 
-def witness(values: Values, symbol: int, stores: list[Store]) -> str:
+def witness(values: Values, symbol: int, stores: list[StoredSymbols]) -> str:
     """Where what a device stored of the same sum differs from the element `symbol`. Of several
     bytes of that sum it is the one that differs for the fewest values: the others are digits."""
     element = values.element(symbol)

@@ -10,6 +10,7 @@ Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
     simulate.py     the network with scales as arguments              (executable.py: fast on this
                         CPU)
     calibrate.py    statistics of every tensor                        (samples.py, statistics.py)
+    attempt.py      the three below, and one of two networks
     equalize.py     channels of similar range                         a repair
     plan.py         every scale, by a method and a scheme             (scales.py)
     rounding.py     weights that err together less; biases            two repairs
@@ -25,8 +26,9 @@ Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,20 +42,17 @@ from loadstone.passes.log import PassLog, PassRun, script
 from loadstone.quantization.options import Options, checked
 
 if TYPE_CHECKING:
-    from loadstone.quantization.compare import Comparison
+    from loadstone.quantization.attempt import Attempt
     from loadstone.quantization.mixed import Sensitivities
-    from loadstone.quantization.network import Network
     from loadstone.quantization.plan import Plan
     from loadstone.quantization.samples import Arrays, Samples
     from loadstone.quantization.simulate import FakeQuantizedRunner
-    from loadstone.relax.types import Expr, IRModule, Var
+    from loadstone.relax.types import Expr, IRModule
 
 __all__ = ["Quantized", "prepare", "quantize_module", "quantize_prepared"]
 
 #: The largest number of samples by which choices are compared and the report is made.
 COMPARED_SAMPLES = 32
-#: The number of samples from which the covariances for rounding are estimated.
-MOMENT_SAMPLES = 256
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,6 +149,7 @@ def quantize_prepared(
     from threadpoolctl import threadpool_limits
 
     from loadstone.quantization.accuracy import faults_of_samples
+    from loadstone.quantization.attempt import repaired
     from loadstone.quantization.compare import compare
     from loadstone.quantization.mixed import host_cycles, measure_sensitivities
     from loadstone.quantization.planned import real_settings, settings
@@ -157,11 +157,13 @@ def quantize_prepared(
     from loadstone.quantization.report import report
     from loadstone.quantization.rewrite import rewrite
     from loadstone.quantization.samples import samples_from
+    from loadstone.quantization.texts import host_text
+    from loadstone.quantization.verify import verify_host
     from loadstone.relax.compat import tvm
     from loadstone.relax.interface import verify_interface
 
     options = checked(options or Options())
-    network = runner.network
+    network, log = runner.network, runner.log.continued()
     samples = samples_from(arrays, network.parameters, where)
     samples = replace(samples, labels=_labels(labels, len(samples), network.outputs[0]))
     few = samples.first(COMPARED_SAMPLES)
@@ -171,7 +173,7 @@ def quantize_prepared(
         runner.compile()
     # NumPy's own threads spin while they wait, on the processor that runs the network.
     with threadpool_limits(1, "blas"):
-        chosen, comparison, repairs = _repaired(runner, samples, few, options)
+        chosen, comparison, repairs = repaired(runner, samples, few, options, log)
     network, plan = chosen.network, chosen.plan
     steps += repairs
 
@@ -187,7 +189,13 @@ def quantize_prepared(
             show=options.show,
         )
     if sensitivities is not None and mixed:
-        plan, gain_db = _mixed(runner, chosen, sensitivities, few)
+        plan, gain_db = log.run(
+            "keep_on_host",
+            partial(_mixed, runner, chosen, few),
+            sensitivities,
+            verify=lambda _, made: verify_host(chosen.network, chosen.plan, made[0]),
+            show=lambda made: host_text(made[0]),
+        )
         steps.append(f"left {len(plan.host)} layers on the host ({gain_db:+.1f} dB)")
     if comparison is None or plan is not chosen.plan or samples.labels is not None:
         comparison = compare(
@@ -204,7 +212,6 @@ def quantize_prepared(
     )
     names = tuple(outputs) or tuple(map(network.name, network.outputs))
     float_module = tvm.IRModule({"main": runner.network.function})
-    log = runner.log.continued()
     module = log.run(
         "rewrite",
         lambda _: rewrite(network, plan),
@@ -212,14 +219,15 @@ def quantize_prepared(
         verify=verify_interface,
         show=script,
     )
-    return Quantized(module, float_module, contents, names, runs=tuple(log.runs))
+    return Quantized(module, float_module, contents, names, runs=(*log.runs, *chosen.own_runs))
 
 
 def _mixed(
-    runner: FakeQuantizedRunner, chosen: _Attempt, sensitivities: Sensitivities, few: Samples
+    runner: FakeQuantizedRunner, chosen: Attempt, few: Samples, sensitivities: Sensitivities
 ) -> tuple[Plan, float]:
     """The plan with layers on the host, as the options require, and the gain of the worst output in
     decibels."""
+    from loadstone.quantization.attempt import bounded
     from loadstone.quantization.compare import compare
     from loadstone.quantization.mixed import with_good_outputs, with_host_layers
     from loadstone.quantization.planned import real_settings, settings
@@ -231,7 +239,7 @@ def _mixed(
     def measured(plan: Plan) -> float:
         real = real_settings(network)
         found = compare(runner, settings(network, plan), few, real=real, show=options.show)
-        return min(map(_bounded, found.outputs), default=math.inf)
+        return min(map(bounded, found.outputs), default=math.inf)
 
     budget = options.host_cycles or math.inf
     if options.keep_float or options.keep_16:
@@ -239,107 +247,6 @@ def _mixed(
     else:
         mixed = with_host_layers(network, plan, sensitivities, options.host_cycles)
     return mixed, round(measured(mixed) - measured(plan), 2) if mixed.host else 0.0
-
-
-def _repaired(
-    runner: FakeQuantizedRunner, samples: Samples, few: Samples, options: Options
-) -> tuple[_Attempt, Comparison | None, list[str]]:
-    """The better of two attempts, its cost if that was measured, and the steps that were taken."""
-    from loadstone.quantization.equalize import scalable
-
-    network, comparison, steps = runner.network, None, []
-    growing = scalable(network) if options.equalize else []
-    chosen = _Attempt(runner, network, samples, options, growing)
-    if options.equalize:
-        other = chosen.equalized()
-        gain, comparisons = _compared(runner, chosen, other, few, show=options.show)
-        comparison = comparisons[gain > 0]
-        if gain > 0:
-            chosen = other
-            steps.append(f"equalized channels ({gain:+.1f} dB)")
-    if options.compensate:
-        steps.append("compensated rounding")
-    if options.correct:
-        steps.append("corrected biases")
-    return chosen, comparison, steps
-
-
-class _Attempt:
-    """A network with its calibration and plan; `equalized` returns another.
-
-    growing: the tensors that `equalized` may scale; an attempt without them is the last.
-    """
-
-    def __init__(
-        self,
-        runner: FakeQuantizedRunner,
-        network: Network,
-        samples: Samples,
-        options: Options,
-        growing: Collection[Var] = (),
-    ) -> None:
-        from loadstone.quantization.calibrate import calibrate
-        from loadstone.quantization.plan import make_plan
-        from loadstone.quantization.planned import real_settings
-        from loadstone.quantization.rounding import LayerInputs, correct_biases, round_weights
-        from loadstone.quantization.scales import SCHEMES
-
-        self.runner, self.network, self.samples, self.options = runner, network, samples, options
-        repaired = options.compensate or options.correct
-        inputs = LayerInputs(runner.network, MOMENT_SAMPLES if repaired else 0)
-        self.calibration = calibrate(
-            runner,
-            samples,
-            real_settings(network),
-            channels_of=growing,
-            watch=inputs.update,
-            show=options.show,
-        )
-        self.plan = make_plan(
-            network,
-            self.calibration.histograms,
-            SCHEMES[options.scheme],
-            options.method,
-            per_channel=options.per_channel,
-        )
-        self.plan = replace(self.plan, half_up=options.half_up)
-        if options.compensate:
-            self.plan = round_weights(network, self.plan, inputs.moments)
-        if options.correct:
-            self.plan = correct_biases(network, self.plan, inputs.moments)
-
-    def equalized(self) -> _Attempt:
-        from loadstone.quantization.equalize import equalize
-
-        network = equalize(self.network, self.calibration)
-        return _Attempt(self.runner, network, self.samples, self.options)
-
-
-def _compared(
-    runner: FakeQuantizedRunner, one: _Attempt, other: _Attempt, samples: Samples, *, show: bool
-) -> tuple[float, list[Comparison]]:
-    """By how many decibels the second attempt is better: the mean signal-to-noise ratio of the
-    tensors that the device hands to the host. Also the cost of each attempt, compared with its own
-    float network."""
-    from loadstone.quantization.compare import Pair, compare_all
-    from loadstone.quantization.planned import real_settings, settings
-
-    every, results = tuple(runner.network.groups), one.network.results()
-    real, wide = (real_settings(attempt.network) for attempt in (one, other))
-    first, second = (settings(attempt.network, attempt.plan) for attempt in (one, other))
-    pairs = [Pair(real, first, every), Pair(real, second, results), Pair(wide, second, every)]
-    found = compare_all(runner, pairs, samples, show=show)
-    before, after = (
-        float(np.mean([_bounded(comparison.tensors[result]) for result in results]))
-        for comparison in found[:2]
-    )
-    return after - before, [found[0], found[2]]
-
-
-def _bounded(ratio: float) -> float:
-    """Decibels limited to 200, so that a mean exists: an exact tensor, and one that is always zero,
-    count as 200."""
-    return 200.0 if math.isnan(ratio) else min(ratio, 200.0)
 
 
 def _labels(labels: Array | None, count: int, output: Expr) -> NDArray[np.int64] | None:

@@ -13,7 +13,6 @@ import ctypes
 import re
 import subprocess
 import tempfile
-import zlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -21,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, ProgramStep
+from loadstone.artifact.format import Artifact
 from loadstone.backend.builtin import further_device
-from loadstone.backend.device import Device, ProgramDevice
+from loadstone.backend.device import Device, ProgramDevice, config_hash_of
 from loadstone.backend.plugins import load_plugins
 from loadstone.errors import ConfigError, DeviceError
 from loadstone.files import read_whole, source_folder
@@ -45,15 +44,17 @@ __all__ = [
     "sim_memory",
 ]
 
-#: Other devices of one kind, described or VTA, that a session works with.
+#: Devices besides its own that a session works with.
 MAX_DEVICES = 16
 
 
-def accelerators_of(artifact: Artifact) -> list[Accelerator]:
-    """The accelerators of plug-ins whose programs an artifact holds, each once. Raises
+def accelerators_of(artifact: Artifact) -> dict[int, Accelerator]:
+    """The accelerators of plug-ins among the devices of an artifact, by their numbers. Raises
     ConfigError for one that no plug-in describes."""
-    found: dict[str, Accelerator] = {}
-    for said in _distinct(artifact, artifact.described_programs):
+    found: dict[int, Accelerator] = {}
+    for number, said in _others(artifact):
+        if said.has_configuration:
+            continue
         wanted = said.name, said.attributes, said.fingerprint
         accelerator = accelerator_named(*wanted)
         if accelerator is None:
@@ -64,26 +65,28 @@ def accelerators_of(artifact: Artifact) -> list[Accelerator]:
                 f"model {artifact.name!r} has programs of accelerator {said.name!r}, which no "
                 "plug-in describes: name its folder with --uma-backends"
             )
-        found.setdefault(said.name, accelerator)
-    return list(found.values())
+        found[number] = accelerator
+    return found
 
 
-def further_devices(artifact: Artifact) -> list[Device]:
-    """The further VTAs whose programs an artifact holds, each once. Raises ConfigError for one that
-    is not what it was."""
-    return [further_device(said) for said in _distinct(artifact, artifact.further_programs)]
+def further_devices(artifact: Artifact) -> dict[int, Device]:
+    """The VTAs besides device 0 among the devices of an artifact, by their numbers. Raises
+    ConfigError for one that is not what it was."""
+    return {
+        number: further_device(said) for number, said in _others(artifact) if said.has_configuration
+    }
 
 
-def _distinct(artifact: Artifact, programs: Sequence[ProgramStep]) -> Sequence[ProgramDevice]:
-    """The devices of programs, each once. Raises DeviceError for more than any board has: each is
-    made, with a thread and memory of its own."""
-    said = {step.program_device: None for step in programs}
+def _others(artifact: Artifact) -> Sequence[tuple[int, ProgramDevice]]:
+    """The devices besides device 0 that have programs. Raises DeviceError for more than any board
+    has: each is made, with a thread and memory of its own."""
+    said = [(number, artifact.devices[number]) for number in artifact.further]
     if len(said) > MAX_DEVICES:
         raise DeviceError(
             f"model {artifact.name!r} has programs of {len(said)} other devices, more than "
             f"{MAX_DEVICES}: divide it into several models"
         )
-    return list(said)
+    return said
 
 
 class AcceleratorSet:
@@ -92,7 +95,8 @@ class AcceleratorSet:
     def __init__(self, artifact: Artifact, opened: Handle) -> None:
         """opened: the session's own device. Where it is simulated, the others share its memory;
         else they are other devices of the same board, and one may be that device itself."""
-        chosen, further = accelerators_of(artifact), further_devices(artifact)
+        chosen = list(accelerators_of(artifact).values())
+        further = list(further_devices(artifact).values())
         hal, sim = opened.device.hal, opened.sim
         self.simulated: dict[str, TableDevice] = {}
         self.further: dict[str, CData] = {}
@@ -135,8 +139,9 @@ class AcceleratorSet:
             if pair is not None:
                 self._kept(pair[0])
                 found[name] = pair[1]
-        if len(names) - len(found) + bool(artifact.programs) > 1:
-            every = [artifact.device] * bool(artifact.programs) + list(names)
+        own = bool(artifact.programs_of(0))
+        if len(names) - len(found) + own > 1:
+            every = [artifact.device] * own + list(names)
             options = " ".join(f"--device {name}" for name in every)
             raise DeviceError(
                 f"model {artifact.name!r} has programs of several devices, and this connection is "
@@ -161,7 +166,7 @@ class AcceleratorSet:
         """Where a session would not open because a device is another one: raises DeviceError for
         the accelerator whose register block does not find it."""
         for entry, (name, driver) in zip(self.table, self._drivers.items(), strict=False):
-            crc = zlib.crc32(bytes(entry.table.fingerprint))
+            crc = config_hash_of(bytes(entry.table.fingerprint))
             if entry.device.registers.identify(entry.device.hal, crc) != lib().LDS_HAL_OK:
                 block = f"{driver.name}: identify" if driver is not None else "identify"
                 raise DeviceError(

@@ -112,7 +112,7 @@ def validate(artifact: Artifact | bytes) -> tuple[int, int, int]:
     model, fault = ffi.new("lds_model *"), ffi.new("lds_fault *")
     buffer = ffi.from_buffer(data)
     raise_for(lib().lds_model_open(model, buffer, len(data)), "file")
-    scratch = ffi.new("uint64_t[]", lib().lds_validate_scratch_bytes(model) // 8 + 1)
+    scratch = ffi.new("uint64_t[]", lib().lds_model_scratch_bytes(model) // 8 + 1)
     status = lib().lds_model_validate(model, scratch, ffi.sizeof(scratch), fault)
     return status, fault.step, fault.instruction
 
@@ -320,7 +320,7 @@ class OpenedDevice:
         if self._handle is None:
             self._process = os.getpid()
             # a device without programs needs no simulator: nothing is ever sent to it
-            alone = artifact is None or not artifact.other_programs
+            alone = artifact is None or not artifact.further
             idle = self.kind == "sim" and self.device is NO_DEVICE and alone
             kind = "null" if idle else self.kind
             owner, hal = _KINDS[kind](self)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
+from loadstone.artifact.file_layout import CODE_ALIGN_BYTES
 from loadstone.artifact.format import Artifact, HostStep, RegionKind
 from loadstone.artifact.host_step import EXTERNAL_C, HostOpcode
 from loadstone.library.native import ffi, lib, raise_for
@@ -28,7 +29,7 @@ __all__ = ["REAL_BYTES", "RUNTIME_BYTES", "Footprint", "footprint", "pool_bytes"
 RUNTIME_BYTES = 19 << 10
 #: With all operators of real numbers so much more.
 REAL_BYTES = 6 << 10
-_STREAM_ALIGN, _PAGE = 64, 4096
+_PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def footprint(artifact: Artifact) -> Footprint:
         steps.append(step)
     data = replace(artifact, steps=tuple(steps)).to_bytes()
     arena = [r.size_bytes for r in artifact.regions if r.kind == RegionKind.ARENA]
-    session = session_bytes(data, bool(artifact.other_programs))
+    session = session_bytes(data)
     opcodes = [step.opcode for step in steps if isinstance(step, HostStep)]
     real = any(HostOpcode.ARGMAX < opcode < HostOpcode.EXTERNAL for opcode in opcodes)
     runtime = RUNTIME_BYTES + (REAL_BYTES if real else 0)
@@ -83,18 +84,14 @@ def pool_bytes(artifact: Artifact) -> int:
     for region in artifact.regions:
         if region.on_device:
             total = -(-total // region.align_bytes) * region.align_bytes + region.size_bytes
-    total = -(-total // _STREAM_ALIGN) * _STREAM_ALIGN + sum(
-        len(p.instructions) for p in artifact.programs
-    )
-    for step in artifact.other_programs:  # one behind the other, each at its own line
-        total += -(-len(artifact.code_of(step)) // _STREAM_ALIGN) * _STREAM_ALIGN
+    for program in artifact.programs:  # one behind the other, each at its own line
+        total = -(-total // CODE_ALIGN_BYTES) * CODE_ALIGN_BYTES + len(program.instructions)
     return -(-total // _PAGE) * _PAGE
 
 
-def session_bytes(data: bytes, further: bool) -> int:
-    """What lds_session_open needs, on this machine: no less than with pointers of 32 bits.
-
-    data: the file. further: programs of other devices are validated, too."""
+def session_bytes(data: bytes) -> int:
+    """What lds_session_open needs for a file, on this machine: no less than with pointers of 32
+    bits."""
     model, config, buffer = (
         ffi.new("lds_model *"),
         ffi.new("lds_session_config *"),
@@ -102,6 +99,4 @@ def session_bytes(data: bytes, further: bool) -> int:
     )
     raise_for(lib().lds_model_open(model, buffer, len(data)), "an artifact")
     lib().lds_session_config_default(config)
-    if further:
-        lib().lds_session_config_accelerators(config, ffi.NULL, 0)
     return int(lib().lds_session_size_bytes(model, config))

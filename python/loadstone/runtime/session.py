@@ -99,7 +99,7 @@ class Session:
         self._long_steps: LongSteps | None = LongSteps(artifact, config.operators, self._go_on)
         config.operators = self._long_steps.table
         self.accelerators: AcceleratorSet | None = None
-        if artifact.other_programs:
+        if artifact.further:
             from loadstone.runtime.accelerators import AcceleratorSet  # large, and seldom needed
 
             self.accelerators = AcceleratorSet(artifact, opened)
@@ -368,8 +368,9 @@ class Session:
         if fault.error:
             meaning = self.device.describe_error(fault.error)
             step = self.artifact.steps[fault.step]
-            if self.accelerators is not None and isinstance(step, ProgramStep):
-                meaning = self.accelerators.describe_error(step.device, fault.error)
+            if self.accelerators is not None and isinstance(step, ProgramStep) and step.device:
+                device = self.artifact.device_of(step)
+                meaning = self.accelerators.describe_error(device.name, fault.error)
             place += f": {meaning}; bus address {fault.error_addr:#010x}"
         raise_for(status, self.artifact.name, place)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of other devices in an artifact, as text.
+"""Programs of plug-ins' accelerators in an artifact, as text.
 
 In:   an artifact; the plug-ins that describe its accelerators.
 Out:  lines of isa/text.py, the name of a layer in front of its first instruction; addresses as
@@ -21,11 +21,14 @@ __all__ = ["table_listing"]
 
 
 def table_listing(artifact: Artifact) -> Iterator[str]:
-    """Every program, in order. Raises ConfigError for an accelerator that no plug-in describes."""
-    known = {accelerator.name: accelerator.table for accelerator in accelerators_of(artifact)}
-    for step in artifact.described_programs:
-        table, code = known[step.device], artifact.code_of(step)
-        yield f"# {one_line(step.name)}: {step.instructions} instructions for {step.device}"
+    """Every program of a plug-in's accelerator, in order. Raises ConfigError for one that no
+    plug-in describes."""
+    known = accelerators_of(artifact)
+    for step in artifact.programs:
+        if step.device not in known:
+            continue
+        table, code = known[step.device].table, step.instructions
+        yield f"# {one_line(step.name)}: {len(step)} instructions for {known[step.device].name}"
         first = {layer.first: layer.name for layer in step.layers}
         addresses = {(r.offset_bytes, r.bit): r for r in step.relocations}
         offsets = instruction_offsets(table, code).tolist()

@@ -181,7 +181,7 @@ def _check_multiplications(compiled: Compiled) -> None:
             f"{len(left)} operator(s) that multiply stay on the host, first "
             f"{left[0].operator.name[-60:]!r}: {why}"
         )
-    if not compiled.artifact.programs:
+    if not compiled.artifact.programs_of(0):
         raise SimulationError("nothing of the network runs on the device")
 
 

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from loadstone.artifact.format import Artifact, BufferView, DeviceProgram
+from loadstone.artifact.format import Artifact, BufferView, ProgramStep
 from loadstone.errors import SimulationError
 
 __all__ = [
@@ -205,17 +205,17 @@ class ProgramSimulator(ABC):
         return ()
 
     # What a debugger asks: a device that does not tell it runs its programs as a whole.
-    def layer_stores(self, program: DeviceProgram) -> Sequence[LayerStores]:
+    def layer_stores(self, program: ProgramStep) -> Sequence[LayerStores]:
         """The stores of layers, in the order of their last stores."""
         return ()
 
-    def without_stores(self, program: DeviceProgram, behind: int) -> DeviceProgram:
+    def without_stores(self, program: ProgramStep, behind: int) -> ProgramStep:
         """The program in which every store after instruction `behind` transfers nothing."""
         raise SimulationError(f"program {program.name!r} runs as a whole: it stops behind no layer")
 
     def memory_behind(
         self,
-        program: DeviceProgram,
+        program: ProgramStep,
         artifact: Artifact,
         content: Mapping[int, bytes],
         wanted: Mapping[int, BufferView],

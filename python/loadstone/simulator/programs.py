@@ -39,8 +39,8 @@ __all__ = [
 class SimulatorFamily(Protocol):
     """The simulators of the devices that come with Loadstone."""
 
-    def of_device(self, device: Device, *, further: bool) -> ProgramSimulator:
-        """further: of the programs of the artifact's further device of that name."""
+    def of_device(self, device: Device, number: int) -> ProgramSimulator:
+        """Of the programs of an artifact's device, by its number."""
 
     def of_artifact(self, artifact: Artifact) -> ProgramSimulator:
         """Of its own device's programs, by its fingerprint alone: what they mean, not what they
@@ -66,21 +66,21 @@ def simulator_of(device: Device) -> ProgramSimulator:
             f"device {device.name} has no simulator: its back end says what a segment costs "
             "(Backend.cost_cycles)"
         )
-    return _family().of_device(device, further=False)
+    return _family().of_device(device, 0)
 
 
 def simulators(artifact: Artifact, device: Device) -> list[ProgramSimulator]:
     """Of all programs: of the artifact's own device, then of the others. Raises SimulationError for
     a device that has programs and is not simulated here."""
-    own = [simulator_of(device)] if artifact.programs else []
+    own = [simulator_of(device)] if artifact.programs_of(0) else []
     return [*own, *_others(artifact)]
 
 
 def _others(artifact: Artifact) -> list[ProgramSimulator]:
-    found = [_family().of_device(one, further=True) for one in further_devices(artifact)]
-    if artifact.described_programs:
-        found.append(TableSimulator(accelerators_of(artifact)))
-    return found
+    further = further_devices(artifact).items()
+    found = [_family().of_device(device, number) for number, device in further]
+    described = accelerators_of(artifact)
+    return [*found, TableSimulator(described)] if described else found
 
 
 def program_runs(

@@ -9,14 +9,14 @@ Next: --partition cost and --explain; a trace for Perfetto.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, DeviceProgram
-from loadstone.backend.device import ProgramDevice, Relocation
+from loadstone.artifact.format import Artifact, ProgramStep
+from loadstone.backend.device import Relocation
 from loadstone.errors import SimulationError
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.machine import InstructionWatch, TableMachine
@@ -67,7 +67,7 @@ def placed(artifact: Artifact) -> tuple[list[DramWindow], list[int]]:
 class TableRun(ProgramRun):
     """One program of an accelerator that a plug-in describes."""
 
-    program: DeviceProgram
+    program: ProgramStep
     run: MachineRun
 
     def layers(self) -> list[LayerFigures]:
@@ -88,22 +88,30 @@ class TableRun(ProgramRun):
 
 
 class TableSimulator(ProgramSimulator):
-    """The programs of all accelerators that plug-ins describe, on machines that share a memory."""
+    """The programs of all accelerators that plug-ins describe, by their numbers among the devices
+    of an artifact, on machines that share a memory."""
 
-    def __init__(self, accelerators: Iterable[Accelerator]) -> None:
-        self._known = {accelerator.name: accelerator for accelerator in accelerators}
+    def __init__(self, accelerators: Mapping[int, Accelerator]) -> None:
+        self._known = dict(accelerators)
 
     def steps(self, artifact: Artifact) -> list[SimulatedStep]:
         """The attributes, the code, and the instructions' fingerprint decide."""
         return [
             SimulatedStep(
                 number,
-                device.name,
-                self._known[device.name].clock_mhz,
-                (device.attributes, program.instructions, device.fingerprint),
+                self._known[program.device].name,
+                self._known[program.device].clock_mhz,
+                self._decisive(artifact, program),
             )
-            for number, program, device in _described(artifact)
+            for number, program in self._programs(artifact)
         ]
+
+    def _programs(self, artifact: Artifact) -> list[tuple[int, ProgramStep]]:
+        return [(n, p) for n, p in artifact.numbered_programs if p.device in self._known]
+
+    def _decisive(self, artifact: Artifact, program: ProgramStep) -> tuple[str, bytes, bytes]:
+        device = artifact.device_of(program)
+        return device.attributes, program.instructions, device.fingerprint
 
     def runs(
         self,
@@ -115,24 +123,25 @@ class TableSimulator(ProgramSimulator):
         """Each program once, in order, on what the one before it left. watches: by accelerator."""
         windows, bases = placed(artifact)
         end = _FIRST + sum(-(-r.size_bytes // _PAGE) * _PAGE for r in artifact.regions)
-        machines: dict[str, TableMachine] = {}
-        for number, program, device in _described(artifact):
-            accelerator = self._known[device.name]
+        machines: dict[int, TableMachine] = {}
+        for number, program in self._programs(artifact):
+            accelerator = self._known[program.device]
             code = relocated(program.instructions, program.relocations, bases)
             fetched = DramWindow(end, np.frombuffer(bytearray(code), np.uint8), writable=False)
             dram = Dram([*windows, fetched])
-            if device.name not in machines:
-                watch = watches.get(device.name)
-                machines[device.name] = TableMachine(accelerator, dram, trace=trace, watch=watch)
-            machine = machines[device.name]
+            if program.device not in machines:
+                watch = watches.get(accelerator.name)
+                made = TableMachine(accelerator, dram, trace=trace, watch=watch)
+                machines[program.device] = made
+            machine = machines[program.device]
             machine.use(dram)
             try:
                 run = machine.run(end, len(program))
             except MachineFault as fault:
                 where = f"{program.name}, instruction {fault.instruction}"
                 raise SimulationError(f"{where}: {ERRORS[fault.error]} ({fault})") from None
-            clock_mhz = accelerator.clock_mhz
-            yield TableRun(number, program.name, device.name, clock_mhz, run.cycles, program, run)
+            device, clock_mhz = accelerator.name, accelerator.clock_mhz
+            yield TableRun(number, program.name, device, clock_mhz, run.cycles, program, run)
 
     def trace(self, artifact: Artifact) -> bytes:
         """Chrome's JSON: a process for each program, a track for each unit, microseconds of the
@@ -141,15 +150,6 @@ class TableSimulator(ProgramSimulator):
         for process, one in enumerate(self.runs(artifact, trace=True), 1):
             events += _process(process, one)
         return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}).encode()
-
-
-def _described(artifact: Artifact) -> list[tuple[int, DeviceProgram, ProgramDevice]]:
-    """The programs of accelerators that plug-ins describe, with the numbers of their steps."""
-    return [
-        (number, program, program.device)
-        for number, program in artifact.numbered_programs
-        if program.device is not None and not program.device.is_vta
-    ]
 
 
 def _process(process: int, one: TableRun) -> Iterator[dict[str, object]]:

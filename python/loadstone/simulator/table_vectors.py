@@ -254,12 +254,11 @@ def table_programs(
     image = rng.integers(0, 256, at - _FIRST, np.uint8)
     for region, place in zip(seen, regions, strict=True):
         image[place.base - _FIRST :][: len(region.data)] = np.frombuffer(region.data, np.uint8)
-    for number, step in enumerate(artifact.other_programs):
-        if step.device == accelerator.name:
-            code = np.frombuffer(
-                relocated(artifact.code_of(step), step.relocations, bases), np.uint8
-            )
-            name = f"{artifact.name}_{step.device}_{number:02d}"
+    others = [step for step in artifact.programs if step.device]
+    for number, step in enumerate(others):
+        if artifact.device_of(step).name == accelerator.name:
+            code = np.frombuffer(relocated(step.instructions, step.relocations, bases), np.uint8)
+            name = f"{artifact.name}_{accelerator.name}_{number:02d}"
             where = _FIRST, image, tuple(regions), artifact.name, step.name
             yield VectorProgram(name, accelerator, code, *where)
 

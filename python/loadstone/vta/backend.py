@@ -2,8 +2,8 @@
 """The back end for VTA and VTA-Q, as a table of contents.
 
 In:   a HwConfig.
-Out:  VtaBackend: which operators it takes, and what becomes of a segment of them.
-Next: partition/eager.py asks for patterns, compiler.py for regions.
+Out:  VtaBackend: the operators that it takes, and the lowering of a segment of them.
+Next: partition/eager.py uses the patterns, compiler.py the regions.
 """
 
 from __future__ import annotations

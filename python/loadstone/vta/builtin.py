@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""VTA's devices as a family: what backend/builtin.py asks of those that come with Loadstone.
+"""VTA's devices as a family, with the interface that backend/builtin.py defines for such families.
 
-In:   a device's name or file; values that a target gives.
+In:   a device's name or file; attribute values from a target.
 Out:  FAMILY: HwConfigs, their attributes, their back end; SIMULATORS of their programs.
 Next: backend/builtin.py and simulator/programs.py find them by name.
 
-The back end is imported when one is asked for: it takes TVM, which a board has not. So is the
-simulator, for commands that only look at an artifact.
+The back end is imported on first use, because it needs TVM, which a board lacks; so is the
+simulator, which commands that only read an artifact do not need.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class _Vta:
 class _Simulators:
     """Of all of them: the one in C++."""
 
-    def of_device(self, device: Device, *, further: bool) -> ProgramSimulator:
+    def of_device(self, device: Device, number: int) -> ProgramSimulator:
         from loadstone.vta.simulator.programs import VtaSimulator
 
         assert isinstance(device, HwConfig)
-        return VtaSimulator(device, further=further)
+        return VtaSimulator(device, number)
 
     def of_artifact(self, artifact: Artifact) -> ProgramSimulator:
         from loadstone.vta.simulator.programs import VtaSimulator

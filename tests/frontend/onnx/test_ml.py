@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import warnings
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
-pytest.importorskip("skl2onnx", reason="skl2onnx is not installed (the extra `dev`)")
-pytest.importorskip("sklearn", reason="scikit-learn is missing")
-
-import skl2onnx
-from sklearn import neural_network
+if find_spec("skl2onnx") is None or find_spec("sklearn") is None:  # slow to import: where it runs
+    pytest.skip("skl2onnx is not installed (the extra `dev`)", allow_module_level=True)
 
 from loadstone.artifact.format import Artifact
 from loadstone.compiler import Compiled, compile, quantize
@@ -42,11 +40,15 @@ def trained(model: Any, targets: Any) -> Any:
 def classifier(texts: bool = False) -> Any:
     """A trained network of one hidden layer."""
     labels = np.array(list("abc")) if texts else LABELS
+    from sklearn import neural_network
+
     made = neural_network.MLPClassifier((8,), solver="lbfgs", max_iter=20, random_state=0)
     return trained(made, labels[CLASSES])
 
 
 def exported(model: Any, **options: Any) -> bytes:
+    import skl2onnx
+
     made = skl2onnx.to_onnx(model, ROWS[:1], target_opset=17, options=options or None)
     return bytes(made.SerializeToString())
 
@@ -88,6 +90,8 @@ def test_dictionaries_are_a_matrix(tmp_path: Path) -> None:
 
 
 def test_a_regressor(tmp_path: Path) -> None:
+    from sklearn import neural_network
+
     made = neural_network.MLPRegressor(hidden_layer_sizes=(8,), max_iter=5, random_state=0)
     path = tmp_path / "m.onnx"
     path.write_bytes(exported(trained(made, ROWS[:, 0])))

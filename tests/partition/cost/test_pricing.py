@@ -14,7 +14,7 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
 from loadstone.artifact.format import HostStep
-from loadstone.backend.device import DeviceProgram
+from loadstone.backend.device import ProgramStep
 from loadstone.backend.interface import Taken
 from loadstone.backend.target import resolve
 from loadstone.partition.cost.prices import CostTable
@@ -40,7 +40,7 @@ def test_a_plan_is_the_sum_of_its_steps(priced: tuple[Pricing, LoweredPartition]
     assert pricing.plan_ns(lowered) == sum(prices)
     host = [ns for step, ns in zip(steps, prices, strict=True) if isinstance(step, HostStep)]
     assert sorted(set(host)) == [TRANSFER_NS, HOST_NS]
-    (device,) = (ns for s, ns in zip(steps, prices, strict=True) if isinstance(s, DeviceProgram))
+    (device,) = (ns for s, ns in zip(steps, prices, strict=True) if isinstance(s, ProgramStep))
     assert 0 < device < HOST_NS
 
 
@@ -53,7 +53,7 @@ def test_a_back_end_with_a_model_prices_its_segments(
     steps = lowered.deployment.artifact.steps
     clock = int(backend.attributes["clock_mhz"])
     for step, ns in zip(steps, pricing.steps_ns(lowered), strict=True):
-        if isinstance(step, DeviceProgram):
+        if isinstance(step, ProgramStep):
             assert ns == 500 * 1000 // clock
             assert segment_of(step) == lowered.segments[0].name
         else:

@@ -179,7 +179,7 @@ def compiled(header: str, folder: Path) -> Run:
     def run(mode: str, config: HwConfig, data: bytes) -> NDArray[np.int64]:
         result = subprocess.run(
             [folder / "harness", mode],
-            input=config.fingerprint() + data,
+            input=config.configuration() + data,
             stdout=subprocess.PIPE,
             check=True,
             timeout=120,

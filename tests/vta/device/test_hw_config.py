@@ -211,7 +211,7 @@ def test_a_missing_device_lists_those_there_are(tmp_path: Path) -> None:
 # --- identity -------------------------------------------------------------------------------------
 def test_the_hash_follows_what_changes_meaning_and_nothing_else() -> None:
     c = load_config("vtaq-tiny")
-    assert c.config_hash == zlib.crc32(c.fingerprint())
+    assert c.config_hash == zlib.crc32(c.configuration())
     assert (
         load_config(
             {**TINY, "clock_mhz": 50, "name": "x", "bus_bits": 64, "timing": "vta-rtl"}
@@ -240,7 +240,7 @@ def test_a_device_from_its_fingerprint() -> None:
         odd.widths,
         odd.capabilities,
     )
-    with pytest.raises(ConfigError, match="a fingerprint of 3 bytes has not the 20"):
+    with pytest.raises(ConfigError, match="a fingerprint of 3 bytes has not the 32"):
         config_of(b"abc")
     with pytest.raises(ConfigError, match="is not one of isa version 1, int8 and int32"):
         config_of(b"\x02" + odd.fingerprint()[1:])

@@ -252,6 +252,14 @@ LIMITS: dict[str, Case] = {
     ),
     "an accumulator in parts": lambda more: (parts(1), at(INT32_MAX + more, 127)),
     "an accumulator in parts below 0": lambda more: (parts(1), at(INT32_MIN - more, -128)),
+    "the last accumulator in parts": lambda more: (
+        parts(1),
+        runs_of_ends((0, 0, 0), (INT32_MAX + more, INT32_MAX + more, 127)),
+    ),
+    "the first accumulator in parts": lambda more: (
+        parts(1),
+        runs_of_ends((INT32_MIN - more, INT32_MIN - more, -128), (0, 0, 0)),
+    ),
     "the largest multiplier of weights": lambda more: (parts(INT32_MAX + more), at(0, 0)),
     "a constant in parts": lambda more: (
         replace(parts(1 << 30, (1 << 62) + more), exponents=(0, 31)),

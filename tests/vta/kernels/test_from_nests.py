@@ -68,7 +68,7 @@ quick = settings(
 
 def described(kernel: Kernel) -> list[Any]:
     """All that its operations say, with a number for each life of a tile."""
-    emitter = Emitter(CONFIG, {})
+    emitter = Emitter({})
     kernel.emit(emitter, *(DramTile(name, 10_000) for name in kernel.parameters))
     lives: dict[int, tuple[Any, ...]] = {}
 
@@ -93,7 +93,7 @@ def same(computation: Function) -> None:
     function = insert_dma_copy(computation, table)
     verify_dma_copy(computation, function, table)
     kernel = kernel_of_nests(function, CONFIG)
-    verify_kernel(kernel, function, CONFIG)
+    verify_kernel(kernel, function)
     other = kernel_of_nests(nests_of(prim_func(function, table), table), CONFIG)
     found = described(kernel)
     assert len(found) > 5

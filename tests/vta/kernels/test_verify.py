@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
@@ -22,14 +27,23 @@ from loadstone.ir_pass.nests import (
 )
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig, load_config
-from loadstone.vta.kernels.emitter import Emitter
+from loadstone.vta.isa.spec import AluOp, Memory
+from loadstone.vta.kernels.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.kernels.kernel import Kernel
 from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.kernels.verify import verify_kernel
 from loadstone.vta.operators import kernels, lower_operator
-from loadstone.vta.stream.operations import DramTile, FillNest
+from loadstone.vta.stream.operations import (
+    DramTile,
+    FillNest,
+    Operation,
+    VirtualTile,
+    tiles_of,
+)
+from tests.repeat import times
 from tests.vta.operators.test_rescaled import convolution
+from tests.vta.stream.meaning import execute
 
 CONFIG = load_config("vta-pynq")
 OUT = NestTensor("out", (8,), (1, 16), "int8")
@@ -69,7 +83,7 @@ func rows:
 def test_a_kernel_of_its_own_nests_passes() -> None:
     for text in (ROWS, printed(filled(3))):
         function = parsed(text)
-        verify_kernel(kernel_of_nests(function, CONFIG), function, CONFIG)
+        verify_kernel(kernel_of_nests(function, CONFIG), function)
 
 
 #: What is said by the nests, what the kernel was made of in its place, and what is found.
@@ -110,16 +124,16 @@ def test_what_differs_is_named(said: str, made: str, message: str) -> None:
     assert said in ROWS
     kernel = kernel_of_nests(parsed(ROWS.replace(said, made)), CONFIG)
     with pytest.raises(LoweringError, match=message):
-        verify_kernel(kernel, parsed(ROWS), CONFIG)
+        verify_kernel(kernel, parsed(ROWS))
 
 
 def test_more_than_the_nests_say_is_named() -> None:
     kernel = kernel_of_nests(parsed(ROWS), CONFIG)
     less = ROWS[: ROWS.rindex("    copy(out")]
     with pytest.raises(LoweringError, match=r"2 steps from add.* on are 1 operations"):
-        verify_kernel(kernel, parsed(less), CONFIG)
+        verify_kernel(kernel, parsed(less))
     with pytest.raises(LoweringError, match=r"parameters \('y',\) of \('p', 'x', 'out'\)"):
-        verify_kernel(replace(kernel, parameters=("y",)), parsed(ROWS), CONFIG)
+        verify_kernel(replace(kernel, parameters=("y",)), parsed(ROWS))
 
 
 def test_pads_from_a_constant_are_those_that_the_emitter_says() -> None:
@@ -132,7 +146,152 @@ def test_pads_from_a_constant_are_those_that_the_emitter_says() -> None:
         emitter.pad_values.add(5)
 
     with pytest.raises(LoweringError, match=r"it reads pads \[-3\] and says \[-3, 5\]"):
-        verify_kernel(replace(kernel, emit=emit), parsed(ROWS), CONFIG)
+        verify_kernel(replace(kernel, emit=emit), parsed(ROWS))
+
+
+# --- operations that are changed ------------------------------------------------------------------
+#: As ROWS, with a product, and an operand that comes from eight bits.
+PRODUCT = """\
+func product:
+  param w: int8[2] x16x16
+  param b: int8[4] x1x16
+  param x: int8[12, 9] x1x16
+  param out: int8[10] x1x16
+  for t<3:
+    alloc acc: int32[4] x1x16 in acc
+    alloc b_chip: int32[4] x1x16 in acc
+    alloc x_chip: int8[4, 9] x1x16 in inp
+    alloc w_chip: int8[2] x16x16 in wgt
+    fill(acc[i] | 7) for i<4 if -4*t - i + 9 >= 0
+    copy(x_chip[i, j], x[4*t + i - 1, j - 1 else -3]) for i<4 j<9 if -4*t - i + 9 >= 0
+    copy(w_chip[k], w[k]) for k<2
+    gemm(acc[i], x_chip[i, 2*k + 1], w_chip[k]) for i<4 k<2 if -4*t - i + 9 >= 0
+    copy(b_chip[i], b[i]) for i<4
+    add(acc[i], b_chip[i]) for i<4 if -4*t - i + 9 >= 0
+    max(acc[i] | 0) for i<4 if -4*t - i + 9 >= 0
+    copy(out[4*t + i], acc[i]) for i<4 if -4*t - i + 9 >= 0
+"""
+ACC8 = load_config("vtaq-1x16x16")
+
+
+def emitting(kernel: Kernel, change: Callable[[list[Operation]], list[Operation]]) -> Kernel:
+    """A kernel whose operations are changed."""
+
+    def emit(emitter: Emitter, *places: DramTile) -> None:
+        kernel.emit(emitter, *places)
+        emitter.operations[:] = change(list(emitter.operations))
+
+    return replace(kernel, emit=emit)
+
+
+def refusal(change: Callable[[list[Operation]], list[Operation]]) -> str:
+    """What is found in PRODUCT; "" where it passes."""
+    function = parsed(PRODUCT)
+    try:
+        verify_kernel(emitting(kernel_of_nests(function, ACC8), change), function)
+    except LoweringError as error:
+        return str(error)
+    return ""
+
+
+def stored(operations: Sequence[Operation]) -> NDArray[np.int8]:
+    """What operations of PRODUCT write, from fixed numbers."""
+    rng, dram = np.random.default_rng(7), dict[str, Any]()
+    for name, shape in (("w", (2, 16, 16)), ("b", (4, 1, 16)), ("x", (108, 1, 16))):
+        dram[name] = rng.integers(-128, 128, shape).astype(np.int8)
+    dram["out"] = np.zeros((10, 1, 16), np.int8)
+    execute(operations, dram, ACC8)
+    return np.asarray(dram["out"])
+
+
+def tampered(rng: random.Random, operations: list[Operation]) -> list[Operation]:
+    """One operation is gone, twice there, moved, or has another number or tile."""
+    at, kind = rng.randrange(len(operations)), rng.randrange(8)
+    if kind == 0:
+        del operations[at]
+    elif kind == 1:
+        operations.insert(rng.randrange(len(operations) + 1), operations[at])
+    elif kind == 2:
+        operations.insert(rng.randrange(len(operations)), operations.pop(at))
+    else:
+        operations[at] = spoilt_record(rng, operations[at], operations)
+    return operations
+
+
+def spoilt_record(rng: random.Random, record: Any, operations: Sequence[Operation]) -> Any:
+    """With another value in one field, or in one of an access."""
+    name = rng.choice([entry.name for entry in fields(record)])
+    value = getattr(record, name)
+    if isinstance(value, VirtualTile):
+        tiles = list(dict.fromkeys(t for o in operations for t in tiles_of(o)))
+        same = VirtualTile(value.memory, value.size_tiles, value.name)
+        new: Any = rng.choice([*tiles, same])
+    elif isinstance(value, Memory):
+        new = rng.choice([Memory.ACC, Memory.ACC_8BIT, Memory.INP, Memory.WGT])
+    elif isinstance(value, AluOp):
+        new = rng.choice([AluOp.ADD, AluOp.MAX, AluOp.MIN])
+    elif isinstance(value, int):
+        new = value + rng.choice([-1, 1])
+    elif isinstance(value, tuple) and value:
+        place = rng.randrange(len(value))
+        new = (*value[:place], value[place] + rng.choice([-1, 1]), *value[place + 1 :])
+    elif isinstance(value, str):
+        new = rng.choice(["w", "b", "x", "y"])
+    elif is_dataclass(value):
+        new = spoilt_record(rng, value, operations)
+    else:
+        new = value
+    return replace(record, **{name: new})
+
+
+def test_operations_that_are_passed_compute_the_same() -> None:
+    rng, kept = random.Random(3), list[list[Operation]]()
+    assert refusal(lambda operations: kept.append(list(operations)) or operations) == ""
+    right = stored(kept[0])
+    said: list[str] = []
+    for _ in range(times(600, 20_000)):
+        said.append(refusal(lambda operations: kept.append(tampered(rng, operations)) or kept[-1]))
+        if not said[-1]:
+            np.testing.assert_array_equal(stored(kept[-1]), right)
+    assert said.count("") > 20
+    assert len(set(said)) > 30
+
+
+def test_rows_of_a_store_may_lie_apart() -> None:
+    text = printed(filled(3)).replace("int8[8]", "int8[16]").replace("out[i]", "out[2*i + 1]")
+    function = parsed(text)
+    verify_kernel(kernel_of_nests(function, CONFIG), function)
+    for other in ("out[i + 1]", "out[2*i]"):
+        spoilt = kernel_of_nests(parsed(text.replace("out[2*i + 1]", other)), CONFIG)
+        with pytest.raises(LoweringError, match="stores from copy.* are not those of the nests"):
+            verify_kernel(spoilt, function)
+
+
+def test_what_nothing_wrote_is_not_stored() -> None:
+    function = filled()
+    with pytest.raises(LoweringError, match=r"copy\(out.*\) stores what nothing wrote"):
+        verify_kernel(kernel_of_nests(function, CONFIG), function)
+
+
+def test_a_tensor_may_have_the_name_of_a_pad() -> None:
+    """It is what it is called in the function: the pad has no place there."""
+    text = PRODUCT.replace("x: int8", f"{PAD_TENSOR.format(5)}: int8")
+    text = text.replace(" x[", f" {PAD_TENSOR.format(5)}[")
+    function = parsed(text)
+    verify_kernel(kernel_of_nests(function, ACC8), function)
+
+
+def test_a_tile_may_be_loaded_again() -> None:
+    """Behind an operation that used it."""
+    lines = PRODUCT.splitlines(keepends=True)
+    load, add = (next(k for k, line in enumerate(lines) if w in line) for w in ("b[i]", "add("))
+    again = lines[load].replace("b[i]", "b[i - 1 else 3]")
+    text = "".join([*lines[: add + 1], again, lines[add], *lines[add + 1 :]])
+    function = parsed(text)
+    verify_kernel(kernel_of_nests(function, ACC8), function)
+    with pytest.raises(LoweringError, match="tile 0 of b_chip holds tile 0 of b"):
+        other = kernel_of_nests(parsed(text.replace("i - 1 else", "i else")), ACC8)
+        verify_kernel(other, function)
 
 
 def test_a_dump_has_the_computation_and_its_copies() -> None:

@@ -63,7 +63,8 @@ def test_an_artifact_knows_its_device_and_layers() -> None:
 
 
 def test_an_artifact_is_for_the_device_that_it_names() -> None:
-    renamed = replace(copy_model(), device="mine")
+    model = copy_model()
+    renamed = replace(model, devices=(replace(model.devices[0], name="mine"),))
     assert lines_of(renamed.to_bytes())[0] == "# copy: 5 instructions for mine"
 
 

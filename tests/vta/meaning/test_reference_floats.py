@@ -61,6 +61,18 @@ def test_gemm_adds_product_after_product(scale: float, overwrite: int) -> None:
     assert [[Fraction(float(v)) for v in m.acc[t, 0]] for t in (0, 1)] == acc[:2]
 
 
+def test_sums_and_products_are_rounded_once() -> None:
+    m = machine(1.0)
+    x, y = (m.acc[tile, 0].copy() for tile in (0, 1))
+    m.uop[0] = [0, 1, 0]
+    for op, exact in ((AluOp.ADD, Fraction.__add__), (AluOp.MUL, Fraction.__mul__)):
+        m.acc[0, 0] = x
+        m.step(Alu(alu_op=op, uop_end=1, iter_out=1, iter_in=1))
+        pairs = zip(x.tolist(), y.tolist(), strict=True)
+        wanted = [float(nearest(exact(Fraction(a), Fraction(b)))) for a, b in pairs]
+        assert m.acc[0, 0].tolist() == wanted
+
+
 def test_the_first_operand_stays_where_it_is_no_number() -> None:
     m = machine(1.0)
     rows = np.array([[1, 2], [np.nan, 2], [2, np.nan], [0.0, -0.0], [-0.0, 0.0]], np.float32)

@@ -74,6 +74,6 @@ def test_a_pass_of_a_back_end_is_given_the_kernel_as_tensor_ir(phase: Phase) -> 
 
 
 def emitted(kernel: Kernel) -> list[str]:
-    emitter, printer = Emitter(VTAQ, {}), OperationPrinter()
+    emitter, printer = Emitter({}), OperationPrinter()
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     return list(map(printer.line, emitter.operations))

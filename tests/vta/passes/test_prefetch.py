@@ -100,6 +100,23 @@ def test_the_verifier_finds_what_may_not_move() -> None:
         Prefetch().verify(before, replace(before, operations=copied))
 
 
+def test_the_verifier_lets_nothing_but_constant_weights_move() -> None:
+    """Neither an input, whoever wrote it, nor weights that the program stores."""
+    first = two_layers(8, late=False)[:4]
+    third = load(tile(Memory.INP, 8, "x3"), "x")
+    operations = [("layer", o) for o in (third, *first, load(tile(Memory.WGT, 8, "w2"), "y"))]
+    before = VtaProgram(CONFIG, {}, operations)
+
+    def verified(*order: int) -> None:
+        Prefetch().verify(before, replace(before, operations=[operations[n] for n in order]))
+
+    verified(0, 1, 2, 3, 4, 5)
+    verified(2, 0, 1, 3, 4, 5)
+    for order in ((1, 0, 2, 3, 4, 5), (0, 1, 2, 3, 5, 4)):
+        with pytest.raises(LoweringError, match="other than a load of weights moved"):
+            verified(*order)
+
+
 def test_what_the_program_stores_does_not_come_early_as_weights() -> None:
     """An activation that the GEMM core reads as weights is there when its store is done; also
     under the name of a tensor that it is a part of."""

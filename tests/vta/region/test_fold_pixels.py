@@ -183,6 +183,14 @@ def test_a_wrong_folding_is_found() -> None:
     before = [adding("one", x, y), adding("two", y, z), adding("end", e, e)]
     one, two, end = adding("one", x2, y2), adding("two", y2, z2), before[2]
     verify_columns({"e"}, before, [one, two, end])
+    one_column = (1, 4, 1, 64)
+    whole = [
+        adding(n, *(replace(t, shape=one_column) for t in ts))
+        for n, ts in (("one", (x, y)), ("two", (y, z)))
+    ]
+    verify_columns({"e"}, before, [*whole, end])
+    flat = [adding("end", *[lo.tensor("e", (4, 8))] * 2)]
+    verify_columns(set(), flat, flat)
 
     def wide(*shape: int) -> g.Add:
         return adding("two", y2, replace(z, shape=shape))
@@ -199,6 +207,9 @@ def test_a_wrong_folding_is_found() -> None:
         ([one, wide(1, 2, 8, 16), end], "z was .* is no folding"),
         ([one, wide(1, 4, 3, 16), end], "z was .* is no folding"),
         ([one, wide(1, 4, 64), end], "z was .* is no folding"),
+        ([one, wide(1, 4, 0, 8), end], "z was .* is no folding"),
+        ([one, wide(1, 3, 4, 16), end], "z was .* is no folding"),
+        ([one, wide(2, 4, 4, 16), end], "z was .* is no folding"),
         ([one, adding("two", y2, scaled), end], "z has another type or quantization"),
     ):
         with pytest.raises(LoweringError, match=found):

@@ -54,20 +54,18 @@ def test_a_chain_goes_through_both(second: str, shadow: bool) -> None:
     other = dataclasses.replace(SECOND, name="mine", capabilities=plain, registers="vta-hls")
     graph, artifact = chain(second=other if second == "no regions" else SECOND)
     kinds = ["host" if isinstance(s, HostStep) else type(s).__name__ for s in artifact.steps]
-    assert kinds == ["host", "DeviceProgram", "host", "host", "ProgramStep", "host"]
+    assert kinds == ["host", "ProgramStep", "host", "host", "ProgramStep", "host"]
     assert Artifact.from_bytes(artifact.to_bytes()) == artifact
     assert device.validate(artifact)[0] == 0
     check(graph, artifact, shadow)
 
 
 def test_what_the_artifact_says_of_a_further_device() -> None:
-    (step,) = chain()[1].further_programs
-    assert (step.device, step.attributes, step.is_vta) == ("vtaq-1x8x8", "{}", True)
-    assert further_device(step.program_device) == SECOND
+    _, said = chain()[1].devices
+    assert (said.name, said.attributes, said.has_configuration) == ("vtaq-1x8x8", "{}", True)
+    assert further_device(said) == SECOND
     mine = dataclasses.replace(SECOND, name="mine", clock_mhz=77)
-    found = further_device(
-        ProgramDevice.of_vta("mine", further_attributes(mine), mine.fingerprint())
-    )
+    found = further_device(ProgramDevice("mine", mine.fingerprint(), further_attributes(mine)))
     assert (found, found.clock_mhz) == (mine, 77)
     for name, attributes, said in (
         ("vtaq-1x16x16", "{}", "not the one that the artifact was compiled for"),
@@ -76,22 +74,22 @@ def test_what_the_artifact_says_of_a_further_device() -> None:
         ("mine", "{}", "neither built in"),
     ):
         with pytest.raises(ConfigError, match=said):
-            further_device(ProgramDevice(name, attributes, step.fingerprint))
+            further_device(ProgramDevice(name, SECOND.fingerprint(), attributes))
 
 
 def replaced(artifact: Artifact, code: bytes) -> Artifact:
     """The same with other instructions for the second device."""
-    (step,) = artifact.further_programs
-    index = artifact.tensors[step.code].region
-    regions = list(artifact.regions)
-    regions[index] = dataclasses.replace(regions[index], data=code)
-    return dataclasses.replace(artifact, regions=tuple(regions))
+    steps = tuple(
+        dataclasses.replace(s, instructions=code) if isinstance(s, ProgramStep) and s.device else s
+        for s in artifact.steps
+    )
+    return dataclasses.replace(artifact, steps=steps)
 
 
 def test_instructions_of_a_further_device_are_validated() -> None:
     _, artifact = chain()
-    (step,) = artifact.further_programs
-    stream = list(decode_stream(artifact.code_of(step), SECOND))
+    (step,) = artifact.programs_of(1)
+    stream = list(decode_stream(step.instructions, SECOND))
     at = next(k for k, i in enumerate(stream) if isinstance(i, Load) and not i.is_noop)
     load = stream[at]
     assert isinstance(load, Load)
@@ -99,35 +97,15 @@ def test_instructions_of_a_further_device_are_validated() -> None:
     broken = replaced(artifact, encode_stream(stream, SECOND).tobytes())
     with device.open("sim") as dev, pytest.raises(ArtifactError, match=f"instruction {at} .layer"):
         dev.load(broken)
-    swapped = dataclasses.replace(step, fingerprint=FIRST.fingerprint().ljust(32, b"\0"))
-    steps = tuple(swapped if s is step else s for s in artifact.steps)
+    swapped = dataclasses.replace(artifact.devices[1], fingerprint=FIRST.fingerprint())
     with device.open("sim") as dev, pytest.raises(ConfigError, match="compile it again"):
-        dev.load(dataclasses.replace(artifact, steps=steps))
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"instructions": 3}, "16 bytes an instruction"),
-        ({"fingerprint": bytes(32)}, "not of version 1"),
-    ],
-)
-def test_records_that_are_refused(change: dict[str, object], said: str) -> None:
-    _, artifact = chain()
-    steps = tuple(
-        dataclasses.replace(s, **change) if isinstance(s, ProgramStep) else s  # type: ignore[arg-type]
-        for s in artifact.steps
-    )
-    with pytest.raises(ArtifactError, match=said):
-        dataclasses.replace(artifact, steps=steps).check()
+        dev.load(dataclasses.replace(artifact, devices=(artifact.devices[0], swapped)))
 
 
 def test_both_readers_refuse_the_same_files() -> None:
     original = chain()[1].to_bytes()
     random, accepted = np.random.default_rng(7), 0
-    words = next(
-        k for k in range(200, len(original)) if original[k : k + 20] == SECOND.fingerprint()
-    )
+    words = original.index(SECOND.fingerprint())
     for _ in range(300):
         data = bytearray(original)
         place = words + int(random.integers(-8, 56))
@@ -143,24 +121,15 @@ def test_branches_run_side_by_side(shadow: bool) -> None:
     """Packed before both programs, unpacked behind both; the memory of neither is the other's."""
     graph, artifact = branches()
     steps = [s.opcode.name if isinstance(s, HostStep) else type(s).__name__ for s in artifact.steps]
-    assert steps == ["PACK", "PACK", "DeviceProgram", "ProgramStep", "UNPACK", "UNPACK"]
-    assert artifact.other_programs[0].beside
+    assert steps == ["PACK", "PACK", "ProgramStep", "ProgramStep", "UNPACK", "UNPACK"]
+    assert [step.beside for step in artifact.programs] == [False, True]
     assert Artifact.from_bytes(artifact.to_bytes()) == artifact
     check(graph, artifact, shadow)
-    assert not chain()[1].other_programs[0].beside
+    assert not any(step.beside for step in chain()[1].programs)
     views = [t for t in artifact.tensors if t.name.endswith("on device")]
     spans = sorted((t.offset_bytes, t.offset_bytes + t.size_bytes) for t in views)
     assert len(spans) == 4
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
-
-
-def test_a_program_beside_no_other_is_refused_by_both_readers() -> None:
-    _, artifact = chain()  # its second program stands behind a step of the host
-    data = bytearray(artifact.to_bytes())
-    fingerprint = data.index(SECOND.fingerprint(), 136)
-    data[fingerprint + 4 * 10 + 3] ^= 0x80
-    assert not python_accepts(sealed(data))
-    assert not c_accepts(sealed(data))
 
 
 def test_another_connection_has_one_device() -> None:

@@ -59,7 +59,7 @@ def test_products_and_operations_in_place() -> None:
     ]
     function = Function("test", (x, w, own.acc, out), own.turns.around(turn))
     kernel = kernel_of_nests(insert_dma_copy(function, memory_table(CONFIG)), CONFIG)
-    emitter = Emitter(CONFIG, {})
+    emitter = Emitter({})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     rng = np.random.default_rng(1)
     inputs = rng.integers(-5, 6, (1, 1, 16)).astype(np.int8)

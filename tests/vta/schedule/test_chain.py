@@ -41,7 +41,7 @@ STEPS = (
 def operations(spec: ChainSpec) -> list[Operation]:
     function = insert_dma_copy(schedule(spec, CONFIG), memory_table(CONFIG))
     kernel = kernel_of_nests(function, CONFIG)
-    emitter = Emitter(CONFIG, {})
+    emitter = Emitter({})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     return emitter.operations
 

@@ -25,7 +25,7 @@ def loads(window: Window, tile: tuple[int, int, int], level: LevelShape) -> list
     spec = RescaledSpec(window, 1, False, tile, 1, 0, False, 2, False, False, chain, 1)
     function = insert_dma_copy(schedule(spec, CONFIG), memory_table(CONFIG))
     kernel = kernel_of_nests(function, CONFIG)
-    emitter = Emitter(CONFIG, {})
+    emitter = Emitter({})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     return [o for o in emitter.operations if isinstance(o, TileLoad)]
 

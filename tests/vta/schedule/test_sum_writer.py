@@ -37,7 +37,7 @@ def run(own_input: bool, chunk: int, x: NDArray[np.int8], w: NDArray[np.int8]) -
     tensors = (own.x, own.w, tile.acc, tile.out)
     function = Function("test", tensors, tile.turns.around(body))
     kernel = kernel_of_nests(insert_dma_copy(function, memory_table(CONFIG)), CONFIG)
-    emitter = Emitter(CONFIG, {})
+    emitter = Emitter({})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     out = np.zeros((blocks * SIZE[0] * SIZE[1], 1, 16), np.int8)
     pads = np.full((1, 1, 16), PAD, np.int8)

@@ -54,7 +54,7 @@ def run(tile: tuple[int, int]) -> tuple[NDArray[np.int8], list[TileStore]]:
     ]
     function = Function("test", (operands, own.acc, own.out), own.turns.around(statements))
     kernel = kernel_of_nests(insert_dma_copy(function, memory_table(CONFIG)), CONFIG)
-    emitter = Emitter(CONFIG, {})
+    emitter = Emitter({})
     kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
     pixels = OUTPUT[0] * OUTPUT[1]
     shifts = np.stack([np.arange(16), np.arange(16)[::-1]])[:, None].astype(np.int32)

@@ -80,7 +80,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> tuple[Network, Path]:
     """A compiled network, and the folder where its artifact and its device stand as files."""
     folder = tmp_path_factory.mktemp("network")
     found = models.convolutions(folder)
-    (folder / "device").write_bytes(load_config(found.device).fingerprint())
+    (folder / "device").write_bytes(load_config(found.device).configuration())
     (folder / "model.lds").write_bytes(found.artifact.to_bytes())
     (folder / "inputs").write_bytes(found.inputs.tobytes())
     return found, folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loadstone.artifact.format import DeviceProgram
+from loadstone.artifact.format import ProgramStep
 from loadstone.vta.device.hw_config import config_of
 from loadstone.vta.simulator.meaning import memory_behind
 from tests.sample_model import copy_model
@@ -14,7 +14,7 @@ from tests.sample_model import copy_model
 def test_a_copy_in_the_middle_and_at_the_end() -> None:
     artifact = copy_model()
     (program,) = artifact.steps
-    assert isinstance(program, DeviceProgram)
+    assert isinstance(program, ProgramStep)
     x = np.arange(16, dtype=np.int8).tobytes()
     y = artifact.tensors[1]
     config = config_of(artifact.fingerprint)

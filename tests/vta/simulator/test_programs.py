@@ -39,4 +39,4 @@ def test_a_run_with_a_trace_is_the_profile() -> None:
 def test_further_programs_are_another_simulators() -> None:
     artifact = dense_model(CONFIG).artifact
     assert [step.device for step in VtaSimulator(CONFIG).steps(artifact)] == [CONFIG.name]
-    assert VtaSimulator(CONFIG, further=True).steps(artifact) == []
+    assert VtaSimulator(CONFIG, 1).steps(artifact) == []

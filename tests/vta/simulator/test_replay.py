@@ -111,6 +111,7 @@ def test_vectors_are_for_the_device_that_a_model_names(
     artifact.save(tmp_path / "dense.ldsm")
     assert main(["vectors", str(tmp_path / "dense.ldsm"), "-o", str(tmp_path / "out")]) == 0
     assert load_vectors([tmp_path / "out"])[0].config == load_config("vta-zcu104")
-    replace(artifact, device="mine").save(tmp_path / "mine.ldsm")
+    mine = replace(artifact.devices[0], name="mine")
+    replace(artifact, devices=(mine,)).save(tmp_path / "mine.ldsm")
     assert main(["vectors", str(tmp_path / "mine.ldsm"), "-o", str(tmp_path / "out")]) != 0
     assert "for device 'mine' (config hash" in capsys.readouterr().err

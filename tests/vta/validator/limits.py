@@ -53,7 +53,7 @@ def _devices(rows: Rows) -> None:
         head = bytes((1, v["width"], v.get("wgt", v["width"]), v.get("acc", 5), *sizes, 0, 0))
         words = (v["depth"], v.get("capabilities", 0))
         tail = b"".join(word.to_bytes(4, "little") for word in words)
-        return Case((Finish(),), fingerprint=head + tail)
+        return Case((Finish(),), fingerprint=head + tail + bytes(12))
 
     limits: list[tuple[str, int, dict[str, int]]] = [
         ("batch", 1, {"batch": 6}),

@@ -15,7 +15,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, DeviceProgram, MemoryRegion, RegionKind
+from loadstone.artifact.format import Artifact, MemoryRegion, ProgramStep, RegionKind
+from loadstone.backend.device import ProgramDevice
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import encode, encode_uops
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
@@ -68,7 +69,7 @@ class Case:
         )
         return Artifact(
             name="limits",
-            fingerprint=self.fingerprint or self.config.fingerprint(),
+            devices=(ProgramDevice("limits", self.fingerprint or self.config.fingerprint()),),
             samples=1,
             regions=tuple(
                 MemoryRegion(
@@ -85,7 +86,7 @@ class Case:
             tensors=(),
             inputs=(),
             outputs=(),
-            steps=(DeviceProgram("limits", self.code),),
+            steps=(ProgramStep("limits", self.code),),
         )
 
 

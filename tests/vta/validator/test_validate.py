@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from loadstone.artifact.format import Artifact, DeviceProgram
+from loadstone.artifact.format import Artifact, ProgramStep
 from loadstone.errors import ArtifactError, ConfigError
 from loadstone.runtime import device
 from loadstone.vta.device.hw_config import load_config
@@ -30,7 +30,7 @@ from loadstone.vta.isa.codec import (
     encode_stream,
 )
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Opcode, Stage, layout
-from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model
+from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model, with_fingerprint
 from tests.validated import (
     CONFIG,
     CONFIG_ZP,
@@ -107,7 +107,7 @@ def test_class_04_uninitialised_state_that_bypasses_a_bound() -> None:
         model,
         steps=(
             *model.steps,
-            DeviceProgram("second", encode_stream(without_uops(model), CONFIG).tobytes()),
+            ProgramStep("second", encode_stream(without_uops(model), CONFIG).tobytes()),
         ),
     )
     status, step, instruction = device.validate(again)
@@ -164,12 +164,12 @@ def test_class_06_an_unimplemented_operation_let_through() -> None:
         poke(raw, at, opcode, field, value)
         assert both(with_program(model, bytes(raw))) == (STATUS["INSTRUCTION"], at)
     lesser = dataclasses.replace(CONFIG, capabilities=Capability.CONFIG | Capability.REGIONS)
-    assert both(dataclasses.replace(model, fingerprint=lesser.fingerprint())) == (
+    assert both(with_fingerprint(model, lesser.fingerprint())) == (
         STATUS["INSTRUCTION"],
         RQ,
     )
     least = dataclasses.replace(CONFIG, capabilities=Capability.REGIONS)
-    assert both(dataclasses.replace(model, fingerprint=least.fingerprint())) == (
+    assert both(with_fingerprint(model, least.fingerprint())) == (
         STATUS["INSTRUCTION"],
         CONFIG_ZP,
     )
@@ -315,7 +315,7 @@ def test_each_place_of_a_shape_is_held_against_its_limits() -> None:
 def test_a_fingerprint_of_no_device_is_refused(byte: int, value: int) -> None:
     fingerprint = bytearray(CONFIG.fingerprint())
     fingerprint[byte] = value
-    model = dataclasses.replace(dense_model(CONFIG).artifact, fingerprint=bytes(fingerprint))
+    model = with_fingerprint(dense_model(CONFIG).artifact, bytes(fingerprint))
     status, _, _ = device.validate(model)
     try:
         refusal = validate(model)

@@ -7,7 +7,6 @@ LOADSTONE_MUTANTS=N multiplies the numbers of programs by N.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -21,7 +20,7 @@ from loadstone.artifact.format import Artifact
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.spec import INSTRUCTIONS, Capability, layout
 from tests.repeat import times
-from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model
+from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model, with_fingerprint
 from tests.validated import both, vector_model, with_program
 from tests.vta.validator.validate import possible_config
 
@@ -168,7 +167,7 @@ def _native_seeds(shared: Path | None) -> list[Artifact]:
     for model in seeds(shared):
         fingerprint = bytearray(model.fingerprint)
         fingerprint[16] |= int(Capability.REGIONS)
-        result.append(dataclasses.replace(model, fingerprint=bytes(fingerprint)))
+        result.append(with_fingerprint(model, bytes(fingerprint)))
     return result
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadstone.artifact.format import Artifact, DeviceProgram, MemoryRegion, RegionKind
+from loadstone.artifact.format import Artifact, MemoryRegion, ProgramStep, RegionKind
+from loadstone.backend.device import ProgramDevice
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
@@ -34,7 +35,7 @@ from loadstone.vta.isa.spec import (
     layout,
 )
 from tests.repeat import times
-from tests.sample_model import copy_model
+from tests.sample_model import copy_model, with_fingerprint
 from tests.validated import both, with_program
 from tests.vta.validator.validate import STATUS, possible_config
 
@@ -52,7 +53,7 @@ def playground(config: HwConfig, size: int = 1 << 16) -> Artifact:
 
     return Artifact(
         name="playground",
-        fingerprint=config.fingerprint(),
+        devices=(ProgramDevice.of(config),),
         samples=1,
         regions=(
             region("micro-ops", RegionKind.CONSTANTS, reads=True, writes=False),
@@ -63,7 +64,7 @@ def playground(config: HwConfig, size: int = 1 << 16) -> Artifact:
         tensors=(),
         inputs=(),
         outputs=(),
-        steps=(DeviceProgram("nothing", encode_stream([Finish()], config).tobytes()),),
+        steps=(ProgramStep("nothing", encode_stream([Finish()], config).tobytes()),),
     )
 
 
@@ -160,7 +161,7 @@ def test_a_device_that_can_be_is_one_for_everybody(name: str) -> None:
     changed = [good[:at] + bytes([v]) + good[at + 1 :] for at in range(1, 20) for v in range(256)]
     found = 0
     for fingerprint in changed:
-        strange = dataclasses.replace(model, fingerprint=fingerprint)
+        strange = with_fingerprint(model, fingerprint)
         status = device.validate(strange)[0]
         try:
             possible_config(fingerprint)
@@ -181,11 +182,11 @@ def test_a_no_op_that_the_device_does_not_know_is_refused() -> None:
     """It decodes nowhere: VTA hangs on it."""
     config = load_config("vta-pynq")
     model = copy_model(dataclasses.replace(config, capabilities=Capability.LOAD_ACC8))
-    (step,) = (s for s in model.steps if isinstance(s, DeviceProgram))
+    (step,) = (s for s in model.steps if isinstance(s, ProgramStep))
     noop = encode_stream([Load(memory_id=Memory.ACC_8BIT)], config).tobytes()
     strange = with_program(model, noop + step.instructions)
     assert both(strange) == (0, 0)
-    strange = dataclasses.replace(strange, fingerprint=config.fingerprint())
+    strange = with_fingerprint(strange, config.fingerprint())
     assert both(strange) == (-21, 0)
     with device.open("vta-pynq") as dev, pytest.raises((ArtifactError, DeviceError)):
         dev.load(strange)

@@ -128,10 +128,11 @@ def test_what_one_neighbour_told_is_not_forgotten_with_the_other(
             *[give] * MAX_TOKENS,
             *[take] * 9,
             dataclasses.replace(take, push_next=1),
+            take,  # which is not told
             Store(memory_id=Memory.UOP, push_prev=1),
             *(listen[each] for each in told),
             *[give] * more,
-            *[take] * (MAX_TOKENS + more - 10),
+            *[take] * (MAX_TOKENS + more - 11),
             Load(memory_id=Memory.INP, push_next=1),
             Finish(pop_prev=1),
         ]

@@ -82,8 +82,8 @@ def test_instructions_as_text(tmp_path: Path) -> None:
     assert accelerator is not None
     table, model = accelerator.table, small_model(tmp_path / "small.onnx")
     artifact = compile_model(model, "my-npu", plugins=plugins).artifact
-    for step in artifact.other_programs:
-        code = artifact.code_of(step)
+    for step in artifact.programs:
+        code = step.instructions
         text = disassemble(table, decode(table, code))
-        assert len(text.splitlines()) == step.instructions
+        assert len(text.splitlines()) == len(step)
         assert encode(table, assemble(table, text)) == code

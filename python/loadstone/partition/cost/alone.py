@@ -124,7 +124,7 @@ class Alone:
             return fed_ns if model_ns is None else model_ns
         segments = (replace(divided.segments[0], from_host=()),)
         artifact = self._lowered(replace(divided, segments=segments)).deployment.artifact
-        return sum(self.pricing.table.steps_ns(replace(artifact, steps=artifact.all_programs)))
+        return sum(self.pricing.table.steps_ns(replace(artifact, steps=artifact.programs)))
 
     def _divided(self, operator: Operator, place: str) -> Partition:
         """A network of one operator."""

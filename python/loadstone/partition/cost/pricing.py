@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from loadstone.artifact.format import HostStep, ProgramStep
 from loadstone.artifact.host_step import HostOpcode
-from loadstone.backend.device import DeviceProgram
 from loadstone.backend.interface import Backend, Segment, whole_cycles
 from loadstone.backend.scope import within
 from loadstone.partition.cost.prices import CostTable
@@ -26,7 +25,7 @@ __all__ = ["Pricing", "segment_of"]
 DEFAULT_CLOCK_MHZ = 100
 
 
-def segment_of(step: DeviceProgram | ProgramStep | HostStep) -> str:
+def segment_of(step: ProgramStep | HostStep) -> str:
     """The name of the segment that a step executes; "" for what the host does itself."""
     return step.name if not isinstance(step, HostStep) or step.opcode == HostOpcode.EXTERNAL else ""
 

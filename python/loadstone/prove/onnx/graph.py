@@ -116,7 +116,7 @@ class OnnxGraph:
         return found
 
     def constant(self, node: NodeRecord, place: int) -> Array:
-        """The elements of an input that must be a constant."""
+        """The elements, in their shape, of an input that must be a constant."""
         value = self.value(node, place)
         if isinstance(value, QuantizedConstant):
             return value.real()

@@ -57,7 +57,7 @@ class Scale:
         return centred.astype(np.float32) * np.float32(self.scale)
 
     def levels(self, reals: Reals) -> Levels:
-        """QuantizeLinear: half to even of a float32 quotient."""
+        """QuantizeLinear: a float32 quotient rounded half to even, elementwise."""
         with np.errstate(over="ignore"):
             rounded = np.rint(np.asarray(reals, np.float32) / np.float32(self.scale))
         moved = np.clip(rounded.astype(np.float64) + self.zero_point, *self.limits)
@@ -120,7 +120,7 @@ class RealLevels:
     kind: str = "requantize"
 
     def then(self, function: Callable[[Reals], Reals], kind: str = "table") -> RealLevels:
-        """A function of one real number behind it."""
+        """Applies a function of one real number, elementwise."""
         made = np.asarray(function(self.reals), np.float32)
         name = kind if self.kind == "requantize" else self.kind
         return replace(self, reals=made, scale=None, kind=name)

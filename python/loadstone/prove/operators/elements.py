@@ -60,7 +60,7 @@ class Elements:
         return _TAKEN[tensor.dtype]
 
     def constant(self, number: int) -> NDArray[Any]:
-        """The elements of a constant. Raises Unsupported for others."""
+        """The elements of a constant in its shape. Raises Unsupported if the tensor is none."""
         data = self.tensor(number).data
         if data is None:
             raise Unsupported(f"tensor {self.tensor(number).name}, which is no constant")
@@ -74,7 +74,7 @@ class Elements:
         return self._symbols[number]
 
     def put(self, number: int, symbols: Integers) -> None:
-        """States a tensor."""
+        """States a tensor's symbols, in its shape or flat."""
         self._symbols[number] = symbols.reshape(self.tensor(number).shape)
 
     def define(self, sources: Integers, functions: Integers) -> Integers:

@@ -73,7 +73,8 @@ def of_two(elements: Elements, operator: ModelOperator) -> None:
 def _pairs(elements: Elements, a: Integers, b: Integers, table: int) -> Integers:
     values = elements.values
     sources = [values.origin(symbols)[0] for symbols in (a, b)]
-    assert NO_SOURCE not in sources[0], "elements of the network are symbols of their own"
+    if NO_SOURCE in sources[0]:
+        raise AssertionError("elements of the network are symbols of their own")
     in_order = sources[0] < sources[1]
     pairs = values.pairs(np.minimum(*sources), np.maximum(*sources))
     kids = np.where(in_order[:, None], [FIRST, SECOND], [SECOND, FIRST])

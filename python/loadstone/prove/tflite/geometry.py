@@ -165,7 +165,8 @@ def bilinear(
 def bilinear_uint8(
     size: int, out: int, corners: bool, centres: bool
 ) -> tuple[Positions, Positions, NDArray[np.float32]]:
-    """The same of uint8: in float32, weights too."""
+    """RESIZE_BILINEAR of uint8, computed in float32: lower and upper index of each output's, and
+    the weight of the upper one; each of shape (out,)."""
     scale = np.float32(size) / np.float32(out)
     if corners and out > 1:
         scale = np.float32(size - 1) / np.float32(out - 1)

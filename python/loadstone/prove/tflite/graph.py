@@ -90,7 +90,7 @@ class TfliteGraph:
         return found
 
     def constant(self, operator: TfliteOperator, place: int) -> NDArray[np.generic]:
-        """The elements of an input that must be a constant."""
+        """The elements, in their shape, of an input that must be a constant."""
         data = self.tensors[operator.inputs[place]].data
         if data is None:
             raise self.refusal(operator, f"has input {place} that is no constant", "make it one")

@@ -58,7 +58,7 @@ def levels_of(tensor: ModelTensor) -> Levels:
 
 
 def round_away(values: NDArray[np.float32]) -> Levels:
-    """To the nearest integers, ties away from zero: C's round()."""
+    """Rounds to the nearest integers, ties away from zero, as C's round() does; elementwise."""
     whole = np.trunc(values)
     return np.asarray(whole + np.where(np.abs(values - whole) >= 0.5, np.sign(values), 0), np.int64)
 
@@ -95,8 +95,8 @@ def _moved(values: Levels, output: ModelTensor, clamp: tuple[int, int] | None = 
 def addition(
     a: ModelTensor, b: ModelTensor, output: ModelTensor, sign: int, clamp: tuple[int, int]
 ) -> Levels:
-    """ADD (sign 1) and SUB (-1): both operands come to twice the larger scale with 20 bits of
-    headroom; scales in float64."""
+    """ADD (sign 1) and SUB (-1), (256, 256): both operands are brought to twice the larger scale
+    with 20 bits of headroom; scales in float64."""
     common = 2.0 * max(a.scale, b.scale)
     first, second = (
         double(levels_of(t) << _HEADROOM_BITS, *quantize_multiplier(t.scale / common))
@@ -113,19 +113,19 @@ def product_scale(a: ModelTensor, b: ModelTensor, output: ModelTensor) -> float:
 
 
 def product(a: ModelTensor, b: ModelTensor, output: ModelTensor, clamp: tuple[int, int]) -> Levels:
-    """MUL."""
+    """MUL: (256, 256), by the levels of a and b."""
     values = levels_of(a)[:, None] * levels_of(b)[None, :]
     scale = quantize_multiplier(product_scale(a, b, output))
     return _moved(double(values, *scale), output, clamp)
 
 
 def rescaled(x: ModelTensor, output: ModelTensor, clamp: tuple[int, int] | None = None) -> Levels:
-    """QUANTIZE of levels, and the RELUs: one scale to another."""
+    """QUANTIZE of levels, and the RELUs, from one scale to another: (256,)."""
     return _moved(double(levels_of(x), *quantize_multiplier(x.scale / output.scale)), output, clamp)
 
 
 def leaky_relu(x: ModelTensor, output: ModelTensor, alpha: float) -> Levels:
-    """LEAKY_RELU: levels below the zero point times alpha; scales in float32."""
+    """LEAKY_RELU, (256,): levels below the zero point times alpha; scales in float32."""
     ratio, slope = np.float32(x.scale), np.float32(x.scale) * np.float32(alpha)
     reals = [float(real / np.float32(output.scale)) for real in (ratio, slope)]
     distance = levels_of(x)
@@ -136,14 +136,16 @@ def leaky_relu(x: ModelTensor, output: ModelTensor, alpha: float) -> Levels:
 def function(
     x: ModelTensor, output: ModelTensor, of: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 ) -> Levels:
-    """A table that LiteRT fills with a function of real numbers: float32, half away from zero."""
+    """A table (256,) that LiteRT fills with a function of real numbers, in float32, rounded half
+    away from zero."""
     real = np.float32(x.scale) * levels_of(x).astype(np.float32)
     value = of(real.astype(np.float64)).astype(np.float32)
     return _moved(round_away(value * (np.float32(1) / np.float32(output.scale))), output)
 
 
 def concatenated(x: ModelTensor, output: ModelTensor) -> Levels | None:
-    """CONCATENATION of uint8: float32 of the level and of its distance; None where bytes move."""
+    """CONCATENATION of uint8, (256,): float32 of the level and of its distance; None where bytes
+    are copied."""
     if (x.scale, x.zero_point) == (output.scale, output.zero_point):
         return None
     scale = np.float32(x.scale) * (np.float32(1) / np.float32(output.scale))

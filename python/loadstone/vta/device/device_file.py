@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device's file: its keys, and what a file of VTA's own leaves unsaid.
+"""A device's file: its keys, and the defaults for those that VTA's own files lack.
 
 In:   the JSON of vta_config.json, or of one of devices/*.json.
-Out:  the same with all keys known and defaults filled in; readers of single keys.
+Out:  the same with keys checked and defaults filled in; readers of single keys.
 Next: hw_config.py makes a HwConfig of it.
 """
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device can be: sizes that instructions can name, and properties that go together.
+"""The limits of devices: sizes that instructions can encode, and properties that exclude each
+other.
 
 In:   a device's name, its numbers, its profile, its capabilities.
 Out:  nothing, or a ConfigError that names the property, its value and the limit.
-Next: hw_config.py asks for every HwConfig that is made.
+Next: hw_config.py checks every new HwConfig.
 """
 
 from __future__ import annotations

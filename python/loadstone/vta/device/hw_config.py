@@ -3,10 +3,10 @@
 
 In:   a device's name, a JSON file (VTA's own vta_config.json, or one of devices/*.json), or a dict.
 Out:  a frozen HwConfig: widths, geometry, depths, capabilities, bus, clock, timing constants.
-Next: everything that handles instructions takes one; nothing is written for 16x16.
+Next: all code that handles instructions takes one; no code assumes 16x16.
 
-A device file *is* a vta_config.json with more keys, so that somebody with a VTA bitstream hands
-over the file that they have. VTA's keys are log2 of bits, tiles' sides or bytes:
+A device file *is* a vta_config.json with more keys, so that owners of a VTA bitstream can use their
+existing file. VTA's keys are log2 of bits, of a tile's sides, or of bytes:
 
     LOG_INP_WIDTH LOG_WGT_WIDTH LOG_ACC_WIDTH      3 3 5      int8, int8, int32
                                                    4 4 5      bfloat16, bfloat16, float32
@@ -17,13 +17,18 @@ over the file that they have. VTA's keys are log2 of bits, tiles' sides or bytes
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from loadstone.backend.device import Device, RegisterBlock, TimingConstant
+from loadstone.backend.device import (
+    FINGERPRINT_BYTES,
+    Device,
+    RegisterBlock,
+    TimingConstant,
+    config_hash_of,
+)
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, JsonValue, is_file, parsed_json, read_whole
 from loadstone.printable import is_plain_name
@@ -59,7 +64,7 @@ __all__ = [
 ]
 
 _NONE = Capability(0)
-_FINGERPRINT = "<12BII"
+_CONFIGURATION = "<12BII"
 #: Name -> the page that the simulator shows, bytes of registers (vta/isa/registers.py).
 _REGISTER_BLOCKS = {"native": (0, 0x1000), "vta-chisel": (1, 0x1000), "vta-hls": (2, 0x4000)}
 
@@ -209,9 +214,8 @@ class HwConfig:
         return capability in self.capabilities
 
     # --- identity ---------------------------------------------------------------------------------
-    def fingerprint(self) -> bytes:
-        """The 20 bytes that decide what a program means; `lds_hw_config` in lds_isa.h,
-        little-endian.
+    def configuration(self) -> bytes:
+        """`lds_hw_config` in lds_isa.h, 20 bytes, little-endian.
 
         isa version, three log widths, log_batch, log_block, four log sizes (bytes), two zero bytes,
         uop_depth (u32), capabilities (u32)
@@ -226,13 +230,17 @@ class HwConfig:
         )
         widths = (self.log_width, self.log_width, 5)
         return struct.pack(
-            _FINGERPRINT, 1, *widths, *logs, 0, 0, self.uop_depth, int(self.capabilities)
+            _CONFIGURATION, 1, *widths, *logs, 0, 0, self.uop_depth, int(self.capabilities)
         )
+
+    def fingerprint(self) -> bytes:
+        """The 32 bytes that decide what a program means: the configuration, and zeros."""
+        return self.configuration().ljust(FINGERPRINT_BYTES, b"\0")
 
     @property
     def config_hash(self) -> int:
-        """CRC-32 of the fingerprint: register CONFIG_HASH, and what an artifact is bound to."""
-        return zlib.crc32(self.fingerprint())
+        """Register CONFIG_HASH, and what an artifact is bound to: CRC-32 of the configuration."""
+        return config_hash_of(self.fingerprint())
 
     @property
     def register_block(self) -> RegisterBlock:
@@ -320,11 +328,11 @@ def config_of(fingerprint: bytes, name: str = "") -> HwConfig:
         if config.fingerprint() == fingerprint:
             return replace(config, name=name or config.name)
     try:
-        values = struct.unpack(_FINGERPRINT, fingerprint)
+        values = struct.unpack(f"{_CONFIGURATION}12x", fingerprint)
     except struct.error:
         raise ConfigError(
             f"a fingerprint of {len(fingerprint)} bytes has not the "
-            f"{struct.calcsize(_FINGERPRINT)} of isa version 1"
+            f"{FINGERPRINT_BYTES} of isa version 1"
         ) from None
     logs, (uop_depth, capabilities) = values[4:10], values[12:]
     named = dict(

@@ -2,7 +2,8 @@
 """The parameters of one device for its hardware: the SystemVerilog package lds_config_pkg.
 
 In:   a HwConfig: sizes, capabilities, and the timing constants that are choices of the hardware.
-Out:  `config_package`, the package's text. UnsupportedError for a device that hw_sim/rtl cannot be.
+Out:  `config_package`, the package's text. UnsupportedError for a device that hw_sim/rtl does not
+      support.
 Next: hw_sim/rtl; vta/simulator/rtl_build.py compiles both with Verilator, `make synth` with yosys.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timing constants of a device: tables in devices/timing, and what a device's file changes in them.
+"""Timing constants of a device: tables in devices/timing, and changes of them in a device's file.
 
 In:   the name of a table, or the object under a device file's key `timing`.
 Out:  constants by name, each with its source.

@@ -35,7 +35,7 @@ NATIVE = (
         "CONFIG_HASH",
         0x08,
         "ro",
-        "CRC-32 of the device's fingerprint; an artifact for another hash is refused",
+        "CRC-32 of the device's configuration; an artifact for another hash is refused",
     ),
     Register("CAPS", 0x0C, "ro", "capability bits"),
     Register("CTRL", 0x10, "wo", "START, SOFT_RESET, ABORT"),

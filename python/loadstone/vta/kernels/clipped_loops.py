@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops of a compute intrinsic with their bounds known: clipped, and joined.
+"""Loops of a step with their bounds known: clipped, and joined.
 
 In:   loops of a call, with plain numbers.
 Out:  `ComputeNest`: extents, and of each operand the way that it takes through its tile.
-Next: emitter.py makes operations of them; copy_pieces.py does the same for copies.
+Next: from_nests.py makes operations of them; copy_pieces.py does the same for copies.
 
 A loop is (extent, first, last, stride per operand); at a border it gets shorter. Most turns of a
 kernel have the same loops and differ in their tiles alone, so loops are looked at once.

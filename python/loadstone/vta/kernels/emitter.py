@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kernels call: one method per intrinsic, appending operations on virtual tiles.
+"""What kernels append to: the stream of one operator, on virtual tiles.
 
-In:   calls of from_tir.py and from_nests.py, with concrete tile indices, strides in tiles, and
-      clipped loops.
+In:   operations of from_nests.py; copies, cut into pieces with their pads (copy_pieces.py).
 Out:  `operations`: the stream of stream/operations.py, and the pad constants that its loads read.
 Next: operators/kernels.py hands them on; passes/allocate/allocate.py places the virtual tiles.
-
-Every number is known here, so loops are clipped (clipped_loops.py), and copies cut into pieces with
-their pads (copy_pieces.py). Here both get their tiles.
 """
 
 from __future__ import annotations
@@ -15,33 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from loadstone.errors import LoweringError
-from loadstone.numerics import Rounding
-from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.device.instruction_table import REQUANTIZE_TILES
-from loadstone.vta.isa.spec import AluOp, Capability, Memory
-from loadstone.vta.kernels.clipped_loops import ComputeLoop, TileOperand, clipped_nest
-from loadstone.vta.kernels.copy_pieces import (
-    CopyLoop,
-    Loading,
-    Piece,
-    load_pieces,
-    store_pieces,
-)
-from loadstone.vta.stream.operations import (
-    AluNest,
-    DramTile,
-    FillNest,
-    GemmNest,
-    Operation,
-    RequantizeNest,
-    TileLoad,
-    TileStore,
-    VirtualTile,
-)
+from loadstone.vta.isa.spec import AluOp, Memory
+from loadstone.vta.kernels.clipped_loops import TileOperand
+from loadstone.vta.kernels.copy_pieces import Loading, Piece
+from loadstone.vta.stream.operations import DramTile, Operation, TileLoad, TileStore, VirtualTile
 
 __all__ = ["ALU", "PAD_TENSOR", "Emitter"]
 
-#: The device's ALU operation of an intrinsic.
+#: The device's ALU operation of a step.
 ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, "shr": AluOp.SHR}
 #: The constant of one INP tile that holds a pad value in every lane, for pads that a LOAD cannot
 #: make itself.
@@ -51,10 +28,9 @@ PAD_TENSOR = "pad.{}"
 class Emitter:
     """Collects the operations of one operator."""
 
-    def __init__(self, config: HwConfig, sizes: Mapping[str, int]) -> None:
+    def __init__(self, sizes: Mapping[str, int]) -> None:
         """sizes: DRAM tensors and how many tiles they have."""
         self._sizes = sizes
-        self._pads_any_value = config.has(Capability.CONFIG)
         self.operations: list[Operation] = []
         self.pad_values: set[int] = set()
 
@@ -62,85 +38,11 @@ class Emitter:
         """A new life of a scratchpad buffer."""
         return VirtualTile(memory, size_tiles, name)
 
-    # --- compute ----------------------------------------------------------------------------------
-    def gemm(
-        self, dst: TileOperand, src: TileOperand, wgt: TileOperand, loops: tuple[ComputeLoop, ...]
-    ) -> None:
-        """acc[dst] += inp[src] * wgt[wgt]."""
-        nest = clipped_nest(loops, 3)
-        if nest is not None:
-            to, of, by = nest.paths
-            self.operations.append(
-                GemmNest(nest.extents, to.access(dst), of.access(src), by.access(wgt))
-            )
-
-    def fill(self, dst: TileOperand, value: int, loops: tuple[ComputeLoop, ...]) -> None:
-        """acc[dst] = value."""
-        nest = clipped_nest(loops, 1)
-        if nest is not None:
-            (to,) = nest.paths
-            self.operations.append(FillNest(nest.extents, to.access(dst), value))
-
-    def alu_immediate(
-        self, op: AluOp, dst: TileOperand, value: int, loops: tuple[ComputeLoop, ...]
-    ) -> None:
-        """acc[dst] = op(acc[dst], value)."""
-        nest = clipped_nest(loops, 1)
-        if nest is not None:
-            (to,) = nest.paths
-            self.operations.append(AluNest(op, nest.extents, to.access(dst), None, value))
-
-    def alu(
-        self, op: AluOp, dst: TileOperand, src: TileOperand, loops: tuple[ComputeLoop, ...]
-    ) -> None:
-        """acc[dst] = op(acc[dst], acc[src])."""
-        nest = clipped_nest(loops, 2)
-        if nest is not None:
-            to, of = nest.paths
-            self.operations.append(AluNest(op, nest.extents, to.access(dst), of.access(src)))
-
-    def requantize(
-        self,
-        dst: TileOperand,
-        operands: TileOperand,
-        target: tuple[int, int, int, int],
-        loops: tuple[ComputeLoop, ...],
-    ) -> None:
-        """acc[dst] = clamp(requantize(acc[dst] + bias, multiplier, shift) + zero_point, low, high).
-        target: (zero_point, low, high, rounding)."""
-        nest = clipped_nest(loops, 2)
-        if nest is not None:
-            to, of = nest.paths
-            zero_point, low, high, rounding = target
-            self.operations.append(
-                RequantizeNest(
-                    nest.extents,
-                    to.access(dst),
-                    of.access(operands, REQUANTIZE_TILES),
-                    zero_point,
-                    low,
-                    high,
-                    Rounding(rounding),
-                )
-            )
-
-    # --- copies -----------------------------------------------------------------------------------
     def load(
-        self,
-        memory: Memory,
-        dst: TileOperand,
-        src: tuple[DramTile, int],
-        pad_value: int,
-        loops: tuple[CopyLoop, ...],
-    ) -> None:
-        """DRAM -> scratchpad. src: where the emitted code's tile 0 is, and the tile from there."""
-        to = Loading(memory, pad_value, self._pads_any_value)
-        self.load_pieces(to, dst, src, load_pieces(to, loops))
-
-    def load_pieces(
         self, to: Loading, dst: TileOperand, src: tuple[DramTile, int], pieces: Sequence[Piece]
     ) -> None:
-        """As `load`, of loops that were cut into pieces."""
+        """DRAM -> scratchpad. src: where the emitted kernel's tile 0 is, and the tile from there.
+        pieces: of copy_pieces.py."""
         (tile, offset), (tensor, dram_tile), memory = dst, src, to.memory
         for piece in pieces:
             if piece.dram is None:
@@ -151,16 +53,8 @@ class Emitter:
             first = self._inside(tile, offset, piece, place)
             self.operations.append(TileLoad(memory, tile, first, place, *piece.fields))
 
-    def store(
-        self, src: TileOperand, dst: tuple[DramTile, int], loops: tuple[CopyLoop, ...]
-    ) -> None:
+    def store(self, src: TileOperand, dst: tuple[DramTile, int], pieces: Sequence[Piece]) -> None:
         """Scratchpad -> DRAM, low 8 bits."""
-        self.store_pieces(src, dst, store_pieces(loops))
-
-    def store_pieces(
-        self, src: TileOperand, dst: tuple[DramTile, int], pieces: Sequence[Piece]
-    ) -> None:
-        """As `store`, of loops that were cut into pieces."""
         (tile, offset), (tensor, dram_tile) = src, dst
         for piece in pieces:
             assert piece.dram is not None

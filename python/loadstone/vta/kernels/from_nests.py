@@ -262,7 +262,7 @@ def _load(call: NestCall, any_pad: bool, values: _Values) -> _Action:
     pieces = load_pieces(loading, tuple(_copied(a, a.strides, values) for a in call.axes))
 
     def act(run: _Run) -> None:
-        run.emitter.load_pieces(loading, (run.chip[to], offset), (run.dram[source], tile), pieces)
+        run.emitter.load(loading, (run.chip[to], offset), (run.dram[source], tile), pieces)
 
     return act
 
@@ -273,7 +273,7 @@ def _store(call: NestCall, values: _Values) -> _Action:
     pieces = store_pieces(tuple(_copied(a, a.strides[::-1], values) for a in call.axes))
 
     def act(run: _Run) -> None:
-        run.emitter.store_pieces((run.chip[source], offset), (run.dram[to], tile), pieces)
+        run.emitter.store((run.chip[source], offset), (run.dram[to], tile), pieces)
 
     return act
 

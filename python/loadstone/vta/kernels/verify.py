@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.nests import COPY, Function
 from loadstone.ir_pass.unroll import Buffer, Call, Loop, unroll_nests
-from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.kernels.emitter import ALU, PAD_TENSOR, Emitter
 from loadstone.vta.kernels.kernel import Kernel
@@ -56,12 +55,12 @@ _UNKNOWN = -(1 << 50)
 _CONSTANT_PAD = PAD_TENSOR.format("")
 
 
-def verify_kernel(kernel: Kernel, function: Function, config: HwConfig) -> None:
+def verify_kernel(kernel: Kernel, function: Function) -> None:
     """Raises LoweringError where a kernel does not emit what the function says."""
     names = tuple(tensor.name for tensor in function.parameters)
     if kernel.parameters != names:
         raise LoweringError(f"kernel: parameters {kernel.parameters} of {names}")
-    emitter = Emitter(config, {})
+    emitter = Emitter({})
     kernel.emit(emitter, *(DramTile(name, 0) for name in names))
     check = _Comparison(list(names))
     calls = groupby(unroll_nests(function), key=_kind_of_call)
@@ -193,7 +192,14 @@ class _Comparison:
 
     def _loaded(self, load: TileLoad) -> None:
         rows, columns = load.y_size, load.x_size
+        pads = (load.y_pad_0, load.y_pad_1, load.x_pad_0, load.x_pad_1)
         shape = (load.y_pad_0 + rows + load.y_pad_1, load.x_pad_0 + columns + load.x_pad_1)
+        end = load.offset + prod(shape)
+        if min(load.offset, rows, columns, *pads) < 0 or end > load.tile.size_tiles:
+            raise LoweringError(
+                f"kernel: {load.tile.name} of {load.tile.size_tiles} tiles is loaded from tile "
+                f"{load.offset} to {end}, with pads {pads}"
+            )
         code = np.full(shape, _pad(load.pad_value), np.int64)
         data = np.add.outer(np.arange(rows) * load.x_stride, np.arange(columns))
         name, y, x = load.dram.tensor, load.y_pad_0, load.x_pad_0

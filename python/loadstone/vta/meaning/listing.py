@@ -76,10 +76,12 @@ def _of_artifact(data: bytes, name: str, device: str | None) -> list[Program]:
         )
         for r in artifact.regions
     ]
-    found = [(p, config) for p in artifact.programs]
-    for step in artifact.further_programs:
-        own = config_of(step.program_device.configuration, step.device)
-        found.append((artifact.program_of(step), own))
+    configs = {
+        number: config_of(said.fingerprint, said.name)
+        for number, said in enumerate(artifact.devices)
+        if said.has_configuration
+    }
+    found = [(p, configs[p.device]) for p in artifact.programs if p.device in configs]
     return [
         Program(p.name, c, p.instructions, regions, {layer.first: layer.name for layer in p.layers})
         for p, c in found

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each instruction means: the living definition, in plain NumPy.
+"""The meaning of each instruction: the definition that is executed, in plain NumPy.
 
 In:   a HwConfig, the regions of DRAM, a program's bytes.
-Out:  the regions as the program leaves them; the scratchpads, to be looked at.
-Next: hw_sim does the same faster and counts cycles; tests hold the two, and vectors measured on
-      VTA's RTL, against each other.
+Out:  the regions after the program; the scratchpads, for inspection.
+Next: hw_sim does the same faster and counts cycles; tests compare both with each other and with
+      vectors measured on VTA's RTL.
 
-Instructions run in program order. That is what a program with sound tokens computes on a device,
-whose three queues run side by side; whether the tokens are sound is the simulator's to check.
+Instructions run in program order. A program whose tokens order all conflicts computes the same on a
+device, whose three queues run concurrently; the simulator checks the tokens.
 
-Within GEMM and ALU the steps (i, then j, then u) also run in order: a step sees what the steps
-before it wrote, and of two writes to one tile the later one stays. All arithmetic on accumulators
-is int32 and wraps.
+Within GEMM and ALU the steps (i, then j, then u) also run in order: a step sees the results of the
+steps before it, and the later of two writes to a tile remains. All arithmetic on accumulators is
+int32 and wraps.
 """
 
 from __future__ import annotations

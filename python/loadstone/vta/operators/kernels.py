@@ -141,7 +141,7 @@ def emit(
     """Runs the kernel of a spec. names: of its parameters in DRAM, or where in a tensor they begin.
     own: the operator's constants."""
     kernel = _kernel(_with_choice(spec, request.choice), config, request.passes, cost_model(config))
-    emitter = Emitter(config, _sizes(op, own, config))
+    emitter = Emitter(_sizes(op, own, config))
     places = [
         DramTile(place, 0) if isinstance(place, str) else place
         for place in (names[name] for name in kernel.parameters)
@@ -200,7 +200,7 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
     kernel = kernel_of_nests(function, config)
     looked = verified()
     if looked:
-        checked("operations", lambda: verify_kernel(kernel, function, config), function.name)
+        checked("operations", lambda: verify_kernel(kernel, function), function.name)
     return replace(kernel, runs=tuple(log.runs), verified=looked)
 
 

@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold neighbouring columns of narrow tensors into channels, so that tiles are full.
 
-In:   the operators of a region, and the names of the tensors that others see.
-Out:  the same operators, some of them on tensors (N, H, W / f, f * C): the same bytes, f columns
-      side by side in the channels.
+In:   the operators of a region, and the names of its inputs and outputs.
+Out:  the same operators, some of them on tensors (N, H, W / f, f * C): the same bytes, with f
+      columns next to each other in the channels.
 Next: offload.py lowers them.
 
-A tile has `block` lanes. A tensor of 8 channels fills half of each, and every step of the GEMM core
-works for nothing in the other half. Two columns of 8 channels fill it. A convolution between folded
-tensors is a convolution again, with more channels, fewer columns and a kernel that is mostly zeros:
+A tile has `block` lanes. A tensor of 8 channels fills half of each tile, and half of the
+multiplications of every GEMM step are wasted. Two columns of 8 channels fill a tile. A convolution
+between folded tensors is again a convolution, with more channels, fewer columns and a kernel that
+is mostly zeros:
 
     3 taps, stride 1, columns a b c d ...        a b | c d | ...
     out[c] = w0 b + w1 c + w2 d            ->    (out[c], out[d]) = (a b) [0 0; w0 0] + (c d) [w1
     w0; w2 w1] + (e f) [0 w2; 0 0]
 
-Depthwise layers gain most: a tap costs one step a tile, whatever is in it. Which tensors are
-folded, and by how much, is decided by the cost model (stream/cost.py, schedule/tile.py) for the
-whole chain.
+Depthwise layers gain most, because a tap costs one step for each tile, whether the tile is full or
+not. The cost model (stream/cost.py, schedule/tile.py) decides which tensors are folded, and by how
+much, for the whole chain.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of operators on a VTA that stands beside the artifact's own.
+"""A segment on a further VTA of an artifact.
 
 In:   an OffloadedRegion.
-Out:  FurtherRegion: the same with names of its own in memory, its program that of another device
-      (runtime/FORMAT.md, Programs of other devices).
+Out:  FurtherRegion: the same with its own names in memory and a program for another device
+      (runtime/FORMAT.md, Devices and Programs).
 Next: artifact/deploy.py; runtime/accelerators.py opens the device.
 
-Two VTAs may have tiles of different sizes: a tensor that both use stands in memory twice, and the
-host packs it from one into the other.
+Two VTAs may have tiles of different sizes: a tensor that both use is in memory twice, and the host
+packs it from one layout into the other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from loadstone.backend.device import DeviceProgram, ProgramDevice
+from loadstone.backend.device import ProgramDevice, ProgramStep
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.numerics import Array
 from loadstone.passes.log import PassRun
@@ -51,9 +51,10 @@ class FurtherRegion(LoweredRegion):
         }
 
     @property
-    def device(self) -> str:
+    def program_device(self) -> ProgramDevice:
         """Whose program it is."""
-        return self.config.name
+        config = self.config
+        return ProgramDevice(config.name, config.fingerprint(), further_attributes(config))
 
     @property
     def align_bytes(self) -> int:
@@ -78,14 +79,11 @@ class FurtherRegion(LoweredRegion):
             for layout, first, last in self.region.layouts
         ]
 
-    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[ProgramStep, bytes]:
         """The program and its micro-op table."""
         names = [layout.name for layout, _, _ in self.region.layouts]
         names += [*self.region.constants, *self.region.aliases]
-        program, table = self.region.build({n: addresses[self._own(n)] for n in names}, uops)
-        attributes, configuration = further_attributes(self.config), self.config.fingerprint()
-        device = ProgramDevice.of_vta(self.device, attributes, configuration)
-        return replace(program, device=device), table
+        return self.region.build({n: addresses[self._own(n)] for n in names}, uops)
 
     def _own(self, name: str) -> str:
         return f"{name} for {self.device}"

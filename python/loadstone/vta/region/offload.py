@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of operators that VTA takes together: what it needs in memory, and its program.
+"""A segment of VTA: the memory that it needs, and its program.
 
 In:   graph operators in execution order, all of which patterns.py accepted.
 Out:  an OffloadedRegion (backend/region.py's LoweredRegion): layouts of its tensors, aliases,
       constants; `build` makes the program.
 Next: artifact/deploy.py plans the memory and asks for the program.
 
-Tensors between operators stay blocked. Two kinds of operators cost nothing, because addresses do
-their work:
+Tensors between operators stay blocked. Some operators cost nothing, because they only change
+addresses:
 
     reshape that keeps channels and pixels         the output is the input's memory
     concatenation of whole channel blocks          each input *is* a part of the output:   | a a a |
@@ -18,6 +18,7 @@ their work:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
@@ -27,8 +28,9 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
-from loadstone.backend.device import DeviceProgram, LayerRange
+from loadstone.backend.device import LayerRange, ProgramStep
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
+from loadstone.errors import LoweringError, VerificationError
 from loadstone.graph.network import described
 from loadstone.numerics import Array
 from loadstone.passes.log import PassLog, PassRun
@@ -105,12 +107,8 @@ class OffloadedRegion(LoweredRegion):
     def runs(self) -> Sequence[PassRun]:
         """Of the passes on its operators, then of those on its program, whose texts take running
         them again: a program of a large network does not stay in memory for that."""
-        kernels = [
-            run
-            for name, lowered in self._lowered.items()
-            if lowered is not None
-            for run in lowered.runs(name)
-        ]
+        every = ((name, lowered) for name, lowered in self._lowered.items() if lowered is not None)
+        kernels = [run for name, lowered in every for run in lowered.runs(name)]
         operations = [
             PassRun("operations", name, bool(made and made.is_verified), text)
             for name, made in self._lowered.items()
@@ -124,10 +122,11 @@ class OffloadedRegion(LoweredRegion):
 
     @cached_property
     def _texts(self) -> list[str]:
-        """Behind each pass of the program."""
+        """Behind each pass of the program; where one failed, behind those before it."""
         assert self._placed is not None
         log = PassLog(self.name, texts=True)
-        build_program(self._unbuilt(self._placed), log)
+        with suppress(LoweringError, VerificationError):
+            build_program(self._unbuilt(self._placed), log)
         return [run.text() for run in log.runs if run.text is not None]
 
     def _text_behind(self, number: int) -> str:
@@ -144,7 +143,7 @@ class OffloadedRegion(LoweredRegion):
         """Every layout and the first and last operator that touches it."""
         return list(self._layouts.values())
 
-    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[ProgramStep, bytes]:
         """The program and its micro-op table."""
         self._placed = {**addresses, UOP_TENSOR: uops}
         self._programs = PassLog(self.name)
@@ -153,7 +152,7 @@ class OffloadedRegion(LoweredRegion):
         layers = tuple(
             LayerRange(layer, first, count) for first, count, layer in program.source_map()
         )
-        return DeviceProgram(
+        return ProgramStep(
             self.name, program.instruction_bytes().tobytes(), layers
         ), program.uop_words().tobytes()
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operators a VTA device takes, and why it leaves the others.
+"""The operators that a VTA device takes, and the reasons for refusing others.
 
-In:   a HwConfig; what is asked of each layer: the back end's passes, and how outputs are rounded.
+In:   a HwConfig; the request for each layer: the back end's passes, and how outputs are rounded.
 Out:  the pattern table of the back end: names of operator patterns in the order in which
       they are tried, each with a predicate.
-Next: partition/eager.py applies it; operators/ lowers what is taken.
+Next: partition/eager.py applies it; operators/ lowers the operators that are taken.
 
-A predicate sees an operator of graph/ and answers a Taken or a Refusal. What is taken gives the
-framework's integers, not nearly (operators/ proves it, or says what would change a no), and fits
-the scratchpads: it is lowered, alone, to see, and the Taken brings what came of it to the region.
+A predicate receives an operator of graph/ and returns a Taken or a Refusal. An operator that is
+taken gives exactly the framework's integers (operators/ proves this, or states what would change a
+refusal), and fits the scratchpads. To find out, the predicate lowers it alone, and the Taken passes
+the result to the region.
 """
 
 from __future__ import annotations

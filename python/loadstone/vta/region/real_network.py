@@ -6,8 +6,8 @@ Out:  the same function with affine operators in the weights and biases before t
       two activations by the rows of the second one.
 Next: partition/eager.py matches the forms of partition/patterns/real.py.
 
-A network that is quantized somewhere is left as it is: its float parts have nothing to fold, and
-constants behind a dequantize would be no integers any more.
+A network with quantized parts is not changed: its float parts have nothing to fold, and the
+constants of a dequantize must stay integers.
 """
 
 from __future__ import annotations

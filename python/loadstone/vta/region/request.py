@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of the lowering of a region, besides its operators and its device.
+"""The options for lowering a region, besides its operators and its device.
 
-In:   what the compile was asked for (backend/request.py), the back end's passes, what its
-      predicates lowered.
+In:   the compile's request (backend/request.py), the back end's passes, the results of its
+      predicates.
 Out:  `RegionRequest`, and the LayerRequest of each operator.
-Next: patterns.py, fold_pixels.py and offload.py do as it says.
+Next: patterns.py, fold_pixels.py and offload.py follow it.
 """
 
 from __future__ import annotations

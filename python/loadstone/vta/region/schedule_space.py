@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choices that are worth trying for one layer, most promising first.
+"""The choices to try for one layer, most promising first.
 
-In:   an operator as it is lowered (columns folded), its device, whether the host packs its input.
-Out:  LayerChoices; the first is empty: what the compiler does by itself.
+In:   an operator in the form in which it is lowered (columns folded), its device, whether the host
+      packs its input.
+Out:  LayerChoices; the first is empty: the compiler's own choice.
 Next: search/tune_layer.py tries them on the simulator.
 
-The order is the cost model's, which is right about most of them: a search that looks at the first
-ones first finds soon what there is to be found.
+The order is that of the cost model, which ranks most of them correctly, so that a search in this
+order soon finds the best ones.
 """
 
 from __future__ import annotations

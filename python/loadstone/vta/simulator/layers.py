@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each layer of a device program costs: its cycles, what they were spent on, its bytes, its
-least.
+"""The cost of each layer of a device program: its cycles and their causes, its bytes, its lower
+bound.
 
 In:   a Profile (profile.py) and its device.
 Out:  a LayerFigures for each layer, in the order in which they compute; their cycles sum to the
@@ -8,14 +8,14 @@ Out:  a LayerFigures for each layer, in the order in which they compute; their c
 Next: programs.py; analysis/report.py puts them beside the steps of the host.
 
 Layers overlap: loads for one run while another computes. So that shares sum to the whole, a cycle
-belongs to the layer whose instruction the compute stage executes or waits to execute. What the
-stage waits for is known exactly, from the events of the run:
+belongs to the layer whose instruction the compute stage executes or waits to execute. The events of
+the run show exactly what the stage waits for:
 
     enter ........ ready ......... start ........ end
     | fetch        | tokens        | busy         |
-                     the part in which the other stage worked on what it then handed over counts
-                     as that stage's (load, store), the rest as the token's: it was not asked to
-                     begin any sooner
+                     the part in which the other stage worked on the instruction that pushed the
+                     token counts for that stage (load, store), the rest for the token, because the
+                     other stage could not begin earlier
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device program means, instruction after instruction, in NumPy: what its layers leave.
+"""Execute a device program by the meaning of its instructions, one after the other, in NumPy.
 
-In:   a device program, and what the device's regions hold before it.
-Out:  bytes of memory behind certain instructions.
-Next: analysis/compare.py takes them for right: no tokens, no overlap, no other code than
-      vta/meaning/reference.py.
+In:   a device program, and the content of the device's regions before it.
+Out:  bytes of memory after certain instructions.
+Next: analysis/compare.py uses them as the reference: there are no tokens and no overlap, and the
+      only other code is vta/meaning/reference.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.artifact.format import Artifact, BufferView, DeviceProgram
+from loadstone.artifact.format import Artifact, BufferView, ProgramStep
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.insn import Insn
 from loadstone.vta.isa.spec import Capability
@@ -27,7 +27,7 @@ _ALIGN = 1 << 16  # of a region: of every tile
 
 
 def memory_behind(
-    program: DeviceProgram,
+    program: ProgramStep,
     artifact: Artifact,
     config: HwConfig,
     content: Mapping[int, bytes],

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who lives where, and when: the arena in DRAM and the scratchpads, over the cycles of a program.
+"""The contents of the arena in DRAM and of the scratchpads, over the cycles of a program.
 
-In:   a Profile, its device, and the artifact whose memory it works on.
+In:   a Profile, its device, and the artifact whose memory it uses.
 Out:  rectangles: tiles or bytes from `first` to `end`, cycles from `begin` to `last`, of a layer.
 Next: analysis/page_data.py draws them; analysis/report.py counts the bytes that are alive.
 
 A rectangle begins with the instruction that writes it and ends with the last one that reads it
-before something else is written there. What an instruction touches is decoded from its fields and
-its micro-ops, in program order: tokens make the device keep to it.
+before it is overwritten. The accesses of an instruction are decoded from its fields and micro-ops,
+in program order, which the tokens preserve on the device.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When each instruction of a compiled model runs: its device programs alone, on the simulator, with
-a trace.
+"""The time of each instruction of a compiled model: its device programs alone, on the simulator,
+with a trace.
 
 In:   an Artifact and its device.
 Out:  a Profile per device program: cycles and counters, events, and the same by layer; or the
       cycles alone.
-Next: layers.py says what each layer costs; programs.py is what others ask.
+Next: layers.py computes the cost of each layer; programs.py is the interface for other modules.
 
-Cycles do not depend on what the activations hold, so nothing but the constants is put into memory.
+Cycles do not depend on the values of activations, so that memory contains only the constants.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.artifact.format import Artifact
-from loadstone.backend.device import DeviceProgram
+from loadstone.backend.device import ProgramStep
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Stage
 from loadstone.vta.simulator.result import Event, Result
@@ -53,7 +53,7 @@ class LayerTime:
 class Profile:
     """One device program."""
 
-    program: DeviceProgram
+    program: ProgramStep
     result: Result
     events: tuple[Event, ...]
     layer_of: tuple[str, ...]
@@ -73,21 +73,20 @@ class Profile:
 
 
 def traced_programs(
-    artifact: Artifact, config: HwConfig, *, further: bool = False
-) -> Iterator[tuple[DeviceProgram, Simulator, Result]]:
-    """Runs every device program once; the simulator has the events of that one until the next.
-    further: those of the further VTA of that name. Raises SimulationError when one does not reach
-    FINISH."""
+    artifact: Artifact, config: HwConfig, device: int = 0
+) -> Iterator[tuple[ProgramStep, Simulator, Result]]:
+    """Runs every program of a device of the artifact, by its number, once; the simulator has the
+    events of that one until the next. Raises SimulationError when one does not reach FINISH."""
     simulator = Simulator(config, trace=True)
-    for program, insns, address in _place(simulator, artifact, further=further):
+    for program, insns, address in _place(simulator, artifact, device):
         yield program, simulator, simulator.run(insns, address=address)
 
 
-def profile(artifact: Artifact, config: HwConfig, *, further: bool = False) -> list[Profile]:
-    """Runs every device program once; further: as traced_programs. Raises SimulationError when one
-    does not reach FINISH."""
+def profile(artifact: Artifact, config: HwConfig, device: int = 0) -> list[Profile]:
+    """Runs every program of a device once. Raises SimulationError when one does not reach
+    FINISH."""
     profiles = []
-    for program, simulator, result in traced_programs(artifact, config, further=further):
+    for program, simulator, result in traced_programs(artifact, config, device):
         layer_of = [""] * len(program)
         for layer in program.layers:
             layer_of[layer.first : layer.first + layer.count] = [layer.name] * layer.count
@@ -95,17 +94,16 @@ def profile(artifact: Artifact, config: HwConfig, *, further: bool = False) -> l
     return profiles
 
 
-def cycles(artifact: Artifact, config: HwConfig, *, further: bool = False) -> list[int]:
-    """Of every device program; further: as traced_programs. Raises SimulationError when one does
-    not reach FINISH."""
+def cycles(artifact: Artifact, config: HwConfig, device: int = 0) -> list[int]:
+    """Of every program of a device. Raises SimulationError when one does not reach FINISH."""
     simulator = Simulator(config)
-    placed = _place(simulator, artifact, further=further)
+    placed = _place(simulator, artifact, device)
     return [simulator.run(insns, address=address).cycles for _, insns, address in placed]
 
 
 def _place(
-    simulator: Simulator, artifact: Artifact, *, further: bool = False
-) -> list[tuple[DeviceProgram, NDArray[np.uint8], int]]:
+    simulator: Simulator, artifact: Artifact, device: int
+) -> list[tuple[ProgramStep, NDArray[np.uint8], int]]:
     """Puts what the device sees into the simulator's memory, where a session of the C runtime would
     put it: bursts end at page boundaries, and so cycles depend on addresses. Returns each program,
     for these places, and the address of its stream."""
@@ -125,7 +123,7 @@ def _place(
             simulator.set_region(number, base, memory.nbytes, read_only=not region.device_writes)
         end = base + memory.nbytes
     placed = []
-    for program, address in _streams(artifact, end, config.name if further else ""):
+    for program, address in _streams(artifact, end, device):
         insns = np.frombuffer(program.instructions, np.uint8)
         if not config.has(Capability.REGIONS):
             insns = absolute(insns, config, bases)
@@ -133,16 +131,12 @@ def _place(
     return placed
 
 
-def _streams(artifact: Artifact, end: int, device: str) -> Iterator[tuple[DeviceProgram, int]]:
-    """Programs of the artifact's own device (""), or of a further VTA, and their addresses: its own
-    stand one behind the other, then all others, each at a multiple of 64."""
-    address = -(-end // _STREAM_ALIGN) * _STREAM_ALIGN
+def _streams(artifact: Artifact, end: int, device: int) -> Iterator[tuple[ProgramStep, int]]:
+    """The programs of a device, and their addresses: those of all devices stand one behind the
+    other, each at a multiple of 64."""
+    address = end
     for program in artifact.programs:
-        if not device:
+        address = -(-address // _STREAM_ALIGN) * _STREAM_ALIGN
+        if program.device == device:
             yield program, address
         address += len(program.instructions)
-    for step in artifact.other_programs:
-        address = -(-address // _STREAM_ALIGN) * _STREAM_ALIGN
-        if step.device == device and step.is_vta:
-            yield artifact.program_of(step), address
-        address += len(artifact.code_of(step))

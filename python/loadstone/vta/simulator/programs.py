@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""VTA's simulator as every device's: what simulator/interface.py asks for.
+"""VTA's simulator behind the interface of simulator/interface.py.
 
 In:   a HwConfig; an artifact.
-Out:  VtaSimulator, for its own programs or those of a further VTA; VtaRun, one of them.
-Next: vta/builtin.py offers it; simulator/programs.py asks for it there.
+Out:  VtaSimulator, for the programs of one device; VtaRun, one of them.
+Next: vta/builtin.py offers it to simulator/programs.py.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loadstone.artifact.format import Artifact, BufferView, DeviceProgram
+from loadstone.artifact.format import Artifact, BufferView, ProgramStep
 from loadstone.artifact.memory_layout import RegionIndex
-from loadstone.backend.device import ProgramDevice
 from loadstone.simulator.interface import (
     DeviceFigures,
     InsnTime,
@@ -87,22 +86,17 @@ class VtaRun(ProgramRun):
 
 
 class VtaSimulator(ProgramSimulator):
-    """further: the programs of the artifact's further VTA of that name; else its own."""
+    """Of the programs of one device of an artifact, by its number."""
 
-    def __init__(self, config: HwConfig, *, further: bool = False) -> None:
-        self.config, self.further = config, further
+    def __init__(self, config: HwConfig, number: int = 0) -> None:
+        self.config, self.number = config, number
 
-    def _programs(self, artifact: Artifact) -> list[tuple[int, DeviceProgram]]:
+    def _programs(self, artifact: Artifact) -> list[tuple[int, ProgramStep]]:
         return [
-            (number, program)
-            for number, program in artifact.numbered_programs
-            if self._is_mine(program.device)
+            (step, program)
+            for step, program in artifact.numbered_programs
+            if program.device == self.number
         ]
-
-    def _is_mine(self, device: ProgramDevice | None) -> bool:
-        if device is None:
-            return not self.further
-        return self.further and device.is_vta and device.name == self.config.name
 
     def steps(self, artifact: Artifact) -> list[SimulatedStep]:
         """The device, all micro-ops and the instructions decide."""
@@ -121,17 +115,17 @@ class VtaSimulator(ProgramSimulator):
         programs = self._programs(artifact)
         entries: Sequence[Profile | None] = [None] * len(programs)
         if trace:
-            entries = profiles = profile(artifact, self.config, further=self.further)
+            entries = profiles = profile(artifact, self.config, self.number)
             spent = [entry.result.cycles for entry in profiles]
         else:
-            spent = cycles(artifact, self.config, further=self.further)
+            spent = cycles(artifact, self.config, self.number)
         device, clock_mhz = self.config.name, self.config.clock_mhz
         for (number, program), entry, count in zip(programs, entries, spent, strict=True):
             yield VtaRun(number, program.name, device, clock_mhz, count, self.config, entry)
 
     def trace(self, artifact: Artifact) -> bytes:
         """Perfetto's own format: a process for each program, a track for each stage."""
-        traced = traced_programs(artifact, self.config, further=self.further)
+        traced = traced_programs(artifact, self.config, self.number)
         return b"".join(
             trace_bytes(process, program.name, simulator, program.layers)
             for process, (program, simulator, _) in enumerate(traced, 1)
@@ -145,17 +139,17 @@ class VtaSimulator(ProgramSimulator):
             found.append(ProgramRace(number, finding.insn, finding.other, finding.text))
         return found
 
-    def layer_stores(self, program: DeviceProgram) -> list[LayerStores]:
+    def layer_stores(self, program: ProgramStep) -> list[LayerStores]:
         """From its STORE instructions."""
         return layer_stores(program, self.config)
 
-    def without_stores(self, program: DeviceProgram, behind: int) -> DeviceProgram:
+    def without_stores(self, program: ProgramStep, behind: int) -> ProgramStep:
         """Later STOREs become no-ops that keep their tokens."""
         return without_stores(program, behind, self.config)
 
     def memory_behind(
         self,
-        program: DeviceProgram,
+        program: ProgramStep,
         artifact: Artifact,
         content: Mapping[int, bytes],
         wanted: Mapping[int, BufferView],

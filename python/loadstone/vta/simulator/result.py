@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of the simulator tells: counters, findings, events.
+"""The results of a run of the simulator: counters, findings, events.
 
 In:   what sim.py reads from the core.
 Out:  Result, Finding, Event; SimulationStopped for a program that did not reach FINISH.

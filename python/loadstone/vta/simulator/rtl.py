@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hardware under Verilator, from Python: the same calls as the simulator, and the same figures.
+"""The hardware under Verilator, from Python, with the calls and the figures of the simulator.
 
 In:   a HwConfig whose RTL has been built (rtl_build.py); NumPy arrays placed at bus addresses; a
       stream of instructions.
-Out:  the arrays as the program leaves them; an RtlResult with the cycles that the hardware counted,
-      and the beats and bursts that its bus saw.
-Next: rtl_replay.py compares it with vectors, rtl_simd.py puts it behind a socket.
+Out:  the arrays after the program; an RtlResult with the cycles that the hardware counted, and the
+      beats and bursts on its bus.
+Next: rtl_replay.py compares it with vectors, rtl_simd.py serves it through a socket.
 
-Everything goes the way that a driver goes: through the registers of the native page.
+All accesses go through the registers of the native page, like those of a driver.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 """Compile hw_sim/rtl with Verilator for one device, once: the library that rtl.py opens.
 
 In:   a HwConfig; hw_sim/rtl of this checkout; Verilator and a C++ compiler.
-Out:  build/rtl/NAME/lds_rtl-HASH.so, made anew when a source or the device has changed; `sources`.
-Next: rtl.py. Without Verilator everything else works: `missing` says what to install.
-      `make synth` gives the same sources to yosys.
+Out:  build/rtl/NAME/lds_rtl-HASH.so, rebuilt when a source or the device has changed; `sources`.
+Next: rtl.py. Everything else works without Verilator: `missing` names what to install. `make synth`
+      passes the same sources to yosys.
 """
 
 from __future__ import annotations

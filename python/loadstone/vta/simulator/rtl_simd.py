@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hardware under Verilator behind a socket: what simd_device.py is for the simulator.
+"""The hardware under Verilator behind a socket, like the simulator in simd_device.py.
 
 In:   a device whose RTL can be built, and a SharedMemory.
 Out:  RtlSimulated, which simulator/server.py serves; `rtl_socket`, a served device in this process.
 Next: `loadstone simd --device rtl:NAME` for other processes and emulated boards; `loadstone run
       --device rtl`.
 
-A thread turns the clock while a program runs; one lock lets either it or a register access through.
+A thread drives the clock while a program runs; a lock excludes it from register accesses.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C in the middle of a run: the core asks Python a few dozen times a second whether to go on.
+"""Ctrl-C during a run: the core calls Python a few dozen times a second.
 
-In:   signals; handlers of Python run in the main thread only.
-Out:  ASK, the callback for the core; what a handler raised, raised again after the run.
+In:   signals; Python's handlers run in the main thread only.
+Out:  ASK, the callback for the core; the exception of a handler is raised again after the run.
 Next: sim.py.
 """
 

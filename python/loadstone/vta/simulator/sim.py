@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator, from Python: what a program does to memory, and how many cycles it takes.
+"""The simulator, from Python: it executes a program, and counts its cycles.
 
 In:   a HwConfig; NumPy arrays placed at bus addresses; a stream of instructions.
-Out:  the arrays as the program leaves them; a Result with cycles and counters; findings; events.
+Out:  the arrays after the program; a Result with cycles and counters; findings; events.
 Next: replay.py compares with vectors; trace.py writes events for Perfetto; runtime/device.py
-      reaches the same core through registers. docs/timing.md says what a cycle is.
+      accesses the same core through registers. docs/timing.md defines the cycles.
 
     simulator = Simulator(load_config("vta-pynq"), races=True)
     simulator.map(0x1000, image)
     result = simulator.run(insns)
 
-Simulators are independent: several can run at once in threads of their own (a run holds no Python
-lock), for batches of inputs.
-Ctrl-C ends a run of the main thread within milliseconds.
+Simulators are independent: several can run at once, each in its own thread, because a run does not
+hold Python's lock. Ctrl-C ends a run of the main thread within milliseconds.
 Needs NumPy and cffi, not TVM.
 """
 

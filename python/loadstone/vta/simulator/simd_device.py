@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated VTA behind a socket: its register page, its interrupt, and faults on order.
+"""A simulated VTA behind a socket: its register page, its interrupt, and injected faults.
 
-In:   a HwConfig and a SharedMemory; the faults that jobs shall meet.
+In:   a HwConfig and a SharedMemory; the faults to inject into jobs.
 Out:  SimulatedDevice, which simulator/server.py serves.
-Next: `loadstone simd`; hw_sim/include/lds_simdev.h is what is behind it.
+Next: `loadstone simd`; hw_sim/include/lds_simdev.h implements it.
 """
 
 from __future__ import annotations

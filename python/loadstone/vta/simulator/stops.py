@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that stop behind a layer: what comes after it is not stored.
+"""Programs that store nothing after a layer.
 
 In:   a device program of an artifact.
 Out:  its layers with their last stores; the program with later stores turned into no-ops.
 Next: analysis/taps.py runs such programs through the C runtime, on any device.
 
 A program cannot end in its middle: its tokens must balance, and FINISH waits for all of them. But
-nothing of a layer leaves the device except by its stores. Without those behind it, what a layer has
-left in memory stays as it was, whatever the device goes on to compute. The tokens stay: what waits
-for whom does not change. runtime/layers.c does the same on a board.
+the results of a layer leave the device only by its stores. Without later stores, the output of a
+layer in memory is not changed, whatever the device computes afterwards. The tokens are kept, so
+that the order of instructions does not change. runtime/layers.c does the same on a board.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from loadstone.artifact.format import DeviceProgram
+from loadstone.artifact.format import ProgramStep
 from loadstone.backend.device import INSN_BYTES
 from loadstone.simulator.interface import LayerStores
 from loadstone.vta.device.hw_config import HwConfig
@@ -29,7 +29,7 @@ __all__ = ["layer_stores", "without_stores"]
 _KEPT_BITS = 0x7F
 
 
-def layer_stores(program: DeviceProgram, config: HwConfig) -> list[LayerStores]:
+def layer_stores(program: ProgramStep, config: HwConfig) -> list[LayerStores]:
     """In the order of their last stores."""
     tile = config.tile_bytes(Memory.OUT)
     layer_of = [""] * len(program)
@@ -49,7 +49,7 @@ def layer_stores(program: DeviceProgram, config: HwConfig) -> list[LayerStores]:
     return list(found.values())
 
 
-def without_stores(program: DeviceProgram, behind: int, config: HwConfig) -> DeviceProgram:
+def without_stores(program: ProgramStep, behind: int, config: HwConfig) -> ProgramStep:
     """The program in which every STORE behind instruction `behind` moves nothing."""
     data = bytearray(program.instructions)
     for number, insn in enumerate(decode_stream(program.instructions, config)):

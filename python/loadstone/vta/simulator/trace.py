@@ -4,11 +4,11 @@
 In:   a Simulator that has run with trace=True; optionally the names of layers.
 Out:  a file that https://ui.perfetto.dev opens (Perfetto's own protobuf format, written here
       without a dependency).
-Next: a person looks where the cycles went.
+Next: readers see where the cycles are spent.
 
-Times are in nanoseconds of the device's clock. A slice is an instruction from the cycle its tokens
-were there to the cycle its own are pushed; its arguments say how long it waited before, and for
-what. The gaps between slices are the waiting.
+Times are in nanoseconds of the device's clock. A slice is an instruction, from the cycle in which
+its tokens are available to the cycle in which its own are pushed; its arguments state how long it
+waited before, and for what. The gaps between slices are waiting times.
 """
 
 from __future__ import annotations

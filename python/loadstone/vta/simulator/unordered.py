@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tokens leave open in an artifact's device programs: races, reads of what nobody wrote.
+"""Races, and reads of uninitialised memory, in an artifact's device programs.
 
 In:   an artifact and its device.
 Out:  findings, program by program.
-Next: analysis/tokens.py says in which layers they are; tests hold every compiled model to none.
+Next: analysis/tokens.py names their layers; tests require none of every compiled model.
 
-Neither depends on the values computed, so that each program runs alone, on memory of zeros beside
-the artifact's constants, its scratchpads as after a reset: it must not need what the program before
-left in them.
+Neither depends on values, so that each program runs alone: memory contains zeros and the artifact's
+constants, and the scratchpads are as after a reset, because a program must not depend on what the
+program before left in them.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, DeviceProgram
+from loadstone.artifact.format import Artifact
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Finish, Store
@@ -51,8 +51,8 @@ def findings(
             if config.has(Capability.REGIONS):
                 each.set_region(number, bases[number], region.size_bytes, read_only=read_only)
     found = []
-    for number, program in enumerate(artifact.steps):
-        if not isinstance(program, DeviceProgram):
+    for number, program in artifact.numbered_programs:
+        if program.device != 0:
             continue
         simulator.reset()
         instructions = program.instructions

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What instructions cost, estimated: the one model on which the compiler's choices of speed rest.
+"""The estimated cost of instructions: the model on which all of the compiler's choices rest.
 
 In:   a HwConfig, whose timing table (devices/timing/*.json) also feeds the simulator.
 Out:  CostModel: cycles of an instruction of each kind, for a number of steps or tiles.
@@ -13,11 +13,11 @@ Next: schedule/tile.py, operators/weighted.py and region/fold_pixels.py choose s
     LOAD         request + latency + beats + done                            + fetch
     STORE        overhead + bursts x burst + tiles x tile                    + fetch
 
-The simulator knows more: who waits for whom, and for the bus. A step of RQ or MUL that waits for a
-tile in flight is left out, because the compiler's nests write a tile once. Fetch is the share of
-the bus that every instruction takes: its beats, and the cycle in which it enters its queue. A store
-seldom begins at a burst's boundary, so it counts two bursts. A constant that a table leaves out is
-that of the measured VTA. Nothing but speed rests on an estimate.
+The simulator models more: waiting for other instructions and for the bus. Steps of RQ or MUL that
+wait for a tile are not modelled here, because the compiler's nests write a tile once. Fetch is the
+share of the bus that every instruction uses: its beats, and the cycle in which it enters its queue.
+A store seldom begins at a burst's boundary, so that two bursts are counted. A constant that is
+missing in a table is that of the measured VTA. Only speed depends on these estimates.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ first and all of extent >= 1;
 a nest with no loops has extents (). Field widths are not a concern here: passes/encode/encode.py
 splits what does not fit.
 
-Nobody changes a record. They are not frozen because a network has some hundred thousand of them,
-and a frozen dataclass takes three to seven times as long to make.
+Records are never changed. They are not frozen because a network has some hundred thousand of them,
+and creating a frozen dataclass takes three to seven times as long.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What passes ask of every operation, as columns: the tiles that it touches, what it copies.
+"""The properties of operations that passes use, as columns: the tiles that each accesses, its copy.
 
 In:   operations on virtual tiles.
 Out:  StreamColumns.
-Next: passes/skip_pads/skip_pads.py, passes/prefetch.py and passes/allocate/allocate.py look at a
-      whole stream by them; cost.py says how long each operation takes.
+Next: passes/skip_pads/skip_pads.py, passes/prefetch.py and passes/allocate/allocate.py read a whole
+      stream by them; cost.py adds the cycles of each operation.
 
-A network has some hundred thousand operations, and to look at each takes longer than all that is
-then done with the columns. So it is done once: of each layer, when it is tried; those of a program
-are joined from them.
+A network has some hundred thousand operations, and reading each takes longer than all work on the
+columns. It is therefore done once for each layer, when it is tried; the columns of a program are
+concatenated from these.
 """
 
 from __future__ import annotations

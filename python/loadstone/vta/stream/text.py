@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on virtual tiles as text that people read.
+"""Operations on virtual tiles as text.
 
 In:   records of operations.py, and the scratchpad addresses of their tiles where there are any.
 Out:  one line for each operation.

@@ -331,3 +331,32 @@ def test_the_verifier_takes_no_tile_for_a_micro_op_that_was_not_loaded(address: 
     nest, at = gemm((2, 3), (1, 0), (0, 1)), {ACC: address, INP: 0, WGT: 0}
     before = VtaProgram(CONFIG, PLACES, [("layer", nest)], tile_address=at)
     Encode().verify(before, Encode().run(before))
+
+
+def test_the_verifier_finds_micro_ops_that_are_not_in_the_table() -> None:
+    """One behind the last, one before the first, those of another region, or of no table."""
+    program = encoded(gemm((2, 3), (1, 0), (0, 1)))
+    load, *others = program.instructions
+    (touched,), dram = load.scratch, load.dram
+    assert isinstance(load.insn, Load)
+    assert dram is not None
+    longer = replace(
+        load,
+        insn=replace(load.insn, x_size=load.insn.x_size + 1, x_stride=load.insn.x_size + 1),
+        scratch=(touched._replace(end=touched.end + 1),),
+        dram=dram._replace(row_bytes=dram.row_bytes + 4, stride_bytes=dram.stride_bytes + 4),
+    )
+    earlier = replace(
+        load,
+        insn=replace(load.insn, dram_base=load.insn.dram_base - 1),
+        dram=dram._replace(start_bytes=dram.start_bytes - 4),
+    )
+    elsewhere = replace(
+        load, insn=replace(load.insn, region=2), dram=dram._replace(region=dram.region + 1)
+    )
+    for wrong in (longer, earlier, elsewhere):
+        with pytest.raises(LoweringError, match="instruction [01]"):
+            Encode().verify(program, replace(program, instructions=(wrong, *others)))
+    none = {name: place for name, place in PLACES.items() if name != UOP_TENSOR}
+    with pytest.raises(LoweringError, match="instruction [01]"):
+        Encode().verify(program, replace(program, places=none))

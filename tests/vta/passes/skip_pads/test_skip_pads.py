@@ -208,3 +208,93 @@ def test_the_verifier_finds_what_is_gone_and_what_is_new() -> None:
         SkipPads().verify(before, replace(before, operations=after[1:]))
     with pytest.raises(LoweringError, match="an operation is new"):
         SkipPads().verify(before, replace(before, operations=[*after, after[0]]))
+
+
+def test_the_verifier_finds_products_that_are_others() -> None:
+    """Of another tile, one more than before, and one that is done once or twice."""
+    operations = convolution()
+    before = VtaProgram(VTA, {}, [("layer", operation) for operation in operations])
+    gemm = operations[3]
+    assert isinstance(gemm, GemmNest)
+
+    def verified(was: GemmNest, *now: GemmNest) -> None:
+        ends = [("layer", operation) for operation in operations[:3]], before.operations[4:]
+        old, new = ([*ends[0], *(("layer", g) for g in some), *ends[1]] for some in ((was,), now))
+        SkipPads().verify(replace(before, operations=old), replace(before, operations=new))
+
+    one = replace(
+        gemm,
+        extents=(2,),
+        dst=replace(gemm.dst, base=20, strides=(1,)),
+        src=replace(gemm.src, base=40, strides=(1,)),
+        wgt=replace(gemm.wgt, base=4, strides=(0,)),
+    )
+    verified(one, replace(one))
+    moved = replace(one, dst=replace(one.dst, tile=VirtualTile(Memory.ACC, SIZE * SIZE, "acc")))
+    with pytest.raises(LoweringError, match="a product without zeros is left out"):
+        verified(one, moved)
+    with pytest.raises(LoweringError, match="a product without zeros is left out"):
+        verified(one, replace(one, extents=(3,)))
+    twice = replace(
+        one,
+        extents=(2, 2),
+        **{
+            name: replace(getattr(one, name), strides=(*getattr(one, name).strides, 0))
+            for name in ("dst", "src", "wgt")
+        },
+    )
+    for was, now in ((one, twice), (twice, one)):
+        with pytest.raises(LoweringError, match="a GEMM that adds a product twice is cut"):
+            verified(was, now)
+
+
+@pytest.mark.parametrize("operand", ["dst", "wgt", "src"])
+def test_the_verifier_knows_tiles_by_twenty_bits(operand: str) -> None:
+    """Three of them are one number. A GEMM that is cut, and of which nothing is left."""
+    for base, inside in ((0, True), (-1, False), ((1 << 20) - 2, True), ((1 << 20) - 1, False)):
+        tiles = [VirtualTile(m, 1 << 20, m.name) for m in (Memory.ACC, Memory.INP, Memory.WGT)]
+        access = {k: Access(t, 5, (1,)) for k, t in zip(("dst", "src", "wgt"), tiles, strict=True)}
+        access[operand] = replace(access[operand], base=base)
+        before = VtaProgram(VTA, {}, [("layer", GemmNest((2,), **access))])
+        why = (
+            "a product without zeros is left out" if inside else r"a tile is outside \[0, 1048575\]"
+        )
+        with pytest.raises((LoweringError, AssertionError), match=why):
+            SkipPads().verify(before, replace(before, operations=[]))
+
+
+def is_zero(load: TileLoad, place: int, zero_tiles: list[int]) -> bool:
+    """Whether the verifier lets a product with a tile that a load brings be left out."""
+    others = {m: VirtualTile(m, 1, m.name) for m in (Memory.ACC, Memory.INP, Memory.WGT)}
+    access = {m: Access(t, 0, ()) for m, t in others.items()}
+    access[load.memory] = Access(load.tile, place, ())
+    gemm = GemmNest((), access[Memory.ACC], access[Memory.INP], access[Memory.WGT])
+    tables = {"w": np.isin(np.arange(20), zero_tiles)}
+    before = VtaProgram(VTA, {}, [("layer", load), ("layer", gemm)], zero_tiles=tables)
+    try:
+        SkipPads().verify(before, replace(before, operations=before.operations[:1]))
+    except LoweringError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("memory", [Memory.INP, Memory.WGT])
+@pytest.mark.parametrize("pad_value", [0, 1, -128])
+@pytest.mark.parametrize("offset", [0, 2])
+def test_the_verifier_knows_which_tiles_a_load_makes_zero(
+    memory: Memory, pad_value: int, offset: int
+) -> None:
+    """Two rows of three tiles, four apart, with pads around: those of an input that are 0, and of a
+    constant those that are known to be."""
+    tile = VirtualTile(memory, 24, "t")
+    pads = {"y_pad_0": 1, "x_pad_0": 1, "x_pad_1": 1, "pad_value": pad_value}
+    for tensor, known in (("w", [2, 7, 9]), ("x", [])):
+        load = TileLoad(memory, tile, offset, DramTile(tensor, 1), 2, 3, 4, **pads)
+        for y, x in np.ndindex(3, 5):
+            row, column = y - 1, x - 1
+            if row < 0 or not 0 <= column < 3:
+                wanted = memory is Memory.INP and pad_value == 0
+            else:
+                wanted = 1 + 4 * row + column in known
+            assert is_zero(load, offset + 5 * y + x, [2, 7, 9]) is wanted
+        assert not is_zero(load, offset + 15, [2, 7, 9])

@@ -85,9 +85,9 @@ class SkipPads(ProgramPass):
                 continue
             if not isinstance(operation, GemmNest):
                 raise LoweringError(f"skip_pads: {layer}: something other than a GEMM changed")
-            left = _steps(operation)
+            left = _different_steps(operation, layer)
             while isinstance(current, GemmNest) and _same_tiles(current, operation):
-                made = _steps(current)
+                made = _different_steps(current, layer)
                 if not np.isin(made, left, assume_unique=True).all():
                     break
                 left = np.setdiff1d(left, made, assume_unique=True)
@@ -340,6 +340,14 @@ def _steps(gemm: GemmNest) -> NDArray[np.int64]:
     if table.min() < 0 or table.max() >= 1 << _BITS:
         raise AssertionError(f"a tile is outside [0, {(1 << _BITS) - 1}]")
     return np.asarray(table @ np.array([1 << 2 * _BITS, 1 << _BITS, 1], np.int64))
+
+
+def _different_steps(gemm: GemmNest, layer: str) -> NDArray[np.int64]:
+    """As _steps. Raises LoweringError where a step comes twice: sets say nothing of how often."""
+    found = _steps(gemm)
+    if len(np.unique(found)) < len(found):
+        raise LoweringError(f"skip_pads: {layer}: a GEMM that adds a product twice is cut")
+    return found
 
 
 def _same_tiles(one: GemmNest, other: GemmNest) -> bool:

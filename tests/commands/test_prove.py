@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""commands/prove.py: the answers, their exit statuses, JSON, the certificate."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from loadstone.artifact.format import Artifact
+from loadstone.cli import main
+from loadstone.prove.certificate import read_certificate
+from loadstone.prove.verdict import Status
+from tests.compiled import network as compiled
+
+FILE = "mlpt_ad_int8.tflite"
+
+
+@pytest.fixture(scope="module")
+def model(shared: Path) -> str:
+    return str(shared / "models" / FILE)
+
+
+@pytest.fixture(scope="module")
+def artifact(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("prove") / "net.lds"
+    compiled(shared, FILE, "vtaq-1x16x16").artifact.save(path)
+    return str(path)
+
+
+def test_proved(
+    artifact: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    certificate = str(tmp_path / "proof.json")
+    assert main(["prove", artifact, model, "--certificate", certificate]) == Status.PROVED.value
+    said = capsys.readouterr().out
+    assert said.startswith(f"proved: {artifact} computes {model}, for every input\n")
+    assert "10 operators" in said
+    assert read_certificate(certificate).device == "vtaq-1x16x16"
+
+
+def test_not_proved(
+    artifact: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = Artifact.load(artifact)
+    regions = list(held.regions)
+    at = next(k for k, region in enumerate(regions) if region.data)
+    regions[at] = replace(regions[at], data=bytes(len(regions[at].data)))
+    spoilt, certificate = tmp_path / "spoilt.lds", tmp_path / "proof.json"
+    replace(held, regions=tuple(regions)).save(spoilt)
+    words = ["prove", str(spoilt), model, "--json", "--certificate", str(certificate)]
+    assert main(words) == Status.NOT_PROVED.value
+    said = json.loads(capsys.readouterr().out)
+    assert said["status"] == "not_proved"
+    assert said["reason"]
+    assert not certificate.exists()
+
+
+def test_unsupported_and_mistakes(
+    artifact: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "net.txt"
+    other.write_text("no model")
+    assert main(["prove", artifact, str(other)]) == 2
+    assert "a proof reads the network from a .tflite or an .onnx file" in capsys.readouterr().err
+    assert main(["prove", model, model]) == 2
+    assert "is a model that is not compiled yet" in capsys.readouterr().err
+    bilinear = Path(model).with_name("coral_deeplab_mnv2_dm05.tflite")
+    assert main(["prove", artifact, str(bilinear)]) == Status.UNSUPPORTED.value
+    assert capsys.readouterr().out.startswith("unsupported: ")

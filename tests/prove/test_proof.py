@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""prove/proof.py: artifacts that compute their networks are proved; spoilt ones are not, and no
+spoilt one is proved that the simulator shows to differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadstone.artifact.format import Artifact, RegionKind
+from loadstone.compiler import compile as compile_model
+from loadstone.errors import LoadstoneError
+from loadstone.prove.proof import Proof
+from loadstone.prove.read_tflite import read_tflite
+from loadstone.prove.verdict import Status
+from loadstone.runtime import device as devices
+from loadstone.vta.isa.codec import decode_stream, encode_stream
+from tests.compiled import network as compiled
+from tests.random_tflite import network as random_network
+from tests.repeat import times
+
+SMALL = "mlpt_ad_int8.tflite"
+
+
+class Case:
+    """A network's proof and an artifact of it."""
+
+    def __init__(self, shared: Path, device: str) -> None:
+        file = shared / "models" / SMALL
+        self.artifact: Artifact = compiled(shared, SMALL, device).artifact
+        self.device = devices.OpenedDevice("sim", "", compiled(shared, SMALL, device).device)
+        self.proof = Proof(read_tflite(file.read_bytes(), SMALL))
+        self.inputs = np.random.default_rng(0).integers(-128, 128, (32, 1, 640)).astype(np.int8)
+        self.wanted = self.outputs(self.artifact)
+
+    def outputs(self, artifact: Artifact) -> list[np.ndarray] | None:
+        """What the simulator computes; None where the runtime refuses or stops."""
+        try:
+            with self.device as opened, opened.load(artifact) as session:
+                return session.run([self.inputs])
+        except LoadstoneError:
+            return None
+
+    def differs(self, artifact: Artifact) -> bool:
+        got = self.outputs(artifact)
+        assert self.wanted is not None
+        return got is not None and any(
+            (a != b).any() for a, b in zip(got, self.wanted, strict=True)
+        )
+
+
+@pytest.fixture(scope="module")
+def case(shared: Path) -> Case:
+    return Case(shared, "vtaq-1x16x16")
+
+
+def with_code(artifact: Artifact, change: Iterator[int]) -> Iterator[Artifact]:
+    """The artifact with one bit of its instructions changed, for each number of a bit."""
+    (number, program), *_ = artifact.numbered_programs
+    for bit in change:
+        code = bytearray(program.instructions)
+        at = bit % (8 * len(code))
+        code[at // 8] ^= 1 << at % 8
+        steps = list(artifact.steps)
+        steps[number] = replace(steps[number], instructions=bytes(code))  # type: ignore[arg-type]
+        yield replace(artifact, steps=tuple(steps))
+
+
+def with_constant(artifact: Artifact, change: Iterator[int]) -> Iterator[Artifact]:
+    """The same with one bit of its constants or micro-ops."""
+    held = [k for k, r in enumerate(artifact.regions) if r.kind == RegionKind.CONSTANTS]
+    for bit in change:
+        regions = list(artifact.regions)
+        region = regions[held[bit % len(held)]]
+        data = bytearray(region.data)
+        at = bit % (8 * len(data))
+        data[at // 8] ^= 1 << at % 8
+        regions[held[bit % len(held)]] = replace(region, data=bytes(data))
+        yield replace(artifact, regions=tuple(regions))
+
+
+def test_a_real_network_is_proved(case: Case) -> None:
+    verdict = case.proof.of(case.artifact)
+    assert (verdict.status, verdict.reason) == (Status.PROVED, "")
+    assert verdict.error_bits >= 60
+    assert sum(verdict.equalities.values()) > 1000
+
+
+@pytest.mark.parametrize("spoil", [with_code, with_constant], ids=["instructions", "constants"])
+def test_no_spoilt_artifact_is_proved_that_differs(spoil: object, case: Case) -> None:
+    bits = np.random.default_rng(1).integers(0, 1 << 40, times(20, 500)).tolist()
+    refused = 0
+    for mutant in spoil(case.artifact, iter(bits)):  # type: ignore[operator]
+        status = case.proof.of(mutant).status
+        assert not (status is Status.PROVED and case.differs(mutant))
+        refused += status is not Status.PROVED
+    assert refused >= len(bits) // 3
+
+
+def test_a_wrong_weight_is_named_with_a_sum(case: Case) -> None:
+    """One bit of a weight that changes few outputs, and none of random inputs."""
+    regions = list(case.artifact.regions)
+    region = next(k for k, r in enumerate(regions) if r.kind == RegionKind.CONSTANTS)
+    data = bytearray(regions[region].data)
+    place = next(k for k in range(len(data)) if 0 < data[k] < 20)
+    data[place] ^= 1
+    regions[region] = replace(regions[region], data=bytes(data))
+    verdict = case.proof.of(replace(case.artifact, regions=tuple(regions)))
+    assert verdict.status is Status.NOT_PROVED
+    assert "First at FULLY_CONNECTED" in verdict.reason
+
+
+def test_a_constant_one_off_has_a_witness(case: Case) -> None:
+    """The bias of one channel, one higher: the sum for which the bytes differ is named."""
+    (number, program), *_ = case.artifact.numbered_programs
+    from loadstone.prove.compiled import CompiledArtifact
+    from loadstone.vta.isa.insn import Config
+
+    config = CompiledArtifact(case.artifact).device
+    stream = list(decode_stream(program.instructions, config))
+    at = next(k for k, i in enumerate(stream) if isinstance(i, Config) and i.value < -1)
+    stream[at] = stream[at].changed(value=int(stream[at].value) + 1)  # type: ignore[attr-defined]
+    steps = list(case.artifact.steps)
+    code = encode_stream(stream, config).tobytes()
+    steps[number] = replace(steps[number], instructions=code)  # type: ignore[arg-type]
+    verdict = case.proof.of(replace(case.artifact, steps=tuple(steps)))
+    assert verdict.status is Status.NOT_PROVED
+    for word in ("for sum", "the device has", "the network", "stored by instruction"):
+        assert word in verdict.reason
+
+
+def test_another_network_has_other_ends(case: Case) -> None:
+    drawn = random_network(3)
+    other = Proof(read_tflite(drawn.model, "other"))
+    verdict = other.of(case.artifact)
+    assert verdict.status is Status.NOT_PROVED
+    assert "the artifact has inputs of [640] elements" in verdict.reason
+
+
+@pytest.mark.parametrize("device", ["vtaq-1x16x16", "vta-pynq"])
+@pytest.mark.parametrize("seed", range(times(4, 300)))
+def test_what_the_compiler_makes_is_never_refused(seed: int, device: str, tmp_path: Path) -> None:
+    """Random networks: proved, or a step that a proof does not cover by name."""
+    drawn = random_network(seed)
+    path = tmp_path / "net.tflite"
+    path.write_bytes(drawn.model)
+    artifact = compile_model(path, device).artifact
+    verdict = Proof.attempt(read_tflite(drawn.model, "net"), artifact)
+    assert verdict.status is not Status.NOT_PROVED, verdict.reason
