@@ -98,7 +98,7 @@ FUNCTIONS = {
     "python/loadstone/isa/codec.py": {"check_fields", "_check_never"},
     "python/loadstone/backend/program.py": {"verify_code"},
 }
-#: Judges of which some mutants alone were tried: mutants.txt does not have all that decide the same.
+#: Judges of which only some mutants were tried: mutants.txt lacks some that decide the same.
 SAMPLED = {
     "python/loadstone/isa/codec.py",
     "python/loadstone/isa/program_tokens.py",
