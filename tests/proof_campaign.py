@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.artifact.format import Artifact, DeviceProgram
+from loadstone.artifact.format import Artifact, ProgramStep
 from loadstone.compiler import compile as compile_model
 from loadstone.errors import LoadstoneError
 from loadstone.prove.network import ModelNetwork
@@ -77,21 +77,21 @@ def mutants(artifact: Artifact, config: HwConfig, rng: np.random.Generator) -> I
 
 
 def _program(artifact: Artifact, rng: np.random.Generator) -> int:
-    places = [k for k, step in enumerate(artifact.steps) if isinstance(step, DeviceProgram)]
+    places = [k for k, step in enumerate(artifact.steps) if isinstance(step, ProgramStep)]
     return int(rng.choice(places))
 
 
 def _with_stream(artifact: Artifact, place: int, stream: bytes) -> Artifact:
     steps = list(artifact.steps)
     program = steps[place]
-    assert isinstance(program, DeviceProgram)
+    assert isinstance(program, ProgramStep)
     steps[place] = replace(program, instructions=stream)
     return replace(artifact, steps=tuple(steps))
 
 
 def _stream(artifact: Artifact, place: int) -> bytes:
     program = artifact.steps[place]
-    assert isinstance(program, DeviceProgram)
+    assert isinstance(program, ProgramStep)
     return program.instructions
 
 
