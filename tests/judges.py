@@ -38,6 +38,7 @@ JUDGES = {
     "python/loadstone/isa/codec.py": ["tests/isa/test_codec.py"],
     "python/loadstone/isa/hazards.py": ["tests/isa/test_hazards.py"],
     "python/loadstone/isa/residency.py": ["tests/isa/test_residency.py"],
+    "python/loadstone/isa/verify_rows.py": ["tests/isa/test_verify_rows.py"],
     f"{_VTA}/integers/proof.py": [
         f"{_TESTS}/integers/test_proof_limits.py",
         f"{_TESTS}/integers/test_proof_rules.py",
