@@ -52,6 +52,7 @@ JUDGES = {
         "tests/ir_pass/test_verify_dma_copy.py",
         "tests/ir_pass/test_verify_dma_copy_rules.py",
     ],
+    "python/loadstone/quantization/verify.py": ["tests/quantization/test_verify.py"],
     "python/loadstone/relax/interface.py": ["tests/relax/test_interface.py"],
     "python/loadstone/partition/segments.py": ["tests/partition/test_segments.py"],
     f"{_VTA}/region/fold_pixels.py": [f"{_TESTS}/region/test_fold_pixels.py"],

@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.artifact.format import Artifact
-from loadstone.backend.device import ProgramStep
+from loadstone.artifact.format import Artifact, ProgramStep
 from loadstone.compiler import compile as compile_model
 from loadstone.errors import LoadstoneError
 from loadstone.prove.network import ModelNetwork

@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> None:
         )
     sample = _sample(artifact, args.sample) if args.sample else None
     folder = Path(args.output)
-    check_name(args.name, args.board, others=len(artifact.devices) > 1)
+    check_name(args.name, args.board, others=bool(artifact.further))
     export(artifact, device, args.board, folder, sample, args.name)
     steps = folder / ("src/steps_steps.c" if args.board == "arduino" else "steps")
     if any(isinstance(step, HostStep) and step.function for step in artifact.steps):

@@ -229,7 +229,7 @@ def _described(device: str, artifact: Artifact) -> dict[str, tuple[int, float]]:
     """For simulated devices besides the artifact's own: the cycles of a run, and ms at their own
     clocks. (A run's counters are the sum over all devices.)"""
     found: dict[str, tuple[int, float]] = {}
-    if len(artifact.devices) == 1 or device.partition(":")[0] != "sim":
+    if not artifact.further or device.partition(":")[0] != "sim":
         return found
     from loadstone.simulator.programs import further_runs
 

@@ -222,7 +222,7 @@ class Values:
         return self._new_sources(_UNKNOWN, self.points.draw(n), low, high)
 
     def is_unknown(self, sources: Integers) -> Mask:
-        """Of which sources nothing is known."""
+        """Which of sources (n,) are of the kind of which nothing is known."""
         return np.asarray(self._sources.data[0, sources] == _UNKNOWN)
 
     def is_pair(self, source: int) -> bool:
