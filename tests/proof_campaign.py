@@ -85,7 +85,7 @@ def _with_stream(artifact: Artifact, place: int, stream: bytes) -> Artifact:
     steps = list(artifact.steps)
     program = steps[place]
     assert isinstance(program, ProgramStep)
-    steps[place] = replace(program, instructions=stream)
+    steps[place] = replace(program, instructions=stream, insn_count=-1)
     return replace(artifact, steps=tuple(steps))
 
 
@@ -297,7 +297,7 @@ def main() -> int:
     campaign = Campaign(data, args.model.name, args.target, args.inputs, args.seed)
     for done in range(0, args.mutants, 100):
         campaign.go(min(100, args.mutants - done))
-        print(f"--- {done + 100}\n{campaign.report()}", flush=True)
+        print(f"--- {campaign.ends.total()}\n{campaign.report()}", flush=True)
     for what in campaign.wrong:
         print(f"proved and different: {what}")
     return 1 if campaign.wrong else 0

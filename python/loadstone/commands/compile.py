@@ -187,25 +187,7 @@ def run(args: argparse.Namespace) -> None:
     if args.format != ARTIFACT:
         compile_for_host(args)
         return
-    if args.costs and args.partition != "cost":
-        raise ConfigError(
-            "--costs is for --partition cost: the eager partition does not look at costs"
-        )
-    if args.json and args.dump_after and not args.dump:
-        raise ConfigError(
-            "--dump-after prints text: with --json it needs --dump DIR to write it to"
-        )
-    if args.save_quantized and not args.data:
-        raise ConfigError(
-            "--save-quantized keeps what is quantized here, which needs samples: --data SAMPLES.npz"
-        )
-    if args.prove and args.data:
-        raise ConfigError(
-            "--prove compares with the model's file, and --data makes another one: keep that with "
-            "--save-quantized FILE.onnx, and prove it (loadstone prove NET.lds FILE.onnx)"
-        )
-    places = [args.output, args.save_quantized, args.explain_html, args.prove]
-    check_places(places, ConfigError)
+    _check_options(args)
     options = {**quantize.arguments(args), "strategy": args.partition, "costs": args.costs}
     compiled = compile_model(
         args.model,
@@ -230,6 +212,29 @@ def run(args: argparse.Namespace) -> None:
         compiled.quantized.save(args.save_quantized)
     _write_page(args.explain_html, compiled)
     _say(args, compiled, {**compiled.report(), **fit_report(needs), "artifact": str(output)})
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Raises ConfigError for options that do not go together, or where nothing can be written."""
+    if args.costs and args.partition != "cost":
+        raise ConfigError(
+            "--costs is for --partition cost: the eager partition does not look at costs"
+        )
+    if args.json and args.dump_after and not args.dump:
+        raise ConfigError(
+            "--dump-after prints text: with --json it needs --dump DIR to write it to"
+        )
+    if args.save_quantized and not args.data:
+        raise ConfigError(
+            "--save-quantized keeps what is quantized here, which needs samples: --data SAMPLES.npz"
+        )
+    if args.prove and args.data:
+        raise ConfigError(
+            "--prove compares with the model's file, and --data makes another one: keep that with "
+            "--save-quantized FILE.onnx, and prove it (loadstone prove NET.lds FILE.onnx)"
+        )
+    places = [args.output, args.save_quantized, args.explain_html, args.prove]
+    check_places(places, ConfigError)
 
 
 def _say(args: argparse.Namespace, compiled: Compiled, report: JsonObject) -> None:
