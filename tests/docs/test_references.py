@@ -47,7 +47,7 @@ HISTORY = ("docs/decisions/", "CHANGELOG.md")
 #: Names that are no file of ours, by the file that names them ("*": any), and why.
 EXAMPLES: dict[str, tuple[str, ...]] = {
     # VTA's own device file; what users make; the name of an external function; of `tune`
-    "*": ("vta_config.json", "mine.json", "index.json", "loadstone.c", "tuned.json"),
+    "*": ("vta_config.json", "mine.json", "index.json", "loadstone.c", "tuned.json", "proof.json"),
     "docs/bring-your-own-accelerator.md": (
         "mine/npu.py",
         "mine/test_npu.py",

@@ -61,9 +61,10 @@ class Definition:
     def state(self) -> None:
         """States all operators. Raises Unsupported for one that a proof does not know."""
         for operator in self.network.operators:
+            if operator.kind not in _STATED and operator.kind != "softmax":
+                raise Unsupported(f"{operator.where}: operator {operator.kind}")
+        for operator in self.network.operators:
             if operator.kind == "softmax":
                 softmax(self.elements, operator, self.rows)
-            elif operator.kind in _STATED:
-                _STATED[operator.kind](self.elements, operator)
             else:
-                raise Unsupported(f"{operator.where}: operator {operator.kind}")
+                _STATED[operator.kind](self.elements, operator)

@@ -183,6 +183,8 @@ class SymbolMachine:
         sources, functions = self.lanes.resolve(lanes)
         symbols = functions & 255
         varies = sources >= 0
+        if self.values.is_unknown(sources[varies]).any():
+            raise NotProved("STORE of what is made of several sums, none of them the network's")
         symbols[varies] = self.values.stored(sources[varies], functions[varies])
         self.dram.write(i.region, place.reshape(-1), symbols, "STORE", number)
         return CellAccess(

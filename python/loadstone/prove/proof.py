@@ -61,7 +61,7 @@ class Proof:
         except Unsupported as error:
             return self._verdict(Status.UNSUPPORTED, str(error), run)
         except (NotProved, EncodingError) as error:
-            return self._verdict(Status.NOT_PROVED, f"{run.where}{error}", run)
+            return self._verdict(Status.NOT_PROVED, f"{run.where}{error}{run.cause()}", run)
         return self._verdict(Status.NOT_PROVED if reason else Status.PROVED, reason, run)
 
     def _verdict(self, status: Status, reason: str, run: _Run) -> ProofVerdict:
@@ -97,6 +97,7 @@ class _Run:
         inputs, wanted = self._compiled.inputs, self._network.inputs
         if wrong := _other_tensors("inputs", [t.elements for t in inputs], self._sizes(wanted)):
             return wrong
+        self._values.begin()
         self._dram = self._compiled.dram()
         for tensor, number in zip(inputs, wanted, strict=True):
             symbols = self._definition.elements.symbols(number).reshape(-1)
@@ -146,10 +147,14 @@ class _Run:
                     f"output {self._network.tensors[number].name}: {len(differ)} of {len(wanted)} "
                     f"elements, the first {differ[0]}"
                 )
-        return f"{'; '.join(wrong)}. {self._first()}" if wrong else ""
+        if not wrong:
+            return ""
+        return f"{'; '.join(wrong)}{self.cause()}"
 
-    def _first(self) -> str:
-        """The first operator of which a device never stored an element, and why where known."""
+    def cause(self) -> str:
+        """The first operator of which a device never stored an element, but another function of the
+        element's sum; else the first of which it never stored one."""
+        first_missing = ""
         stored = np.zeros(self._values.symbol_count, bool)
         for store in self.stores:
             stored[store.symbols] = True
@@ -157,14 +162,18 @@ class _Run:
         for operator in self._network.operators:
             symbols: Integers = elements.symbols(operator.outputs[0]).reshape(-1)
             missing = np.flatnonzero((symbols >= CONSTANTS) & ~stored[symbols])
-            if len(missing) and operator.kind != "softmax":
-                first = int(missing[0])
-                text = (
-                    f"The first operator of which elements are missing: {operator.where}, "
-                    f"{len(missing)} of {len(symbols)}, the first {first}: "
-                )
+            if not len(missing):
+                continue
+            strange = missing[self._values.has_strange(symbols[missing])]
+            first = int(strange[0]) if len(strange) else int(missing[0])
+            text = (
+                f". First at {operator.where}, element {first}, one of {len(missing)} that are "
+                "missing: "
+            )
+            if len(strange):
                 return text + witness(self._values, int(symbols[first]), self.stores)
-        return "Every operator's elements were stored, but not where they are read"
+            first_missing = first_missing or f"{text}no byte that was stored is of its sum"
+        return first_missing
 
 
 def _other_tensors(what: str, held: Sequence[int], wanted: Sequence[int]) -> str:

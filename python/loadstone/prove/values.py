@@ -67,7 +67,7 @@ class Values:
         self._stored: dict[tuple[int, int], int] = {}
         #: How many sums were compared with all others.
         self.looked_for = 0
-        #: Source -> functions that were stored of it and are no element of the network.
+        #: Source -> functions that a device stored of it and that are no element of the network.
         self.strange: dict[int, set[int]] = {}
         bytes_ = np.arange(CONSTANTS, dtype=np.uint8).view(np.int8).astype(np.int64)
         columns = np.zeros((RADIUS + 1, CONSTANTS))
@@ -192,6 +192,12 @@ class Values:
                     return source, function
         return None
 
+    def has_strange(self, symbols: Integers) -> Mask:
+        """Which of symbols (n,) are elements of sums of which a device stored a function that is no
+        element of the network."""
+        wrong = self._sources.data[4, sorted(self.strange)]
+        return np.isin(symbols, wrong[wrong != NO_SYMBOL])
+
     def _new_sources(self, kind: int, sums: Integers, low: Integers, high: Integers) -> Integers:
         self._sums.extend(sums)
         n = len(low)
@@ -217,7 +223,7 @@ class Values:
         return self._new_sources(_UNKNOWN, self.points.draw(n), low, high)
 
     def is_unknown(self, sources: Integers) -> Mask:
-        """Of which sources nothing is known."""
+        """Which of sources (n,) are of the kind of which nothing is known."""
         return np.asarray(self._sources.data[0, sources] == _UNKNOWN)
 
     def is_pair(self, source: int) -> bool:
@@ -325,6 +331,11 @@ class Values:
         function, symbol = self._sources.data[3:5, source].tolist()
         first = [] if function == NO_SOURCE else [(function, symbol)]
         return first + self._more_wanted.get(source, [])
+
+    def begin(self) -> None:
+        """Forgets what was stored: another artifact follows."""
+        self._stored.clear()
+        self.strange.clear()
 
     def stored(self, sources: Integers, functions: Integers) -> Integers:
         """Symbols (n,) of bytes that a device stores, the low 8 bits of functions of sources."""
