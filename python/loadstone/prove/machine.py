@@ -218,11 +218,10 @@ class SymbolMachine:
         if dst.max() >= len(self.known):
             raise NotProved(f"GEMM leaves ACC: tile {dst.max()}")
         touched = np.unique(dst)
-        writes = [("ACC", touched)]
         if i.reset:
             self._written(touched)
             self.lanes.put_numbers(self._lanes_of(touched), 0)
-            return CellAccess(writes=writes)
+            return CellAccess(writes=[("ACC", touched)])
         if src.max() >= len(self.inp) or wgt.max() >= len(self.wgt):
             raise NotProved(f"GEMM leaves INP or WGT: tiles {src.max()}, {wgt.max()}")
         inputs, weights = np.unique(src), np.unique(wgt)
@@ -239,7 +238,7 @@ class SymbolMachine:
         self.put_out[touched] = True
         self.lanes.linear(self._lanes_of(touched))
         self._multiply(dst, src, wgt)
-        return CellAccess(reads=[("INP", inputs), ("WGT", weights)], writes=writes)
+        return CellAccess([("INP", inputs), ("WGT", weights)], [("ACC", touched)])
 
     def _multiply(self, dst: Integers, src: Integers, wgt: Integers) -> None:
         """The order of sums is free, so those of one tile are one product of matrices, and those
