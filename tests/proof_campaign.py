@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.artifact.format import Artifact, DeviceProgram
+from loadstone.artifact.format import Artifact, ProgramStep
 from loadstone.compiler import compile as compile_model
 from loadstone.errors import LoadstoneError
 from loadstone.prove.network import ModelNetwork
@@ -77,21 +77,21 @@ def mutants(artifact: Artifact, config: HwConfig, rng: np.random.Generator) -> I
 
 
 def _program(artifact: Artifact, rng: np.random.Generator) -> int:
-    places = [k for k, step in enumerate(artifact.steps) if isinstance(step, DeviceProgram)]
+    places = [k for k, step in enumerate(artifact.steps) if isinstance(step, ProgramStep)]
     return int(rng.choice(places))
 
 
 def _with_stream(artifact: Artifact, place: int, stream: bytes) -> Artifact:
     steps = list(artifact.steps)
     program = steps[place]
-    assert isinstance(program, DeviceProgram)
-    steps[place] = replace(program, instructions=stream)
+    assert isinstance(program, ProgramStep)
+    steps[place] = replace(program, instructions=stream, insn_count=-1)
     return replace(artifact, steps=tuple(steps))
 
 
 def _stream(artifact: Artifact, place: int) -> bytes:
     program = artifact.steps[place]
-    assert isinstance(program, DeviceProgram)
+    assert isinstance(program, ProgramStep)
     return program.instructions
 
 
@@ -297,7 +297,7 @@ def main() -> int:
     campaign = Campaign(data, args.model.name, args.target, args.inputs, args.seed)
     for done in range(0, args.mutants, 100):
         campaign.go(min(100, args.mutants - done))
-        print(f"--- {done + 100}\n{campaign.report()}", flush=True)
+        print(f"--- {campaign.ends.total()}\n{campaign.report()}", flush=True)
     for what in campaign.wrong:
         print(f"proved and different: {what}")
     return 1 if campaign.wrong else 0

@@ -10,13 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loadstone.artifact.format import Artifact
 from loadstone.cli import main
 from loadstone.commands.compile import summary
 from loadstone.commands.explained import table
 from loadstone.compiler import Compiled
+from loadstone.prove.certificate import require_proof
+from loadstone.prove.proof import Proof
+from loadstone.prove.verdict import Status
 from loadstone.relax.c_math import MATH
+from tests.certificates import verdict
 from tests.float_models import images, small_onnx
 from tests.onnx_builder import Graph
+from tests.test_proof_campaign import small_network
 
 
 def quantized(folder: Path, *extra: str) -> str:
@@ -200,3 +206,32 @@ def test_layers_stay_float_until_the_outputs_are_good(
     assert "two ways for the same layers: give one of them" in capsys.readouterr().err
     assert main([*words[:4], "--keep-float", "auto"]) == 2
     assert "keep_float is an option of quantization, which needs samples" in capsys.readouterr().err
+
+
+def test_a_model_is_proved_as_it_is_compiled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, proof, output = (str(tmp_path / name) for name in ("n.tflite", "p.json", "n.lds"))
+    Path(model).write_bytes(small_network())
+    words = ["compile", model, "--target", "vtaq-1x16x16", "-o", output, "--prove", proof]
+    assert main(words) == 0
+    assert require_proof(proof, output) == Artifact.load(output)
+    Path(output).unlink()
+    assert main([*words, "--format", "litert"]) == 2
+    assert "--prove" in capsys.readouterr().err
+    assert main([*words, "--data", "samples.npz"]) == 2
+    assert "--data makes another one" in capsys.readouterr().err
+    assert not Path(output).exists()
+
+
+def test_what_is_not_proved_is_not_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, proof, output = (str(tmp_path / name) for name in ("n.tflite", "p.json", "n.lds"))
+    Path(model).write_bytes(small_network())
+    monkeypatch.setattr(Proof, "attempt", lambda *_: verdict(Status.NOT_PROVED))
+    words = ["compile", model, "--target", "vtaq-1x16x16", "-o", output, "--prove", proof]
+    assert main(words) == 2
+    assert "--prove: not proved: " in capsys.readouterr().err
+    assert not Path(output).exists()
+    assert not Path(proof).exists()

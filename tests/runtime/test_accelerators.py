@@ -221,6 +221,8 @@ def test_other_connections_have_one_device(offered: Callable[[Accelerator], None
         pytest.raises(DeviceError, match="several devices"),
     ):
         opened.load(model)
+    with device.open("null") as opened:  # a device without programs is not looked for
+        opened.load(replace(model, steps=())).close()
 
 
 # --- at once --------------------------------------------------------------------------------------

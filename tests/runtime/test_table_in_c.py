@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""runtime/table_in_c.py: the table that the C library is given is the one that c_table.py prints.
+"""runtime/table_in_c.py: the C library is given the table that isa/c_table.py prints.
 (What the library does with it: tests/isa/test_program_check.py.)"""
 
 from __future__ import annotations

@@ -65,6 +65,11 @@ class ArtifactContent:
         """The programs, in order, with the numbers of their steps."""
         return tuple((n, s) for n, s in enumerate(self.steps) if isinstance(s, ProgramStep))
 
+    @property
+    def further(self) -> tuple[int, ...]:
+        """The numbers of the devices besides device 0 that have programs."""
+        return tuple(sorted({p.device for p in self.programs} - {0}))
+
     def programs_of(self, device: int) -> tuple[ProgramStep, ...]:
         """Those of one device, by its number."""
         return tuple(s for s in self.programs if s.device == device)

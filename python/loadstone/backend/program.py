@@ -39,6 +39,7 @@ from loadstone.isa.table import InstructionTable
 from loadstone.isa.text import disassemble
 from loadstone.isa.tiled import in_rows
 from loadstone.isa.tiles import TiledInsn
+from loadstone.isa.verify_rows import verify_rows
 from loadstone.numerics import Array
 from loadstone.passes.log import PassLog, PassRun
 
@@ -82,6 +83,7 @@ class ProgramRegion(LoweredRegion):
         self._insns: list[TableInsn | TiledInsn] = []
         self._layers: list[LayerRange] = []
         self._used: dict[str, list[int]] = {}
+        self._sources: Sequence[int] | None = None  # of instructions with rows: those with tiles
         self._logs: dict[str, PassLog] = {}  # of each operator, and of the program
         for position, operator in enumerate(segment.operators):
             for tensor in (*operator.inputs, *operator.outputs):
@@ -247,9 +249,17 @@ class ProgramRegion(LoweredRegion):
         return ProgramMemory(limits, where, content)
 
     def _verify_rows(self, _: object, made: _Ranged) -> None:
-        """Raises EncodingError for a row outside its field's limits."""
+        """Raises EncodingError for a row outside its field's limits, and LoweringError where an
+        instruction does not find in its rows what it found in its tiles."""
+        table, tiled = self.accelerator.table, self._tiled
         for insn in made[0]:
-            check_fields(self.accelerator.table, insn)
+            check_fields(table, insn)
+        if self._sources is not None:
+            verify_rows(table, tiled, made[0], self._sources)
+
+    @property
+    def _tiled(self) -> list[TiledInsn]:
+        return [TiledInsn(insn.name, insn.fields) for insn in self._insns]
 
     def _text(self, made: _Ranged) -> str:
         """Instructions under the names of their layers."""
@@ -266,12 +276,12 @@ class ProgramRegion(LoweredRegion):
         if len(plain) == len(self._insns):
             return plain, self._layers
         accelerator = self.accelerator
-        tiled = [TiledInsn(insn.name, insn.fields) for insn in self._insns]
         layer_of = [n for n, layer in enumerate(self._layers) for _ in range(layer.count)]
         try:
-            insns, sources = in_rows(accelerator.table, tiled, layer_of, accelerator.port)
+            insns, sources = in_rows(accelerator.table, self._tiled, layer_of, accelerator.port)
         except LoweringError as error:
             raise LoweringError(f"{self.name} on {self.device}: {error}") from None
+        self._sources = sources
         counts = Counter(layer_of[source] for source in sources)
         firsts = accumulate((counts[n] for n in range(len(self._layers))), initial=0)
         layers = [

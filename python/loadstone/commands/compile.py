@@ -24,6 +24,7 @@ from loadstone.commands.fit import add_limits, check_fit, fit_lines, fit_report
 from loadstone.commands.host_formats import ARTIFACT, add_format, compile_for_host
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
+from loadstone.commands.proof_options import add_prove_option, prove_compiled
 from loadstone.commands.terminal import print_table
 from loadstone.commands.verifying import add_verify, verified_text, verify_as_asked
 from loadstone.errors import ConfigError
@@ -59,6 +60,7 @@ examples:
                                                                  the same .tflite file, with artifacts for LiteRT's delegate
   loadstone compile net.onnx -t vtaq-1x16x16 --format onnx -o net_lds.onnx
                                                                  EPContext nodes for ONNX Runtime, beside the operators that no accelerator takes
+  loadstone compile net.tflite -t vtaq-1x16x16 --prove proof.json      and a proof for every input (docs/proofs.md)
   loadstone compile net.tflite --uma-backends mine/ --target npu,vtaq-1x16x16 --target-npu-lanes 8
                                                                  a back end of your own before VTA; add --help-targets for its options
 
@@ -149,6 +151,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="refuse a model of which a step needs Python: no board could run it",
     )
     add_limits(results)
+    add_prove_option(results)
     model.add_argument(
         "--float",
         action="store_true",
@@ -184,19 +187,7 @@ def run(args: argparse.Namespace) -> None:
     if args.format != ARTIFACT:
         compile_for_host(args)
         return
-    if args.costs and args.partition != "cost":
-        raise ConfigError(
-            "--costs is for --partition cost: the eager partition does not look at costs"
-        )
-    if args.json and args.dump_after and not args.dump:
-        raise ConfigError(
-            "--dump-after prints text: with --json it needs --dump DIR to write it to"
-        )
-    if args.save_quantized and not args.data:
-        raise ConfigError(
-            "--save-quantized keeps what is quantized here, which needs samples: --data SAMPLES.npz"
-        )
-    check_places([args.output, args.save_quantized, args.explain_html], ConfigError)
+    _check_options(args)
     options = {**quantize.arguments(args), "strategy": args.partition, "costs": args.costs}
     compiled = compile_model(
         args.model,
@@ -214,11 +205,36 @@ def run(args: argparse.Namespace) -> None:
     if args.require_c and compiled.python_steps:
         raise ConfigError(f"{args.model}: --require-c: {_in_c(compiled.report())}")
     needs = check_fit(args, compiled.artifact, not compiled.python_steps)
+    if args.prove is not None:
+        prove_compiled(args.model, compiled.artifact, args.prove)
     compiled.save(output)
     if compiled.quantized is not None and args.save_quantized:
         compiled.quantized.save(args.save_quantized)
     _write_page(args.explain_html, compiled)
     _say(args, compiled, {**compiled.report(), **fit_report(needs), "artifact": str(output)})
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Raises ConfigError for options that do not go together, or where nothing can be written."""
+    if args.costs and args.partition != "cost":
+        raise ConfigError(
+            "--costs is for --partition cost: the eager partition does not look at costs"
+        )
+    if args.json and args.dump_after and not args.dump:
+        raise ConfigError(
+            "--dump-after prints text: with --json it needs --dump DIR to write it to"
+        )
+    if args.save_quantized and not args.data:
+        raise ConfigError(
+            "--save-quantized keeps what is quantized here, which needs samples: --data SAMPLES.npz"
+        )
+    if args.prove and args.data:
+        raise ConfigError(
+            "--prove compares with the model's file, and --data makes another one: keep that with "
+            "--save-quantized FILE.onnx, and prove it (loadstone prove NET.lds FILE.onnx)"
+        )
+    places = [args.output, args.save_quantized, args.explain_html, args.prove]
+    check_places(places, ConfigError)
 
 
 def _say(args: argparse.Namespace, compiled: Compiled, report: JsonObject) -> None:

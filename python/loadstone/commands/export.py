@@ -35,7 +35,7 @@ from loadstone.commands.exported_names import (
 )
 from loadstone.commands.exported_steps import for_the_board, operator_set
 from loadstone.commands.plugin_options import add_plugin_options
-from loadstone.commands.proof_options import add_proof_option, loaded
+from loadstone.commands.proof_options import add_require_option, loaded
 from loadstone.errors import ArtifactError
 from loadstone.files import source_folder, write_whole
 from loadstone.printable import c_comment, one_line
@@ -113,7 +113,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="IN.npz",
         help="inputs whose first sample is built into the firmware (cortex-m, riscv)",
     )
-    add_proof_option(what)
+    add_require_option(what)
 
 
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> None:
         )
     sample = _sample(artifact, args.sample) if args.sample else None
     folder = Path(args.output)
-    check_name(args.name, args.board, others=len(artifact.devices) > 1)
+    check_name(args.name, args.board, others=bool(artifact.further))
     export(artifact, device, args.board, folder, sample, args.name)
     steps = folder / ("src/steps_steps.c" if args.board == "arduino" else "steps")
     if any(isinstance(step, HostStep) and step.function for step in artifact.steps):

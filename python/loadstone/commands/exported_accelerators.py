@@ -54,14 +54,14 @@ def register_files(artifact: Artifact, device: Device) -> list[str]:
     """The drivers of all register blocks that an exported project uses."""
     further = further_devices(artifact)
     blocks = [device.register_block, *(one.register_block for one in further.values())]
-    others = len(artifact.devices) - 1 > len(further)  # their default is the native block
+    others = len(artifact.further) > len(further)  # their default is the native block
     names = [block.name for block in blocks] + ["native"] * others
     return [REGISTER_BLOCKS[name][1] for name in dict.fromkeys(names)]
 
 
 def accelerator_declarations(artifact: Artifact) -> str:
     """For model.h."""
-    count = len(artifact.devices) - 1
+    count = len(artifact.further)
     if count == 0:
         return ""
     alone = int(not artifact.programs_of(0))

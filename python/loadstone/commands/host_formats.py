@@ -56,6 +56,7 @@ def compile_for_host(args: argparse.Namespace) -> None:
         "--tuned": args.tuned,
         "--max-flash": args.max_flash,
         "--max-ram": args.max_ram,
+        "--prove": args.prove,
         "--partition cost": args.partition != "eager",
     }
     for name, value in given.items():

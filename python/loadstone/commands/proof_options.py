@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The option --require-proof, which commands that use an artifact share.
+"""Options on proofs that commands share: --require-proof, and --prove of `loadstone compile`.
 
-In:   a parser; arguments.
-Out:  the artifact, refused where the certificate is not its own.
-Next: run.py and export.py.
+In:   a parser; arguments; an artifact.
+Out:  the artifact, refused where the certificate is not its own; a certificate, or a refusal of
+      what is not proved.
+Next: run.py, export.py and compile.py.
 """
 
 from __future__ import annotations
@@ -11,16 +12,28 @@ from __future__ import annotations
 import argparse
 
 from loadstone.artifact.format import Artifact
+from loadstone.errors import ConfigError
+from loadstone.files import read_whole
 
-__all__ = ["add_proof_option", "loaded"]
+__all__ = ["add_prove_option", "add_require_option", "loaded", "prove_compiled"]
 
 
-def add_proof_option(parser: argparse._ArgumentGroup) -> None:
+def add_require_option(parser: argparse._ArgumentGroup) -> None:
     """Adds --require-proof."""
     parser.add_argument(
         "--require-proof",
         metavar="CERTIFICATE",
         help="refuse the artifact unless this file is a proof of it (loadstone prove --certificate)",
+    )
+
+
+def add_prove_option(parser: argparse._ArgumentGroup) -> None:
+    """Adds --prove."""
+    parser.add_argument(
+        "--prove",
+        metavar="CERTIFICATE",
+        help="prove that the artifact computes the model for every input, and write what was proved; "
+        "what is not proved is not written",
     )
 
 
@@ -31,3 +44,24 @@ def loaded(args: argparse.Namespace) -> Artifact:
     from loadstone.prove.certificate import require_proof
 
     return require_proof(args.require_proof, args.model)
+
+
+def prove_compiled(model: str, artifact: Artifact, certificate: str) -> None:
+    """Writes the certificate of an artifact that was compiled from the file `model`. Raises
+    ConfigError where it is not proved."""
+    from loadstone import __version__
+    from loadstone.commands.prove import read_network
+    from loadstone.prove.certificate import certify
+    from loadstone.prove.proof import Proof
+    from loadstone.prove.verdict import Status
+
+    data = read_whole(model)
+    network = read_network(model, data)
+    verdict = Proof.attempt(network, artifact)
+    if verdict.status is not Status.PROVED:
+        said = "not proved" if verdict.status is Status.NOT_PROVED else "unsupported"
+        raise ConfigError(
+            f"{model}: --prove: {said}: {verdict.reason}: compile without --prove, and "
+            "`loadstone prove` says the same of the artifact"
+        )
+    certify(verdict, network, artifact.to_bytes(), data, __version__).save(certificate)

@@ -21,7 +21,7 @@ from loadstone.prove.network import ModelNetwork
 from loadstone.prove.proof import Proof
 from loadstone.prove.verdict import ProofVerdict, Status
 
-__all__ = ["configure", "run"]
+__all__ = ["configure", "read_network", "run"]
 
 _EPILOG = """\
 examples:
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Proves; the exit status says what came of it."""
     artifact, model = read_whole(args.artifact), read_whole(args.model)
     held = Artifact.load(args.artifact)
-    network = _read(args.model, model)
+    network = read_network(args.model, model)
     verdict = Proof.attempt(network, held)
     if args.certificate and verdict.status is Status.PROVED:
         from loadstone import __version__
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     return verdict.status.value
 
 
-def _read(path: str, data: bytes) -> ModelNetwork:
+def read_network(path: str, data: bytes) -> ModelNetwork:
     """The network of a file. Raises ModelError for one of another kind."""
     match Path(path).suffix.lower():
         case ".tflite":

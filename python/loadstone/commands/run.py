@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, nullcontext
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.device import Device
 from loadstone.commands.plugin_options import add_plugin_options
-from loadstone.commands.proof_options import add_proof_option, loaded
+from loadstone.commands.proof_options import add_require_option, loaded
 from loadstone.errors import DeviceError, ModelError
 from loadstone.files import JsonObject, check_places
 from loadstone.numerics import Array
@@ -112,7 +112,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="run steps that are programs in the file, with your rights: only for files whose author you "
         "trust; files that you compiled on this machine, or without such steps, do not need it",
     )
-    add_proof_option(where)
+    add_require_option(where)
     results.add_argument("--json", action="store_true", help="the report as JSON")
 
 
@@ -229,7 +229,7 @@ def _described(device: str, artifact: Artifact) -> dict[str, tuple[int, float]]:
     """For simulated devices besides the artifact's own: the cycles of a run, and ms at their own
     clocks. (A run's counters are the sum over all devices.)"""
     found: dict[str, tuple[int, float]] = {}
-    if len(artifact.devices) == 1 or device.partition(":")[0] != "sim":
+    if not artifact.further or device.partition(":")[0] != "sim":
         return found
     from loadstone.simulator.programs import further_runs
 

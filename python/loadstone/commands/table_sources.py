@@ -84,7 +84,7 @@ def accelerator_of_model(
 ) -> Accelerator | None:
     """The accelerator whose programs of a model are meant; None for VTA's. Raises LoadstoneError
     where this is ambiguous."""
-    names = [device.name for device in artifact.devices[1:]]
+    names = [artifact.devices[number].name for number in artifact.further]
     own = [artifact.device] * bool(artifact.programs_of(0))
     wanted = chosen.split(" ")[0] if chosen else None
     if wanted in names:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a back end right? The same networks through it and through the reference."""
+"""Tests of a back end: the same networks are run through it and through the reference."""

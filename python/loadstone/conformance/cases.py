@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators to try a back end with: shapes, pads, strides, scales, zero points, roundings, clamps,
-edge cases.
+"""Operators with which a back end is tested: shapes, pads, strides, scales, zero points, roundings,
+clamps, edge cases.
 
 In:   a random generator.
-Out:  OPERATORS: by kind, a function that makes a Graph of one operator, for one sample.
+Out:  OPERATORS: for each kind, a function that makes a Graph of one operator, for one sample.
 Next: conformance/networks.py makes small networks of them; conformance/check.py runs both.
 """
 

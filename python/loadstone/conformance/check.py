@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a back end give the framework's integers? Generated operators and small networks through it,
-against graph_reference.
+"""Whether a back end computes the framework's integers: generated operators and small networks are
+compiled for it, run, and compared with graph_reference.
 
-In:   a Target whose first back end is the one in question; how many cases of each kind; a seed.
-Out:  Verdict per case: taken and equal, refused with the reason, or wrong (elements that differ, or
-      what was raised); further ones, all wrong, for each pattern that is hardly ever taken, and for
-      each instruction that touches something else than its table says.
+In:   a Target whose first back end is the one to test; the number of cases of each kind; a seed.
+Out:  a Verdict for each case: accepted and equal, refused with the reason, or wrong (elements that
+      differ, or the exception); further ones, all wrong, for each pattern that is hardly ever
+      accepted, and for each instruction that touches other places than its table names.
 Next: commands/conform.py prints the table.
 
-A case goes the way of a compiled network from the partitioned graph on: predicate, segments,
-`lower`, artifact, C runtime, device or external function. Only the recognition of Relax patterns is
-left out: patterns are taken by the names of their forms.
+A case passes through the same steps as a compiled network from the partitioned graph on: predicate,
+segments, `lower`, artifact, C runtime, device or external function. Only the recognition of Relax
+patterns is left out: patterns are found by the names of their forms.
 """
 
 from __future__ import annotations

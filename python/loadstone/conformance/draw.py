@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every case of the conformance tests is drawn from: scales, images, layers with weights.
+"""Random parts of which all conformance cases are made: scales, images, layers with weights.
 
 In:   a random generator.
 Out:  quantizations, tensors and operators; Graphs of one operator.

@@ -2,8 +2,8 @@
 """Cases of operators that move elements: shapes, pads, strides, orders, sizes.
 
 In:   a random generator.
-Out:  one function for each kind; those of one input give the operator's class, input, output and
-      fields, the others a Graph.
+Out:  one function for each kind; those with one input return the operator's class, input, output
+      and fields, the others a Graph.
 Next: conformance/cases.py has them in its table.
 """
 

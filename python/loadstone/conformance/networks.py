@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small networks to try a back end with: what stands between operators is the back end's affair, or
-goes to the host and back.
+"""Small networks with which a back end is tested: a tensor between two operators stays with the
+back end, in a layout that it chooses, or goes to the host and back.
 
 In:   a random generator; the operators of conformance/draw.py.
-Out:  NETWORKS: by kind, a function that makes a Graph of one sample.
+Out:  NETWORKS: for each kind, a function that makes a Graph for one sample.
 Next: conformance/check.py runs them.
 """
 

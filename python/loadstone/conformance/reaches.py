@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does an instruction touch what its table says? Each that a program executes is tried by itself.
+"""Whether an instruction touches exactly the places that its table names: each instruction that a
+program executes is tried by itself.
 
 In:   the state before an instruction, its fields, the places that its reaches name.
 Out:  ReachFinding: an instruction, and the places that its meaning touches though no reach names
       them, or that a reach names though its meaning never touches them.
 Next: check.py reports them. isa/machine.py calls the watch before each instruction.
 
-The validator on the board, the order between instructions and their time rest on the reaches alone,
-so a reach is believed only as far as the meaning bears it out. A meaning is a function in Python or
-in C of which nothing is known; what it touches is found from outside, by running it on copies
-(trial.py):
+The validator on the board, the order of instructions and their time depend on the reaches alone, so
+reaches are compared with the meaning. A meaning is a function in Python or in C of which nothing is
+known; what it touches is found from outside, by running it on copies (trial.py):
 
 - DRAM holds only the bytes that a reach names; an access to any other is a fault.
 - Local memories hold what the reaches read; every other byte has one value in a first run and

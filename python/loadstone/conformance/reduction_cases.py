@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of operators with an integer rule in TFLite alone: quotients, squares, sums and products
+"""Cases of operators for which only TFLite has an integer rule: quotients, squares, sums, products
 over axes, L2 normalization, products of activations; and layer normalization.
 
 In:   a random generator.
-Out:  one function for each kind, which gives a Graph.
+Out:  one function for each kind, which returns a Graph.
 Next: conformance/cases.py has them in its table.
 """
 

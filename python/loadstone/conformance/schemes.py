@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases as a back end's own quantization scheme makes them.
+"""The cases in the form that a back end's own quantization scheme gives them.
 
 In:   a Graph with any scales and zero points; a back end.
-Out:  the same network with powers of two for scales, without zero points, or with one scale for
-      each layer's weights.
+Out:  the same network with scales that are powers of two, without zero points, or with one scale
+      for each layer's weights.
 Next: check.py compares it on the device.
 """
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One instruction on copies of what it works on, as often as wished, with other contents each time.
+"""One instruction, executed on copies of its memories any number of times, with other contents each
+time.
 
 In:   a meaning, an instruction's fields, the state before it, the places that its reaches name.
-Out:  what every byte was before and is behind it (TrialRun); whether a place is touched.
-Next: reaches.py holds it against the table.
+Out:  every byte before and after the instruction (TrialRun); whether a place is touched.
+Next: reaches.py compares it with the table.
 
-DRAM in a trial is the ranges that reaches name and nothing else. All its ranges together are one
-memory of rows of one byte here, in the order of their addresses.
+In a trial DRAM consists of the ranges that reaches name, and of nothing else. All its ranges
+together are one memory with rows of one byte, in the order of their addresses.
 """
 
 from __future__ import annotations

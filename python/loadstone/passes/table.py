@@ -314,8 +314,8 @@ PASSES = numbered(
             "isa.tiled",
             "gives the tiles that instructions name rows of the accelerator's memories",
             "instructions of a table, with tiles",
-            "instructions with rows; fields inside their limits",
-            "isa.codec.check_fields",
+            "instructions with rows; each finds there what it found in its tiles",
+            "isa.verify_rows.verify_rows",
         ),
         (
             "tokens",

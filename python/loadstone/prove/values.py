@@ -193,7 +193,8 @@ class Values:
         return None
 
     def has_strange(self, symbols: Integers) -> Mask:
-        """Of the sums of which elements of the network a device stored what is none."""
+        """Which of symbols (n,) are elements of sums of which a device stored a function that is no
+        element of the network."""
         wrong = self._sources.data[4, sorted(self.strange)]
         return np.isin(symbols, wrong[wrong != NO_SYMBOL])
 
@@ -222,7 +223,7 @@ class Values:
         return self._new_sources(_UNKNOWN, self.points.draw(n), low, high)
 
     def is_unknown(self, sources: Integers) -> Mask:
-        """Of which sources nothing is known."""
+        """Which of sources (n,) are of the kind of which nothing is known."""
         return np.asarray(self._sources.data[0, sources] == _UNKNOWN)
 
     def is_pair(self, source: int) -> bool:

@@ -78,9 +78,9 @@ def further_devices(artifact: Artifact) -> dict[int, Device]:
 
 
 def _others(artifact: Artifact) -> Sequence[tuple[int, ProgramDevice]]:
-    """All devices but the first. Raises DeviceError for more than any board has: each is made, with
-    a thread and memory of its own."""
-    said = list(enumerate(artifact.devices))[1:]
+    """The devices besides device 0 that have programs. Raises DeviceError for more than any board
+    has: each is made, with a thread and memory of its own."""
+    said = [(number, artifact.devices[number]) for number in artifact.further]
     if len(said) > MAX_DEVICES:
         raise DeviceError(
             f"model {artifact.name!r} has programs of {len(said)} other devices, more than "

@@ -320,7 +320,7 @@ class OpenedDevice:
         if self._handle is None:
             self._process = os.getpid()
             # a device without programs needs no simulator: nothing is ever sent to it
-            alone = artifact is None or len(artifact.devices) == 1
+            alone = artifact is None or not artifact.further
             idle = self.kind == "sim" and self.device is NO_DEVICE and alone
             kind = "null" if idle else self.kind
             owner, hal = _KINDS[kind](self)

@@ -99,7 +99,7 @@ class Session:
         self._long_steps: LongSteps | None = LongSteps(artifact, config.operators, self._go_on)
         config.operators = self._long_steps.table
         self.accelerators: AcceleratorSet | None = None
-        if len(artifact.devices) > 1:
+        if artifact.further:
             from loadstone.runtime.accelerators import AcceleratorSet  # large, and seldom needed
 
             self.accelerators = AcceleratorSet(artifact, opened)

@@ -12,7 +12,10 @@ import pytest
 from loadstone.artifact.format import Artifact
 from loadstone.errors import ConfigError
 from loadstone.runtime import device
+from loadstone.vta.isa.insn import Finish
+from loadstone.vta.isa.spec import Memory
 from tests.vta.validator.limits import limits
+from tests.vta.validator.one_instruction import INTEGERS, Case, gemm, load
 from tests.vta.validator.validate import RULES, STATUS, validate
 
 ROWS = limits()
@@ -42,6 +45,19 @@ def test_what_lies_beyond_a_limit_is_refused_and_nothing_else(name: str) -> None
         status = STATUS[RULES[broken]] if broken else 0
         assert of_c(artifact) == (status, case.at if broken else 0), (name, more)
         assert of_python(artifact) == (broken, case.at if broken else 0), (name, more)
+
+
+def test_a_load_of_micro_ops_leaves_those_behind_it() -> None:
+    """Two are loaded, and one of them again: the third of the table, which reaches too far, is not
+    there. Where it is, both refuse it."""
+    far = INTEGERS.depth(Memory.ACC) - 1
+    product = gemm(uop_end=2, iter_out=2, dst_out=1)
+    for first, rule in ((1, ""), (2, "V12")):
+        loads = load(Memory.UOP, x_size=2), load(Memory.UOP, dram_base=first, sram_base=2 - first)
+        case = Case((*loads, product, Finish()), uops=((0, 0, 0), (0, 0, 0), (far, 0, 0)))
+        status = STATUS[RULES[rule]] if rule else 0
+        assert of_c(case.artifact()) == (status, 2 if rule else 0)
+        assert of_python(case.artifact()) == (rule, 2 if rule else 0)
 
 
 def test_every_rule_and_every_status_has_a_row(root: Path) -> None:

@@ -126,6 +126,27 @@ def test_the_verifier_finds_changed_instructions() -> None:
             Synchronize().verify(before, replace(program, instructions=claims))
 
 
+def test_the_verifier_proves_the_tokens_and_finds_an_end_that_is_none() -> None:
+    program = synchronized()
+    stream = list(program.instructions)
+    plain = [
+        replace(p, insn=replace(p.insn, **dict.fromkeys(TOKEN_FLAGS, 0)))
+        for p in stream
+        if not (isinstance(p.insn, Load) and p.insn.is_noop)
+    ]
+    before = replace(program, instructions=plain)
+    with pytest.raises(LoweringError, match="^synchronize: "):
+        Synchronize().verify(before, replace(program, instructions=plain))
+    pending = PendingInstruction(Gemm(), "layer")
+    for end, good in ((PendingInstruction(Finish(), "finish"), True), (pending, False)):
+        same = replace(program, instructions=[pending, end])
+        if good:
+            Synchronize().verify(same, same)
+            continue
+        with pytest.raises(LoweringError, match="the last instruction is not FINISH"):
+            Synchronize().verify(same, same)
+
+
 def test_the_verifier_finds_no_ops_that_claim_tiles() -> None:
     program = synchronized()
     copy = next(p for p in program.instructions if p.dram is not None)
