@@ -42,8 +42,7 @@ __all__ = ["SymbolMachine"]
 
 #: Columns of products that are summed exactly in float64: 2^31 * 2^8 * 2^14 = 2^53.
 _EXACT_COLUMNS = 1 << 14
-_CHUNK = 1 << 18
-_ROUNDINGS = (0, 1, 2)
+_CHUNK, _ROUNDINGS = 1 << 18, (0, 1, 2)
 
 
 class SymbolMachine:
