@@ -10,7 +10,7 @@
 
 namespace lds::sim {
 
-// X(name, value of vta-rtl)
+// Each line names a constant, and gives its value of vta-rtl.
 #define LDS_TIMING_CONSTANTS(X)      \
   X(nop_cycles, 2)                   \
   X(config_cycles, 2)                \

@@ -124,7 +124,6 @@ TESTED_ELSEWHERE = {
         "vta/passes/allocate/test_allocate",
         "a verifier, fed with spoilt programs",
     ),
-    "vta/kernels/clipped_loops": ("vta/kernels/test_emitter", "the emitter's arithmetic"),
     "artifact/host_operators": ("artifact/test_content", "a test for each rule of the format"),
     "artifact/step_writer": ("artifact/test_relax_steps", "values between an operator's steps"),
     "artifact/memory_plan": ("artifact/test_content", "a test for each rule of the format"),

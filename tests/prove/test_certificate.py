@@ -46,7 +46,7 @@ def test_the_digest_is_that_of_the_file(artifact: bytes, proved: Path, tmp_path:
     path.write_bytes(artifact)
     require_proof(str(proved), str(path))
     path.write_bytes(artifact[:-1] + bytes([artifact[-1] ^ 1]))
-    with pytest.raises(ArtifactError, match=r"net.lds: its SHA-256 begins with \w{12}, .*proof of"):
+    with pytest.raises(ArtifactError, match=r"net.lds: its SHA-256 begins with \w{12}, "):
         require_proof(str(proved), str(path))
 
 

@@ -119,6 +119,16 @@ def test_scales_that_the_scheme_does_not_allow_are_named(
         verify_scales(found.network, replace(found.plan, **spoil(found.plan)))
 
 
+@pytest.mark.parametrize("scale", [0.0, -0.25, float("nan"), 0.3])
+def test_a_layer_s_scale_is_held_to_the_scheme_as_well(found: Found, scale: float) -> None:
+    name, scales = next(iter(found.plan.weights.items()))
+    spoilt = scales.copy()
+    spoilt[-1] = scale
+    plan = replace(found.plan, weights={**found.plan.weights, name: spoilt})
+    with pytest.raises(ModelError, match=rf"scales: {name} has the scale (-?\d|nan)"):
+        verify_scales(found.network, plan)
+
+
 def test_a_repair_changes_what_is_its_own(found: Found) -> None:
     name = found.network.weighted[0].name
     integers = found.rounded.rounded[name]

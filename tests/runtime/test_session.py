@@ -111,8 +111,8 @@ def test_constants_and_instructions_in_place(runtime: Runtime) -> None:
 def second(runtime: Runtime, name: bytes) -> Any:
     """Another device with the same memory, as an accelerator of that name."""
     found = runtime.lib
-    configuration = ffi.cast("lds_hw_config *", ffi.from_buffer(CONFIG.fingerprint()))
-    sim = found.lds_hal_sim_create_beside(runtime.sim, configuration, 64, 0)
+    held = ffi.from_buffer(CONFIG.fingerprint())
+    sim = found.lds_hal_sim_create_beside(runtime.sim, ffi.cast("lds_hw_config *", held), 64, 0)
     device, entry = ffi.new("lds_device *"), ffi.new("lds_accelerator *")
     hal, text = found.lds_hal_sim_hal(sim), ffi.new("char[]", name)
     assert found.lds_device_open(device, hal, found.lds_registers_named(b"native"), 0) == 0

@@ -2,7 +2,7 @@
 """The steps of nests, lane by lane: what an operation on tiles does with their rows and columns.
 
 In:   a step of nests.py; the device's MemoryTable, which says how many tiles an operand has.
-Out:  `Lanes`: the loops over lanes, and which of them each operand moves with.
+Out:  `StepLanes`: the loops over lanes, and which of them each operand moves with.
 Next: to_tir.py writes them, from_tir.py takes them off, c_source.py passes them to a library.
 
     copy(dst, src)                                 dst = src; one side is in DRAM
@@ -25,7 +25,7 @@ from loadstone.errors import LoweringError
 from loadstone.ir_pass.memory_table import MemoryTable
 from loadstone.ir_pass.nests import NestStep
 
-__all__ = ["PREFIX", "LaneAccess", "Lanes", "lanes_of"]
+__all__ = ["PREFIX", "LaneAccess", "StepLanes", "lanes_of"]
 
 #: In front of a step's name, where TensorIR calls it as an external function.
 PREFIX = "lds."
@@ -40,7 +40,7 @@ class LaneAccess(NamedTuple):
     column: str
 
 
-class Lanes(NamedTuple):
+class StepLanes(NamedTuple):
     """loops: turns of each loop over lanes, outermost first. operands: of the step, in order."""
 
     loops: Mapping[str, int]
@@ -50,7 +50,7 @@ class Lanes(NamedTuple):
 _PLAIN = LaneAccess("", "lane_b", "lane")
 
 
-def lanes_of(step: NestStep, table: MemoryTable) -> Lanes:
+def lanes_of(step: NestStep, table: MemoryTable) -> StepLanes:
     """Raises LoweringError where the tiles of its operands do not fit each other."""
     target, *others = [access.tensor for access in step.operands]
     rows, columns = target.lanes
@@ -59,7 +59,7 @@ def lanes_of(step: NestStep, table: MemoryTable) -> Lanes:
         for tensor in others:
             if tensor.lanes != target.lanes:
                 raise _misfit(step)
-        return Lanes(loops, (_PLAIN,) * len(step.operands))
+        return StepLanes(loops, (_PLAIN,) * len(step.operands))
     source, weights = others
     depth = source.lanes[1]
     if source.lanes[0] != rows:
@@ -70,7 +70,7 @@ def lanes_of(step: NestStep, table: MemoryTable) -> Lanes:
         by = LaneAccess("k", "", "lane")
     else:
         raise _misfit(step)
-    return Lanes({**loops, "k": depth}, (_PLAIN, LaneAccess("", "lane_b", "k"), by))
+    return StepLanes({**loops, "k": depth}, (_PLAIN, LaneAccess("", "lane_b", "k"), by))
 
 
 def _misfit(step: NestStep) -> LoweringError:

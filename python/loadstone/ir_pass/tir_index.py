@@ -41,26 +41,28 @@ def index_of(expr: Expr, loops: OpenLoops) -> Index:
 
 
 def _sum(expr: Expr, loops: OpenLoops) -> Index | None:
-    if isinstance(expr, int):
-        return Index(expr, {})
-    if isinstance(expr, tirx.IntImm):
-        return Index(int(expr.value), {})
+    """None for what is none."""
+    if isinstance(expr, int | tirx.IntImm):
+        return Index(expr if isinstance(expr, int) else int(expr.value), {})
     if isinstance(expr, tirx.Var):
         loop = loops.get(expr.__chandle__())
         return None if loop is None else Index(0, {loop: 1})
     if isinstance(expr, tirx.Cast):
         return _sum(expr.value, loops)
-    if isinstance(expr, tirx.Add | tirx.Sub):
-        a, b = _sum(expr.a, loops), _sum(expr.b, loops)
-        if a is None or b is None:
-            return None
-        return a + b if isinstance(expr, tirx.Add) else a - b
+    if not isinstance(expr, tirx.Add | tirx.Sub | tirx.Mul):
+        return None
+    a, b = _sum(expr.a, loops), _sum(expr.b, loops)
+    if a is None or b is None:
+        return None
     if isinstance(expr, tirx.Mul):
-        a, b = _sum(expr.a, loops), _sum(expr.b, loops)
-        if a is None or b is None or (a.terms and b.terms):
-            return None
-        return a * b.constant if a.terms else b * a.constant
-    return None
+        return _product(a, b)
+    return a + b if isinstance(expr, tirx.Add) else a - b
+
+
+def _product(a: Index, b: Index) -> Index | None:
+    if a.terms and b.terms:
+        return None
+    return a * b.constant if a.terms else b * a.constant
 
 
 def bounds_of(condition: Expr, loops: OpenLoops) -> list[Index]:

@@ -26,7 +26,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from loadstone.ir_pass.affine import Index, Place, Variable, index
-from loadstone.ir_pass.lanes import PREFIX, LaneAccess, Lanes, lanes_of
+from loadstone.ir_pass.lanes import PREFIX, LaneAccess, StepLanes, lanes_of
 from loadstone.ir_pass.memory_table import MemoryTable
 from loadstone.ir_pass.nests import (
     COPY,
@@ -145,7 +145,7 @@ class _Writer:
 
         return around(0)
 
-    def _store(self, steps: Sequence[NestStep], lanes: Lanes, loops: dict[str, Var]) -> Stmt:
+    def _store(self, steps: Sequence[NestStep], lanes: StepLanes, loops: dict[str, Var]) -> Stmt:
         first = steps[0]
         target = first.operands[0]
         read = [

@@ -6,9 +6,17 @@ Out:  proved, not proved (where, and why), or unsupported (which step).
 Next: commands/prove.py prints it.
 
     network.py       the network as plain records: what a reader gives, what the engine takes
-    read_tflite.py   that network, from a .tflite file
-    read_onnx.py     the same from an ONNX file, QDQ or QOperator
+    read_tflite.py   that network, from a .tflite file; tflite/ has its parts
+    read_onnx.py     the same from an ONNX file, QDQ or QOperator; onnx/ has its parts
     requantize.py    what the frameworks' kernels make of a sum: one integer to one level
+    fingerprints.py  sums of products, recognised by their values at random points
+    functions.py     functions of one sum or two bytes; equality.py: whether two are equal
+    values.py        symbols of bytes, and what they are functions of
+    definition.py    a network as symbols; operators/ has a file for each family
+    lanes.py         accumulators as symbols; machine.py: VTA's instructions on them
+    tokens.py        that every run of the queues computes what the order of the stream does
+    host_steps.py    what the host does between programs
+    proof.py         the verdict on an artifact; certificate.py: a proof as a file
 
 Nothing here imports the compiler: its mistakes would be on both sides of the comparison.
 """

@@ -28,6 +28,7 @@ __all__ = ["FIRST", "MAX_PARTS", "SECOND", "FunctionKind", "Functions", "Rule", 
 MAX_PARTS = 10
 _PARAMETERS = 2 + MAX_PARTS
 _FLOAT32_ROUNDING = 2
+_ROUNDING = 6  # the parameter of RQ
 
 #: A requantization, and what is taken from its level to have the byte of the device.
 Rule: TypeAlias = tuple[Requantizer, int]
@@ -52,15 +53,20 @@ class FunctionKind(IntEnum):
     PRODUCT_OF_TWO = 13  # 32 bits
 
 
-#: Kinds of which parameters say more than a number: functions with the same ones have one shape.
-_STATIC = {
-    FunctionKind.INPUT: 0,
-    FunctionKind.RQ: 6,
-    FunctionKind.RULE: 0,
-    FunctionKind.TABLE: 0,
-    FunctionKind.TABLE_OF_TWO: 0,
-}
 FIRST, SECOND = 0, 1
+
+
+def _static(kind: FunctionKind, parameters: Integers) -> int:
+    """The parameter that says more than a number: functions with the same one have one shape."""
+    match kind:
+        case FunctionKind.RQ:
+            return int(parameters[_ROUNDING])
+        case FunctionKind.INPUT | FunctionKind.RULE:
+            return int(parameters[0])
+        case FunctionKind.TABLE | FunctionKind.TABLE_OF_TWO:
+            return int(parameters[0])
+        case _:
+            return 0
 
 
 def distinct(rows: Integers) -> tuple[Integers, Integers]:
@@ -137,7 +143,7 @@ class Functions:
         if key not in self._known:
             kids = row[count:]
             held = self._rows.data
-            static = int(row[_STATIC[kind]]) if kind in _STATIC else 0
+            static = _static(kind, row)
             shape = (kind, static, count, *held[1, kids].tolist())
             column = np.zeros((2 + _PARAMETERS + MAX_PARTS, 1), np.int64)
             column[0], column[1] = kind, self._shapes.setdefault(shape, len(self._shapes))

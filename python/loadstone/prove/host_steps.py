@@ -26,8 +26,6 @@ from loadstone.prove.verdict import NotProved, Unsupported
 
 __all__ = ["HostSteps"]
 
-_BYTES = (DataType.INT8, DataType.UINT8)
-
 
 class HostSteps:
     """Executes the steps of one artifact."""
@@ -41,7 +39,8 @@ class HostSteps:
         """Raises Unsupported for a step that is not executed here, NotProved for one that reads
         what nobody wrote."""
         name = f"step {step.name} ({step.opcode.name.lower()})"
-        if any(t.dtype not in _BYTES for t in (*inputs, *outputs)):
+        bytes_ = DataType.INT8, DataType.UINT8
+        if any(t.dtype not in bytes_ for t in (*inputs, *outputs)):
             raise Unsupported(f"{name}: tensors of other types than bytes")
         x = self.read(inputs[0], name) if inputs else np.zeros(0, np.int64)
         match step.opcode:

@@ -42,8 +42,7 @@ __all__ = ["SymbolMachine"]
 
 #: Columns of products that are summed exactly in float64: 2^31 * 2^8 * 2^14 = 2^53.
 _EXACT_COLUMNS = 1 << 14
-_CHUNK = 1 << 18
-_ROUNDINGS = (0, 1, 2)
+_CHUNK, _ROUNDINGS = 1 << 18, (0, 1, 2)
 
 
 class SymbolMachine:
@@ -216,11 +215,10 @@ class SymbolMachine:
         if dst.max() >= len(self.known):
             raise NotProved(f"GEMM leaves ACC: tile {dst.max()}")
         touched = np.unique(dst)
-        writes = [("ACC", touched)]
         if i.reset:
             self._written(touched)
             self.lanes.put_numbers(self._lanes_of(touched), 0)
-            return CellAccess(writes=writes)
+            return CellAccess(writes=[("ACC", touched)])
         if src.max() >= len(self.inp) or wgt.max() >= len(self.wgt):
             raise NotProved(f"GEMM leaves INP or WGT: tiles {src.max()}, {wgt.max()}")
         inputs, weights = np.unique(src), np.unique(wgt)
@@ -237,7 +235,7 @@ class SymbolMachine:
         self.put_out[touched] = True
         self.lanes.linear(self._lanes_of(touched))
         self._multiply(dst, src, wgt)
-        return CellAccess(reads=[("INP", inputs), ("WGT", weights)], writes=writes)
+        return CellAccess([("INP", inputs), ("WGT", weights)], [("ACC", touched)])
 
     def _multiply(self, dst: Integers, src: Integers, wgt: Integers) -> None:
         """The order of sums is free, so those of one tile are one product of matrices, and those

@@ -193,7 +193,8 @@ class Values:
         return None
 
     def has_strange(self, symbols: Integers) -> Mask:
-        """Of the sums of which elements of the network a device stored what is none."""
+        """Which of symbols (n,) are elements of sums of which a device stored a function that is no
+        element of the network."""
         wrong = self._sources.data[4, sorted(self.strange)]
         return np.isin(symbols, wrong[wrong != NO_SYMBOL])
 

@@ -289,8 +289,8 @@ def test_a_tile_may_be_loaded_again() -> None:
     text = "".join([*lines[: add + 1], again, lines[add], *lines[add + 1 :]])
     function = parsed(text)
     verify_kernel(kernel_of_nests(function, ACC8), function)
+    other = kernel_of_nests(parsed(text.replace("i - 1 else", "i else")), ACC8)
     with pytest.raises(LoweringError, match="tile 0 of b_chip holds tile 0 of b"):
-        other = kernel_of_nests(parsed(text.replace("i - 1 else", "i else")), ACC8)
         verify_kernel(other, function)
 
 

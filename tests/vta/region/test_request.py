@@ -29,7 +29,7 @@ def test_nothing_in_particular() -> None:
 def test_a_layer_is_asked_as_its_region_is() -> None:
     op, choice, columns = dense(), LayerChoice(joined=2), RegionChoice(prefetch=3)
     records = {layer_key(op, CONFIG): choice.to_json(), region_key([op], CONFIG): columns.to_json()}
-    passes = Passes(calls=(lambda module: module,))
+    passes = Passes(copies=(lambda module: module,))
     request = RegionRequest(ScheduleChoices(records), near=True, passes=passes)
     assert request.of_layer(op, CONFIG) == LayerRequest(choice, near=True, passes=passes)
     assert request.of_region([op], CONFIG) == columns

@@ -182,8 +182,14 @@ def _alu(form: InstructionForm, config: HwConfig) -> InstructionForm:
     rq = int(AluOp.RQ)
     reaches = (
         Reach("acc", "dst", _loops("dst"), 1, writes=True, through=_WORDS),
-        Reach("acc", "src", _loops("src"), f"(alu_op<{rq})", through=_WORDS),
-        Reach("acc", "src", _loops("src"), f"{REQUANTIZE_TILES}*(alu_op={rq})", through=_WORDS),
+        *(
+            Reach("acc", "src", _loops("src"), extent, through=_WORDS)
+            for extent in (
+                f"(alu_op<{rq})",
+                f"(alu_op={rq})*{REQUANTIZE_TILES}",
+                f"(alu_op>{rq})",
+            )
+        ),
     )
     never = [*_TURNS, "reset", f"use_imm*(alu_op={rq})", *_absent("alu_op", AluOp, config)]
     never += [f"(alu_op={int(AluOp.SHR)})"] if config.is_float else []
