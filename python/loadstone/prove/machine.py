@@ -119,16 +119,14 @@ class SymbolMachine:
             raise NotProved(f"LOAD leaves {memory.name}: tile {end - 1}")
         _, place = self._tiles(i, memory)
         held = self.dram.read(i.region, place, "LOAD")
-        pad = 0
-        if memory in (Memory.INP, Memory.ACC_8BIT):
-            stage = Stage.LOAD if memory == Memory.INP else Stage.COMPUTE
-            pad = self.registers[stage, ConfigRegister.PAD_VALUE] & 255
+        stage = {Memory.INP: Stage.LOAD, Memory.ACC_8BIT: Stage.COMPUTE}.get(memory)
+        pad = 0 if stage is None else self.registers[stage, ConfigRegister.PAD_VALUE] & 255
         tiles = np.full((rows, width, place.shape[-1]), pad)
         inner = slice(i.y_pad_0, i.y_pad_0 + i.y_size), slice(i.x_pad_0, i.x_pad_0 + i.x_size)
         tiles[inner] = held
         if (tiles < NOBODY).any():
             raise Unsupported("LOAD of levels of uint8, which the device reads as int8")
-        self._fill(memory, slice(i.sram_base, end), tiles.reshape(rows * width, -1))
+        self._fill(memory, slice(i.sram_base, end), tiles.reshape(-1, place.shape[-1]))
         space = Memory.ACC if memory == Memory.ACC_8BIT else memory
         access = CellAccess(writes=[(space.name, np.arange(i.sram_base, end))])
         if not self.dram.is_constant(i.region):
