@@ -45,20 +45,6 @@ PACKAGE = ROOT / "python" / "loadstone"
 
 #: Tables that leave something out: what, by name, and why.
 PARTIAL: dict[str, tuple[Set[str], str]] = {
-    "loadstone.prove.functions._STATIC": (
-        {
-            *("BYTE", "MAX", "MAX_OF_TWO", "MIN", "MIN_OF_TWO"),
-            *("PRODUCT", "PRODUCT_OF_TWO", "SHIFT", "SUM"),
-        },
-        "their parameters are numbers: functions that differ in them have one shape",
-    ),
-    "loadstone.prove.host_steps._BYTES": (
-        {
-            *("BFLOAT16", "BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "INT16", "INT32", "INT64"),
-            *("UINT16", "UINT32", "UINT64"),
-        },
-        "what moves is proved byte by byte; a step with another type is not supported",
-    ),
     "loadstone.graph.reference._RULES": ({"Host"}, "a Relax function says itself what it means"),
     "loadstone.artifact.host._MAKERS": (
         {

@@ -72,3 +72,22 @@ def test_unsupported_and_mistakes(
     bilinear.write_bytes(random_network(2).model)
     assert main(["prove", artifact, str(bilinear)]) == Status.UNSUPPORTED.value
     assert "RESIZE_BILINEAR" in capsys.readouterr().out
+
+
+def test_programs_that_the_runtime_refuses_are_not_looked_at(
+    artifact: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bit that no instruction has: the machine of a proof reads around it, the runtime does
+    not."""
+    held = Artifact.load(artifact)
+    ((number, program),) = held.numbered_programs
+    code = bytearray(program.instructions)
+    code[-1] ^= 0x80
+    steps = list(held.steps)
+    steps[number] = replace(program, instructions=bytes(code))
+    spoilt = tmp_path / "spoilt.lds"
+    replace(held, steps=tuple(steps)).save(spoilt)
+    assert main(["prove", str(spoilt), model]) == 2
+    error = capsys.readouterr().err
+    assert "the runtime refuses step" in error
+    assert error.count("\n") == 1

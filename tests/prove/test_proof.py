@@ -14,6 +14,7 @@ import pytest
 from loadstone.artifact.format import Artifact, RegionKind
 from loadstone.compiler import compile as compile_model
 from loadstone.errors import LoadstoneError
+from loadstone.prove import proof as proof_module
 from loadstone.prove.proof import Proof
 from loadstone.prove.read_tflite import read_tflite
 from loadstone.prove.verdict import Status
@@ -150,3 +151,17 @@ def test_what_the_compiler_makes_is_never_refused(seed: int, device: str, tmp_pa
     artifact = compile_model(path, device).artifact
     verdict = Proof.attempt(read_tflite(drawn.model, "net"), artifact)
     assert verdict.status is not Status.NOT_PROVED, verdict.reason
+
+
+def test_a_proof_that_may_err_is_made_again(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With other primes, until the probabilities together are small enough."""
+    once = Proof.attempt(case.proof.network, case.artifact)
+    assert once.status is Status.PROVED
+    monkeypatch.setattr(proof_module, "ERROR_BITS", once.error_bits + 1)
+    twice = Proof.attempt(case.proof.network, case.artifact)
+    assert twice.status is Status.PROVED
+    assert twice.error_bits == 2 * once.error_bits
+    monkeypatch.setattr(proof_module, "_PAIR_BITS", 1)
+    never = Proof.attempt(case.proof.network, case.artifact)
+    assert never.status is Status.UNSUPPORTED
+    assert "divide the model" in never.reason

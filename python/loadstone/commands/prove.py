@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 
 from loadstone.artifact.format import Artifact
-from loadstone.errors import ModelError
+from loadstone.errors import ArtifactError, ModelError
 from loadstone.files import JsonObject, read_whole
 from loadstone.prove.certificate import certify
 from loadstone.prove.network import ModelNetwork
@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     artifact, model = read_whole(args.artifact), read_whole(args.model)
     held = Artifact.load(args.artifact)
     network = read_network(args.model, model)
+    _check_runs(args.artifact, held)
     verdict = Proof.attempt(network, held)
     if args.certificate and verdict.status is Status.PROVED:
         from loadstone import __version__
@@ -67,6 +68,19 @@ def run(args: argparse.Namespace) -> int:
         else _text(args.artifact, args.model, verdict)
     )
     return verdict.status.value
+
+
+def _check_runs(path: str, artifact: Artifact) -> None:
+    """Raises ArtifactError for programs that the runtime refuses: of these nothing is to be
+    proved."""
+    from loadstone.runtime.device import validate
+
+    status, step, instruction = validate(artifact)
+    if status:
+        raise ArtifactError(
+            f"{path}: the runtime refuses step {artifact.steps[step].name!r} at instruction "
+            f"{instruction} (status {status}): compile the model again"
+        )
 
 
 def read_network(path: str, data: bytes) -> ModelNetwork:

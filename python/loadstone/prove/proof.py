@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,8 +28,11 @@ from loadstone.prove.values import CONSTANTS, Values
 from loadstone.prove.verdict import NotProved, ProofVerdict, Status, Unsupported
 from loadstone.prove.witness import StoredSymbols, witness
 
-__all__ = ["Proof"]
+__all__ = ["ERROR_BITS", "Proof"]
 
+#: The probability that what is called proved is not is below 2^-60.
+ERROR_BITS = 60
+_TOO_MANY = "so many sums that points at random say nothing of them: divide the model"
 #: Two sums are taken for multiples of each other by chance with a probability below 2^-105
 #: (docs/proofs.md has the argument).
 _PAIR_BITS = 105
@@ -46,12 +50,21 @@ class Proof:
 
     @staticmethod
     def attempt(network: ModelNetwork, artifact: Artifact) -> ProofVerdict:
-        """What can be said of one artifact, and of its network."""
-        try:
-            proof = Proof(network)
-        except Unsupported as error:
-            return ProofVerdict(Status.UNSUPPORTED, str(error), len(network.operators), 0, 0, {}, 0)
-        return proof.of(artifact)
+        """What can be said of one artifact, and of its network. A proof whose error is not below
+        2^-60 is made again with other primes: both err together with the product of their
+        probabilities."""
+        bits = 0
+        while True:
+            try:
+                verdict = Proof(network).of(artifact)
+            except Unsupported as error:
+                why = str(error)
+                return ProofVerdict(Status.UNSUPPORTED, why, len(network.operators), 0, 0, {}, 0)
+            bits += verdict.error_bits
+            if verdict.status is not Status.PROVED or bits >= ERROR_BITS:
+                return replace(verdict, error_bits=bits)
+            if verdict.error_bits <= 0:
+                return replace(verdict, status=Status.UNSUPPORTED, reason=_TOO_MANY)
 
     def of(self, artifact: Artifact) -> ProofVerdict:
         """What can be said of an artifact."""
