@@ -2,7 +2,7 @@
 # Two commands: `make demo` runs the main job, `make test` passes the tests. Both make their own .venv.
 #
 #   make demo     compile and run the sample          make check   lint, types, format, generated files, layers
-#   make test     the tests, 7 minutes                  make quick   the tests without the slow ones
+#   make test     the tests, 5 minutes                  make quick   the tests without the slow ones
 #   make test-slow  the tests left out there: they take long
 #   make test-all every test, with all repetitions    make bench   measured speeds and cycles, as ratios
 #   make test-emulated  the tests on a processor without AVX, emulated; goes on where it stopped
