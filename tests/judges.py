@@ -38,7 +38,12 @@ JUDGES = {
     "python/loadstone/isa/codec.py": ["tests/isa/test_codec.py"],
     "python/loadstone/isa/hazards.py": ["tests/isa/test_hazards.py"],
     "python/loadstone/isa/residency.py": ["tests/isa/test_residency.py"],
-    "python/loadstone/isa/verify_rows.py": ["tests/isa/test_verify_rows.py"],
+    "python/loadstone/isa/verify_rows.py": [
+        "tests/isa/test_verify_rows.py",
+        "tests/isa/test_verify_rows_by_hand.py",
+    ],
+    "python/loadstone/isa/follow.py": ["tests/isa/test_follow.py"],
+    "python/loadstone/isa/program_check.py": ["tests/isa/test_program_check.py"],
     f"{_VTA}/integers/proof.py": [
         f"{_TESTS}/integers/test_proof_limits.py",
         f"{_TESTS}/integers/test_proof_rules.py",
@@ -101,7 +106,6 @@ FUNCTIONS = {
 }
 #: Judges of which only some mutants were tried: mutants.txt lacks some that decide the same.
 SAMPLED = {
-    "python/loadstone/isa/verify_rows.py",
     "python/loadstone/isa/codec.py",
     "python/loadstone/isa/program_tokens.py",
     "python/loadstone/quantization/verify.py",

@@ -55,12 +55,14 @@ class TileReach:
 
 
 def reached(table: InstructionTable, insn: TiledInsn) -> list[TileReach]:
-    """What an instruction reaches. Raises LoweringError for a tile of another memory than its field
-    reaches, or one in a field from which nothing is reached."""
+    """What an instruction reaches; of a memory with words that it goes through, all. Raises
+    LoweringError for a tile of another memory than its field reaches, or one in a field from which
+    nothing is reached."""
     found, placed = [], set()
     for reach in table.by_name[insn.name].reaches if insn.name in table.by_name else ():
         if reach.through is not None:
-            found.append(TileReach(reach))
+            words = table.by_memory[reach.through.memory]
+            found += [TileReach(reach), TileReach(Reach(words.name, 0, extent=words.rows))]
             continue
         value = insn.fields.get(str(reach.first), 0)
         if isinstance(value, InTile):

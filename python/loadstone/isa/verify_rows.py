@@ -8,8 +8,9 @@ Next: backend/program.py runs it where passes/log.py says so.
 
 Both programs are executed with names in place of values. What an instruction writes is named by the
 instruction, its fields, and the names of all that it reads: in a local memory the names in its
-rows, in DRAM the last instruction that wrote to the same tensor. In the first program each tile is
-a memory of its own. Each instruction of the second must find the names that it finds in the first:
+rows, in DRAM the last instruction that wrote to the same tensor or to an address without a name,
+and the one that set the address register. In the first program each tile is a memory of its own.
+Each instruction of the second must find the names that it finds in the first:
 so a row that was taken too early, a load that was left out though its content was gone, and a move
 across a dependence are all found. Only loads may be left out.
 """
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
 from loadstone.isa.codec import TableInsn
-from loadstone.isa.form import DRAM
+from loadstone.isa.form import DRAM, InstructionForm
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.terms import term_value
 from loadstone.isa.tiles import InTile, LocalTile, TiledInsn, TileReach, numbers, reached
@@ -34,8 +35,8 @@ from loadstone.isa.tiles import InTile, LocalTile, TiledInsn, TileReach, numbers
 __all__ = ["verify_rows"]
 
 _Names: TypeAlias = NDArray[np.int64]
-#: Names of rows that one instruction writes follow each other; more rows than a memory has.
-_ROWS = 1 << 24
+#: Names of rows that one instruction writes follow each other; more rows than a memory may have.
+_ROWS = 1 << 32
 
 
 def verify_rows(
@@ -65,13 +66,16 @@ def verify_rows(
                 f"rows: instruction {source}, {insn.name}, does not read what it read with tiles"
             )
     for source in sorted(left):
-        kept = [
-            each for each in reaches[source] if each.reach.writes == (each.reach.memory == DRAM)
-        ]
-        if kept and not all(each.reach.memory == DRAM and not each.reach.writes for each in kept):
+        if not _is_load(table.by_name[before[source].name], reaches[source]):
             raise LoweringError(
                 f"rows: instruction {source}, {before[source].name}, is left out and no load"
             )
+
+
+def _is_load(form: InstructionForm, reaches: Sequence[TileReach]) -> bool:
+    """Whether it brings from DRAM to local memory, and does no more."""
+    does = {(each.reach.memory == DRAM, each.reach.writes) for each in reaches}
+    return does == {(True, False), (False, True)} and not form.keeps and not form.ends
 
 
 def _first_rows(
@@ -86,8 +90,7 @@ def _first_rows(
         if not isinstance(value, InTile):
             same &= found == value
             continue
-        assert isinstance(found, int)
-        first = found - value.row
+        first = found - value.row if isinstance(found, int) else -1
         same &= rows.setdefault(value.tile, first) == first
         same &= 0 <= first <= depth[value.tile.memory] - value.tile.size_tiles
     if not same:
@@ -107,15 +110,18 @@ class _Known:
 
 class _Program:
     """local: names in the rows of each tile or memory. owner: of each row of a memory, the life of
-    a tile that wrote it last. written: the last writer of each tensor in DRAM."""
+    a tile that wrote it last. written: the last writer of each tensor in DRAM; of "", that of
+    addresses without a name; of None, that of any. kept: what set each address register."""
 
     def __init__(self, table: InstructionTable, known: _Known) -> None:
+        self.table = table
         self.known = known
         self.depth = {memory.name: memory.rows for memory in table.memories}
         self.local: dict[LocalTile | str, _Names] = {}
         self.owner: dict[str, _Names] = {}
         self.lives: dict[LocalTile, int] = {}
         self.written: dict[str | None, int] = {}
+        self.kept: dict[tuple[str, int], int] = {}
 
     def run(
         self,
@@ -126,13 +132,14 @@ class _Program:
     ) -> int:
         """The name of all that an instruction finds. rows: where its tiles begin; None: each is a
         memory of its own."""
-        fields = numbers(insn)
+        form = self.table.by_name[insn.name]
+        fields = {bits.name: 0 for bits in form.fields} | numbers(insn)
         plain = tuple((k, v) for k, v in insn.fields.items() if not isinstance(v, InTile))
         found: list[object] = [insn.name, plain]
         targets = []
         for each in reaches:
             if each.reach.memory == DRAM:
-                found.append(self._dram(each))
+                found.append(self._dram(each, fields))
                 continue
             place, first, depth = self._place(each, rows)
             at = first + _rows_of(each, fields, insn, depth)
@@ -143,18 +150,22 @@ class _Program:
             found.append(names.tobytes())
         name = self.known.of(tuple(found))
         for count, (each, place, at) in enumerate(targets):
-            self.local[place][at] = name * _ROWS * 4 + count * _ROWS + np.arange(len(at))
+            self.local[place][at] = self.known.of((name, count)) * _ROWS + np.arange(len(at))
             if isinstance(place, str):
                 self.owner[place][at] = self._life(each.tile)
         for each in reaches:
             if each.reach.memory == DRAM and each.reach.writes:
                 self.written[each.symbol] = self.written[None] = number + 1
+        for keep in form.keeps:
+            self.kept[keep.register, term_value(keep.index, fields)] = name
         return name
 
-    def _dram(self, each: TileReach) -> tuple[object, ...]:
-        """Who wrote last what is read or written there."""
+    def _dram(self, each: TileReach, fields: Mapping[str, int]) -> tuple[object, ...]:
+        """Who wrote last what is read or written there, and who set the register that points
+        there."""
         symbol = each.symbol or None
-        return symbol, self.written.get(symbol, 0)
+        register = self.kept.get((str(each.reach.first), term_value(each.reach.index, fields)))
+        return symbol, self.written.get(symbol), self.written.get(""), register
 
     def _place(
         self, each: TileReach, rows: Mapping[LocalTile, int] | None
@@ -166,9 +177,8 @@ class _Program:
             depth = each.tile.size_tiles
             self.local.setdefault(each.tile, np.zeros(depth, np.int64))
             return each.tile, 0, depth
-        if memory not in self.local:
-            self.local[memory] = np.zeros(depth, np.int64)
-            self.owner[memory] = np.zeros(depth, np.int64)
+        self.local.setdefault(memory, np.zeros(depth, np.int64))
+        self.owner.setdefault(memory, np.zeros(depth, np.int64))
         if each.tile is None or rows is None:
             return memory, 0, depth
         return memory, rows[each.tile], each.tile.size_tiles
