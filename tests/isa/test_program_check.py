@@ -18,7 +18,7 @@ from loadstone.isa.machine import TableMachine
 from loadstone.isa.program_check import ProgramMemory, RegionLimits, check_program
 from loadstone.isa.program_tokens import with_tokens
 from loadstone.isa.state import Dram, DramWindow, MachineFault
-from tests.isa import gather
+from tests.isa import gather, tokened
 from tests.isa.table_judge import TableJudge, relocations_of
 from tests.repeat import times
 
@@ -150,6 +150,44 @@ def test_limits(name: str) -> None:
 )
 def test_refused(insns: list[TableInsn], status: str, number: int) -> None:
     assert of_python(insns) == of_c(insns) == (status, number)
+
+
+#: An instruction behind POINT, the status, and what is said of it.
+SAID = [
+    (TableInsn("write", {"address": At("out", -1), "rows": 1}), "DRAM", "writes bytes -1 to 2 of"),
+    (
+        TableInsn("write", {"address": At("out", 61), "rows": 1}),
+        "DRAM",
+        "instruction 1, write: writes bytes 61 to 64 of region 0, which has 64",
+    ),
+    (TableInsn("write", {"address": 8, "rows": 1}), "DRAM", "writes region bus, which it may not"),
+    (TableInsn("write", {"address": At("constants"), "rows": 1}), "DRAM", "writes region 1, which"),
+    (TableInsn("load", {"memory": 1, "rows": 1, "row": 24}), "SRAM", "row 24 of pad, which has 24"),
+    (END, "FINISH", "instruction 1, end: ends a program, and is not its last"),
+    (TableInsn("none", {}), "INSTRUCTION", "instruction 1: gather has no instruction 'none'; it"),
+]
+
+
+@pytest.mark.parametrize(("insn", "status", "said"), SAID)
+def test_what_is_said(insn: TableInsn, status: str, said: str) -> None:
+    with pytest.raises(ProgramRefusal) as caught:
+        check_program(TABLE, [POINT, insn, END], MEMORY)
+    assert said in str(caught.value)
+    assert (caught.value.status, caught.value.instruction) == (status, 1)
+
+
+def test_a_region_that_is_only_written_is_not_read() -> None:
+    memory = replace(MEMORY, regions={1: RegionLimits(len(DATA), reads=False)})
+    with pytest.raises(ProgramRefusal, match="instruction 1, load: reads region 1, which it may"):
+        check_program(TABLE, [POINT, WORDS, END], memory)
+
+
+def test_a_program_ends_where_its_table_has_an_end() -> None:
+    with pytest.raises(ProgramRefusal, match="instruction 0, point: does not end the program"):
+        check_program(TABLE, [POINT], MEMORY)
+    endless = tokened.table()
+    write = TableInsn("write", {"address": At("out"), "rows": 1})
+    check_program(endless, [write, write], MEMORY)
 
 
 @pytest.mark.parametrize(
