@@ -13,7 +13,17 @@ from loadstone.isa.codec import At
 from loadstone.isa.table import AddressRegister
 from loadstone.isa.tiled import in_rows
 from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
-from tests.isa.tiled_device import LANES, device, own_rows, random_program, run, table
+from loadstone.isa.verify_rows import verify_rows
+from tests.isa.tiled_device import (
+    BASE,
+    CONSTANTS,
+    LANES,
+    device,
+    own_rows,
+    random_program,
+    run,
+    table,
+)
 from tests.repeat import times
 
 ROOMY, TIGHT = device(255), 12
@@ -82,6 +92,29 @@ def test_a_load_is_repeated_where_its_memory_has_changed() -> None:
     insns = [*changed, *turn("b")]
     found, _ = in_rows(table(TIGHT), insns, [0] * 7, None)
     assert [i.name for i in found].count("read") == 2
+    assert run(device(TIGHT), found)[0] == run(ROOMY, own_rows(insns))[0]
+
+
+@pytest.mark.parametrize("store", ["made0", ""])
+@pytest.mark.parametrize("load", ["made0", ""])
+def test_an_address_without_a_name_may_be_any_memory(store: str, load: str) -> None:
+    """It is that of made0: what was loaded before a store there is loaded again, and behind it."""
+
+    def at(name: str) -> At | int:
+        return At(name) if name else BASE + LANES * CONSTANTS
+
+    def turn(name: str, target: At | int) -> list[TiledInsn]:
+        pad, out = InTile(LocalTile("pad", 1, name)), InTile(LocalTile("out", 1, name))
+        mix = TiledInsn("mix", {"row": pad, "target": out, "rows": 1})
+        return [
+            TiledInsn("read", {"address": at(load), "rows": 1, "row": pad}),
+            *[mix] * 3,
+            TiledInsn("write", {"address": target, "rows": 1, "row": out}),
+        ]
+
+    insns = [*turn("a", at(store)), *turn("b", At("made1"))]
+    found, sources = in_rows(table(TIGHT), insns, [0] * len(insns), None)
+    verify_rows(table(TIGHT), insns, found, sources)
     assert run(device(TIGHT), found)[0] == run(ROOMY, own_rows(insns))[0]
 
 

@@ -282,6 +282,16 @@ CASES = {
         "1 write address=@x target=0 rows=2\n 0 read address=@x row=0 rows=2",
         "0, read, does not read what it read with tiles",
     ),
+    "a load from an address without a name past work": (
+        "mix row=a target=o rows=1\n read address=8 row=b rows=1",
+        "1 read address=8 row=2 rows=1\n 0 mix row=0 target=0 rows=1",
+        "",
+    ),
+    "a plain row where a tile is": (
+        "read address=@x row=a rows=1\n twin row=0 target=0",
+        "0 read address=@x row=0 rows=1\n 1 twin row=0 target=0",
+        "1, twin, does not read",
+    ),
     "two writes of one tensor": (
         "write address=@x target=o rows=1\n write address=@x target=p rows=1",
         "1 write address=@x target=2 rows=1\n 0 write address=@x target=0 rows=1",

@@ -73,12 +73,16 @@ class _Room:
 
 @dataclass
 class _Walk:
-    """The time of a program whose units see all of it."""
+    """The time of a program whose units see all of it. dram_start: when the last one that touches
+    DRAM begins; dram_written: when the last store has ended; plain_written: the last one to an
+    address without a name, which may be that of any name."""
 
     rooms: dict[str, _Room]
     free: dict[str, int] = field(default_factory=dict)
     times: dict[Hashable, _Times] = field(default_factory=dict)
     dram_start: int = 0
+    dram_written: int = 0
+    plain_written: int = 0
 
     def step(self, unit: str, cycles: int, reaches: Sequence[TileReach]) -> int:
         """When it starts."""
@@ -93,15 +97,20 @@ class _Walk:
             times = self.times.setdefault(key, _Times())
             touched.append((times, each.reach.writes))
             start = max(start, times.written, times.read if each.reach.writes else 0)
-            if each.reach.memory == DRAM and each.reach.writes:
-                start = max(start, self.dram_start)
+            if each.reach.memory == DRAM:
+                start = max(start, self.plain_written if each.symbol else self.dram_written)
+                start = max(start, self.dram_start if each.reach.writes else 0)
         for times, writes in touched:
             if writes:
                 times.written = max(times.written, start + cycles)
             else:
                 times.read = max(times.read, start + cycles)
-        if any(each.reach.memory == DRAM for each in reaches):
-            self.dram_start = max(self.dram_start, start)
+        for each in reaches:
+            if each.reach.memory == DRAM:
+                self.dram_start = max(self.dram_start, start)
+                if each.reach.writes:
+                    self.dram_written = max(self.dram_written, start + cycles)
+                    self.plain_written = self.plain_written if each.symbol else self.dram_written
         self.free[unit] = start + cycles
         return start
 

@@ -142,7 +142,8 @@ def _contents(
     loads: Sequence[LocalTile | None],
 ) -> dict[LocalTile, Content]:
     """What each tile that only loads write holds: equal numbers for equal loads. Memory that is
-    stored to after a load of it is not the same at every load."""
+    stored to after a load of it is not the same at every load; a store without a name may be to
+    any."""
     loaded: dict[LocalTile, set[str]] = {}
     records: dict[LocalTile, list[Hashable]] = {}
     computed: set[LocalTile] = set()
@@ -151,7 +152,7 @@ def _contents(
     for insn, each, tile in zip(insns, reaches, loads, strict=True):
         stored = {one.symbol for one in each if one.symbol is not None and one.reach.writes}
         named = {one.symbol for one in each if one.symbol is not None and not one.reach.writes}
-        varying |= stored & read
+        varying |= read if "" in stored else stored & read
         read |= named
         if tile is not None:
             records.setdefault(tile, []).append(_record(insn))

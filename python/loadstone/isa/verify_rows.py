@@ -155,7 +155,7 @@ class _Program:
                 self.owner[place][at] = self._life(each.tile)
         for each in reaches:
             if each.reach.memory == DRAM and each.reach.writes:
-                self.written[each.symbol] = self.written[None] = number + 1
+                self.written[each.symbol] = self.written[None] = number
         for keep in form.keeps:
             self.kept[keep.register, term_value(keep.index, fields)] = name
         return name
