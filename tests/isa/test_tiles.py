@@ -8,6 +8,7 @@ import pytest
 from loadstone.errors import LoweringError
 from loadstone.isa.codec import At
 from loadstone.isa.tiles import InTile, LocalTile, TiledInsn, numbers, reached, tiles_of
+from tests.isa import gather
 from tests.isa.tiled_device import table
 
 TABLE = table(8)
@@ -22,6 +23,16 @@ def test_a_reach_is_of_a_tile_of_named_memory_or_of_plain_rows() -> None:
     assert numbers(read) == {"address": 0, "row": 0, "rows": 1}
     plain = reached(TABLE, TiledInsn("read", {"address": 64, "row": 3, "rows": 1}))
     assert [(each.tile, each.symbol) for each in plain] == [(None, ""), (None, None)]
+
+
+def test_words_that_are_gone_through_are_read() -> None:
+    """All of them: which they are, a field may say."""
+    found = reached(gather.table(), TiledInsn("gather", {"begin": 2, "end": 3, "turns": 1}))
+    words = [each for each in found if each.reach.memory == "index"]
+    assert len(words) == 3
+    for each in words:
+        assert each.reach.places({}) == (0, gather.WORDS)
+        assert (each.tile, each.symbol, each.reach.writes) == (None, None, False)
 
 
 def test_a_tile_of_another_memory_is_refused() -> None:

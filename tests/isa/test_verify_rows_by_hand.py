@@ -292,6 +292,16 @@ CASES = {
         "0 read address=@x row=0 rows=1\n 1 twin row=0 target=0",
         "1, twin, does not read",
     ),
+    "tiles where a plain row was": (
+        "read row=0 rows=2\n read row=a rows=1\n read row=b rows=1",
+        "0 read row=0 rows=2\n 1 read row=1 rows=1\n 2 read row=0 rows=1",
+        "",
+    ),
+    "a plain row where a tile was": (
+        "read address=@x row=a+1 rows=1\n read address=@x row=7 rows=1",
+        "0 read address=@x row=7 rows=1\n 1 read address=@x row=7 rows=1",
+        "",
+    ),
     "two writes of one tensor": (
         "write address=@x target=o rows=1\n write address=@x target=p rows=1",
         "1 write address=@x target=2 rows=1\n 0 write address=@x target=0 rows=1",
@@ -345,7 +355,6 @@ CASES = {
         "",
         "0, point, is left out and no load",
     ),
-    "a wait, left out": ("wait", "", "0, wait, is left out and no load"),
     "a load that ends a program, left out": (
         "last address=@x row=a rows=1",
         "",

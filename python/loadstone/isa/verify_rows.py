@@ -199,7 +199,7 @@ def _rows_of(each: TileReach, fields: Mapping[str, int], insn: TiledInsn, depth:
     reach = each.reach
     if reach.through is not None:
         return np.arange(depth)
-    value = insn.fields.get(str(reach.first), 0) if isinstance(reach.first, str) else 0
+    value = insn.fields.get(str(reach.first))
     first = value.row if isinstance(value, InTile) else term_value(reach.first, fields)
     first += term_value(reach.offset, fields)
     at = first + _turned(reach.turns(fields), term_value(reach.extent, fields))
