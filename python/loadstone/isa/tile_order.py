@@ -14,7 +14,8 @@ a hundred products is not seen before most of them have begun:
 One walk estimates when each unit would start each instruction if it saw all of them: when the unit
 is free, what is read is there, and the memory has room for another tile. That is the order, inside
 each layer. Whoever depends on another starts later, and so stays behind it. A store stays behind
-all that touches DRAM before it, because names say nothing of memory that is used again.
+all that touches DRAM before it, because names say nothing of memory that is used again; a load
+behind a store to an address without a name, which may be that of any.
 """
 
 from __future__ import annotations

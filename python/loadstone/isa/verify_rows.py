@@ -10,9 +10,9 @@ Both programs are executed with names in place of values. What an instruction wr
 instruction, its fields, and the names of all that it reads: in a local memory the names in its
 rows, in DRAM the last instruction that wrote to the same tensor or to an address without a name,
 and the one that set the address register. In the first program each tile is a memory of its own.
-Each instruction of the second must find the names that it finds in the first:
-so a row that was taken too early, a load that was left out though its content was gone, and a move
-across a dependence are all found. Only loads may be left out.
+Each instruction of the second must find the names that it finds in the first: so a row that was
+taken too early, a load that was left out though its content was gone, and a move across a
+dependence are all found. Only loads may be left out.
 """
 
 from __future__ import annotations
@@ -177,8 +177,9 @@ class _Program:
             depth = each.tile.size_tiles
             self.local.setdefault(each.tile, np.zeros(depth, np.int64))
             return each.tile, 0, depth
-        self.local.setdefault(memory, np.zeros(depth, np.int64))
-        self.owner.setdefault(memory, np.zeros(depth, np.int64))
+        if memory not in self.local:
+            self.local[memory] = np.zeros(depth, np.int64)
+            self.owner[memory] = np.zeros(depth, np.int64)
         if each.tile is None or rows is None:
             return memory, 0, depth
         return memory, rows[each.tile], each.tile.size_tiles
