@@ -38,7 +38,7 @@ def compare_rewritten(name: str, rewrite: Callable[[Any], Any], update: bool) ->
 
 def compare_text(name: str, text: str, update: bool) -> None:
     """Holds `text` against the golden one, or writes that."""
-    path = FOLDER / f"{name}.after.txt"
+    path, text = FOLDER / f"{name}.after.txt", text.rstrip("\n") + "\n"
     if update:
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8"), (
