@@ -80,13 +80,13 @@ def test_field_checker(insn: TableInsn, said: str) -> None:
 
 
 def test_limits_are_values_as_well() -> None:
-    for name, values in (
-        ("copy", {"rows": 1}),
-        ("copy", {"rows": 4095, "address": At("x", 8)}),
-        ("work", {"gain": -200, "mode": 0}),
-        ("work", {"gain": 255, "mode": 2}),
+    for insn in (
+        TableInsn("copy", {"rows": 1}),
+        TableInsn("copy", {"rows": 4095, "address": At("x", 8)}),
+        TableInsn("work", {"gain": -200, "mode": 0}),
+        TableInsn("work", {"gain": 255, "mode": 2}),
     ):
-        assert check_fields(NPU, TableInsn(name, values)) is NPU.by_name[name]
+        assert check_fields(NPU, insn) is NPU.by_name[insn.name]
 
 
 def test_what_a_table_forbids_is_no_instruction() -> None:
@@ -101,6 +101,15 @@ def test_what_a_table_forbids_is_no_instruction() -> None:
             check_fields(table, TableInsn("gather", {"begin": begin, "end": end}))
     with pytest.raises(EncodingError, match="^gather: end=0, begin=0: it is no instruction"):
         check_fields(table, TableInsn("gather", {"end": 0}))
+
+
+def test_an_address_by_name_is_0_to_what_a_table_forbids() -> None:
+    forms = tuple(replace(f, never=("address",) if f.name == "copy" else ()) for f in NPU.forms)
+    table = replace(NPU, forms=forms)
+    for address in (At("x"), At("x", 16), 0):
+        check_fields(table, TableInsn("copy", {"rows": 1, "address": address}))
+    with pytest.raises(EncodingError, match="^copy: address=1: it is no instruction where address"):
+        check_fields(table, TableInsn("copy", {"rows": 1, "address": 1}))
 
 
 def test_what_a_device_lacks_is_said_instead_of_what_it_has() -> None:

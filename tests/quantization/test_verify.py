@@ -96,9 +96,9 @@ def test_a_thousandth_of_the_largest_output_is_rounding(found: Found) -> None:
     for scores in (1000.0, 999.0, 1001.0):
         after = with_scores(found.network, scores)
         verify_equalized(found.runner, found.samples, before, after)
+    after = with_scores(found.network, 1001.0625)
     said = "^equalize: output 0 differs by 1.06, where the largest value is 1e[+]03$"
     with pytest.raises(ModelError, match=said):
-        after = with_scores(found.network, 1001.0625)
         verify_equalized(found.runner, found.samples, before, after)
 
 
@@ -154,9 +154,9 @@ def test_a_tensor_without_dimensions_is_one_value(found: Found) -> None:
     number = relax.Var("number", relax.TensorType((), "float32"))
     network = replace(found.network, groups={number: 0})
     histogram = Histogram()
-    for _ in range(6):
+    for count in range(1, 7):
         histogram.update(np.ones(1, np.float32))
-    verify_calibration(network, Calibration({0: histogram}, {}, 6))
+        verify_calibration(network, Calibration({0: histogram}, {}, count))
     with pytest.raises(ModelError, match=r"^calibrate: 6 values of number, of tensors of \[5\]$"):
         verify_calibration(network, Calibration({0: histogram}, {}, 5))
 
@@ -275,12 +275,13 @@ def test_a_repair_changes_what_is_its_own(found: Found) -> None:
     integers = found.rounded.rounded[name]
     beyond = integers.copy()
     beyond[-1, 0, 0, 0] = -128
-    for spoilt, message in (
+    spoilt: list[tuple[Any, str]] = [
         (integers.astype(np.int16), r"has int16\[8, 3, 3, 3\]"),
         (integers[:, :2], r"has int8\[8, 2, 3, 3\]"),
         (beyond, "has a weight beyond 127"),
-    ):
-        plan = replace(found.rounded, rounded={name: spoilt})
+    ]
+    for made, message in spoilt:
+        plan = replace(found.rounded, rounded={name: made})
         with pytest.raises(ModelError, match=f"^round_weights: {name} {message}$"):
             verify_rounded(found.network, found.plan, plan)
     for largest in (-127, 127):
@@ -307,7 +308,7 @@ def test_a_repair_leaves_what_is_not_its_own(found: Found) -> None:
     plan, network = found.rounded, found.network
     name, scales = next(iter(plan.weights.items()))
     verify_host(network, plan, replace(plan, weights={**plan.weights, name: scales.copy()}))
-    for changes in (
+    spoilt: list[Mapping[str, Any]] = [
         {"weights": {**plan.weights, name: scales * 2}},
         {"weights": {name: scales}},
         {"weights": {**plan.weights, "n99": scales}},
@@ -317,7 +318,8 @@ def test_a_repair_leaves_what_is_not_its_own(found: Found) -> None:
         {"half_up": True},
         {"method": "minmax"},
         {"scheme": SCHEMES["affine"]},
-    ):
+    ]
+    for changes in spoilt:
         with pytest.raises(ModelError, match=f"^a plan's {next(iter(changes))} became another$"):
             verify_host(network, plan, replace(plan, **changes))
     host = replace(plan, host=frozenset([name]))
