@@ -261,6 +261,19 @@ def test_biases_fit_the_accumulator(found: Found) -> None:
         verify_corrected(network, plan, corrected)
 
 
+def test_the_largest_number_of_32_bits_fits(found: Found) -> None:
+    """2^31 - 1 steps exactly: three numbers of 24 bits, found by trying many."""
+    weight, activation = 9418495.0, 15794281.0
+    bias = (2**31 - 1) * weight * activation
+    assert float(np.float32(bias)) / (weight * activation) == 2**31 - 1
+    affine = replace(found.plan, scheme=SCHEMES["affine"])
+    plan = replace(affine, **with_activation(affine, activation, 0))
+    plan = replace(plan, weights={**plan.weights, "n1": np.full(8, weight, np.float32)})
+    verify_scales(with_bias(found.network, 0, bias), plan)
+    with pytest.raises(ModelError, match="^scales: a bias of n1 is 2.15e[+]09 steps of 32 bits$"):
+        verify_scales(with_bias(found.network, 0, bias * (1 + 2**-22)), plan)
+
+
 def test_a_layer_of_floats_has_a_bias_of_any_size(found: Found) -> None:
     """Its input is in no group, so that no scale is that of its accumulator."""
     layer = found.network.weighted[0]
