@@ -16,7 +16,7 @@ import pytest
 
 from loadstone.errors import DeviceError
 from loadstone.library.native import ffi, lib
-from loadstone.runtime import device
+from loadstone.runtime import device, simulated
 from loadstone.vta.device.hw_config import load_config
 from tests import objects
 from tests.board.tools import need, run, work
@@ -129,7 +129,8 @@ def test_a_simulated_device_ends_right_after_a_start(fault: str) -> None:
             lib().lds_hal_sim_device(sim), getattr(lib(), f"LDS_FAULT_{fault}"), 0, 1
         )
         session.start()
-        ffi.gc(dev.handle().owner, None)  # destroyed here, and not once more
+        ffi.gc(dev.handle().owner, None)  # destroyed here, and not once more,
+        simulated._there.pop(simulated._address(sim))  # nor ended when the process ends
         ender = threading.Thread(target=lib().lds_hal_sim_destroy, args=(sim,), daemon=True)
         ender.start()
         ender.join(10.0)

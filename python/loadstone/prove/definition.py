@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from loadstone.prove.network import ModelNetwork, ModelOperator
 from loadstone.prove.operators.elements import Elements
 from loadstone.prove.operators.elementwise import function, of_two
+from loadstone.prove.operators.ends import dequantize, quantize
 from loadstone.prove.operators.movement import (
     concat,
     pad,
@@ -23,11 +24,12 @@ from loadstone.prove.operators.movement import (
 )
 from loadstone.prove.operators.pooling import max_pool
 from loadstone.prove.operators.weighted import average_pool, convolution, dense, mean
-from loadstone.prove.softmax import RowFunctions, softmax
+from loadstone.prove.rows import RowFunctions
+from loadstone.prove.softmax import softmax
 from loadstone.prove.values import Values
 from loadstone.prove.verdict import Unsupported
 
-__all__ = ["Definition"]
+__all__ = ["TAKEN", "Definition"]
 
 _STATED: Mapping[str, Callable[[Elements, ModelOperator], None]] = {
     "conv2d": convolution,
@@ -48,6 +50,12 @@ _STATED: Mapping[str, Callable[[Elements, ModelOperator], None]] = {
     "concat": concat,
     "resize_nearest": resize_nearest,
 }
+#: Those that are taken as they are: equal names on equal rows are equal.
+TAKEN: Mapping[str, Callable[[Elements, ModelOperator, RowFunctions], None]] = {
+    "softmax": softmax,
+    "quantize": quantize,
+    "dequantize": dequantize,
+}
 
 
 class Definition:
@@ -61,10 +69,10 @@ class Definition:
     def state(self) -> None:
         """States all operators. Raises Unsupported for one that a proof does not know."""
         for operator in self.network.operators:
-            if operator.kind not in _STATED and operator.kind != "softmax":
+            if operator.kind not in _STATED and operator.kind not in TAKEN:
                 raise Unsupported(f"{operator.where}: operator {operator.kind}")
         for operator in self.network.operators:
-            if operator.kind == "softmax":
-                softmax(self.elements, operator, self.rows)
+            if operator.kind in TAKEN:
+                TAKEN[operator.kind](self.elements, operator, self.rows)
             else:
                 _STATED[operator.kind](self.elements, operator)

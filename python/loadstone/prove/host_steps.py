@@ -5,8 +5,9 @@ In:   a step, its tensors, DRAM.
 Out:  DRAM as the step leaves it.
 Next: proof.py.
 
-What moves bytes is executed. A softmax is taken as it is: the same rows with the same constants
-give the same bytes, in the artifact and in the network.
+What moves bytes is executed. A softmax, and what turns real numbers into levels and back, is taken
+as it is: the same rows with the same constants give the same bytes, in the artifact and in the
+network.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from loadstone.artifact.host_step import HostOpcode
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.functions import FunctionKind
 from loadstone.prove.memory import NOBODY, SymbolDram, flipped
-from loadstone.prove.softmax import RowFunctions
+from loadstone.prove.operators.ends import REAL_BYTES, dequantized, quantized
+from loadstone.prove.rows import RowFunctions
 from loadstone.prove.values import CONSTANTS, Values
 from loadstone.prove.verdict import NotProved, Unsupported
 
-__all__ = ["HostSteps"]
+__all__ = ["HostSteps", "whole_reals"]
 
 
 class HostSteps:
@@ -39,6 +41,9 @@ class HostSteps:
         """Raises Unsupported for a step that is not executed here, NotProved for one that reads
         what nobody wrote."""
         name = f"step {step.name} ({step.opcode.name.lower()})"
+        if step.opcode in (HostOpcode.QUANTIZE, HostOpcode.DEQUANTIZE):
+            self._end(step, inputs[0], outputs[0], name)
+            return
         bytes_ = DataType.INT8, DataType.UINT8
         if any(t.dtype not in bytes_ for t in (*inputs, *outputs)):
             raise Unsupported(f"{name}: tensors of other types than bytes")
@@ -60,6 +65,29 @@ class HostSteps:
                 raise Unsupported(name + (f" {step.function}" if step.function else ""))
         place = _place(outputs[0])
         self._dram.write(outputs[0].region, place, made.reshape(-1), name, NOBODY)
+
+    def _end(self, step: HostStep, read: BufferView, out: BufferView, name: str) -> None:
+        """From real numbers to bytes, or back."""
+        quantizes = step.opcode == HostOpcode.QUANTIZE
+        real, levels = (read, out) if quantizes else (out, read)
+        is_uint8 = levels.dtype == DataType.UINT8
+        if real.dtype != DataType.FLOAT32 or levels.dtype not in (DataType.INT8, DataType.UINT8):
+            raise Unsupported(f"{name}: tensors of other types than float32, int8 and uint8")
+        constants = levels.scale, levels.zero_point - 128 * is_uint8
+        x = self.read(read, name)
+        if quantizes:
+            p, low = step.parameters, 0 if is_uint8 else -128
+            if (p["low"], p["high"]) != (low, low + 255):
+                raise Unsupported(f"{name}: levels from {p['low']} to {p['high']}")
+            reals = whole_reals(x)
+            if reals is None:
+                raise NotProved(f"{name} reads bytes of {read.name} that are no number together")
+            made = quantized(self._rows, reals, *constants, half_to_even=bool(p["half_to_even"]))
+            made = flipped(made) if is_uint8 else made
+        else:
+            x = flipped(x) if is_uint8 else x
+            made = np.repeat(dequantized(self._rows, x, *constants), REAL_BYTES)
+        self._dram.write(out.region, _place(out), made, name, NOBODY)
 
     def held(self, tensor: BufferView, name: str) -> Integers:
         """Symbols (bytes,) of a tensor, NOBODY where nobody wrote."""
@@ -105,6 +133,13 @@ class HostSteps:
         functions = self._values.functions.make(FunctionKind.TABLE, number, kids[:, None])
         made[~fixed] = self._values.stored(sources, functions)
         return flipped(made) if out.dtype == DataType.UINT8 else made
+
+
+def whole_reals(symbols: Integers) -> Integers | None:
+    """The symbols (n,) of real numbers whose bytes (4 * n,) are these; None where one has bytes of
+    several."""
+    each = symbols.reshape(-1, REAL_BYTES)
+    return each[:, 0] if (each == each[:, :1]).all() else None
 
 
 def _place(tensor: BufferView) -> Integers:

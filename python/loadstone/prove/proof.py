@@ -14,15 +14,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, HostStep
+from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep
 from loadstone.errors import EncodingError
 from loadstone.prove.compiled import CompiledArtifact, ProgramOfProof
-from loadstone.prove.definition import Definition
+from loadstone.prove.definition import TAKEN, Definition
 from loadstone.prove.fingerprints import Integers
-from loadstone.prove.host_steps import HostSteps
+from loadstone.prove.host_steps import HostSteps, whole_reals
 from loadstone.prove.machine import SymbolMachine
 from loadstone.prove.memory import NOBODY, SymbolDram, flipped
 from loadstone.prove.network import ModelNetwork
+from loadstone.prove.operators.ends import REAL_BYTES
 from loadstone.prove.tokens import Tokens
 from loadstone.prove.values import CONSTANTS, Values
 from loadstone.prove.verdict import NotProved, ProofVerdict, Status, Unsupported
@@ -114,7 +115,10 @@ class _Run:
         self._dram = self._compiled.dram()
         for tensor, number in zip(inputs, wanted, strict=True):
             symbols = self._definition.elements.symbols(number).reshape(-1)
-            symbols = flipped(symbols) if self._compiled.is_uint8(tensor) else symbols
+            if self._is_real(tensor, number):
+                symbols = np.repeat(symbols, REAL_BYTES)
+            elif self._compiled.is_uint8(tensor):
+                symbols = flipped(symbols)
             place = np.arange(tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes)
             self._dram.write(tensor.region, place, symbols, "the caller", NOBODY)
         host = HostSteps(self._values, self._definition.rows, self._dram)
@@ -128,6 +132,16 @@ class _Run:
         outputs = self._compiled.outputs
         sizes = [t.elements for t in outputs]
         return _other_tensors("outputs", sizes, self._sizes(self._network.outputs))
+
+    def _is_real(self, tensor: BufferView, number: int) -> bool:
+        """Whether a tensor is of float32, in the artifact and in the network."""
+        is_real = tensor.dtype == DataType.FLOAT32
+        if is_real != (self._network.tensors[number].dtype == "float32"):
+            raise NotProved(
+                f"the artifact has {tensor.name} of {tensor.dtype.name.lower()}, the network of "
+                f"{self._network.tensors[number].dtype}"
+            )
+        return is_real
 
     def _sizes(self, numbers: Sequence[int]) -> list[int]:
         return [math.prod(self._network.tensors[k].shape) for k in numbers]
@@ -152,7 +166,14 @@ class _Run:
         for tensor, number in zip(self._compiled.outputs, self._network.outputs, strict=True):
             place = np.arange(tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes)
             symbols = self._dram.read(tensor.region, place, "the caller")
-            symbols = flipped(symbols) if self._compiled.is_uint8(tensor) else symbols
+            if self._is_real(tensor, number):
+                reals = whole_reals(symbols)
+                if reals is None:
+                    wrong.append(f"output {tensor.name}: bytes that are no number together")
+                    continue
+                symbols = reals
+            elif self._compiled.is_uint8(tensor):
+                symbols = flipped(symbols)
             wanted = self._definition.elements.symbols(number).reshape(-1)
             differ = np.flatnonzero(symbols != wanted)
             if len(differ):
@@ -173,6 +194,8 @@ class _Run:
             stored[store.symbols] = True
         elements = self._definition.elements
         for operator in self._network.operators:
+            if operator.kind in TAKEN:
+                continue  # the host stores it
             symbols: Integers = elements.symbols(operator.outputs[0]).reshape(-1)
             missing = np.flatnonzero((symbols >= CONSTANTS) & ~stored[symbols])
             if not len(missing):

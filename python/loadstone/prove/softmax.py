@@ -10,38 +10,15 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from loadstone.prove.fingerprints import Integers
 from loadstone.prove.network import ModelOperator
 from loadstone.prove.operators.elements import Elements, attribute
 from loadstone.prove.requantize import quantize_multiplier
-from loadstone.prove.values import Values
+from loadstone.prove.rows import RowFunctions
 from loadstone.prove.verdict import Unsupported
 
-__all__ = ["RowFunctions", "softmax"]
+__all__ = ["softmax"]
 
 _INTEGER_BITS, _BETA_BITS = 5, 26
-
-
-class RowFunctions:
-    """Operators that a proof takes as they are: equal names on equal rows are equal."""
-
-    def __init__(self, values: Values) -> None:
-        self._values = values
-        self._known: dict[tuple[object, ...], Integers] = {}
-
-    def of(self, name: tuple[object, ...], rows: Integers) -> Integers:
-        """Symbols of an operator's output, a row for each row (n, depth). name: the operator and
-        all that it depends on besides."""
-        made = np.zeros(rows.shape, np.int64)
-        for k, row in enumerate(rows.tolist()):
-            key = (*name, *row)
-            if key not in self._known:
-                depth = len(row)
-                self._known[key] = self._values.opaque(np.full(depth, -128), np.full(depth, 127))
-            made[k] = self._known[key]
-        return made
 
 
 def softmax(elements: Elements, operator: ModelOperator, rows: RowFunctions) -> None:

@@ -42,7 +42,8 @@ class Elements:
         self._symbols: dict[int, Integers] = {}
         for k in network.inputs:
             tensor = network.tensors[k]
-            self.taken(k)
+            if tensor.dtype != "float32":  # of which an element has one symbol, too
+                self.taken(k)
             n = int(np.prod(tensor.shape))
             symbols = values.opaque(np.full(n, -128), np.full(n, 127))
             self._symbols[k] = symbols.reshape(tensor.shape)

@@ -193,6 +193,8 @@ def dense(elements: Elements, operator: ModelOperator) -> None:
 def average_pool(elements: Elements, operator: ModelOperator) -> None:
     """average_pool: the plain sum of the taps inside, requantized by their count."""
     kernel = attribute(operator, "kernel", tuple)
+    if operator.attributes["averages"] is None:
+        raise Unsupported(f"{operator.where}: an average of real numbers")
     averages = attribute(operator, "averages", dict)
     taps, inside = windows_of(elements, operator, (kernel[0], kernel[1]))
     n, oh, ow, count, channels = taps.shape

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that a proof takes as they are: softmax, and the ends between levels and real numbers.
+
+In:   rows of symbols, and a name that holds all constants of an operator.
+Out:  symbols that are the same for the same rows and the same name.
+Next: operators of the network and steps of the host, which must agree in both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loadstone.prove.fingerprints import Integers
+from loadstone.prove.values import Values
+
+__all__ = ["RowFunctions"]
+
+
+class RowFunctions:
+    """Operators that a proof takes as they are: equal names on equal rows are equal."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._known: dict[tuple[object, ...], Integers] = {}
+
+    def of(self, name: tuple[object, ...], rows: Integers) -> Integers:
+        """Symbols of an operator's output, a row for each row (n, depth). name: the operator and
+        all that it depends on besides."""
+        made = np.zeros(rows.shape, np.int64)
+        for k, row in enumerate(rows.tolist()):
+            key = (*name, *row)
+            if key not in self._known:
+                depth = len(row)
+                self._known[key] = self._values.opaque(np.full(depth, -128), np.full(depth, 127))
+            made[k] = self._known[key]
+        return made
