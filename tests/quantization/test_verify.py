@@ -152,7 +152,7 @@ def test_a_group_that_counted_nothing_is_one_that_nobody_reads(found: Found) -> 
 
 def test_a_tensor_without_dimensions_is_one_value(found: Found) -> None:
     number = relax.Var("number", relax.TensorType((), "float32"))
-    network = replace(found.network, groups={number: 0})
+    network = replace(found.network, groups={number: 0}, outputs=(number,))
     histogram = Histogram()
     for count in range(1, 7):
         histogram.update(np.ones(1, np.float32))
