@@ -2,7 +2,7 @@
  *
  * In:   numbers from a file or an instruction: any.
  * Out:  whether something lies inside something, exactly as in the integers of mathematics: nothing here overflows.
- * Next: model.c, steps.c and validate.c decide with it. tests/c/test_proofs.py runs the proofs.
+ * Next: open.c, steps.c and validate.c decide with it. tests/c/test_proofs.py runs the proofs.
  *
  * A contract is a comment that begins with @: `requires` is what a caller must keep, `ensures` what it gets. Operators in
  * contracts work on unbounded integers.

@@ -2,7 +2,7 @@
  *
  * In:   bytes of a file, at any alignment.
  * Out:  numbers; typed records.
- * Next: model.c checks the tables, steps.c the host steps.
+ * Next: open.c checks the tables, steps.c the host steps.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_FORMAT_H
@@ -97,6 +97,10 @@ static inline float lds_f32(uint32_t v) {
 
 /* As zlib's. */
 uint32_t lds_crc32(const uint8_t *p, size_t n);
+
+/* Bytes of an entry of each section, and where an entry begins. */
+extern const uint8_t lds_entry_bytes[LDS_SECTIONS];
+const uint8_t *lds_model_entry(const lds_model *model, int section, uint32_t index);
 
 /* Whether a text begins at an offset of the strings: R9. */
 int lds_model_is_string(const lds_model *model, uint32_t offset);

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.frontend import import_model, load
+from loadstone.frontend.canonical import quantized_form
 from loadstone.frontend.layout import channels_last
 from loadstone.frontend.rewrites import canonical
 from loadstone.relax.compat import (
@@ -29,6 +30,7 @@ from loadstone.relax.compat import (
     uses,
 )
 from loadstone.relax.saved import run_module
+from tests.relax_text import compare_rewritten
 
 QUANTIZED = (
     *(
@@ -265,3 +267,11 @@ def test_a_scale_per_channel_of_a_constant_follows_its_axis() -> None:
     )
     assert int(constant.attrs.axis) == 1
     np.testing.assert_array_equal(constant.args[0].value.numpy(), weights.T)
+
+
+def test_text_in_text_out(update_golden: bool) -> None:
+    compare_rewritten("canonical", quantized_form, update_golden)
+
+
+def test_text_in_text_out_of_layout(update_golden: bool) -> None:
+    compare_rewritten("layout", channels_last, update_golden)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
@@ -17,8 +18,10 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 from loadstone.compiler import compile
 from loadstone.errors import ModelError
 from loadstone.frontend import Canonical, Reading, import_model, load
+from loadstone.passes.log import script
 from tests import onnx_builder, tflite_builder
 from tests.conftest import ROOT
+from tests.relax_text import FOLDER, compare_text
 from tests.repeat import more
 
 #: Runs in a process of its own: a signal is then a result, not the end of the tests. Prints one
@@ -228,3 +231,9 @@ def test_a_model_in_memory() -> None:
     assert str(load(proto)["main"]) == str(load(import_model(proto))["main"])
     with pytest.raises(ModelError, match="a dict is no model: give the path of a .tflite"):
         load({})  # type: ignore[arg-type]
+
+
+def test_text_in_text_out(update_golden: bool) -> None:
+    """A network in ONNX's own text form, which onnx parses."""
+    model = onnx.parser.parse_model((FOLDER / "import.before.txt").read_text(encoding="utf-8"))
+    compare_text("import", script(import_model(model)), update_golden)

@@ -10,8 +10,10 @@ import onnx
 
 from loadstone.compiler import compile
 from loadstone.frontend import load
+from loadstone.frontend.half import in_single
 from loadstone.relax.compat import bindings, dtype, op_name, result
 from tests.onnx_builder import Graph, run
+from tests.relax_text import compare_rewritten
 
 SHAPE = (1, 3, 8, 8)
 
@@ -43,8 +45,11 @@ def test_only_the_edges_are_halves_and_c_computes_what_onnx_runtime_does(tmp_pat
 
 
 def test_a_network_without_halves_is_left_alone(tmp_path: Path) -> None:
-    from loadstone.frontend.half import in_single
     from tests.float_models import module
 
     main = module()["main"]
     assert in_single(main) is main
+
+
+def test_text_in_text_out(update_golden: bool) -> None:
+    compare_rewritten("single", in_single, update_golden)

@@ -14,6 +14,7 @@ from loadstone.frontend.names import output_names, with_output_names
 from loadstone.relax.compat import bindings, name_of, relax, result, with_main
 from tests import onnx_builder
 from tests.onnx_builder import Graph
+from tests.relax_text import compare_rewritten
 
 
 def ports(made: Compiled) -> tuple[list[str], list[str]]:
@@ -97,3 +98,7 @@ def test_no_other_call_has_the_name_of_a_result() -> None:
     assert output_names(renamed) == ["wanted"]
     again = with_output_names(renamed, ["wanted"])
     assert [name_of(call) for v, call in bindings(again) if v in result(again)] == ["wanted"]
+
+
+def test_text_in_text_out(update_golden: bool) -> None:
+    compare_rewritten("names", lambda main: with_output_names(main, ["result"]), update_golden)

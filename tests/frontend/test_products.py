@@ -11,7 +11,9 @@ import pytest
 
 from loadstone import graph as g
 from loadstone.compiler import Compiled, compile
+from loadstone.frontend.products import with_turned_products
 from tests.onnx_builder import Graph, run
+from tests.relax_text import compare_rewritten
 from tests.repeat import more
 
 RNG = np.random.default_rng(11)
@@ -99,3 +101,7 @@ def test_every_product_of_the_keyword_transformer_is_on_the_device(shared: Path)
         left = operator.operators if isinstance(operator, g.Host) else ()
         assert not {"matmul", "nn.conv2d"} & set(left)
     assert found.python_steps == []
+
+
+def test_text_in_text_out(update_golden: bool) -> None:
+    compare_rewritten("products", with_turned_products, update_golden)

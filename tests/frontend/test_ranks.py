@@ -14,6 +14,7 @@ from loadstone.frontend.onnx import from_bytes as load_bytes
 from loadstone.frontend.ranks import two_dimensional
 from loadstone.relax.compat import bindings, op_name, shape
 from tests.onnx_builder import Graph, run
+from tests.relax_text import compare_rewritten
 
 RNG = np.random.default_rng(0)
 
@@ -155,3 +156,7 @@ def test_a_product_with_a_computed_constant_stays_a_layer() -> None:
     module = load_bytes(graph.save([(graph.node("MatMul", x, w), np.float32)]), "m")
     main = module["main"]
     assert two_dimensional(main) is main
+
+
+def test_text_in_text_out(update_golden: bool) -> None:
+    compare_rewritten("ranks", two_dimensional, update_golden)

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from loadstone.compiler import compile
+from loadstone.frontend.tables import with_tables
 from tests.onnx_builder import Graph, run
+from tests.relax_text import compare_rewritten
 
 X = np.arange(-128, 128, dtype=np.int8).reshape(1, 256)
 
@@ -90,3 +92,7 @@ def test_what_depends_on_more_stays_as_it_is(second: str, tmp_path: Path) -> Non
     (got,) = compiled.run(X[None], X[None, :, ::-1].copy())
     (want,) = run(model, [X, X[:, ::-1].copy()])
     assert np.array_equal(got.reshape(-1), want.reshape(-1))
+
+
+def test_text_in_text_out(update_golden: bool) -> None:
+    compare_rewritten("tables", with_tables, update_golden)

@@ -16,8 +16,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from loadstone import compile
 from loadstone.frontend import load
+from loadstone.frontend.wide import with_wide_layers
 from loadstone.relax.compat import bindings, dtype, is_call
 from tests.onnx_builder import run
+from tests.relax_text import compare_rewritten
 
 TYPES = {"int8": np.int8, "int16": np.int16}
 
@@ -185,3 +187,7 @@ def test_the_sums_are_of_int64(tmp_path: Path) -> None:
         made = [c for _, c in bindings(function) if is_call(c, "nn.conv2d", "matmul")]
         assert [dtype(call) for call in made] == ["int64"]
         assert {dtype(side) for side in made[0].args} == {"int16"}
+
+
+def test_text_in_text_out(update_golden: bool) -> None:
+    compare_rewritten("wide", with_wide_layers, update_golden)

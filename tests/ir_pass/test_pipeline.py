@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from loadstone import graph as g
-from loadstone.ir_pass.pipeline import Passes
+from loadstone.ir_pass.pipeline import Passes, with_copies
 from loadstone.numerics import Rounding
-from loadstone.passes.log import PassRun
+from loadstone.passes.log import PassLog, PassRun
+from loadstone.relax.compat import parsed_tir, tvm
 from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.operators import lower_operator
 from loadstone.vta.operators.request import LayerRequest
 from tests import lowered as lo
@@ -76,6 +78,17 @@ def text_behind(name: str, runs: Sequence[PassRun]) -> str:
     return run.text()
 
 
+def compare_golden(name: str, text: str, update: bool) -> None:
+    """Holds `text` against a file of tests/golden/lowering, or writes it."""
+    path = GOLDEN / name
+    if update:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text(), (
+        f"{path.name} changed: read the difference, then run pytest with --update-golden"
+    )
+
+
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("case", CASES)
 def test_the_text_of_a_stage_is_the_golden_one(case: str, stage: str, update_golden: bool) -> None:
@@ -88,10 +101,14 @@ def test_the_text_of_a_stage_is_the_golden_one(case: str, stage: str, update_gol
     text = text_behind(stage, runs)
     if stage == "insert_dma_copy":
         assert text == text_behind("insert_dma_copy", lower_operator(op, config).runs(op.name))
-    path = GOLDEN / f"{case}.{stage}.txt"
-    if update_golden:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    assert text == path.read_text(), (
-        f"{path.name} changed: read the difference, then run pytest with --update-golden"
-    )
+    compare_golden(f"{case}.{stage}.txt", text, update_golden)
+
+
+@pytest.mark.parametrize("device", ["vtaq-1x16x16", "vta-pynq"])
+def test_blocks_as_text_in_loops_and_nests_as_text_out(device: str, update_golden: bool) -> None:
+    """TensorIR that TVM parses; what is made of it is the same for both devices."""
+    module = tvm.IRModule({"main": parsed_tir((GOLDEN / "blocks.schedule.txt").read_text())})
+    log = PassLog(texts=True)
+    with_copies(module, memory_table(load_config(device)), log=log)
+    for stage in ("loops", "nests", "insert_dma_copy"):
+        compare_golden(f"blocks.{stage}.txt", text_behind(stage, log.runs), update_golden)

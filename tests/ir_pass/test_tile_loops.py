@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.affine import Index, Variable, index
-from loadstone.ir_pass.nest_text import printed
+from loadstone.ir_pass.nest_text import parsed, printed
 from loadstone.ir_pass.nests import (
     Function,
     Nest,
@@ -77,6 +77,31 @@ func sum:
           gemm(acc[4*i0 + i, j0], x[4*i0 + i, k + 2*j0, 2*c0 + c], w[2*c0 + c, k]) for i<4 c<2 k<3 if -4*i0 - i + 9 >= 0, -2*c0 - c + 4 >= 0
       add(acc[4*i0 + i, j0] | 7) for i<4 if -4*i0 - i + 6 >= 0, -4*i0 - i + 9 >= 0
       copy(out[4*i0 + i, j0], acc[4*i0 + i, j0]) for i<4 if -4*i0 - i + 9 >= 0
+"""  # noqa: E501
+    )
+
+
+def test_text_in_text_out() -> None:
+    """A text has loops of its own for each nest, so that what is read has a single one."""
+    whole = parsed(
+        """\
+func rows:
+  param x: int8[10, 4] x1x16
+  local acc: int32[10] x1x16
+  max(acc[i], x[i, j]); max(acc[i] | 0) for i<10 j<4
+"""
+    )
+    (nest,) = whole.body
+    assert isinstance(nest, Nest)
+    i, j = nest.loops
+    assert printed(tiled(whole, {i: 4, j: 2}, (i,))) == (
+        """\
+func rows:
+  param x: int8[10, 4] x1x16
+  local acc: int32[10] x1x16
+  for i0<3:
+    for j0<2:
+      max(acc[4*i0 + i], x[4*i0 + i, 2*j0 + j]); max(acc[4*i0 + i] | 0) for i<4 j<2 if -4*i0 - i + 9 >= 0
 """  # noqa: E501
     )
 

@@ -22,8 +22,12 @@ from loadstone.isa.codec import (
     instruction_offsets,
 )
 from loadstone.isa.table import InstructionTable
+from loadstone.isa.text import assemble, disassemble
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.device.instruction_table import instruction_table
 from tests.isa import gather
 from tests.isa.tables import NPU, random_insns, tables
+from tests.passes.networks import plugins
 
 
 @given(tables(), st.integers(0, 2**32))
@@ -141,3 +145,67 @@ def test_columns_keep_limits() -> None:
             encode_columns(NPU, "copy", columns)
     with pytest.raises(EncodingError, match="instruction 7: copy.rows=0"):
         encode_columns(NPU, "copy", {"rows": np.array([1, 0])}, np.array([3, 7]))
+
+
+#: By target, instructions as text, and the bytes of each.
+CODE = {
+    "systolic": (
+        ("mvin address=512 stride=8 rows=8 row=64 push_next=1", "01000200000800000800000400010000"),
+        ("preload row=64 pop_prev=1", "0340002000000000"),
+        ("compute step=1 rows=6 target=3 push_next=1", "040000100060000003002000"),
+        ("scale zero_point=5 low=-128 high=127 rounding=double", "0500005000e07f00"),
+        ("nop push_prev=1 pop_next=1", "070c0000"),
+    ),
+    "vtaq-tiny": (
+        (
+            "LOAD memory_id=inp region=2 y_size=4 x_size=4 x_stride=4 y_pad_0=1 x_pad_0=1",
+            "00010000000000080400040004000101",
+        ),
+        (
+            "GEMM pop_prev=1 uop_bgn=1 uop_end=4 iter_out=4 iter_in=4 dst_out=4 src_out=6",
+            "0a010408000200000400060000000000",
+        ),
+        (
+            "ALU push_next=1 uop_end=1 iter_out=1 iter_in=16 alu_op=shr use_imm=1 imm=6",
+            "4400010200080000000000006b000000",
+        ),
+        (
+            "STORE pop_prev=1 memory_id=out dram_base=256 region=2 y_size=1 x_size=16 x_stride=16",
+            "09020000040000080100100010000000",
+        ),
+        ("FINISH pop_next=1", "13000000000000000000000000000000"),
+    ),
+    "vta-pynq": (
+        (
+            "LOAD memory_id=inp region=2 y_size=4 x_size=4 x_stride=4 y_pad_0=1 x_pad_0=1",
+            "00010000000000080400040004000101",
+        ),
+        (
+            "GEMM pop_prev=1 uop_bgn=1 uop_end=4 iter_out=4 iter_in=4 dst_out=4 src_out=6",
+            "0a018000200008000400800100000000",
+        ),
+        (
+            "ALU push_next=1 uop_end=1 iter_out=1 iter_in=16 alu_op=shr use_imm=1 imm=6",
+            "44002000080020000000000000b00600",
+        ),
+        (
+            "STORE pop_prev=1 memory_id=out dram_base=256 region=2 y_size=1 x_size=16 x_stride=16",
+            "09020000040000080100100010000000",
+        ),
+        ("FINISH pop_next=1", "13000000000000000000000000000000"),
+    ),
+}
+
+
+@pytest.mark.parametrize("target", CODE)
+def test_text_in_bytes_out_and_text_again(target: str) -> None:
+    if target == "systolic":
+        accelerator = plugins().backends[target](dim=8, tokens=1).accelerator
+        assert accelerator is not None
+        table = accelerator.table
+    else:
+        table = instruction_table(load_config(target))
+    text = "".join(f"{line}\n" for line, _ in CODE[target])
+    insns = assemble(table, text)
+    assert [encode(table, [insn]).hex() for insn in insns] == [code for _, code in CODE[target]]
+    assert disassemble(table, decode(table, encode(table, insns))) == text

@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
 
 from loadstone.errors import LoweringError
+from loadstone.ir_pass.nest_text import parsed
+from loadstone.ir_pass.unroll import unroll_nests
 from loadstone.isa.accelerator import Port
 from loadstone.isa.codec import At
 from loadstone.isa.table import AddressRegister
+from loadstone.isa.text import disassemble
 from loadstone.isa.tiled import in_rows
 from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
 from tests.isa.tiled_device import LANES, device, own_rows, random_program, run, table
+from tests.passes.networks import plugins
 from tests.repeat import times
 
 ROOMY, TIGHT = device(255), 12
@@ -106,3 +111,53 @@ def test_plain_rows_beside_tiles_are_refused() -> None:
     plain = TiledInsn("write", {"address": At("made0"), "rows": 1, "row": 3})
     with pytest.raises(LoweringError, match="write: row is a plain row of out, whose rows other"):
         in_rows(table(TIGHT), [read, mix, plain], [0] * 3, None)
+
+
+#: Two tiles of a product for the systolic array, as nests with copies.
+PRODUCT = """\
+func rows:
+  param x: int8[8] x1x8
+  param w: int8[8] x1x8
+  param p: int32[3] x1x8
+  param out: int8[8] x1x8
+  alloc p_chip: int32[3] x1x8 in accumulator
+  copy(p_chip[i], p[i]) for i<3
+  for t<2:
+    alloc x_chip: int8[4] x1x8 in scratchpad
+    copy(x_chip[i], x[4*t + i]) for i<4
+    alloc w_chip: int8[8] x1x8 in scratchpad
+    copy(w_chip[i], w[i]) for i<8
+    alloc acc: int32[4] x1x8 in accumulator
+    fill(acc[i] | 0) for i<4
+    gemm(acc[i], x_chip[i], w_chip[0]) for i<4
+    rq(acc[i], p_chip[0] | 5, -128, 127, 0) for i<4
+    copy(out[4*t + i], acc[i]) for i<4
+"""
+#: The second load of weights is left out, and the second of x comes before the first product.
+PRODUCT_IN_ROWS = """\
+mvin_sums address=@p stride=32 rows=3
+mvin address=@x stride=8 rows=4
+scale zero_point=5 low=-128 high=127 rounding=double
+mvin address=@w stride=8 rows=8 row=4
+preload row=4
+mvin address=@x+32 stride=8 rows=4 row=12
+compute step=1 rows=4 target=3
+mvout address=@out stride=8 rows=4 row=3
+scale zero_point=5 low=-128 high=127 rounding=double
+preload row=4
+compute row=12 step=1 rows=4 target=7
+mvout address=@out+32 stride=8 rows=4 row=7
+"""
+
+
+def test_text_in_text_out() -> None:
+    """The array's own back end makes instructions with tiles of what the nests call."""
+    backend = plugins().backends["systolic"](dim=8, tokens=1)
+    assert backend.accelerator is not None
+    places = {name: At(name) for name in ("x", "w", "p", "pad", "out")}
+    code = sys.modules[type(backend).__module__].Code(8, places)
+    for call in unroll_nests(parsed(PRODUCT)):
+        getattr(code, call.name)(call)
+    insns = code.instructions
+    found, _ = in_rows(backend.accelerator.table, insns, [0] * len(insns), backend.accelerator.port)
+    assert disassemble(backend.accelerator.table, found) == PRODUCT_IN_ROWS

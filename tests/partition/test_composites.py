@@ -15,7 +15,10 @@ from loadstone.partition.composites import with_composites
 from loadstone.partition.dataflow import Dataflow
 from loadstone.partition.matching import FusionRow, occurrences
 from loadstone.relax.compat import FuseOpsByPattern, bindings, dpl, name_of, named, relax, result
+from tests.partition.divided import texts_behind
 from tests.partition.fusing import SHAPE, call_of, is_read_outside, modules, patterns, returning
+from tests.passes.networks import TARGETS
+from tests.relax_text import compare_text
 
 
 def _names(function: Any) -> list[str]:
@@ -86,3 +89,8 @@ def test_a_function_that_is_there_keeps_its_name() -> None:
     assert [v.name_hint for v in made.get_global_vars()].count("fused_0") == 1
     assert len(made.functions) == 3
     relax.analysis.well_formed(made)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_text_in_text_out(target: str, update_golden: bool) -> None:
+    compare_text(f"composites.{target}", texts_behind(target)["composites"], update_golden)

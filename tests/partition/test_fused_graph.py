@@ -26,8 +26,10 @@ from loadstone.partition.eager import HOST, explain, partition
 from tests.draw import Random
 from tests.onnx_builder import Graph
 from tests.onnx_builder import run as run_onnx
-from tests.partition.divided import backend, module_of, places, step
+from tests.partition.divided import backend, module_of, places, step, texts_behind
+from tests.passes import networks
 from tests.poisoned import unwritten
+from tests.relax_text import compare_text
 
 
 def test_float_operators_become_one_host_operator_per_connected_group() -> None:
@@ -201,3 +203,8 @@ def test_single_numbers_are_of_one_sample(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(model.save([(y, np.float32)]))
     with pytest.raises(UnsupportedError, match=r"single number: compile for a device whose batch"):
         compile(tmp_path / "m.onnx", "vtaq-4x16x16")
+
+
+@pytest.mark.parametrize("target", networks.TARGETS)
+def test_text_in_text_out(target: str, update_golden: bool) -> None:
+    compare_text(f"graph.{target}", texts_behind(target)["graph"], update_golden)

@@ -14,6 +14,7 @@ from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
 from loadstone.partition.segments import HOST, divide, verify_segments
 from tests.artifact.test_deploy import conv, tensor
+from tests.passes.networks import TARGETS
 
 PLACES = ("npu", "dsp", HOST)
 
@@ -146,3 +147,12 @@ def test_what_the_same_back_end_makes_does_not_come_from_the_host() -> None:
     wrong = replace(second, from_host=second.inputs)
     with pytest.raises(LoweringError, match="t1 should not come from the host"):
         verify_segments(places, graph, (after, (first, wrong)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_text_in_text_out(target: str, update_golden: bool) -> None:
+    pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
+    from tests.partition.divided import texts_behind
+    from tests.relax_text import compare_text
+
+    compare_text(f"segments.{target}", texts_behind(target)["segments"], update_golden)

@@ -9,11 +9,13 @@ import pytest
 from loadstone.errors import ModelError
 from loadstone.frontend import import_model, onnx
 from loadstone.frontend.rewrites import canonical
+from loadstone.passes.log import script
 from loadstone.quantization.fold import fold
-from loadstone.relax.compat import bindings, dtype, op_name
+from loadstone.relax.compat import bindings, dtype, is_constant, op_name, value
 from loadstone.relax.saved import run_module
 from tests.float_models import SHAPE, images, module, small_onnx
 from tests.onnx_builder import Graph, run
+from tests.relax_text import before, compare_text
 
 
 def kinds(folded: object) -> list[str]:
@@ -151,3 +153,11 @@ def test_places_that_a_softmax_does_not_see_are_the_smallest_number() -> None:
         found, wanted = run_module(fold(module), [image])[0], run(model, [image])[0]
         np.testing.assert_array_equal(found == 0, wanted == 0)
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_text_in_text_out(update_golden: bool) -> None:
+    """The text does not show the constants: 3 * 2 and 1."""
+    folded = fold(before("fold"))
+    compare_text("fold", script(folded), update_golden)
+    arguments = [arg for _, call in bindings(folded["main"]) for arg in getattr(call, "args", ())]
+    assert [value(arg).item() for arg in arguments if is_constant(arg)] == [6, 1]

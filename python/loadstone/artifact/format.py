@@ -3,7 +3,7 @@
 
 In:   regions and tensors (memory_plan.py), programs, host steps (host_step.py).
 Out:  an Artifact; `to_bytes`, `from_bytes`, `save`, `load`.
-Next: runtime/model.c reads the same bytes in place; runtime/device.py runs them.
+Next: runtime/open.c checks the same bytes in place; runtime/device.py runs them.
 
 A small model, by hand:
 

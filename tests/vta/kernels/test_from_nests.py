@@ -55,6 +55,7 @@ from loadstone.vta.schedule.rescaled_spec import (
 from loadstone.vta.schedule.window import WindowSpec
 from loadstone.vta.stream.operations import Access, DramTile, Operation, RequantizeNest, VirtualTile
 from tests.repeat import times
+from tests.vta.passes.hand_lowered import NEST_DEVICES, compare_golden, nest_program
 
 CONFIG = load_config("vta-pynq")
 STEPS = (Multiply(0, 0), Multiply(1, 1), Immediate("shr", 8), Multiply(0, 2), Immediate("max", -9))
@@ -64,6 +65,11 @@ quick = settings(
     suppress_health_check=list(HealthCheck),
     derandomize=True,
 )
+
+
+@pytest.mark.parametrize("device", NEST_DEVICES)
+def test_text_in_text_out(device: str, update_golden: bool) -> None:
+    compare_golden("operations", nest_program(device).text(), update_golden, device)
 
 
 def described(kernel: Kernel) -> list[Any]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions lowered by hand, tile by tile: programs for the tests of the passes.
 
-In:   sizes of layers that follow each other.
+In:   sizes of layers that follow each other; or tests/golden/passes/nests.txt, a text of nests.
 Out:  operations on virtual tiles, constants, places; what the layers compute, in NumPy.
 Next: test_pipeline.py runs them on the simulator; the tests of each pass read what it makes of
       them.
@@ -17,9 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.backend.region import Address
+from loadstone.ir_pass.nest_text import parsed
 from loadstone.numerics import Rounding, requantize
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.spec import Memory
+from loadstone.vta.kernels.emitter import Emitter
+from loadstone.vta.kernels.from_nests import kernel_of_nests
 from loadstone.vta.passes.pipeline import PASSES
 from loadstone.vta.passes.program import UOP_TENSOR, LayerOperation, VtaProgram
 from loadstone.vta.stream.operations import (
@@ -185,6 +188,22 @@ def small_program(device: str = "vtaq-tiny") -> VtaProgram:
     return unbuilt(layers, config, 2, 1)[0]
 
 
+#: Whose tiles the nests of nests.txt have: VTA-Q, and VTA as it is.
+NEST_DEVICES = ("vtaq-1x16x16", "vta-pynq")
+
+
+def nest_program(device: str) -> VtaProgram:
+    """nests.txt as operations of one of NEST_DEVICES, in front of the first pass."""
+    config, emitter = load_config(device), Emitter({})
+    function = parsed((GOLDEN / "nests.txt").read_text(encoding="utf-8"))
+    kernel = kernel_of_nests(function, config)
+    kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
+    arena = {name: Address(2, 4096 * number) for number, name in enumerate("xyz")}
+    constants = {"w": Address(0, 0), "v": Address(0, 4096)}
+    places = {UOP_TENSOR: Address(1, 0), **constants, **arena}
+    return VtaProgram(config, places, [(function.name, each) for each in emitter.operations])
+
+
 def behind(name: str, program: VtaProgram) -> VtaProgram:
     """The program behind the pass of this name."""
     for made in PASSES:
@@ -194,9 +213,10 @@ def behind(name: str, program: VtaProgram) -> VtaProgram:
     return program
 
 
-def compare_golden(name: str, text: str, update: bool) -> None:
-    """Holds `text` against tests/golden/passes/NAME.txt, or writes it."""
-    path = GOLDEN / f"{name}.txt"
+def compare_golden(name: str, text: str, update: bool, device: str = "") -> None:
+    """Holds `text` against tests/golden/passes/NAME.txt, or writes it. device: of nests.txt, whose
+    texts have it in their names."""
+    path = GOLDEN / (f"{name}.{device}.txt" if device else f"{name}.txt")
     if update:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

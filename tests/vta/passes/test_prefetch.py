@@ -29,7 +29,13 @@ from loadstone.vta.stream.operations import (
 from loadstone.vta.stream.table import columns_of
 from tests.repeat import times
 from tests.vta.passes.allocate.test_allocate import gemm, load, tile
-from tests.vta.passes.hand_lowered import behind, compare_golden, small_program
+from tests.vta.passes.hand_lowered import (
+    NEST_DEVICES,
+    behind,
+    compare_golden,
+    nest_program,
+    small_program,
+)
 from tests.vta.passes.prefetch_reference import Timeline
 
 CONFIG = load_config("vtaq-tiny")  # 256 tiles in each scratchpad
@@ -66,6 +72,13 @@ def two_layers(tiles: int, late: bool) -> list[Operation]:
 
 def test_the_text_behind_the_pass_is_the_golden_one(update_golden: bool) -> None:
     compare_golden("prefetch", behind("prefetch", small_program()).text(), update_golden)
+
+
+@pytest.mark.parametrize("device", NEST_DEVICES)
+def test_text_in_text_out(device: str, update_golden: bool) -> None:
+    compare_golden(
+        "prefetch", behind("prefetch", nest_program(device)).text(), update_golden, device
+    )
 
 
 def test_weights_are_pulled_into_the_gap_before_an_input_that_waits() -> None:

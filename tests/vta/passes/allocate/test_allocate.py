@@ -24,7 +24,13 @@ from loadstone.vta.stream.operations import (
     VirtualTile,
 )
 from loadstone.vta.stream.table import columns_of
-from tests.vta.passes.hand_lowered import behind, compare_golden, small_program
+from tests.vta.passes.hand_lowered import (
+    NEST_DEVICES,
+    behind,
+    compare_golden,
+    nest_program,
+    small_program,
+)
 
 CONFIG = load_config("vtaq-tiny")  # 256 tiles in each scratchpad
 
@@ -178,6 +184,13 @@ def test_layers_that_need_different_orders_have_them() -> None:
 
 def test_the_text_behind_the_pass_is_the_golden_one(update_golden: bool) -> None:
     compare_golden("allocate", behind("allocate", small_program()).text(), update_golden)
+
+
+@pytest.mark.parametrize("device", NEST_DEVICES)
+def test_text_in_text_out(device: str, update_golden: bool) -> None:
+    compare_golden(
+        "allocate", behind("allocate", nest_program(device)).text(), update_golden, device
+    )
 
 
 def test_weights_come_late_again_where_early_ones_leave_no_room() -> None:

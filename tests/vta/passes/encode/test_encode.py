@@ -35,7 +35,13 @@ from loadstone.vta.stream.operations import (
     TileStore,
     VirtualTile,
 )
-from tests.vta.passes.hand_lowered import behind, compare_golden, small_program
+from tests.vta.passes.hand_lowered import (
+    NEST_DEVICES,
+    behind,
+    compare_golden,
+    nest_program,
+    small_program,
+)
 from tests.vta.stream.nests import merged_nest
 
 CONFIG = load_config("vtaq-1x16x16")
@@ -61,6 +67,11 @@ def gemm(extents: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...]) -
 
 def test_the_text_behind_the_pass_is_the_golden_one(update_golden: bool) -> None:
     compare_golden("encode", behind("encode", small_program()).text(), update_golden)
+
+
+@pytest.mark.parametrize("device", NEST_DEVICES)
+def test_text_in_text_out(device: str, update_golden: bool) -> None:
+    compare_golden("encode", behind("encode", nest_program(device)).text(), update_golden, device)
 
 
 # --- copies ---------------------------------------------------------------------------------------

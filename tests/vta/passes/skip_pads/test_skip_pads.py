@@ -24,10 +24,20 @@ from loadstone.vta.stream.operations import (
     TileStore,
     VirtualTile,
 )
+from tests.vta.passes.hand_lowered import (
+    NEST_DEVICES,
+    compare_golden,
+    nest_program,
+)
 from tests.vta.stream.meaning import execute
 
 SIZE, TAPS = 16, 3
 VTA, VTAQ = load_config("vta-pynq"), load_config("vtaq-1x16x16")
+
+
+@pytest.mark.parametrize("device", NEST_DEVICES)
+def test_text_in_text_out(device: str, update_golden: bool) -> None:
+    compare_golden("skip_pads", SkipPads().run(nest_program(device)).text(), update_golden, device)
 
 
 def convolution(pad_value: int = 0) -> list[Operation]:

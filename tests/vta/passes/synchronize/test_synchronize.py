@@ -18,7 +18,15 @@ from loadstone.vta.passes.synchronize.hazards import prove
 from loadstone.vta.passes.synchronize.synchronize import Synchronize
 from tests import ordering, program_tokens
 from tests.ordering import tokens_of
-from tests.vta.passes.hand_lowered import behind, compare_golden, network, small_program, unbuilt
+from tests.vta.passes.hand_lowered import (
+    NEST_DEVICES,
+    behind,
+    compare_golden,
+    nest_program,
+    network,
+    small_program,
+    unbuilt,
+)
 
 CONFIG = load_config("vtaq-1x16x16")
 
@@ -30,6 +38,13 @@ def synchronized() -> VtaProgram:
 
 def test_the_text_behind_the_pass_is_the_golden_one(update_golden: bool) -> None:
     compare_golden("synchronize", behind("synchronize", small_program()).text(), update_golden)
+
+
+@pytest.mark.parametrize("device", NEST_DEVICES)
+def test_text_in_text_out(device: str, update_golden: bool) -> None:
+    compare_golden(
+        "synchronize", behind("synchronize", nest_program(device)).text(), update_golden, device
+    )
 
 
 def test_every_token_is_needed() -> None:
