@@ -106,8 +106,5 @@ FUNCTIONS = {
 }
 #: Judges of which only some mutants were tried: mutants.txt lacks some that decide the same.
 SAMPLED = {
-    "python/loadstone/isa/codec.py",
-    "python/loadstone/isa/program_tokens.py",
-    "python/loadstone/quantization/verify.py",
     "runtime/validate.c",
 }

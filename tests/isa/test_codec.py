@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -23,6 +25,7 @@ from loadstone.isa.table import InstructionTable
 from loadstone.isa.text import assemble, disassemble
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.device.instruction_table import instruction_table
+from tests.isa import gather
 from tests.isa.tables import NPU, random_insns, tables
 from tests.passes.networks import plugins
 
@@ -59,12 +62,17 @@ def test_bytes_by_hand() -> None:
 @pytest.mark.parametrize(
     ("insn", "said"),
     [
-        (TableInsn("jump", {}), "no instruction 'jump'; it has copy"),
-        (TableInsn("copy", {"size": 1}), "no field 'size'"),
+        (TableInsn("jump", {}), "^npu has no instruction 'jump'; it has copy, store, work, end$"),
+        (
+            TableInsn("copy", {"rows": 1, "size": 1}),
+            "^copy has no field 'size'; it has address, stride, rows, row$",
+        ),
+        (TableInsn("end", {"size": 1}), "^end has no field 'size'; it has none$"),
         (TableInsn("copy", {"rows": 4096}), r"rows=4096 is not in \[1, 4095\]"),
         (TableInsn("copy", {}), "rows=0"),
         (TableInsn("work", {"mode": 3}), "work.mode=3 is unknown; known are "),
         (TableInsn("work", {"gain": -201}), "gain=-201"),
+        (TableInsn("work", {"gain": 256}), r"gain=256 is not in \[-200, 255\]"),
         (TableInsn("copy", {"rows": At("x")}), "rows is no address"),
     ],
 )
@@ -73,6 +81,47 @@ def test_field_checker(insn: TableInsn, said: str) -> None:
         check_fields(NPU, insn)
     with pytest.raises(EncodingError, match=said):
         encode(NPU, [insn])
+
+
+def test_limits_are_values_as_well() -> None:
+    for insn in (
+        TableInsn("copy", {"rows": 1}),
+        TableInsn("copy", {"rows": 4095, "address": At("x", 8)}),
+        TableInsn("work", {"gain": -200, "mode": 0}),
+        TableInsn("work", {"gain": 255, "mode": 2}),
+    ):
+        assert check_fields(NPU, insn) is NPU.by_name[insn.name]
+
+
+def test_what_a_table_forbids_is_no_instruction() -> None:
+    """`gather` is none where (begin+1>end); a field that is not named is 0."""
+    table = gather.table()
+    form = table.by_name["gather"]
+    for sound in ({"end": 1}, {"begin": 2, "end": 3}):
+        assert check_fields(table, TableInsn("gather", sound)) is form
+    for begin, end in ((3, 3), (2, 1), (0, 0)):
+        said = rf"^gather: end={end}, begin={begin}: it is no instruction where \(begin\+1>end\) is"
+        with pytest.raises(EncodingError, match=said):
+            check_fields(table, TableInsn("gather", {"begin": begin, "end": end}))
+    with pytest.raises(EncodingError, match="^gather: end=0, begin=0: it is no instruction"):
+        check_fields(table, TableInsn("gather", {"end": 0}))
+
+
+def test_an_address_by_name_is_0_to_what_a_table_forbids() -> None:
+    forms = tuple(replace(f, never=("address",) if f.name == "copy" else ()) for f in NPU.forms)
+    table = replace(NPU, forms=forms)
+    for address in (At("x"), At("x", 16), 0):
+        check_fields(table, TableInsn("copy", {"rows": 1, "address": address}))
+    with pytest.raises(EncodingError, match="^copy: address=1: it is no instruction where address"):
+        check_fields(table, TableInsn("copy", {"rows": 1, "address": 1}))
+
+
+def test_what_a_device_lacks_is_said_instead_of_what_it_has() -> None:
+    forms = tuple(replace(form, needs="moves" if form.name == "copy" else "") for form in NPU.forms)
+    poor = replace(NPU, forms=forms).having()
+    said = "^npu has no instruction 'copy'; that needs capability moves, which the device lacks$"
+    with pytest.raises(EncodingError, match=said):
+        check_fields(poor, TableInsn("copy", {"rows": 1}))
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """isa/program_tokens.py: instructions without tokens as text in, with tokens as text out; addresses
-by name."""
+by name; what the proof counts and refuses."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from loadstone.errors import LoweringError
 from loadstone.isa.codec import At, TableInsn
-from loadstone.isa.program_tokens import with_tokens
+from loadstone.isa.form import InstructionForm
+from loadstone.isa.program_tokens import prove_tokens, with_tokens
 from loadstone.isa.queues import UnitQueue
 from loadstone.isa.text import assemble, disassemble
-from tests.isa.tokened import CHAIN, device
+from tests.isa.tokened import CHAIN, device, no_names, table
 from tests.passes.networks import plugins
 
 #: Every pair of units has queues of its own, both ways.
@@ -65,3 +71,68 @@ def test_text_in_text_out() -> None:
     table = accelerator.table
     found = with_tokens(table, assemble(table, PRODUCT), lambda at: (at.symbol, at.offset_bytes))
     assert disassemble(table, [insn for insn, _ in found]) == PRODUCT_WITH_TOKENS
+
+
+#: Its three units, and an instruction of the last one that ends a program.
+PLAIN = table()
+ENDING = replace(
+    PLAIN, forms=(*PLAIN.forms, InstructionForm("end", 9, unit="back", ends=True))
+).ordered_by(CHAIN)
+
+
+def read(row: int, **tokens: int) -> TableInsn:
+    """Of a row that no other instruction needs."""
+    return TableInsn("read", {"row": row, "rows": 1, **tokens})
+
+
+def test_a_token_is_that_of_the_unit_s_own_queue() -> None:
+    """Two queues have the same names for their fields."""
+    insns = [
+        read(0, push_next=1),
+        TableInsn("mix", {"rows": 1, "pop_prev": 1, "push_next": 1}),
+        TableInsn("write", {"rows": 1, "pop_prev": 1}),
+    ]
+    most = {"in -> core": 1, "core -> back": 1, "core -> in": 0, "back -> core": 0}
+    assert prove_tokens(device(CHAIN).table, insns, no_names) == most
+
+
+@pytest.mark.parametrize(
+    ("name", "flag", "unit"),
+    [
+        ("read", "pop_prev", "in"),
+        ("read", "push_prev", "in"),
+        ("write", "pop_next", "back"),
+        ("write", "push_next", "back"),
+    ],
+)
+def test_a_token_without_a_queue_is_named(name: str, flag: str, unit: str) -> None:
+    """At the ends of a chain nobody is before or behind."""
+    insns = [read(0), TableInsn(name, {"row": 1, "rows": 1, flag: 1})]
+    said = rf"^tokened: instruction 1 \({name}\) has {flag}=1, and unit {unit} has no queue for it$"
+    with pytest.raises(LoweringError, match=said):
+        prove_tokens(device(CHAIN).table, insns, no_names)
+
+
+def end_behind(reads: int, told: int) -> list[TableInsn]:
+    """Reads of which one tells the core, which tells the instruction that ends the program."""
+    return [
+        *(read(k, push_next=int(k == told)) for k in range(reads)),
+        TableInsn("mix", {"row": 8, "rows": 1, "pop_prev": 1, "push_next": 1}),
+        TableInsn("end", {"pop_prev": 1}),
+    ]
+
+
+def test_what_ends_a_program_waits_for_the_last_of_every_unit() -> None:
+    prove_tokens(ENDING, [TableInsn("end", {})], no_names)
+    prove_tokens(ENDING, end_behind(3, told=2), no_names)
+    for told in (0, 1):
+        said = r"instruction 4 \(end\) is not ordered after 2 \(read\)"
+        with pytest.raises(LoweringError, match=said):
+            prove_tokens(ENDING, end_behind(3, told), no_names)
+
+
+def test_what_does_not_end_a_program_need_not_wait() -> None:
+    insns = [read(0), TableInsn("mix", {"row": 8, "rows": 1}), TableInsn("end", {})]
+    prove_tokens(ENDING, insns[:2], no_names)
+    with pytest.raises(LoweringError, match=r"2 \(end\) is not ordered after 0 \(read\)"):
+        prove_tokens(ENDING, insns, no_names)

@@ -123,7 +123,7 @@ PASSES = numbered(
             "quantization.rounding",
             "corrects biases by the mean error that rounding has left",
             "a plan; the means of the layers' inputs",
-            "biases are finite; nothing else of the plan has changed",
+            "biases are finite and fit the accumulator; nothing else of the plan has changed",
             "quantization.verify.verify_corrected",
         ),
         (

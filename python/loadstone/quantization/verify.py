@@ -9,12 +9,14 @@ Next: pipeline.py names them to the log, which runs them where --verify asks for
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields
 from math import prod
 
 import numpy as np
 
 from loadstone.errors import ModelError
+from loadstone.graph import Quantization
 from loadstone.quantization.calibrate import Calibration
 from loadstone.quantization.network import Layer, Network, Role
 from loadstone.quantization.plan import INT32_LIMIT, Plan
@@ -56,12 +58,15 @@ def verify_equalized(
 
 def verify_calibration(network: Network, calibration: Calibration) -> None:
     """Each histogram has counted every element of some of its group's tensors, as often as there
-    were samples, and none twice; its range is finite and contains 0."""
+    were samples, and none twice; its range is finite and contains 0. One that counted nothing is
+    that of tensors which nobody reads."""
+    read = {*network.outputs, *(item for layer in network.layers for item in layer.inputs)}
     for group, histogram in calibration.histograms.items():
         members = network.members(group)
         name = network.name(members[0])
         sizes = [prod(shape(member) or ()) * calibration.samples for member in members]
-        if histogram.size not in _sums(sizes):
+        counted = histogram.size > 0 or read.isdisjoint(members)
+        if not counted or histogram.size not in _sums(sizes):
             raise ModelError(f"calibrate: {histogram.size} values of {name}, of tensors of {sizes}")
         if int(histogram.counts.sum()) + histogram.zeros != histogram.size:
             raise ModelError(f"calibrate: the bins of {name} do not count all of its values")
@@ -79,17 +84,16 @@ def _sums(sizes: list[int]) -> set[int]:
 
 
 def verify_scales(network: Network, plan: Plan) -> None:
-    """Every quantized tensor and every layer with weights has scales that the scheme allows, and
-    biases fit the accumulator."""
+    """Every quantized tensor, every constant operand and every layer with weights has scales that
+    the scheme allows, and biases fit the accumulator."""
     for group in set(network.groups.values()):
         name = network.name(network.members(group)[0])
         quantization = plan.activations.get(group)
         if quantization is None:
             raise ModelError(f"scales: {name} has none")
-        _check_scale(plan, name, float(quantization.scale))
-        zero = quantization.zero_point
-        if not INT8_MIN <= zero <= INT8_MAX or (zero and not plan.scheme.zero_points):
-            raise ModelError(f"scales: {name} has the zero point {zero}")
+        _check_quantization(plan, name, quantization)
+    for (name, position), quantization in plan.constants.items():
+        _check_quantization(plan, f"operand {position} of {name}", quantization)
     for layer in network.weighted:
         scales = plan.weights.get(layer.name)
         assert layer.weights is not None
@@ -97,7 +101,14 @@ def verify_scales(network: Network, plan: Plan) -> None:
             raise ModelError(f"scales: {layer.name} has not one for each output channel")
         for scale in set(scales.tolist()):
             _check_scale(plan, layer.name, scale)
-        _check_bias(network, plan, layer)
+        _check_bias("scales", network, plan, layer)
+
+
+def _check_quantization(plan: Plan, name: str, quantization: Quantization) -> None:
+    _check_scale(plan, name, float(quantization.scale))
+    zero = quantization.zero_point
+    if not INT8_MIN <= zero <= INT8_MAX or (zero and not plan.scheme.zero_points):
+        raise ModelError(f"scales: {name} has the zero point {zero}")
 
 
 def _check_scale(plan: Plan, name: str, scale: float) -> None:
@@ -107,14 +118,15 @@ def _check_scale(plan: Plan, name: str, scale: float) -> None:
         raise ModelError(f"scales: {name} has the scale {scale}, which is no power of two")
 
 
-def _check_bias(network: Network, plan: Plan, layer: Layer) -> None:
+def _check_bias(who: str, network: Network, plan: Plan, layer: Layer) -> None:
     source = plan.activations.get(network.groups.get(layer.inputs[0], -1))
-    if source is None or layer.bias is None:
+    bias = plan.biases.get(layer.name, layer.bias)
+    if source is None or bias is None:
         return
     units = plan.weights[layer.name].astype(np.float64) * source.scale
-    largest = float(np.abs(layer.bias / units).max(initial=0.0))
-    if largest > INT32_LIMIT:
-        raise ModelError(f"scales: a bias of {layer.name} is {largest:.3g} steps of 32 bits")
+    largest = float(np.abs(bias / units).max(initial=0.0))
+    if not largest <= INT32_LIMIT:
+        raise ModelError(f"{who}: a bias of {layer.name} is {largest:.3g} steps of 32 bits")
 
 
 def verify_rounded(network: Network, before: Plan, after: Plan) -> None:
@@ -126,12 +138,13 @@ def verify_rounded(network: Network, before: Plan, after: Plan) -> None:
         assert weights is not None
         if integers.dtype != np.int8 or integers.shape != weights.shape:
             raise ModelError(f"round_weights: {name} has {integers.dtype}{list(integers.shape)}")
-        if int(np.abs(integers.astype(np.int64)).max(initial=0)) > INT8_MAX:
+        if (integers < -INT8_MAX).any():
             raise ModelError(f"round_weights: {name} has a weight beyond {INT8_MAX}")
 
 
 def verify_corrected(network: Network, before: Plan, after: Plan) -> None:
-    """Biases are finite, one for each output channel, and nothing else has changed."""
+    """Biases are finite, one for each output channel, and fit the accumulator; nothing else has
+    changed."""
     _check_same(before, after, "biases")
     by_name = {layer.name: layer for layer in network.weighted}
     for name, biases in after.biases.items():
@@ -139,6 +152,7 @@ def verify_corrected(network: Network, before: Plan, after: Plan) -> None:
         assert known is not None
         if biases.shape != known.shape or not np.isfinite(biases).all():
             raise ModelError(f"correct_biases: {name} has biases of shape {list(biases.shape)}")
+        _check_bias("correct_biases", network, after, by_name[name])
 
 
 def verify_host(network: Network, before: Plan, after: Plan) -> None:
@@ -154,5 +168,10 @@ def verify_host(network: Network, before: Plan, after: Plan) -> None:
 def _check_same(before: Plan, after: Plan, *but: str) -> None:
     for entry in fields(Plan):
         one, other = getattr(before, entry.name), getattr(after, entry.name)
-        if entry.name not in but and one is not other and one != other:
+        if isinstance(one, Mapping):  # of arrays, too, which have no one answer to ==
+            same = one.keys() == other.keys()
+            same = same and all(np.array_equal(one[key], other[key]) for key in one)
+        else:
+            same = one == other
+        if entry.name not in but and not same:
             raise ModelError(f"a plan's {entry.name} became another")
