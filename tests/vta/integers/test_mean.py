@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from loadstone import graph as g
@@ -22,7 +22,7 @@ def check(rule: MeanRule) -> int:
     assert chain is not None, rule
     sums = np.arange(-128 * rule.taps, 127 * rule.taps + 1)
     np.testing.assert_array_equal(run(chain, (sums,)), rule.apply(sums))
-    assert cycles(chain, taps=0) <= 16, rule
+    assert cycles(chain, taps=0) <= 17, rule
     return sum(isinstance(step, Product) for step in chain)
 
 
@@ -46,6 +46,7 @@ def test_powers_of_two_under_half_to_even(count: int) -> None:
     st.tuples(st.floats(0.02, 0.1), st.floats(0.02, 0.1)),
     st.tuples(st.integers(-128, 127), st.integers(-128, 127)),
 )
+@example(MeanRounding.FLOAT32, 196, (0.026451326881823684, 0.020000000000000004), (0, 2))
 @settings(max_examples=times(30, 1000), deadline=None)
 def test_means_between_any_scales(
     rounding: MeanRounding, count: int, scales: tuple[float, float], zeros: tuple[int, int]
