@@ -235,7 +235,9 @@ static int fill(const lds_insn_table *table, const lds_insn_seen *seen, const ld
   f.extent = lds_insn_term_value(seen, &reach->extent);
   f.first = first_word(table, reach->memory) + lds_insn_term_value(seen, &reach->first) + lds_insn_term_value(seen, &reach->offset);
   for (k = 0; k < seen->form->reach_count; ++k) {
-    if (is_source(seen, &seen->form->reaches[k])) size += places_of(seen, &seen->form->reaches[k]);
+    const uint64_t source = is_source(seen, &seen->form->reaches[k]) ? places_of(seen, &seen->form->reaches[k]) : 0;
+    if (source > UINT32_MAX) return LDS_ERR_INSTRUCTION; /* so that the sum of all does not wrap */
+    size += source;
   }
   if (count > rows || size != count * f.word_bytes) return LDS_ERR_INSTRUCTION;
   for (k = 0; k < seen->form->reach_count; ++k) {

@@ -18,6 +18,7 @@ from loadstone.isa.machine import TableMachine
 from loadstone.isa.program_check import ProgramMemory, RegionLimits, check_program
 from loadstone.isa.program_tokens import with_tokens
 from loadstone.isa.state import Dram, DramWindow, MachineFault
+from loadstone.isa.table import Bits, InstructionForm, InstructionTable, Reach
 from tests.isa import gather, tokened
 from tests.isa.table_judge import TableJudge, relocations_of
 from tests.repeat import times
@@ -188,6 +189,27 @@ def test_a_program_ends_where_its_table_has_an_end() -> None:
     endless = tokened.table()
     write = TableInsn("write", {"address": At("out"), "rows": 1})
     check_program(endless, [write, write], MEMORY)
+
+
+def test_the_sizes_of_all_sources_do_not_wrap() -> None:
+    """2^64 - 1 bytes of one, and of the other one byte more than the words have."""
+    index = TABLE.by_memory["index"]
+    fields = (Bits("many", 32), Bits("more", 8), Bits("row", 6), Bits("rows", 4))
+    reaches = (
+        Reach("dram", "base", (("many", 0), ("many", 0)), 2),
+        Reach("dram", "base", extent="more"),
+        Reach("index", "row", extent="rows", writes=True),
+    )
+    load = InstructionForm("load", 1, fields, reaches=reaches)
+    forms = (load, TABLE.by_name["point"], TABLE.by_name["end"])
+    table = InstructionTable("twice", forms, (index,), address_registers=TABLE.address_registers)
+    insns = [POINT, TableInsn("load", {"many": (1 << 32) - 1, "more": 9, "rows": 4}), END]
+    with pytest.raises(ProgramRefusal) as caught:
+        check_program(table, insns, MEMORY)
+    assert (caught.value.status, caught.value.instruction) == ("INSTRUCTION", 1)
+    judge = TableJudge(table, REGIONS)
+    relocations = relocations_of(table, insns, PLACES)
+    assert judge.verdict(encode(table, insns), 3, relocations) == ("INSTRUCTION", 1)
 
 
 @pytest.mark.parametrize(

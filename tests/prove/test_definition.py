@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from loadstone.prove.definition import Definition
-from loadstone.prove.network import ModelNetwork
+from loadstone.prove.network import ModelNetwork, ModelOperator, ModelTensor
 from loadstone.prove.read_tflite import read_tflite
 from loadstone.prove.verdict import Unsupported
 from tests.prove.comparison import MODELS, golden_differs
@@ -49,6 +49,17 @@ def test_random_networks_are_what_they_compute(seed: int) -> None:
         check(network, [array[0] for array in drawn.draw_inputs(seed, 1)])
     except Unsupported as error:
         pytest.skip(str(error))
+
+
+@pytest.mark.parametrize(("low", "high"), [(-128, 127), (127, 127), (-128, -128), (-5, 90)])
+def test_clamps_of_a_max_pool(low: int, high: int) -> None:
+    """At every end of the range."""
+    x = ModelTensor("x", (1, 4, 4, 2), "int8", (0.1,), (0,))
+    y = ModelTensor("y", (1, 2, 2, 2), "int8", (0.1,), (0,))
+    said = {"layout": "NHWC", "kernel": (2, 2), "strides": (2, 2), "pads": (0, 0, 0, 0)}
+    pool = ModelOperator("max_pool", (0,), (1,), {**said, "low": low, "high": high}, "pool")
+    network = ModelNetwork("net", (x, y), (pool,), (0,), (1,))
+    check(network, [np.random.default_rng(1).integers(-128, 128, (1, 4, 4, 2)).astype(np.int8)])
 
 
 @pytest.mark.skipif(not MODELS.is_dir(), reason="the real models are not here")

@@ -155,3 +155,21 @@ def test_rows_that_are_the_first_of_their_kind() -> None:
     first, inverse = distinct(rows)
     assert (rows[first][inverse] == rows).all()
     assert len(first) == len(np.unique(rows, axis=0))
+
+
+def test_levels_of_one_function_are_looked_for_as_often_as_they_differ() -> None:
+    """Each 256th, for a digit of it; then each, because it is subtracted, too."""
+    made = Made()
+    x = made.sum(0, 3, (1, FIRST))
+    low = made.of(K.BYTE, [], x)
+    carry = made.sum(0, 8, (1, x))
+    f = made.sum(0, 0, (3, low), (-1, carry))
+    for g in (f, made.sum(1, 0, (3, low), (-1, carry)), made.sum(0, 0, (3, low))):
+        same = (made.values(f, -9000, 9000) == made.values(g, -9000, 9000)).all()
+        assert made.equal(f, g, -9000, 9000) == same
+    reached = {
+        len(levels): made.equality._reached(x, levels, -9000, 9000)
+        for levels in (np.arange(-1024, 1024, 256), np.arange(-1024, 1024))
+    }
+    assert sorted(reached) == [8, 2048]
+    assert {size: len(found) for size, found in reached.items()} == {8: 8, 2048: 2048}

@@ -9,16 +9,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from loadstone.artifact.format import Artifact, HostStep
+from loadstone.artifact.format import Artifact, DataType, HostStep
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.compiler import compile as compile_model
-from loadstone.prove.host_steps import whole_reals
-from loadstone.prove.network import ModelNetwork
+from loadstone.prove.host_steps import copied
+from loadstone.prove.network import ModelNetwork, ModelOperator, ModelTensor
+from loadstone.prove.operators.ends import quantized, real_bytes
 from loadstone.prove.proof import Proof
 from loadstone.prove.read_tflite import read_tflite
 from loadstone.prove.rows import RowFunctions
 from loadstone.prove.values import Values
-from loadstone.prove.verdict import Status
+from loadstone.prove.verdict import Status, Unsupported
 from tests.tflite_builder import Graph
 
 
@@ -85,6 +86,50 @@ def test_another_rounding_is_not_proved(case: tuple[ModelNetwork, Artifact]) -> 
     assert verdict.status is Status.NOT_PROVED
 
 
+def test_a_program_beside_another_one_is_not_covered(
+    case: tuple[ModelNetwork, Artifact],
+) -> None:
+    network, artifact = case
+    steps = [
+        step if isinstance(step, HostStep) else replace(step, beside=True)
+        for step in artifact.steps
+    ]
+    verdict = Proof.attempt(network, replace(artifact, steps=tuple(steps)))
+    assert verdict.status is Status.UNSUPPORTED
+    assert "runs beside another one" in verdict.reason
+
+
+def test_a_step_that_leaves_its_tensors_is_not_proved(case: tuple[ModelNetwork, Artifact]) -> None:
+    """NumPy counts -1 from the end, and has an error of its own for what is too large."""
+    network, artifact = case
+    number, step = end_of(artifact, HostOpcode.PACK)
+    for changes in ({"h": 1000}, {"c": 7}):
+        steps = list(artifact.steps)
+        steps[number] = replace(step, parameters={**step.parameters, **changes})
+        verdict = Proof.attempt(network, replace(artifact, steps=tuple(steps)))
+        assert verdict.status is Status.NOT_PROVED
+        assert "its parameters do not fit its tensors" in verdict.reason
+    for offset in (-1, 1):
+        p = {"in_offset": offset, "out_offset": 0}
+        p |= {f"extent_{k}": 4 if k == 5 else 1 for k in range(6)}
+        p |= {f"{side}_stride_{k}": 1 for side in ("in", "out") for k in range(6)}
+        with pytest.raises(IndexError):
+            copied(replace(step, opcode=HostOpcode.COPY, parameters=p), np.arange(4), np.arange(4))
+
+
+def test_a_softmax_of_real_numbers_is_not_that_of_integers() -> None:
+    tensors = tuple(ModelTensor(name, (1, 4), "int8", (0.1,), (0,)) for name in "xy")
+    for arithmetic, refused in (("litert", False), ("onnx", True)):
+        said = {"axis": 1, "beta": 1.0, "arithmetic": arithmetic}
+        softmax = ModelOperator("softmax", (0,), (1,), said, "Softmax")
+        network = ModelNetwork("net", tensors, (softmax,), (0,), (1,))
+        if refused:
+            with pytest.raises(Unsupported, match="Softmax: a softmax of real numbers"):
+                Proof(network)
+        else:
+            Proof(network)
+
+
 def test_equal_names_on_equal_rows_are_equal() -> None:
     values = Values()
     rows, x = RowFunctions(values), values.opaque(np.full(4, -128), np.full(4, 127))
@@ -95,7 +140,27 @@ def test_equal_names_on_equal_rows_are_equal() -> None:
         assert not set(one.reshape(-1).tolist()) & set(other.reshape(-1).tolist())
 
 
-def test_a_real_number_is_four_bytes_of_one() -> None:
-    whole = np.repeat(np.array([300, 301]), 4)
-    assert whole_reals(whole) is not None
-    assert whole_reals(np.roll(whole, 1)) is None
+def test_a_real_number_is_its_four_bytes_in_their_order() -> None:
+    values = Values()
+    rows, x = RowFunctions(values), values.opaque(np.full(2, -128), np.full(2, 127))
+    real = real_bytes(rows, x)
+    assert len(set(real.tolist())) == 8
+    assert np.array_equal(real, real_bytes(rows, x))
+    made = quantized(rows, real, 0.5, 3, half_to_even=True)
+    for other in (np.roll(real, 1), real.reshape(2, 4)[:, ::-1].reshape(-1)):
+        assert not np.isin(quantized(rows, other, 0.5, 3, half_to_even=True), made).any()
+
+
+def test_another_type_is_not_proved(case: tuple[ModelNetwork, Artifact]) -> None:
+    """What the caller gives would be levels of another zero."""
+    network, artifact = case
+    tensors = list(network.tensors)
+    number = network.inputs[0]
+    tensors[number] = replace(tensors[number], dtype="int8")
+    with pytest.raises(Unsupported):
+        Proof(replace(network, tensors=tuple(tensors)))
+    held = list(artifact.tensors)
+    held[artifact.inputs[0]] = replace(held[artifact.inputs[0]], dtype=DataType.INT32)
+    verdict = Proof.attempt(network, replace(artifact, tensors=tuple(held)))
+    assert verdict.status is Status.NOT_PROVED
+    assert "of int32, the network of float32" in verdict.reason

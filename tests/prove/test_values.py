@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from loadstone.prove.fingerprints import Growing, Points
+from loadstone.prove.fingerprints import POINTS, Growing, Points
 from loadstone.prove.functions import FunctionKind
 from loadstone.prove.values import CONSTANTS, NO_SOURCE, Values
 from loadstone.prove.verdict import Unsupported
@@ -18,7 +18,7 @@ _ENDS = np.array([-128]), np.array([127])
 
 def test_primes_are_drawn_anew_and_are_primes() -> None:
     drawn = {int(p) for _ in range(4) for p in Points().moduli[:, 0]}
-    assert len(drawn) == 12
+    assert len(drawn) == 16
     for p in drawn:
         assert 1 << 30 <= p < 1 << 31
         assert all(p % d for d in range(3, math.isqrt(p) + 1, 2)), p
@@ -51,7 +51,7 @@ def test_sums_are_found_again_up_to_a_factor() -> None:
     columns = values.columns[:, symbols].astype(np.int64)
     moduli = values.points.moduli
     weights = np.random.default_rng(0).integers(-127, 128, (20, 50))
-    sums = columns[:6] @ weights % moduli
+    sums = columns[:POINTS] @ weights % moduli
     low, high = np.full(50, -(1 << 20)), np.full(50, 1 << 20)
     missing, _ = values.find(sums, low, high, make=False)
     assert (missing == NO_SOURCE).all()
@@ -63,14 +63,14 @@ def test_sums_are_found_again_up_to_a_factor() -> None:
     assert (factors == -77).all()
     spoilt = weights.copy()
     spoilt[3] += 1
-    assert (values.find(columns[:6] @ spoilt % moduli, low, high, make=False)[0] == -1).all()
+    assert (values.find(columns[:POINTS] @ spoilt % moduli, low, high, make=False)[0] == -1).all()
     # Of two new multiples in one call the second is one of the first.
-    both = values.points.times(columns[:6] @ spoilt[:, :1] % moduli, np.array([1, 5]))
+    both = values.points.times(columns[:POINTS] @ spoilt[:, :1] % moduli, np.array([1, 5]))
     sources, factors = values.find(both, low[:2], high[:2], make=True)
     assert sources[0] == sources[1]
     assert factors.tolist() == [1, 5]
     # A third of a sum is none: it is a source of its own, of which the sum is not a multiple.
-    one = values.find(columns[:6, :1], *_ENDS, make=False)
+    one = values.find(columns[:POINTS, :1], *_ENDS, make=False)
     assert one[0][0] == values.origin(symbols[:1])[0][0]
     with pytest.raises(Unsupported, match="48 bits"):
         values.find(values.points.draw(1), np.array([0]), np.array([1 << 50]), make=True)

@@ -87,6 +87,8 @@ class CompiledArtifact:
             if isinstance(step, HostStep):
                 yield step
                 continue
+            if step.beside:
+                raise Unsupported(f"step {step.name}: a program that runs beside another one")
             device = self._artifact.device_of(step)
             if not device.has_configuration:
                 raise Unsupported(f"step {step.name}: a program of {device.name}")

@@ -38,7 +38,7 @@ class Equality:
         self.functions = functions
         self._verdicts: dict[tuple[int, ...], bool] = {}
         self._ranges: dict[tuple[int, ...], tuple[int, int]] = {}
-        self._first_reached: dict[tuple[int, int, int], Integers] = {}
+        self._first_reached: dict[tuple[int, int, int, bytes], Integers] = {}
         #: How many equalities were proved in which way.
         self.at_steps = self.by_pieces = self.value_by_value = 0
 
@@ -251,7 +251,7 @@ class Equality:
 
     def _reached(self, f: int, levels: Integers, low: int, high: int) -> Integers:
         """The first values at which the non-decreasing f reaches levels, all of which it does."""
-        key = f, low, high
+        key = f, low, high, levels.tobytes()
         if key not in self._first_reached:
             below, reached = np.full(levels.shape, low - 1), np.full(levels.shape, high)
             one = np.array([f])

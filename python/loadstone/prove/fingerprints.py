@@ -2,14 +2,26 @@
 """Sums of products, recognised by their values at random points.
 
 In:   random numbers of the system.
-Out:  Points: three primes drawn anew, arithmetic modulo them, what multiples of a sum have in
+Out:  Points: four primes drawn anew, arithmetic modulo them, what multiples of a sum have in
       common; Growing, an array that grows.
 Next: values.py finds the sums of a network again in what a device adds up.
 
 A sum w1 a1 + w2 a2 + ... with integer weights is kept as its values at two random points modulo
-each of three primes of 31 bits: six numbers, its fingerprint. Two different sums have the same
-fingerprint by chance alone: weights below 2^61 are multiples of two of the primes at most, so one
-prime tells the sums apart at two points (Schwartz and Zippel).
+each of four primes of 31 bits: eight numbers, its fingerprint. By how much is it improbable that a
+sum S that is no multiple of a sum N is taken for f N with an integer |f| < 2^40?
+
+- The weights of S are below 2^62 and those of N below 2^48 (lanes.py, values.py), so those of
+  S - f N are below 2^89 and have at most two of the primes in common, of 2^25.6 that are drawn
+  from; f being given, a prime is one of these with a probability below 2^-24.6, and another one
+  below 2^-25.6.
+- Modulo another prime S - f N is not 0, and is 0 at both points with a probability below 2^-60
+  (Schwartz and Zippel).
+- f follows from the first two primes. Where neither divides S - f N, the 2^41 values of f give
+  2^41 2^-120 for both, and the other two primes, which may divide it, 2^-50: 2^-129. Where one
+  divides it, f has 2^11 values for that prime's remainder: 2^-24 2^11 2^-60 2^-25.6 2^-60. Where
+  both do, f is one: 2^-50 2^-120.
+
+Together that is below 2^-128 for two sums.
 """
 
 from __future__ import annotations
@@ -24,8 +36,8 @@ __all__ = ["POINTS", "Growing", "Integers", "Points"]
 
 Integers = NDArray[np.int64]
 
-#: Numbers of a fingerprint: two points modulo each of three primes.
-POINTS = 6
+#: Numbers of a fingerprint: two points modulo each of four primes.
+POINTS = 8
 _LOW, _HIGH = 1 << 30, 1 << 31
 #: Of the factor that makes one sum of another: all that a device can multiply by.
 _MAX_FACTOR = 1 << 40

@@ -21,12 +21,12 @@ from loadstone.artifact.host_step import HostOpcode
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.functions import FunctionKind
 from loadstone.prove.memory import NOBODY, SymbolDram, flipped
-from loadstone.prove.operators.ends import REAL_BYTES, dequantized, quantized
+from loadstone.prove.operators.ends import dequantized, quantized, real_bytes
 from loadstone.prove.rows import RowFunctions
 from loadstone.prove.values import CONSTANTS, Values
 from loadstone.prove.verdict import NotProved, Unsupported
 
-__all__ = ["HostSteps", "whole_reals"]
+__all__ = ["HostSteps", "copied"]
 
 
 class HostSteps:
@@ -39,8 +39,16 @@ class HostSteps:
         self, step: HostStep, inputs: Sequence[BufferView], outputs: Sequence[BufferView]
     ) -> None:
         """Raises Unsupported for a step that is not executed here, NotProved for one that reads
-        what nobody wrote."""
+        what nobody wrote, or leaves its tensors."""
         name = f"step {step.name} ({step.opcode.name.lower()})"
+        try:
+            self._execute(step, inputs, outputs, name)
+        except (IndexError, ValueError) as error:
+            raise NotProved(f"{name}: its parameters do not fit its tensors") from error
+
+    def _execute(
+        self, step: HostStep, inputs: Sequence[BufferView], outputs: Sequence[BufferView], name: str
+    ) -> None:
         if step.opcode in (HostOpcode.QUANTIZE, HostOpcode.DEQUANTIZE):
             self._end(step, inputs[0], outputs[0], name)
             return
@@ -54,7 +62,7 @@ class HostSteps:
             case HostOpcode.UNPACK:
                 made = _unpacked(step, x, inputs[0], outputs[0])
             case HostOpcode.COPY:
-                made = _copied(step, x, self.held(outputs[0], name))
+                made = copied(step, x, self.held(outputs[0], name))
             case HostOpcode.FILL:
                 made = np.full(outputs[0].size_bytes, step.parameters["value"])
             case HostOpcode.LOOKUP:
@@ -79,14 +87,11 @@ class HostSteps:
             p, low = step.parameters, 0 if is_uint8 else -128
             if (p["low"], p["high"]) != (low, low + 255):
                 raise Unsupported(f"{name}: levels from {p['low']} to {p['high']}")
-            reals = whole_reals(x)
-            if reals is None:
-                raise NotProved(f"{name} reads bytes of {read.name} that are no number together")
-            made = quantized(self._rows, reals, *constants, half_to_even=bool(p["half_to_even"]))
+            made = quantized(self._rows, x, *constants, half_to_even=bool(p["half_to_even"]))
             made = flipped(made) if is_uint8 else made
         else:
             x = flipped(x) if is_uint8 else x
-            made = np.repeat(dequantized(self._rows, x, *constants), REAL_BYTES)
+            made = real_bytes(self._rows, dequantized(self._rows, x, *constants))
         self._dram.write(out.region, _place(out), made, name, NOBODY)
 
     def held(self, tensor: BufferView, name: str) -> Integers:
@@ -135,13 +140,6 @@ class HostSteps:
         return flipped(made) if out.dtype == DataType.UINT8 else made
 
 
-def whole_reals(symbols: Integers) -> Integers | None:
-    """The symbols (n,) of real numbers whose bytes (4 * n,) are these; None where one has bytes of
-    several."""
-    each = symbols.reshape(-1, REAL_BYTES)
-    return each[:, 0] if (each == each[:, :1]).all() else None
-
-
 def _place(tensor: BufferView) -> Integers:
     return np.arange(tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes)
 
@@ -179,7 +177,9 @@ def _unpacked(step: HostStep, x: Integers, read: BufferView, out: BufferView) ->
     return flipped(flat) if out.dtype == DataType.UINT8 else flat
 
 
-def _copied(step: HostStep, x: Integers, held: Integers) -> Integers:
+def copied(step: HostStep, x: Integers, held: Integers) -> Integers:
+    """Symbols (bytes,) of the output, of which `held` was there, behind a copy of x (bytes,).
+    Raises IndexError for places outside."""
     p = step.parameters
     axes = range(6)
     extents = [p[f"extent_{k}"] for k in axes]
@@ -188,6 +188,9 @@ def _copied(step: HostStep, x: Integers, held: Integers) -> Integers:
         p[f"{side}_offset"] + np.array([p[f"{side}_stride_{k}"] for k in axes]) @ index
         for side in ("in", "out")
     )
+    for index, size in ((source, len(x)), (target, len(held))):
+        if index.size and not 0 <= int(index.min()) <= int(index.max()) < size:
+            raise IndexError(int(index.max()))
     made = held.copy()
     made[target] = x[source]
     return made

@@ -40,6 +40,8 @@ _MAX_SHIFT = 30
 #: Functions of two sources are compared on all pairs of their values.
 _MAX_PAIRS = 1 << 16
 _EXACT = float(1 << 61)
+#: From here on a range is as good as none.
+_LARGEST = 1 << 62
 
 
 class SymbolLanes:
@@ -121,6 +123,17 @@ class SymbolLanes:
         self.c[lanes] += sums[CONSTANT] << s
         self.low[lanes] += low << s
         self.high[lanes] += high << s
+        self._limit(lanes)
+
+    def _limit(self, lanes: Integers) -> None:
+        """Forgets what lanes (n,) are whose range is not far from what 64 bits hold."""
+        size = np.maximum(np.abs(self.low[lanes]), np.abs(self.high[lanes]))
+        self._forget(lanes[size >= _LARGEST])
+
+    def _forget(self, lanes: Integers) -> None:
+        """They have more terms than can be named (_unknown)."""
+        self.digits.count[lanes] = self.digits.slots + 1
+        self.low[lanes] = self.high[lanes] = 0
 
     def add_numbers(self, lanes: Integers, numbers: Integers) -> None:
         """Adds constants (n,) to lanes (n,)."""
@@ -140,6 +153,7 @@ class SymbolLanes:
         self.sums[:, lanes] = (self.sums[:, lanes] + self.sums[:, others]) % moduli
         for array in (self.c, self.low, self.high):
             array[lanes] += array[others]
+        self._limit(lanes)
         for terms in (self.digits, self.named):
             count = terms.count[others]
             terms.count[lanes[count > terms.slots]] = terms.slots + 1
@@ -157,6 +171,8 @@ class SymbolLanes:
         self._functions_step(lanes, FunctionKind.PRODUCT, numbers[:, None])
         plain = ~self._is_function(lanes)
         at, factor = lanes[plain], numbers[plain]
+        size = np.maximum(np.abs(self.low[at]), np.abs(self.high[at])).astype(np.float64)
+        self._forget(at[size * np.abs(factor.astype(np.float64)) >= _LARGEST])
         self.sums[:, at] = self.values.points.times(self.sums[:, at], factor)
         ends = self.low[at] * factor, self.high[at] * factor
         self.low[at], self.high[at] = np.minimum(*ends), np.maximum(*ends)
@@ -259,12 +275,18 @@ class SymbolLanes:
         """The range of sums of linear lanes, before the shift."""
         low, high = self.low[lanes] + self.c[lanes], self.high[lanes] + self.c[lanes]
         digits = self.digits
+        size = np.abs(low).astype(np.float64) + np.abs(high).astype(np.float64)
         for slot in range(int(np.minimum(digits.count[lanes], digits.slots).max(initial=0))):
             at = digits.count[lanes] > slot
             ends = self.values.limits(digits.symbol[lanes[at], slot])
-            products = [digits.coefficient[lanes[at], slot] * end for end in ends]
+            coefficients = digits.coefficient[lanes[at], slot]
+            products = [coefficients * end for end in ends]
             low[at] += np.minimum(*products)
             high[at] += np.maximum(*products)
+            farthest = np.maximum(*(np.abs(end) for end in ends)).astype(np.float64)
+            size[at] += np.abs(coefficients.astype(np.float64)) * farthest
+        large = size >= _EXACT
+        low[large], high[large] = -_LARGEST, _LARGEST  # no 32 bits, whatever the shift
         return low, high
 
     def resolve(self, lanes: Integers) -> tuple[Integers, Integers]:

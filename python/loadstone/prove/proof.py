@@ -19,11 +19,11 @@ from loadstone.errors import EncodingError
 from loadstone.prove.compiled import CompiledArtifact, ProgramOfProof
 from loadstone.prove.definition import TAKEN, Definition
 from loadstone.prove.fingerprints import Integers
-from loadstone.prove.host_steps import HostSteps, whole_reals
+from loadstone.prove.host_steps import HostSteps
 from loadstone.prove.machine import SymbolMachine
 from loadstone.prove.memory import NOBODY, SymbolDram, flipped
 from loadstone.prove.network import ModelNetwork
-from loadstone.prove.operators.ends import REAL_BYTES
+from loadstone.prove.operators.ends import real_bytes
 from loadstone.prove.tokens import Tokens
 from loadstone.prove.values import CONSTANTS, Values
 from loadstone.prove.verdict import NotProved, ProofVerdict, Status, Unsupported
@@ -34,9 +34,9 @@ __all__ = ["ERROR_BITS", "Proof"]
 #: The probability that what is called proved is not is below 2^-60.
 ERROR_BITS = 60
 _TOO_MANY = "so many sums that points at random say nothing of them: divide the model"
-#: Two sums are taken for multiples of each other by chance with a probability below 2^-105
-#: (docs/proofs.md has the argument).
-_PAIR_BITS = 105
+#: Two sums are taken for multiples of each other by chance with a probability below 2^-128
+#: (fingerprints.py has the argument).
+_PAIR_BITS = 128
 
 
 class Proof:
@@ -115,10 +115,7 @@ class _Run:
         self._dram = self._compiled.dram()
         for tensor, number in zip(inputs, wanted, strict=True):
             symbols = self._definition.elements.symbols(number).reshape(-1)
-            if self._is_real(tensor, number):
-                symbols = np.repeat(symbols, REAL_BYTES)
-            elif self._compiled.is_uint8(tensor):
-                symbols = flipped(symbols)
+            symbols = self._as_bytes(symbols, tensor, number)
             place = np.arange(tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes)
             self._dram.write(tensor.region, place, symbols, "the caller", NOBODY)
         host = HostSteps(self._values, self._definition.rows, self._dram)
@@ -133,15 +130,14 @@ class _Run:
         sizes = [t.elements for t in outputs]
         return _other_tensors("outputs", sizes, self._sizes(self._network.outputs))
 
-    def _is_real(self, tensor: BufferView, number: int) -> bool:
-        """Whether a tensor is of float32, in the artifact and in the network."""
-        is_real = tensor.dtype == DataType.FLOAT32
-        if is_real != (self._network.tensors[number].dtype == "float32"):
-            raise NotProved(
-                f"the artifact has {tensor.name} of {tensor.dtype.name.lower()}, the network of "
-                f"{self._network.tensors[number].dtype}"
-            )
-        return is_real
+    def _as_bytes(self, symbols: Integers, tensor: BufferView, number: int) -> Integers:
+        """The bytes of elements (n,) as the caller sees them; both sides have them of one type."""
+        held, wanted = tensor.dtype.name.lower(), self._network.tensors[number].dtype
+        if held != wanted:
+            raise NotProved(f"the artifact has {tensor.name} of {held}, the network of {wanted}")
+        if tensor.dtype == DataType.FLOAT32:
+            return real_bytes(self._definition.rows, symbols)
+        return flipped(symbols) if tensor.dtype == DataType.UINT8 else symbols
 
     def _sizes(self, numbers: Sequence[int]) -> list[int]:
         return [math.prod(self._network.tensors[k].shape) for k in numbers]
@@ -166,16 +162,9 @@ class _Run:
         for tensor, number in zip(self._compiled.outputs, self._network.outputs, strict=True):
             place = np.arange(tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes)
             symbols = self._dram.read(tensor.region, place, "the caller")
-            if self._is_real(tensor, number):
-                reals = whole_reals(symbols)
-                if reals is None:
-                    wrong.append(f"output {tensor.name}: bytes that are no number together")
-                    continue
-                symbols = reals
-            elif self._compiled.is_uint8(tensor):
-                symbols = flipped(symbols)
             wanted = self._definition.elements.symbols(number).reshape(-1)
-            differ = np.flatnonzero(symbols != wanted)
+            equal = symbols == self._as_bytes(wanted, tensor, number)
+            differ = np.flatnonzero(~equal.reshape(len(wanted), -1).all(1))
             if len(differ):
                 wrong.append(
                     f"output {self._network.tensors[number].name}: {len(differ)} of {len(wanted)} "

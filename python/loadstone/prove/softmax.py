@@ -25,6 +25,8 @@ def softmax(elements: Elements, operator: ModelOperator, rows: RowFunctions) -> 
     """softmax over the last axis, with the constants that LiteRT's Prepare computes. That of uint8
     is that of int8 on levels less 128."""
     x = elements.symbols(operator.inputs[0])
+    if operator.attributes.get("arithmetic", "litert") != "litert":
+        raise Unsupported(f"{operator.where}: a softmax of real numbers")
     if attribute(operator, "axis", int) not in (-1, x.ndim - 1):
         raise Unsupported(f"{operator.where}: a softmax over another axis than the last")
     scale = elements.tensor(operator.inputs[0]).scale

@@ -5,10 +5,10 @@ In:   an operator, and symbols of its input.
 Out:  symbols of its output.
 Next: definition.py states the operators with them, host_steps.py the steps of the host.
 
-A real number has one symbol, which stands in each of its four bytes. A proof knows of both
-operators that they are functions of one element, and of these constants; what the function is, is
-the host's affair, as that of softmax. A level of uint8 is a byte that is 128 less, and so is its
-zero point.
+An element of real numbers has one symbol, and each of its four bytes one of its own, so that only
+all four in their order are the number. A proof knows of both operators that they are functions of
+one element, and of these constants; what the function is, is the host's affair, as that of softmax.
+A level of uint8 is a byte that is 128 less, and so is its zero point.
 """
 
 from __future__ import annotations
@@ -23,18 +23,23 @@ from loadstone.prove.operators.elements import Elements, attribute
 from loadstone.prove.rows import RowFunctions
 from loadstone.prove.verdict import Unsupported
 
-__all__ = ["REAL_BYTES", "dequantize", "dequantized", "quantize", "quantized"]
+__all__ = ["dequantize", "dequantized", "quantize", "quantized", "real_bytes"]
 
-#: Bytes of a float32.
-REAL_BYTES = 4
+_REAL_BYTES = 4
+
+
+def real_bytes(rows: RowFunctions, reals: Integers) -> Integers:
+    """Symbols (4 * n,) of the bytes of real numbers (n,)."""
+    return rows.of(("bytes",), np.repeat(reals.reshape(-1, 1), _REAL_BYTES, 1)).reshape(-1)
 
 
 def quantized(
-    rows: RowFunctions, reals: Integers, scale: float, zero_point: int, half_to_even: bool
+    rows: RowFunctions, real: Integers, scale: float, zero_point: int, half_to_even: bool
 ) -> Integers:
-    """Symbols (n,) of signed bytes from real numbers (n,). zero_point: of the signed byte."""
+    """Symbols (n,) of signed bytes from the bytes (4 * n,) of real numbers. zero_point: of the
+    signed byte."""
     name = "quantize", _bits(scale), zero_point, half_to_even
-    return rows.of(name, reals.reshape(-1, 1)).reshape(-1)
+    return rows.of(name, real.reshape(-1, _REAL_BYTES))[:, 0]
 
 
 def dequantized(rows: RowFunctions, levels: Integers, scale: float, zero_point: int) -> Integers:
@@ -49,8 +54,8 @@ def quantize(elements: Elements, operator: ModelOperator, rows: RowFunctions) ->
     _only(elements, operator, operator.inputs[0])
     to_even = attribute(operator, "arithmetic", str) == "onnx"
     zero_point = made.zero_points[0] - elements.taken(operator.outputs[0])
-    reals = elements.symbols(operator.inputs[0]).reshape(-1)
-    elements.put(operator.outputs[0], quantized(rows, reals, made.scale, int(zero_point), to_even))
+    real = real_bytes(rows, elements.symbols(operator.inputs[0]))
+    elements.put(operator.outputs[0], quantized(rows, real, made.scale, int(zero_point), to_even))
 
 
 def dequantize(elements: Elements, operator: ModelOperator, rows: RowFunctions) -> None:

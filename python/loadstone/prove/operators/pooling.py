@@ -31,9 +31,9 @@ def max_pool(elements: Elements, operator: ModelOperator) -> None:
     windows = taps.transpose(0, 1, 2, 4, 3).reshape(-1, count).tolist()
     sources, functions = largest(elements.values, windows)
     taken = elements.taken(operator.outputs[0])
-    for kind, name in ((FunctionKind.MAX, "low"), (FunctionKind.MIN, "high")):
+    for kind, name, idle in ((FunctionKind.MAX, "low", -128), (FunctionKind.MIN, "high", 127)):
         limit = attribute(operator, name, int) - taken
-        if limit in (-128, 127):
+        if limit == idle:
             continue
         varies = sources != NO_SOURCE
         limits = np.full((int(varies.sum()), 1), limit)
