@@ -26,6 +26,7 @@ import numpy as np
 from loadstone.prove.equality import INT32, Equality, Mask
 from loadstone.prove.fingerprints import POINTS, Growing, Integers, Points
 from loadstone.prove.functions import FIRST, FunctionKind, Functions, distinct
+from loadstone.prove.pieces import BYTE
 from loadstone.prove.verdict import Unsupported
 
 __all__ = ["CENTRE", "CONSTANT", "CONSTANTS", "NO_SOURCE", "NO_SYMBOL", "RADIUS", "Values"]
@@ -314,6 +315,8 @@ class Values:
         new = symbols == NO_SYMBOL
         low, high = self.ranges(sources[new], functions[new])
         varies = low != high
+        if (low < BYTE[0]).any() or (high > BYTE[1]).any():
+            raise Unsupported("an element of the network that is no byte")
         made = low & 255
         made[varies] = self.opaque(low[varies], high[varies])
         symbols[new] = made
@@ -350,6 +353,17 @@ class Values:
         return np.array([self._stored[key] for key in keys], np.int64)[inverse]
 
     def _stored_new(self, sources: Integers, functions: Integers) -> Integers:
+        function, symbol = self._sources.data[3:5, sources]
+        symbols = np.full(len(sources), NO_SYMBOL)
+        # What equals an element is a byte, so that its low 8 bits are the element, too.
+        known = np.flatnonzero(function != NO_SOURCE)
+        same = known[self._equal(sources[known], functions[known], function[known])]
+        symbols[same] = symbol[same]
+        rest = np.flatnonzero(symbols == NO_SYMBOL)
+        symbols[rest] = self._stored_other(sources[rest], functions[rest])
+        return symbols
+
+    def _stored_other(self, sources: Integers, functions: Integers) -> Integers:
         low, high = self.ranges(sources, functions)
         wide = (low < -128) | (high > 127)
         made = functions.copy()
@@ -361,7 +375,8 @@ class Values:
         symbols = self.symbols_of(sources, made)
         function, symbol = self._sources.data[3:5, sources]
         known = np.flatnonzero((function != NO_SOURCE) & (symbols == NO_SYMBOL))
-        same = known[self._equal(sources[known], made[known], function[known])]
+        again = known[wide[known]]
+        same = again[self._equal(sources[again], made[again], function[again])]
         symbols[same] = symbol[same]
         for k in known[symbols[known] == NO_SYMBOL].tolist():
             source = int(sources[k])
