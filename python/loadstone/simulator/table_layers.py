@@ -90,7 +90,8 @@ def _works(accelerator: Accelerator, program: ProgramStep, run: MachineRun) -> d
     forms, port = accelerator.table.by_name, accelerator.port
     found = {}
     for event in run.events:
-        values: Mapping[str, int] = {k: int(v) for k, v in insns[event.insn].fields.items()}
+        said = insns[event.insn].fields
+        values = {name: value for name, value in said.items() if isinstance(value, int)}
         form = forms[event.name]
         reaches = [r for r in form.reaches if r.memory == DRAM and r.span(values) > 0]
         moves = sum(port_cycles(port, reach, values) for reach in reaches) if port else 0
