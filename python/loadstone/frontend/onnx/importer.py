@@ -46,9 +46,7 @@ assert operators  # its import fills the table
 
 #: Dynamic quantization computes scales at run time: another kind of network.
 DYNAMIC = (
-    "DynamicQuantizeLinear",
     "ConvInteger",
-    "MatMulInteger",
     "DynamicQuantizeMatMul",
     "MatMulIntegerToFloat",
     "DynamicQuantizeLSTM",
