@@ -161,8 +161,9 @@ class Systolic(Backend):
         super().__init__(**values)
         sizes = [int(self.attributes[entry.name]) for entry in self.target_attributes]
         self.dim, self.scratchpad_rows, self.accumulator_rows, _ = sizes
-        table, attributes = instructions(*sizes), self.attributes
-        self.accelerator = Accelerator("systolic", table, MEANING, attributes, Port(), queue=8)
+        table, macs = instructions(*sizes), {"compute": f"rows*{self.dim**2}"}
+        said = "systolic", table, MEANING, self.attributes, Port()
+        self.accelerator = Accelerator(*said, queue=8, macs=macs, macs_per_cycle=self.dim**2)
         self.memories = MemoryTable.of(table, OPERANDS, stores=("mvout", "row"))
 
     def patterns(self) -> Sequence[Pattern]:

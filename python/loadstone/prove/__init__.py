@@ -15,7 +15,7 @@ Next: commands/prove.py prints it.
     definition.py    a network as symbols; operators/ has a file for each family
     lanes.py         accumulators as symbols; machine.py: VTA's instructions on them
     tokens.py        that every run of the queues computes what the order of the stream does
-    host_steps.py    what the host does between programs
+    host_steps.py    what the host does between programs; host_operators.py: operators as data
     proof.py         the verdict on an artifact; certificate.py: a proof as a file
 
 Nothing here imports the compiler: its mistakes would be on both sides of the comparison.
