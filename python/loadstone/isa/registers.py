@@ -14,45 +14,44 @@ sets is there behind it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
 
 from loadstone.errors import LoadstoneError, LoweringError
 from loadstone.isa.form import InstructionForm
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.terms import term_value
 
-__all__ = ["Held", "Seen", "at_reset", "set_registers", "with_registers"]
-
-#: By register that is set, its number; for instructions with tiles, a place in one, too.
-Held: TypeAlias = Mapping[str, Any]
+__all__ = ["SeenFields", "at_reset", "set_registers", "with_registers"]
 
 
-class Seen(dict[str, Any]):
+class SeenFields(dict[str, int]):
     """Fields of an instruction by name, and the registers that it reads. What its meaning asks for
     besides is refused by name."""
 
     form = ""
 
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name: str) -> int:
         raise LoadstoneError(
             f"{self.form}: its meaning asks for {name}, which is no field of it and no register "
             "that it reads: name a register in its terms, or in `reads`"
         )
 
 
-def at_reset(table: InstructionTable) -> dict[str, Any]:
+def at_reset(table: InstructionTable) -> dict[str, int]:
     """What registers hold when a program begins."""
     return {one.name: one.reset for one in table.registers if one.reset is not None}
 
 
 def with_registers(
-    table: InstructionTable, form: InstructionForm, fields: Mapping[str, Any], held: Held
-) -> Mapping[str, Any]:
-    """The fields, and the registers that the instruction reads. Raises LoweringError for one that
-    is not set."""
+    table: InstructionTable,
+    form: InstructionForm,
+    fields: Mapping[str, int],
+    held: Mapping[str, int],
+) -> Mapping[str, int]:
+    """The fields, and the registers that the instruction reads. held: by register that is set.
+    Raises LoweringError for one that is not."""
     if not table.registers:
         return fields
-    found = Seen(fields)
+    found = SeenFields(fields)
     found.form = form.name
     for name in table.read_registers[form.name]:
         if name not in held:
@@ -62,8 +61,11 @@ def with_registers(
 
 
 def set_registers(
-    table: InstructionTable, form: InstructionForm, values: Mapping[str, Any], held: Held
-) -> dict[str, Any]:
+    table: InstructionTable,
+    form: InstructionForm,
+    values: Mapping[str, int],
+    held: Mapping[str, int],
+) -> dict[str, int]:
     """What registers hold behind an instruction. values: of with_registers. Raises LoweringError
     for a number outside a register's limits."""
     found = dict(held)
@@ -73,7 +75,7 @@ def set_registers(
         value, bits = values.get(str(one.value)), table.by_register[one.register].bits
         if value is None:
             value = term_value(one.value, values)
-        if isinstance(value, int) and not bits.lowest <= value <= bits.highest:
+        if not bits.lowest <= value <= bits.highest:
             raise LoweringError(
                 f"sets register {one.register} to {value}, which is not in [{bits.lowest}, "
                 f"{bits.highest}]"
