@@ -35,8 +35,11 @@ _MARGIN = 1 << 10  # sums before the first step, behind the last one: a few piec
 class Equality:
     """Verdicts, each reached once."""
 
-    def __init__(self, functions: Functions) -> None:
-        self.functions = functions
+    def __init__(self, functions: Functions, tolerance: int = 0) -> None:
+        """tolerance: by how much functions may differ that are called equal. Where neither
+        decreases, a bound on the difference holds between two values if it holds at both and the
+        network's function has no step between them."""
+        self.functions, self.tolerance = functions, tolerance
         self.pieces = Pieces(functions)
         self._verdicts: dict[tuple[int, ...], bool] = {}
         self._ranges: dict[tuple[int, ...], tuple[int, int]] = {}
@@ -125,8 +128,8 @@ class Equality:
         """Which functions (n,) are equal at all of where (n, points)."""
         same = np.ones(len(f), bool)
         for at in chunks(where):
-            mine, theirs = (self.functions.evaluate(one[at], where[at]) for one in (f, g))
-            same[at] = (mine == theirs).all(1)
+            theirs, ours = (self.functions.evaluate(one[at], where[at]) for one in (f, g))
+            same[at] = (np.abs(theirs - ours) <= self.tolerance).all(1)
         return same
 
     def _on_all(self, f: Integers, g: Integers, low: Integers, high: Integers) -> Mask:
@@ -192,7 +195,7 @@ class Equality:
         if key not in self._verdicts:
             pairs = all_pairs(ranges)
             same = [self.functions.evaluate(np.array([one]), *pairs) for one in (f, g)]
-            self._verdicts[key] = bool((same[0] == same[1]).all())
+            self._verdicts[key] = bool((np.abs(same[0] - same[1]) <= self.tolerance).all())
             self.value_by_value += int(self._verdicts[key])
         return f == g or self._verdicts[key]
 

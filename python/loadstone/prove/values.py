@@ -28,6 +28,7 @@ from loadstone.prove.equality import INT32, Equality, Mask
 from loadstone.prove.fingerprints import Integers, Points
 from loadstone.prove.functions import FIRST, FunctionKind, Functions, distinct
 from loadstone.prove.lookup import ABSENT, Lookup
+from loadstone.prove.near import NearNames
 from loadstone.prove.pieces import BYTE
 from loadstone.prove.tables import (
     CENTRE,
@@ -52,10 +53,13 @@ _MAX_RANGE = 1 << 48
 class Values:
     """All symbols and sources of one proof."""
 
-    def __init__(self) -> None:
+    def __init__(self, tolerance: int = 0) -> None:
+        """tolerance: by how many levels a byte that is stored may differ from the element of the
+        network whose name it takes (near.py)."""
         self.points = Points()
         self.functions = Functions()
         self.equality = Equality(self.functions)
+        self.near = NearNames(self.functions, tolerance)
         self.identity = FIRST
         self._symbols, self._sources = SymbolTable(), SourceTable()
         self._pairs: dict[tuple[int, int], int] = {}
@@ -256,15 +260,22 @@ class Values:
             least[k], most[k] = self.equality.range_of_two(int(functions[k]), ends)
         return least, most
 
-    def _equal(self, sources: Integers, device: Integers, network: Integers) -> Mask:
+    def _equal(
+        self,
+        sources: Integers,
+        device: Integers,
+        network: Integers,
+        equality: Equality | None = None,
+    ) -> Mask:
+        equality = equality or self.equality
         low, high = self.source_limits(sources)
         pairs = self._sources.kinds(sources) == _PAIR
         same = np.zeros(len(sources), bool)
         one = ~pairs
-        same[one] = self.equality.equal(device[one], network[one], low[one], high[one])
+        same[one] = equality.equal(device[one], network[one], low[one], high[one])
         for k in np.flatnonzero(pairs).tolist():
             ends = self.ranges_of_pair(int(sources[k]))
-            same[k] = self.equality.equal_of_two(int(device[k]), int(network[k]), ends)
+            same[k] = equality.equal_of_two(int(device[k]), int(network[k]), ends)
         return same
 
     # --- elements of the network ------------------------------------------------------------------
@@ -300,7 +311,7 @@ class Values:
         if (low < BYTE[0]).any() or (high > BYTE[1]).any():
             raise Unsupported("an element of the network that is no byte")
         made = low & 255
-        made[varies] = self.opaque(low[varies], high[varies])
+        made[varies] = self.opaque(*self.near.limits(low[varies], high[varies]))
         symbols[new] = made
         return symbols
 
@@ -320,6 +331,7 @@ class Values:
     def begin(self) -> None:
         """Forgets what was stored: another artifact follows."""
         self._stored.clear()
+        self.near.begin()
         self.strange.clear()
 
     def stored(self, sources: Integers, functions: Integers) -> Integers:
@@ -334,44 +346,39 @@ class Values:
         return symbols[inverse]
 
     def _stored_new(self, sources: Integers, functions: Integers) -> Integers:
+        symbols, made = self.symbols_of(sources, functions), functions.copy()
         function, symbol = self._sources.wanted(sources)
-        symbols = np.full(len(sources), NO_SYMBOL)
+        known = np.flatnonzero((function != NO_SOURCE) & (symbols == NO_SYMBOL))
         # What equals an element is a byte, so that its low 8 bits are the element, too.
-        known = np.flatnonzero(function != NO_SOURCE)
         same = known[self._equal(sources[known], functions[known], function[known])]
         symbols[same] = symbol[same]
         rest = np.flatnonzero(symbols == NO_SYMBOL)
-        symbols[rest] = self._stored_other(sources[rest], functions[rest])
-        return symbols
-
-    def _stored_other(self, sources: Integers, functions: Integers) -> Integers:
-        low, high = self.ranges(sources, functions)
-        wide = (low < -128) | (high > 127)
-        made = functions.copy()
-        if wide.any():
-            n = int(wide.sum())
-            nothing = np.zeros((n, 0), np.int64)
-            kids = functions[wide][:, None]
-            made[wide] = self.functions.make(FunctionKind.BYTE, nothing, kids)
-        symbols = self.symbols_of(sources, made)
-        function, symbol = self._sources.wanted(sources)
-        known = np.flatnonzero((function != NO_SOURCE) & (symbols == NO_SYMBOL))
-        again = known[wide[known]]
+        made[rest] = self._low_bytes(sources[rest], functions[rest])
+        again = rest[(made[rest] != functions[rest]) & (function[rest] != NO_SOURCE)]
         same = again[self._equal(sources[again], made[again], function[again])]
         symbols[same] = symbol[same]
         for k in known[symbols[known] == NO_SYMBOL].tolist():
-            source = int(sources[k])
-            for other, element in self._more_wanted.get(source, []):
+            for other, element in self._more_wanted.get(int(sources[k]), []):
                 if self._equal(sources[k : k + 1], made[k : k + 1], np.array([other]))[0]:
                     symbols[k] = element
                     break
-            else:
-                self.strange.setdefault(source, set()).add(int(made[k]))
+        if self.near.tolerance:
+            self.near.name(symbols, known, (sources, made), self.wanted, self._equal)
+        for k in known[symbols[known] == NO_SYMBOL].tolist():
+            self.strange.setdefault(int(sources[k]), set()).add(int(made[k]))
         rest = np.flatnonzero(symbols == NO_SYMBOL)
-        if len(rest):
-            inner, numbers = self.internal(sources[rest], made[rest])
-            symbols[rest] = np.where(inner == NO_SYMBOL, numbers & 255, inner)
+        inner, numbers = self.internal(sources[rest], made[rest])
+        symbols[rest] = np.where(inner == NO_SYMBOL, numbers & 255, inner)
         return symbols
+
+    def _low_bytes(self, sources: Integers, functions: Integers) -> Integers:
+        """The low 8 bits of functions of sources (n,): themselves, where they are bytes."""
+        low, high = self.ranges(sources, functions)
+        wide = (low < BYTE[0]) | (high > BYTE[1])
+        made = functions.copy()
+        nothing = np.zeros((int(wide.sum()), 0), np.int64)
+        made[wide] = self.functions.make(FunctionKind.BYTE, nothing, functions[wide][:, None])
+        return made
 
 
 def _key(sources: Integers, functions: Integers) -> Integers:
