@@ -34,8 +34,11 @@ Mask = NDArray[np.bool_]
 class Equality:
     """Verdicts, each reached once."""
 
-    def __init__(self, functions: Functions) -> None:
-        self.functions = functions
+    def __init__(self, functions: Functions, tolerance: int = 0) -> None:
+        """tolerance: by how much functions may differ that are called equal. Where neither
+        decreases, a bound on the difference holds between two values if it holds at both and the
+        network's function has no step between them."""
+        self.functions, self.tolerance = functions, tolerance
         self._verdicts: dict[tuple[int, ...], bool] = {}
         self._ranges: dict[tuple[int, ...], tuple[int, int]] = {}
         self._first_reached: dict[tuple[int, int, int, bytes], Integers] = {}
@@ -98,8 +101,8 @@ class Equality:
         return verdict
 
     def _same_at(self, f: Integers, g: Integers, where: Integers) -> Mask:
-        same = self.functions.evaluate(f, where) == self.functions.evaluate(g, where)
-        return np.asarray(same.all(1))
+        theirs, ours = (self.functions.evaluate(one, where) for one in (f, g))
+        return np.asarray((np.abs(theirs - ours) <= self.tolerance).all(1))
 
     def _on_all(self, f: Integers, g: Integers, low: Integers, high: Integers) -> Mask:
         same = np.ones(len(f), bool)
@@ -298,7 +301,7 @@ class Equality:
         if key not in self._verdicts:
             pairs = all_pairs(ranges)
             same = [self.functions.evaluate(np.array([one]), *pairs) for one in (f, g)]
-            self._verdicts[key] = bool((same[0] == same[1]).all())
+            self._verdicts[key] = bool((np.abs(same[0] - same[1]) <= self.tolerance).all())
             self.value_by_value += int(self._verdicts[key])
         return f == g or self._verdicts[key]
 

@@ -26,6 +26,7 @@ import numpy as np
 from loadstone.prove.equality import INT32, Equality, Mask
 from loadstone.prove.fingerprints import POINTS, Growing, Integers, Points
 from loadstone.prove.functions import FIRST, FunctionKind, Functions, distinct
+from loadstone.prove.near import NearNames
 from loadstone.prove.verdict import Unsupported
 
 __all__ = ["CENTRE", "CONSTANT", "CONSTANTS", "NO_SOURCE", "NO_SYMBOL", "RADIUS", "Values"]
@@ -45,10 +46,13 @@ _MAX_RANGE = 1 << 48
 class Values:
     """All symbols and sources of one proof."""
 
-    def __init__(self) -> None:
+    def __init__(self, tolerance: int = 0) -> None:
+        """tolerance: by how many levels a byte that is stored may differ from the element of the
+        network whose name it takes (near.py)."""
         self.points = Points()
         self.functions = Functions()
         self.equality = Equality(self.functions)
+        self.near = NearNames(self.functions, tolerance)
         self.identity = FIRST
         self._columns = Growing(RADIUS + 1, np.float64)
         # of each symbol: source, function, least, greatest value, whether a device alone knows it
@@ -273,15 +277,22 @@ class Values:
             least[k], most[k] = self.equality.range_of_two(int(functions[k]), ends)
         return least, most
 
-    def _equal(self, sources: Integers, device: Integers, network: Integers) -> Mask:
+    def _equal(
+        self,
+        sources: Integers,
+        device: Integers,
+        network: Integers,
+        equality: Equality | None = None,
+    ) -> Mask:
+        equality = equality or self.equality
         low, high = self.source_limits(sources)
         pairs = self._sources.data[0, sources] == _PAIR
         same = np.zeros(len(sources), bool)
         one = ~pairs
-        same[one] = self.equality.equal(device[one], network[one], low[one], high[one])
+        same[one] = equality.equal(device[one], network[one], low[one], high[one])
         for k in np.flatnonzero(pairs).tolist():
             ends = self.ranges_of_pair(int(sources[k]))
-            same[k] = self.equality.equal_of_two(int(device[k]), int(network[k]), ends)
+            same[k] = equality.equal_of_two(int(device[k]), int(network[k]), ends)
         return same
 
     # --- elements of the network ------------------------------------------------------------------
@@ -315,7 +326,7 @@ class Values:
         low, high = self.ranges(sources[new], functions[new])
         varies = low != high
         made = low & 255
-        made[varies] = self.opaque(low[varies], high[varies])
+        made[varies] = self.opaque(*self.near.limits(low[varies], high[varies]))
         symbols[new] = made
         return symbols
 
@@ -335,6 +346,7 @@ class Values:
     def begin(self) -> None:
         """Forgets what was stored: another artifact follows."""
         self._stored.clear()
+        self.near.begin()
         self.strange.clear()
 
     def stored(self, sources: Integers, functions: Integers) -> Integers:
@@ -369,8 +381,10 @@ class Values:
                 if self._equal(sources[k : k + 1], made[k : k + 1], np.array([other]))[0]:
                     symbols[k] = element
                     break
-            else:
-                self.strange.setdefault(source, set()).add(int(made[k]))
+        if self.near.tolerance:
+            self.near.name(symbols, known, (sources, made), self.wanted, self._equal)
+        for k in known[symbols[known] == NO_SYMBOL].tolist():
+            self.strange.setdefault(int(sources[k]), set()).add(int(made[k]))
         rest = np.flatnonzero(symbols == NO_SYMBOL)
         if len(rest):
             inner, numbers = self.internal(sources[rest], made[rest])
