@@ -23,7 +23,6 @@ from loadstone.relax.compat import (
     dpl,
     dtype,
     integers,
-    is_call,
     name_of,
     relax,
     scalar,
