@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +42,7 @@ from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
 from loadstone.vta.isa.insn import Insn
 
-__all__ = ["Campaign", "Mutant", "layers", "mutants", "network_of"]
+__all__ = ["Campaign", "Mutant", "compiled_artifact", "layers", "mutants", "network_of", "report"]
 
 Array = NDArray[Any]
 #: Mutants of a network at a time; inputs that come before the others: most mutants differ on these.
@@ -252,7 +253,7 @@ class Campaign:
         self.rng = np.random.default_rng(seed)
         self.config = load_config(device)
         self.network = network_of(model, name)
-        self.artifact = Artifact.from_bytes(_compiled(model, name, device))
+        self.artifact = compiled_artifact(model, name, device)
         self.proof = Proof(self.network)
         verdict = self.proof.of(self.artifact)
         assert verdict.status.name == "PROVED", verdict.reason
@@ -347,13 +348,12 @@ def report(ends: Mapping[tuple[str, str, str], int], inputs: int) -> str:
 _TOLD = (["proved", "different"], ["not proved", "equal"])
 
 
-def _compiled(model: bytes, name: str, device: str) -> bytes:
-    import tempfile
-
+def compiled_artifact(model: bytes, name: str, device: str) -> Artifact:
+    """What the compiler makes of the bytes of a model file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(model)
-        return compile_model(path, device).artifact.to_bytes()
+        return compile_model(path, device).artifact
 
 
 def main() -> int:
