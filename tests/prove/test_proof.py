@@ -21,10 +21,12 @@ from loadstone.prove.verdict import Status
 from loadstone.runtime import device as devices
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
-from loadstone.vta.isa.insn import Config
+from loadstone.vta.isa.insn import Alu, Config
 from tests.compiled import network as compiled
+from tests.proof_campaign import compiled_artifact
 from tests.random_tflite import network as random_network
 from tests.repeat import times
+from tests.test_proof_campaign import small_network
 
 SMALL = "mlpt_ad_int8.tflite"
 
@@ -131,6 +133,24 @@ def test_a_constant_one_off_has_a_witness(case: Case) -> None:
     assert verdict.status is Status.NOT_PROVED
     for word in ("for sum", "the device has", "the network", "stored by instruction"):
         assert word in verdict.reason
+
+
+def test_a_function_of_too_many_steps_is_not_proved() -> None:
+    """An ALU instruction that requantizes one tile 1,200 times."""
+    data, device = small_network(), "vtaq-1x16x16"
+    artifact, config = compiled_artifact(data, "small.tflite", device), load_config(device)
+    (number, program), *_ = artifact.numbered_programs
+    stream = list(decode_stream(program.instructions, config))
+    at = next(k for k, instruction in enumerate(stream) if isinstance(instruction, Alu))
+    still = dict.fromkeys(("dst_in", "src_in", "dst_out", "src_out"), 0)
+    stream[at] = stream[at].changed(iter_in=1200, iter_out=1, **still)  # type: ignore[attr-defined]
+    steps = list(artifact.steps)
+    code = encode_stream(stream, config).tobytes()
+    steps[number] = replace(program, instructions=code)  # type: ignore[type-var]
+    verdict = Proof(read_tflite(data, "small")).of(replace(artifact, steps=tuple(steps)))
+    assert verdict.status is Status.NOT_PROVED
+    assert "instruction" in verdict.reason
+    assert "a byte is a function of too many steps" in verdict.reason
 
 
 def test_another_network_has_other_ends(case: Case) -> None:
