@@ -56,6 +56,7 @@ JUDGES = {
         f"{_TESTS}/meaning/test_reference_floats.py",
     ],
     f"{_PROVE}/tokens.py": ["tests/prove/test_tokens.py"],
+    f"{_PROVE}/requantize.py": ["tests/prove/test_requantize.py"],
     "python/loadstone/ir_pass/verify_dma_copy.py": [
         "tests/ir_pass/test_verify_dma_copy.py",
         "tests/ir_pass/test_verify_dma_copy_rules.py",
