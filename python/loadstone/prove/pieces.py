@@ -13,7 +13,6 @@ evaluated there and just before, says so.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -218,10 +217,10 @@ class Pieces:
     def _reached(self, f: Integers, levels: Integers, low: Integers, high: Integers) -> Integers:
         below = np.repeat(low[:, None] - 1, levels.shape[1], 1)
         reached = np.repeat(high[:, None], levels.shape[1], 1)
-        guess = self._guess(f, levels)
-        if guess is not None:
+        guesses = self._guess(f, levels.astype(np.float64))
+        if guesses is not None:
             with np.errstate(invalid="ignore"):
-                guess = np.ceil(np.clip(guess, low[:, None], high[:, None])).astype(np.int64)
+                guess = np.ceil(np.clip(guesses, low[:, None], high[:, None])).astype(np.int64)
             # Most of what is guessed is right, or one too high or too low.
             self._try(f, levels, guess, below, reached)
             self._try(f, levels, guess - 1, below, reached)
@@ -229,7 +228,7 @@ class Pieces:
         if not len(row):
             return reached
         some = [one[row, column][:, None] for one in (levels, below, reached)]
-        if guess is not None:
+        if guesses is not None:
             near = guess[row, column][:, None]
             for offset in _OFFSETS:
                 self._try(f[row], some[0], near + offset, *some[1:])
@@ -252,7 +251,7 @@ class Pieces:
         np.copyto(reached, at, where=enough)
         np.copyto(below, at, where=~enough)
 
-    def _guess(self, f: Integers, levels: NDArray[Any]) -> NDArray[Any] | None:
+    def _guess(self, f: Integers, levels: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """Where functions that rise reach levels (n, k), nearly; None where nothing says it."""
         functions = self.functions
         kind, p = functions.kind(int(f[0])), functions.parameters(f)[..., None]
