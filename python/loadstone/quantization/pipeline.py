@@ -26,7 +26,7 @@ Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from loadstone.errors import ModelError, UnsupportedError
 from loadstone.files import JsonObject, write_whole
 from loadstone.numerics import Array
 from loadstone.passes.log import PassLog, PassRun, script
-from loadstone.quantization.options import Options, checked
+from loadstone.quantization.options import DYNAMIC, Options, checked
 
 if TYPE_CHECKING:
     from loadstone.quantization.attempt import Attempt
@@ -93,7 +93,40 @@ def quantize_module(
 ) -> Quantized:
     """Quantizes a float module in canonical form; see `quantize_prepared`. log: records its
     passes."""
+    options = checked(options or Options())
+    if options.scheme == DYNAMIC:
+        return _dynamic(module, arrays, options, log or PassLog(), others)
     return quantize_prepared(prepare(module, log), arrays, options, **others)
+
+
+def _dynamic(
+    module: IRModule,
+    arrays: Arrays,
+    options: Options,
+    log: PassLog,
+    others: Mapping[str, Any],
+) -> Quantized:
+    """Nothing is calibrated: samples measure the loss. others: labels, outputs and where, as
+    quantize_prepared takes them."""
+    from loadstone.quantization.accuracy import faults_of_samples
+    from loadstone.quantization.dynamic import dynamic_module, dynamic_report
+    from loadstone.quantization.progress import phase
+    from loadstone.quantization.samples import samples_from
+    from loadstone.relax.compat import result
+
+    real, made, layers = dynamic_module(module, log, per_channel=options.per_channel)
+    parameters, results = real["main"].params[:], result(real["main"])
+    samples = samples_from(arrays, parameters, others.get("where", "samples"))
+    labels = _labels(others.get("labels"), len(samples), results[0])
+    samples = replace(samples, labels=labels)
+    steps = [f"a scale for each row of {layers} dense layers, found when the network runs"]
+    with phase("measuring the loss", options.show):
+        few = samples if samples.labels is not None else samples.first(COMPARED_SAMPLES)
+        contents = dynamic_report(real, made, few, steps)
+    names = [str(entry.name) for entry in parameters]
+    contents["sample_faults"] = faults_of_samples(samples, names)
+    whole = tuple(others.get("outputs", ())) or tuple(str(entry.name) for entry in results)
+    return Quantized(made, real, contents, whole, runs=tuple(log.runs))
 
 
 def prepare(module: IRModule, log: PassLog | None = None) -> FakeQuantizedRunner:
