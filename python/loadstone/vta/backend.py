@@ -41,11 +41,15 @@ class VtaBackend(Backend):
         self.further = further
         if further:
             self.name = config.name  # type: ignore[misc]  # one class for all of them
-        self.schedule_digest = device_digest(config)
         if config.is_float:
             self.scheme = "float"
         elif not config.has(Capability.REQUANTIZE):
             self.scheme = "pow2"  # it can only shift
+
+    @property
+    def schedule_digest(self) -> str:
+        """Of its configuration, its bus and its timing."""
+        return device_digest(self.config)
 
     @property
     def attributes(self) -> Mapping[str, str | int]:
