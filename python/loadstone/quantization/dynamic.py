@@ -16,7 +16,7 @@ read it. A row with NaN or infinity has a scale that is none, and with it the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from loadstone.errors import ModelError
 from loadstone.files import JsonObject
-from loadstone.numerics import Array
 from loadstone.passes.log import PassLog, script
 from loadstone.quantization.compare import accuracy, decibels
 from loadstone.quantization.fold import fold
@@ -163,18 +162,11 @@ def dynamic_report(
 ) -> JsonObject:
     """Of all samples: signal to noise of each output, and accuracy where there are labels; as
     report.py has them."""
-    runs = [[run(list(inputs)) for inputs in samples] for run in _runs(float_module, module)]
-    exact, found = ([[out.astype(np.float64) for out in outs] for outs in run] for run in runs)
-    ratios = [
-        decibels(
-            sum(float(np.square(real[k]).sum()) for real in exact),
-            sum(float(np.square(r[k] - q[k]).sum()) for r, q in zip(exact, found, strict=True)),
-        )
-        for k in range(len(exact[0]))
-    ]
+    exact, found = _outputs(float_module, samples), _outputs(module, samples)
+    ratios = [_ratio(x, y) for x, y in zip(exact, found, strict=True)]
     right: list[float | None] = [None, None]
     if samples.labels is not None:
-        right = [accuracy([outs[0] for outs in run], samples.labels) for run in (exact, found)]
+        right = [accuracy(list(outputs[0]), samples.labels) for outputs in (exact, found)]
     return {
         "scheme": DYNAMIC,
         "method": "the largest number of each row",
@@ -193,5 +185,12 @@ def dynamic_report(
     }
 
 
-def _runs(*modules: IRModule) -> list[Callable[[list[Array]], list[Array]]]:
-    return [lambda inputs, module=module: run_module(module, inputs) for module in modules]  # type: ignore[misc]
+def _outputs(module: IRModule, samples: Samples) -> list[NDArray[np.float64]]:
+    """Each output for all samples."""
+    runs = [run_module(module, inputs) for inputs in samples]
+    return [np.stack(every).astype(np.float64) for every in zip(*runs, strict=True)]
+
+
+def _ratio(exact: NDArray[np.float64], found: NDArray[np.float64]) -> float:
+    """Signal to noise in decibels."""
+    return decibels(float(np.square(exact).sum()), float(np.square(exact - found).sum()))

@@ -26,11 +26,11 @@ Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ from loadstone.passes.log import PassLog, PassRun, script
 from loadstone.quantization.options import DYNAMIC, Options, checked
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from loadstone.quantization.attempt import Attempt
     from loadstone.quantization.mixed import Sensitivities
     from loadstone.quantization.plan import Plan
@@ -84,12 +86,20 @@ class Quantized:
         write_whole(path, export_onnx(self.module, self.outputs, metadata).SerializeToString())
 
 
+class Measured(TypedDict, total=False):
+    """How the loss is measured, and what the exported file says: see `quantize_prepared`."""
+
+    labels: Array | None
+    outputs: Sequence[str]
+    where: str
+
+
 def quantize_module(
     module: IRModule,
     arrays: Arrays,
     options: Options | None = None,
     log: PassLog | None = None,
-    **others: Any,
+    **others: Unpack[Measured],
 ) -> Quantized:
     """Quantizes a float module in canonical form; see `quantize_prepared`. log: records its
     passes."""
@@ -104,9 +114,9 @@ def _dynamic(
     arrays: Arrays,
     options: Options,
     log: PassLog,
-    others: Mapping[str, Any],
+    others: Measured,
 ) -> Quantized:
-    """Nothing is calibrated: samples measure the loss. others: labels, outputs and where, as
+    """Nothing is calibrated: samples measure the loss. others: as
     quantize_prepared takes them."""
     from loadstone.quantization.accuracy import faults_of_samples
     from loadstone.quantization.dynamic import dynamic_module, dynamic_report
