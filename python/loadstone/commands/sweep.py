@@ -24,7 +24,7 @@ from loadstone.search.evaluate import SweptNetwork
 from loadstone.search.sampling import SEARCHES
 from loadstone.search.space import read_space
 from loadstone.search.store import ResultStore
-from loadstone.search.sweep import BEST, Sweep, SweepPlan, SweptDevice, run_sweep
+from loadstone.search.sweep import BEST, Sweep, SweepPlan, SweptDevice, edges, run_sweep
 from loadstone.search.table import parquet_bytes
 from loadstone.search.workers import Pool, open_pool, workers_of
 
@@ -38,7 +38,9 @@ examples:
   loadstone sweep space.yaml --models a.tflite -o r.parquet --workers tcp://10.0.0.1:8786      a Dask cluster
   loadstone sweep space.yaml --models a.tflite --data a.npz -o r.parquet         accuracy, too: arrays in0 ... and labels
 
-space.yaml: base: a device; device: keys of its file, each with values; options: of compile; assumptions: constants of energy and area
+space.yaml: base: a device; device: keys of its file, each with values; options: of compile; assumptions: constants of energy,
+area and clock, among them node_nm (65, 45, 32, 20, 16, 14, 10, 7) and clock_limit_mhz. A clock above the limit of its device is infeasible;
+a bus, a port, a queue and a clock near its limit cost area and energy; a winner at the edge of its range is named.
 """
 
 
@@ -193,6 +195,7 @@ def _report(sweep: Sweep, best: SweptDevice | None) -> dict[str, object]:
         "known": units - sweep.computed,
         "front": [candidate.name for candidate in sweep.front()],
         "best": None if best is None else {"device": best.name, **dict(best.settings)},
+        "edges": [] if best is None else edges(sweep.space, best),
     }
 
 
@@ -210,5 +213,6 @@ def _text(args: argparse.Namespace, sweep: Sweep, best: SweptDevice | None) -> s
             f"  best {args.best:<9} {best.name}: {best.us:.1f} us, {best.energy_uj:.1f} uJ, "
             f"{best.area_mm2:.2f} mm2",
             f"                 {said}",
+            *(f"  warning        {line}" for line in edges(sweep.space, best)),
         ]
     return "\n".join(lines)

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, JsonValue
-from loadstone.search.assumptions import Assumptions, Counts, area_mm2, energy_uj
+from loadstone.search.assumptions import (
+    Assumptions,
+    Counts,
+    area_mm2,
+    clock_limit_mhz,
+    energy_uj,
+)
 from loadstone.search.evaluate import SweptNetwork, Unit, code_digest, evaluate, is_result
 from loadstone.search.sampling import OBJECTIVES, batches
 from loadstone.search.space import Point, Space
@@ -21,7 +27,7 @@ from loadstone.search.store import ResultStore, key_of
 from loadstone.search.workers import Pool
 from loadstone.vta.device.hw_config import load_config
 
-__all__ = ["BEST", "Sweep", "SweepPlan", "SweptDevice", "run_sweep"]
+__all__ = ["BEST", "Sweep", "SweepPlan", "SweptDevice", "edges", "run_sweep"]
 
 #: What `--best` may name -> what is made small, of all networks together.
 BEST = {
@@ -121,6 +127,24 @@ class Sweep:
         return min(able, key=measures[by])
 
 
+def edges(space: Space, device: SweptDevice) -> list[str]:
+    """Of each number that varies and has its least or largest value there: a line, since a better
+    one may lie beyond the range."""
+    found = []
+    for axis in space.axes:
+        numbers = [v for v in axis.values if isinstance(v, int | float)]
+        if len(numbers) < 2 or len(numbers) < len(axis.values):
+            continue
+        value = device.settings[axis.name]
+        ends = {"least": min(numbers), "largest": max(numbers)}
+        which = next((name for name, end in ends.items() if value == end), None)
+        if which is not None:
+            found.append(
+                f"{axis.name}={value} is the {which} of its range: a better one may lie beyond"
+            )
+    return found
+
+
 def _beats(other: tuple[float, ...] | None, mine: tuple[float, ...]) -> bool:
     return other is not None and other != mine and all(map(float.__le__, other, mine))
 
@@ -202,13 +226,21 @@ def _row(counted: JsonObject, device: JsonObject, assumptions: Assumptions) -> J
     config = load_config(device)
     counts = Counts(**counted["counts"])
     samples, cycles = counted["samples_per_run"], counted["cycles"]
-    energy = energy_uj(counts, config, assumptions)
+    limit = clock_limit_mhz(config, assumptions)
+    if config.clock_mhz > limit:
+        why = (
+            f"clock_mhz={config.clock_mhz} is above {limit:.0f}, the highest clock of this device "
+            "by the stated assumptions: give a slower clock, a smaller node_nm, or clock_limit_mhz"
+        )
+        return {"feasible": False, "why": why}
+    energy = energy_uj(counts, config, assumptions, cycles)
     area = area_mm2(config, assumptions)
     return {
         **counted,
         "us": cycles / config.clock_mhz / samples,
         "energy_uj": sum(energy.values()) / samples,
         **{f"energy_{part}_uj": value / samples for part, value in energy.items()},
+        "clock_limit_mhz": limit,
         "area_mm2": sum(area.values()),
         **{f"area_{part}_mm2": value for part, value in area.items()},
         "dram_read_bytes": counts.read,
