@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields, replace
+from math import sqrt
 
 import numpy as np
 
@@ -36,6 +37,9 @@ from loadstone.vta.isa.spec import INSN_BYTES, Capability, Memory, Stage
 from loadstone.vta.simulator.result import Result
 
 __all__ = [
+    "CONTROL_BITS",
+    "MAC_BITS",
+    "MOST_LEVELS",
     "SOURCES",
     "Assumptions",
     "Counts",
@@ -43,6 +47,8 @@ __all__ = [
     "assumptions_of",
     "clock_limit_mhz",
     "energy_uj",
+    "path_limit_mhz",
+    "sram_pj_per_byte",
 ]
 
 _SRAM_BYTES = (8 << 10, 32 << 10, 1 << 20)
@@ -51,7 +57,9 @@ _SRAM_PJ_PER_BYTE = (10 / 8, 20 / 8, 100 / 8)
 _LEVELS = {4: 73, 8: 73, 16: 81, 32: 79}
 #: Flip-flops, by nextpnr: `vtaq-tiny` has 12,694 (16 multipliers, 4 lanes), `vtaq-1x8x8` 19,131 (64
 #: and 8), a lane of RQ 912. What is left is a number for the device, and one for each multiplier.
-_LANE_BITS, _MAC_BITS, _OTHER_BITS = 912, 58, 8118
+_LANE_BITS, MAC_BITS, CONTROL_BITS = 912, 58, 8118
+#: Levels of a device of which nothing is known.
+MOST_LEVELS = 81
 #: A plain lane has a register of 32 bits on each side.
 _PLAIN_LANE_BITS = 96
 #: Beats that a channel of the bus, one to read and one to write, buffers.
@@ -206,9 +214,9 @@ def _pad_bytes(config: HwConfig, memory: Memory) -> int:
     return config.depth(memory) * config.tile_bytes(memory)
 
 
-def _sram_pj_per_byte(size: int) -> float:
-    """On straight lines through the three published sizes, both axes logarithmic; the outer lines
-    go on."""
+def sram_pj_per_byte(size: int) -> float:
+    """Of an access, by the memory's bytes: on straight lines through the three published sizes,
+    both axes logarithmic; the outer lines go on."""
     x, y = np.log(_SRAM_BYTES), np.log(_SRAM_PJ_PER_BYTE)
     k = 0 if size < _SRAM_BYTES[1] else 1
     slope = (y[k + 1] - y[k]) / (x[k + 1] - x[k])
@@ -218,13 +226,17 @@ def _sram_pj_per_byte(size: int) -> float:
 def clock_limit_mhz(config: HwConfig, a: Assumptions) -> float:
     """The highest clock: a sum of products, and an access of the largest scratchpad, each have a
     cycle."""
-    if a.clock_limit_mhz:
-        return a.clock_limit_mhz
     nearest = min(_LEVELS, key=lambda block: abs(block - config.block))
     levels = _LEVELS[nearest] * (2 if config.is_float else 1)
     largest = max(_pad_bytes(config, memory) for memory in _PADS)
-    longest_ps = max(levels * a.gate_ps, a.sram_ps * (largest / _SRAM_BYTES[1]) ** 0.5)
-    return 1e6 / longest_ps
+    return path_limit_mhz(levels, largest, a)
+
+
+def path_limit_mhz(levels: int, largest_bytes: int, a: Assumptions) -> float:
+    """Of so many levels of logic, and an access of the largest memory; or as the space says."""
+    if a.clock_limit_mhz:
+        return a.clock_limit_mhz
+    return float(1e6 / max(levels * a.gate_ps, a.sram_ps * sqrt(largest_bytes / _SRAM_BYTES[1])))
 
 
 def _logic_factor(config: HwConfig, a: Assumptions) -> float:
@@ -236,7 +248,7 @@ def _flipflops(config: HwConfig) -> int:
     """Bits of registers: control, lanes, multipliers, buffers of the bus."""
     lanes = config.batch * config.block
     lane = _LANE_BITS if _has_multipliers(config) else _PLAIN_LANE_BITS
-    own = _OTHER_BITS + _MAC_BITS * config.macs_per_cycle + lane * lanes
+    own = CONTROL_BITS + MAC_BITS * config.macs_per_cycle + lane * lanes
     return own + _BEATS * config.bus_bits
 
 
@@ -275,7 +287,7 @@ def energy_uj(n: Counts, config: HwConfig, a: Assumptions, cycles: int) -> dict[
     copies = _acc_copies(config)  # what is written, is written into each
     moved[Memory.ACC] += (copies - 1) * (n.gemm_steps + n.alu_steps) * tile[Memory.ACC]
     sram_pj = sum(
-        count * _sram_pj_per_byte(_pad_bytes(config, memory)) for memory, count in moved.items()
+        count * sram_pj_per_byte(_pad_bytes(config, memory)) for memory, count in moved.items()
     )
     return {
         "multipliers": n.macs * mac_pj * logic / 1e6,
