@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from loadstone.prove.fingerprints import POINTS, Growing, Points
+from loadstone.prove.fingerprints import POINTS, Points
 from loadstone.prove.functions import FunctionKind
 from loadstone.prove.values import CONSTANTS, NO_SOURCE, Values
 from loadstone.prove.verdict import Unsupported
@@ -38,17 +38,10 @@ def test_factors_of_multiples() -> None:
     assert points.keys(points.draw(0)).shape == (0,)
 
 
-def test_growing_keeps_what_is_in_it() -> None:
-    held = Growing(2, np.int64)
-    for begin in range(0, 9000, 900):
-        assert held.extend(np.arange(begin, begin + 900) * [[1], [2]])[0] == begin
-    assert (held.data == np.arange(9000) * [[1], [2]]).all()
-
-
 def test_sums_are_found_again_up_to_a_factor() -> None:
     values = Values()
     symbols = values.opaque(np.full(20, -128), np.full(20, 127))
-    columns = values.columns[:, symbols].astype(np.int64)
+    columns = values.columns(symbols).astype(np.int64)
     moduli = values.points.moduli
     weights = np.random.default_rng(0).integers(-127, 128, (20, 50))
     sums = columns[:POINTS] @ weights % moduli

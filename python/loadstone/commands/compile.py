@@ -221,7 +221,8 @@ def run(args: argparse.Namespace) -> None:
         raise ConfigError(f"{args.model}: --require-c: {_in_c(compiled.report())}")
     needs = check_fit(args, compiled.artifact, not compiled.python_steps)
     if args.prove is not None:
-        prove_compiled(args.model, compiled.artifact, args.prove)
+        near = args.rounding == "near"
+        prove_compiled(args.model, compiled.artifact, args.prove, near=near)
     compiled.save(output)
     if compiled.quantized is not None and args.save_quantized:
         compiled.quantized.save(args.save_quantized)

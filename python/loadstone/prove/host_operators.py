@@ -12,6 +12,7 @@ shape, type, scale and zero point. What is not read here is refused by name.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,26 +41,30 @@ class _Described:
 
 
 def computed(
-    step: HostStep, x: Integers, read: BufferView, out: BufferView, rows: RowFunctions
+    step: HostStep,
+    x: Integers,
+    inputs: Sequence[BufferView],
+    outputs: Sequence[BufferView],
+    rows: RowFunctions,
 ) -> Integers:
     """Symbols (elements,) of an operator's output. Raises Unsupported for an operator that is not
     known here, NotProved for a description that does not fit its tensors."""
     name = f"step {step.name} ({step.function})"
-    if step.function != "loadstone.operator" or len(step.inputs) != 1 or len(step.outputs) != 1:
-        raise Unsupported(f"{name}: a function that only the host knows")
+    if step.function != "loadstone.operator":
+        raise Unsupported(f"{name}: code that only the host knows")
     said = parsed_json(step.attributes, name, NotProved)
     try:
         assert isinstance(said, dict)
         kind, fields, tensors = said["kind"], said["fields"], said["tensors"]
         assert isinstance(fields, dict)
         assert isinstance(tensors, list)
-        if kind != "Softmax":
+        if kind != "Softmax" or (len(inputs), len(outputs)) != (1, 1):
             raise Unsupported(f"{name}: operator {kind}")
         source, made = (_described(side) for side in tensors)
         rounding, beta = fields["rounding"], fields["beta"]
     except (AssertionError, KeyError, TypeError, ValueError) as error:
         raise NotProved(f"{name}: its attributes describe no operator") from error
-    for tensor, view in ((source, read), (made, out)):
+    for tensor, view in ((source, inputs[0]), (made, outputs[0])):
         fits = tensor.dtype == view.dtype.name.lower() and math.prod(tensor.shape) == view.elements
         if not fits or tensor.dtype != "int8":
             raise NotProved(f"{name}: it describes {tensor.dtype}{list(tensor.shape)}")

@@ -71,9 +71,7 @@ class HostSteps:
             case HostOpcode.SOFTMAX_INT8:
                 made = self._softmax(step, x, outputs[0])
             case HostOpcode.EXTERNAL:
-                if not inputs:
-                    raise Unsupported(f"{name} {step.function}")
-                made = computed(step, x, inputs[0], outputs[0], self._rows)
+                made = computed(step, x, inputs, outputs, self._rows)
             case _:
                 raise Unsupported(name)
         place = _place(outputs[0])

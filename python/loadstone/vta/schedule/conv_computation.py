@@ -139,7 +139,7 @@ class ConvComputation:
         for plane in range(self._spec.planes):
             if plane:
                 yield self._elements(NestStep("shr", (value,), (BYTE_BITS,)))
-            place: tuple[Index | int, ...] = (self._at[0], plane, *self._at[1:])
+            place: tuple[Place, ...] = (self._at[0], plane, *self._at[1:])
             yield self._elements(NestStep(COPY, (self.out[place], value)))
 
     @property

@@ -76,7 +76,7 @@ class WeightedNest:
     product_rows: weight tiles of constants per channel block, for which INP holds one tile.
     tail_steps: for every ALU instruction after the sum, whether its operand is a tile. requantizes:
         whether one of them is RQ. acc_copies: accumulators per output tile. edges: None where
-        padding is multiplied, or there is none. planes: how often the bytes of an accumulator are stored.
+        padding is multiplied, or there is none. planes: how often an accumulator is stored.
     """
 
     samples: int

@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from loadstone.frontend.onnx.node import OnnxNode
+from loadstone.frontend.onnx.operators.convolution import convolved, kernel_of
+from loadstone.frontend.onnx.operators.windows import windows_of
 from loadstone.frontend.onnx.table import converter
 from loadstone.numerics import Array, wrap_int32
 from loadstone.relax.compat import (
@@ -54,8 +56,9 @@ _STEPS = 255
 def _quantized(node: OnnxNode) -> list[Expr]:
     """y, its scale and its zero point, of one range for the whole tensor."""
     x, zero, one = node.tensor(0), _number(0.0), _number(1.0)
-    low = node.emit(relax.op.minimum(node.emit(relax.op.min(x)), zero))
-    high = node.emit(relax.op.maximum(node.emit(relax.op.max(x)), zero))
+    # Zero comes first: of two numbers of which one is none the second is taken.
+    low = node.emit(relax.op.minimum(zero, node.emit(relax.op.min(x))))
+    high = node.emit(relax.op.maximum(zero, node.emit(relax.op.max(x))))
     span = node.emit(relax.op.subtract(high, low))
     step = node.emit(relax.op.divide(span, _number(float(_STEPS))))
     flat = node.emit(relax.op.equal(high, low))
@@ -191,12 +194,48 @@ def _point(node: OnnxNode, at: int, *, is_first: bool) -> Expr | None:
     return node.emit(relax.op.reshape(wide, [*extents, 1]))
 
 
+#: Spatial axes of a convolution that a device can do.
+_IMAGE = 2
+
+
+@converter(
+    "ConvInteger",
+    attributes="auto_pad dilations group kernel_shape pads strides",
+    inputs=4,
+    types=("int8", "uint8", "int32"),
+)
+def _convolution(node: OnnxNode) -> Expr:
+    """Padding counts as zero points. Where a window hangs over the edge fewer weights meet the
+    first zero point: how many is known before."""
+    weights, kernel = node.input(1), kernel_of(node)
+    if weights is None or not is_constant(weights) or len(kernel) != _IMAGE:
+        return _plain(node, lambda x, w: convolved(node, x, w))
+    points = _points(node, 3).reshape(-1, *[1] * (_IMAGE + 1))
+    found = _centred(value(weights), points)
+    if found.zero_points.any():
+        return _plain(node, lambda x, w: convolved(node, x, w))
+    first = _signed(node, 0, 2)
+    sums = convolved(node, first.integers, exact_constant(found.weights), "int32")
+    if first.zero_point is None:
+        return sums
+    windows = windows_of(node, kernel)
+    _, inside = windows.read()
+    taps = found.weights.astype(np.int64).sum(axis=1).reshape(len(found.weights), -1)
+    met = wrap_int32(taps @ inside.T.astype(np.int64)).reshape(1, len(taps), *windows.outputs)
+    if (met == met[..., :1, :1]).all():
+        met = np.ascontiguousarray(met[..., :1, :1])
+    lost = node.emit(relax.op.multiply(first.zero_point, exact_constant(met)))
+    return relax.op.subtract(node.emit(sums, f"{node.proto.output[0]}/sums"), lost)
+
+
 def _plain(node: OnnxNode, product: Callable[[Expr, Expr], Expr]) -> Expr:
     """As ONNX says it, for factors that are both computed when the network runs."""
     sides = []
     for index, at in ((0, 2), (1, 3)):
         wide = node.emit(relax.op.astype(node.tensor(index), "int32"))
         if (point := _point(node, at, is_first=index == 0)) is not None:
+            if node.op_type == "ConvInteger" and index and node.extents(at) not in ((), (1,)):
+                point = node.emit(relax.op.reshape(point, [-1, *[1] * (len(node.extents(1)) - 1)]))
             wide = node.emit(relax.op.subtract(wide, point))
         sides.append(wide)
     return product(*sides)
