@@ -19,17 +19,17 @@ _Cycles: TypeAlias = NDArray[np.int64]
 
 
 def cycles_of_planes(
-    planes: int, stages: _Cycles, first: tuple[_Cycles, _Cycles], turns: _Cycles
+    stages: _Cycles, first: tuple[_Cycles, _Cycles], turns: _Cycles, chunks: _Cycles
 ) -> _Cycles:
-    """A plane is shifted when the one below it has been stored: compute waits for all stores but
-    the last. What nothing hides is the first load or the last turn, whichever stage is the longest.
+    """The planes of a turn leave between the products of the next ones. Nothing hides the first
+    load, or the products of the last chunk, whichever stage is longer; nor the planes of the last
+    turn, one after the other.
 
     stages: (3, candidates), load, compute and store. first: loads of the inputs and of the weights
-    of one turn. Each array is (candidates,).
+    of one chunk. turns, chunks: of the tiles, and of each sum. Each array is (candidates,).
     """
     load, compute, store = stages
     inputs, weights = first
-    busy = compute + store * (planes - 1) // planes
-    last = (busy + store) // turns
-    ramp = np.where(load > busy, inputs + last, inputs + weights + store // turns)
-    return np.asarray(np.maximum(load, busy) + ramp, np.int64)
+    longest = stages.max(axis=0)
+    begin = np.where(load > compute, inputs + compute // (turns * chunks), inputs + weights)
+    return np.asarray(longest + begin + store // turns, np.int64)

@@ -253,7 +253,7 @@ class _Candidates:
         )
         if self.nest.planes > 1:
             turns = self.turns_pixels * self.turns_channels
-            return cycles_of_planes(self.nest.planes, stages, (inp_load, wgt_load), turns)
+            return cycles_of_planes(stages, (inp_load, wgt_load), turns, self.turns_in)
         longest = stages.max(axis=0)
         hidden = stages.sum(axis=0) - longest
         ramp = inp_load + wgt_load + self.acc * self.cost.store_tile + self.cost.load_overhead
