@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.examples_table import HEAD, TARGETS, row
+from tests.examples_table import HEAD, TARGETS, networks_of, row
 from tests.repeat import more
 
 PAGE = (ROOT / "docs/bring-your-own-accelerator.md").read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ def test_the_page_has_every_row() -> None:
         *(
             pytest.param(folder, network, marks=more)
             for folder in TARGETS
-            for network in ("ResNet8", "DS-CNN", "MobileNetV1")
+            for network in networks_of(folder)
             if (folder, network) != ("gemmini", "ResNet8")
         ),
     ],
