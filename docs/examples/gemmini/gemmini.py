@@ -279,9 +279,12 @@ class Gemmini(Backend):
     def __init__(self, **values: int | str | bool) -> None:
         super().__init__(**values)
         self.spad, self.acc = (int(self.attributes[name]) for name in ("spad_rows", "acc_rows"))
-        said = self.name, instructions(self.spad, self.acc), MEANING, self.attributes
-        port = Port(bytes_per_cycle=16)
-        self.accelerator = Accelerator(*said, port, queue=8, page=CommandPage, driver=DRIVER)
+        table, port = instructions(self.spad, self.acc), Port(bytes_per_cycle=16)
+        macs = dict.fromkeys(("compute_preloaded", "compute_accumulated"), f"rows*{DIM * DIM}")
+        said: dict[str, Any] = {"page": CommandPage, "driver": DRIVER, "macs": macs}
+        self.accelerator = Accelerator(
+            self.name, table, MEANING, self.attributes, port, 8, macs_per_cycle=DIM * DIM, **said
+        )
 
     def patterns(self) -> Sequence[Pattern]:
         return [offered("conv2d", self.accepts), offered("dense", self.accepts)]
