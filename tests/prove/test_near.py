@@ -109,7 +109,13 @@ def test_artifacts_of_near_rounding(network: tuple[ModelNetwork, Path]) -> None:
     assert verdict.equalities["and differ by a level"] > 0
     exact = Proof.attempt(stated, artifact)
     assert exact.status is Status.NOT_PROVED
-    for word in ("First at FULLY_CONNECTED", "element ", "for sum ", "the device has ", "stored by"):
+    for word in (
+        "First at FULLY_CONNECTED",
+        "element ",
+        "for sum ",
+        "the device has ",
+        "stored by",
+    ):
         assert word in exact.reason
 
 

@@ -23,9 +23,10 @@ from loadstone.prove.operators.movement import (
     transpose,
 )
 from loadstone.prove.operators.pooling import max_pool
+from loadstone.prove.operators.resizing import resize_bilinear
 from loadstone.prove.operators.weighted import average_pool, convolution, dense, mean
 from loadstone.prove.rows import RowFunctions
-from loadstone.prove.softmax import softmax
+from loadstone.prove.softmax import arg_max, softmax
 from loadstone.prove.values import Values
 from loadstone.prove.verdict import Unsupported
 
@@ -51,10 +52,12 @@ _STATED: Mapping[str, Callable[[Elements, ModelOperator], None]] = {
     "slice": slice_,
     "concat": concat,
     "resize_nearest": resize_nearest,
+    "resize_bilinear": resize_bilinear,
 }
 #: Those that are taken as they are: equal names on equal rows are equal.
 TAKEN: Mapping[str, Callable[[Elements, ModelOperator, RowFunctions], None]] = {
     "softmax": softmax,
+    "arg_max": arg_max,
     "quantize": quantize,
     "dequantize": dequantize,
 }

@@ -108,6 +108,7 @@ class _Run:
         self.where = ""
         self.steps = 0
         self._dram = SymbolDram()
+        self._by_host: list[Integers] = []
 
     def execute(self) -> str:
         """Executes all steps; what is wrong with the ends of the artifact, or ""."""
@@ -122,6 +123,7 @@ class _Run:
             place = np.arange(tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes)
             self._dram.write(tensor.region, place, symbols, "the caller", NOBODY)
         host = HostSteps(self._values, self._definition.rows, self._dram)
+        self._by_host = host.stored
         for step in self._compiled.steps():
             if isinstance(step, HostStep):
                 host.run(
@@ -138,8 +140,8 @@ class _Run:
         held, wanted = tensor.dtype.name.lower(), self._network.tensors[number].dtype
         if held != wanted:
             raise NotProved(f"the artifact has {tensor.name} of {held}, the network of {wanted}")
-        if tensor.dtype == DataType.FLOAT32:
-            return real_bytes(self._definition.rows, symbols)
+        if tensor.dtype not in (DataType.INT8, DataType.UINT8):
+            return real_bytes(self._definition.rows, symbols, tensor.dtype.size_bytes)
         return flipped(symbols) if tensor.dtype == DataType.UINT8 else symbols
 
     def _sizes(self, numbers: Sequence[int]) -> list[int]:
@@ -184,6 +186,8 @@ class _Run:
         stored = np.zeros(self._values.symbol_count, bool)
         for store in self.stores:
             stored[store.symbols] = True
+        for symbols in self._by_host:
+            stored[symbols] = True
         elements = self._definition.elements
         for operator in self._network.operators:
             if operator.kind in TAKEN:
