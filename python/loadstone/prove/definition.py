@@ -23,6 +23,7 @@ from loadstone.prove.operators.movement import (
     transpose,
 )
 from loadstone.prove.operators.pooling import max_pool
+from loadstone.prove.operators.products import batch_matmul
 from loadstone.prove.operators.resizing import resize_bilinear
 from loadstone.prove.operators.weighted import average_pool, convolution, dense, mean
 from loadstone.prove.rows import RowFunctions
@@ -36,6 +37,7 @@ _STATED: Mapping[str, Callable[[Elements, ModelOperator], None]] = {
     "conv2d": convolution,
     "depthwise_conv2d": convolution,
     "dense": dense,
+    "batch_matmul": batch_matmul,
     "average_pool": average_pool,
     "mean": mean,
     "global_average_pool": mean,

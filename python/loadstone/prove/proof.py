@@ -34,9 +34,9 @@ __all__ = ["ERROR_BITS", "Proof"]
 #: The probability that what is called proved is not is below 2^-60.
 ERROR_BITS = 60
 _TOO_MANY = "so many sums that points at random say nothing of them: divide the model"
-#: Two sums are taken for multiples of each other by chance with a probability below 2^-128
-#: (fingerprints.py has the argument).
-_PAIR_BITS = 128
+#: Two sums are taken for multiples of each other by chance with a probability below 2^-128, two
+#: sums of products with one below 2^-124 (fingerprints.py has the argument).
+_PAIR_BITS, _BITS_OF_PRODUCTS = 128, 4
 
 
 class Proof:
@@ -94,8 +94,12 @@ class Proof:
                 **({"and differ by a level": near.count} if near.tolerance else {}),
             },
             tolerance=near.tolerance,
-            error_bits=math.floor(_PAIR_BITS - 2 * math.log2(max(self.values.looked_for, 1)) + 1),
+            error_bits=self._error_bits(),
         )
+
+    def _error_bits(self) -> int:
+        pair_bits = _PAIR_BITS - _BITS_OF_PRODUCTS * (self.values.degree - 1)
+        return math.floor(pair_bits - 2 * math.log2(max(self.values.looked_for, 1)) + 1)
 
 
 class _Run:

@@ -19,7 +19,16 @@ from loadstone.prove.requantize import Requantizer
 from loadstone.prove.values import CENTRE, CONSTANT, NO_SOURCE, RADIUS
 from loadstone.prove.verdict import Unsupported
 
-__all__ = ["Sums", "average_pool", "convolution", "dense", "mean", "rule_of", "taps_of"]
+__all__ = [
+    "Sums",
+    "average_pool",
+    "convolution",
+    "dense",
+    "mean",
+    "rule_of",
+    "taps_of",
+    "zero_point",
+]
 
 #: Columns whose products with weights of nine bits are summed exactly in float64.
 _EXACT_COLUMNS = 1 << 13
@@ -139,7 +148,7 @@ def _bias(elements: Elements, operator: ModelOperator, outputs: int) -> Integers
     return elements.constant(operator.inputs[2]).astype(np.int64)
 
 
-def _zero_point(elements: Elements, number: int) -> int:
+def zero_point(elements: Elements, number: int) -> int:
     """The byte that means 0."""
     return elements.tensor(number).zero_point - elements.taken(number)
 
@@ -153,7 +162,7 @@ def convolution(elements: Elements, operator: ModelOperator) -> None:
     n, oh, ow, count, _ = taps.shape
     each = outputs // groups
     bias = _bias(elements, operator, outputs)
-    zero = _zero_point(elements, operator.inputs[0])
+    zero = zero_point(elements, operator.inputs[0])
     rule = rule_of(elements, operator, attribute(operator, "requantization", Requantizer))
     weights = weights.reshape(outputs, count, per)
     inner = np.broadcast_to(inside[None], (n, oh, ow, count)).reshape(-1, count)
@@ -181,7 +190,7 @@ def dense(elements: Elements, operator: ModelOperator) -> None:
     rows = elements.symbols(operator.inputs[0]).reshape(-1, width)
     bias = _bias(elements, operator, outputs)
     rule = rule_of(elements, operator, attribute(operator, "requantization", Requantizer))
-    taken = _zero_point(elements, operator.inputs[0]) * weights.sum(1).astype(np.int64)
+    taken = zero_point(elements, operator.inputs[0]) * weights.sum(1).astype(np.int64)
     made = []
     step = max(_CHUNK // width, 1)
     for begin in range(0, len(rows), step):
@@ -220,6 +229,6 @@ def mean(elements: Elements, operator: ModelOperator) -> None:
     rows = x.transpose(*kept, *axes).reshape(-1, count)
     rule = rule_of(elements, operator, attribute(operator, "requantization", Requantizer))
     sums = Sums(elements, rows, np.ones((count, 1)))
-    sums.constant -= _zero_point(elements, operator.inputs[0]) * count
+    sums.constant -= zero_point(elements, operator.inputs[0]) * count
     made = sums.required(elements, operator, rule, np.zeros(1, np.int64))
     elements.put(operator.outputs[0], made)
