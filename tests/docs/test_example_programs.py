@@ -49,7 +49,8 @@ def mutated_code(code: bytes, table: InstructionTable, rng: np.random.Generator)
     offsets = instruction_offsets(table, code)
     for _ in range(int(rng.integers(0, 4))):
         at = int(rng.choice(offsets))
-        form = table.by_opcode[code[at]]
+        form = table.form_at(code, at)
+        assert form is not None
         size = table.sizes[form.name]
         word = int.from_bytes(data[at : at + size], "little")
         if rng.random() < 0.2 or not form.fields:

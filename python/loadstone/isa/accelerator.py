@@ -44,7 +44,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Accelerator:
-    """meaning: by instruction; one that sets address registers, and a no-op, need none. attributes:
+    """meaning: by instruction; one that sets registers, and a no-op, need none. attributes:
     of the back end, by which it is made again. port: None where DRAM costs nothing. queue: how many
     instructions wait in front of each unit; 0: one instruction works at a time.
 
@@ -73,7 +73,7 @@ class Accelerator:
         if not is_plain_name(self.name):
             raise ConfigError(f"accelerator {self.name!r}: a name is {PLAIN_NAME}")
         for form in self.table.forms:
-            silent = bool(form.keeps) or form.name in self.table.noops
+            silent = bool(form.keeps or form.sets) or form.name in self.table.noops
             if form.name not in self.meaning and not silent:
                 raise ConfigError(f"accelerator {self.name}: {form.name} has no meaning")
         for name, term in self.macs.items():
