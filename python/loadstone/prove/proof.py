@@ -190,8 +190,8 @@ class _Run:
         stored = np.zeros(self._values.symbol_count, bool)
         for store in self.stores:
             stored[store.symbols] = True
-        for symbols in self._by_host:
-            stored[symbols] = True
+        for made in self._by_host:
+            stored[made] = True
         elements = self._definition.elements
         for operator in self._network.operators:
             if operator.kind in TAKEN:
