@@ -24,7 +24,7 @@ from loadstone.prove.operators.movement import (
 )
 from loadstone.prove.operators.pooling import max_pool
 from loadstone.prove.operators.products import batch_matmul
-from loadstone.prove.operators.resizing import resize_bilinear
+from loadstone.prove.operators.resizing import check_resize, resize_bilinear
 from loadstone.prove.operators.weighted import average_pool, convolution, dense, mean
 from loadstone.prove.rows import RowFunctions
 from loadstone.prove.softmax import arg_max, softmax
@@ -78,6 +78,8 @@ class Definition:
         for operator in self.network.operators:
             if operator.kind not in _STATED and operator.kind not in TAKEN:
                 raise Unsupported(f"{operator.where}: operator {operator.kind}")
+            if operator.kind == "resize_bilinear":
+                check_resize(operator)
         for operator in self.network.operators:
             if operator.kind in TAKEN:
                 TAKEN[operator.kind](self.elements, operator, self.rows)

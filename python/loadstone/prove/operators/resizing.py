@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.network import ModelOperator
@@ -20,23 +19,39 @@ from loadstone.prove.operators.weighted import Sums, rule_of
 from loadstone.prove.requantize import Average, Requantizer
 from loadstone.prove.verdict import Unsupported
 
-__all__ = ["resize_bilinear"]
+__all__ = ["check_resize", "resize_bilinear"]
 
 _ONE = 1 << 10  # a weight of one, of LiteRT's int8
-_NEARLY = 2.0**-12
+
+
+def check_resize(operator: ModelOperator) -> None:
+    """Raises Unsupported for a resize of real numbers, which a proof covers where each place has
+    one element: its float32 weights are not negative and add up to 1, nearly, so that rounding
+    gives its level."""
+    if attribute(operator, "arithmetic", str) == "litert_int8":
+        return
+    for name in ("rows", "columns"):
+        lower, upper, weights = attribute(operator, name, tuple)
+        if ((weights != 0) & (lower != upper)).any() or (weights < 0).any() or (weights > 1).any():
+            raise Unsupported(
+                f"{operator.where}: a resize between levels of uint8, which LiteRT computes in "
+                "float32"
+            )
 
 
 def resize_bilinear(elements: Elements, operator: ModelOperator) -> None:
-    """resize_bilinear of int8: sums with weights of 20 bits. Of uint8, whose weights are float32,
-    where all that count at a place are one element."""
+    """resize_bilinear of int8: sums with weights of 20 bits; of uint8: the element of each place
+    (check_resize)."""
+    check_resize(operator)
     x = elements.symbols(operator.inputs[0])
     (top, bottom, down), (left, right, across) = (
         attribute(operator, name, tuple) for name in ("rows", "columns")
     )
-    is_real = attribute(operator, "arithmetic", str) != "litert_int8"
-    one = np.float32(1) if is_real else _ONE
-    rows = np.stack([one - down, down], -1)[:, None]
-    columns = np.stack([one - across, across], -1)[None]
+    if attribute(operator, "arithmetic", str) != "litert_int8":
+        elements.put(operator.outputs[0], x[:, top][:, :, left])
+        return
+    rows = np.stack([_ONE - down, down], -1)[:, None]
+    columns = np.stack([_ONE - across, across], -1)[None]
     shape = len(down), len(across), 2
     shares = np.concatenate([np.broadcast_to(w, shape) for w in (rows, columns)], -1)
     kinds, which = np.unique(shares.reshape(-1, 4), axis=0, return_inverse=True)
@@ -46,10 +61,7 @@ def resize_bilinear(elements: Elements, operator: ModelOperator) -> None:
         corners = np.stack([x[:, y[at[0]], z[at[1]]] for y in (top, bottom) for z in (left, right)])
         flat = corners.reshape(4, -1).T
         weights = np.outer(kind[:2], kind[2:]).reshape(-1)
-        if is_real:
-            symbols = _of_one(operator, flat, weights)
-        else:
-            symbols = _of_sums(elements, operator, flat, weights)
+        symbols = _of_sums(elements, operator, flat, weights)
         made[:, at[0], at[1]] = symbols.reshape(corners.shape[1:])
     elements.put(operator.outputs[0], made)
 
@@ -67,13 +79,3 @@ def _of_sums(
     sums.constant += elements.taken(operator.inputs[0]) * int(weights.sum() // common)
     number = rule_of(elements, operator, rule)
     return sums.required(elements, operator, number, np.zeros(1, np.int64)).reshape(-1)
-
-
-def _of_one(operator: ModelOperator, corners: Integers, weights: NDArray[np.float32]) -> Integers:
-    """Symbols (n,) of corners (n, 4) that are one element as far as they have a weight: float32
-    weights that are not negative and add up to 1, nearly, leave its level, which is rounded."""
-    counts = corners[:, weights != 0]
-    whole = (weights >= 0).all() and abs(float(weights.sum()) - 1) < _NEARLY
-    if (counts != counts[:, :1]).any() or not whole:
-        raise Unsupported(f"{operator.where}: a resize of uint8, which LiteRT computes in float32")
-    return counts[:, 0]
