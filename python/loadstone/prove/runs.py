@@ -19,7 +19,8 @@ __all__ = ["runs"]
 
 
 def runs(dst: Integers, src: Integers, operands: int) -> Iterator[slice]:
-    """Stretches of steps none of which reads or writes what an earlier one of it wrote."""
+    """Stretches of steps none of which reads or writes what an earlier one of it wrote. dst, src
+    (steps,): the tile that each writes, and the first of the `operands` that it reads."""
     if len(np.unique(dst)) == len(dst):
         step_of = np.full(int(max(dst.max(), src.max() + operands)) + 1, len(dst))
         step_of[dst] = np.arange(len(dst))
