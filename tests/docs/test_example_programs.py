@@ -26,7 +26,7 @@ from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
 from loadstone.runtime.accelerators import AcceleratorSet, accelerators_of
 from loadstone.simulator.table_profile import placed, relocated
-from tests.board.models import convolutions
+from tests.board.models import convolutions, symmetric
 from tests.conftest import ROOT
 from tests.repeat import times
 from tests.tflite_builder import Activation, Graph, Padding
@@ -40,6 +40,7 @@ EXAMPLES = {
     ),
     "descriptors": ("layer-engine", "layers.tflite"),
     "word_fifo": ("vector-engine", "layers.tflite"),
+    "gemmini": ("gemmini", "symmetric.onnx"),
 }
 
 
@@ -144,7 +145,11 @@ def test_accepted_mutants_stay_in_their_regions(
     folder: str, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
     target, network = EXAMPLES[folder]
-    make = {"convolutions.tflite": convolutions, "layers.tflite": layers}
+    make: dict[str, Callable[[Path], object]] = {
+        "convolutions.tflite": convolutions,
+        "layers.tflite": layers,
+        "symmetric.onnx": symmetric,
+    }
     make[network](tmp_path)
     plugins = load_plugins([ROOT / "docs/examples" / folder])
     made = compile(tmp_path / network, target, plugins=plugins)

@@ -42,7 +42,7 @@ def case(tolerance: int) -> tuple[Values, np.ndarray, int]:
     """Values, a source of a sum, and the network's element of it."""
     values = Values(tolerance)
     x = values.opaque(np.full(4, -100), np.full(4, 100))
-    sums = values.columns[:8, x].astype(np.int64).sum(1, keepdims=True) % values.points.moduli
+    sums = values.columns(x)[:8].astype(np.int64).sum(1, keepdims=True) % values.points.moduli
     source, _ = values.find(sums, np.array([LOW]), np.array([HIGH]), make=True)
     element = values.define(source, made(values, 0, 2))
     return values, source, int(element[0])
@@ -109,13 +109,8 @@ def test_artifacts_of_near_rounding(network: tuple[ModelNetwork, Path]) -> None:
     assert verdict.equalities["and differ by a level"] > 0
     exact = Proof.attempt(stated, artifact)
     assert exact.status is Status.NOT_PROVED
-    for word in (
-        "First at FULLY_CONNECTED",
-        "element ",
-        "for sum ",
-        "the device has ",
-        "stored by",
-    ):
+    words = "First at FULLY_CONNECTED", "element ", "for sum ", "the device has ", "stored by"
+    for word in words:
         assert word in exact.reason
 
 

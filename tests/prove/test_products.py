@@ -130,7 +130,7 @@ def test_products_are_told_apart() -> None:
     fixed = np.array([[3, CONSTANTS - 2]])  # 3 and -2
     sums, constant, low, high = products(values, fixed, np.array([[5, x[0]]]))
     assert constant.tolist() == [[15]]
-    single = -2 * values.columns[: len(sums), x[0]].astype(np.int64)[:, None, None] % moduli
+    single = -2 * values.columns(x[:1])[: len(sums), :, None].astype(np.int64) % moduli
     assert np.array_equal(sums, single)
     assert (low.tolist(), high.tolist()) == ([[15 - 254]], [[15 + 256]])
     _, _, low, high = products(values, left, right, (128 - 1, 0))

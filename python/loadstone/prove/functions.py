@@ -19,8 +19,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.prove.fingerprints import Growing, Integers
+from loadstone.prove.fingerprints import Integers
 from loadstone.prove.requantize import Requantizer, double, single, wrapped
+from loadstone.prove.tables import Growing
 
 __all__ = ["FIRST", "MAX_PARTS", "SECOND", "FunctionKind", "Functions", "Rule", "distinct"]
 

@@ -67,7 +67,7 @@ class SymbolLanes:
 
     def put_symbols(self, lanes: Integers, symbols: Integers) -> None:
         """Bytes, one for each lane."""
-        columns = self.values.columns[:, symbols].astype(np.int64)
+        columns = self.values.columns(symbols).astype(np.int64)
         self.put_numbers(lanes, columns[CONSTANT])
         self.sums[:, lanes] = columns[:POINTS]
         self.low[lanes] = (columns[CENTRE] - columns[RADIUS]) // 2

@@ -36,14 +36,16 @@ def products(
     step = max(_CHUNK // max(m * k, 1), 1)
     for begin in range(0, n, step):
         part = slice(begin, begin + step)
-        a, b = (values.columns[: CONSTANT + 1, x].astype(np.int64) for x in (left[part], right))
+        a, b = (values.columns(x)[: CONSTANT + 1].astype(np.int64) for x in (left[part], right))
         constant[part] = a[CONSTANT] @ b[CONSTANT].T
         for point, modulus in enumerate(moduli):
             x, y = (s[point] + s[CONSTANT] for s in (a, b))
             terms = x[:, None] * y[None] % modulus
             sums[point, part] = (terms.sum(2) - constant[part]) % modulus
         sides = zip((left[part], right), zeros, strict=True)
-        ends = [[end - zero for end in values.limits(held)] for held, zero in sides]
+        ends = [
+            [end.astype(np.int64) - zero for end in values.limits(held)] for held, zero in sides
+        ]
         corners = [x[:, None] * y[None] for x in ends[0] for y in ends[1]]
         low[part] = np.minimum.reduce(corners).sum(2)
         high[part] = np.maximum.reduce(corners).sum(2)

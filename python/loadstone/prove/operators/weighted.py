@@ -49,7 +49,7 @@ class Sums:
         self.constant, self.low, self.high = np.zeros((3, *shape), np.int64)
         for begin in range(0, k, _EXACT_COLUMNS):
             part = slice(begin, begin + _EXACT_COLUMNS)
-            columns, w = values.columns[:, symbols[:, part]], weights[part]
+            columns, w = values.columns(symbols[:, part]), weights[part]
             sums = np.matmul(columns[:RADIUS], w)
             radius = columns[RADIUS] @ np.abs(w)
             moduli = values.points.moduli[..., None]
