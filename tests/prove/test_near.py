@@ -42,7 +42,7 @@ def case(tolerance: int) -> tuple[Values, np.ndarray, int]:
     """Values, a source of a sum, and the network's element of it."""
     values = Values(tolerance)
     x = values.opaque(np.full(4, -100), np.full(4, 100))
-    sums = values.columns[:8, x].astype(np.int64).sum(1, keepdims=True) % values.points.moduli
+    sums = values.columns(x)[:8].astype(np.int64).sum(1, keepdims=True) % values.points.moduli
     source, _ = values.find(sums, np.array([LOW]), np.array([HIGH]), make=True)
     element = values.define(source, made(values, 0, 2))
     return values, source, int(element[0])

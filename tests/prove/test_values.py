@@ -93,6 +93,28 @@ def test_a_stored_byte_is_the_element_that_it_equals() -> None:
     assert values.define(source, twice)[0] == element[0]
 
 
+def test_an_element_of_a_network_is_a_byte() -> None:
+    """What equals it is a byte then, too: a device's low 8 bits of it are taken for it unseen."""
+    values = Values()
+    source, function = values.origin(values.opaque(*_ENDS))
+    ones, zeros = np.ones((1, 1), np.int64), np.zeros(1, np.int64)
+    wide = values.functions.sum(2 * ones, function[:, None], zeros, zeros)
+    with pytest.raises(Unsupported, match="no byte"):
+        values.define(source, wide)
+
+
+def test_the_low_bits_of_what_is_wide_are_an_element() -> None:
+    values = Values()
+    source, function = values.origin(values.opaque(*_ENDS))
+    ones, zeros = np.ones((1, 1), np.int64), np.zeros(1, np.int64)
+    wide = values.functions.sum(3 * ones, function[:, None], zeros, zeros)
+    byte = values.functions.make(FunctionKind.BYTE, np.zeros((1, 0), np.int64), wide[:, None])
+    element = values.define(source, byte)
+    assert values.stored(source, wide)[0] == element[0]
+    again = values.functions.make(FunctionKind.MIN, np.array([[127]]), wide[:, None])
+    assert values.stored(source, again)[0] != element[0]
+
+
 def test_two_elements_of_one_sum() -> None:
     values = Values()
     source, function = values.origin(values.opaque(*_ENDS))

@@ -10,8 +10,10 @@ Next: gemmini.c writes them into the command queue, word by word.
     loadstone compile net.onnx -t gemmini --uma-backends docs/examples/gemmini
 
 The device: 16 x 16 multipliers that keep a tile of weights; a scratchpad whose rows hold 16 int8;
-an accumulator whose rows hold 16 int32, which a float32 scales on the way out. Tensors in memory
-are (H, W, C), their channels rounded up to 16.
+an accumulator whose rows hold 16 int32, which a float32 scales on the way out. It is one that was
+built for weights that stay, without scales on loads and without pooling: bit 8 of config_st, which
+names a pad of pools, says here that activation and scale follow. Tensors in memory are (H, W, C),
+their channels rounded up to 16.
 
     config_ex   stride                    every which row of A COMPUTE takes
     config_ld   stride                    bytes between rows of memory, for MVIN (MVIN2: config_ld2)
@@ -279,9 +281,12 @@ class Gemmini(Backend):
     def __init__(self, **values: int | str | bool) -> None:
         super().__init__(**values)
         self.spad, self.acc = (int(self.attributes[name]) for name in ("spad_rows", "acc_rows"))
-        said = self.name, instructions(self.spad, self.acc), MEANING, self.attributes
-        port = Port(bytes_per_cycle=16)
-        self.accelerator = Accelerator(*said, port, queue=8, page=CommandPage, driver=DRIVER)
+        table, port = instructions(self.spad, self.acc), Port(bytes_per_cycle=16)
+        macs = dict.fromkeys(("compute_preloaded", "compute_accumulated"), f"rows*{DIM * DIM}")
+        said: dict[str, Any] = {"page": CommandPage, "driver": DRIVER, "macs": macs}
+        self.accelerator = Accelerator(
+            self.name, table, MEANING, self.attributes, port, 8, macs_per_cycle=DIM * DIM, **said
+        )
 
     def patterns(self) -> Sequence[Pattern]:
         return [offered("conv2d", self.accepts), offered("dense", self.accepts)]

@@ -300,7 +300,10 @@ class TableMachine:
         self, form: InstructionForm, reach: Reach, first: int, end: int
     ) -> tuple[Reach, int, int]:
         if reach.memory == DRAM:
-            self.state.dram.window(first, end - first, reach.writes)
+            try:
+                self.state.dram.window(first, end - first, reach.writes)
+            except MachineFault as fault:
+                raise MachineFault(fault.error, f"{form.name}: {fault}", fault.address) from None
         elif end > self.table.by_memory[reach.memory].rows:
             raise MachineFault(LOCAL_BOUNDS, f"{form.name}: row {end - 1} of {reach.memory}")
         return reach, first, end

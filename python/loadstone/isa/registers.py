@@ -13,14 +13,14 @@ sets is there behind it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from loadstone.errors import LoadstoneError, LoweringError
 from loadstone.isa.form import InstructionForm
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.terms import term_value
 
-__all__ = ["SeenFields", "at_reset", "set_registers", "with_registers"]
+__all__ = ["SeenFields", "at_reset", "followed", "set_registers", "with_registers"]
 
 
 class SeenFields(dict[str, int]):
@@ -82,3 +82,15 @@ def set_registers(
             )
         found[one.register] = value
     return found
+
+
+def followed(
+    table: InstructionTable, program: Iterable[tuple[InstructionForm, Mapping[str, int]]]
+) -> Iterator[Mapping[str, int]]:
+    """Of each instruction of a program, its fields and the registers that it reads. Raises
+    LoweringError as above."""
+    held = at_reset(table)
+    for form, fields in program:
+        values = with_registers(table, form, fields, held)
+        yield values
+        held = set_registers(table, form, values, held)

@@ -13,7 +13,6 @@ evaluated there and just before, says so.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,8 @@ __all__ = ["BYTE", "INT32", "Mask", "Pieces", "Rise", "chunks"]
 BYTE, INT32 = (-128, 127), (-(1 << 31), (1 << 31) - 1)
 #: Levels of a part that is subtracted: it has a piece for each.
 _LEVELS = 512
+#: Where levels are looked for that are not where they were guessed.
+_OFFSETS = (-4, 4, -64, 64)
 _POINTS = 1 << 15  # values that are looked at side by side, which caches hold
 Mask = NDArray[np.bool_]
 #: Which functions (n,) never decrease on their intervals, by construction; values at both ends.
@@ -216,28 +217,29 @@ class Pieces:
     def _reached(self, f: Integers, levels: Integers, low: Integers, high: Integers) -> Integers:
         below = np.repeat(low[:, None] - 1, levels.shape[1], 1)
         reached = np.repeat(high[:, None], levels.shape[1], 1)
-        tries = iter(self._guesses(f, levels, low, high))
-        rows = np.arange(len(f))
-        while len(rows):
-            some = below[rows], reached[rows]
-            guess = next(tries, None)
-            at = some[0] + some[1] >> 1 if guess is None else guess[rows]
-            self._try(f[rows], levels[rows], at, *some)
-            below[rows], reached[rows] = some
-            rows = rows[(some[1] - some[0] > 1).any(1)]
+        guesses = self._guess(f, levels.astype(np.float64))
+        if guesses is not None:
+            with np.errstate(invalid="ignore"):
+                guess = np.ceil(np.clip(guesses, low[:, None], high[:, None])).astype(np.int64)
+            # Most of what is guessed is right, or one too high or too low.
+            self._try(f, levels, guess, below, reached)
+            self._try(f, levels, guess - 1, below, reached)
+        row, column = np.nonzero(reached - below > 1)
+        if not len(row):
+            return reached
+        some = [one[row, column][:, None] for one in (levels, below, reached)]
+        if guesses is not None:
+            near = guess[row, column][:, None]
+            for offset in _OFFSETS:
+                self._try(f[row], some[0], near + offset, *some[1:])
+        left = np.arange(len(row))
+        while len(left):
+            ends = some[1][left], some[2][left]
+            self._try(f[row[left]], some[0][left], ends[0] + ends[1] >> 1, *ends)
+            some[1][left], some[2][left] = ends
+            left = left[(ends[1] - ends[0] > 1)[:, 0]]
+        reached[row, column] = some[2][:, 0]
         return reached
-
-    def _guesses(
-        self, f: Integers, levels: Integers, low: Integers, high: Integers
-    ) -> tuple[Integers, ...]:
-        """Where to look first for levels (n, k)."""
-        guess = self._guess(f, levels)
-        if guess is None:
-            return ()
-        with np.errstate(invalid="ignore"):
-            guess = np.nan_to_num(guess)
-        first = np.clip(guess, low[:, None], high[:, None]).astype(np.int64)
-        return first, first - 1, first + 1
 
     def _try(
         self, f: Integers, levels: Integers, at: Integers, below: Integers, reached: Integers
@@ -249,7 +251,7 @@ class Pieces:
         np.copyto(reached, at, where=enough)
         np.copyto(below, at, where=~enough)
 
-    def _guess(self, f: Integers, levels: NDArray[Any]) -> NDArray[Any] | None:
+    def _guess(self, f: Integers, levels: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """Where functions that rise reach levels (n, k), nearly; None where nothing says it."""
         functions = self.functions
         kind, p = functions.kind(int(f[0])), functions.parameters(f)[..., None]
@@ -259,15 +261,15 @@ class Pieces:
             case FunctionKind.MIN | FunctionKind.MAX:
                 guess = levels
             case FunctionKind.SHIFT:
-                guess = np.ceil(np.ldexp(levels, p[0]))
+                guess = np.ceil(levels) * np.exp2(p[0])
             case FunctionKind.SUM if len(p) == 3:
                 with np.errstate(all="ignore"):
-                    guess = np.ceil((np.ldexp(levels, p[1]) - p[0]) / p[2])
+                    guess = (np.ceil(levels) * np.exp2(p[1]) - p[0]) / p[2]
             case FunctionKind.RULE:
                 rule, taken = functions.rules[int(p[0, 0, 0])]
                 wanted = levels + taken - rule.zero_point - 0.5
                 with np.errstate(all="ignore"):
-                    guess = np.ceil(wanted / _slope(rule.scaling, p[1, :, 0])[:, None])
+                    guess = wanted / _slope(rule.scaling, p[1, :, 0])[:, None]
             case _:
                 return None
         return self._guess(functions.arguments(f)[0], guess)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from loadstone.prove.equality import INT32, Equality, Mask
 from loadstone.prove.fingerprints import Integers, Points
 from loadstone.prove.functions import FIRST, FunctionKind, Functions, distinct
-from loadstone.prove.lookup import ABSENT, Lookup
+from loadstone.prove.keys import ABSENT, KeyTable
 from loadstone.prove.near import NearNames
 from loadstone.prove.pieces import BYTE
 from loadstone.prove.tables import (
@@ -65,12 +65,12 @@ class Values:
         self._pairs: dict[tuple[int, int], int] = {}
         self._largest: dict[tuple[int, ...], int] = {}
         self._symbols_of_largest: dict[int, tuple[int, ...]] = {}
-        self._source_of_key = Lookup()
+        self._source_of_key = KeyTable()
         self._same_key: dict[int, int] = {}  # source -> the next one with its key
         self._more_wanted: dict[int, list[tuple[int, int]]] = {}
-        self._made, self._stored = Lookup(), Lookup()
-        #: How many sums were compared with all others.
-        self.looked_for = 0
+        self._made, self._stored = KeyTable(), KeyTable()
+        #: How many sums were compared with all others, and of which degree they are at most.
+        self.looked_for, self.degree = 0, 1
         #: Source -> functions that a device stored of it and that are no element of the network.
         self.strange: dict[int, set[int]] = {}
         bytes_ = np.arange(CONSTANTS, dtype=np.uint8).view(np.int8).astype(np.int64)

@@ -24,6 +24,7 @@ from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.codec import decode
 from loadstone.isa.cost import port_cycles, work_cycles
 from loadstone.isa.form import DRAM, InstructionForm, Reach
+from loadstone.isa.registers import followed
 from loadstone.isa.state import MachineEvent, MachineRun
 from loadstone.isa.terms import term_value
 from loadstone.simulator.interface import DeviceFigures, LayerFigures
@@ -86,13 +87,15 @@ class _Work:
 
 def _works(accelerator: Accelerator, program: ProgramStep, run: MachineRun) -> dict[int, _Work]:
     """By the instruction's number."""
-    insns = decode(accelerator.table, program.instructions)
     forms, port = accelerator.table.by_name, accelerator.port
+    said = [
+        (forms[insn.name], {k: v for k, v in insn.fields.items() if isinstance(v, int)})
+        for insn in decode(accelerator.table, program.instructions)
+    ]
+    found_by = list(followed(accelerator.table, said))
     found = {}
     for event in run.events:
-        said = insns[event.insn].fields
-        values = {name: value for name, value in said.items() if isinstance(value, int)}
-        form = forms[event.name]
+        values, form = found_by[event.insn], forms[event.name]
         reaches = [r for r in form.reaches if r.memory == DRAM and r.span(values) > 0]
         moves = sum(port_cycles(port, reach, values) for reach in reaches) if port else 0
         macs = term_value(accelerator.macs.get(form.name, 0), values)

@@ -111,4 +111,5 @@ def entries_of(backend: str, pattern: Pattern) -> Sequence[OperatorPattern]:
 
 def operator_pattern(name: str) -> OperatorPattern:
     """The first form with this name."""
-    return next(entry for entry in OPERATOR_PATTERNS if entry.name == name)
+    known = (*OPERATOR_PATTERNS, *PLANE_PATTERNS)
+    return next(entry for entry in known if entry.name == name)

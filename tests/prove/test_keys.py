@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""prove/lookup.py: a dict of Python's says the same."""
+"""prove/keys.py: a dict of Python's says the same."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from loadstone.prove.lookup import ABSENT, Lookup
+from loadstone.prove.keys import ABSENT, KeyTable
 from tests.repeat import times
 
 
@@ -14,7 +14,7 @@ from tests.repeat import times
 def test_entries_are_those_of_a_dict(seed: int) -> None:
     """Keys that occur again, in one call and in several; many that begin in one place."""
     rng = np.random.default_rng(seed)
-    table, held = Lookup(), dict[int, int]()
+    table, held = KeyTable(), dict[int, int]()
     for _ in range(8):
         keys = rng.integers(0, 3000, 700) << int(rng.choice([0, 20, 50]))
         values = rng.integers(0, 1 << 31, 700)
@@ -30,7 +30,7 @@ def test_entries_are_those_of_a_dict(seed: int) -> None:
 
 
 def test_of_equal_keys_in_one_call_one_is_entered() -> None:
-    table = Lookup()
+    table = KeyTable()
     found = table.enter(np.array([5, 6, 5, 5]), np.array([1, 2, 3, 4]))
     assert found[0] == found[2] == found[3]
     assert found[0] in (1, 3, 4)

@@ -2,7 +2,7 @@
 """A table from large numbers to small ones, for millions of them at once.
 
 In:   keys of 62 bits, values of 31.
-Out:  Lookup: what was first entered under a key.
+Out:  KeyTable: what was first entered under a key.
 Next: values.py finds sums and stored bytes with it.
 
 Open addressing in two arrays: some 20 bytes an entry, a tenth of what a dict of Python's takes, and
@@ -15,7 +15,7 @@ import numpy as np
 
 from loadstone.prove.fingerprints import Integers
 
-__all__ = ["ABSENT", "Lookup"]
+__all__ = ["ABSENT", "KeyTable"]
 
 #: What stands under a key that was not entered.
 ABSENT = -1
@@ -23,7 +23,7 @@ _BEGIN_BITS = 10
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Lookup:
+class KeyTable:
     """Keys and values are at least 0."""
 
     def __init__(self) -> None:
