@@ -122,6 +122,12 @@ def test_exported_programs_of_another_accelerator(systolic: Network, tmp_path: P
     check_exported(systolic, tmp_path, plugins=[models.SYSTOLIC])
 
 
+def test_exported_programs_with_registers(tmp_path: Path) -> None:
+    """Gemmini: the firmware's validator follows what commands set, and its driver writes them into
+    the device's queue."""
+    check_exported(models.convolutions_on_gemmini(tmp_path), tmp_path, plugins=[models.GEMMINI])
+
+
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=more) for n in range(1, 11))])
 def test_a_fault_is_found_from_what_a_debug_build_prints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
@@ -180,12 +186,13 @@ def second_result(artifact: Artifact, inputs: list[np.ndarray], order: str) -> b
         (models.DESCRIPTORS, "layer-engine", "mlpt_kws_int8.tflite"),
         (models.DESCRIPTORS, "layer-engine", "mlpt_ad_int8.tflite"),
         (models.WORD_FIFO, "vector-engine", "mlpt_resnet8_int8.tflite"),
+        (models.GEMMINI, "gemmini", "mlpt_resnet8_f32.tflite"),
     ],
 )
 def test_exported_networks_on_the_examples_devices(
     *, shared: Path, tmp_path: Path, folder: Path, name: str, file: str
 ) -> None:
-    """The layer engine and the vector engine have C for registers of their own."""
+    """The layer engine, the vector engine and Gemmini have C for registers of their own."""
     network = models.on_example(shared, [folder], name, file)
     check_exported(network, tmp_path, plugins=[folder])
 

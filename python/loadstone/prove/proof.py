@@ -34,33 +34,34 @@ __all__ = ["ERROR_BITS", "Proof"]
 #: The probability that what is called proved is not is below 2^-60.
 ERROR_BITS = 60
 _TOO_MANY = "so many sums that points at random say nothing of them: divide the model"
-#: Two sums are taken for multiples of each other by chance with a probability below 2^-128
-#: (fingerprints.py has the argument).
-_PAIR_BITS = 128
+#: Two sums are taken for multiples of each other by chance with a probability below 2^-128, two
+#: sums of products with one below 2^-124 (fingerprints.py has the argument).
+_PAIR_BITS, _BITS_OF_PRODUCTS = 128, 4
 
 
 class Proof:
     """Of one network, for any number of artifacts: the network is stated once."""
 
-    def __init__(self, network: ModelNetwork) -> None:
-        """Raises Unsupported for an operator that a proof does not know."""
+    def __init__(self, network: ModelNetwork, tolerance: int = 0) -> None:
+        """tolerance: by how many levels each element may differ from the network's function of
+        what the artifact has before it. Raises Unsupported for an operator that a proof does not
+        know."""
         self.network = network
-        self.values = Values()
+        self.values = Values(tolerance)
         self.definition = Definition(self.values, network)
         self.definition.state()
 
     @staticmethod
-    def attempt(network: ModelNetwork, artifact: Artifact) -> ProofVerdict:
+    def attempt(network: ModelNetwork, artifact: Artifact, tolerance: int = 0) -> ProofVerdict:
         """What can be said of one artifact, and of its network. A proof whose error is not below
         2^-60 is made again with other primes: both err together with the product of their
         probabilities."""
         bits = 0
         while True:
             try:
-                verdict = Proof(network).of(artifact)
+                verdict = Proof(network, tolerance).of(artifact)
             except Unsupported as error:
-                why = str(error)
-                return ProofVerdict(Status.UNSUPPORTED, why, len(network.operators), 0, 0, {}, 0)
+                return ProofVerdict.unsupported(str(error), tolerance)
             bits += verdict.error_bits
             if verdict.status is not Status.PROVED or bits >= ERROR_BITS:
                 return replace(verdict, error_bits=bits)
@@ -71,6 +72,13 @@ class Proof:
         """What can be said of an artifact."""
         run = _Run(self, CompiledArtifact(artifact))
         try:
+            return self._answer(run)
+        except RecursionError:  # a loop that applies one operation again and again to its result
+            reason = f"{run.where}a byte is a function of too many steps, one applied to the other"
+            return self._verdict(Status.NOT_PROVED, reason, run)
+
+    def _answer(self, run: _Run) -> ProofVerdict:
+        try:
             reason = run.execute() or run.compared()
         except Unsupported as error:
             return self._verdict(Status.UNSUPPORTED, str(error), run)
@@ -79,7 +87,7 @@ class Proof:
         return self._verdict(Status.NOT_PROVED if reason else Status.PROVED, reason, run)
 
     def _verdict(self, status: Status, reason: str, run: _Run) -> ProofVerdict:
-        equality = self.values.equality
+        equality, near = self.values.equality, self.values.near
         return ProofVerdict(
             status,
             reason,
@@ -90,9 +98,15 @@ class Proof:
                 "at the steps of the network's function": equality.at_steps,
                 "and at the ends of pieces": equality.by_pieces,
                 "on every value": equality.value_by_value,
+                **({"and differ by a level": near.count} if near.tolerance else {}),
             },
-            error_bits=math.floor(_PAIR_BITS - 2 * math.log2(max(self.values.looked_for, 1)) + 1),
+            tolerance=near.tolerance,
+            error_bits=self._error_bits(),
         )
+
+    def _error_bits(self) -> int:
+        pair_bits = _PAIR_BITS - _BITS_OF_PRODUCTS * (self.values.degree - 1)
+        return math.floor(pair_bits - 2 * math.log2(max(self.values.looked_for, 1)) + 1)
 
 
 class _Run:
@@ -105,6 +119,7 @@ class _Run:
         self.where = ""
         self.steps = 0
         self._dram = SymbolDram()
+        self._by_host: list[Integers] = []
 
     def execute(self) -> str:
         """Executes all steps; what is wrong with the ends of the artifact, or ""."""
@@ -119,6 +134,7 @@ class _Run:
             place = np.arange(tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes)
             self._dram.write(tensor.region, place, symbols, "the caller", NOBODY)
         host = HostSteps(self._values, self._definition.rows, self._dram)
+        self._by_host = host.stored
         for step in self._compiled.steps():
             if isinstance(step, HostStep):
                 host.run(
@@ -135,8 +151,8 @@ class _Run:
         held, wanted = tensor.dtype.name.lower(), self._network.tensors[number].dtype
         if held != wanted:
             raise NotProved(f"the artifact has {tensor.name} of {held}, the network of {wanted}")
-        if tensor.dtype == DataType.FLOAT32:
-            return real_bytes(self._definition.rows, symbols)
+        if tensor.dtype not in (DataType.INT8, DataType.UINT8):
+            return real_bytes(self._definition.rows, symbols, tensor.dtype.size_bytes)
         return flipped(symbols) if tensor.dtype == DataType.UINT8 else symbols
 
     def _sizes(self, numbers: Sequence[int]) -> list[int]:
@@ -181,6 +197,8 @@ class _Run:
         stored = np.zeros(self._values.symbol_count, bool)
         for store in self.stores:
             stored[store.symbols] = True
+        for made in self._by_host:
+            stored[made] = True
         elements = self._definition.elements
         for operator in self._network.operators:
             if operator.kind in TAKEN:

@@ -17,7 +17,10 @@ from loadstone.errors import LoadstoneError
 if TYPE_CHECKING:
     from loadstone.quantization.network import Layer
 
-__all__ = ["Options", "checked"]
+__all__ = ["DYNAMIC", "Options", "checked"]
+
+#: The scheme whose scales are found when the network runs (dynamic.py).
+DYNAMIC = "dynamic"
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,12 @@ class Options:
     half_up: convolutions round ties up, which is cheapest on a device without a multiplier; for
         scheme pow2.
     equalize, compensate, correct: the repairs. host_cycles: the budget of the mixed plan on the
-        host, in cycles of the device. keep_float: "auto": layers stay float on the host until the
-        outputs are good (mixed.GOOD_DB), within host_cycles where these are given. keep_16: "auto":
-        the same with int16 instead of float, which frontend/wide.py computes.
+        host, in cycles as `cost` counts them. keep_float: "auto": layers stay float on the host
+        until the outputs are good (mixed.GOOD_DB), within host_cycles where these are given.
+        keep_16: "auto": the same with int16 instead of float, which frontend/wide.py computes.
     sensitivity: measure every layer alone, for the report. cost: the cycles of a layer
-        (network.Layer) on the host; None: mixed.host_cycles. show: progress bars.
+        (network.Layer) on the host; None: mixed.host_cycles. host: whose cycles these are, for the
+        report. show: progress bars.
     """
 
     scheme: str = ""
@@ -46,6 +50,7 @@ class Options:
     keep_16: str = ""
     sensitivity: bool = False
     cost: Callable[[Layer], int] | None = None
+    host: str = ""
     show: bool = False
 
 
@@ -54,10 +59,12 @@ def checked(options: Options) -> Options:
     from loadstone.quantization.scales import METHODS, SCHEMES
 
     scheme = options.scheme or "affine"
-    if scheme not in SCHEMES:
+    if scheme not in (*SCHEMES, DYNAMIC):
         raise LoadstoneError(
-            f"scheme {scheme!r} does not exist: choose one of {', '.join(SCHEMES)}"
+            f"scheme {scheme!r} does not exist: choose one of {', '.join(SCHEMES)}, {DYNAMIC}"
         )
+    if scheme == DYNAMIC:
+        return _checked_dynamic(options)
     method = options.method or "expected"
     if method not in METHODS:
         raise LoadstoneError(
@@ -80,3 +87,17 @@ def checked(options: Options) -> Options:
     if options.host_cycles < 0:
         raise LoadstoneError(f"host_cycles is {options.host_cycles}: it must be 0 or more")
     return replace(options, scheme=scheme, method=method)
+
+
+#: Options of the other schemes, which choose ranges before.
+_OF_RANGES = ("method", "half_up", "host_cycles", "keep_float", "keep_16", "sensitivity")
+
+
+def _checked_dynamic(options: Options) -> Options:
+    for name in _OF_RANGES:
+        if getattr(options, name) != getattr(Options, name):
+            raise LoadstoneError(
+                f"{name} is said with scheme {DYNAMIC!r}, which finds each row's scale when the "
+                "network runs: leave it out, or choose another scheme"
+            )
+    return options

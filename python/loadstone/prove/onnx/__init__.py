@@ -10,5 +10,7 @@ Next: read_onnx.py.
     graph.py      the network so far, from levels to real numbers and back
     operators.py  what each operator means
     weighted.py   sums of products
+    averages.py   sums that are divided
+    resize.py     elements that are repeated or left out
     moves.py      what moves elements, and what is known before the network runs
 """

@@ -23,14 +23,14 @@ from loadstone.prove.operators.elements import Elements, attribute
 from loadstone.prove.rows import RowFunctions
 from loadstone.prove.verdict import Unsupported
 
-__all__ = ["dequantize", "dequantized", "quantize", "quantized", "real_bytes"]
+__all__ = ["bits", "dequantize", "dequantized", "quantize", "quantized", "real_bytes"]
 
 _REAL_BYTES = 4
 
 
-def real_bytes(rows: RowFunctions, reals: Integers) -> Integers:
-    """Symbols (4 * n,) of the bytes of real numbers (n,)."""
-    return rows.of(("bytes",), np.repeat(reals.reshape(-1, 1), _REAL_BYTES, 1)).reshape(-1)
+def real_bytes(rows: RowFunctions, wide: Integers, size_bytes: int = _REAL_BYTES) -> Integers:
+    """Symbols (size_bytes * n,) of the bytes of real numbers, or of wide integers, (n,)."""
+    return rows.of(("bytes",), np.repeat(wide.reshape(-1, 1), size_bytes, 1)).reshape(-1)
 
 
 def quantized(
@@ -38,13 +38,13 @@ def quantized(
 ) -> Integers:
     """Symbols (n,) of signed bytes from the bytes (4 * n,) of real numbers. zero_point: of the
     signed byte."""
-    name = "quantize", _bits(scale), zero_point, half_to_even
+    name = "quantize", bits(scale), zero_point, half_to_even
     return rows.of(name, real.reshape(-1, _REAL_BYTES))[:, 0]
 
 
 def dequantized(rows: RowFunctions, levels: Integers, scale: float, zero_point: int) -> Integers:
     """Symbols (n,) of real numbers from signed bytes (n,). zero_point: of the signed byte."""
-    name = "dequantize", _bits(scale), zero_point
+    name = "dequantize", bits(scale), zero_point
     return rows.of(name, levels.reshape(-1, 1)).reshape(-1)
 
 
@@ -73,6 +73,6 @@ def _only(elements: Elements, operator: ModelOperator, number: int) -> None:
         raise Unsupported(f"{operator.where}: {tensor.name} of {tensor.dtype}, float32 is covered")
 
 
-def _bits(scale: float) -> int:
+def bits(scale: float) -> int:
     """The bits of a float32, as both sides hold it."""
     return int(np.frombuffer(struct.pack("<f", scale), np.uint32)[0])

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from loadstone.errors import LoweringError
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.schedule.plane_cost import cycles_of_planes
 from loadstone.vta.stream.cost import CostModel, cost_model
 
 __all__ = ["OPERANDS_SHARE", "EdgeWork", "Tiling", "WeightedNest", "cheapest", "choose", "given"]
@@ -76,7 +77,7 @@ class WeightedNest:
     product_rows: weight tiles of constants per channel block, for which INP holds one tile.
     tail_steps: for every ALU instruction after the sum, whether its operand is a tile. requantizes:
         whether one of them is RQ. acc_copies: accumulators per output tile. edges: None where
-        padding is multiplied, or there is none.
+        padding is multiplied, or there is none. planes: how often an accumulator is stored.
     """
 
     samples: int
@@ -97,6 +98,7 @@ class WeightedNest:
     product_rows: int = 0
     requantizes: bool = False
     edges: EdgeWork | None = None
+    planes: int = 1
 
 
 @dataclass(frozen=True)
@@ -218,16 +220,7 @@ class _Candidates:
     def tiling(self, k: int) -> Tiling:
         """Candidate k."""
         n, s, o, c, h, w = self.sizes[:, k].tolist()
-        return Tiling(
-            n,
-            s,
-            o,
-            c,
-            h,
-            w,
-            bool(self.spatial_outer[k]),
-            int(self.cycles()[k]),
-        )
+        return Tiling(n, s, o, c, h, w, bool(self.spatial_outer[k]), int(self.cycles()[k]))
 
     def fits(self, sets: int) -> NDArray[np.bool_]:
         """Whether the scratchpads hold `sets` sets of tiles, or all there is."""
@@ -258,6 +251,9 @@ class _Candidates:
                 self._store(),
             ]
         )
+        if self.nest.planes > 1:
+            turns = self.turns_pixels * self.turns_channels
+            return cycles_of_planes(stages, (inp_load, wgt_load), turns, self.turns_in)
         longest = stages.max(axis=0)
         hidden = stages.sum(axis=0) - longest
         ramp = inp_load + wgt_load + self.acc * self.cost.store_tile + self.cost.load_overhead
@@ -371,9 +367,8 @@ class _Candidates:
     def _store(self) -> Cycles:
         n, s, o, *_ = self.sizes
         stores = self.turns_pixels * self.turns_channels * n * s * o
-        return np.asarray(
-            self._out_tiles() * self.cost.store_tile + stores * self.cost.store_overhead, np.int64
-        )
+        once = self._out_tiles() * self.cost.store_tile + stores * self.cost.store_overhead
+        return np.asarray(self.nest.planes * once, np.int64)
 
     def _micro_ops(self) -> Cycles:
         """Micro-ops of a GEMM: all its loops but the two longest that move the accumulator."""
