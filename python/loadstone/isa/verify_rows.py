@@ -206,6 +206,11 @@ class _Program:
             self.owner[memory] = np.zeros(depth, np.int64)
         if each.tile is None or rows is None:
             return memory, 0, depth
+        if each.tile not in rows:
+            raise LoweringError(
+                f"rows: register {each.reach.first} is read before it is set to a row of tile "
+                f"{each.tile.name}"
+            )
         return memory, rows[each.tile], each.tile.size_tiles
 
     def _own(self, each: TileReach, place: LocalTile | str, at: _Names) -> NDArray[np.bool_]:
