@@ -72,6 +72,13 @@ class Proof:
         """What can be said of an artifact."""
         run = _Run(self, CompiledArtifact(artifact))
         try:
+            return self._answer(run)
+        except RecursionError:  # a loop that applies one operation again and again to its result
+            reason = f"{run.where}a byte is a function of too many steps, one applied to the other"
+            return self._verdict(Status.NOT_PROVED, reason, run)
+
+    def _answer(self, run: _Run) -> ProofVerdict:
+        try:
             reason = run.execute() or run.compared()
         except Unsupported as error:
             return self._verdict(Status.UNSUPPORTED, str(error), run)
