@@ -36,14 +36,15 @@ JUDGES = {
         f"{_TESTS}/passes/synchronize/test_synchronize.py",
     ],
     "python/loadstone/isa/program_tokens.py": ["tests/isa/test_program_tokens.py"],
-    "python/loadstone/isa/codec.py": ["tests/isa/test_codec.py"],
+    "python/loadstone/isa/codec.py": ["tests/isa/test_codec.py", "tests/isa/test_registers.py"],
     "python/loadstone/isa/hazards.py": ["tests/isa/test_hazards.py"],
     "python/loadstone/isa/residency.py": ["tests/isa/test_residency.py"],
     "python/loadstone/isa/verify_rows.py": [
         "tests/isa/test_verify_rows.py",
         "tests/isa/test_verify_rows_by_hand.py",
+        "tests/isa/test_registers.py",
     ],
-    "python/loadstone/isa/follow.py": ["tests/isa/test_follow.py"],
+    "python/loadstone/isa/follow.py": ["tests/isa/test_follow.py", "tests/isa/test_registers.py"],
     "python/loadstone/isa/program_check.py": ["tests/isa/test_program_check.py"],
     f"{_VTA}/integers/proof.py": [
         f"{_TESTS}/integers/test_proof_limits.py",

@@ -18,7 +18,7 @@ from loadstone.artifact.format import MemoryRegion, RegionKind
 from loadstone.errors import ConfigError, EncodingError, LoadstoneError, LoweringError
 from loadstone.isa.c_table import c_header, c_table
 from loadstone.isa.codec import At, TableInsn, decode, encode
-from loadstone.isa.follow import ProgramRefusal
+from loadstone.isa.follow import Follower, ProgramRefusal
 from loadstone.isa.machine import TableMachine
 from loadstone.isa.page import page
 from loadstone.isa.program_check import ProgramMemory, RegionLimits, check_program
@@ -176,6 +176,22 @@ def test_tokens_order_what_sets_a_register_and_what_reads_it(tmp_path: Path) -> 
     alone = [TableInsn(i.name, {k: v for k, v in i.fields.items() if k[0] != "p"}) for i in made]
     with pytest.raises(LoweringError, match="is not ordered after"):
         prove_tokens(table, alone, where)
+
+
+def test_what_reads_a_register_does_not_write_it() -> None:
+    """So that two that read it may go in any order."""
+    follower = Follower(TABLE, lambda *_: None)
+    touched = {}
+    for insn in (*BEGIN, ADD):
+        form = TABLE.by_name[insn.name]
+        fields = {field.name: 0 for field in form.fields} | dict(insn.fields)
+        found = follower.touched(form, fields, {})
+        touched[form.name] = {(t.touch.space[1], t.touch.writes) for t in found if not t.reach}
+        follower.done(form, fields, {}, found)
+    read = {(name, False) for name in TABLE.read_registers["add"]}
+    assert read
+    assert touched["add"] == read
+    assert {writes for _, writes in touched["factor"]} == {True}
 
 
 def test_text_and_bytes_have_opcodes_in_several_fields() -> None:
