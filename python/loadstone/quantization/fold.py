@@ -78,18 +78,11 @@ class _Fold(Rewriter):
         self.name, call = variable.name, self.unmasked(variable, call)
         name = op_name(call)
         if name == "TupleGetItem" and self.producer(self.env[call.tuple_value]) == "nn.batch_norm":
-            if call.index:
-                raise ModelError(
-                    f"{variable.name}: the statistics that a batch normalization learns are read; "
-                    "export the network for inference"
-                )
-            return self.affine(self.value(self.env[call.tuple_value]), shape(variable))
-        if (
-            name == "astype"
-            and dtype(variable) == "float32"
-            and dtype(self.env.get(call.args[0], call.args[0])) == "float32"
-        ):
-            return self.env.get(call.args[0], call.args[0])
+            return self.normalized(variable, call)
+        if name == "astype":
+            source = self.env.get(call.args[0], call.args[0])
+            is_same = dtype(variable) == dtype(source) == "float32"
+            return source if is_same else self.emit(self.mapped(call))
         if name in RESHAPES and shape(variable) is not None:
             return self.reshaped(self.mapped(call.args[0]), shape(variable))
         if name in ("nn.conv2d", "matmul") and dtype(variable).startswith("int"):
@@ -101,6 +94,15 @@ class _Fold(Rewriter):
         if name in AFFINE[:-1] and any(is_constant(item) for item in call.args):
             return self.affine(self.mapped(call), shape(variable))
         return self.emit(self.mapped(call))
+
+    def normalized(self, variable: Var, call: Call) -> Expr:
+        """The result of a batch normalization, which is an affine function of its input."""
+        if call.index:
+            raise ModelError(
+                f"{variable.name}: the statistics that a batch normalization learns are read; "
+                "export the network for inference"
+            )
+        return self.affine(self.value(self.env[call.tuple_value]), shape(variable))
 
     def unmasked(self, variable: Var, call: Call) -> Call:
         """Finite numbers in a mask that softmax alone reads."""
