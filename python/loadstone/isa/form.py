@@ -214,7 +214,8 @@ class InstructionForm:
     Fraction: what is begun is a whole cycle); what goes over the memory port is added
     (machine.Port). needs: the capability without which it is no instruction. never: terms that are
     0 in every instruction there is. ends: it is the last of its program, and begins when all before
-    it are done; every program then ends so.
+    it are done; every program then ends so. meaning: what it computes, as nests
+    (selection/meanings.py), of which fields choose one; the compiler makes programs by it.
     """
 
     name: str
@@ -230,6 +231,7 @@ class InstructionForm:
     needs: str = ""
     never: tuple[Term, ...] = ()
     ends: bool = False
+    meaning: tuple[str, ...] = ()
 
     @property
     def units(self) -> tuple[str, ...]:

@@ -229,7 +229,7 @@ class InstructionTable:
         forms = []
         for form in self.forms:
             said = asdict(form)
-            for name in ("doc", "unit", "cycles", "per", "needs"):
+            for name in ("doc", "unit", "cycles", "per", "needs", "meaning"):
                 del said[name]
             _without_texts(said["fields"])
             for reach in said["reaches"]:
