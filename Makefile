@@ -107,6 +107,7 @@ check-format:
 	$(BIN)/ruff format --check python packages tests tools docs/examples docs/site
 	git ls-files '*.c' '*.h' '*.cc' '*.hh' | grep -v lds_isa.h | xargs -r $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/python -m tools.isa --check
+	$(BIN)/python -m tools.api_text --check
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/vulture
 

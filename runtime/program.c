@@ -136,19 +136,29 @@ void lds_put_bits(uint8_t *bytes, uint32_t bit, uint32_t width, uint64_t value) 
 }
 
 /* --- one instruction --------------------------------------------------------------------------------------------------------- */
-static const lds_insn_form *form_of(const lds_insn_table *table, const uint8_t *bytes) {
-  const uint32_t opcode = (uint32_t)get_bits(bytes, 0, table->opcode_bits);
+static int has_codes(const lds_insn_form *form, const uint8_t *bytes) {
+  uint32_t k;
+  for (k = 0; k < form->code_count; ++k) {
+    if (get_bits(bytes, form->codes[k].bit, form->codes[k].width) != form->codes[k].value) return 0;
+  }
+  return 1;
+}
+
+/* The form of the instruction at `bytes`, of which `left` are there, four at least. */
+static const lds_insn_form *form_of(const lds_insn_table *table, const uint8_t *bytes, uint32_t left) {
+  const uint32_t opcode = (uint32_t)get_bits(bytes, table->opcode_bit, table->opcode_bits);
   uint32_t k;
   for (k = 0; k < table->form_count; ++k) {
-    if (table->forms[k].opcode == opcode) return &table->forms[k];
+    const lds_insn_form *form = &table->forms[k];
+    if (form->opcode == opcode && form->size_bytes <= left && has_codes(form, bytes) != 0) return form;
   }
   return NULL;
 }
 
-static int in_limits(const lds_insn_field *f, uint64_t value) {
+static int in_limits(uint32_t flags, uint64_t low, uint64_t high, uint64_t value) {
   const uint64_t sign =
-      (f->flags & LDS_FIELD_SIGNED) != 0 ? (uint64_t)1 << 63 : 0; /* maps the order of signed numbers to that of unsigned ones */
-  return (f->low ^ sign) <= (value ^ sign) && (value ^ sign) <= (f->high ^ sign);
+      (flags & LDS_FIELD_SIGNED) != 0 ? (uint64_t)1 << 63 : 0; /* maps the order of signed numbers to that of unsigned ones */
+  return (low ^ sign) <= (value ^ sign) && (value ^ sign) <= (high ^ sign);
 }
 
 /* Extracts the fields; all remaining bits must be 0. */
@@ -156,12 +166,13 @@ static int take_fields(const lds_insn_table *table, const uint8_t *bytes, lds_in
   uint8_t left[LDS_INSN_MAX_BYTES];
   uint32_t k;
   memcpy(left, bytes, seen->form->size_bytes);
-  lds_put_bits(left, 0, table->opcode_bits, 0);
+  lds_put_bits(left, table->opcode_bit, table->opcode_bits, 0);
+  for (k = 0; k < seen->form->code_count; ++k) lds_put_bits(left, seen->form->codes[k].bit, seen->form->codes[k].width, 0);
   for (k = 0; k < seen->form->field_count; ++k) {
     const lds_insn_field *f = &seen->form->fields[k];
     uint64_t value = get_bits(bytes, f->bit, f->width);
     if ((f->flags & LDS_FIELD_SIGNED) != 0 && f->width < 64u && (value >> (f->width - 1u) & 1u) != 0) value |= UINT64_MAX << f->width;
-    if (!in_limits(f, value)) return LDS_ERR_INSTRUCTION;
+    if (!in_limits(f->flags, f->low, f->high, value)) return LDS_ERR_INSTRUCTION;
     lds_put_bits(left, f->bit, f->width, 0);
     seen->value[k] = value;
     seen->region[k] = UINT32_MAX;
@@ -199,6 +210,26 @@ static int keep_addresses(lds_insn_seen *seen) {
   return LDS_OK;
 }
 
+/* Sets registers, for the instructions that follow, from what they held before. */
+static int set_registers(const lds_insn_table *table, lds_insn_seen *seen) {
+  const lds_insn_form *form = seen->form;
+  uint64_t value[LDS_INSN_REGISTERS];
+  uint32_t now = 0, k;
+  for (k = 0; k < form->set_count; ++k) {
+    const lds_insn_set *set = &form->sets[k];
+    const lds_insn_register *r = &table->registers[set->number];
+    if (lds_insn_term_value(seen, &set->when) == 0) continue;
+    value[set->number] = lds_insn_term_value(seen, &set->value);
+    if (!in_limits(r->flags, r->low, r->high, value[set->number])) return LDS_ERR_INSTRUCTION;
+    now |= 1u << set->number;
+  }
+  for (k = 0; k < table->register_count; ++k) {
+    if ((now >> k & 1u) != 0) seen->value[LDS_INSN_MAX_FIELDS + k] = value[k];
+  }
+  seen->registers_set |= now;
+  return LDS_OK;
+}
+
 /* --- the program ------------------------------------------------------------------------------------------------------------- */
 static void see_regions(const lds_model *model, const lds_insn_table *table, lds_insn_seen *seen) {
   uint32_t r;
@@ -210,10 +241,16 @@ static void see_regions(const lds_model *model, const lds_insn_table *table, lds
     seen->region_size_bytes[r] = region.flags != 0 ? region.size_bytes : 0;
     if (table->region_bank != 0 && r < table->region_count) seen->kept_region[table->region_bank - 1u + r] = (uint8_t)r;
   }
+  for (r = 0; r < table->register_count; ++r) {
+    if ((table->registers[r].flags & LDS_REGISTER_RESET) == 0) continue;
+    seen->value[LDS_INSN_MAX_FIELDS + r] = table->registers[r].reset;
+    seen->registers_set |= 1u << r;
+  }
 }
 
 static int check_instruction(const lds_accelerator *accelerator, const lds_insn_seen *seen, const lds_insn_words *words) {
   uint32_t k;
+  if ((seen->form->reads & ~seen->registers_set) != 0) return LDS_ERR_INSTRUCTION;
   for (k = 0; k < seen->form->never_count; ++k) {
     if (lds_insn_term_value(seen, &seen->form->never[k]) != 0) return LDS_ERR_INSTRUCTION;
   }
@@ -244,8 +281,8 @@ static int validate(const lds_model *model, const lds_program *p, const lds_acce
     int status;
     fault->instruction = count;
     if (p->size_bytes - at < 4u) return LDS_ERR_INSTRUCTION; /* an opcode is in the first four bytes */
-    seen.form = form_of(accelerator->table, code + at);
-    if (seen.form == NULL || seen.form->size_bytes > p->size_bytes - at) return LDS_ERR_INSTRUCTION;
+    seen.form = form_of(accelerator->table, code + at, p->size_bytes - at);
+    if (seen.form == NULL) return LDS_ERR_INSTRUCTION;
     status = take_fields(accelerator->table, code + at, &seen);
     for (; status == LDS_OK && next < p->relocation_count; ++next) {
       lds_relocation r;
@@ -258,6 +295,7 @@ static int validate(const lds_model *model, const lds_program *p, const lds_acce
     if (status == LDS_OK) status = check_instruction(accelerator, &seen, words);
     if (status == LDS_OK) status = keep_addresses(&seen);
     if (status == LDS_OK) status = lds_insn_keep_words(accelerator->table, &seen, words);
+    if (status == LDS_OK) status = set_registers(accelerator->table, &seen);
     if (status != LDS_OK) return status;
     ++count;
   }

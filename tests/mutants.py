@@ -56,6 +56,8 @@ LISTED = ROOT / "tests" / "mutants.txt"
 TIMES, LEAST_SECONDS = 10, 5
 #: Of time that passes, on a busy machine; and of memory: a mutant may ask for any amount.
 WAIT_SECONDS, MEMORY_BYTES = 600, 8 << 30
+#: Of many judges, so many share the time that is left: one that is slow to begin leaves some.
+AT_ONCE = 10
 _NOTICED, _ENDLESS, _SURVIVED = "noticed", "without end", "survived"
 
 
@@ -339,9 +341,14 @@ def main(words: Sequence[str] | None = None) -> int:
     args = _arguments(words)
     os.environ.update(dict.fromkeys(THREADS, "1"), CI="1")  # hypothesis draws the same each time
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    until, status = time.monotonic() + args.seconds, 0
-    names = list(args.files or JUDGES)
-    for place, name in enumerate(names):
+    return _try_all(_work(args), args)
+
+
+def _work(args: argparse.Namespace) -> list[tuple[Judge, list[int]]]:
+    """The judges of which any mutants are to be tried, and the numbers of these; both in random
+    order where a seed is given."""
+    work = list[tuple[Judge, list[int]]]()
+    for name in args.files or JUDGES:
         path = Path(name) if args.tests else ROOT / name
         parts = Path(name).with_suffix("").parts
         module = ".".join(parts[1:] if parts[0] == "python" else parts)
@@ -350,15 +357,29 @@ def main(words: Sequence[str] | None = None) -> int:
         if path.suffix == ".c":
             module = ""
         judge = Judge(name, path, module, args.tests or JUDGES[name])
-        all_of_it = mutations_of(path)
         lines = None if args.all else _changed_lines(name, args.changed_since)
-        chosen = [k for k, m in enumerate(all_of_it) if lines is None or m.line in lines]
-        if args.seed is not None:
-            random.Random(args.seed).shuffle(chosen)
-        if not chosen:
-            continue
+        found = enumerate(mutations_of(path))
+        chosen = [k for k, m in found if lines is None or m.line in lines]
+        if chosen:
+            work.append((judge, chosen))
+    if args.seed is not None:
+        rng = random.Random(args.seed)
+        rng.shuffle(work)
+        for _, chosen in work:
+            rng.shuffle(chosen)
+    return work
+
+
+def _try_all(work: Sequence[tuple[Judge, list[int]]], args: argparse.Namespace) -> int:
+    """Tries the judges one after the other, until their time is over; the exit status."""
+    until, status = time.monotonic() + args.seconds, 0
+    for place, (judge, chosen) in enumerate(work):
         left = until - time.monotonic()  # those behind this one get their share
-        mine = time.monotonic() + left / (len(names) - place)
+        if left <= 0:
+            print(f"{len(work) - place} of {len(work)} judges had no time")
+            break
+        mine = time.monotonic() + left / min(len(work) - place, AT_ONCE)
+        sys.stdout.flush()
         pid = os.fork()  # what one judge's tests import, the next one's need not know
         if pid == 0:
             good = False

@@ -2,24 +2,28 @@
 """Mutants of artifacts, held against a proof and against the simulator: none may be proved that the
 simulator shows different.
 
-In:   a model, a device, how many mutants, a seed.
+In:   models, devices, how many mutants, a seed.
 Out:  how many ended how: what the proof said, what the simulator showed.
 Next: test_proof_campaign.py runs a slice of it.
 
-    nice .venv/bin/python -m tests.proof_campaign MODEL --target vtaq-1x16x16 --mutants 3000
+    nice .venv/bin/python -m tests.proof_campaign MODEL ... --target vtaq-1x16x16 --mutants 10000
 
-A mutant is a bit of a stream, a field of an instruction, two instructions swapped, one dropped, a
-token less, a bit of constants or micro-ops, or a constant one off. The simulator runs each with
-random inputs, and with the ends of their type. "Not proved, equal" is where a proof beats tests.
+Each operator of a model is a network of its own, so that a mutant does not wait for a proof of all
+the others. A mutant is a bit of a stream, a field of an instruction, two instructions swapped, one
+dropped, a token less, a bit of constants or micro-ops, or a constant one off. The simulator runs
+each with random inputs, and with the ends of their type. "Not proved, equal" is where a proof beats
+tests.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +42,11 @@ from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
 from loadstone.vta.isa.insn import Insn
 
-__all__ = ["Campaign", "Mutant", "mutants", "network_of"]
+__all__ = ["Campaign", "Mutant", "compiled_artifact", "layers", "mutants", "network_of", "report"]
 
 Array = NDArray[Any]
+#: Mutants of a network at a time; inputs that come before the others: most mutants differ on these.
+BATCH, FEW = 100, 32
 _BYTES = 16  # of an instruction
 _TOKENS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
@@ -57,6 +63,50 @@ class Mutant:
 def network_of(data: bytes, name: str) -> ModelNetwork:
     """The network of a model file."""
     return read_tflite(data, name) if data[4:8] == b"TFL3" else read_onnx(data, name)
+
+
+def layers(model: bytes) -> list[tuple[str, bytes]]:
+    """The convolutions, dense layers and additions of a TFLite model, each as a model. Of pictures
+    what a kernel and two steps of it take is left: edges, and what lies between."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    found: list[tuple[str, bytes]] = []
+    kinds = vars(schema.BuiltinOperator)
+    wanted = {kinds[k]: k for k in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD")}
+    for number in range(len(schema.ModelT.InitFromPackedBuf(model, 0).subgraphs[0].operators)):
+        one = schema.ModelT.InitFromPackedBuf(model, 0)
+        graph, codes = one.subgraphs[0], one.operatorCodes
+        operator = graph.operators[number]
+        code = codes[operator.opcodeIndex]
+        kind = wanted.get(max(code.builtinCode, code.deprecatedBuiltinCode))
+        if kind is None:
+            continue
+        held = [t for t in operator.inputs if t >= 0]
+        data = [one.buffers[graph.tensors[t].buffer].data for t in held]
+        _crop(operator.builtinOptions, [graph.tensors[t] for t in (*held, *operator.outputs)])
+        graph.operators, graph.outputs = [operator], operator.outputs
+        graph.inputs = [t for t, d in zip(held, data, strict=True) if d is None or not len(d)]
+        one.signatureDefs, one.metadata = None, None
+        builder = flatbuffers.Builder(1 << 20)
+        builder.Finish(one.Pack(builder), b"TFL3")
+        found.append((f"{kind} {number}", bytes(builder.Output())))
+    return found
+
+
+def _crop(options: Any, tensors: Sequence[Any]) -> None:
+    """Of an operator: the input's and the output's height and width, where it pads itself."""
+    if any(len(tensor.shape) != 4 for tensor in (tensors[0], tensors[-1])):
+        return
+    if (padding := getattr(options, "padding", None)) is None:  # of two inputs, without a kernel
+        for tensor in tensors:
+            tensor.shape = [1, *(min(4, n) for n in tensor.shape[1:3]), tensor.shape[3]]
+    elif padding == 0:  # the output has an element for each step
+        for tensor in (tensors[0], tensors[-1]):
+            tensor.shape = list(tensor.shape)
+        for axis, step in ((1, options.strideH), (2, options.strideW)):
+            size = min(tensors[0].shape[axis], tensors[1].shape[axis] + 2 * step)
+            tensors[0].shape[axis], tensors[-1].shape[axis] = size, -(-size // step)
 
 
 def mutants(artifact: Artifact, config: HwConfig, rng: np.random.Generator) -> Iterator[Mutant]:
@@ -203,12 +253,12 @@ class Campaign:
         self.rng = np.random.default_rng(seed)
         self.config = load_config(device)
         self.network = network_of(model, name)
-        self.artifact = Artifact.from_bytes(_compiled(model, name, device))
+        self.artifact = compiled_artifact(model, name, device)
         self.proof = Proof(self.network)
         verdict = self.proof.of(self.artifact)
         assert verdict.status.name == "PROVED", verdict.reason
         self.inputs = self._inputs(inputs)
-        wanted = self._simulated(self.artifact)
+        wanted = self._simulated(self.artifact, self.inputs)
         assert wanted is not None
         self.wanted = wanted
         self.ends: Counter[tuple[str, str, str]] = Counter()
@@ -228,12 +278,12 @@ class Campaign:
             drawn.append(array)
         return drawn
 
-    def _simulated(self, artifact: Artifact) -> list[Array] | None:
+    def _simulated(self, artifact: Artifact, inputs: Sequence[Array]) -> list[Array] | None:
         """Outputs; None where the runtime refuses the artifact, or the simulator stops."""
         try:
             device = OpenedDevice("sim", "", self.config)
             with device, device.load(artifact, trust=False) as session:
-                return session.run(self.inputs)
+                return session.run(list(inputs))
         except LoadstoneError:
             return None
 
@@ -241,8 +291,7 @@ class Campaign:
         """So many mutants more."""
         for _, mutant in zip(range(count), self._mutants(), strict=False):
             said = self._said(mutant.artifact)
-            got = self._simulated(mutant.artifact)
-            showed = "stopped" if got is None else "equal" if self._equal(got) else "different"
+            showed = self._showed(mutant.artifact)
             self.ends[mutant.how, said, showed] += 1
             if said == "proved" and showed == "different":
                 self.wrong.append(f"{mutant.how}: {mutant.what}")
@@ -257,50 +306,87 @@ class Campaign:
         except LoadstoneError:  # no sound artifact
             return "refused"
 
-    def _equal(self, got: Sequence[Array]) -> bool:
-        return all(np.array_equal(a, b) for a, b in zip(got, self.wanted, strict=True))
-
-    def report(self) -> str:
-        """A line for each way to end, and the sum of what tests would have missed."""
-        lines = [f"{n:7,}  {': '.join(how)}" for how, n in sorted(self.ends.items())]
-        missed = sum(
-            n for (_, said, saw), n in self.ends.items() if (said, saw) == ("not proved", "equal")
-        )
-        return "\n".join(
-            [
-                *lines,
-                f"{self.ends.total():,} mutants, {len(self.wrong)} proved and different; {missed} "
-                f"not proved and equal on {len(self.inputs[0])} inputs",
-            ]
-        )
+    def _showed(self, artifact: Artifact) -> str:
+        """What the simulator shows: first with a few of the inputs, then with all."""
+        for count in (FEW, len(self.inputs[0])):
+            got = self._simulated(artifact, [array[:count] for array in self.inputs])
+            if got is None:
+                return "stopped"
+            if any(not np.array_equal(a, b[:count]) for a, b in zip(got, self.wanted, strict=True)):
+                return "different"
+        return "equal"
 
 
-def _compiled(model: bytes, name: str, device: str) -> bytes:
-    import tempfile
+_COLUMNS = [
+    (said, saw) for said in ("not proved", "proved") for saw in ("different", "stopped", "equal")
+]
 
+
+def report(ends: Mapping[tuple[str, str, str], int], inputs: int) -> str:
+    """A table: a row for each kind of mutant, in columns what was said and seen. What the reader of
+    artifacts refuses, and what no proof covers, counts as not proved."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for (how, said, saw), n in ends.items():
+        counts[how, said if said == "proved" else "not proved", saw] += n
+    rows = [f"{'':28}{'not proved':>30}{'proved':>30}"]
+    rows.append(f"{'':28}" + f"{'different':>10}{'stopped':>10}{'equal':>10}" * 2)
+    kinds = sorted({how for how, _, _ in counts})
+    for how in [*kinds, "all"]:
+        numbers = [
+            sum(n for (h, *end), n in counts.items() if how in (h, "all") and tuple(end) == column)
+            for column in _COLUMNS
+        ]
+        rows.append(f"{how:28}" + "".join(f"{n:10,}" for n in numbers))
+    wrong, missed = (sum(n for (_, *e), n in counts.items() if e == end) for end in _TOLD)
+    rows.append(
+        f"{sum(counts.values()):,} mutants, {wrong} proved and different; {missed} not proved and "
+        f"equal on {inputs} inputs"
+    )
+    return "\n".join(rows)
+
+
+_TOLD = (["proved", "different"], ["not proved", "equal"])
+
+
+def compiled_artifact(model: bytes, name: str, device: str) -> Artifact:
+    """What the compiler makes of the bytes of a model file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(model)
-        return compile_model(path, device).artifact.to_bytes()
+        return compile_model(path, device).artifact
 
 
 def main() -> int:
-    """Prints the report; 1 when a mutant was proved that is different."""
+    """Prints the table every ten batches, and at the end; 1 when a mutant was proved that is
+    different."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--target", default="vtaq-1x16x16")
+    parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")
+    parser.add_argument("--target", nargs="+", default=["vtaq-1x16x16"])
     parser.add_argument("--mutants", type=int, default=1000)
     parser.add_argument("--inputs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, metavar="BATCH", help="continue with it")
     args = parser.parse_args()
-    data = args.model.read_bytes()
-    campaign = Campaign(data, args.model.name, args.target, args.inputs, args.seed)
-    for done in range(0, args.mutants, 100):
-        campaign.go(min(100, args.mutants - done))
-        print(f"--- {campaign.ends.total()}\n{campaign.report()}", flush=True)
-    for what in campaign.wrong:
+    networks = [
+        (f"{path.stem}, {name}", data, device)
+        for path, device in product(args.models, args.target)
+        for name, data in layers(path.read_bytes())
+    ]
+    ends, wrong = Counter[tuple[str, str, str]](), list[str]()
+    for batch in range(args.first, -(-args.mutants // BATCH)):
+        # Every so many batches each network has its turn, whatever their order in a model is.
+        name, data, device = networks[batch * 7919 % len(networks)]
+        campaign = Campaign(data, "layer.tflite", device, args.inputs, args.seed + batch)
+        campaign.go(BATCH)
+        ends += campaign.ends
+        wrong += [f"{name}, {device}: {what}" for what in campaign.wrong]
+        print(f"batch {batch}: {name}, {device}: {ends.total():,} mutants", flush=True)
+        if batch % 10 == 9:
+            print(report(ends, args.inputs), flush=True)
+    print(report(ends, args.inputs))
+    for what in wrong:
         print(f"proved and different: {what}")
-    return 1 if campaign.wrong else 0
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

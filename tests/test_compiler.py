@@ -15,7 +15,7 @@ import pytest
 
 from loadstone.artifact.format import Artifact
 from loadstone.compiler import compile, quantize
-from loadstone.errors import ConfigError, ModelError, TargetError, UnsupportedError
+from loadstone.errors import ConfigError, ModelError, TargetError
 from loadstone.passes.table import PASSES, STAGES
 from tests.artifact.test_memory_layout import product_with_a_constant
 from tests.compiled import network
@@ -65,11 +65,6 @@ def test_a_dump_holds_the_passes_of_every_stage_in_order(shared: Path, tmp_path:
     assert names[-1] == f"{len(PASSES)}-artifact-steps.txt"
     stages = [name.split("-")[1] for name in names]
     assert list(dict.fromkeys(stages)) == [s for s in STAGES if s not in ("quantization", "table")]
-
-
-def test_dynamic_range_quantization_is_refused_by_name(shared: Path) -> None:
-    with pytest.raises(UnsupportedError, match="dynamic"):
-        compile(shared / "models" / "mlpt_kws_dynrange.tflite", DEVICE)
 
 
 def test_what_is_no_model_and_no_device_is_named(tmp_path: Path) -> None:

@@ -184,6 +184,12 @@ def test_what_is_listed_may_survive_and_must(tmp_path: Path) -> None:
     assert lines[0] == "list.txt: end > 8 -> end >= 8 is noticed: it need not be listed"
 
 
+def test_judges_that_have_no_time_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text(JUDGE)
+    words = ("planted.py", "--tests", "test_planted.py", "--list", "list.txt", "--seconds", "0")
+    assert mutants(tmp_path, *words) == (0, ["1 of 1 judges had no time"])
+
+
 def test_tests_that_say_nothing_are_refused(tmp_path: Path) -> None:
     """Ones that fail without a mutant, and ones that do not import the judge."""
     status, lines = planted(tmp_path, 9)

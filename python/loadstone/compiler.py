@@ -32,6 +32,7 @@ from loadstone.frontend import Canonical, import_model, load
 from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
+from loadstone.partition.cost.hosts import stated_host
 from loadstone.partition.eager import relax_passed
 from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import EagerPartitioner, Partitioner
@@ -73,6 +74,8 @@ class CompileOptions:
     strategy: "eager", to the first back end that takes an operator; "cost", to where the network
         takes least (partition/cost/choice.py).
     costs: a JSON file, read if it is there, written with what was new: same file, same artifact.
+    host: NAME@MHZ, whose costs the host's steps have (partition/cost/hosts.py); None: they are
+        timed on this machine, as C.
     reading: sizes that the model's file leaves open, and which part of it is wanted.
     states: inputs of the artifact, each with the output that is its value in the next run: both
         become memory of the session (artifact/states.py).
@@ -85,6 +88,7 @@ class CompileOptions:
     options: Mapping[str, Any] | None = None
     strategy: str = "eager"
     costs: str | Path | None = None
+    host: str | None = None
     reading: Reading = WHOLE
     states: Mapping[str, str] = field(default_factory=dict)
     tuned: str | Path | None = None
@@ -106,6 +110,7 @@ class _Choices(TypedDict, total=False):
     options: Mapping[str, Any] | None
     strategy: str
     costs: str | Path | None
+    host: str | None
     reading: Reading
     states: Mapping[str, str]
     tuned: str | Path | None
@@ -286,7 +291,8 @@ def _partitioner(
     module: Any, name: str, target: Target, options: CompileOptions, log: PassLog
 ) -> Partitioner:
     if options.strategy == "cost":
-        return CostPartitioner(module, name, target, options.costs, log)
+        host = None if options.host is None else stated_host(options.host)
+        return CostPartitioner(module, name, target, options.costs, log, host)
     return EagerPartitioner(module, name, target, log)
 
 

@@ -4,7 +4,7 @@
 In:   ResNet8 of MLPerf Tiny, int8 (../shared/models); arrays of 8 x 8, 16 x 16 and 32 x 32
       multipliers with the scratchpads and the bus of `vtaq-1x16x16`.
 Out:  for each array what a point takes of CPU, in one process behind its imports, points an hour
-      and core, and the cycles that each of the two says.
+      and core, and the cycles that each of the two says; of 8 x 8 those of its hardware, too.
 Next: docs/choose-a-device.md.
 
 The question is the same: how many cycles do these layers take on an array of this size? The answers
@@ -28,11 +28,16 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 from loadstone import graph as g
 from loadstone.compiler import compile
 from loadstone.files import JsonObject
-from loadstone.search.evaluate import SweptNetwork, Unit, evaluate
-from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.runtime import device
+from loadstone.search.evaluate import SweptNetwork, Unit, compiled_of, evaluate
+from loadstone.vta.device.hw_config import HwConfig, configuration, load_config
+from loadstone.vta.simulator.rtl_build import missing
+from loadstone.vta.simulator.rtl_simd import rtl_socket
 
 __all__ = ["run"]
 
@@ -113,7 +118,26 @@ def run() -> bool:
             theirs, cycles = _scale_sim(python, layers, load_config(_unit(block).device))
             print(_line("SCALE-Sim 3", block, theirs, cycles), flush=True)
             held &= ours < theirs
-    return held
+    return held & _on_rtl(network)
+
+
+def _on_rtl(network: SweptNetwork) -> bool:
+    """The smallest of these devices as hardware: the same outputs and cycles as simulated."""
+    if reason := missing():
+        print(f"skipped: the hardware: {reason}")
+        return True
+    compiled = compiled_of(_unit(_BLOCKS[0]), [network])
+    artifact, config = compiled.artifact, configuration(compiled.device)
+    inputs = [np.zeros((1, *artifact.tensors[i].shape), np.int8) for i in artifact.inputs]
+    found = []
+    with rtl_socket(config) as socket:
+        for name in ("sim", socket):
+            with device.open(name) as opened, opened.load(artifact) as session:
+                (output,) = session.run(inputs)
+                found.append((output.tobytes(), session.counters.cycles))
+    (simulated, cycles), (computed, counted) = found
+    print(f"  on RTL       8 x 8    {counted} cycles, simulated {cycles}", flush=True)
+    return (simulated, cycles) == (computed, counted)
 
 
 def _line(name: str, block: int, seconds: float, cycles: int) -> str:

@@ -22,6 +22,7 @@ from loadstone.artifact.host_step import EXTERNAL_C
 from loadstone.backend.device import ProgramDevice
 from loadstone.backend.plugins import load_plugins
 from loadstone.compiler import compile as compile_model
+from loadstone.graph import reference
 from loadstone.runtime import device
 from loadstone.vta.device.hw_config import load_config
 from tests import onnx_builder
@@ -31,10 +32,12 @@ from tests.tflite_builder import Activation, Graph, Padding, run
 
 __all__ = [
     "DESCRIPTORS",
+    "GEMMINI",
     "SYSTOLIC",
     "WORD_FIFO",
     "Network",
     "convolutions",
+    "convolutions_on_gemmini",
     "convolutions_on_systolic",
     "dense",
     "floats",
@@ -45,6 +48,7 @@ __all__ = [
     "on_example",
     "reals",
     "resnet8",
+    "symmetric",
 ]
 
 
@@ -52,6 +56,7 @@ __all__ = [
 SYSTOLIC = ROOT / "docs/examples/systolic"
 DESCRIPTORS = ROOT / "docs/examples/descriptors"
 WORD_FIFO = ROOT / "docs/examples/word_fifo"
+GEMMINI = ROOT / "docs/examples/gemmini"
 
 
 @dataclass(frozen=True)
@@ -140,6 +145,39 @@ def convolutions_on_systolic(folder: Path) -> Network:
     made = compile_model(folder / "convolutions.tflite", "systolic", plugins=plugins)
     inputs = network.inputs[:2]
     return _checked(_native("systolic", made.artifact, inputs), b"".join(network.outputs[:2]))
+
+
+def symmetric(folder: Path) -> None:
+    """A convolution with ReLU, a depthwise one with a stride, one of one pixel: without zero
+    points, one scale for each layer. Written to symmetric.onnx."""
+    graph, random = onnx_builder.Graph(), np.random.default_rng(9)
+    x = graph.dequantize(graph.input((1, 4, 9, 9), np.int8), 0.05, 0)
+    for shape, more in (
+        ((20, 4, 3, 3), {"pads": [1, 1, 1, 1]}),
+        ((20, 1, 3, 3), {"group": 20, "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ((8, 20, 1, 1), {}),
+    ):
+        weights = graph.dequantize(
+            graph.constant(random.integers(-127, 128, shape, np.int8)), 0.01, 0
+        )
+        bias = random.integers(-500, 500, shape[0]).astype(np.int32)
+        y = graph.node(
+            "Conv", x, weights, graph.dequantize(graph.constant(bias), 0.0005, 0, np.int32), **more
+        )
+        y = graph.node("Relu", y) if more else y
+        x = graph.dequantize(graph.quantize(y, 0.05, 0), 0.05, 0)
+    model = graph.save([(graph.quantize(x, 0.05, 0), np.int8)])
+    (folder / "symmetric.onnx").write_bytes(model)
+
+
+def convolutions_on_gemmini(folder: Path) -> Network:
+    """The network of `symmetric`, for the example with settings in registers."""
+    symmetric(folder)
+    made = compile_model(folder / "symmetric.onnx", "gemmini", plugins=load_plugins([GEMMINI]))
+    inputs = np.random.default_rng(10).integers(-128, 128, (2, 1, 4, 9, 9), np.int8)
+    graph = made.partition.graph
+    expected = b"".join(reference.run(graph, [each])[0].tobytes() for each in inputs)
+    return _checked(_native("gemmini", made.artifact, inputs), expected)
 
 
 def dense(name: str) -> Network:

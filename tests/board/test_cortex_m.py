@@ -122,6 +122,12 @@ def test_exported_programs_of_another_accelerator(systolic: Network, tmp_path: P
     check_exported(systolic, tmp_path, plugins=[models.SYSTOLIC])
 
 
+def test_exported_programs_with_registers(tmp_path: Path) -> None:
+    """Gemmini: the firmware's validator follows what commands set, and its driver writes them into
+    the device's queue."""
+    check_exported(models.convolutions_on_gemmini(tmp_path), tmp_path, plugins=[models.GEMMINI])
+
+
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=more) for n in range(1, 11))])
 def test_a_fault_is_found_from_what_a_debug_build_prints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int

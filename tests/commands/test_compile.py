@@ -229,7 +229,7 @@ def test_what_is_not_proved_is_not_written(
 ) -> None:
     model, proof, output = (str(tmp_path / name) for name in ("n.tflite", "p.json", "n.lds"))
     Path(model).write_bytes(small_network())
-    monkeypatch.setattr(Proof, "attempt", lambda *_: verdict(Status.NOT_PROVED))
+    monkeypatch.setattr(Proof, "attempt", lambda *_, **__: verdict(Status.NOT_PROVED))
     words = ["compile", model, "--target", "vtaq-1x16x16", "-o", output, "--prove", proof]
     assert main(words) == 2
     assert "--prove: not proved: " in capsys.readouterr().err

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,8 @@ from loadstone.compiler import compile as compile_model
 from loadstone.errors import ModelError
 from loadstone.runtime.arrays import compare, read_arrays
 from loadstone.simulator.programs import program_cycles
-from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
+from tests.board.tools import need
 from tests.certificates import write_certificate
 from tests.conftest import ROOT
 from tests.float_models import images, module
@@ -250,6 +252,62 @@ def test_the_hardware_is_named_as_the_artifact_names_it(
     words = ["run", f"{folder}/pynq.lds", "--inputs", f"{folder}/x.npz", "--device", "rtl"]
     assert main(words) == 2
     assert "device vta-pynq has registers" in capsys.readouterr().err
+
+
+def chosen(folder: Path, **keys: object) -> HwConfig:
+    """A device that no name tells: a sweep chose it. Its model is chosen.lds."""
+    known = load_config("vtaq-tiny").to_json()
+    timing = {**known["timing"], "read_latency_cycles": {"value": 31, "source": "a sweep"}}
+    device = load_config(
+        {**known, "name": "chosen", "LOG_WGT_BUFF_SIZE": 10, "bus_bits": 32} | keys
+    )
+    device = load_config({**device.to_json(), "timing": timing})
+    model = dense_model(device)
+    model.artifact.save(folder / "chosen.lds")
+    x = np.arange(-9, 9, dtype=np.int8).reshape(3, 1, 6)
+    np.savez(folder / "x.npz", in0=x, out0=model.expected(x))
+    return device
+
+
+def test_a_device_that_is_not_built_in_is_in_its_artifact(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sim and rtl are the device that the model was compiled for, bus and latency included."""
+    device = chosen(folder)
+    words = ["run", f"{folder}/chosen.lds", "--inputs", f"{folder}/x.npz", "--device"]
+    assert main([*words, "sim", "--expect", f"{folder}/x.npz"]) == 0
+    assert "on sim (chosen): 3 samples" in capsys.readouterr().out
+    asked = []
+
+    def socket(config: HwConfig) -> AbstractContextManager[str]:
+        asked.append(config.to_json())
+        return nullcontext("sim")
+
+    monkeypatch.setattr("loadstone.vta.simulator.rtl_simd.rtl_socket", socket)
+    assert main([*words, "rtl", "--expect", f"{folder}/x.npz"]) == 0
+    assert asked == [device.to_json()]
+
+
+def test_a_device_of_a_file_has_no_registers_on_a_board(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An artifact is from anywhere: it may not say where in physical memory registers are."""
+    chosen(folder, register_base=0x1000)
+    words = ["run", f"{folder}/chosen.lds", "--inputs", f"{folder}/x.npz"]
+    assert main([*words, "--device", "devmem:0x20000000+0x100000"]) == 2
+    assert "'chosen', which is not built in" in capsys.readouterr().err
+
+
+def test_a_chosen_device_takes_its_cycles_on_rtl(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need("verilator", "verilator")
+    chosen(folder)
+    words = ["run", f"{folder}/chosen.lds", "--inputs", f"{folder}/x.npz", "--json", "--device"]
+    assert main([*words, "sim", "--expect", f"{folder}/x.npz"]) == 0
+    simulated = json.loads(capsys.readouterr().out)
+    assert main([*words, "rtl", "--expect", f"{folder}/x.npz"]) == 0
+    assert json.loads(capsys.readouterr().out)["cycles"] == simulated["cycles"]
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])

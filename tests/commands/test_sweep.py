@@ -33,6 +33,25 @@ def sweep(*words: str) -> int:
     return main(["sweep", "space.yaml", "--models", "a.onnx", "-o", "r.parquet", *words])
 
 
+def test_a_clock_above_its_limit_is_no_device(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be the fastest of all; at a finer node it can be built."""
+    text = "base: vtaq-tiny\ndevice:\n  clock_mhz: [100, 1000]\n"
+    for more, able in (("", 1), ("assumptions:\n  node_nm: 7\n", 2)):
+        (folder / "space.yaml").write_text(text + more)
+        assert sweep("--workers", "1", "--json", "--best", "time") == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["feasible"] == able
+        assert report["best"]["clock_mhz"] == (100, 1000)[able - 1]
+        assert report["edges"]
+    (folder / "space.yaml").write_text(text.replace("100, 1000", "1000"))
+    assert sweep("--workers", "1", "--best", "time") == 2
+    error = capsys.readouterr().err
+    assert "clock_mhz=1000 is above 548, the highest clock of this device" in error
+    assert error.count("\n") == 1
+
+
 def test_from_a_space_to_a_compiled_network(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -42,6 +61,8 @@ def test_from_a_space_to_a_compiled_network(
     text = capsys.readouterr().out
     assert "r.parquet: 4 devices, 4 of them run all of 1 network(s); 2 units computed" in text
     assert "best time" in text
+    assert "warning" in text
+    assert "of its range: a better one may lie beyond" in text
     table = pq.read_table(folder / "r.parquet").to_pylist()
     fastest = min(table, key=lambda row: float(row["us"]))
     device = json.loads((folder / "best.json").read_text())

@@ -26,7 +26,7 @@ from loadstone.library.native import ffi, lib
 from loadstone.runtime import device
 from loadstone.runtime.accelerators import AcceleratorSet, accelerators_of
 from loadstone.simulator.table_profile import placed, relocated
-from tests.board.models import convolutions
+from tests.board.models import convolutions, symmetric
 from tests.conftest import ROOT
 from tests.repeat import times
 from tests.tflite_builder import Activation, Graph, Padding
@@ -40,6 +40,7 @@ EXAMPLES = {
     ),
     "descriptors": ("layer-engine", "layers.tflite"),
     "word_fifo": ("vector-engine", "layers.tflite"),
+    "gemmini": ("gemmini", "symmetric.onnx"),
 }
 
 
@@ -49,7 +50,8 @@ def mutated_code(code: bytes, table: InstructionTable, rng: np.random.Generator)
     offsets = instruction_offsets(table, code)
     for _ in range(int(rng.integers(0, 4))):
         at = int(rng.choice(offsets))
-        form = table.by_opcode[code[at]]
+        form = table.form_at(code, at)
+        assert form is not None
         size = table.sizes[form.name]
         word = int.from_bytes(data[at : at + size], "little")
         if rng.random() < 0.2 or not form.fields:
@@ -143,7 +145,11 @@ def test_accepted_mutants_stay_in_their_regions(
     folder: str, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
     target, network = EXAMPLES[folder]
-    make = {"convolutions.tflite": convolutions, "layers.tflite": layers}
+    make: dict[str, Callable[[Path], object]] = {
+        "convolutions.tflite": convolutions,
+        "layers.tflite": layers,
+        "symmetric.onnx": symmetric,
+    }
     make[network](tmp_path)
     plugins = load_plugins([ROOT / "docs/examples" / folder])
     made = compile(tmp_path / network, target, plugins=plugins)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -236,17 +235,6 @@ def test_a_bias_is_added_as_it_is_where_its_scale_is_a_little_off() -> None:
     made = check(graph, [y], draw)
     dense = next(o for o in made.operators if isinstance(o, g.Dense))
     np.testing.assert_array_equal(dense.bias, [9000, -4000, 77, 0])
-
-
-def test_dynamic_range_quantization_is_named(shared: Path) -> None:
-    text = refusal((shared / "models" / "mlpt_kws_dynrange.tflite").read_bytes(), UnsupportedError)
-    assert "CONV_2D (operator 0, output" in text
-    assert "dynamic range quantization" in text
-    made = dense_model(
-        x=lambda graph: graph.input((1, 4), np.float32),
-        y=lambda graph: graph.tensor((1, 2), np.float32),
-    )
-    assert "dynamic range" in refusal(made, UnsupportedError)
 
 
 def test_dynamic_shapes_are_named() -> None:

@@ -115,6 +115,8 @@ def test_what_the_pass_makes_is_passed() -> None:
         (LOAD_X, "", "x_chip is used and was never loaded"),
         (ROOM_X, "", "there is no tensor x_chip"),
         (ROOM_X + LOAD_X, LOAD_X.replace("x_chip", "w_chip") + ROOM_X, "w_chip"),
+        ("for a0<4 a1<3 if", "for a0<3 a1<3 if", "x_chip was loaded in part"),
+        ("for a0<4 a1<3 if", "for a0<4 a1<2 if", "x_chip was loaded in part"),
         (
             "a0<4 a1<3 if -4*t - a0 + 9 >= 0",
             "a0<4 a1<3 if -4*t - a0 + 8 >= 0",

@@ -41,7 +41,7 @@ def test_words_and_registers() -> None:
         assert reach["word_end"] == {"value": fields["end"], "summands": 1}
     assert members.plain()["never_count"] == 1
     assert form_members(table, table.by_name["end"]).plain()["ends"] == 1
-    assert table_members(table) == ([8, 24, 24], [2, 0, 0], 0, 0)
+    assert table_members(table) == ([8, 24, 24], [2, 0, 0], 0, 0, [])
     load = form_members(table, table.by_name["load"]).arrays()["reach"][0]
     assert (load["bank"], load["bank_size"], load["words"]) == (1, 1, 0)
 

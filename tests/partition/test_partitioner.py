@@ -14,7 +14,13 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 from loadstone.backend.target import resolve
 from loadstone.partition.eager import HOST, matches
 from loadstone.partition.lowering import Clock
-from loadstone.partition.partitioner import Alternative, Choice, EagerPartitioner, collected_rarely
+from loadstone.partition.partitioner import (
+    Alternative,
+    Choice,
+    EagerPartitioner,
+    Total,
+    collected_rarely,
+)
 from tests.partition.cost.networks import module
 from tests.partition.divided import places
 
@@ -49,8 +55,19 @@ def test_a_choice_is_told_in_microseconds() -> None:
         "us": 1.5,
         "transfer_us": 0.02,
     }
-    choice = Choice("cost", lowered, 3000, 1000, True, {"y": (alternative,)})
-    assert choice.to_json() == {"chosen": "cost", "eager_us": 3.0, "cost_us": 1.0, "exact": True}
+    totals = {"host": Total(9000, 0), "eager": Total(3000, 500), "chosen": Total(1000, 250)}
+    choice = Choice("cost", lowered, totals, "cortex-m4@80", True, {"y": (alternative,)})
+    assert choice.to_json() == {
+        "chosen": "cost",
+        "host": "cortex-m4@80",
+        "plans": {
+            "host": {"us": 9.0, "transfers_us": 0.0},
+            "eager": {"us": 3.0, "transfers_us": 0.5},
+            "chosen": {"us": 1.0, "transfers_us": 0.25},
+        },
+        "exact": True,
+    }
+    assert (choice.cost_ns, choice.eager_ns) == (1000, 3000)
 
 
 @pytest.mark.parametrize(

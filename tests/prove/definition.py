@@ -19,7 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.prove.network import ModelNetwork, ModelTensor
-from tests.prove.float32 import average_pool, global_average_pool, quantized, softmax_onnx
+from loadstone.prove.requantize import Float32
+from tests.prove.float32 import (
+    average_pool,
+    global_average_pool,
+    near_tie,
+    quantized,
+    real_or_near,
+    softmax_onnx,
+)
 from tests.prove.softmax import softmax_litert
 
 __all__ = ["evaluate"]
@@ -158,27 +166,36 @@ def _channel_table(
 def _average_pool(
     a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor
 ) -> Array:
-    if a["averages"] is None:
-        return average_pool(a, v[0], t[0], output)
-    x, shape = _nhwc(a, v[0].astype(np.int64)), _output_nhwc(a, output)
+    x, shape = _nhwc(a, v[0].astype(np.int64) - a["zero_point"]), _output_nhwc(a, output)
     sums = _windows(a, x, a["kernel"], shape, 0).sum((3, 4))
-    counts = _windows(a, np.ones_like(x), a["kernel"], shape, int(a["count_include_pad"]))
-    counts = counts.sum((3, 4))
+    counts = _windows(a, np.ones_like(x), a["kernel"], shape, 0).sum((3, 4))
     result = np.empty_like(sums)
+    near = np.zeros(sums.shape, bool)
+    is_real = False
     for count in np.unique(counts).tolist():
-        here = counts == count
-        result[here] = a["averages"][count].levels(sums[here], 0)
-    return _back(a, result)
+        here, rule = counts == count, a["averages"][count]
+        result[here] = rule.levels(sums[here], 0)
+        is_real = isinstance(rule.scaling, Float32)
+        if is_real:
+            near[here] = near_tie(rule, sums[here])
+    result = _back(a, result)
+    if not is_real:
+        return result
+    return real_or_near(average_pool(a, v[0], t[0], output), result, _back(a, near))
+
+
+def _mean(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
+    sums = _centred(v[0], t[0]).sum(a["axes"])
+    return np.asarray(a["requantization"].levels(sums, 0))
 
 
 def _global_average_pool(
     a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor
 ) -> Array:
-    return global_average_pool(a, v[0], t[0], output)
-
-
-def _mean(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:
-    return np.asarray(a["requantization"].levels(_centred(v[0], t[0]).sum(a["axes"]), 0))
+    sums = _centred(v[0], t[0]).sum(a["axes"], keepdims=True)
+    made = a["requantization"].levels(sums, 0)
+    real = global_average_pool(a, v[0], t[0], output)
+    return real_or_near(real, made, near_tie(a["requantization"], sums))
 
 
 def _concat(a: Attributes, v: list[Array], t: list[ModelTensor], output: ModelTensor) -> Array:

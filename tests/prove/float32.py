@@ -19,8 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.prove.network import ModelTensor
+from loadstone.prove.requantize import Float32, Requantizer
 
-__all__ = ["average_pool", "dequantized", "global_average_pool", "quantized", "softmax_onnx"]
+__all__ = [
+    "average_pool",
+    "dequantized",
+    "global_average_pool",
+    "near_tie",
+    "quantized",
+    "real_or_near",
+    "softmax_onnx",
+]
 
 Array = NDArray[Any]
 Reals = NDArray[np.float32]
@@ -49,6 +58,19 @@ def _added(terms: Iterable[Reals]) -> Reals:
     return np.asarray(total, np.float32)
 
 
+def near_tie(rule: Requantizer, sums: Array) -> Array:
+    """Where a quotient is so near to a tie that float32 sums may round to either side."""
+    assert isinstance(rule.scaling, Float32)
+    exact = sums * rule.scaling.reals[0]
+    return np.asarray(np.abs(exact - np.floor(exact) - 0.5) < 1e-3)
+
+
+def real_or_near(real: Array, stated: Array, near: Array) -> Array:
+    """What float32 sums give, which is what is stated but for a level at ties."""
+    assert (np.abs(real - stated) <= near).all()
+    return real
+
+
 def average_pool(a: Mapping[str, Any], x: Array, tensor: ModelTensor, output: ModelTensor) -> Array:
     """AveragePool; x (N, C, H, W)."""
     top, left, bottom, right = a["pads"]
@@ -65,7 +87,8 @@ def average_pool(a: Mapping[str, Any], x: Array, tensor: ModelTensor, output: Mo
     else:
         total = _added(tap(real, y, x) for y in range(kh) for x in range(kw))
     count = _added(tap(inside, y, x) for y in range(kh) for x in range(kw))
-    return quantized(total / count, output, a["low"], a["high"])
+    rule = next(iter(a["averages"].values()))
+    return quantized(total / count, output, rule.low, rule.high)
 
 
 def global_average_pool(
@@ -79,7 +102,8 @@ def global_average_pool(
     total = (lanes[..., 0] + lanes[..., 2]) + (lanes[..., 1] + lanes[..., 3]) if whole else 0.0
     total = _added([np.asarray(total, np.float32), *np.moveaxis(flat[..., whole:], 2, 0)])
     mean = (total / np.float32(height * width)).reshape(output.shape)
-    return quantized(mean, output, a["low"], a["high"])
+    rule = a["requantization"]
+    return quantized(mean, output, rule.low, rule.high)
 
 
 def softmax_onnx(x: Array, tensor: ModelTensor, output: ModelTensor) -> Array:

@@ -65,7 +65,7 @@ def _spoil(change: Callable[[dict[str, Any]], object], path: Path) -> None:
     ("change", "said"),
     [
         (lambda c: c.pop("device"), "not a certificate: device is not an object"),
-        (lambda c: c.update(schema="loadstone-proof-2"), "its schema is 'loadstone-proof-2', and"),
+        (lambda c: c.update(schema="loadstone-proof-1"), "its schema is 'loadstone-proof-1', and"),
         (lambda c: c.update(more=1), "not a certificate: the certificate has 'more'"),
         (lambda c: c["artifact"].update(md5=""), "not a certificate: artifact has 'md5'"),
         (lambda c: c.update(error_bits="many"), "not a certificate: error_bits is not a number"),

@@ -26,7 +26,7 @@ def lane_of_a_sum() -> tuple[Values, SymbolLanes]:
 
 def add(values: Values, lanes: SymbolLanes, most: int) -> None:
     symbols = values.opaque(np.array([-128]), np.array([127]))
-    sums = np.concatenate([values.columns[:POINTS, symbols].astype(np.int64), np.zeros((1, 1))])
+    sums = np.concatenate([values.columns(symbols)[:POINTS].astype(np.int64), np.zeros((1, 1))])
     sums = sums.astype(np.int64)
     assert len(sums) == CONSTANT + 1
     lanes.add_products(_LANE, sums, np.array([-most]), np.array([most]))

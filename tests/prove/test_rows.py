@@ -18,6 +18,7 @@ from loadstone.prove.operators.ends import quantized, real_bytes
 from loadstone.prove.proof import Proof
 from loadstone.prove.read_tflite import read_tflite
 from loadstone.prove.rows import RowFunctions
+from loadstone.prove.softmax import softmax_litert, softmax_onnx
 from loadstone.prove.values import Values
 from loadstone.prove.verdict import Status, Unsupported
 from tests.tflite_builder import Graph
@@ -118,13 +119,24 @@ def test_a_step_that_leaves_its_tensors_is_not_proved(case: tuple[ModelNetwork, 
 
 
 def test_a_softmax_of_real_numbers_is_not_that_of_integers() -> None:
+    """Nor is one with another scale or zero point."""
+    values = Values()
+    rows, x = RowFunctions(values), values.opaque(np.full(4, -128), np.full(4, 127)).reshape(1, 4)
+    grids = [((0.5, 3), (0.25, -128)), ((0.25, 3), (0.25, -128)), ((0.5, 4), (0.25, -128))]
+    grids += [((0.5, 3), (0.5, -128)), ((0.5, 3), (0.25, -127))]
+    made = [softmax_litert(rows, x, 0.5), *(softmax_onnx(rows, x, *pair) for pair in grids)]
+    assert len(set(np.concatenate(made).reshape(-1).tolist())) == 4 * len(made)
+    assert np.array_equal(softmax_onnx(rows, x, *grids[0]), made[1])
+
+
+def test_a_softmax_with_bounds_is_not_covered() -> None:
     tensors = tuple(ModelTensor(name, (1, 4), "int8", (0.1,), (0,)) for name in "xy")
-    for arithmetic, refused in (("litert", False), ("onnx", True)):
-        said = {"axis": 1, "beta": 1.0, "arithmetic": arithmetic}
+    for low, refused in ((-128, False), (-100, True)):
+        said = {"axis": 1, "beta": 1.0, "arithmetic": "onnx", "low": low, "high": 127}
         softmax = ModelOperator("softmax", (0,), (1,), said, "Softmax")
         network = ModelNetwork("net", tensors, (softmax,), (0,), (1,))
         if refused:
-            with pytest.raises(Unsupported, match="Softmax: a softmax of real numbers"):
+            with pytest.raises(Unsupported, match="Softmax: a softmax that is clamped"):
                 Proof(network)
         else:
             Proof(network)

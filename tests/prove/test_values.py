@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from loadstone.prove.fingerprints import POINTS, Growing, Points
+from loadstone.prove.fingerprints import POINTS, Points
 from loadstone.prove.functions import FunctionKind
 from loadstone.prove.values import CONSTANTS, NO_SOURCE, Values
 from loadstone.prove.verdict import Unsupported
@@ -38,17 +38,10 @@ def test_factors_of_multiples() -> None:
     assert points.keys(points.draw(0)).shape == (0,)
 
 
-def test_growing_keeps_what_is_in_it() -> None:
-    held = Growing(2, np.int64)
-    for begin in range(0, 9000, 900):
-        assert held.extend(np.arange(begin, begin + 900) * [[1], [2]])[0] == begin
-    assert (held.data == np.arange(9000) * [[1], [2]]).all()
-
-
 def test_sums_are_found_again_up_to_a_factor() -> None:
     values = Values()
     symbols = values.opaque(np.full(20, -128), np.full(20, 127))
-    columns = values.columns[:, symbols].astype(np.int64)
+    columns = values.columns(symbols).astype(np.int64)
     moduli = values.points.moduli
     weights = np.random.default_rng(0).integers(-127, 128, (20, 50))
     sums = columns[:POINTS] @ weights % moduli
@@ -98,6 +91,28 @@ def test_a_stored_byte_is_the_element_that_it_equals() -> None:
     assert values.stored(source, fixed)[0] == 128
     assert values.define(source, fixed)[0] == 128
     assert values.define(source, twice)[0] == element[0]
+
+
+def test_an_element_of_a_network_is_a_byte() -> None:
+    """What equals it is a byte then, too: a device's low 8 bits of it are taken for it unseen."""
+    values = Values()
+    source, function = values.origin(values.opaque(*_ENDS))
+    ones, zeros = np.ones((1, 1), np.int64), np.zeros(1, np.int64)
+    wide = values.functions.sum(2 * ones, function[:, None], zeros, zeros)
+    with pytest.raises(Unsupported, match="no byte"):
+        values.define(source, wide)
+
+
+def test_the_low_bits_of_what_is_wide_are_an_element() -> None:
+    values = Values()
+    source, function = values.origin(values.opaque(*_ENDS))
+    ones, zeros = np.ones((1, 1), np.int64), np.zeros(1, np.int64)
+    wide = values.functions.sum(3 * ones, function[:, None], zeros, zeros)
+    byte = values.functions.make(FunctionKind.BYTE, np.zeros((1, 0), np.int64), wide[:, None])
+    element = values.define(source, byte)
+    assert values.stored(source, wide)[0] == element[0]
+    again = values.functions.make(FunctionKind.MIN, np.array([[127]]), wide[:, None])
+    assert values.stored(source, again)[0] != element[0]
 
 
 def test_two_elements_of_one_sum() -> None:

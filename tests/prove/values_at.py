@@ -66,7 +66,7 @@ class ValuesAt(Values):
         if largest:
             return max(int(self.bytes(np.array([symbol]))[0]) for symbol in largest)
         prime = int(self.points.moduli[-1, 0])
-        held = int(self._sums.data[-1, source])
+        held = int(self._sources.sums(np.array([source]))[-1, 0])
         return held - prime if held > prime // 2 else held
 
     def bytes(self, symbols: Integers) -> Integers:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from loadstone.quantization.calibrate import calibrate
+from loadstone.quantization.moments import Moments
 from loadstone.quantization.plan import Plan, make_plan, quantized_weights, real_weights
-from loadstone.quantization.rounding import Moments, correct_biases, measure_moments, round_weights
+from loadstone.quantization.rounding import correct_biases, measure_moments, round_weights
 from loadstone.quantization.samples import samples_from
 from loadstone.quantization.scales import SCHEMES
 from loadstone.quantization.simulate import FakeQuantizedRunner

@@ -16,6 +16,7 @@ import pytest
 
 from loadstone.artifact import host_step
 from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
+from loadstone.backend.device import ProgramDevice
 from loadstone.backend.external import _FUNCTIONS
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.library.native import lib
@@ -228,8 +229,12 @@ def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
     ):
         dev.load(external_model())
     custom = dataclasses.replace(load_config("vtaq-tiny"), uop_depth=100)
+    silent = ProgramDevice("mine", custom.fingerprint())
     with device.open() as dev, pytest.raises(ConfigError, match="which is not built in"):
+        dev.load(dataclasses.replace(copy_model(), devices=(silent,)))
+    with device.open() as dev:
         dev.load(copy_model(custom))
+        assert dev.device == custom
 
 
 def test_two_threads_in_one_session_is_an_error_not_numbers() -> None:

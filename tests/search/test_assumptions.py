@@ -7,27 +7,43 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from loadstone.search.assumptions import SOURCES, Assumptions, Counts, area_mm2, energy_uj
-from loadstone.vta.device.hw_config import load_config
+from loadstone.errors import ConfigError
+from loadstone.search.assumptions import (
+    SOURCES,
+    Assumptions,
+    Counts,
+    area_mm2,
+    assumptions_of,
+    clock_limit_mhz,
+    energy_uj,
+)
+from loadstone.vta.device.hw_config import HwConfig, load_config
 
 
 def test_every_constant_has_a_source() -> None:
     assert set(SOURCES) == set(asdict(Assumptions()))
-    assert all("[" in source for source in SOURCES.values())
+    named = ("[", "assumed", "NanGate", "Stillmaker", "the highest clock")
+    assert all(any(word in source for word in named) for source in SOURCES.values())
 
 
 def test_a_step_costs_what_horowitz_says() -> None:
     """One million steps of GEMM on 1x16x16, with scratchpads of published sizes: 32 KiB of INP and
     of micro-ops at 2.5 pJ a byte."""
     config = load_config("vtaq-1x16x16")
-    free = replace(Assumptions(), sram_scale=0.0)
+    free = replace(Assumptions(), sram_scale=0.0, flipflop_fj=0.0, logic_at_limit=0.0)
     steps = Counts(macs=256_000_000, gemm_steps=1_000_000)
-    energy = energy_uj(steps, config, free)
-    assert energy == {"multipliers": 76.8, "alu": 0.0, "scratchpads": 0.0, "dram": 0.0}
-    energy = energy_uj(Counts(read_inp=1_000_000), config, Assumptions())
+    energy = energy_uj(steps, config, free, 0)
+    assert energy == {
+        "multipliers": 76.8,
+        "alu": 0.0,
+        "scratchpads": 0.0,
+        "dram": 0.0,
+        "clock": 0.0,
+    }
+    energy = energy_uj(Counts(read_inp=1_000_000), config, Assumptions(), 0)
     assert energy["scratchpads"] == pytest.approx(2.5)
     assert energy["dram"] == 244.0
-    lanes = energy_uj(Counts(alu_steps=1_000_000), config, free)
+    lanes = energy_uj(Counts(alu_steps=1_000_000), config, free, 0)
     assert lanes["alu"] == pytest.approx(16 * 3.2)
 
 
@@ -35,7 +51,7 @@ def test_a_larger_scratchpad_costs_more() -> None:
     larger = load_config("vtaq-1x16x16")
     config = replace(larger, log_wgt_buff=16)
     counts = Counts(macs=256, gemm_steps=1, read_wgt=256, write=16)
-    small, large = (energy_uj(counts, c, Assumptions()) for c in (config, larger))
+    small, large = (energy_uj(counts, c, Assumptions(), 9) for c in (config, larger))
     assert small["scratchpads"] < large["scratchpads"]
     assert {k: v for k, v in small.items() if k != "scratchpads"} == {
         k: v for k, v in large.items() if k != "scratchpads"
@@ -48,9 +64,63 @@ def test_a_larger_scratchpad_costs_more() -> None:
 def test_number_formats_differ() -> None:
     whole, real = load_config("vtaq-1x16x16"), load_config("vtab-1x16x16")
     counts = Counts(macs=1_000_000)
-    energies = [energy_uj(counts, c, Assumptions())["multipliers"] for c in (whole, real)]
+    slow = replace(Assumptions(), logic_at_limit=0.0)
+    energies = [energy_uj(counts, c, slow, 0)["multipliers"] for c in (whole, real)]
     assert energies == [pytest.approx(0.3), pytest.approx(2.0)]
-    assert area_mm2(real, Assumptions())["multipliers"] == pytest.approx(256 * 5824 / 1e6)
+    assert area_mm2(real, slow)["multipliers"] == pytest.approx(256 * 5824 / 1e6)
+
+
+def changed(**fields: object) -> HwConfig:
+    return replace(load_config("vtaq-1x16x16"), **fields)  # type: ignore[arg-type]
+
+
+def with_timing(name: str, value: int) -> HwConfig:
+    known = load_config("vtaq-1x16x16").timing
+    return changed(timing={**known, name: replace(known[name], value=value)})
+
+
+@pytest.mark.parametrize(
+    ("dear", "cheap"),
+    [
+        (changed(bus_bits=128), changed(bus_bits=64)),
+        (changed(clock_mhz=400), changed(clock_mhz=100)),
+        (with_timing("alu_tensor_step_cycles", 1), with_timing("alu_tensor_step_cycles", 2)),
+    ],
+)
+def test_bus_clock_and_ports_are_no_free_lunch(dear: HwConfig, cheap: HwConfig) -> None:
+    """For the same counts and cycles, in area and in energy."""
+    counts, a = Counts(macs=1_000_000, gemm_steps=1000, alu_steps=10), Assumptions()
+    assert sum(area_mm2(dear, a).values()) > sum(area_mm2(cheap, a).values())
+    energies = [sum(energy_uj(counts, c, a, 1000).values()) for c in (dear, cheap)]
+    assert energies[0] > energies[1]
+
+
+def test_queues_take_area() -> None:
+    long, short = (with_timing("stage_queue_entries", n) for n in (512, 4))
+    a = Assumptions()
+    extra = area_mm2(long, a)["queues"] - area_mm2(short, a)["queues"]
+    assert extra == pytest.approx(3 * 508 * 16 * 5.54 / 1e6)
+
+
+def test_the_highest_clock_depends_on_the_device() -> None:
+    """On its block, its largest scratchpad, its numbers, and the node."""
+    a, config = Assumptions(), load_config("vtaq-1x8x8")
+    assert clock_limit_mhz(config, a) == pytest.approx(1e6 / (73 * 25))
+    assert clock_limit_mhz(changed(), a) == pytest.approx(1e6 / (81 * 25))
+    slow = replace(a, sram_ps=2 * a.sram_ps)  # 256 KiB of weights are the longest then
+    assert clock_limit_mhz(changed(), slow) == pytest.approx(1e6 / (1200 * 8**0.5))
+    assert clock_limit_mhz(load_config("vtab-1x16x16"), a) < clock_limit_mhz(changed(), a)
+    fine = assumptions_of("s.yaml", {"node_nm": 16})
+    assert clock_limit_mhz(config, fine) > 1.9 * clock_limit_mhz(config, a)
+    assert clock_limit_mhz(config, replace(a, clock_limit_mhz=50)) == 50
+
+
+def test_a_node_scales_what_is_published_and_not_what_is_given() -> None:
+    fine = assumptions_of("s.yaml", {"node_nm": 7, "int8_mac_pj": 0.01})
+    assert (fine.int8_mac_pj, fine.dram_pj_per_byte) == (0.01, 244.0)
+    assert fine.int8_mac_um2 == pytest.approx(419 * 0.059)
+    with pytest.raises(ConfigError, match="node_nm=5 is not one of 65, 45, 32, 20"):
+        assumptions_of("s.yaml", {"node_nm": 5})
 
 
 def test_counts_add_up() -> None:

@@ -101,7 +101,7 @@ def test_rows_of_the_right_checksum_and_a_wrong_shape_are_none_of_a_sweep() -> N
         assert not is_result(bad)
     counts = dict.fromkeys((entry.name for entry in fields(Counts)), 1)
     names = ("samples_per_run", "cycles", "macs", "instructions", "constants_bytes", "arena_bytes")
-    numbers = dict.fromkeys((*names, "operators", "operators_on_host"), 1)
+    numbers = dict.fromkeys((*names, "operators", "operators_on_host", "host_ns"), 1)
     layers = [["conv", 1, 1, 1, 1, "compute"]]
     whole = {"feasible": True, "why": "", **numbers, "counts": counts, "layers": layers}
     assert is_result({**whole, "accuracy": None})

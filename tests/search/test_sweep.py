@@ -23,7 +23,7 @@ from loadstone.search.assumptions import Assumptions
 from loadstone.search.evaluate import SweptNetwork
 from loadstone.search.space import Space, SpaceAxis
 from loadstone.search.store import ResultStore
-from loadstone.search.sweep import BEST, Sweep, SweepPlan, run_sweep
+from loadstone.search.sweep import BEST, Sweep, SweepPlan, edges, run_sweep
 from loadstone.search.table import parquet_bytes, table_rows
 from loadstone.search.workers import Pool, open_pool
 from loadstone.simulator.programs import program_cycles
@@ -91,7 +91,9 @@ def test_a_row_is_what_compile_and_simulate_give(sweep: Sweep, tmp_path: Path) -
         macs = 2 * 16 * 16 * 9 * 20 * 20
         assert row["macs"] == macs
         assert row["utilisation"] == pytest.approx(macs / (64 * cycles))
-    assert slow["energy_uj"] == fast["energy_uj"] > 0
+    assert 0 < slow["energy_uj"] < fast["energy_uj"] < 1.1 * slow["energy_uj"]
+    assert slow["area_mm2"] < fast["area_mm2"]  # gates are larger near the limit
+    assert slow["clock_limit_mhz"] == fast["clock_limit_mhz"] > 200
 
 
 def sweep_layers(sweep: Sweep) -> list[Any]:
@@ -134,10 +136,14 @@ def test_other_assumptions_compile_nothing(sweep: Sweep, known: ResultStore) -> 
 
 
 def test_the_front_is_what_nothing_beats(sweep: Sweep) -> None:
-    (front,) = sweep.front()
-    assert front.settings["clock_mhz"] == 200
+    slow, fast = sweep.front()
+    assert (slow.settings["clock_mhz"], fast.settings["clock_mhz"]) == (100, 200)
     assert all(sweep.best(by).feasible for by in BEST)
-    assert sweep.best("time") is front
+    assert (sweep.best("time"), sweep.best("energy")) == (fast, slow)
+    assert edges(sweep.space, fast) == [
+        "bus_bits=64 is the least of its range: a better one may lie beyond",
+        "clock_mhz=200 is the largest of its range: a better one may lie beyond",
+    ]
     able = [c for c in sweep.candidates if not c.feasible]
     with pytest.raises(ConfigError, match="no device of the space runs all networks: "):
         replace(sweep, candidates=tuple(able)).best("time")

@@ -121,7 +121,7 @@ def test_what_was_killed_goes_on(
         tried.append(len(unit.choices))
         return try_layer(unit)
 
-    monkeypatch.setattr("loadstone.search.tune.try_layer", counted)
+    monkeypatch.setattr("loadstone.search.tune_network.try_layer", counted)
     assert tune(SimulatedNetwork(model, DEVICE), TuneOptions(trials=4, store=path)) == tuned
     assert sum(tried) == 3 * 4 - 6
 

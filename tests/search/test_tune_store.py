@@ -18,6 +18,8 @@ from loadstone.search.tune_layer import LayerTrial
 from loadstone.search.tune_store import TrialStore, compiler_digest, default_store
 from loadstone.vta.schedule.choices import LayerChoice
 
+READ = LayerChoice.from_json
+
 
 def test_a_trial_comes_back_for_its_layer_and_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -27,10 +29,10 @@ def test_a_trial_comes_back_for_its_layer_and_compiler(
     store.add("layer", choice, LayerTrial(100, 80, 30, 20))
     store.add("layer", LayerChoice(), None)
     known = {choice: LayerTrial(100, 80, 30, 20), LayerChoice(): None}
-    assert TrialStore(path).trials("layer") == known
-    assert TrialStore(path).trials("other") == {}
+    assert TrialStore(path).trials("layer", READ) == known
+    assert TrialStore(path).trials("other", READ) == {}
     monkeypatch.setattr(tune_store, "compiler_digest", lambda: "another")
-    assert TrialStore(path).trials("layer") == {}
+    assert TrialStore(path).trials("layer", READ) == {}
 
 
 def test_the_users_own_store(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +56,7 @@ def test_a_damaged_store_is_one_line_and_a_damaged_row_is_none(tmp_path: Path) -
         path.write_bytes(data[: len(data) - int(drawn.choice([0, 0, 3000]))])
         said = ""
         try:
-            assert TrialStore(path).trials("layer").items() <= kept.items()
+            assert TrialStore(path).trials("layer", READ).items() <= kept.items()
         except ConfigError as error:
             said = str(error)
         assert "\n" not in said
@@ -64,4 +66,4 @@ def test_a_damaged_store_is_one_line_and_a_damaged_row_is_none(tmp_path: Path) -
         shutil.copyfile(whole, path)
         with closing(sqlite3.connect(path)) as database, database:
             database.execute("UPDATE trials SET trial = ?", (odd,))
-        assert TrialStore(path).trials("layer") == {}
+        assert TrialStore(path).trials("layer", READ) == {}

@@ -34,7 +34,14 @@ def test_cycles_of_programs_and_layers(simulator: TableSimulator) -> None:
     (layer,) = run.layers()
     assert (layer.name, layer.instructions) == ("layer", 2)
     assert (layer.cycles, layer.working_cycles) == (run.cycles, 10)
-    assert (layer.kind, layer.bound, layer.first_cycle, run.facts) == ("program", "", None, None)
+    assert (layer.kind, layer.bound, layer.first_cycle) == ("program", "dma", 0)
+    timeline = run.timeline(program_model())
+    assert timeline is not None
+    assert [(t.insn, run.units[t.unit], t.layer) for t in timeline.instructions] == [
+        (0, "dma", "layer"),
+        (1, "dma", "layer"),
+        (2, "all", ""),
+    ]
 
 
 def test_what_decides_the_cycles_of_a_program(simulator: TableSimulator) -> None:

@@ -162,5 +162,7 @@ class Systolic(FromTable):
     def __init__(self, **values: int | str | bool) -> None:
         super().__init__(**values)
         sizes = [int(self.attributes[entry.name]) for entry in self.target_attributes]
-        table, attributes = instructions(*sizes), self.attributes
-        self.accelerator = Accelerator("systolic", table, MEANING, attributes, Port(), queue=8)
+        dim, *_ = sizes
+        table, macs = instructions(*sizes), {"compute": f"rows*{dim**2}"}
+        said = "systolic", table, MEANING, self.attributes, Port()
+        self.accelerator = Accelerator(*said, queue=8, macs=macs, macs_per_cycle=dim**2)

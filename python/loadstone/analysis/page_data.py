@@ -29,7 +29,13 @@ def profile_page(report: ProfileReport, artifact: Artifact) -> str:
         for run, arena, start in zip(report.programs, report.arena, starts, strict=True)
     ]
     facts = None if report.facts is None else asdict(report.facts)
-    data = {**report.to_json(), "facts": facts, "programs": programs}
+    bounds = {
+        name: text
+        for run in report.programs
+        if run.facts is not None
+        for name, text in run.facts.bounds.items()
+    }
+    data = {**report.to_json(), "facts": facts, "bounds": bounds, "programs": programs}
     return page(f"{report.model} on {report.device}", "profile", ["uplot"], data)
 
 
@@ -49,12 +55,14 @@ def _program(
     """Columns: lists of equal length. Layers are indices of rows; -1: no layer. Events are in the
     order in which they start."""
     timeline = run.timeline(artifact)
-    assert timeline is not None, "the artifact's own device is simulated with its instructions"
+    assert timeline is not None, f"{run.device} is simulated with its instructions"
     times = timeline.instructions
     return {
         "name": run.name,
         "start_us": start_us,
         "cycles": run.cycles,
+        "clock_mhz": run.clock_mhz,
+        "units": list(run.units),
         "events": {
             "insn": [time.insn for time in times],
             "stage": [time.unit for time in times],

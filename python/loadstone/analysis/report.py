@@ -95,8 +95,9 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class ProfileReport:
-    """rows: in order. programs: those of the device, with their traces. arena: for each, the memory
-    that each tensor occupies over time. facts: of the device; None where nothing is simulated."""
+    """rows: in order. programs: of all devices, with their traces. arena: for each, the memory that
+    each tensor occupies over time. facts: of the first device; None where nothing is simulated.
+    """
 
     model: str
     device: str
@@ -184,7 +185,7 @@ def profile_report(
     program that does not reach FINISH, ArtifactError for steps that cannot be run here."""
     known = known or Known()
     runs = program_runs(artifact, device, trace=True)
-    own = [runs[n] for n, program in artifact.numbered_programs if program.device == 0]
+    own = sorted(runs.values(), key=lambda run: run.number)
     arena = {run.number: tuple(run.arena(artifact)) for run in own}
     maker = _Rows(artifact, device, known, trust)
     for number, step in enumerate(artifact.steps):
@@ -301,13 +302,15 @@ class _Rows:
             last_cycle=last,
             best_cycles=best,
             best_us=best / run.clock_mhz,
-            utilisation=layer.macs / peak if peak else 0.0,
+            utilisation=layer.macs / peak if peak else None,
             arena_bytes=sum(
                 piece.end - piece.first
                 for piece in arena
                 if piece.begin <= last and piece.last >= first
             ),
-            bus_cycles={name: -(-size // facts.bus_bytes) for name, size in layer.bytes.items()},
+            bus_cycles={n: -(-size // facts.bus_bytes) for n, size in layer.bytes.items()}
+            if facts.bus_bytes
+            else {},
         )
 
 

@@ -81,13 +81,28 @@ _TITLES = (
 
 
 def csv_text(report: ProfileReport) -> str:
-    """A line of titles, then a line for each layer; a field that does not apply is empty."""
+    """A line of titles, then a line for each layer; a field that does not apply is empty. Behind
+    the columns that every report has stand those of units and memories of other devices."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
+    columns = {**CSV_COLUMNS, **_further_columns(report)}
+    writer.writerow(columns)
     for row in report.rows:
-        writer.writerow(_cell(row, title, place) for title, place in CSV_COLUMNS.items())
+        writer.writerow(_cell(row, title, place) for title, place in columns.items())
     return out.getvalue()
+
+
+def _further_columns(report: ProfileReport) -> dict[str, str]:
+    """By title, those of the mappings that no column has yet."""
+    known = set(CSV_COLUMNS.values())
+    kinds = {"busy_cycles": "busy_cycles", "spent_cycles": "cycles"}
+    kinds |= {"bytes": "bytes", "bus_cycles": "bus_cycles"}
+    found = {}
+    for field, ending in kinds.items():
+        for key in dict.fromkeys(key for row in report.rows for key in getattr(row, field)):
+            if f"{field}.{key}" not in known:
+                found[f"{key.replace(' ', '_').lower()}_{ending}"] = f"{field}.{key}"
+    return found
 
 
 def _cell(row: Row, title: str, place: str) -> str:

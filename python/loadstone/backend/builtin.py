@@ -101,7 +101,7 @@ def device_of(name: str, fingerprint: bytes) -> Device | None:
 
 
 def further_device(said: ProgramDevice) -> Device:
-    """The VTA that an artifact names besides device 0. Its attributes are the device as JSON, an
+    """The VTA that an artifact names. Its attributes are the device as JSON, an
     empty object for a built-in one. Raises ConfigError."""
     name = said.name
     data = parsed_json(said.attributes.encode(), f"device {name}", ConfigError)

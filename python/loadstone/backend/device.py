@@ -84,8 +84,8 @@ class ProgramDevice:
 
     @staticmethod
     def of(device: Device) -> ProgramDevice:
-        """A device by its name and fingerprint alone."""
-        return ProgramDevice(device.name, device.fingerprint())
+        """A device with what its name does not say."""
+        return ProgramDevice(device.name, device.fingerprint(), device.described())
 
     @property
     def config_hash(self) -> int:
@@ -205,6 +205,11 @@ class Device(Protocol):
         """The 32 bytes that determine the meaning of a program."""
         ...
 
+    def described(self) -> str:
+        """Its configuration as JSON, from which it can be made again; an empty object where its
+        name says all of it."""
+        ...
+
     def describe_error(self, code: int) -> str:
         """Name and text of one of its error codes."""
         ...
@@ -244,6 +249,10 @@ class WithoutDevice:
         """Constant."""
         configuration = bytes.fromhex("0103030500040f0f12110000002000003f000000")
         return configuration.ljust(FINGERPRINT_BYTES, b"\0")
+
+    def described(self) -> str:
+        """There is one."""
+        return "{}"
 
     def describe_error(self, code: int) -> str:
         """It has no errors."""

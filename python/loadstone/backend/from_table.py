@@ -23,7 +23,7 @@ from math import prod
 import numpy as np
 
 from loadstone.backend.computations import COMPUTATIONS, Computation
-from loadstone.backend.interface import Backend, Pattern, Segment, Taken, offered
+from loadstone.backend.interface import Backend, Pattern, Segment, offered
 from loadstone.backend.program import ProgramRegion
 from loadstone.errors import LoweringError, Refusal
 from loadstone.graph import Operator
@@ -48,6 +48,9 @@ from loadstone.selection.verify_match import verify_match
 
 __all__ = ["FromTable", "TableTiles"]
 
+#: Tilings of an operator that are kept for `loadstone tune`.
+_KEPT = 16
+
 
 @dataclass(frozen=True)
 class TableTiles:
@@ -56,6 +59,12 @@ class TableTiles:
 
     sizes: tuple[tuple[Variable, int], ...]
     order: tuple[Variable, ...]
+
+    def __str__(self) -> str:
+        """As `loadstone tune` names it."""
+        sizes = dict(self.sizes)
+        around = " ".join(f"{axis.name}:{sizes.pop(axis)}" for axis in self.order)
+        return f"{around} {' '.join(f'{axis.name}:{size}' for axis, size in sizes.items())}".strip()
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,10 @@ class _Tried:
 class FromTable(Backend):
     """Every operator that has a computation, as far as instructions mean it. A plug-in sets
     `accelerator`."""
+
+    def __init__(self, **values: int | str | bool) -> None:
+        super().__init__(**values)
+        self._known: dict[Operator, Sequence[_Tried]] = {}
 
     def patterns(self) -> Sequence[Pattern]:
         """All operators that have a computation."""
@@ -88,27 +101,38 @@ class FromTable(Backend):
         """Of a row, in which channels lie."""
         return self.chooser.meanings.lanes(self.chooser.meanings.memories.result)
 
-    def accepts(self, operator: Operator) -> Taken | Refusal | None:
+    def accepts(self, operator: Operator) -> Refusal | None:
         """What its instructions cannot do, in one sentence."""
         computation = COMPUTATIONS[operator.kind](operator, self.lanes)
         if isinstance(computation, Refusal):
             return computation
         try:
-            return Taken(self._best(computation))
+            self._ranked(operator, computation)
         except LoweringError as error:
             return Refusal(str(error), "a device whose instructions and memories do it")
+        return None
+
+    def space(self, operator: Operator) -> Mapping[str, Sequence[int | str]]:
+        """For `loadstone tune`: the tiles that take the fewest cycles by the estimate."""
+        computation = self._computation(operator)
+        return {"tiles": [str(one.tiling) for one in self._ranked(operator, computation)]}
 
     def lower(self, segment: Segment) -> ProgramRegion:
         """Every operator into one program."""
         region = ProgramRegion(segment, self.accelerator)
         for operator in segment.operators:
-            taken = segment.taken.get(operator)
-            computation = COMPUTATIONS[operator.kind](operator, self.lanes)
-            assert isinstance(computation, Computation)
-            tried = taken.lowered if taken is not None else self._best(computation)
-            assert isinstance(tried, _Tried)
+            computation = self._computation(operator)
+            ranked = self._ranked(operator, computation)
+            wanted = self.choice(operator).get("tiles", str(ranked[0].tiling))
+            tried = next(one for one in ranked if str(one.tiling) == wanted)
             self._program(operator, computation, tried, region)
         return region
+
+    def _computation(self, operator: Operator) -> Computation:
+        """Of an operator that is accepted."""
+        computation = COMPUTATIONS[operator.kind](operator, self.lanes)
+        assert isinstance(computation, Computation)
+        return computation
 
     # --- one operator -----------------------------------------------------------------------------
     def _program(
@@ -160,19 +184,28 @@ class FromTable(Backend):
         return made
 
     # --- tiles ------------------------------------------------------------------------------------
-    def _best(self, computation: Computation) -> _Tried:
-        """The best of all that are next to it. Raises LoweringError where no tiles do."""
+    def _ranked(self, operator: Operator, computation: Computation) -> Sequence[_Tried]:
+        """The best first; once for each operator. Raises LoweringError where no tiles do."""
+        if operator not in self._known:
+            found = sorted(self._search(computation), key=lambda tried: tried.cycles)
+            self._known[operator] = found[:_KEPT]
+        return self._known[operator]
+
+    def _search(self, computation: Computation) -> Iterator[_Tried]:
+        """The first that do, and from the best so far on all that are next to it."""
         best = self._first(computation)
-        known, found = {best.tiling}, True
-        while found:
-            found = False
+        known, left = {best.tiling}, True
+        yield best
+        while left:
+            left = False
             for tiling in _beside(computation, best.tiling):
                 if tiling not in known:
                     known.add(tiling)
                     tried = self._tried(computation, tiling, best.cycles)
-                    if isinstance(tried, _Tried) and tried.cycles < best.cycles:
-                        best, found = tried, True
-        return best
+                    if isinstance(tried, _Tried):
+                        yield tried
+                        if tried.cycles < best.cycles:
+                            best, left = tried, True
 
     def _first(self, computation: Computation) -> _Tried:
         refused: LoweringError | None = None

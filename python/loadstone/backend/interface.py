@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from loadstone.backend.device import Device
 from loadstone.backend.external import External
 from loadstone.backend.request import CompileRequest
+from loadstone.backend.space import space_choice, space_digest
 from loadstone.errors import LoweringError, Refusal, TargetError
 
 if TYPE_CHECKING:
@@ -310,10 +311,6 @@ class Backend(ABC):
     #: network is quantized with one for each layer's weights (`loadstone quantize --per-tensor`).
     per_channel: bool = True
 
-    #: Names all that decides how good its schedule choices are (backend/tuned_file.py); empty for
-    #: a back end that has none to choose.
-    schedule_digest: str = ""
-
     def __init__(self, **values: int | str | bool) -> None:
         """values: of target_attributes, typed; defaults for the rest. A subclass that refuses a
         value raises ValueError."""
@@ -332,6 +329,12 @@ class Backend(ABC):
         """The properties of this configuration, for reports (`device`, `clock_mhz` ...) and for its
         own code."""
         return self._values
+
+    @property
+    def schedule_digest(self) -> str:
+        """Names all that decides how good its schedule choices are (backend/tuned_file.py); empty
+        for a back end that has none to choose."""
+        return space_digest(self) if type(self).space is not Backend.space else ""
 
     @classmethod
     def externals(cls) -> Mapping[str, External]:
@@ -365,6 +368,22 @@ class Backend(ABC):
         it does those of `computations`.
         """
         return {}
+
+    def space(self, operator: Any) -> Mapping[str, Sequence[int | str]]:
+        """What `loadstone tune` may choose of an operator's schedule: by name, the values to try,
+        likely ones first. A combination for which `lower` raises LoweringError is left out.
+
+        return {"rows": [8, 4, 2, 1]}
+        """
+        return {}
+
+    def choice(self, operator: Operator) -> Mapping[str, int | str]:
+        """What was chosen of the operator's `space`: a value for each name, or nothing at all, and
+        the back end decides.
+
+        rows = self.choice(operator).get("rows", self.most_rows(operator))
+        """
+        return space_choice(self, operator)
 
     def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:
         """Passes of this back end, in order: {Phase.LOOPS:

@@ -51,10 +51,11 @@ _IMPORTS_BACKEND = re.compile(rb"^\s*(from|import)\s+loadstone(\.|\s+import\s+)b
 @dataclass(frozen=True)
 class Registry:
     """backends: by name, in the order found. problems: one line each, naming the file or entry
-    point and the cause."""
+    point and the cause. folders: from which they came besides packages."""
 
     backends: dict[str, type[Backend]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    folders: tuple[str, ...] = ()
 
     def add(self, where: str, find: Callable[[], Sequence[type[Backend]]]) -> None:
         """Adds what `find` gives, or says why it cannot. A plug-in is foreign code: whatever it
@@ -79,7 +80,7 @@ class Registry:
 def load_plugins(folders: Sequence[str | Path] = (), installed: bool = True) -> Registry:
     """The back ends of `folders`, each a folder or a file, then the installed ones. Raises
     TargetError for what is neither, and for a folder that holds none."""
-    registry = Registry()
+    registry = Registry(folders=tuple(str(Path(folder).resolve()) for folder in folders))
     for folder in map(Path, folders):
         for path in _files(folder):
             registry.add(str(path), partial(_of_file, path))

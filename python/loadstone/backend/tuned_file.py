@@ -99,7 +99,7 @@ def tuned_choices(path: str | Path | None, backends: Sequence[Backend]) -> Sched
     if path is None:
         return None
     tuned = read_tuned(path)
-    if tuned.device_digest not in [backend.schedule_digest for backend in backends]:
+    if not set(tuned.device_digest.split("+")) <= {b.schedule_digest for b in backends}:
         names = [str(b.attributes.get("device", b.name)) for b in backends]
         raise ConfigError(
             f"{path}: tuned for device {tuned.device} ({tuned.device_digest}), not for "

@@ -29,6 +29,7 @@ from loadstone.commands.terminal import print_table
 from loadstone.commands.verifying import add_verify, verified_text, verify_as_asked
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, check_places, write_whole
+from loadstone.partition.cost.hosts import HOSTS, stated_host
 from loadstone.passes.dump import Dump
 from loadstone.passes.table import PASSES
 from loadstone.quantization.accuracy import host_kind, host_text, outputs_text, warnings_of
@@ -56,6 +57,8 @@ examples:
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16 --save-quantized int8.onnx      and keep the int8 model
   loadstone compile net.tflite --target vtaq-1x16x16 --partition cost --costs net.costs.json --explain
                                                                  places operators so that the whole network is fastest
+  loadstone compile net.tflite -t vtaq-1x16x16 --partition cost --host cortex-m55@160
+                                                                 the same for a host that is not this machine
   loadstone compile net.tflite -t vtaq-1x16x16 --format litert -o net_lds.tflite
                                                                  the same .tflite file, with artifacts for LiteRT's delegate
   loadstone compile net.onnx -t vtaq-1x16x16 --format onnx -o net_lds.onnx
@@ -120,6 +123,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="costs for --partition cost: read if it is there, then written; the same file, "
         "the same artifact",
+    )
+    target.add_argument(
+        "--host",
+        metavar="NAME@MHZ",
+        help="whose costs the host's steps have for --partition cost, by cycles for each element and "
+        f"multiply-accumulate: {', '.join(HOSTS)}; without it they are timed here, as the C that "
+        "`loadstone export` writes",
     )
     stages.add_argument(
         "--dump", metavar="DIR", help="write what each pass makes as a text file into DIR"
@@ -188,7 +198,12 @@ def run(args: argparse.Namespace) -> None:
         compile_for_host(args)
         return
     _check_options(args)
-    options = {**quantize.arguments(args), "strategy": args.partition, "costs": args.costs}
+    options = {
+        **quantize.arguments(args),
+        "strategy": args.partition,
+        "costs": args.costs,
+        "host": args.host,
+    }
     compiled = compile_model(
         args.model,
         target_of(args, args.target),
@@ -206,7 +221,8 @@ def run(args: argparse.Namespace) -> None:
         raise ConfigError(f"{args.model}: --require-c: {_in_c(compiled.report())}")
     needs = check_fit(args, compiled.artifact, not compiled.python_steps)
     if args.prove is not None:
-        prove_compiled(args.model, compiled.artifact, args.prove)
+        near = args.rounding == "near"
+        prove_compiled(args.model, compiled.artifact, args.prove, near=near)
     compiled.save(output)
     if compiled.quantized is not None and args.save_quantized:
         compiled.quantized.save(args.save_quantized)
@@ -220,6 +236,12 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ConfigError(
             "--costs is for --partition cost: the eager partition does not look at costs"
         )
+    if args.host and args.partition != "cost":
+        raise ConfigError(
+            "--host is for --partition cost: the eager partition does not look at costs"
+        )
+    if args.host:
+        stated_host(args.host)
     if args.json and args.dump_after and not args.dump:
         raise ConfigError(
             "--dump-after prints text: with --json it needs --dump DIR to write it to"
@@ -348,12 +370,19 @@ def _quantized(quantization: JsonObject | None) -> list[str]:
 
 
 def _by_cost(choice: JsonObject | None) -> list[str]:
+    """What the whole network takes in each plan, and whose time the host's is."""
     if choice is None:
         return []
-    if choice["chosen"] == "cost":
-        return [
-            f"  by cost        {choice['cost_us']:.1f} us a run; eager {choice['eager_us']:.1f} us"
-        ]
+    names = {"chosen": "chosen", "eager": "all on devices", "host": "all on the host"}
+    plans = [
+        f"{text} {choice['plans'][name]['us']:,.1f} us ({choice['plans'][name]['transfers_us']:,.1f})"
+        for name, text in names.items()
+    ]
+    same = " = all on devices" if choice["chosen"] == "eager" else ""
+    host = choice["host"]
+    timed = "C timed on this machine" if host == "this machine" else f"costs of {host}"
     return [
-        f"  by cost        {choice['eager_us']:.1f} us a run, as eager: nothing cheaper was found"
+        f"  by cost        {'; '.join(plans)}",
+        f"                 {'chosen' + same + '; ' if same else ''}transfers are included, and stand in "
+        f"brackets; host steps: {timed}",
     ]

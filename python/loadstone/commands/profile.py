@@ -90,8 +90,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--device",
         metavar="D",
         default="sim",
-        help="what runs them, as of `loadstone run`; sim:FILE also names the device of an artifact "
-        "that is not built in (default: %(default)s)",
+        help="what runs them, as of `loadstone run`; sim:FILE gives the device of an artifact "
+        "other timing (default: %(default)s)",
     )
     running.add_argument(
         "--trust",

@@ -46,22 +46,19 @@ def loaded(args: argparse.Namespace) -> Artifact:
     return require_proof(args.require_proof, args.model)
 
 
-def prove_compiled(model: str, artifact: Artifact, certificate: str) -> None:
-    """Writes the certificate of an artifact that was compiled from the file `model`. Raises
-    ConfigError where it is not proved."""
+def prove_compiled(model: str, artifact: Artifact, certificate: str, *, near: bool) -> None:
+    """Writes the certificate of an artifact that was compiled from the file `model`. near: with
+    --rounding near. Raises ConfigError where it is not proved."""
     from loadstone import __version__
-    from loadstone.commands.prove import read_network
+    from loadstone.commands.prove import attempt
     from loadstone.prove.certificate import certify
-    from loadstone.prove.proof import Proof
     from loadstone.prove.verdict import Status
 
     data = read_whole(model)
-    network = read_network(model, data)
-    verdict = Proof.attempt(network, artifact)
-    if verdict.status is not Status.PROVED:
-        said = "not proved" if verdict.status is Status.NOT_PROVED else "unsupported"
+    network, verdict = attempt(model, data, artifact, near=near)
+    if network is None or verdict.status is not Status.PROVED:
         raise ConfigError(
-            f"{model}: --prove: {said}: {verdict.reason}: compile without --prove, and "
+            f"{model}: --prove: {verdict.said}: {verdict.reason}: compile without --prove, and "
             "`loadstone prove` says the same of the artifact"
         )
     certify(verdict, network, artifact.to_bytes(), data, __version__).save(certificate)

@@ -14,18 +14,19 @@ import json
 from pathlib import Path
 
 from loadstone.artifact.format import Artifact
-from loadstone.errors import ArtifactError, ModelError
+from loadstone.errors import ArtifactError, ModelError, UnsupportedError
 from loadstone.files import JsonObject, read_whole
 from loadstone.prove.certificate import certify
 from loadstone.prove.network import ModelNetwork
 from loadstone.prove.proof import Proof
 from loadstone.prove.verdict import ProofVerdict, Status
 
-__all__ = ["configure", "read_network", "run"]
+__all__ = ["attempt", "configure", "read_network", "run"]
 
 _EPILOG = """\
 examples:
   loadstone prove net.lds net.tflite                            proved, or which element of which operator is not
+  loadstone prove net.lds net.tflite --near                     of --rounding near: each operator at most one level off
   loadstone prove net.lds net.onnx --json                       for scripts
   loadstone prove net.lds net.tflite --certificate proof.json   what was proved, for loadstone run --require-proof
 
@@ -44,6 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="the quantized model that it was compiled from: .tflite, .onnx",
     )
+    parser.add_argument(
+        "--near",
+        action="store_true",
+        help="let each element be one level from the network's function of what the artifact has "
+        "before it, as artifacts of `loadstone compile --rounding near` are",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument(
         "--certificate", metavar="FILE", help="write what was proved to FILE, where it is"
@@ -54,10 +61,9 @@ def run(args: argparse.Namespace) -> int:
     """Proves; the exit status says what came of it."""
     artifact, model = read_whole(args.artifact), read_whole(args.model)
     held = Artifact.load(args.artifact)
-    network = read_network(args.model, model)
     _check_runs(args.artifact, held)
-    verdict = Proof.attempt(network, held)
-    if args.certificate and verdict.status is Status.PROVED:
+    network, verdict = attempt(args.model, model, held, near=args.near)
+    if args.certificate and network is not None and verdict.status is Status.PROVED:
         from loadstone import __version__
 
         made = certify(verdict, network, artifact, model, __version__)
@@ -81,6 +87,19 @@ def _check_runs(path: str, artifact: Artifact) -> None:
             f"{path}: the runtime refuses step {artifact.steps[step].name!r} at instruction "
             f"{instruction} (status {status}): compile the model again"
         )
+
+
+def attempt(
+    path: str, data: bytes, artifact: Artifact, *, near: bool
+) -> tuple[ModelNetwork | None, ProofVerdict]:
+    """The network of a model's file, None where it holds what no proof covers, and what is said of
+    an artifact. near: elements may be one level off."""
+    tolerance = 1 if near else 0
+    try:
+        network = read_network(path, data)
+    except UnsupportedError as error:
+        return None, ProofVerdict.unsupported(str(error), tolerance)
+    return network, Proof.attempt(network, artifact, tolerance)
 
 
 def read_network(path: str, data: bytes) -> ModelNetwork:
@@ -107,6 +126,7 @@ def _as_dict(args: argparse.Namespace, verdict: ProofVerdict) -> JsonObject:
         "model": args.model,
         "status": verdict.status.name.lower(),
         "reason": verdict.reason,
+        "tolerance": verdict.tolerance,
         "operators": verdict.operators,
         "steps": verdict.steps,
         "equalities": dict(verdict.equalities),
@@ -116,11 +136,11 @@ def _as_dict(args: argparse.Namespace, verdict: ProofVerdict) -> JsonObject:
 
 def _text(artifact: str, model: str, verdict: ProofVerdict) -> str:
     if verdict.status is not Status.PROVED:
-        said = "not proved" if verdict.status is Status.NOT_PROVED else "unsupported"
-        return f"{said}: {verdict.reason}"
+        return f"{verdict.said}: {verdict.reason}"
+    off = ", each operator at most one level off" if verdict.tolerance else ""
     ways = ", ".join(f"{count:,} {way}" for way, count in verdict.equalities.items() if count)
     return (
-        f"proved: {artifact} computes {model}, for every input\n"
+        f"proved: {artifact} computes {model}{off}, for every input\n"
         f"  network      {verdict.operators} operators\n"
         f"  instructions {verdict.steps:,} steps of GEMM and ALU\n"
         f"  functions    compared {ways or 'none'}\n"

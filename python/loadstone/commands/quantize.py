@@ -30,6 +30,7 @@ examples:
   loadstone quantize net.onnx --data samples.npz -o net.int8.onnx
   loadstone quantize net.tflite --data samples.npz --labels y.npz --report net.html     accuracy, and a page per layer
   loadstone quantize net.onnx --data samples.npz --scheme pow2                          for plain VTA, which then shifts
+  loadstone quantize text.onnx --data samples.npz --scheme dynamic                      transformers: a scale for each token
   loadstone quantize net.onnx --data images/ --pixels imagenet                          a folder of images
   loadstone quantize net.onnx --data samples.npz --keep-float auto                      the noisiest layers stay float
   loadstone quantize net.onnx --data samples.npz --keep-16 auto                         or get 16 bits on the host
@@ -92,8 +93,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--scheme",
         default="",
-        choices=("affine", "symmetric", "pow2"),
-        help="the grid of the integers (default: affine, or what the target supports)",
+        choices=("affine", "symmetric", "pow2", "dynamic"),
+        help="the grid of the integers (default: affine, or what the target supports); dynamic: dense "
+        "layers get a scale for each row when the network runs",
     )
     methods = ("expected", "minmax", "percentile", "mse", "entropy")
     group.add_argument(
@@ -262,9 +264,8 @@ def summary(report: JsonObject, output: Path) -> str:
     if report["host"]:
         where = f"on the host, {host_kind(report)}"
         lines.append(f"  {where:<33}{host_text(report)}")
-    lines.append(
-        "  noisiest tensors                 "
-        + "; ".join(f"{entry['name'][-40:]} {entry['sqnr_db']:.1f} dB" for entry in worst)
-    )
+    if worst:
+        names = [f"{entry['name'][-40:]} {entry['sqnr_db']:.1f} dB" for entry in worst]
+        lines.append(f"  noisiest tensors                 {'; '.join(names)}")
     lines += [f"  warning                          {text}" for text in warnings_of(report)]
     return "\n".join(lines)

@@ -38,7 +38,7 @@ from loadstone.runtime.device import Totals
 from loadstone.runtime.external_steps import trusts
 from loadstone.runtime.parallel import run_in_threads
 from loadstone.runtime.step_time import measured_ns
-from loadstone.vta.device.hw_config import config_of
+from loadstone.vta.device.hw_config import configuration
 from loadstone.vta.device.hw_config import load_config as vta_config
 
 __all__ = ["configure", "extend", "run"]
@@ -58,7 +58,7 @@ examples:
   loadstone run model.lds --inputs x.npz --require-proof proof.json     only what is proved (docs/proofs.md)
   loadstone run model.lds --inputs x.npz --uma-backends mine/     the functions of your own back ends
 
-devices: sim (as compiled for), sim:NAME or sim:FILE, simd:SOCKET, rtl or rtl:NAME (the hardware under Verilator), null, uio:PATH[,UDMABUF], devmem:ADDRESS+BYTES
+devices: sim (as compiled for), sim:NAME or sim:FILE, simd:SOCKET, rtl (as compiled for) or rtl:NAME (the hardware under Verilator), null, uio:PATH[,UDMABUF], devmem:ADDRESS+BYTES
 arrays: in0, in1 ... (or the tensors' names) and out0, out1 ..., each with a leading axis of samples
 """
 _BAR_SECONDS = 0.2
@@ -199,7 +199,8 @@ def _device(name: str, artifact: Artifact) -> AbstractContextManager[str]:
     rtl = rtl_name(name)
     if rtl is None:
         return nullcontext(name)
-    return rtl_socket(vta_config(rtl) if rtl else config_of(artifact.fingerprint, artifact.device))
+    found = vta_config(rtl) if rtl else configuration(device.device_of_artifact(artifact))
+    return rtl_socket(found)
 
 
 def _text(report: JsonObject, differences: list[Difference], atol: float) -> str:

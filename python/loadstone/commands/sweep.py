@@ -12,23 +12,26 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.verifying import add_verify, verify_as_asked
 from loadstone.errors import ConfigError, ModelError
 from loadstone.files import check_places, read_whole, unpacked_arrays, write_whole
 from loadstone.numerics import Array
 from loadstone.search.evaluate import SweptNetwork
+from loadstone.search.plugin_device import device_file
 from loadstone.search.sampling import SEARCHES
 from loadstone.search.space import read_space
 from loadstone.search.store import ResultStore
-from loadstone.search.sweep import BEST, Sweep, SweepPlan, SweptDevice, run_sweep
+from loadstone.search.sweep import BEST, Sweep, SweepPlan, SweptDevice, edges, run_sweep
 from loadstone.search.table import parquet_bytes
 from loadstone.search.workers import Pool, open_pool, workers_of
 
-__all__ = ["configure", "run"]
+__all__ = ["configure", "extend", "run"]
 
 _EPILOG = """\
 examples:
@@ -37,8 +40,11 @@ examples:
   loadstone sweep space.yaml --models a.tflite -o r.parquet --best energy --best-device best.json
   loadstone sweep space.yaml --models a.tflite -o r.parquet --workers tcp://10.0.0.1:8786      a Dask cluster
   loadstone sweep space.yaml --models a.tflite --data a.npz -o r.parquet         accuracy, too: arrays in0 ... and labels
+  loadstone sweep dims.yaml --models a.tflite --uma-backends mine/ -o r.parquet      base: a plug-in; device: its attributes
 
-space.yaml: base: a device; device: keys of its file, each with values; options: of compile; assumptions: constants of energy and area
+space.yaml: base: a device; device: keys of its file, each with values; options: of compile; assumptions: constants of energy,
+area and clock, among them node_nm (65, 45, 32, 20, 16, 14, 10, 7) and clock_limit_mhz. A clock above the limit of its device is infeasible;
+a bus, a port, a queue and a clock near its limit cost area and energy; a winner at the edge of its range is named.
 """
 
 
@@ -91,12 +97,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the summary as JSON")
 
 
+def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Adds --uma-backends: attributes are axes of the space, not options."""
+    add_plugin_options(parser, words, attributes=False)
+
+
 def run(args: argparse.Namespace) -> int:
     """Sweeps; prints the number of devices, and the best one."""
     verify_as_asked(args)
     workers = workers_of(args.workers)
     _check(args)
-    space = read_space(args.space)
+    space = read_space(args.space, args.plugins)
     networks = _networks(args.models, args.data)
     plan = SweepPlan(args.search, args.points or 100, args.seed)
     store = args.store or str(Path(args.output).with_suffix(".sqlite"))
@@ -108,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
         _write_pages(args, sweep, networks, pool)
     best = sweep.best(args.best) if args.best is not None else None
     if args.best_device is not None and best is not None:
-        write_whole(args.best_device, json.dumps(best.device, indent=2) + "\n")
+        write_whole(args.best_device, json.dumps(device_file(best.device), indent=2) + "\n")
     print(json.dumps(_report(sweep, best), indent=2) if args.json else _text(args, sweep, best))
     return 0
 
@@ -193,6 +204,7 @@ def _report(sweep: Sweep, best: SweptDevice | None) -> dict[str, object]:
         "known": units - sweep.computed,
         "front": [candidate.name for candidate in sweep.front()],
         "best": None if best is None else {"device": best.name, **dict(best.settings)},
+        "edges": [] if best is None else edges(sweep.space, best),
     }
 
 
@@ -210,5 +222,6 @@ def _text(args: argparse.Namespace, sweep: Sweep, best: SweptDevice | None) -> s
             f"  best {args.best:<9} {best.name}: {best.us:.1f} us, {best.energy_uj:.1f} uJ, "
             f"{best.area_mm2:.2f} mm2",
             f"                 {said}",
+            *(f"  warning        {line}" for line in edges(sweep.space, best)),
         ]
     return "\n".join(lines)

@@ -35,10 +35,12 @@ examples:
   loadstone tune net.tflite -t vtaq-1x16x16 --seconds 120        or until the time is up
   loadstone tune net.tflite -t mine.json --workers 8             on 8 processes of this machine; the result is the same
   loadstone tune net.tflite -t mine.json --workers tcp://head:8786      on a Dask cluster
+  loadstone tune net.tflite -t systolic --uma-backends mine/     a plug-in, over what its back end offers (`space`)
 
-What is chosen: the tile of each loop and which loops are outside, how a first layer's taps and narrow tensors' columns fill channels,
+What is chosen of a VTA: the tile of each loop and which loops are outside, how a first layer's taps and narrow tensors' columns fill channels,
 the form of the requantization where the GEMM core does it, how far ahead weights are loaded, where tiles go in the scratchpads.
-Exact cycles of the simulator decide: each layer alone first, then the whole network, and and only what makes the whole faster is kept.
+Of a plug-in: the names and values that `Backend.space(operator)` lists; its `lower` asks `self.choice(operator)` for them.
+Exact cycles of the simulator decide: each layer alone first, then the whole network, and only what makes the whole faster is kept.
 The same --seed and --trials give the same file, on any number of workers; --seconds may end a search earlier on a slower machine.
 Each trial is kept in an SQLite file (--store) as soon as it is known: a search that was stopped continues from there, and networks with equal
 layers share trials.

@@ -79,7 +79,8 @@ class ReachWatch:
         """Tries one instruction on copies of what it works on. touched: (reach, first, end) of
         each reach that is not empty. Those that differ in addresses alone are tried once."""
         meaning = self.accelerator.meaning.get(form.name)
-        key = (form.name, *(fields[bits.name] for bits in form.fields if not bits.address))
+        addresses = {bits.name for bits in form.fields if bits.address}
+        key = (form.name, *(fields[name] for name in fields if name not in addresses))
         for reach, _, _ in touched:
             if reach not in form.reaches:
                 continue  # words on the way to another memory

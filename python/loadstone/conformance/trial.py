@@ -258,7 +258,7 @@ class Trial:
                     piece = data[begin - first : behind - first]
                     windows.append(DramWindow(begin, piece, writable))
             at += end - first
-        return MachineState(Dram(windows), memory, self._state.kept)
+        return MachineState(Dram(windows), memory, self._state.kept, self._state.held)
 
 
 @lru_cache(maxsize=64)

@@ -29,6 +29,7 @@ from loadstone.frontend.phases import Phases, is_transposed, phases_of
 from loadstone.relax.compat import (
     bindings,
     constant,
+    dtype,
     integers,
     is_call,
     is_constant,
@@ -67,8 +68,9 @@ def two_dimensional(function: RelaxFunction) -> RelaxFunction:
 
 
 def _is_dense(call: Expr) -> bool:
-    """Whether it is a product with one matrix, of an operand with more than two axes."""
-    if not is_call(call, "matmul"):
+    """Whether it is a product with one matrix, of an operand with more than two axes. Products of
+    integers (onnx/operators/dynamic.py) stay: what is computed beside them has their shape."""
+    if not is_call(call, "matmul") or dtype(call).startswith("int"):
         return False
     data, weights = (shape(entry) or () for entry in call.args)
     return len(data) > 2 and len(weights) == 2

@@ -40,6 +40,7 @@ from loadstone.frontend.tflite_file import (
 )
 from loadstone.frontend.tflite_fold import folded
 from loadstone.frontend.tflite_functions import FUNCTIONS
+from loadstone.frontend.tflite_hybrid import HYBRID, is_hybrid
 from loadstone.frontend.tflite_kernels import OPERANDS
 from loadstone.frontend.tflite_prelu import prelu
 from loadstone.frontend.tflite_rules import check_types, relabels
@@ -242,6 +243,8 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             try:
                 if is_wide(self.file, record):
                     WIDE[record.code](self, record.table)
+                elif is_hybrid(self.file, record):
+                    self.store(record, HYBRID[record.code](self, record.table))
                 else:
                     self.store(record, self.convert_map[record.code](op=record.table))
             except ModelError as error:

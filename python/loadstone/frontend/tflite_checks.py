@@ -15,6 +15,7 @@ from loadstone.frontend.message import short
 from loadstone.frontend.tflite_cut import cut_hint
 from loadstone.frontend.tflite_detection import DETECTION
 from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile
+from loadstone.frontend.tflite_hybrid import HYBRID, is_hybrid
 from loadstone.frontend.tflite_kernels import OPERANDS
 from loadstone.frontend.tflite_operators import OPERATORS, wrong_operator
 from loadstone.frontend.tflite_rules import check_kernel
@@ -47,6 +48,8 @@ def check_operator(file: TfliteFile, record: OperatorRecord, name: str) -> None:
     if any(index < 0 for index in record.inputs[:-1]):
         raise UnsupportedError(f"{where}: it leaves out an input that is not the last one")
     tensors = [file.tensors[index] for index in (*record.inputs, *record.outputs) if index >= 0]
+    if is_hybrid(file, record):
+        return
     _check_dynamic_range(record, tensors, where)
     if record.code in OPERANDS:
         _check_weights(file, record, where)
@@ -79,7 +82,8 @@ def _check_sixteen_bits(file: TfliteFile, record: OperatorRecord, where: str) ->
 
 
 def _check_dynamic_range(record: OperatorRecord, tensors: list[TensorRecord], where: str) -> None:
-    """Float activations with int8 weights: the kernels would choose scales at run time."""
+    """Float activations with int8 weights, of an operator that tflite_hybrid.py lacks: the kernels
+    would choose scales at run time."""
     activations = [tensor for tensor in tensors if tensor.data is None]
     weights = [
         tensor
@@ -92,9 +96,9 @@ def _check_dynamic_range(record: OperatorRecord, tensors: list[TensorRecord], wh
         and all(tensor.dtype == "float32" for tensor in activations)
     ):
         raise UnsupportedError(
-            f"{where}: float activations with int8 weights (dynamic range quantization): "
-            "convert the model with full integer quantization, or quantize the float "
-            "model with `loadstone quantize`"
+            f"{where}: float activations with int8 weights (dynamic range quantization), and "
+            f"{', '.join(sorted(HYBRID))} are done so: convert the model with full integer "
+            "quantization, or quantize the float model with `loadstone quantize`"
         )
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from loadstone.frontend.tflite_file import OperatorRecord
     from loadstone.relax.types import Expr
 
-__all__ = ["WIDE", "is_wide"]
+__all__ = ["WIDE", "is_wide", "padding_of"]
 
 #: By so many bits ADD shifts its inputs before it scales them.
 _ADD_PRE_SHIFT = 15
@@ -126,20 +126,31 @@ def _convolved(converter: Stateful, kernel: NDArray[np.int8], groups: int) -> No
     _finished(converter, converter.bb.emit(sums), sizes << 15)
 
 
+def padding_of(
+    kind: object,
+    sizes: tuple[int, ...],
+    kernel: tuple[int, ...],
+    strides: tuple[int, int],
+    dilation: tuple[int, int] = (1, 1),
+) -> tuple[int, int, int, int]:
+    """Top, left, bottom, right. kind: of the operator's options. sizes, kernel: (height, width)."""
+    if kind != tflite.Padding.SAME:
+        return 0, 0, 0, 0
+    pads = []
+    for size, taps, stride, step in zip(sizes, kernel, strides, dilation, strict=True):
+        whole = max((-(-size // stride) - 1) * stride + (taps - 1) * step + 1 - size, 0)
+        pads.append((whole // 2, whole - whole // 2))
+    return pads[0][0], pads[1][0], pads[0][1], pads[1][1]
+
+
 def _padding(
     converter: Stateful,
     kernel: tuple[int, ...],
     strides: tuple[int, int],
     dilation: tuple[int, int] = (1, 1),
 ) -> tuple[int, int, int, int]:
-    """Top, left, bottom, right."""
-    if converter.record.options["padding"] != tflite.Padding.SAME:
-        return 0, 0, 0, 0
-    sizes, pads = tensor_at(converter, 0).shape[1:3], []
-    for size, taps, stride, step in zip(sizes, kernel, strides, dilation, strict=True):
-        whole = max((-(-size // stride) - 1) * stride + (taps - 1) * step + 1 - size, 0)
-        pads.append((whole // 2, whole - whole // 2))
-    return pads[0][0], pads[1][0], pads[0][1], pads[1][1]
+    sizes = tensor_at(converter, 0).shape[1:3]
+    return padding_of(converter.record.options["padding"], sizes, kernel, strides, dilation)
 
 
 def _conv(converter: Stateful, op: TfliteTable) -> None:

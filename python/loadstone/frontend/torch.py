@@ -33,9 +33,9 @@ from loadstone.frontend.message import one_line, short
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.frontend.torch_arguments import arguments, check_read, promoted
 from loadstone.frontend.torch_file import checked_archive, pytorch, quietly
+from loadstone.frontend.torch_functional import FunctionalProgram
 from loadstone.frontend.torch_static import (
     DTYPES,
-    FunctionalProgram,
     check_inputs,
     dtype_of,
     functional_program,

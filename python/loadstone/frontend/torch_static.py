@@ -4,50 +4,38 @@
 In:   a torch.export.ExportedProgram.
 Out:  one whose sizes are numbers (a symbolic batch becomes 1), whose operators write nothing in
       place, and are those that aten/ reads: others are broken down into them by PyTorch itself.
-Next: torch.py walks it.
+Next: torch.py walks it. torch_functional.py does most programs without tracing them.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.aten import OPERATORS
 from loadstone.frontend.message import one_line
 from loadstone.frontend.torch_file import quietly
+from loadstone.frontend.torch_functional import FunctionalProgram, functional
 
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
-    from torch.export import ExportedProgram, ExportGraphSignature
-    from torch.fx import Graph
+    from torch.export import ExportedProgram
 
-__all__ = ["DTYPES", "FunctionalProgram", "check_inputs", "dtype_of", "functional_program"]
+__all__ = ["DTYPES", "check_inputs", "dtype_of", "functional_program"]
 
 DTYPES = ("float32", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
 
 
-@dataclass(frozen=True, eq=False)
-class FunctionalProgram:
-    """What of a torch.export.ExportedProgram is read: a graph of operators that write nothing in
-    place, which of its placeholders are weights, and these."""
-
-    graph: Graph
-    graph_signature: ExportGraphSignature
-    state_dict: Mapping[str, TorchTensor]
-    constants: Mapping[str, Any] = field(default_factory=dict)
-
-
-def functional_program(program: ExportedProgram, name: str) -> ExportedProgram:
+def functional_program(program: ExportedProgram, name: str) -> ExportedProgram | FunctionalProgram:
     """Raises UnsupportedError for inputs that are no tensors of fixed sizes, ModelError for what
     PyTorch cannot break down."""
     batches = check_inputs(program, name)
     with quietly():
         try:
             static = _with_batch_1(program) if batches else program
-            return static.run_decompositions(_decompositions())
+            return functional(static) or static.run_decompositions(_decompositions())
         except Exception as error:
             raise ModelError(
                 f"{name}: PyTorch cannot make the program static and functional: {one_line(error)}"

@@ -13,6 +13,7 @@ Next: graph/reference.py defines the result of each operator; a back end lowers 
     reduction.py    sums and products over axes, L2 normalization, products of activations
     movement.py     moves of elements; resizes
     real.py         operators on real numbers, for devices of bfloat16
+    planes.py       sums of int32 as planes of bytes
     network.py      Graph: operators in order; Host: a part that stays Relax
 
 Conventions, everywhere:
@@ -55,6 +56,7 @@ from loadstone.graph.movement import (
     Transpose,
 )
 from loadstone.graph.network import Graph, Host
+from loadstone.graph.planes import PlaneConv2D, PlaneDense, PlaneWeighted
 from loadstone.graph.pooling import AveragePool2D, MaxPool2D, Mean, Pool2D
 from loadstone.graph.real import (
     RealBinary,
@@ -91,6 +93,9 @@ __all__ = [
     "Mul",
     "Operator",
     "Pad",
+    "PlaneConv2D",
+    "PlaneDense",
+    "PlaneWeighted",
     "Pool2D",
     "Quantization",
     "Quantize",

@@ -20,7 +20,7 @@ import numpy as np
 
 from loadstone import graph as g
 from loadstone.errors import LoweringError
-from loadstone.graph.kernels import onnx, real, tflite
+from loadstone.graph.kernels import onnx, planes, real, tflite
 from loadstone.graph.kernels.windows import Geometry, Weights, convolve, windows
 from loadstone.numerics import (
     Array,
@@ -342,6 +342,8 @@ def _signed(tensor: g.Tensor) -> g.Quantization:
 _RULES: Mapping[type[g.Operator], Callable[..., Array]] = {
     g.RealConv2D: lambda o, x: real.conv2d(o, x, x.shape[3]),
     g.RealDense: real.dense,
+    g.PlaneConv2D: planes.conv2d,
+    g.PlaneDense: planes.dense,
     g.RealMatMul: real.matmul,
     g.RealBinary: real.binary,
     g.RealClamp: real.clamp,

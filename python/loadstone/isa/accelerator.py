@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from loadstone.errors import ConfigError
 from loadstone.isa.table import InstructionTable
+from loadstone.isa.terms import Term, fields_of
 from loadstone.printable import PLAIN_NAME, is_plain_name
 
 if TYPE_CHECKING:
@@ -43,13 +44,17 @@ class Port:
 
 @dataclass(frozen=True)
 class Accelerator:
-    """meaning: by instruction; one that sets address registers, and a no-op, need none. attributes:
+    """meaning: by instruction; one that sets registers, and a no-op, need none. attributes:
     of the back end, by which it is made again. port: None where DRAM costs nothing. queue: how many
     instructions wait in front of each unit; 0: one instruction works at a time.
 
     page: makes the register page that the simulator shows, of the device's CONFIG_HASH; None for
     the native one. driver: a C file that defines `const lds_register_block NAME_registers` for such
     a page, or `int NAME_refuse(const lds_insn_seen *)`, or both.
+
+    macs: by instruction, the multiply-accumulates that it executes, as a term of its fields
+    ("rows*256"). macs_per_cycle: the most in a cycle; 0 where nobody says. Reports and searches use
+    both: utilisation, energy, area.
     """
 
     name: str
@@ -61,14 +66,25 @@ class Accelerator:
     clock_mhz: int = 100
     page: Callable[[int], RegisterPage] | None = None
     driver: Path | None = None
+    macs: Mapping[str, Term] = field(default_factory=dict)
+    macs_per_cycle: int = 0
 
     def __post_init__(self) -> None:
         if not is_plain_name(self.name):
             raise ConfigError(f"accelerator {self.name!r}: a name is {PLAIN_NAME}")
         for form in self.table.forms:
-            silent = bool(form.keeps) or form.name in self.table.noops
+            silent = bool(form.keeps or form.sets) or form.name in self.table.noops
             if form.name not in self.meaning and not silent:
                 raise ConfigError(f"accelerator {self.name}: {form.name} has no meaning")
+        for name, term in self.macs.items():
+            known = self.table.by_name.get(name)
+            if known is None:
+                raise ConfigError(f"accelerator {self.name}: macs: there is no instruction {name}")
+            lost = [one for one in fields_of(term) if one not in {f.name for f in known.fields}]
+            if lost:
+                raise ConfigError(
+                    f"accelerator {self.name}: macs of {name}: {term!r}: it has no field {lost[0]}"
+                )
         begun = [one.name for one in self.table.address_registers if one.regions]
         if begun:
             raise ConfigError(

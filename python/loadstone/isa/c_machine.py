@@ -14,16 +14,15 @@ Sums and products stay at the largest number once they reach it: no memory ends 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import Protocol
 
 from loadstone.isa.accelerator import Accelerator
-from loadstone.isa.c_meaning import function_name
-from loadstone.isa.form import DRAM, Bits, InstructionForm, Reach, UnitBy
+from loadstone.isa.c_instruction import instruction_source
+from loadstone.isa.form import InstructionForm
 from loadstone.isa.queues import units_of
 from loadstone.isa.state import MachineEvent, MachineState
 from loadstone.isa.table import InstructionTable
-from loadstone.isa.terms import Factor, Sum, Term, factors, fields_of
+from loadstone.isa.terms import fields_of
 
 __all__ = [
     "BLOCK_BYTES",
@@ -57,6 +56,7 @@ typedef struct machine_clock {{
   int64_t *const *written, *const *read;
   const span *spans;
   uint64_t units;
+  uint64_t *registers, *known; /* what each holds; 1 where it is set */
 }} machine_clock;
 
 typedef struct touch {{
@@ -147,6 +147,15 @@ static int reach(const {name}_state *state, const machine_clock *clock, touches 
   return 1;
 }}
 
+/* A register, which is a row of a memory of its own. */
+static void touch_register(touches *t, unsigned memory, uint64_t number, int writes) {{
+  touch *const made = &t->of[t->count++];
+  made->memory = memory;
+  made->writes = writes;
+  made->first = number;
+  made->end = number + 1u;
+}}
+
 /* The places of a touch, rows or blocks, as when they were last written and read. */
 static uint64_t places(const machine_clock *clock, const touch *t, int64_t **written,
                        int64_t **read) {{
@@ -209,7 +218,7 @@ uint64_t {name}_run({name}_state *state, uint64_t *const *kept, machine_clock *c
     const uint64_t left = size - *at;
     uint64_t length = 0;
     if (left < 4u) break;
-    switch (bits(code + *at, 0, {opcode_bits}u)) {{
+    switch (bits(code + *at, {where})) {{
 {cases}
       default:
         break;
@@ -220,11 +229,6 @@ uint64_t {name}_run({name}_state *state, uint64_t *const *kept, machine_clock *c
   return done;
 }}
 """
-
-_CASE = """\
-      case {opcode}u:
-        if (left >= {size}u && step_{form}(state, kept, clock, code + *at)) length = {size}u;
-        break;"""
 
 
 def has_c_machine(table: InstructionTable) -> bool:
@@ -283,115 +287,29 @@ def units_in_order(table: InstructionTable) -> list[str]:
 
 def machine_source(table: InstructionTable, meant: Collection[str]) -> str:
     """The whole file. meant: instructions that have a meaning."""
-    most = max(1, *(len(form.reaches) for form in table.forms))
+    most = max(1, *(len(form.reaches) for form in table.forms)) + 2 * len(table.registers)
     lines = [_ENGINE.format(name=table.name, most=most, block=BLOCK_BYTES)]
     # what the file only mentions is a message of runtime/c_meanings.py, no error of the linker
     lines += [f"#pragma weak {table.name}_mean_{name}" for name in meant]
     for form in table.forms:
-        lines += ["", *_step(table, form, form.name in meant)]
-    cases = (
-        _CASE.format(opcode=form.opcode, size=table.sizes[form.name], form=form.name)
-        for form in table.forms
-    )
-    opcode_bits = table.opcode_bits
-    lines.append(_RUN.format(name=table.name, opcode_bits=opcode_bits, cases="\n".join(cases)))
+        lines += ["", *instruction_source(table, form, form.name in meant)]
+    where = f"{table.opcode_at}u, {table.opcode_bits}u"
+    lines.append(_RUN.format(name=table.name, where=where, cases="\n".join(_cases(table))))
     return "\n".join(lines)
 
 
-def _step(table: InstructionTable, form: InstructionForm, meant: bool) -> Iterator[str]:
-    """One instruction: 0 where it is refused."""
-    name = table.name
-    yield f"static int step_{form.name}({name}_state *state, uint64_t *const *kept,"
-    yield "    machine_clock *clock, const uint8_t *insn) {"
-    yield f"  {name}_{form.name}_fields i;"
-    yield "  touches t;"
-    yield "  (void)state, (void)kept, (void)insn, (void)i;"
-    yield "  t.count = 0;"
-    yield "  t.port_cycles = 0;"
-    for field in form.fields:
-        yield from _field(field, table.places[form.name][field.name])
-    for term in form.never:
-        yield f"  if ({_term(term)} != 0) return 0;"
-    for reach in form.reaches:
-        yield from _reach(table, form, reach)
-    for keep in form.keeps:
-        _, count = table.banks[keep.register]
-        bank = list(table.banks).index(keep.register)
-        yield f"  if ({_term(keep.index)} >= {count}u) return 0;"
-        yield f"  kept[{bank}][{_term(keep.index)}] = i.{keep.field};"
-    if meant:
-        yield f"  {function_name(table, form)}(state, &i);"
-        yield "  if (state->fault != 0) return 0;"
-    work = [f"{form.cycles}", *(_cycles(term, each) for term, each in form.per)]
-    units = [units_in_order(table).index(unit) for unit in form.units]
-    unit = f"{units[0]}u"
-    if isinstance(form.unit, UnitBy):
-        yield f"  static const unsigned units[] = {{{', '.join(f'{k}u' for k in units)}}};"
-        unit = f"units[i.{form.unit.field}]"
-    yield f"  count_time(clock, {unit}, {' + '.join(work)}, &t);"
-    yield "  return 1;"
-    yield "}"
-
-
-def _field(field: Bits, at: int) -> Iterator[str]:
-    value, name = f"bits(insn, {at}u, {field.width}u)", f"i.{field.name}"
-    if field.address:
-        yield f"  {name} = times({value}, {1 << field.shift}u);"
-        return
-    yield f"  {name} = {f'with_sign({value}, {field.width}u)' if field.signed else value};"
-    whole = Bits("", field.width, signed=field.signed)
-    suffix = "" if field.signed else "u"
-    if field.lowest > whole.lowest:
-        yield f"  if ({name} < {field.lowest}{suffix}) return 0;"
-    if field.highest < whole.highest:
-        yield f"  if ({name} > {field.highest}{suffix}) return 0;"
-
-
-def _reach(table: InstructionTable, form: InstructionForm, reach: Reach) -> Iterator[str]:
-    memories = {DRAM: 0, **{memory.name: k for k, memory in enumerate(table.memories, 1)}}
-    rows = 0 if reach.memory == DRAM else table.by_memory[reach.memory].rows
-    loops = [f"{{{_term(count)}, {_term(stride)}}}" for count, stride in reach.loops]
-    yield "  {"
-    yield f"    uint64_t loops[][2] = {{{', '.join(loops or ['{0, 0}'])}}};"
-    if reach.first in table.banks:
-        _, count = table.banks[str(reach.first)]
-        yield f"    const uint64_t index = {_term(reach.index)};"
-        yield f"    if (index >= {count}u) return 0;"
-        first = f"kept[{list(table.banks).index(str(reach.first))}][index]"
-    else:
-        first = _term(reach.first)
-    where = f"{memories[reach.memory]}u, {rows}u, {int(reach.writes)}"
-    first = f"plus({first}, {_term(reach.offset)})"
-    what = f"{where}, {first}, {_term(reach.extent)}, loops, {len(reach.loops)}u"
-    yield f"    if (!reach(state, clock, &t, {what})) return 0;"
-    yield "  }"
-
-
-def _term(term: Term) -> str:
-    product = ""
-    for factor in factors(term):
-        one = _sum(factor.sum) if factor.other is None else _comparison(factor, factor.other)
-        product = f"times({product}, {one})" if product else one
-    return product
-
-
-def _comparison(factor: Factor, other: Sum) -> str:
-    """Sums of a comparison stay far below 2^63: fields have 32 bits there."""
-    left, right = (
-        " + ".join([f"{one.number}", *(f"(int64_t)i.{name}" for name in one.fields)])
-        for one in (factor.sum, other)
-    )
-    return f"(uint64_t)({left} {'<' if factor.below else '=='} {right})"
-
-
-def _sum(one: Sum) -> str:
-    found = f"i.{one.fields[0]}" if one.fields else f"UINT64_C({one.number})"
-    for name in one.fields[1:]:
-        found = f"plus({found}, i.{name})"
-    return f"plus({found}, {one.number}u)" if one.fields and one.number else found
-
-
-def _cycles(term: Term, each: int | Fraction) -> str:
-    exact = Fraction(each)
-    product = f"times({_term(term)}, {exact.numerator}u)"
-    return f"(int64_t)(plus({product}, {exact.denominator - 1}u) / {exact.denominator}u)"
+def _cases(table: InstructionTable) -> Iterator[str]:
+    """By opcode, those that have it: codes tell them apart."""
+    for opcode in dict.fromkeys(form.opcode for form in table.forms):
+        yield f"      case {opcode}u:"
+        for form in table.forms:
+            if form.opcode != opcode:
+                continue
+            size, step = table.sizes[form.name], f"step_{form.name}(state, kept, clock, code + *at)"
+            codes = (f"bits(code + *at, {c.at}u, {c.width}u) == {c.value}u" for c in form.codes)
+            tests = " && ".join([f"left >= {size}u", *codes])
+            yield f"        if ({tests}) {{"
+            yield f"          if ({step}) length = {size}u;"
+            yield "          break;"
+            yield "        }"
+        yield "        break;"

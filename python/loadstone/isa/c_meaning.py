@@ -24,7 +24,7 @@ _HEAD = """\
  *
  *     void {name}_mean_FORM({name}_state *state, const {name}_FORM_fields *i)
  *
- * Addresses are whole bus addresses. */
+ * Addresses are whole bus addresses. Behind its fields stand the registers that it reads. */
 #ifndef {big}_MEANING_H
 #define {big}_MEANING_H
 
@@ -100,10 +100,9 @@ def meaning_header(table: InstructionTable) -> str:
     lines.append(_ACCESS.format(name=name))
     for form in table.forms:
         lines.append(f"typedef struct {name}_{form.name}_fields {{")
-        lines += [
-            f"  {'int64_t' if bits.signed else 'uint64_t'} {bits.name};" for bits in form.fields
-        ]
-        lines += [] if form.fields else ["  uint64_t none;"]
+        seen = table.seen_by[form.name]
+        lines += [f"  {'int64_t' if bits.signed else 'uint64_t'} {bits.name};" for bits in seen]
+        lines += [] if seen else ["  uint64_t none;"]
         lines.append(f"}} {name}_{form.name}_fields;")
         arguments = f"{name}_state *state, const {name}_{form.name}_fields *i"
         lines += [f"void {function_name(table, form)}({arguments});", ""]

@@ -2,7 +2,8 @@
 """An instruction set as the members of runtime/include/lds_accelerator.h's structs.
 
 In:   an InstructionTable.
-Out:  for each form its members, and those of its fields, reaches, summands, keeps and never-terms.
+Out:  for each form its members, and those of its fields, reaches, summands, keeps, never-terms,
+      sets and codes; those of registers.
 Next: c_table.py prints them as C; runtime/accelerators.py gives them to the C library at once.
 """
 
@@ -14,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from loadstone.isa.form import DRAM, MAX_LOOPS, Bits, InstructionForm, Keep, Reach
+from loadstone.isa.form import DRAM, MAX_FIELDS, MAX_LOOPS, Bits, InstructionForm, Keep, Reach, Set
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.terms import Factor, Sum, Term, factors
 
@@ -23,7 +24,7 @@ __all__ = ["FormMembers", "Member", "TableMembers", "form_members", "table_membe
 #: The value of a member: a number, those of an array, or of a struct by name in its order.
 Member: TypeAlias = "int | Sequence[Member] | Mapping[str, Member]"
 Struct: TypeAlias = Mapping[str, Member]
-_SIGNED, _ADDRESS = 1, 2
+_SIGNED, _ADDRESS, _RESET = 1, 2, 4
 _NO_FIELD = 255
 #: lds_insn_summand.join.
 _TIMES, _PLUS, _EQUAL, _LESS = range(4)
@@ -43,12 +44,15 @@ class FormMembers:
         form = self.form
         return {
             "opcode": form.opcode,
+            "reads": sum(1 << self._registers.index(name) for name in self._read),
             "size_bytes": self.table.sizes[form.name],
             "field_count": len(form.fields),
             "reach_count": len(form.reaches),
             "keep_count": len(form.keeps),
             "never_count": len(form.never),
             "ends": int(form.ends),
+            "set_count": len(form.sets),
+            "code_count": len(form.codes),
         }
 
     def arrays(self) -> Mapping[str, Sequence[Struct]]:
@@ -59,7 +63,24 @@ class FormMembers:
             "summand": self.summands,
             "keep": [self._keep(keep) for keep in self.form.keeps],
             "term": [self.terms[term] for term in self.form.never],
+            "set": [self._set(one) for one in self.form.sets],
+            "code": [
+                {"bit": code.at, "width": code.width, "value": code.value}
+                for code in self.form.codes
+            ],
         }
+
+    @property
+    def _registers(self) -> Sequence[str]:
+        return [one.name for one in self.table.registers]
+
+    @property
+    def _read(self) -> Sequence[str]:
+        return self.table.read_registers[self.form.name]
+
+    def _set(self, one: Set) -> Struct:
+        number = self._registers.index(one.register)
+        return {"number": number, "value": self.terms[one.value], "when": self.terms[one.when]}
 
     def _field(self, field: Bits) -> Struct:
         return {
@@ -111,16 +132,17 @@ class TableMembers(NamedTuple):
     word_bytes: Sequence[int]
     region_bank: int
     region_count: int
+    registers: Sequence[Struct]
 
 
 def form_members(table: InstructionTable, form: InstructionForm) -> FormMembers:
     """Those of one instruction."""
     numbers = {field.name: k for k, field in enumerate(form.fields)}
+    numbers |= {one.name: MAX_FIELDS + k for k, one in enumerate(table.registers)}
     summands: list[Struct] = []
     terms: dict[Term, Struct] = {0: {"value": 0, "summands": 0}}
-    every = [term for reach in form.reaches for term in reach.terms()]
-    every += [r.first for r in form.reaches if r.through is None and r.first not in table.banks]
-    for term in (*every, *(keep.index for keep in form.keeps), *form.never):
+    far = (reach.first for reach in form.reaches if reach.memory == DRAM)
+    for term in (*form.terms(), *(first for first in far if first not in table.banks)):
         if isinstance(term, int):
             terms[term] = {"value": term, "summands": 0}
         elif term in numbers:
@@ -143,7 +165,16 @@ def table_members(table: InstructionTable) -> TableMembers:
         for memory in table.memories
     ]
     rows = [memory.rows for memory in table.memories]
-    return TableMembers(rows or [0], words or [0], bank + 1, count)
+    registers: list[Struct] = [
+        {
+            "low": one.bits.lowest % (1 << 64),
+            "high": one.bits.highest % (1 << 64),
+            "reset": (one.reset or 0) % (1 << 64),
+            "flags": one.signed * _SIGNED | (one.reset is not None) * _RESET,
+        }
+        for one in table.registers
+    ]
+    return TableMembers(rows or [0], words or [0], bank + 1, count, registers)
 
 
 def _factor(factor: Factor, numbers: Mapping[str, int]) -> list[Struct]:

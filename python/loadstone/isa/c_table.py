@@ -53,6 +53,7 @@ def c_header(table: InstructionTable) -> str:
         "#include <stdint.h>",
         "",
         f"#define {big}_OPCODE_BITS {table.opcode_bits}u",
+        *([f"#define {big}_OPCODE_AT {table.opcode_at}u"] if table.opcode_at else []),
         *capability_macros(name, table.forms, table.lacks),
         "enum {",
         *(f"  {big}_{form.name.upper()} = {form.opcode}," for form in table.forms),
@@ -72,8 +73,22 @@ def c_header(table: InstructionTable) -> str:
                 ]
     lines.append(_ACCESS.format(name=name))
     for form in table.forms:
+        lines += _is_form(table, form) if form.codes else ()
         lines += [line for field in form.fields for line in _functions(table, form, field)]
     return "\n".join([*lines, f"#endif /* {big}_INSTRUCTIONS_H */", ""])
+
+
+def _is_form(table: InstructionTable, form: InstructionForm) -> Sequence[str]:
+    """A function that tells whether an instruction of its opcode is one of this form."""
+    tests = " && ".join(
+        f"{table.name}_bits(insn, {code.at}u, {code.width}u) == {code.value}u"
+        for code in form.codes
+    )
+    return (
+        f"static inline int {table.name}_is_{form.name}(const uint8_t *insn) {{",
+        f"  return {tests};",
+        "}",
+    )
 
 
 def _word(text: str) -> str:
@@ -123,16 +138,25 @@ def c_table(table: InstructionTable) -> str:
         "};",
         f"static const uint32_t memory_rows[] = {_initializer(said.memory_rows)};",
         f"static const uint8_t word_bytes[] = {_initializer(said.word_bytes)};",
+        *_registers(said.registers),
         "",
         f"const lds_insn_table {name}_table = {{",
         f'    "{name}",',
         f"    {{{print_bytes}}},",
         f"    {table.opcode_bits}u, {len(table.forms)}u, {len(table.memories)}u,",
         f"    forms, memory_rows, word_bytes, {said.region_bank}u, {said.region_count}u,",
+        f"    {table.opcode_at}u, {len(said.registers)}u, {'registers' if table.registers else 0},",
         "};",
         "",
     ]
     return "\n".join(lines)
+
+
+def _registers(said: Sequence[Member]) -> Sequence[str]:
+    if not said:
+        return ()
+    lines = [f"    {_initializer(one)}," for one in said]
+    return ("static const lds_insn_register registers[] = {", *lines, "};")
 
 
 def _initializer(value: Member) -> str:

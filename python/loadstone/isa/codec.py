@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from loadstone.errors import EncodingError
 from loadstone.isa.columns import Column, Words, put, reserved_bits, take, words_of
-from loadstone.isa.table import Bits, InstructionForm, InstructionTable
+from loadstone.isa.table import MAX_INSN_BYTES, Bits, InstructionForm, InstructionTable
 from loadstone.isa.terms import fields_of
 
 __all__ = [
@@ -96,9 +96,13 @@ def _refusal(table: InstructionTable, form: InstructionForm, field: Bits, value:
     return f"{what}={value} {limits} [{lowest}, {highest}]{why}"
 
 
-def _unknown_opcode(table: InstructionTable, number: int, opcode: int) -> str:
+def _unknown_opcode(table: InstructionTable, number: int, first: int) -> str:
+    """first: the first four bytes of the instruction."""
+    opcode = first >> table.opcode_at & (1 << table.opcode_bits) - 1
     known = ", ".join(f"{form.name} {form.opcode}" for form in table.forms)
-    return f"instruction {number}: opcode {opcode} is unknown; known are {known}"
+    shared = any(form.codes for form in table.forms if form.opcode == opcode)
+    more = ", with the codes that it has," if shared else ""
+    return f"instruction {number}: opcode {opcode}{more} is unknown; known are {known}"
 
 
 def encode(table: InstructionTable, insns: Sequence[TableInsn]) -> bytes:
@@ -112,7 +116,7 @@ def encode(table: InstructionTable, insns: Sequence[TableInsn]) -> bytes:
 
 def packed(table: InstructionTable, form: InstructionForm, fields: Mapping[str, int | At]) -> bytes:
     """The bytes of one instruction whose fields were checked; what is not named is 0."""
-    word = form.opcode
+    word = table.opcodes[form.name][1]
     for name, start, mask in table.packing[form.name]:
         value = fields.get(name, 0)
         if not isinstance(value, At):
@@ -122,12 +126,12 @@ def packed(table: InstructionTable, form: InstructionForm, fields: Mapping[str, 
 
 def _walk(table: InstructionTable, code: bytes) -> Iterator[tuple[int, InstructionForm]]:
     """(offset, form) of each instruction. Raises EncodingError for what is none."""
-    mask, at, number = (1 << table.opcode_bits) - 1, 0, 0
+    at = number = 0
     while at < len(code):
-        opcode = int.from_bytes(code[at : at + 4], "little") & mask
-        form = table.by_opcode.get(opcode)
+        form = table.form_at(code, at)
         if form is None:
-            raise EncodingError(_unknown_opcode(table, number, opcode))
+            first = int.from_bytes(code[at : at + 4], "little")
+            raise EncodingError(_unknown_opcode(table, number, first))
         size = table.sizes[form.name]
         if at + size > len(code):
             raise EncodingError(
@@ -171,7 +175,8 @@ def encode_columns(
     numbers = np.arange(count) if positions is None else positions
     size = table.sizes[name]
     words = [np.zeros(count, np.uint64) for _ in range(-(-size // 8))]
-    put(words, 0, table.opcode_bits, np.full(count, form.opcode, np.int64), fits=True)
+    for k, value in enumerate(_by_word(table.opcodes[name][1])[: len(words)]):
+        words[k] |= value
     for field in form.fields:
         if field.name not in columns:
             if field.lowest > 0:
@@ -223,18 +228,26 @@ def _words_by_form(
             f"{data.size // size} instructions"
         )
     words = words_of(data.reshape(-1, size))
-    opcodes = words[0] & np.uint64((1 << table.opcode_bits) - 1)
-    counted = 0
+    known = np.zeros(len(words[0]), np.bool_)
     for form in table.forms:
-        positions = np.flatnonzero(opcodes == form.opcode)
-        counted += positions.size
+        is_form = np.ones(len(known), np.bool_)
+        for word, mask, value in zip(words, *map(_by_word, table.opcodes[form.name]), strict=False):
+            if mask:
+                is_form &= word & mask == value
+        positions = np.flatnonzero(is_form)
+        known |= is_form
         if positions.size:
             found[form.name] = positions, [word[positions] for word in words]
-    if counted != opcodes.size:
-        known = np.array([form.opcode for form in table.forms], np.uint64)
-        number = int(np.flatnonzero(~np.isin(opcodes, known))[0])
-        raise EncodingError(_unknown_opcode(table, number, int(opcodes[number])))
+    if not known.all():
+        number = int(np.flatnonzero(~known)[0])
+        raise EncodingError(_unknown_opcode(table, number, int(words[0][number]) & 0xFFFFFFFF))
     return found
+
+
+def _by_word(bits: int) -> list[np.uint64]:
+    """Bits of an instruction as words of 64."""
+    whole = bits.to_bytes(MAX_INSN_BYTES, "little")
+    return [np.uint64(int.from_bytes(whole[at : at + 8], "little")) for at in range(0, 64, 8)]
 
 
 def _walked_words(
@@ -283,7 +296,8 @@ def _check_reserved(
     numbers: NDArray[np.int64],
 ) -> None:
     places = table.places[form.name]
-    taken = [(0, table.opcode_bits), *((places[f.name], f.width) for f in form.fields)]
+    taken = [(places[f.name], f.width) for f in form.fields]
+    taken += [(table.opcode_at, table.opcode_bits), *((c.at, c.width) for c in form.codes)]
     for k, mask in enumerate(reserved_bits(taken, table.sizes[form.name])):
         bad = np.flatnonzero(words[k] & np.uint64(mask)) if mask else numbers[:0]
         if bad.size:

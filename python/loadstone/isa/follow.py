@@ -6,9 +6,10 @@ In:   a table; instructions in program order, each with its fields and where its
 Out:  the touches of each; a ProgramRefusal where a register is not set, or a word is not known.
 Next: program_tokens.py orders instructions by them, program_check.py holds them against memories.
 
-An instruction reaches memory where an address register points, and through words of a local memory.
-Both are set by instructions before it, so a program is followed from its first instruction on: what
-an instruction touches is never more than what is said here, whatever data the program works on.
+An instruction reaches memory where an address register points, through words of a local memory, and
+as far as registers say. All are set by instructions before it, so a program is followed from its
+first instruction on: what an instruction touches is never more than what is said here, whatever
+data the program works on.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from loadstone.errors import LoweringError
 from loadstone.isa.form import DRAM, InstructionForm, Reach, Words
 from loadstone.isa.hazards import Touch
+from loadstone.isa.registers import at_reset, set_registers, with_registers
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.terms import term_value
 
@@ -55,7 +57,7 @@ class ProgramRefusal(LoweringError):
 @dataclass(frozen=True)
 class Touched:
     """What one instruction touches. reach: that which says it; None of words on the way and of
-    address registers. end: one past the last place."""
+    registers. end: one past the last place."""
 
     touch: Touch
     end: int
@@ -79,6 +81,7 @@ class Follower:
         for one in table.address_registers:
             begin = list(regions[: one.count]) if one.regions else []
             self._kept[one.name] = [*begin, *[None] * (one.count - len(begin))]
+        self._held = at_reset(table)
         self._words = {
             name: np.zeros(table.by_memory[name].rows, np.uint64) for name in table.word_fields
         }
@@ -89,7 +92,15 @@ class Follower:
     ) -> list[Touched]:
         """What the next instruction touches. fields: all of them, those of addresses too. places:
         of each address field. Raises ProgramRefusal."""
+        fields = self.values(form, fields)
+        term = form.forbidden(fields)
+        if term is not None:
+            raise ProgramRefusal("INSTRUCTION", f"it is no instruction where {term} is not 0")
         found = [each for reach in form.reaches for each in self._reached(reach, fields, places)]
+        found += [
+            _of_register(name, 0, writes=False) for name in self._table.read_registers[form.name]
+        ]
+        found += [_of_register(one.register, 0, writes=True) for one in form.sets]
         for keep in form.keeps:
             index = self._index(keep.register, term_value(keep.index, fields))
             found.append(_of_register(keep.register, index, writes=True))
@@ -104,12 +115,26 @@ class Follower:
     ) -> None:
         """The registers and words that it leaves, for those behind it. touched: what it touches.
         Raises ProgramRefusal."""
+        fields = self.values(form, fields)
         for keep in form.keeps:
             index = term_value(keep.index, fields)
             self._kept[keep.register][index] = places[keep.field]
         for each in touched:
             if each.reach is not None and each.reach.writes and each.reach.memory in self._words:
                 self._fill(form, each.reach, each, touched, fields)
+        if form.sets:
+            try:
+                self._held = set_registers(self._table, form, fields, self._held)
+            except LoweringError as error:
+                raise ProgramRefusal("INSTRUCTION", str(error)) from None
+
+    def values(self, form: InstructionForm, fields: Mapping[str, int]) -> Mapping[str, int]:
+        """The fields of the next instruction, and the registers that it reads. Raises
+        ProgramRefusal."""
+        try:
+            return with_registers(self._table, form, fields, self._held)
+        except LoweringError as error:
+            raise ProgramRefusal("INSTRUCTION", str(error)) from None
 
     def _reached(
         self, reach: Reach, fields: Mapping[str, int], places: Mapping[str, Placed]

@@ -2,7 +2,8 @@
 """What a table of instructions is made of: fields, what instructions touch, registers, memories.
 
 In:   numbers and names, as a plug-in writes them.
-Out:  Bits, Reach, Words, Keep, UnitBy, InstructionForm, LocalMemory, AddressRegister.
+Out:  Bits, OpcodeBits, Reach, Words, Keep, Register, Set, UnitBy, InstructionForm, LocalMemory,
+      AddressRegister.
 Next: table.py makes a whole set of them, and refuses what cannot be.
 """
 
@@ -14,7 +15,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TypeAlias
 
-from loadstone.isa.terms import Term, term_value
+from loadstone.isa.terms import Term, fields_of, term_value
 
 __all__ = [
     "DRAM",
@@ -22,13 +23,17 @@ __all__ = [
     "MAX_INSN_BYTES",
     "MAX_KEPT",
     "MAX_LOOPS",
+    "MAX_REGISTERS",
     "MIN_INSN_BYTES",
     "AddressRegister",
     "Bits",
     "InstructionForm",
     "Keep",
     "LocalMemory",
+    "OpcodeBits",
     "Reach",
+    "Register",
+    "Set",
     "UnitBy",
     "WordLimits",
     "Words",
@@ -41,6 +46,8 @@ MAX_FIELDS = 32
 MAX_LOOPS = 3
 #: Address registers of a device, as the validator in C has room for.
 MAX_KEPT = 16
+#: Registers of a device, as the validator in C has room for.
+MAX_REGISTERS = 32
 #: The memory that host and device share, in a Reach; it counts bytes.
 DRAM = "dram"
 #: The least and the largest value of a field of the words in rows [begin, end) of a memory, as
@@ -85,6 +92,16 @@ class Bits:
         if self.values:
             most = len(self.values) - 1
         return most if self.high is None else self.high
+
+
+@dataclass(frozen=True)
+class OpcodeBits:
+    """Bits [at, at + width) of an instruction that tell it, besides its opcode, from others: a
+    function code, the kind of a configuration."""
+
+    at: int
+    width: int
+    value: int
 
 
 @dataclass(frozen=True)
@@ -197,6 +214,40 @@ class Keep:
 
 
 @dataclass(frozen=True)
+class Register:
+    """A number that the device keeps between instructions: a stride, a mode, a scale. Instructions
+    set it, and its name stands in terms as a field's does.
+
+    low, high: what it may be, both included; None: what `width` holds. Limits are checked where it
+    is set. reset: what every program finds in it, whatever the one before left there; None:
+    nothing, and a program that reads it before it has set it is refused.
+    """
+
+    name: str
+    width: int
+    low: int | None = None
+    high: int | None = None
+    reset: int | None = None
+    signed: bool = False
+    doc: str = ""
+
+    @property
+    def bits(self) -> Bits:
+        """Its limits, as those of a field."""
+        return Bits(self.name, self.width, "", self.signed, low=self.low, high=self.high)
+
+
+@dataclass(frozen=True)
+class Set:
+    """An instruction sets a register to a term of what it says and finds in registers; where `when`
+    is 0 the register stays as it is. value: a field alone may have a sign."""
+
+    register: str
+    value: Term
+    when: Term = 1
+
+
+@dataclass(frozen=True)
 class UnitBy:
     """The unit that a field chooses: units[value] executes it."""
 
@@ -207,14 +258,16 @@ class UnitBy:
 @dataclass(frozen=True)
 class InstructionForm:
     """One instruction: its opcode, its fields behind that in the order of the bits, what it
-    touches, which address registers it sets, and where and how long it works.
+    touches, which registers it sets, and where and how long it works.
 
     size_bytes: 0 for the least multiple of 4 that holds the fields. unit: which unit of the device
     executes it. cycles: fixed ones; per: (term, cycles of each of its units, which may be a
     Fraction: what is begun is a whole cycle); what goes over the memory port is added
     (machine.Port). needs: the capability without which it is no instruction. never: terms that are
     0 in every instruction there is. ends: it is the last of its program, and begins when all before
-    it are done; every program then ends so. meaning: what it computes, as nests
+    it are done; every program then ends so. sets: registers that it sets, all at once, from what
+    they held before. reads: registers that its meaning reads and that stand in none of its terms.
+    codes: what tells it from others of its opcode. meaning: what it computes, as nests
     (selection/meanings.py), of which fields choose one; the compiler makes programs by it.
     """
 
@@ -231,6 +284,9 @@ class InstructionForm:
     needs: str = ""
     never: tuple[Term, ...] = ()
     ends: bool = False
+    sets: tuple[Set, ...] = ()
+    reads: tuple[str, ...] = ()
+    codes: tuple[OpcodeBits, ...] = ()
     meaning: tuple[str, ...] = ()
 
     @property
@@ -243,8 +299,23 @@ class InstructionForm:
         return self.unit if isinstance(self.unit, str) else self.unit.units[fields[self.unit.field]]
 
     def forbidden(self, fields: Mapping[str, int]) -> Term | None:
-        """The first of `never` that an instruction is not 0 in; None in a sound one."""
-        return next((term for term in self.never if term_value(term, fields) != 0), None)
+        """The first of `never` that an instruction is not 0 in; None in a sound one. Terms of more
+        than `fields` are left out."""
+        known = (term for term in self.never if fields.keys() >= set(fields_of(term)))
+        return next((term for term in known if term_value(term, fields) != 0), None)
+
+    def terms(self) -> Iterator[Term]:
+        """All that say what it touches, sets and forbids, the names of fields from which reaches of
+        DRAM and through words begin left out."""
+        for reach in self.reaches:
+            yield from reach.terms()
+            if reach.memory != DRAM and reach.through is None:
+                yield reach.first
+        yield from (keep.index for keep in self.keeps)
+        yield from self.never
+        for one in self.sets:
+            yield one.value
+            yield one.when
 
 
 @dataclass(frozen=True)

@@ -44,15 +44,15 @@ class Touch:
         extent: int,
         writes: bool,
     ) -> Touch:
-        """The same places in as few loops as possible: those that do not move are left out, and
-        turns that follow each other are one. turns: (count, stride), the innermost last."""
+        """The same places in fewer loops: those that do not move are left out, and turns that
+        follow each other are one. turns: (count, stride), the innermost last."""
         loops: list[tuple[int, int]] = []
         for count, stride in reversed(turns):
-            if not loops and stride == extent:
+            if stride == extent:
                 extent *= count
             elif count > 1 and stride > 0:
-                loops.insert(0, (count, stride))
-        return cls(space, first, tuple(loops), extent, writes)
+                loops.append((count, stride))
+        return cls(space, first, tuple(reversed(loops)), extent, writes)
 
 
 @dataclass(frozen=True)

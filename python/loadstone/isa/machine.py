@@ -12,33 +12,29 @@ says it touches was found inside its memory.
 Time: each unit works its instructions in order, `queue` of them waiting in front of it; the program
 is handed out one instruction a cycle, and stops while a queue is full. An instruction begins when
 its unit is free, when what it reads is written, and when what it writes is neither read nor written
-any more: rows of local memories, blocks of DRAM. What reaches DRAM takes the port, one at a time.
-With queue 0 an instruction begins when the one before it is done. Units that tokens order work as
-token_clock.py says, and each instruction then does what it means when it starts.
+any more: rows of local memories, blocks of DRAM, registers. What reaches DRAM takes the port, one
+at a time. With queue 0 an instruction begins when the one before it is done. Units that tokens
+order work as token_clock.py says, and each instruction then does what it means when it starts.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from loadstone.errors import BackendError, LoadstoneError, cause_of
+from loadstone.errors import BackendError, LoadstoneError, LoweringError, cause_of
 from loadstone.isa.accelerator import Accelerator
-from loadstone.isa.c_machine import BLOCK_BYTES, CompiledClock, compiled_clock
-from loadstone.isa.cost import port_cycles, work_cycles
+from loadstone.isa.c_machine import CompiledClock, compiled_clock
+from loadstone.isa.registers import at_reset, set_registers, with_registers
 from loadstone.isa.state import (
     BAD_INSTRUCTION,
     DEADLOCK,
     LOCAL_BOUNDS,
     NOWHERE,
     Dram,
-    MachineEvent,
     MachineFault,
     MachineRun,
     MachineState,
@@ -47,108 +43,17 @@ from loadstone.isa.state import (
 from loadstone.isa.table import DRAM, Bits, InstructionForm, Reach
 from loadstone.isa.terms import Term, term_value
 from loadstone.isa.token_clock import TokenClock
+from loadstone.isa.touch_clock import TouchClock, Touched, register_touches
 
 __all__ = ["InstructionWatch", "TableMachine", "Touched"]
 
-#: Reaches of an instruction that are not empty: (reach, first place, the place behind the last).
-Touched: TypeAlias = "Sequence[tuple[Reach, int, int]]"
 #: Sees an instruction, its fields, the state before it, and what the table says that it touches.
 InstructionWatch: TypeAlias = (
     "Callable[[InstructionForm, Mapping[str, int], MachineState, Touched], None]"
 )
 
-#: What order between instructions is kept by, of DRAM.
-_BLOCK_BYTES = BLOCK_BYTES
 #: About so long C runs at once; then somebody looks whether it shall stop.
 _CHUNK_S = 0.02
-
-
-@dataclass
-class _Order:
-    """When rows were last read and written."""
-
-    written: NDArray[np.int64]
-    read: NDArray[np.int64]
-
-
-@dataclass
-class _Clock:
-    """The time of one program."""
-
-    accelerator: Accelerator
-    trace: bool
-    rows: Mapping[str, _Order]
-    blocks: dict[int, list[int]] = field(default_factory=dict)  # DRAM: [written, read]
-    free: dict[str, int] = field(default_factory=dict)
-    busy: dict[str, int] = field(default_factory=dict)
-    stalled: dict[str, int] = field(default_factory=dict)
-    waiting: dict[str, deque[int]] = field(default_factory=dict)
-    events: list[MachineEvent] = field(default_factory=list)
-    issued: int = 0
-    port_free: int = 0
-    end: int = 0
-
-    def step(
-        self,
-        number: int,
-        form: InstructionForm,
-        values: Mapping[str, int],
-        touched: Sequence[tuple[Reach, int, int]],
-    ) -> None:
-        """Counts one instruction. touched: (reach, first, end) that are not empty."""
-        unit, port = form.unit_of(values), self.accelerator.port
-        work = work_cycles(form, values)
-        ready = self._issue(unit)
-        start = max(ready, self._after(touched))
-        moves = sum(port_cycles(port, reach, values) for reach, _, _ in touched) if port else 0
-        if moves:
-            start = max(start, self.port_free)
-            self.port_free = start + moves
-        end = start + work + moves
-        for reach, first, last in touched:
-            self._note(reach, first, last, end)
-        self.free[unit] = end
-        self.busy[unit] = self.busy.get(unit, 0) + end - start
-        self.stalled[unit] = self.stalled.get(unit, 0) + start - ready
-        self.end = max(self.end, end)
-        if self.accelerator.queue:
-            self.waiting[unit].append(start)
-        if self.trace:
-            self.events.append(MachineEvent(number, form.name, unit, ready, start, end))
-
-    def _issue(self, unit: str) -> int:
-        """When the instruction stands at its unit, and that is free."""
-        if not self.accelerator.queue:
-            return self.end
-        queue = self.waiting.setdefault(unit, deque(maxlen=self.accelerator.queue))
-        full = len(queue) == self.accelerator.queue
-        self.issued = max(self.issued + 1, queue[0] if full else 0)
-        return max(self.issued, self.free.get(unit, 0))
-
-    def _after(self, touched: Sequence[tuple[Reach, int, int]]) -> int:
-        """When what is touched may be."""
-        after = 0
-        for reach, first, last in touched:
-            if reach.memory == DRAM:
-                for block in range(first // _BLOCK_BYTES, -(-last // _BLOCK_BYTES)):
-                    written, read = self.blocks.get(block, (0, 0))
-                    after = max(after, written, read if reach.writes else 0)
-            else:
-                order = self.rows[reach.memory]
-                after = max(after, int(order.written[first:last].max()))
-                if reach.writes:
-                    after = max(after, int(order.read[first:last].max()))
-        return after
-
-    def _note(self, reach: Reach, first: int, last: int, end: int) -> None:
-        if reach.memory == DRAM:
-            for block in range(first // _BLOCK_BYTES, -(-last // _BLOCK_BYTES)):
-                times = self.blocks.setdefault(block, [0, 0])
-                times[not reach.writes] = max(times[not reach.writes], end)
-            return
-        order = self.rows[reach.memory]
-        times_of_rows = order.written if reach.writes else order.read
-        np.maximum(times_of_rows[first:last], end, out=times_of_rows[first:last])
 
 
 class TableMachine:
@@ -169,11 +74,12 @@ class TableMachine:
         self.watch = watch
         self.table = accelerator.table
         memory = {m.name: np.zeros((m.rows, m.lanes), m.dtype) for m in self.table.memories}
-        self.state = MachineState(dram, memory, self._nowhere())
+        self.state = MachineState(dram, memory, self._nowhere(), at_reset(self.table))
         self.aborted = False
         self.completed = 0  # instructions of the program that runs, or ran last
         self._ending = any(form.ends for form in self.table.forms)
         self._plans = {form.name: self._plan(form) for form in self.table.forms}
+        self._registers = {f.name: register_touches(self.table, f) for f in self.table.forms}
 
     def _nowhere(self) -> dict[str, list[int]]:
         return {one.name: [NOWHERE] * one.count for one in self.table.address_registers}
@@ -184,21 +90,22 @@ class TableMachine:
 
     def use(self, dram: Dram) -> None:
         """Another DRAM; the memories keep what they hold."""
-        self.state = MachineState(dram, self.state.memory, self._nowhere())
+        begin = self._nowhere(), at_reset(self.table)
+        self.state = MachineState(dram, self.state.memory, *begin)
 
     def run(self, address: int, count: int, code: bytes | None = None) -> MachineRun:
         """Executes `count` instructions from a bus address on, or those of `code`. Raises
         MachineFault."""
         dram = self.state.dram
         dram.read_bytes = dram.write_bytes = 0
-        self.use(dram)  # a program sets the address registers that it uses
+        self.use(dram)  # a program sets the registers that it uses
         if code is None:
             code = dram.tail(address, count * max(self.table.sizes.values()))
         by_step = self.trace or self.watch is not None
         compiled = None if by_step else compiled_clock(self.accelerator, self.state)
         if compiled is not None:
             self._in_c(compiled, code, count)
-        clock: _Clock | TokenClock | CompiledClock
+        clock: TouchClock | TokenClock | CompiledClock
         if compiled is not None:
             clock = compiled
         else:
@@ -225,10 +132,13 @@ class TableMachine:
             if done == asked:
                 continue
             try:
-                form, values = self._decode(code, at)
+                form, fields = self._decode(code, at)
+                values = self._found(form, fields)
                 self._touched(form, values)
                 self._keep(form, values)
                 address = clock.fault_address
+                if address is None:
+                    self._set(form, values)
                 assert address is not None, f"{form.name}: refused in C alone"
                 raise outside(form.name, address)
             except MachineFault as fault:
@@ -237,7 +147,7 @@ class TableMachine:
 
     def _by_tokens(self, code: bytes, count: int) -> TokenClock:
         """Instructions in the order in which they start."""
-        clock = TokenClock(self.accelerator, self.trace)
+        clock = TokenClock(self.accelerator, self.trace, self._found)
         handed: dict[int, tuple[InstructionForm, dict[str, int]]] = {}
         at = number = self.completed = 0
         while self.completed < count and not self.aborted:
@@ -261,48 +171,65 @@ class TableMachine:
             self.completed += 1
         return clock
 
-    def _in_order(self, code: bytes, count: int) -> _Clock:
+    def _in_order(self, code: bytes, count: int) -> TouchClock:
         """Instructions in the order of the program."""
         at = 0
-        orders = {
-            m.name: _Order(np.zeros(m.rows, np.int64), np.zeros(m.rows, np.int64))
-            for m in self.table.memories
-        }
-        clock = _Clock(self.accelerator, self.trace, orders)
+        clock = TouchClock(self.accelerator, self.trace)
         for number in range(count):
             self.completed = number
             try:
-                form, values = self._decode(code, at, number == count - 1)
+                form, fields = self._decode(code, at, number == count - 1)
             except MachineFault as fault:
                 fault.instruction = number
                 raise
-            touched = self._execute(number, form, values)
-            clock.step(number, form, values, touched)
+            values, touched = self._execute(number, form, fields)
+            clock.step(number, form, values, [*touched, *self._registers[form.name]])
             at += self.table.sizes[form.name]
             if self.aborted:
                 break
         return clock
 
     def _execute(
-        self, number: int, form: InstructionForm, values: Mapping[str, int]
-    ) -> list[tuple[Reach, int, int]]:
+        self, number: int, form: InstructionForm, fields: Mapping[str, int]
+    ) -> tuple[Mapping[str, int], list[tuple[Reach, int, int]]]:
         """Does what an instruction means, once all that it says it touches was found to be there,
-        which it returns. Raises MachineFault."""
+        which it returns, with the fields and the registers that it reads. Raises MachineFault."""
         try:
+            values = self._found(form, fields)
             touched = self._touched(form, values)
             self._keep(form, values)
             self._mean(number, form, values, touched)
+            self._set(form, values)
         except MachineFault as fault:
             fault.instruction = number
             raise
-        return touched
+        return values, touched
+
+    def _found(self, form: InstructionForm, fields: Mapping[str, int]) -> Mapping[str, int]:
+        """The fields, and the registers that it reads. Raises MachineFault."""
+        try:
+            values = with_registers(self.table, form, fields, self.state.held)
+        except LoweringError as error:
+            raise MachineFault(BAD_INSTRUCTION, f"{form.name}: {error}") from None
+        if self.table.registers and (term := form.forbidden(values)) is not None:
+            raise MachineFault(BAD_INSTRUCTION, f"{form.name}: {term} is not 0")
+        return values
+
+    def _set(self, form: InstructionForm, values: Mapping[str, int]) -> None:
+        if not form.sets:
+            return
+        try:
+            self.state.held.update(set_registers(self.table, form, values, self.state.held))
+        except LoweringError as error:
+            raise MachineFault(BAD_INSTRUCTION, f"{form.name}: {error}") from None
 
     def _decode(
         self, code: bytes, at: int, last: bool = False
     ) -> tuple[InstructionForm, dict[str, int]]:
-        opcode = int.from_bytes(code[at : at + 4], "little") & (1 << self.table.opcode_bits) - 1
-        form = self.table.by_opcode.get(opcode)
+        form = self.table.form_at(code, at)
         if form is None or at + self.table.sizes[form.name] > len(code):
+            first = int.from_bytes(code[at : at + 4], "little") >> self.table.opcode_at
+            opcode = first & (1 << self.table.opcode_bits) - 1
             raise MachineFault(BAD_INSTRUCTION, f"opcode {opcode}")
         word = int.from_bytes(code[at : at + self.table.sizes[form.name]], "little")
         values = {}
@@ -325,7 +252,7 @@ class TableMachine:
         self, number: int, form: InstructionForm, values: Mapping[str, int], touched: Touched
     ) -> None:
         meaning = self.accelerator.meaning.get(form.name)
-        if meaning is None:  # it sets address registers, and nothing else
+        if meaning is None:  # it sets registers, and nothing else
             return
         try:
             if self.watch is not None:
@@ -373,7 +300,10 @@ class TableMachine:
         self, form: InstructionForm, reach: Reach, first: int, end: int
     ) -> tuple[Reach, int, int]:
         if reach.memory == DRAM:
-            self.state.dram.window(first, end - first, reach.writes)
+            try:
+                self.state.dram.window(first, end - first, reach.writes)
+            except MachineFault as fault:
+                raise MachineFault(fault.error, f"{form.name}: {fault}", fault.address) from None
         elif end > self.table.by_memory[reach.memory].rows:
             raise MachineFault(LOCAL_BOUNDS, f"{form.name}: row {end - 1} of {reach.memory}")
         return reach, first, end

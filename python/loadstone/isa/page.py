@@ -8,7 +8,7 @@ Next: a plug-in keeps it beside its code, as docs/isa.md is kept for VTA.
 
 from __future__ import annotations
 
-from loadstone.isa.table import Bits, InstructionForm, InstructionTable, Reach, UnitBy
+from loadstone.isa.table import Bits, InstructionForm, InstructionTable, Reach, Register, UnitBy
 
 __all__ = ["page"]
 
@@ -18,7 +18,8 @@ def page(table: InstructionTable) -> str:
     lines = [
         f"# Instructions of {table.name}",
         "",
-        f"Bit k is bit k % 8 of byte k / 8. Bits 0 to {table.opcode_bits - 1} are the opcode.",
+        "Bit k is bit k % 8 of byte k / 8. "
+        f"Bits {_bits(table.opcode_at, table.opcode_bits)} are the opcode.",
         "",
         "| memory | rows | of |",
         "| --- | --- | --- |",
@@ -34,6 +35,7 @@ def page(table: InstructionTable) -> str:
     for register in table.address_registers:
         begins = "begins at a region" if register.regions else "is set by instructions"
         lines += ["", f"Address register {register.name}, {register.count} of them: {begins}."]
+    lines += [line for one in table.registers for line in ("", _register(one))]
     if table.queues:
         lines += ["", "| tokens from | to | given by | taken by | at most |"]
         lines += ["| --- | --- | --- | --- | --- |"]
@@ -53,6 +55,9 @@ def _section(table: InstructionTable, form: InstructionForm) -> list[str]:
     lines = ["", f"## {form.name}: opcode {form.opcode}, {table.sizes[form.name]} bytes", ""]
     lines += [form.doc, ""] if form.doc else []
     lines += [f"Needs capability {form.needs}.", ""] if form.needs else []
+    if form.codes:
+        codes = ", ".join(f"bits {_bits(c.at, c.width)} are {c.value}" for c in form.codes)
+        lines += [f"{codes[0].upper()}{codes[1:]}.", ""]
     if form.fields:
         lines += ["| bits | field | values | meaning |", "| --- | --- | --- | --- |"]
     for field in form.fields:
@@ -61,12 +66,32 @@ def _section(table: InstructionTable, form: InstructionForm) -> list[str]:
         needs = f" From {field.needs_from} on: capability {field.needs}." if field.needs else ""
         lines.append(f"| {bits} | {field.name} | {_values(field)} | {field.doc}{needs} |")
     times = "".join(f" + {cycles} * {name}" for name, cycles in form.per)
-    lines += ["", f"{_unit(form.unit)}, {form.cycles}{times} cycles."]
-    lines += ["It ends a program, when all that comes before is done."] if form.ends else []
+    lines += ["", f"{_unit(form.unit)}, {form.cycles}{times} cycles.", *_does(table, form)]
+    return lines
+
+
+def _does(table: InstructionTable, form: InstructionForm) -> list[str]:
+    """What it touches, sets and forbids."""
+    lines = ["It ends a program, when all that comes before is done."] if form.ends else []
     lines += [f"It is no instruction where {term} is not 0." for term in form.never]
     lines += [f"It {_touches(reach)}." for reach in form.reaches]
     lines += [f"It sets {k.register}[{k.index}] to {k.field}." for k in form.keeps]
+    read = table.read_registers[form.name]
+    lines += [f"It reads {', '.join(read)}."] if read else []
+    for one in form.sets:
+        when = f" where {one.when} is not 0" if one.when != 1 else ""
+        lines.append(f"It sets {one.register} to {one.value}{when}.")
     return lines
+
+
+def _register(one: Register) -> str:
+    sign = " with a sign" if one.signed else ""
+    begin = "set before it is read"
+    if one.reset is not None:
+        begin = f"every program begins with {one.reset}"
+    limits = f"{one.bits.lowest} to {one.bits.highest}"
+    doc = f" {one.doc}" if one.doc else ""
+    return f"Register {one.name}, {one.width} bits{sign}, {limits}: {begin}.{doc}"
 
 
 def _bits(at: int, width: int) -> str:

@@ -181,13 +181,14 @@ def _steps(
         form, fields = table.by_name[insn.name], plain_fields(table, insn)
         places = places_of(table, insn, where)
         try:
+            values = follower.values(form, fields)
             found = follower.touched(form, fields, places)
             follower.done(form, fields, places, found)
         except ProgramRefusal as refusal:
             raise LoweringError(f"{table.name}: instruction {number}: {refusal}") from None
         touches = tuple(each.touch for each in found)
         unit = units.index(form.unit_of(fields))
-        steps.append(_Pending(unit, insn.name, touches, work_cycles(form, fields), insn, number))
+        steps.append(_Pending(unit, insn.name, touches, work_cycles(form, values), insn, number))
     return steps
 
 

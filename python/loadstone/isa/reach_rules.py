@@ -1,53 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an instruction may say of itself: which terms, reaches and registers make sense.
 
-In:   one instruction of a table; the table's memories and address registers.
+In:   one instruction of a table; the table's memories and registers; all opcodes.
 Out:  what is wrong with it, as (what, what it is not).
 Next: table.py refuses the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 
 from loadstone.isa.form import (
     DRAM,
     MAX_LOOPS,
+    MAX_REGISTERS,
     AddressRegister,
     Bits,
     InstructionForm,
     Keep,
     LocalMemory,
     Reach,
+    Register,
+    Set,
     UnitBy,
     Words,
 )
 from loadstone.isa.terms import MAX_FACTORS, Factor, Sum, Term, factors, fields_of
 
-__all__ = ["FormRules", "Mistake", "word_mistakes"]
+__all__ = ["FormRules", "Mistake", "opcode_mistake", "register_mistakes", "word_mistakes"]
 
 #: What is wrong, and what it is not.
 Mistake = tuple[str, str]
 _MAX_WORD_BYTES = 4
+#: Names of registers are those of fields.
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True)
 class FormRules:
-    """One instruction among the memories and registers of its table. where: begins messages."""
+    """One instruction among the memories and registers of its table. where: begins messages.
+    numbers: the registers that stand in terms."""
 
     form: InstructionForm
     memories: Mapping[str, LocalMemory]
     registers: Mapping[str, AddressRegister]
     where: str
+    numbers: Mapping[str, Register] = field(default_factory=dict)
 
     @cached_property
     def fields(self) -> Mapping[str, Bits]:
         """Those of the instruction by name."""
         return {field.name: field for field in self.form.fields}
+
+    @cached_property
+    def known(self) -> Mapping[str, Bits]:
+        """What may stand in terms: fields, and registers with their limits."""
+        return {**{name: one.bits for name, one in self.numbers.items()}, **self.fields}
 
     def mistakes(self) -> Iterator[Mistake]:
         """All that is wrong with what it reaches, sets, forbids and takes, and with its unit."""
@@ -59,8 +73,15 @@ class FormRules:
         for term in self.form.never:
             yield from self._term(term, f"{self.where}: never")
         for term, _ in self.form.per:
-            if not self.fields.keys() >= set(fields_of(term)):
+            if not self.known.keys() >= set(fields_of(term)):
                 yield f"{self.where}: per {term}", "of fields of it"
+        for one in self.form.sets:
+            yield from self._set(one, f"{self.where}: set of {one.register}")
+        for name in self.form.reads:
+            if name not in self.numbers:
+                yield f"{self.where}: reads {name}", "a register"
+        for name in self.fields.keys() & self.numbers.keys():
+            yield f"{self.where}: field {name}", "a name that no register has"
         if isinstance(self.form.unit, UnitBy):
             yield from self._unit(self.form.unit)
 
@@ -120,6 +141,20 @@ class FormRules:
             yield f"{where}: {keep.field}", "an address field of it"
         yield from self._term(keep.index, where)
 
+    def _set(self, one: Set, where: str) -> Iterator[Mistake]:
+        if one.register not in self.numbers:
+            yield where, "a register"
+        if [other.register for other in self.form.sets].count(one.register) > 1:
+            yield where, "each register once"
+        field = self.fields.get(str(one.value))
+        if field is None:
+            yield from self._term(one.value, where)
+            if one.register in self.numbers and self.numbers[one.register].width > 32:
+                yield f"{where}: {one.value}", "a field alone, for more than 32 bits"
+        elif field.address:
+            yield f"{where}: {field.name}", "a number: addresses are kept in address registers"
+        yield from self._term(one.when, where)
+
     def _term(self, term: Term, where: str) -> Iterator[Mistake]:
         where, parts = f"{where}: {term}", factors(term)
         if len(parts) > MAX_FACTORS:
@@ -132,7 +167,7 @@ class FormRules:
         if not 0 <= one.number < 1 << 32:
             yield where, "0 to 2^32 - 1"
         for name in one.fields:
-            field = self.fields.get(name)
+            field = self.known.get(name)
             if field is None:
                 yield where, "a field of it"
                 continue
@@ -140,6 +175,37 @@ class FormRules:
             signed = field.signed and factor.other is None
             if signed or not (alone or (field.width <= 32 and not field.address)):
                 yield where, "an unsigned field of at most 32 bits (compared: a signed one, too)"
+
+
+def register_mistakes(registers: Sequence[Register]) -> Iterator[Mistake]:
+    """What is wrong with the registers of a table."""
+    if len(registers) > MAX_REGISTERS:
+        yield f"{len(registers)} registers", f"{MAX_REGISTERS} at most"
+    for one in registers:
+        where = f"register {one.name}"
+        if not _NAME.fullmatch(one.name) or one.name == "opcode":
+            yield where, "lower case letters, digits, _"
+        if not 1 <= one.width <= 64:
+            yield f"{where}: width {one.width}", "1 to 64"
+            continue
+        held, bits = Bits("", one.width, signed=one.signed), one.bits
+        if not held.lowest <= bits.lowest <= bits.highest <= held.highest:
+            limits = f"{where}: limits {bits.lowest} to {bits.highest}"
+            yield limits, f"within the {one.width} bits' {held.lowest} to {held.highest}"
+        elif one.reset is not None and not bits.lowest <= one.reset <= bits.highest:
+            yield f"{where}: reset {one.reset}", f"in [{bits.lowest}, {bits.highest}]"
+
+
+def opcode_mistake(
+    forms: Sequence[InstructionForm], opcodes: Mapping[str, tuple[int, int]]
+) -> Mistake | None:
+    """Two instructions whose bytes nothing tells apart. opcodes: of each, mask and value."""
+    for one, other in combinations(forms, 2):
+        (mask, value), (mask_2, value_2) = opcodes[one.name], opcodes[other.name]
+        if (value ^ value_2) & mask & mask_2 == 0:
+            both = f"opcodes: {one.opcode} of {one.name} and of {other.name}"
+            return both, "told apart by the opcode, or by a value of codes that both have"
+    return None
 
 
 def word_mistakes(memory: LocalMemory) -> Iterator[Mistake]:
@@ -150,13 +216,13 @@ def word_mistakes(memory: LocalMemory) -> Iterator[Mistake]:
     if np.dtype(memory.dtype).kind not in "iu" or row_bytes > _MAX_WORD_BYTES:
         yield f"{where}: {row_bytes} bytes of {memory.dtype}", "integers of at most 4 bytes"
     free = 0
-    for field in memory.fields:
-        at = free if field.at is None else field.at
-        if not _is_plain(field):
-            yield f"{where}: field {field.name}", "unsigned, of 1 to 32 bits, and no more"
+    for bits in memory.fields:
+        at = free if bits.at is None else bits.at
+        if not _is_plain(bits):
+            yield f"{where}: field {bits.name}", "unsigned, of 1 to 32 bits, and no more"
         if at < free:
-            yield f"{where}: bit {at} of {field.name}", f"free: {free} is the next"
-        free = at + field.width
+            yield f"{where}: bit {at} of {bits.name}", f"free: {free} is the next"
+        free = at + bits.width
     if free > 8 * row_bytes:
         yield f"{where}: {free} bits", f"within {row_bytes} bytes"
     names = [field.name for field in memory.fields]

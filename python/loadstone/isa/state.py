@@ -115,11 +115,13 @@ class Dram:
 @dataclass(frozen=True)
 class MachineState:
     """What meanings work on. memory: by name, (rows, lanes) of the table's type. kept: what each
-    address register holds, by name; those that the program has not set are NOWHERE."""
+    address register holds, by name; those that the program has not set are NOWHERE. held: what the
+    other registers hold, those that are set; a meaning finds what it reads among its fields."""
 
     dram: Dram
     memory: Mapping[str, Array]
     kept: Mapping[str, list[int]] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

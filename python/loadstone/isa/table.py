@@ -7,9 +7,11 @@ Out:  InstructionTable, which gives each field its bits, refuses what cannot be,
 Next: codec.py (bytes <-> fields), text.py (text <-> fields), c_table.py and page.py (C, Markdown),
       machine.py (what it does and how long it takes); runtime/program.c checks programs with it.
 
-Bit k of an instruction is bit k % 8 of its byte k / 8. Every instruction begins with the opcode,
-which also says its length: 4 to 64 bytes. Fields follow each other in the order of the table unless
-`at` says where one begins; bits of no field are zero, and a program that sets one is refused.
+Bit k of an instruction is bit k % 8 of its byte k / 8. Every instruction has the opcode at the
+same bits of its first four bytes, the lowest ones unless `opcode_at` says which; where several have
+one opcode, `codes` tell them apart. Both also say its length: 4 to 64 bytes. Fields follow the
+opcode in the order of the table unless `at` says where one begins; bits of no field are zero, and a
+program that sets one is refused.
 
     table = InstructionTable(
         "npu",
@@ -30,11 +32,9 @@ which also says its length: 4 to 64 bytes. Fields follow each other in the order
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -42,6 +42,7 @@ import numpy as np
 
 from loadstone.errors import ConfigError
 from loadstone.isa.capabilities import Lack, capabilities_of, forms_having
+from loadstone.isa.fingerprint import fingerprint_of
 from loadstone.isa.form import (
     DRAM,
     MAX_FIELDS,
@@ -54,12 +55,21 @@ from loadstone.isa.form import (
     InstructionForm,
     Keep,
     LocalMemory,
+    OpcodeBits,
     Reach,
+    Register,
+    Set,
     UnitBy,
     Words,
 )
 from loadstone.isa.queues import UnitQueue, queue_mistake, token_fields
-from loadstone.isa.reach_rules import FormRules, word_mistakes
+from loadstone.isa.reach_rules import (
+    FormRules,
+    opcode_mistake,
+    register_mistakes,
+    word_mistakes,
+)
+from loadstone.isa.terms import fields_of
 
 __all__ = [
     "DRAM",
@@ -73,7 +83,10 @@ __all__ = [
     "InstructionTable",
     "Keep",
     "LocalMemory",
+    "OpcodeBits",
     "Reach",
+    "Register",
+    "Set",
     "UnitBy",
     "UnitQueue",
     "Words",
@@ -97,7 +110,8 @@ class InstructionTable:
 
     queues: of tokens between units; without any the hardware orders its units by what instructions
     touch. noops: instructions that do nothing but give and take tokens, one for each unit that has
-    one. lacks: what `having` left out.
+    one. lacks: what `having` left out. registers: numbers that the device keeps between
+    instructions. opcode_at: the bit where opcodes begin.
     """
 
     name: str
@@ -108,13 +122,16 @@ class InstructionTable:
     queues: tuple[UnitQueue, ...] = ()
     noops: tuple[str, ...] = ()
     lacks: tuple[Lack, ...] = ()
+    registers: tuple[Register, ...] = ()
+    opcode_at: int = 0
 
     def __post_init__(self) -> None:
         self._require(bool(_NAME.fullmatch(self.name)), "its name", "lower case letters, digits, _")
         self._require(1 <= self.opcode_bits <= 16, "opcode_bits", "1 to 16")
-        self._require(1 <= len(self.forms) <= 1 << self.opcode_bits, "its forms", "1 to 2^opcode")
+        first = range(33 - self.opcode_bits)
+        self._require(self.opcode_at in first, f"opcode_at {self.opcode_at}", f"in {first}")
+        self._require(1 <= len(self.forms) <= 1 << 16, "its forms", "1 to 2^16")
         self._distinct("instructions", [form.name.lower() for form in self.forms])
-        self._distinct("opcodes", [str(form.opcode) for form in self.forms])
         self._distinct("memories", [DRAM, *(memory.name for memory in self.memories)])
         for memory in self.memories:
             self._require(1 <= memory.rows < 1 << 32, f"rows of {memory.name}", "1 to 2^32 - 1")
@@ -124,24 +141,34 @@ class InstructionTable:
             self._require(_is_dtype(memory.dtype), kind, wanted)
             for of_words in word_mistakes(memory):
                 self._require(False, *of_words)
+        self._check_registers()
+        for form in self.forms:
+            self._check(form)
+        alike = opcode_mistake(self.forms, self.opcodes)
+        self._require(alike is None, *(alike or ("", "")))
+        mistake = queue_mistake(self.queues, self.noops, self.forms)
+        self._require(mistake is None, *(mistake or ("", "")))
+
+    def _check_registers(self) -> None:
         registers = self.address_registers
-        self._distinct("address registers", [register.name for register in registers])
+        names = [register.name for register in registers]
+        self._distinct("registers", [*names, *(register.name for register in self.registers)])
+        for what, wanted in register_mistakes(self.registers):
+            self._require(False, what, wanted)
         count = sum(register.count for register in registers)
         few = all(register.count >= 1 for register in registers) and count <= MAX_KEPT
         self._require(few, f"{count} address registers", f"1 of each, {MAX_KEPT} at most")
         begun = [register.name for register in registers if register.regions]
         self._require(len(begun) <= 1, f"{', '.join(begun)} that begin at regions", "one at most")
-        for form in self.forms:
-            self._check(form)
-        mistake = queue_mistake(self.queues, self.noops, self.forms)
-        self._require(mistake is None, *(mistake or ("", "")))
 
     def ordered_by(self, queues: Sequence[UnitQueue], *noops: InstructionForm) -> InstructionTable:
         """The same instructions and these no-ops, whose units wait for tokens: each gets the
         queues' fields behind its own."""
-        more = token_fields(queues)
-        forms = [replace(form, fields=(*form.fields, *more)) for form in (*self.forms, *noops)]
-        names = tuple(form.name for form in noops)
+        first, *more = token_fields(queues)
+        forms, names = [], tuple(form.name for form in noops)
+        for form in (*self.forms, *noops):
+            behind = replace(first, at=self._end(form)) if form.codes else first
+            forms.append(replace(form, fields=(*form.fields, behind, *more)))
         return replace(self, forms=tuple(forms), queues=tuple(queues), noops=names)
 
     def having(self, *capabilities: str) -> InstructionTable:
@@ -176,6 +203,41 @@ class InstructionTable:
         return found
 
     @cached_property
+    def opcodes(self) -> Mapping[str, tuple[int, int]]:
+        """By instruction, the bits that tell it from others, as a mask, and their values."""
+        found = {}
+        for form in self.forms:
+            own = (OpcodeBits(self.opcode_at, self.opcode_bits, form.opcode), *form.codes)
+            mask = sum(((1 << code.width) - 1) << code.at for code in own)
+            found[form.name] = mask, sum(code.value << code.at for code in own)
+        return found
+
+    @cached_property
+    def read_registers(self) -> Mapping[str, tuple[str, ...]]:
+        """By instruction, the registers that it reads, in the order of the table."""
+        found = {}
+        for form in self.forms:
+            terms = [*form.terms(), *(term for term, _ in form.per)]
+            names = {*form.reads, *(name for term in terms for name in fields_of(term))}
+            found[form.name] = tuple(one.name for one in self.registers if one.name in names)
+        return found
+
+    @cached_property
+    def seen_by(self) -> Mapping[str, tuple[Bits, ...]]:
+        """By instruction, what its meaning is given: its fields, and the registers that it reads as
+        if they were fields."""
+        return {
+            form.name: (*form.fields, *(self.by_register[name].bits for name in read))
+            for form in self.forms
+            for read in (self.read_registers[form.name],)
+        }
+
+    @cached_property
+    def by_register(self) -> Mapping[str, Register]:
+        """The registers by name."""
+        return {register.name: register for register in self.registers}
+
+    @cached_property
     def places(self) -> Mapping[str, Mapping[str, int]]:
         """By instruction and field, the bit where it begins."""
         return {form.name: self._placed(form) for form in self.forms}
@@ -201,10 +263,23 @@ class InstructionTable:
         """The instructions by name."""
         return {form.name: form for form in self.forms}
 
+    def form_at(self, code: bytes, at: int = 0) -> InstructionForm | None:
+        """The instruction whose bytes stand in a program from byte `at` on, as far as its opcode
+        says; None for no opcode of the table."""
+        opcode = int.from_bytes(code[at : at + 4], "little") >> self.opcode_at
+        for form in self._by_opcode.get(opcode & (1 << self.opcode_bits) - 1, ()):
+            mask, value = self.opcodes[form.name]
+            size = self.sizes[form.name]
+            if not form.codes or int.from_bytes(code[at : at + size], "little") & mask == value:
+                return form
+        return None
+
     @cached_property
-    def by_opcode(self) -> Mapping[int, InstructionForm]:
-        """The instructions by opcode."""
-        return {form.opcode: form for form in self.forms}
+    def _by_opcode(self) -> Mapping[int, Sequence[InstructionForm]]:
+        found: dict[int, list[InstructionForm]] = {}
+        for form in self.forms:
+            found.setdefault(form.opcode, []).append(form)
+        return found
 
     @cached_property
     def word_fields(self) -> Mapping[str, Mapping[str, tuple[int, int]]]:
@@ -226,27 +301,10 @@ class InstructionTable:
     @cached_property
     def fingerprint(self) -> bytes:
         """32 bytes that decide what a program means: texts and times are left out."""
-        forms = []
-        for form in self.forms:
-            said = asdict(form)
-            for name in ("doc", "unit", "cycles", "per", "needs", "meaning"):
-                del said[name]
-            _without_texts(said["fields"])
-            for reach in said["reaches"]:
-                _without(reach, offset=0, index=0, through=None)
-            _without(said, keeps=(), never=(), ends=False)
-            forms.append({**said, "at": self.places[form.name], "size": self.sizes[form.name]})
-        memories = [asdict(memory) for memory in self.memories]
-        for memory in memories:
-            _without_texts(memory["fields"])
-            _without(memory, fields=())
-        registers = [asdict(register) for register in self.address_registers]
-        for register in registers:
-            _without(register, regions=False)
-        whole = [self.name, self.opcode_bits, forms, memories, *registers]
-        whole += [asdict(queue) for queue in self.queues]
-        text = json.dumps(whole, sort_keys=True)
-        return hashlib.sha256(text.encode()).digest()
+        forms = [(form, self.places[form.name], self.sizes[form.name]) for form in self.forms]
+        begin = [self.name, self.opcode_bits, *([{"at": self.opcode_at}] if self.opcode_at else [])]
+        kept = self.address_registers, self.queues, self.registers
+        return fingerprint_of(begin, forms, self.memories, *kept)
 
     # --- inside -----------------------------------------------------------------------------------
     def _require(self, sound: bool, what: str, wanted: str) -> None:
@@ -258,16 +316,20 @@ class InstructionTable:
         self._require(twice is None, f"{what}: {twice} stands twice", "each once")
 
     def _placed(self, form: InstructionForm) -> Mapping[str, int]:
-        places, free = {}, self.opcode_bits
+        places, free = {}, self.opcode_at + self.opcode_bits
         for field in form.fields:
             places[field.name] = free if field.at is None else field.at
             free = places[field.name] + field.width
         return places
 
+    def _end(self, form: InstructionForm) -> int:
+        """The bit behind all that it has."""
+        places, opcode = self._placed(form), self.opcode_at + self.opcode_bits
+        fields = (places[field.name] + field.width for field in form.fields)
+        return max([opcode, *(code.at + code.width for code in form.codes), *fields])
+
     def _least(self, form: InstructionForm) -> int:
-        places = self._placed(form)
-        end = max([self.opcode_bits, *(places[f.name] + f.width for f in form.fields)])
-        return -(-end // 32) * 4
+        return -(-self._end(form) // 32) * 4
 
     def _check(self, form: InstructionForm) -> None:
         where = f"instruction {form.name}"
@@ -284,7 +346,7 @@ class InstructionTable:
         self._require(MIN_INSN_BYTES <= size <= MAX_INSN_BYTES, f"{where}: {size} bytes", "4 to 64")
         self._check_places(form, size, where)
         registers = {register.name: register for register in self.address_registers}
-        rules = FormRules(form, self.by_memory, registers, where)
+        rules = FormRules(form, self.by_memory, registers, where, self.by_register)
         for mistake in rules.mistakes():
             self._require(False, *mistake)
 
@@ -312,25 +374,15 @@ class InstructionTable:
         self._require(without, f"{where}: needs_from {field.needs_from}", limits)
 
     def _check_places(self, form: InstructionForm, size: int, where: str) -> None:
-        taken = sorted((at, form_field) for form_field, at in self._placed(form).items())
-        width = {field.name: field.width for field in form.fields}
-        free = self.opcode_bits
-        for at, name in taken:
+        places = self._placed(form)
+        parts = [("opcode", self.opcode_at, self.opcode_bits)]
+        for number, code in enumerate(form.codes, 1):
+            what = f"{where}: code {number}: {code.value}"
+            self._require(0 <= code.value < 1 << code.width, what, f"of {code.width} bits")
+            parts.append((f"code {number}", code.at, code.width))
+        parts += [(field.name, places[field.name], field.width) for field in form.fields]
+        free = 0
+        for name, at, width in sorted(parts, key=lambda part: part[1]):
             self._require(at >= free, f"{where}: bit {at} of {name}", f"free: {free} is the next")
-            free = at + width[name]
+            free = at + width
         self._require(free <= 8 * size, f"{where}: {free} bits", f"within {size} bytes")
-
-
-def _without(said: dict[str, object], **plain: object) -> None:
-    """Leaves out of a fingerprint what a table does not use, so that it keeps the one that it had
-    before there was such a thing."""
-    for name, value in plain.items():
-        if said[name] == value:
-            del said[name]
-
-
-def _without_texts(fields: Iterable[dict[str, object]]) -> None:
-    """What needs a capability that is not there has limits."""
-    for field in fields:
-        for name in ("doc", "needs", "needs_from"):
-            del field[name]

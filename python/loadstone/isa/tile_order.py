@@ -28,7 +28,7 @@ from loadstone.isa.accelerator import Port
 from loadstone.isa.cost import port_cycles, work_cycles
 from loadstone.isa.form import DRAM
 from loadstone.isa.table import InstructionTable
-from loadstone.isa.tiles import LocalTile, TiledInsn, TileReach, numbers
+from loadstone.isa.tiles import LocalTile, TiledInsn, TileReach, found_registers, numbers
 
 __all__ = ["early"]
 
@@ -46,14 +46,16 @@ def early(
     rooms = {m.name: _Room(m.rows * quarters // 4) for m in table.memories}
     walk = _Walk(rooms)
     starts = []
-    for insn, each in zip(insns, reaches, strict=True):
+    for insn, held, each in zip(insns, found_registers(table, insns), reaches, strict=True):
         form = table.by_name[insn.name]
-        values = {bits.name: 0 for bits in form.fields} | numbers(insn)
+        values = {bits.name: 0 for bits in form.fields} | numbers(insn) | dict(held.values)
         cycles = work_cycles(form, values)
         if port is not None:
             touched = (r.reach for r in each if r.reach.span(values) > 0)
             cycles += sum(port_cycles(port, reach, values) for reach in touched)
-        starts.append(walk.step(form.unit_of(values), cycles, each))
+        kept = [(name, False) for name in table.read_registers[form.name]]
+        kept += [(one.register, True) for one in form.sets]
+        starts.append(walk.step(form.unit_of(values), cycles, each, kept))
     return sorted(range(len(insns)), key=lambda number: (layers[number], starts[number]))
 
 
@@ -85,10 +87,20 @@ class _Walk:
     dram_written: int = 0
     plain_written: int = 0
 
-    def step(self, unit: str, cycles: int, reaches: Sequence[TileReach]) -> int:
-        """When it starts."""
+    def step(
+        self,
+        unit: str,
+        cycles: int,
+        reaches: Sequence[TileReach],
+        registers: Sequence[tuple[str, bool]] = (),
+    ) -> int:
+        """When it starts. registers: that it reads, and sets (True)."""
         start = self.free.get(unit, 0)
         touched = []
+        for name, sets in registers:
+            times = self.times.setdefault(("register", name), _Times())
+            touched.append((times, sets))
+            start = max(start, times.written, times.read if sets else 0)
         for each in reaches:
             if each.tile is not None and each.tile not in self.times:
                 start = max(start, self._room(each.tile))

@@ -29,7 +29,16 @@ from loadstone.isa.residency import NO_CONTENT, Lives, TileColumns, lives_of, re
 from loadstone.isa.scratchpad import Content, Order, Scratchpad
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.tile_order import early
-from loadstone.isa.tiles import InTile, LocalTile, TiledInsn, TileReach, reached, tiles_of
+from loadstone.isa.tiles import (
+    FoundRegisters,
+    InTile,
+    LocalTile,
+    TiledInsn,
+    TileReach,
+    found_registers,
+    reached,
+    tiles_of,
+)
 
 __all__ = ["in_rows"]
 
@@ -44,7 +53,8 @@ def in_rows(
     ascend: what is moved stays inside. Raises LoweringError when the tiles of one instruction do
     not fit a memory together, a tile is not of the memory that its field reaches, or a memory has
     tiles and is reached at plain rows, too."""
-    reaches = [reached(table, insn) for insn in insns]
+    registers = found_registers(table, insns)
+    reaches = [reached(table, *each) for each in zip(insns, registers, strict=True)]
     _require_tiles(insns, reaches)
     orders = [list(range(len(insns)))]
     if not table.address_registers:  # where these point is known to nobody
@@ -55,7 +65,11 @@ def in_rows(
         for pads in (Order.SPREAD, Order.PACKED, Order.FITTED):
             try:
                 remain, address = _placed(
-                    table, [insns[n] for n in order], [reaches[n] for n in order], pads
+                    table,
+                    [insns[n] for n in order],
+                    [registers[n] for n in order],
+                    [reaches[n] for n in order],
+                    pads,
                 )
             except LoweringError as error:
                 refused = error
@@ -86,6 +100,11 @@ def _require_tiles(insns: Sequence[TiledInsn], reaches: Sequence[Sequence[TileRe
 def _with_rows(insn: TiledInsn, address: Mapping[LocalTile, int]) -> TableInsn:
     fields: dict[str, int | At] = {}
     for name, value in insn.fields.items():
+        if isinstance(value, InTile) and value.tile not in address:
+            raise LoweringError(
+                f"{insn.name}: {name} is a row of tile {value.tile.name}, which no instruction "
+                "reaches: leave the instruction out"
+            )
         fields[name] = address[value.tile] + value.row if isinstance(value, InTile) else value
     return TableInsn(insn.name, fields)
 
@@ -93,13 +112,18 @@ def _with_rows(insn: TiledInsn, address: Mapping[LocalTile, int]) -> TableInsn:
 def _placed(
     table: InstructionTable,
     insns: Sequence[TiledInsn],
+    registers: Sequence[FoundRegisters],
     reaches: Sequence[Sequence[TileReach]],
     order: Order,
 ) -> tuple[list[int], dict[LocalTile, int]]:
     """Numbers of the instructions that remain, and each tile's first row."""
     pads = {n: Scratchpad(m.name, m.rows, order, "rows") for n, m in enumerate(table.memories)}
-    loads = [_loaded(each) for each in reaches]
-    content = {} if table.address_registers else _contents(insns, reaches, loads)
+    loads = [
+        None if table.by_name[insn.name].sets else _loaded(each)
+        for insn, each in zip(insns, reaches, strict=True)
+    ]
+    records = list(map(_record, insns, registers))
+    content = {} if table.address_registers else _contents(records, reaches, loads)
     lives = _lives([tiles_of(each) for each in reaches], content, [m.name for m in table.memories])
     found = reside(lives, pads)
     there = set(compress(lives.tiles.tiles, found.resident))
@@ -137,37 +161,38 @@ def _loaded(reaches: Sequence[TileReach]) -> LocalTile | None:
 
 
 def _contents(
-    insns: Sequence[TiledInsn],
+    said: Sequence[Hashable],
     reaches: Sequence[Sequence[TileReach]],
     loads: Sequence[LocalTile | None],
 ) -> dict[LocalTile, Content]:
     """What each tile that only loads write holds: equal numbers for equal loads. Memory that is
     stored to after a load of it is not the same at every load; a store without a name may be to
-    any."""
+    any. said: by each instruction, as _record has it."""
     loaded: dict[LocalTile, set[str]] = {}
     records: dict[LocalTile, list[Hashable]] = {}
     computed: set[LocalTile] = set()
     read: set[str] = set()
     varying: set[str] = set()
-    for insn, each, tile in zip(insns, reaches, loads, strict=True):
+    for record, each, tile in zip(said, reaches, loads, strict=True):
         stored = {one.symbol for one in each if one.symbol is not None and one.reach.writes}
         named = {one.symbol for one in each if one.symbol is not None and not one.reach.writes}
         varying |= read if "" in stored else stored & read
         read |= named
         if tile is not None:
-            records.setdefault(tile, []).append(_record(insn))
+            records.setdefault(tile, []).append(record)
             loaded.setdefault(tile, set()).update(named)
         else:
             computed.update(o.tile for o in each if o.tile is not None and o.reach.writes)
     numbers: dict[Hashable, Content] = {}
     return {
-        tile: numbers.setdefault((tile.memory, tile.size_tiles, *said), len(numbers))
-        for tile, said in records.items()
+        tile: numbers.setdefault((tile.memory, tile.size_tiles, *each), len(numbers))
+        for tile, each in records.items()
         if tile not in computed and not varying & loaded[tile]
     }
 
 
-def _record(insn: TiledInsn) -> Hashable:
-    """What a load says, its place relative to its tile."""
+def _record(insn: TiledInsn, registers: FoundRegisters) -> Hashable:
+    """What a load says and finds in registers, its place relative to its tile."""
     values = sorted(insn.fields.items(), key=lambda item: item[0])
-    return insn.name, tuple((n, v.row if isinstance(v, InTile) else v) for n, v in values)
+    said = tuple((n, v.row if isinstance(v, InTile) else v) for n, v in values)
+    return insn.name, said, tuple(registers.values.items())

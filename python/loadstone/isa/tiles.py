@@ -2,7 +2,8 @@
 """Virtual tiles of a device's local memories, and instructions that name places in them.
 
 In:   what a back end says: memory and rows of a tile, fields by tile and row.
-Out:  LocalTile, InTile, TiledInsn; what each reach of such an instruction is of.
+Out:  LocalTile, InTile, TiledInsn; what each reach of such an instruction is of, and what registers
+      it finds.
 Next: tile_order.py brings loads forward, tiled.py gives rows.
 """
 
@@ -13,10 +14,22 @@ from dataclasses import dataclass
 
 from loadstone.errors import LoweringError
 from loadstone.isa.codec import At
-from loadstone.isa.form import DRAM, Reach
+from loadstone.isa.form import DRAM, Reach, Set
+from loadstone.isa.registers import at_reset, set_registers, with_registers
 from loadstone.isa.table import InstructionTable
+from loadstone.isa.terms import Term, fields_of, term_value
 
-__all__ = ["InTile", "LocalTile", "TileReach", "TiledInsn", "numbers", "reached", "tiles_of"]
+__all__ = [
+    "FoundRegisters",
+    "InTile",
+    "LocalTile",
+    "TileReach",
+    "TiledInsn",
+    "found_registers",
+    "numbers",
+    "reached",
+    "tiles_of",
+]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -54,17 +67,80 @@ class TileReach:
     symbol: str | None = None
 
 
-def reached(table: InstructionTable, insn: TiledInsn) -> list[TileReach]:
-    """What an instruction reaches; of a memory with words that it goes through, all. Raises
-    LoweringError for a tile of another memory than its field reaches, or one in a field from which
-    nothing is reached."""
-    found, placed = [], set()
+@dataclass(frozen=True)
+class FoundRegisters:
+    """What an instruction finds in the registers that it reads: values, of a place in a tile its
+    row in that; places."""
+
+    values: Mapping[str, int]
+    places: Mapping[str, InTile]
+
+
+def found_registers(table: InstructionTable, insns: Sequence[TiledInsn]) -> list[FoundRegisters]:
+    """Of instructions in program order. Raises LoweringError for a register that is not set, or is
+    set to what it may not be or to more than a place in a tile."""
+    if not table.registers:
+        return [FoundRegisters({}, {})] * len(insns)
+    held, places = at_reset(table), dict[str, InTile]()
+    found = []
+    for number, insn in enumerate(insns):
+        form = table.by_name.get(insn.name)
+        if form is None:  # codec.py refuses it
+            found.append(FoundRegisters({}, {}))
+            continue
+        fields = {bits.name: 0 for bits in form.fields} | numbers(insn)
+        read = table.read_registers[form.name]
+        try:
+            values = with_registers(table, form, fields, held)
+            found.append(
+                FoundRegisters(
+                    {name: held[name] for name in read},
+                    {name: places[name] for name in read if name in places},
+                )
+            )
+            held = set_registers(table, form, values, held)
+        except LoweringError as error:
+            raise LoweringError(f"instruction {number}, {insn.name}: {error}") from None
+        for one in form.sets:
+            if term_value(one.when, values) != 0:
+                places.pop(one.register, None)
+                _keep_place(insn, one, found[-1].places, places)
+    return found
+
+
+def _keep_place(
+    insn: TiledInsn, one: Set, found: Mapping[str, InTile], places: dict[str, InTile]
+) -> None:
+    """A register that is set to a place in a tile holds that."""
+    for name in fields_of(one.value):
+        value = insn.fields.get(name, found.get(name))
+        if not isinstance(value, InTile):
+            continue
+        if one.value != name:
+            raise LoweringError(
+                f"{insn.name}: sets register {one.register} to {one.value}, and {name} is a row of "
+                f"tile {value.tile.name}: let it set the row alone"
+            )
+        places[one.register] = value
+
+
+def reached(
+    table: InstructionTable, insn: TiledInsn, registers: FoundRegisters | None = None
+) -> list[TileReach]:
+    """What an instruction reaches; of a memory with words that it goes through, all. registers:
+    that it finds. Raises LoweringError for a tile of another memory than its field reaches, or one
+    in a field from which nothing is reached and no register set."""
+    held: Mapping[str, InTile] = registers.places if registers is not None else {}
+    found: list[TileReach] = []
+    placed: set[Term] = set()
+    if insn.name in table.by_name:
+        placed = {one.value for one in table.by_name[insn.name].sets}
     for reach in table.by_name[insn.name].reaches if insn.name in table.by_name else ():
         if reach.through is not None:
             words = table.by_memory[reach.through.memory]
             found += [TileReach(reach), TileReach(Reach(words.name, 0, extent=words.rows))]
             continue
-        value = insn.fields.get(str(reach.first), 0)
+        value = insn.fields.get(str(reach.first), held.get(str(reach.first), 0))
         if isinstance(value, InTile):
             placed.add(reach.first)
             if value.tile.memory != reach.memory:

@@ -15,13 +15,13 @@ have been given; it gives its own when it is done. DRAM takes the port, one tran
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.cost import port_cycles, work_cycles
 from loadstone.isa.form import InstructionForm
-from loadstone.isa.state import MachineEvent
+from loadstone.isa.state import MachineEvent, MachineFault
 
 __all__ = ["TokenClock"]
 
@@ -31,16 +31,18 @@ class _Handed:
     number: int
     form: InstructionForm
     values: Mapping[str, int]
-    moves: int  # cycles of the port
     issued: int
+    cycles: tuple[int, int] | None = None  # of the unit, and of the port: without registers
 
 
 @dataclass
 class TokenClock:
-    """One program."""
+    """One program. found: the fields of an instruction, and the registers that it reads as they are
+    now; raises MachineFault where one is not set."""
 
     accelerator: Accelerator
     trace: bool
+    found: Callable[[InstructionForm, Mapping[str, int]], Mapping[str, int]]
     waiting: dict[str, deque[_Handed]] = field(default_factory=dict)
     starts: dict[str, list[int]] = field(default_factory=dict)
     tokens: dict[int, deque[int]] = field(default_factory=dict)  # by queue: when each was given
@@ -58,15 +60,13 @@ class TokenClock:
 
     def issue(self, number: int, form: InstructionForm, values: Mapping[str, int]) -> None:
         """Hands an instruction out."""
-        port, unit = self.accelerator.port, form.unit_of(values)
+        unit = form.unit_of(values)
         waiting = self.waiting.setdefault(unit, deque())
         starts = self.starts.setdefault(unit, [])
         before = len(starts) + len(waiting) - self.accelerator.queue
         room = starts[before] if before >= 0 else 0
         self.issued = max(self.issued + 1, room)
-        touched = [reach for reach in form.reaches if reach.span(values) > 0]
-        moves = sum(port_cycles(port, reach, values) for reach in touched) if port else 0
-        waiting.append(_Handed(number, form, values, moves, self.issued))
+        waiting.append(_Handed(number, form, values, self.issued))
 
     def start(self) -> int | None:
         """The number of the instruction that starts next; None where all wait for tokens."""
@@ -81,9 +81,10 @@ class TokenClock:
         unit = chosen.form.unit_of(chosen.values)
         self.waiting[unit].popleft()
         self.starts[unit].append(begin)
-        end = begin + work_cycles(chosen.form, chosen.values) + chosen.moves
-        if chosen.moves:
-            self.port_free = begin + chosen.moves
+        work, moves = self._cycles(chosen)
+        end = begin + work + moves
+        if moves:
+            self.port_free = begin + moves
         for k, queue in enumerate(self.accelerator.table.queues):
             if queue.popper == unit and chosen.values[queue.pop]:
                 self.tokens[k].popleft()
@@ -101,10 +102,26 @@ class TokenClock:
     def _begin(self, handed: _Handed) -> int | None:
         """When it could start, as far as is known; None without a token that it waits for."""
         unit = handed.form.unit_of(handed.values)
-        begin = max(handed.issued, self.free.get(unit, 0), self.port_free if handed.moves else 0)
+        begin = max(handed.issued, self.free.get(unit, 0))
         for k, queue in enumerate(self.accelerator.table.queues):
             if queue.popper == unit and handed.values[queue.pop]:
                 if not self.tokens.get(k):
                     return None
                 begin = max(begin, self.tokens[k][0])
-        return begin
+        return max(begin, self.port_free) if self._cycles(handed)[1] else begin
+
+    def _cycles(self, handed: _Handed) -> tuple[int, int]:
+        """Of the unit, and of the port, with registers as they are."""
+        if handed.cycles is not None:
+            return handed.cycles
+        form, port = handed.form, self.accelerator.port
+        try:
+            values = self.found(form, handed.values)
+        except MachineFault:  # it is refused when it starts
+            return 0, 0
+        touched = [reach for reach in form.reaches if reach.span(values) > 0] if port else []
+        moves = sum(port_cycles(port, reach, values) for reach in touched) if port else 0
+        found = work_cycles(form, values), moves
+        if not self.accelerator.table.read_registers[form.name]:
+            handed.cycles = found
+        return found

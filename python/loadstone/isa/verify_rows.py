@@ -9,7 +9,7 @@ Next: backend/program.py runs it where passes/log.py says so.
 Both programs are executed with names in place of values. What an instruction writes is named by the
 instruction, its fields, and the names of all that it reads: in a local memory the names in its
 rows, in DRAM the last instruction that wrote to the same tensor or to an address without a name,
-and the one that set the address register. In the first program each tile is a memory of its own.
+and those that set registers. In the first program each tile is a memory of its own.
 Each instruction of the second must find the names that it finds in the first: so a row that was
 taken too early, a load that was left out though its content was gone, and a move across a
 dependence are all found. Only loads may be left out.
@@ -30,7 +30,16 @@ from loadstone.isa.codec import TableInsn
 from loadstone.isa.form import DRAM, InstructionForm
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.terms import term_value
-from loadstone.isa.tiles import InTile, LocalTile, TiledInsn, TileReach, numbers, reached
+from loadstone.isa.tiles import (
+    FoundRegisters,
+    InTile,
+    LocalTile,
+    TiledInsn,
+    TileReach,
+    found_registers,
+    numbers,
+    reached,
+)
 
 __all__ = ["verify_rows"]
 
@@ -46,22 +55,25 @@ def verify_rows(
     sources: Sequence[int],
 ) -> None:
     """sources: of each instruction of `after`, its number in `before`."""
-    reaches = [reached(table, insn) for insn in before]
+    registers = found_registers(table, before)
+    reaches = [reached(table, *each) for each in zip(before, registers, strict=True)]
     names = _Known()
     first = _Program(table, names)
     wanted = [
-        first.run(n, insn, each, None)
+        first.run(n, insn, registers[n], each, None)
         for n, (insn, each) in enumerate(zip(before, reaches, strict=True))
     ]
     left = set(range(len(before)))
     second = _Program(table, names)
+    rows: dict[LocalTile, int] = {}
     for insn, source in zip(after, sources, strict=True):
         if source not in left:
             raise LoweringError(f"rows: instruction {source}, {insn.name}, comes twice")
         left.remove(source)
         old = before[source]
-        rows = _first_rows(table, old, insn, source)
-        if second.run(source, old, reaches[source], rows) != wanted[source]:
+        rows |= _first_rows(table, old, insn, source)
+        found = second.run(source, old, registers[source], reaches[source], rows)
+        if found != wanted[source]:
             raise LoweringError(
                 f"rows: instruction {source}, {insn.name}, does not read what it read with tiles"
             )
@@ -75,7 +87,8 @@ def verify_rows(
 def _is_load(form: InstructionForm, reaches: Sequence[TileReach]) -> bool:
     """Whether it brings from DRAM to local memory, and does no more."""
     does = {(each.reach.memory == DRAM, each.reach.writes) for each in reaches}
-    return does == {(True, False), (False, True)} and not form.keeps and not form.ends
+    more = form.keeps or form.sets or form.ends
+    return does == {(True, False), (False, True)} and not more
 
 
 def _first_rows(
@@ -111,7 +124,8 @@ class _Known:
 class _Program:
     """local: names in the rows of each tile or memory. owner: of each row of a memory, the life of
     a tile that wrote it last. written: the last writer of each tensor in DRAM; of "", that of
-    addresses without a name; of None, that of any. kept: what set each address register."""
+    addresses without a name; of None, that of any. kept: what set each address register; set: what
+    set each register, and to which place in a tile."""
 
     def __init__(self, table: InstructionTable, known: _Known) -> None:
         self.table = table
@@ -122,27 +136,31 @@ class _Program:
         self.lives: dict[LocalTile, int] = {}
         self.written: dict[str | None, int] = {}
         self.kept: dict[tuple[str, int], int] = {}
+        self.set: dict[str, tuple[int, object]] = {}
 
     def run(
         self,
         number: int,
         insn: TiledInsn,
+        registers: FoundRegisters,
         reaches: Sequence[TileReach],
         rows: Mapping[LocalTile, int] | None,
     ) -> int:
-        """The name of all that an instruction finds. rows: where its tiles begin; None: each is a
-        memory of its own."""
+        """The name of all that an instruction finds. registers: in the first program. rows: where
+        its tiles begin; None: each is a memory of its own."""
         form = self.table.by_name[insn.name]
-        fields = {bits.name: 0 for bits in form.fields} | numbers(insn)
+        fields = {b.name: 0 for b in form.fields} | numbers(insn) | dict(registers.values)
         plain = tuple((k, v) for k, v in insn.fields.items() if not isinstance(v, InTile))
-        found: list[object] = [insn.name, plain]
+        read = [self.set.get(register) for register in self.table.read_registers[form.name]]
+        found: list[object] = [insn.name, plain, *read]
         targets = []
         for each in reaches:
             if each.reach.memory == DRAM:
                 found.append(self._dram(each, fields))
                 continue
             place, first, depth = self._place(each, rows)
-            at = first + _rows_of(each, fields, insn, depth)
+            held = registers.places.get(str(each.reach.first))
+            at = first + _rows_of(each, fields, insn, depth, held)
             names = self.local[place][at]
             if each.reach.writes:
                 names = np.where(self._own(each, place, at), names, 0)
@@ -158,6 +176,11 @@ class _Program:
                 self.written[each.symbol] = self.written[None] = number
         for keep in form.keeps:
             self.kept[keep.register, term_value(keep.index, fields)] = name
+        for one in form.sets:
+            if term_value(one.when, fields) != 0:
+                said = insn.fields.get(str(one.value))
+                in_tile = registers.places.get(str(one.value)) if said is None else said
+                self.set[one.register] = name, in_tile
         return name
 
     def _dram(self, each: TileReach, fields: Mapping[str, int]) -> tuple[object, ...]:
@@ -194,13 +217,20 @@ class _Program:
         return 0 if tile is None else self.lives.setdefault(tile, len(self.lives) + 1)
 
 
-def _rows_of(each: TileReach, fields: Mapping[str, int], insn: TiledInsn, depth: int) -> _Names:
-    """The rows that an instruction reaches; all of a memory that it reaches through words. Raises
-    LoweringError where they leave the tile or memory."""
+def _rows_of(
+    each: TileReach,
+    fields: Mapping[str, int],
+    insn: TiledInsn,
+    depth: int,
+    held: InTile | None,
+) -> _Names:
+    """The rows that an instruction reaches; all of a memory that it reaches through words. held: in
+    the register that they begin at. Raises LoweringError where they leave the tile or memory."""
     reach = each.reach
     if reach.through is not None:
         return np.arange(depth)
-    value = insn.fields.get(str(reach.first))
+    said = insn.fields.get(str(reach.first))
+    value = held if said is None else said
     first = value.row if isinstance(value, InTile) else term_value(reach.first, fields)
     first += term_value(reach.offset, fields)
     at = first + _turned(reach.turns(fields), term_value(reach.extent, fields))

@@ -14,7 +14,7 @@ const knowsMacs = rows.some((row) => row.macs > 0), knowsNoise = rows.some((row)
 const read = (row) => Object.entries(row.bytes).reduce((sum, [memory, size]) => sum + (memory === "out" ? 0 : size), 0);
 const moved = (row) => (row.bytes.out === undefined ? null : read(row) + row.bytes.out);
 const bytesOf = (row) => Object.entries(row.bytes).filter(([, size]) => size).map(([memory, size]) => `${memory}: ${number(size)}`).join("\n");
-const clock = DATA.facts ? DATA.facts.clock_mhz : 1;
+const clock = Math.max(1, ...DATA.programs.map((program) => program.clock_mhz));
 let chosen = -1;
 const plots = [], drawn = {};
 
@@ -24,13 +24,13 @@ function about(row) {
   if (row.shape.length) lines.push(`output ${row.shape.join(" × ")}`);
   lines.push(row.cycles === null ? `${number(row.us, 2)} µs` : `${number(row.cycles)} cycles, ${number(row.us, 2)} µs, ${percent(row.share)} of all`);
   if (row.sqnr_db !== null) lines.push(`${number(row.sqnr_db, 1)} dB of signal to quantization noise`);
-  if (row.bound) lines.push(`bound by ${row.bound}: ${DATA.facts.bounds[row.bound]}`);
-  if (row.utilisation !== null) lines.push(`multipliers ${percent(row.utilisation)} busy; at best ${number(row.best_cycles)} cycles`);
+  if (row.bound) lines.push(`bound by ${row.bound}: ${DATA.bounds[row.bound]}`);
+  if (row.utilisation !== null) lines.push(`multipliers ${percent(row.utilisation)} busy`);
+  if (row.best_cycles !== null) lines.push(`at best ${number(row.best_cycles)} cycles`);
   return lines.join("\n");
 }
 
 // --- lanes of the timeline -----------------------------------------------------------------------------
-const STAGES = ["load", "compute", "store"];
 const lanes = [], laneOf = new Map();
 function lane(name) {
   if (!laneOf.has(name)) laneOf.set(name, lanes.push({ name, begin: [], end: [], layer: [], tip: [] }) - 1);
@@ -41,17 +41,17 @@ for (const row of rows) {
   const to = lane(row.where);
   to.begin.push(row.begin_us); to.end.push(row.end_us); to.layer.push(row.index); to.tip.push(() => about(row));
 }
-if (DATA.programs.length) STAGES.forEach(lane);
 for (const program of DATA.programs) {
-  const e = program.events;
+  const e = program.events, { units, clock_mhz } = program;
+  units.forEach(lane);
   for (let k = 0; k < e.insn.length; ++k) {
-    const to = lanes[laneOf.get(STAGES[e.stage[k]])];
-    to.begin.push(program.start_us + e.start[k] / clock);
-    to.end.push(program.start_us + e.end[k] / clock);
+    const to = lanes[laneOf.get(units[e.stage[k]])];
+    to.begin.push(program.start_us + e.start[k] / clock_mhz);
+    to.end.push(program.start_us + e.end[k] / clock_mhz);
     to.layer.push(e.layer[k]);
     to.tip.push(() => {
       const waits = `waited ${number(e.token[k])} cycles for tokens, ${number(e.fetch[k])} for its fetch`;
-      const text = `${STAGES[e.stage[k]]}, instruction ${e.insn[k]}: cycles ${number(e.start[k])} to ${number(e.end[k])}\n${waits}`;
+      const text = `${units[e.stage[k]]}, instruction ${e.insn[k]}: cycles ${number(e.start[k])} to ${number(e.end[k])}\n${waits}`;
       return e.layer[k] < 0 ? text : `${text}\n\n${about(rows[e.layer[k]])}`;
     });
   }
@@ -230,8 +230,9 @@ function pieces(get) {
   const all = [];
   for (const program of DATA.programs) {
     const p = get(program);
+    if (!p) continue;
     p.layer.forEach((layer, k) => all.push({
-      begin: program.start_us + p.begin[k] / clock, end: program.start_us + p.last[k] / clock, low: p.first[k], high: p.end[k], layer, name: layer < 0 ? p.name[k] : rows[layer].name,
+      begin: program.start_us + p.begin[k] / program.clock_mhz, end: program.start_us + p.last[k] / program.clock_mhz, low: p.first[k], high: p.end[k], layer, name: layer < 0 ? p.name[k] : rows[layer].name,
     }));
   }
   all.sort((a, b) => a.begin - b.begin);
@@ -243,21 +244,23 @@ function pieces(get) {
   return rects;
 }
 
-if (DATA.programs.length) {
+if (DATA.programs.some((program) => program.arena.layer.length)) {
   document.body.append(make("h2", {}, "Arena ", make("small", {}, `${number(DATA.arena_bytes)} bytes of DRAM: which layer's output lives where, from its first store to its last load; holes are free`)));
   timePlot(document.body, "Arena", 240, [0, DATA.arena_bytes], { incrs: [64, 128, 256, 512, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192].map((t, k) => (k < 4 ? t : t * 1024)), values: (u, ticks) => ticks.map((t) => (t >= 1024 ? `${number(t / 1024)} KiB` : `${t} B`)) }, pieces((program) => program.arena));
+}
+if (DATA.facts && Object.keys(DATA.facts.scratchpad_tiles).length) {
   document.body.append(make("h2", {}, "Scratchpads ", make("small", {}, "tiles, from the write to the last read")));
   const names = { inp: "inputs", wgt: "weights", acc: "accumulators", uop: "micro-ops" };
   for (const [memory, tiles] of Object.entries(DATA.facts.scratchpad_tiles)) {
     timePlot(document.body, `Pad${memory}`, 130, [0, tiles], { label: names[memory], labelSize: 18, stroke: () => style("--dim"), size: 74 }, pieces((program) => program.scratchpads[memory]));
   }
-  roofline();
 }
+if (DATA.facts && DATA.facts.macs_per_cycle && DATA.facts.bus_bytes) roofline();
 
 // --- roofline -------------------------------------------------------------------------------------------
 function roofline() {
   const peak = DATA.facts.macs_per_cycle, bus = DATA.facts.bus_bytes;
-  const points = rows.filter((row) => row.executed_macs > 0 && row.cycles > 0 && (row.macs > 0 || !knowsMacs)).map((row) => {
+  const points = rows.filter((row) => row.where === DATA.facts.name && row.executed_macs > 0 && row.cycles > 0 && (row.macs > 0 || !knowsMacs)).map((row) => {
     const busiest = Math.max(read(row), row.bytes.out, 1); // two channels, side by side
     // What a layer takes of its own may be less than its transfers, which ran while another layer computed.
     return { row, x: row.executed_macs / busiest, y: row.executed_macs / Math.max(row.cycles, row.best_cycles) };

@@ -46,24 +46,46 @@ class Alternative:
         }
 
 
+@dataclass(frozen=True)
+class Total:
+    """What a whole plan takes; transfers_ns: the changes of layout in it."""
+
+    ns: int
+    transfers_ns: int
+
+
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """chosen: "cost", or "eager" when nothing cheaper was found. exact: no cover costs less, as far
-    as costs add up."""
+    """chosen: "cost", or "eager" when nothing cheaper was found. totals: of the plans `host` (all
+    operators there), `eager` (all on devices that take them) and `chosen`. host: whose costs the
+    host's steps have. exact: no cover costs less, as far as costs add up."""
 
     chosen: str
     lowered: LoweredPartition
-    eager_ns: int
-    cost_ns: int
+    totals: Mapping[str, Total]
+    host: str
     exact: bool
     alternatives: Mapping[str, tuple[Alternative, ...]]
+
+    @property
+    def cost_ns(self) -> int:
+        """Of the chosen plan."""
+        return self.totals["chosen"].ns
+
+    @property
+    def eager_ns(self) -> int:
+        """Of the eager one."""
+        return self.totals["eager"].ns
 
     def to_json(self) -> dict[str, Any]:
         """Without the alternatives, in microseconds."""
         return {
             "chosen": self.chosen,
-            "eager_us": self.eager_ns / 1000,
-            "cost_us": self.cost_ns / 1000,
+            "host": self.host,
+            "plans": {
+                name: {"us": total.ns / 1000, "transfers_us": total.transfers_ns / 1000}
+                for name, total in self.totals.items()
+            },
             "exact": self.exact,
         }
 

@@ -12,10 +12,11 @@ Next: commands/prove.py prints it.
     fingerprints.py  sums of products, recognised by their values at random points
     functions.py     functions of one sum or two bytes; equality.py: whether two are equal
     values.py        symbols of bytes, and what they are functions of
+    near.py          bytes that are one level off, where that is asked for
     definition.py    a network as symbols; operators/ has a file for each family
     lanes.py         accumulators as symbols; machine.py: VTA's instructions on them
     tokens.py        that every run of the queues computes what the order of the stream does
-    host_steps.py    what the host does between programs
+    host_steps.py    what the host does between programs; host_operators.py: operators as data
     proof.py         the verdict on an artifact; certificate.py: a proof as a file
 
 Nothing here imports the compiler: its mistakes would be on both sides of the comparison.

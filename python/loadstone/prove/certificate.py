@@ -8,13 +8,15 @@ Next: commands/prove.py and commands/compile.py write it; commands/run.py and co
 
 The file is an object of these, and of nothing else:
 
-    schema        "loadstone-proof-1"
+    schema        "loadstone-proof-2"
     loadstone     the version that proved
     artifact      {"sha256": of the whole .lds file}
     model         {"sha256": of the whole model file}
     device        {"name": as the artifact has it, "fingerprint": of what it may execute, in hex}
     operators     [{"operator": what names it in the model, "kind": network.py's, "rule": how its
                   elements were found equal}], all of the network, in its order
+    tolerance     0: equal; 1: each element is at most one level from the network's function of what
+                  the artifact has before it
     equalities    {way of comparing: how many functions}
     error_bits    another artifact would have been called proved with a probability below
                   2^-error_bits
@@ -40,13 +42,15 @@ from loadstone.prove.verdict import ProofVerdict, Status
 
 __all__ = ["Certificate", "ProvedOperator", "certify", "read_certificate", "require_proof"]
 
-SCHEMA = "loadstone-proof-1"
+SCHEMA = "loadstone-proof-2"
 _SUMS = "equal sums, and equal levels for every sum that can occur"
+_AVERAGES = f"{_SUMS}; those of ONNX are sums of integers, scaled once in float32"
 _MOVED = "the same elements in the same places"
 _HOST = "the host's operator of that name, with equal constants, on the same elements"
 _RULES = {
     **dict.fromkeys(("conv2d", "depthwise_conv2d", "dense", "batch_matmul"), _SUMS),
-    **dict.fromkeys(("average_pool", "mean", "resize_bilinear"), _SUMS),
+    "resize_bilinear": _SUMS,
+    **dict.fromkeys(("average_pool", "global_average_pool", "mean"), _AVERAGES),
     **dict.fromkeys(("add", "sub", "mul"), "equal levels for every pair of levels"),
     **dict.fromkeys(("requantize", "table", "channel_table"), "equal levels for every level"),
     **dict.fromkeys(("reshape", "transpose", "pad", "slice", "resize_nearest"), _MOVED),
@@ -80,6 +84,7 @@ class Certificate:
     device: str
     fingerprint: str
     operators: tuple[ProvedOperator, ...]
+    tolerance: int
     equalities: Mapping[str, int]
     error_bits: int
     assumptions: tuple[str, ...]
@@ -93,6 +98,7 @@ class Certificate:
             "model": {"sha256": self.model_sha256},
             "device": {"name": self.device, "fingerprint": self.fingerprint},
             "operators": [asdict(operator) for operator in self.operators],
+            "tolerance": self.tolerance,
             "equalities": dict(self.equalities),
             "error_bits": self.error_bits,
             "assumptions": list(self.assumptions),
@@ -129,6 +135,7 @@ def certify(
         held.device,
         held.fingerprint.hex(),
         operators,
+        verdict.tolerance,
         dict(verdict.equalities),
         verdict.error_bits,
         ASSUMPTIONS,
@@ -159,6 +166,7 @@ def read_certificate(path: str) -> Certificate:
             ProvedOperator(*(_Fields(path, "an operator", one).text(name) for name in _OPERATOR))
             for one in fields.list("operators")
         ),
+        fields.count("tolerance"),
         {way: _Fields(path, way, {way: n}).count(way) for way, n in fields.items("equalities")},
         fields.count("error_bits"),
         tuple(fields.texts("assumptions")),
@@ -170,7 +178,7 @@ def read_certificate(path: str) -> Certificate:
 _OPERATOR = ("operator", "kind", "rule")
 _NAMES = (
     *("schema", "loadstone", "artifact", "model", "device"),
-    *("operators", "equalities", "error_bits", "assumptions"),
+    *("operators", "tolerance", "equalities", "error_bits", "assumptions"),
 )
 
 

@@ -91,7 +91,9 @@ class CompiledArtifact:
                 raise Unsupported(f"step {step.name}: a program that runs beside another one")
             device = self._artifact.device_of(step)
             if not device.has_configuration:
-                raise Unsupported(f"step {step.name}: a program of {device.name}")
+                raise Unsupported(
+                    f"step {step.name}: a program of {device.name}, and VTA's are covered"
+                )
             config = config_of(device.fingerprint, device.name)
             if config.is_float:
                 raise Unsupported(f"step {step.name}: a program of bfloat16")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from loadstone.prove.network import ModelNetwork, ModelOperator
 from loadstone.prove.operators.elements import Elements
-from loadstone.prove.operators.elementwise import function, of_two
+from loadstone.prove.operators.elementwise import channel_function, function, of_two
 from loadstone.prove.operators.ends import dequantize, quantize
 from loadstone.prove.operators.movement import (
     concat,
@@ -37,12 +37,14 @@ _STATED: Mapping[str, Callable[[Elements, ModelOperator], None]] = {
     "dense": dense,
     "average_pool": average_pool,
     "mean": mean,
+    "global_average_pool": mean,
     "max_pool": max_pool,
     "add": of_two,
     "sub": of_two,
     "mul": of_two,
     "requantize": function,
     "table": function,
+    "channel_table": channel_function,
     "reshape": reshape,
     "transpose": transpose,
     "pad": pad,

@@ -3,7 +3,7 @@
 
 In:   random numbers of the system.
 Out:  Points: four primes drawn anew, arithmetic modulo them, what multiples of a sum have in
-      common; Growing, an array that grows.
+      common.
 Next: values.py finds the sums of a network again in what a device adds up.
 
 A sum w1 a1 + w2 a2 + ... with integer weights is kept as its values at two random points modulo
@@ -27,12 +27,11 @@ Together that is below 2^-128 for two sums.
 from __future__ import annotations
 
 import secrets
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["POINTS", "Growing", "Integers", "Points"]
+__all__ = ["POINTS", "Integers", "Points"]
 
 Integers = NDArray[np.int64]
 
@@ -41,31 +40,6 @@ POINTS = 8
 _LOW, _HIGH = 1 << 30, 1 << 31
 #: Of the factor that makes one sum of another: all that a device can multiply by.
 _MAX_FACTOR = 1 << 40
-
-
-class Growing:
-    """An array [rows, n] whose n grows."""
-
-    def __init__(self, rows: int, dtype: type[np.generic]) -> None:
-        self._data: NDArray[Any] = np.zeros((rows, 1024), dtype)
-        self.count = 0
-
-    @property
-    def data(self) -> NDArray[Any]:
-        """What is in it, to be read and changed in place; shape (rows, count)."""
-        return self._data[:, : self.count]
-
-    def extend(self, values: NDArray[Any]) -> Integers:
-        """Appends columns (rows, n); their numbers (n,)."""
-        n = values.shape[-1]
-        if self.count + n > self._data.shape[1]:
-            room = max(2 * self._data.shape[1], self.count + n)
-            grown = np.zeros((len(self._data), room), self._data.dtype)
-            grown[:, : self.count] = self.data
-            self._data = grown
-        self._data[:, self.count : self.count + n] = values
-        self.count += n
-        return np.arange(self.count - n, self.count)
 
 
 def _is_prime(n: int) -> bool:

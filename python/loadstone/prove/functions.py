@@ -19,8 +19,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.prove.fingerprints import Growing, Integers
+from loadstone.prove.fingerprints import Integers
 from loadstone.prove.requantize import Requantizer, double, single, wrapped
+from loadstone.prove.tables import Growing
 
 __all__ = ["FIRST", "MAX_PARTS", "SECOND", "FunctionKind", "Functions", "Rule", "distinct"]
 
@@ -137,6 +138,11 @@ class Functions:
             plain = (coefficients[:, 0] == 1) & (constant == 0) & (shift == 0)
             made = np.where(plain, arguments[:, 0], made)
         return made
+
+    def constants(self, numbers: Integers) -> Integers:
+        """Functions (n,) that have the values numbers (n,), whatever they are functions of."""
+        zeros, nothing = np.zeros((len(numbers), 1), np.int64), np.zeros(len(numbers), np.int64)
+        return self.sum(zeros, zeros + FIRST, numbers, nothing)
 
     def _number(self, kind: FunctionKind, count: int, row: Integers) -> int:
         key = kind, count, row.tobytes()

@@ -20,6 +20,7 @@ from loadstone.artifact.format import BufferView, DataType, HostStep
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.functions import FunctionKind
+from loadstone.prove.host_operators import computed
 from loadstone.prove.memory import NOBODY, SymbolDram, flipped
 from loadstone.prove.operators.ends import dequantized, quantized, real_bytes
 from loadstone.prove.rows import RowFunctions
@@ -69,8 +70,10 @@ class HostSteps:
                 made = self._looked_up(x, inputs[0], self.read(inputs[1], name), outputs[0])
             case HostOpcode.SOFTMAX_INT8:
                 made = self._softmax(step, x, outputs[0])
+            case HostOpcode.EXTERNAL:
+                made = computed(step, x, inputs, outputs, self._rows)
             case _:
-                raise Unsupported(name + (f" {step.function}" if step.function else ""))
+                raise Unsupported(name)
         place = _place(outputs[0])
         self._dram.write(outputs[0].region, place, made.reshape(-1), name, NOBODY)
 

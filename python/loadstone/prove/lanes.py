@@ -8,8 +8,8 @@ Next: machine.py executes instructions on them.
 A lane is linear, (sum of coefficient * symbol + c) >> s, or it is a function of a source. In the
 first state the symbols of the network are kept as a fingerprint of their sum, and digits, which
 the device alone knows, by name. Shifts compose: ((A >> a) + B) >> b is (A + (B << a)) >> a + b, as
-long as nothing wraps, which the ranges must prove. MIN, MAX, RQ and a shift of what might wrap
-make a function of a lane; sums of functions make a lane linear again.
+long as nothing wraps, which the ranges must prove. MIN, MAX, RQ and a shift of what might wrap make
+a function of a lane; sums of functions make a lane linear again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from loadstone.prove.values import (
     RADIUS,
     Values,
 )
-from loadstone.prove.verdict import Unsupported
 
 __all__ = ["SymbolLanes"]
 
@@ -68,7 +67,7 @@ class SymbolLanes:
 
     def put_symbols(self, lanes: Integers, symbols: Integers) -> None:
         """Bytes, one for each lane."""
-        columns = self.values.columns[:, symbols].astype(np.int64)
+        columns = self.values.columns(symbols).astype(np.int64)
         self.put_numbers(lanes, columns[CONSTANT])
         self.sums[:, lanes] = columns[:POINTS]
         self.low[lanes] = (columns[CENTRE] - columns[RADIUS]) // 2
@@ -359,8 +358,8 @@ class SymbolLanes:
         return sources, np.where(self.values.is_unknown(sources), self.values.identity, functions)
 
     def _unknown(self, n: int) -> tuple[Integers, Integers]:
-        """Lanes of which a proof knows nothing. No operator of a network has such a sum: they come
-        of what was not proved, and nothing that is made of them is."""
+        """Lanes of which a proof knows nothing: they come of what was not proved, and nothing that
+        is made of them is."""
         return self.values.unknown(n), np.full(n, self.values.identity)
 
     def _constant(self, lanes: Integers) -> Integers:
@@ -372,12 +371,13 @@ class SymbolLanes:
         """One source for each row of several functions, and the functions as those of it."""
         sources = np.stack([source for source, _ in parts], 1)
         functions = np.stack([function for _, function in parts], 1)
+        if (fixed := sources == NO_SOURCE).any():  # constants: functions of what is beside them
+            functions[fixed] = self.values.functions.constants(functions[fixed])
+            sources = np.where(fixed, sources.max(1, keepdims=True), sources)
         same = (sources == sources[:, :1]).all(1)
         joined = sources[:, 0].copy()
         rest = np.flatnonzero(~same)
         if len(rest):
-            if (sources[rest] == NO_SOURCE).any():
-                raise Unsupported("a function of a byte and a constant")
             joined[rest], functions[rest] = self._paired(sources[rest], functions[rest])
         return joined, list(functions.T)
 

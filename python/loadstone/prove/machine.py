@@ -270,7 +270,7 @@ class SymbolMachine:
         if internal.any():
             reads = internal.astype(np.float32) @ (weights != 0).T.astype(np.float32) > 0
             self.lanes.settle(shape[reads])
-        columns = values.columns[:, symbols]
+        columns = values.columns(symbols)
         sums = np.matmul(columns[:RADIUS], weights.T).reshape(RADIUS, -1)
         radius = np.matmul(columns[RADIUS], np.abs(weights).T).reshape(-1)
         low, high = ((sums[CENTRE] + sign * radius).astype(np.int64) >> 1 for sign in (-1, 1))

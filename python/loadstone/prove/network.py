@@ -17,11 +17,13 @@ alone. The attributes of each kind:
                                transpose_b; requantization
     add, sub, mul              inputs: a, b, which broadcast; table (256, 256)
     requantize, table          inputs: x; table (256,)
+    channel_table              inputs: x; axis; table (C, 256), a row for each place of the axis
     max_pool                   layout, kernel, strides, pads, low, high
-    average_pool               layout, kernel, strides, pads, count_include_pad; averages: dict of
-                               the count of taps to the Requantizer of their plain sum (zero
-                               points not taken off)
-    mean                       axes, keep_dims; requantization of the sum of x - zero point
+    average_pool               layout, kernel, strides, pads; averages: dict of the count of taps
+                               inside to the Requantizer of the sum of x - zero_point, an attribute
+                               of its own: LiteRT takes none off; count_include_pad: whether these
+                               divide by the whole window
+    mean, global_average_pool  axes, keep_dims; requantization of the sum of x - zero point
     concat                     axis; tables: for each input None (bytes move) or a table (256,)
     reshape                    nothing: the output's shape
     transpose                  axes
@@ -32,7 +34,8 @@ alone. The attributes of each kind:
     resize_bilinear            layout; rows, columns: (lower, upper, weight of the upper) arrays;
                                arithmetic "litert_int8" (weights of 10 bits), "litert_uint8" or
                                "onnx" (float32 weights)
-    softmax                    axis, beta
+    softmax                    axis, beta; arithmetic "litert" (the default) or "onnx", of which
+                               low and high are the least and the greatest level
     arg_max                    axis
     quantize, dequantize       real numbers to levels and back: scale and zero point are those of
                                the tensor of levels; arithmetic "litert" or "onnx"

@@ -42,25 +42,26 @@ _PAIR_BITS = 128
 class Proof:
     """Of one network, for any number of artifacts: the network is stated once."""
 
-    def __init__(self, network: ModelNetwork) -> None:
-        """Raises Unsupported for an operator that a proof does not know."""
+    def __init__(self, network: ModelNetwork, tolerance: int = 0) -> None:
+        """tolerance: by how many levels each element may differ from the network's function of
+        what the artifact has before it. Raises Unsupported for an operator that a proof does not
+        know."""
         self.network = network
-        self.values = Values()
+        self.values = Values(tolerance)
         self.definition = Definition(self.values, network)
         self.definition.state()
 
     @staticmethod
-    def attempt(network: ModelNetwork, artifact: Artifact) -> ProofVerdict:
+    def attempt(network: ModelNetwork, artifact: Artifact, tolerance: int = 0) -> ProofVerdict:
         """What can be said of one artifact, and of its network. A proof whose error is not below
         2^-60 is made again with other primes: both err together with the product of their
         probabilities."""
         bits = 0
         while True:
             try:
-                verdict = Proof(network).of(artifact)
+                verdict = Proof(network, tolerance).of(artifact)
             except Unsupported as error:
-                why = str(error)
-                return ProofVerdict(Status.UNSUPPORTED, why, len(network.operators), 0, 0, {}, 0)
+                return ProofVerdict.unsupported(str(error), tolerance)
             bits += verdict.error_bits
             if verdict.status is not Status.PROVED or bits >= ERROR_BITS:
                 return replace(verdict, error_bits=bits)
@@ -79,7 +80,7 @@ class Proof:
         return self._verdict(Status.NOT_PROVED if reason else Status.PROVED, reason, run)
 
     def _verdict(self, status: Status, reason: str, run: _Run) -> ProofVerdict:
-        equality = self.values.equality
+        equality, near = self.values.equality, self.values.near
         return ProofVerdict(
             status,
             reason,
@@ -90,7 +91,9 @@ class Proof:
                 "at the steps of the network's function": equality.at_steps,
                 "and at the ends of pieces": equality.by_pieces,
                 "on every value": equality.value_by_value,
+                **({"and differ by a level": near.count} if near.tolerance else {}),
             },
+            tolerance=near.tolerance,
             error_bits=math.floor(_PAIR_BITS - 2 * math.log2(max(self.values.looked_for, 1)) + 1),
         )
 

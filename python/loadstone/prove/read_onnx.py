@@ -13,7 +13,7 @@ numbers are named with their attributes. What is not understood is refused by on
 
 from __future__ import annotations
 
-from loadstone.errors import ModelError, UnsupportedError
+from loadstone.errors import ModelError
 from loadstone.prove.network import ModelNetwork
 from loadstone.prove.onnx.file import read_file
 from loadstone.prove.onnx.graph import OnnxGraph
@@ -23,11 +23,11 @@ __all__ = ["read_onnx"]
 
 
 def read_onnx(data: bytes, name: str) -> ModelNetwork:
-    """The network of a file. name: what messages call it. Raises ModelError for a damaged file,
-    UnsupportedError for what is not understood."""
+    """The network of a file. name: what messages call it. Raises ModelError for a file that
+    is damaged or all of real numbers, UnsupportedError for what is not understood."""
     model = read_file(data, name)
     if not any(node.kind == "QuantizeLinear" or "QLinear" in node.kind for node in model.nodes):
-        raise UnsupportedError(
+        raise ModelError(
             f"{name}: no operator computes on int8 or uint8: a proof compares integers; quantize "
             "the model first"
         )

@@ -21,8 +21,8 @@ __all__ = ["read_tflite"]
 
 
 def read_tflite(data: bytes, name: str) -> ModelNetwork:
-    """The network of a file. name: what messages call it. Raises ModelError for a damaged file,
-    UnsupportedError for what is not understood."""
+    """The network of a file. name: what messages call it. Raises ModelError for a file that
+    is damaged or all of real numbers, UnsupportedError for what is not understood."""
     graph = TfliteGraph(read_file(data, name))
     try:
         for operator in graph.model.operators:

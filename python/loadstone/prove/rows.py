@@ -26,11 +26,9 @@ class RowFunctions:
     def of(self, name: tuple[object, ...], rows: Integers) -> Integers:
         """Symbols of an operator's output, a row for each row (n, depth). name: the operator and
         all that it depends on besides."""
-        made = np.zeros(rows.shape, np.int64)
-        for k, row in enumerate(rows.tolist()):
-            key = (*name, *row)
-            if key not in self._known:
-                depth = len(row)
-                self._known[key] = self._values.opaque(np.full(depth, -128), np.full(depth, 127))
-            made[k] = self._known[key]
-        return made
+        keys = [(*name, *row) for row in rows.tolist()]
+        new = [key for key in dict.fromkeys(keys) if key not in self._known]
+        n = len(new) * rows.shape[1]
+        made = self._values.opaque(np.full(n, -128), np.full(n, 127))
+        self._known.update(zip(new, made.reshape(len(new), rows.shape[1]), strict=True))
+        return np.stack([self._known[key] for key in keys])

@@ -22,21 +22,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadstone.prove.equality import INT32, Equality, Mask
-from loadstone.prove.fingerprints import POINTS, Growing, Integers, Points
+from loadstone.prove.fingerprints import Integers, Points
 from loadstone.prove.functions import FIRST, FunctionKind, Functions, distinct
+from loadstone.prove.keys import ABSENT, KeyTable
+from loadstone.prove.near import NearNames
+from loadstone.prove.pieces import BYTE
+from loadstone.prove.tables import (
+    CENTRE,
+    CONSTANT,
+    NO_SOURCE,
+    NO_SYMBOL,
+    RADIUS,
+    SourceTable,
+    SymbolTable,
+)
 from loadstone.prove.verdict import Unsupported
 
 __all__ = ["CENTRE", "CONSTANT", "CONSTANTS", "NO_SOURCE", "NO_SYMBOL", "RADIUS", "Values"]
 
 #: Symbols below are the bytes of that value.
 CONSTANTS = 256
-NO_SYMBOL = -1
-NO_SOURCE = -1
-#: Rows of the table of symbols that are no fingerprint: the value of a constant, the sum of a
-#: range's ends and their difference.
-CONSTANT, CENTRE, RADIUS = POINTS, POINTS + 1, POINTS + 2
 _SUM, _PAIR, _LARGEST, _UNKNOWN = range(4)
 #: Bounds the coefficients of a source, on which the bound of errors rests.
 _MAX_RANGE = 1 << 48
@@ -45,56 +53,49 @@ _MAX_RANGE = 1 << 48
 class Values:
     """All symbols and sources of one proof."""
 
-    def __init__(self) -> None:
+    def __init__(self, tolerance: int = 0) -> None:
+        """tolerance: by how many levels a byte that is stored may differ from the element of the
+        network whose name it takes (near.py)."""
         self.points = Points()
         self.functions = Functions()
         self.equality = Equality(self.functions)
+        self.near = NearNames(self.functions, tolerance)
         self.identity = FIRST
-        self._columns = Growing(RADIUS + 1, np.float64)
-        # of each symbol: source, function, least, greatest value, whether a device alone knows it
-        self._symbols = Growing(5, np.int64)
-        # of each source: kind, least, greatest value; function and symbol of the network's element;
-        # the symbol that it is itself; its two parts, which of all but pairs are itself
-        self._sources = Growing(8, np.int64)
-        self._sums = Growing(POINTS, np.int64)
+        self._symbols, self._sources = SymbolTable(), SourceTable()
         self._pairs: dict[tuple[int, int], int] = {}
         self._largest: dict[tuple[int, ...], int] = {}
         self._symbols_of_largest: dict[int, tuple[int, ...]] = {}
-        self._source_of_key: dict[int, int] = {}
+        self._source_of_key = KeyTable()
         self._same_key: dict[int, int] = {}  # source -> the next one with its key
         self._more_wanted: dict[int, list[tuple[int, int]]] = {}
-        self._made: dict[tuple[int, int], tuple[int, int]] = {}
-        self._stored: dict[tuple[int, int], int] = {}
+        self._made, self._stored = KeyTable(), KeyTable()
         #: How many sums were compared with all others.
         self.looked_for = 0
         #: Source -> functions that a device stored of it and that are no element of the network.
         self.strange: dict[int, set[int]] = {}
         bytes_ = np.arange(CONSTANTS, dtype=np.uint8).view(np.int8).astype(np.int64)
-        columns = np.zeros((RADIUS + 1, CONSTANTS))
-        columns[CONSTANT] = bytes_
-        self._columns.extend(columns)
-        nothing = np.full(CONSTANTS, NO_SOURCE)
-        self._symbols.extend(np.stack([nothing, nothing, bytes_, bytes_, 0 * bytes_]))
+        nothing = np.full((2, CONSTANTS), NO_SOURCE)
+        zeros, ends = np.zeros((1, CONSTANTS), np.int64), np.stack([bytes_, bytes_])
+        self._symbols.extend(zeros, nothing, ends, constants=bytes_)
 
     # --- symbols ----------------------------------------------------------------------------------
-    @property
-    def columns(self) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-        """(RADIUS + 1, symbols): what sums of symbols are made of, exact in float64. Those that a
-        device alone knows are 0 everywhere."""
-        return self._columns.data
+    def columns(self, symbols: Integers) -> NDArray[np.float64]:
+        """(RADIUS + 1, *shape of symbols): what sums of symbols are made of, exact in float64.
+        Those that a device alone knows are 0 everywhere."""
+        return self._symbols.columns(symbols)
 
     def is_internal(self, symbols: Integers) -> Mask:
         """Which of symbols (n,) only a device knows."""
-        return np.asarray(self._symbols.data[4, symbols] != 0)
+        return self._symbols.is_internal(symbols)
 
     def origin(self, symbols: Integers) -> tuple[Integers, Integers]:
         """Sources and functions (n,) of symbols (n,) that are no constants."""
-        source, function = self._symbols.data[:2, symbols]
+        source, function = self._symbols.origin(symbols)
         return source, function
 
     def limits(self, symbols: Integers) -> tuple[Integers, Integers]:
         """The least and the greatest value of each of symbols, in their shape."""
-        low, high = self._symbols.data[2:4, symbols]
+        low, high = self._symbols.limits(symbols)
         return low, high
 
     @property
@@ -106,45 +107,40 @@ class Values:
         """New symbols (n,) with these ranges, which are sources themselves."""
         n = len(low)
         fingerprints = self.points.draw(n)
-        numbers = np.concatenate([np.zeros(n), low + high, high - low]).reshape(3, n)
-        self._columns.extend(np.concatenate([fingerprints, numbers]))
         sources = self._new_sums(fingerprints, low, high, self.points.keys(fingerprints))
-        function = np.full(n, self.identity)
-        symbols = self._symbols.extend(np.stack([sources, function, low, high, 0 * low]))
-        self._sources.data[5, sources] = symbols
+        origins = np.stack([sources, np.full(n, self.identity)])
+        symbols = self._symbols.extend(fingerprints, origins, np.stack([low, high]))
+        self._sources.name(sources, symbols)
         return symbols
 
     def internal(self, sources: Integers, functions: Integers) -> tuple[Integers, Integers]:
         """Symbols of what a device made of sources (n,), and numbers: where a function has one
         value, the symbol is NO_SYMBOL, and that is the number."""
         first, inverse = distinct(np.stack([sources, functions], 1))
-        keys = list(zip(sources[first].tolist(), functions[first].tolist(), strict=True))
-        todo = [key for key in keys if key not in self._made]
-        if todo:
-            of, made = np.array(todo, np.int64).T
-            low, high = self.ranges(of, made)
-            varies = low != high
-            n = int(varies.sum())
-            self._columns.extend(np.zeros((RADIUS + 1, n)))
-            rows = [of[varies], made[varies], low[varies], high[varies], np.ones(n, np.int64)]
-            symbols = np.full(len(todo), NO_SYMBOL)
-            symbols[varies] = self._symbols.extend(np.stack(rows))
-            pairs = zip(symbols.tolist(), low.tolist(), strict=True)
-            self._made.update(zip(todo, pairs, strict=True))
-        found = np.array([self._made[key] for key in keys], np.int64).reshape(-1, 2)[inverse]
-        return found[:, 0], found[:, 1]
+        of, made = sources[first], functions[first]
+        symbols = self._made.get(_key(of, made))
+        numbers = np.zeros(len(of), np.int64)
+        at = np.flatnonzero(symbols == ABSENT)
+        low, high = self.ranges(of[at], made[at])
+        fixed = low == high
+        numbers[at[fixed]] = low[fixed]
+        at, ends = at[~fixed], np.stack([low, high])[:, ~fixed]
+        origins, zeros = np.stack([of[at], made[at]]), np.zeros((1, len(at)), np.int64)
+        symbols[at] = self._symbols.extend(zeros, origins, ends, internal=True)
+        self._made.enter(_key(of[at], made[at]), symbols[at])
+        return symbols[inverse], numbers[inverse]
 
     # --- sources ----------------------------------------------------------------------------------
     def _new_sums(self, sums: Integers, low: Integers, high: Integers, keys: Integers) -> Integers:
         if (high - low >= _MAX_RANGE).any():
             raise Unsupported("a sum of more than 48 bits")
-        sources = self._new_sources(_SUM, sums, low, high)
-        for key, source in zip(keys.tolist(), sources.tolist(), strict=True):
-            before = self._source_of_key.setdefault(key, source)
-            if before != source:
-                while before in self._same_key:
-                    before = self._same_key[before]
-                self._same_key[before] = source
+        sources = self._sources.extend(_SUM, sums, low, high)
+        first = self._source_of_key.enter(keys, sources)
+        for k in np.flatnonzero(first != sources).tolist():
+            before = int(first[k])
+            while before in self._same_key:
+                before = self._same_key[before]
+            self._same_key[before] = int(sources[k])
         return sources
 
     def find(
@@ -154,12 +150,11 @@ class Values:
         NO_SOURCE where there is none and none is to be made. low, high (n,): ranges of the sums."""
         self.looked_for += len(low)
         keys = self.points.keys(sums)
-        named = keys.tolist()
-        sources = np.array([self._source_of_key.get(key, NO_SOURCE) for key in named], np.int64)
+        sources = self._source_of_key.get(keys)
         factors = np.ones(len(sources), np.int64)
         at = np.flatnonzero(sources != NO_SOURCE)
         while len(at):
-            factor, fits = self.points.factors(sums[:, at], self._sums.data[:, sources[at]])
+            factor, fits = self.points.factors(sums[:, at], self._sources.sums(sources[at]))
             factors[at] = factor
             at = at[~fits]
             behind = [self._same_key.get(source, NO_SOURCE) for source in sources[at].tolist()]
@@ -173,7 +168,7 @@ class Values:
             sources[missing], factors[missing] = made[inverse], 1
             others = np.flatnonzero(sources[missing] == made[inverse])
             factor, fits = self.points.factors(
-                sums[:, missing[others]], self._sums.data[:, sources[missing[others]]]
+                sums[:, missing[others]], self._sources.sums(sources[missing[others]])
             )
             factors[missing[others]] = factor
             if not fits.all():  # several sums with one key, none a multiple of the first
@@ -184,8 +179,8 @@ class Values:
 
     def element(self, symbol: int) -> tuple[int, int] | None:
         """Source and function of an element of the network that is a function of one."""
-        for source in np.flatnonzero(self._sources.data[4] == symbol).tolist():
-            return source, int(self._sources.data[3, source])
+        for source in self._sources.of_element(symbol).tolist():
+            return source, int(self._sources.wanted(source)[0])
         for source, pairs in self._more_wanted.items():
             for function, other in pairs:
                 if other == symbol:
@@ -195,16 +190,8 @@ class Values:
     def has_strange(self, symbols: Integers) -> Mask:
         """Which of symbols (n,) are elements of sums of which a device stored a function that is no
         element of the network."""
-        wrong = self._sources.data[4, sorted(self.strange)]
+        wrong = self._sources.wanted(np.array(sorted(self.strange), np.int64))[1]
         return np.isin(symbols, wrong[wrong != NO_SYMBOL])
-
-    def _new_sources(self, kind: int, sums: Integers, low: Integers, high: Integers) -> Integers:
-        self._sums.extend(sums)
-        n = len(low)
-        nothing = np.full(n, NO_SOURCE)
-        itself = np.arange(self._sources.count, self._sources.count + n)
-        rows = [np.full(n, kind), low, high, *[nothing] * 3, itself, itself]
-        return self._sources.extend(np.stack(rows))
 
     def pairs(self, first: Integers, second: Integers) -> Integers:
         """Sources (n,) that are pairs of sources, first < second."""
@@ -212,27 +199,27 @@ class Values:
         new = [key for key in dict.fromkeys(keys) if key not in self._pairs]
         if new:
             zeros = np.zeros(len(new), np.int64)
-            made = self._new_sources(_PAIR, self.points.draw(len(new)), zeros, zeros)
-            self._sources.data[6:8, made] = np.array(new).T
+            made = self._sources.extend(_PAIR, self.points.draw(len(new)), zeros, zeros)
+            self._sources.pair(made, *np.array(new).T)
             self._pairs.update(zip(new, made.tolist(), strict=True))
         return np.array([self._pairs[key] for key in keys], np.int64)
 
     def unknown(self, n: int) -> Integers:
         """Sources (n,) of 32 bits of which nothing is known."""
         low, high = np.full(n, INT32[0]), np.full(n, INT32[1])
-        return self._new_sources(_UNKNOWN, self.points.draw(n), low, high)
+        return self._sources.extend(_UNKNOWN, self.points.draw(n), low, high)
 
     def is_unknown(self, sources: Integers) -> Mask:
         """Which of sources (n,) are of the kind of which nothing is known."""
-        return np.asarray(self._sources.data[0, sources] == _UNKNOWN)
+        return np.asarray(self._sources.kinds(sources) == _UNKNOWN)
 
     def is_pair(self, source: int) -> bool:
         """Whether it is a pair of sources."""
-        return bool(self._sources.data[0, source] == _PAIR)
+        return bool(self._sources.kinds(np.array([source]))[0] == _PAIR)
 
     def parts(self, sources: Integers) -> tuple[Integers, Integers]:
         """The two sources of each of sources (n,); a source that is no pair is both of its own."""
-        first, second = self._sources.data[6:8, sources]
+        first, second = self._sources.parts(sources)
         return first, second
 
     def largest(self, windows: Sequence[tuple[int, ...]]) -> Integers:
@@ -242,7 +229,7 @@ class Values:
         if new:
             ends = [[int(a.max()) for a in self.limits(np.array(window))] for window in new]
             low, high = np.array(ends, np.int64).T
-            made = self._new_sources(_LARGEST, self.points.draw(len(new)), low, high).tolist()
+            made = self._sources.extend(_LARGEST, self.points.draw(len(new)), low, high).tolist()
             self._largest.update(zip(new, made, strict=True))
             self._symbols_of_largest.update(zip(made, new, strict=True))
         return np.array([self._largest[window] for window in windows], np.int64)
@@ -253,18 +240,18 @@ class Values:
 
     def source_limits(self, sources: Integers) -> tuple[Integers, Integers]:
         """The least and the greatest value of sources (n,) that are no pairs."""
-        low, high = self._sources.data[1:3, sources]
+        low, high = self._sources.limits(sources)
         return low, high
 
     def ranges_of_pair(self, source: int) -> tuple[int, int, int, int]:
         """Low, high of the first, low, high of the second."""
-        low, high = self.source_limits(self._sources.data[6:8, source])
+        low, high = self.source_limits(self._sources.parts(np.array([source]))[:, 0])
         return int(low[0]), int(high[0]), int(low[1]), int(high[1])
 
     def ranges(self, sources: Integers, functions: Integers) -> tuple[Integers, Integers]:
         """The least and the greatest value of functions of sources (n,)."""
         low, high = self.source_limits(sources)
-        pairs = self._sources.data[0, sources] == _PAIR
+        pairs = self._sources.kinds(sources) == _PAIR
         least, most = np.zeros(len(sources), np.int64), np.zeros(len(sources), np.int64)
         one = ~pairs
         least[one], most[one] = self.equality.ranges(functions[one], low[one], high[one])
@@ -273,15 +260,22 @@ class Values:
             least[k], most[k] = self.equality.range_of_two(int(functions[k]), ends)
         return least, most
 
-    def _equal(self, sources: Integers, device: Integers, network: Integers) -> Mask:
+    def _equal(
+        self,
+        sources: Integers,
+        device: Integers,
+        network: Integers,
+        equality: Equality | None = None,
+    ) -> Mask:
+        equality = equality or self.equality
         low, high = self.source_limits(sources)
-        pairs = self._sources.data[0, sources] == _PAIR
+        pairs = self._sources.kinds(sources) == _PAIR
         same = np.zeros(len(sources), bool)
         one = ~pairs
-        same[one] = self.equality.equal(device[one], network[one], low[one], high[one])
+        same[one] = equality.equal(device[one], network[one], low[one], high[one])
         for k in np.flatnonzero(pairs).tolist():
             ends = self.ranges_of_pair(int(sources[k]))
-            same[k] = self.equality.equal_of_two(int(device[k]), int(network[k]), ends)
+            same[k] = equality.equal_of_two(int(device[k]), int(network[k]), ends)
         return same
 
     # --- elements of the network ------------------------------------------------------------------
@@ -290,13 +284,13 @@ class Values:
         first, inverse = distinct(np.stack([sources, functions], 1))
         of, made = sources[first], functions[first]
         symbols = np.full(len(first), NO_SYMBOL)
-        fresh = self._sources.data[3, of] == NO_SOURCE
+        fresh = self._sources.wanted(of)[0] == NO_SOURCE
         _, only = np.unique(of, return_index=True)
         new = np.zeros(len(of), bool)
         new[only] = True
         new &= fresh
         symbols[new] = self._new_elements(of[new], made[new])
-        self._sources.data[3:5, of[new]] = made[new], symbols[new]
+        self._sources.want(of[new], made[new], symbols[new])
         for k in np.flatnonzero(~new).tolist():
             source = int(of[k])
             for function, symbol in self.wanted(source):
@@ -314,65 +308,79 @@ class Values:
         new = symbols == NO_SYMBOL
         low, high = self.ranges(sources[new], functions[new])
         varies = low != high
+        if (low < BYTE[0]).any() or (high > BYTE[1]).any():
+            raise Unsupported("an element of the network that is no byte")
         made = low & 255
-        made[varies] = self.opaque(low[varies], high[varies])
+        made[varies] = self.opaque(*self.near.limits(low[varies], high[varies]))
         symbols[new] = made
         return symbols
 
     def symbols_of(self, sources: Integers, functions: Integers) -> Integers:
         """The symbols (n,) that sources (n,) are where functions (n,) are the identity; the bytes
         that numbers are; otherwise NO_SYMBOL."""
-        own = np.where(functions == self.identity, self._sources.data[5, sources], NO_SYMBOL)
+        own = np.where(functions == self.identity, self._sources.itself(sources), NO_SYMBOL)
         byte = (sources == NO_SOURCE) & (functions >= -128) & (functions <= 127)
         return np.where(byte, functions & 255, np.where(sources == NO_SOURCE, NO_SYMBOL, own))
 
     def wanted(self, source: int) -> list[tuple[int, int]]:
         """Functions and symbols of the network's elements of a source."""
-        function, symbol = self._sources.data[3:5, source].tolist()
+        function, symbol = self._sources.wanted(np.array([source]))[:, 0].tolist()
         first = [] if function == NO_SOURCE else [(function, symbol)]
         return first + self._more_wanted.get(source, [])
 
     def begin(self) -> None:
         """Forgets what was stored: another artifact follows."""
         self._stored.clear()
+        self.near.begin()
         self.strange.clear()
 
     def stored(self, sources: Integers, functions: Integers) -> Integers:
         """Symbols (n,) of bytes that a device stores, the low 8 bits of functions of sources."""
         first, inverse = distinct(np.stack([sources, functions], 1))
-        keys = list(zip(sources[first].tolist(), functions[first].tolist(), strict=True))
-        todo = np.array([key not in self._stored for key in keys], bool)
-        if todo.any():
-            of, made = sources[first[todo]], functions[first[todo]]
-            symbols = self._stored_new(of, made)
-            new = [key for key, is_new in zip(keys, todo.tolist(), strict=True) if is_new]
-            self._stored.update(zip(new, symbols.tolist(), strict=True))
-        return np.array([self._stored[key] for key in keys], np.int64)[inverse]
+        of, made = sources[first], functions[first]
+        symbols = self._stored.get(_key(of, made))
+        at = np.flatnonzero(symbols == ABSENT)
+        if len(at):
+            symbols[at] = self._stored_new(of[at], made[at])
+            self._stored.enter(_key(of[at], made[at]), symbols[at])
+        return symbols[inverse]
 
     def _stored_new(self, sources: Integers, functions: Integers) -> Integers:
-        low, high = self.ranges(sources, functions)
-        wide = (low < -128) | (high > 127)
-        made = functions.copy()
-        if wide.any():
-            n = int(wide.sum())
-            nothing = np.zeros((n, 0), np.int64)
-            kids = functions[wide][:, None]
-            made[wide] = self.functions.make(FunctionKind.BYTE, nothing, kids)
-        symbols = self.symbols_of(sources, made)
-        function, symbol = self._sources.data[3:5, sources]
+        symbols, made = self.symbols_of(sources, functions), functions.copy()
+        function, symbol = self._sources.wanted(sources)
         known = np.flatnonzero((function != NO_SOURCE) & (symbols == NO_SYMBOL))
-        same = known[self._equal(sources[known], made[known], function[known])]
+        # What equals an element is a byte, so that its low 8 bits are the element, too.
+        same = known[self._equal(sources[known], functions[known], function[known])]
+        symbols[same] = symbol[same]
+        rest = np.flatnonzero(symbols == NO_SYMBOL)
+        made[rest] = self._low_bytes(sources[rest], functions[rest])
+        again = rest[(made[rest] != functions[rest]) & (function[rest] != NO_SOURCE)]
+        same = again[self._equal(sources[again], made[again], function[again])]
         symbols[same] = symbol[same]
         for k in known[symbols[known] == NO_SYMBOL].tolist():
-            source = int(sources[k])
-            for other, element in self._more_wanted.get(source, []):
+            for other, element in self._more_wanted.get(int(sources[k]), []):
                 if self._equal(sources[k : k + 1], made[k : k + 1], np.array([other]))[0]:
                     symbols[k] = element
                     break
-            else:
-                self.strange.setdefault(source, set()).add(int(made[k]))
+        if self.near.tolerance:
+            self.near.name(symbols, known, (sources, made), self.wanted, self._equal)
+        for k in known[symbols[known] == NO_SYMBOL].tolist():
+            self.strange.setdefault(int(sources[k]), set()).add(int(made[k]))
         rest = np.flatnonzero(symbols == NO_SYMBOL)
-        if len(rest):
-            inner, numbers = self.internal(sources[rest], made[rest])
-            symbols[rest] = np.where(inner == NO_SYMBOL, numbers & 255, inner)
+        inner, numbers = self.internal(sources[rest], made[rest])
+        symbols[rest] = np.where(inner == NO_SYMBOL, numbers & 255, inner)
         return symbols
+
+    def _low_bytes(self, sources: Integers, functions: Integers) -> Integers:
+        """The low 8 bits of functions of sources (n,): themselves, where they are bytes."""
+        low, high = self.ranges(sources, functions)
+        wide = (low < BYTE[0]) | (high > BYTE[1])
+        made = functions.copy()
+        nothing = np.zeros((int(wide.sum()), 0), np.int64)
+        made[wide] = self.functions.make(FunctionKind.BYTE, nothing, functions[wide][:, None])
+        return made
+
+
+def _key(sources: Integers, functions: Integers) -> Integers:
+    """One number for each of pairs of numbers of 31 bits (n,)."""
+    return np.asarray(sources << 31 | functions)

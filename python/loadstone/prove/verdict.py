@@ -39,7 +39,8 @@ class ProofVerdict:
 
     reason: "" of what is proved. steps: of GEMM and ALU. symbols: bytes that were given a name.
     equalities: how many functions were compared, by the way. error_bits: the probability that
-    another artifact would have been called proved is below 2^-error_bits.
+    another artifact would have been called proved is below 2^-error_bits. tolerance: by how many
+    levels an element may differ from the network's function of what the artifact has before it.
     """
 
     status: Status
@@ -49,3 +50,14 @@ class ProofVerdict:
     symbols: int
     equalities: Mapping[str, int]
     error_bits: int
+    tolerance: int = 0
+
+    @classmethod
+    def unsupported(cls, reason: str, tolerance: int = 0) -> ProofVerdict:
+        """Of a network that is not stated: nothing was compared."""
+        return cls(Status.UNSUPPORTED, reason, 0, 0, 0, {}, 0, tolerance)
+
+    @property
+    def said(self) -> str:
+        """The answer in words."""
+        return self.status.name.lower().replace("_", " ")

@@ -49,7 +49,7 @@ def witness(values: Values, symbol: int, stores: list[StoredSymbols]) -> str:
         theirs, ours = (
             values.functions.evaluate(np.array([f]), *inputs)[0] for f in (wanted, device)
         )
-        differ = np.flatnonzero(theirs != ours)
+        differ = np.flatnonzero(np.abs(theirs - ours) > values.near.tolerance)
         if not len(differ) or (best is not None and len(differ) >= best[0]):
             continue
         at = int(differ[0])

@@ -58,6 +58,8 @@ _SIMPLE = {
     "less": "Less",
     "where": "Where",
     "ceil": "Ceil",
+    "round": "Round",
+    "equal": "Equal",
 }
 
 
@@ -122,6 +124,11 @@ class _Exporter(FunctionsWriter):
 
     def matmul(self, variable: Var, call: Call, bias: Expr | None) -> None:
         name = self.name(variable)
+        if str(call.attrs.out_dtype) == "int32":
+            weights = self.operand(call.args[1], [0, 1], f"{name}/weights")
+            inputs = [self.plain(call.args[0]), weights]
+            self.emit(variable, PLAIN, "MatMulInteger", inputs)
+            return
         if bias is None:
             second = (
                 self.operand(call.args[1], [0, 1], f"{name}/weights")

@@ -17,7 +17,10 @@ from loadstone.errors import LoadstoneError
 if TYPE_CHECKING:
     from loadstone.quantization.network import Layer
 
-__all__ = ["Options", "checked"]
+__all__ = ["DYNAMIC", "Options", "checked"]
+
+#: The scheme whose scales are found when the network runs (dynamic.py).
+DYNAMIC = "dynamic"
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,12 @@ def checked(options: Options) -> Options:
     from loadstone.quantization.scales import METHODS, SCHEMES
 
     scheme = options.scheme or "affine"
-    if scheme not in SCHEMES:
+    if scheme not in (*SCHEMES, DYNAMIC):
         raise LoadstoneError(
-            f"scheme {scheme!r} does not exist: choose one of {', '.join(SCHEMES)}"
+            f"scheme {scheme!r} does not exist: choose one of {', '.join(SCHEMES)}, {DYNAMIC}"
         )
+    if scheme == DYNAMIC:
+        return _checked_dynamic(options)
     method = options.method or "expected"
     if method not in METHODS:
         raise LoadstoneError(
@@ -80,3 +85,17 @@ def checked(options: Options) -> Options:
     if options.host_cycles < 0:
         raise LoadstoneError(f"host_cycles is {options.host_cycles}: it must be 0 or more")
     return replace(options, scheme=scheme, method=method)
+
+
+#: Options of the other schemes, which choose ranges before.
+_OF_RANGES = ("method", "half_up", "host_cycles", "keep_float", "keep_16", "sensitivity")
+
+
+def _checked_dynamic(options: Options) -> Options:
+    for name in _OF_RANGES:
+        if getattr(options, name) != getattr(Options, name):
+            raise LoadstoneError(
+                f"{name} is said with scheme {DYNAMIC!r}, which finds each row's scale when the "
+                "network runs: leave it out, or choose another scheme"
+            )
+    return options

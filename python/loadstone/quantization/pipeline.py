@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,11 @@ from loadstone.errors import ModelError, UnsupportedError
 from loadstone.files import JsonObject, write_whole
 from loadstone.numerics import Array
 from loadstone.passes.log import PassLog, PassRun, script
-from loadstone.quantization.options import Options, checked
+from loadstone.quantization.options import DYNAMIC, Options, checked
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from loadstone.quantization.attempt import Attempt
     from loadstone.quantization.mixed import Sensitivities
     from loadstone.quantization.plan import Plan
@@ -84,16 +86,57 @@ class Quantized:
         write_whole(path, export_onnx(self.module, self.outputs, metadata).SerializeToString())
 
 
+class Measured(TypedDict, total=False):
+    """How the loss is measured, and what the exported file says: see `quantize_prepared`."""
+
+    labels: Array | None
+    outputs: Sequence[str]
+    where: str
+
+
 def quantize_module(
     module: IRModule,
     arrays: Arrays,
     options: Options | None = None,
     log: PassLog | None = None,
-    **others: Any,
+    **others: Unpack[Measured],
 ) -> Quantized:
     """Quantizes a float module in canonical form; see `quantize_prepared`. log: records its
     passes."""
+    options = checked(options or Options())
+    if options.scheme == DYNAMIC:
+        return _dynamic(module, arrays, options, log or PassLog(), others)
     return quantize_prepared(prepare(module, log), arrays, options, **others)
+
+
+def _dynamic(
+    module: IRModule,
+    arrays: Arrays,
+    options: Options,
+    log: PassLog,
+    others: Measured,
+) -> Quantized:
+    """Nothing is calibrated: samples measure the loss. others: as
+    quantize_prepared takes them."""
+    from loadstone.quantization.accuracy import faults_of_samples
+    from loadstone.quantization.dynamic import dynamic_module, dynamic_report
+    from loadstone.quantization.progress import phase
+    from loadstone.quantization.samples import samples_from
+    from loadstone.relax.compat import result
+
+    real, made, layers = dynamic_module(module, log, per_channel=options.per_channel)
+    parameters, results = real["main"].params[:], result(real["main"])
+    samples = samples_from(arrays, parameters, others.get("where", "samples"))
+    labels = _labels(others.get("labels"), len(samples), results[0])
+    samples = replace(samples, labels=labels)
+    steps = [f"a scale for each row of {layers} dense layers, found when the network runs"]
+    with phase("measuring the loss", options.show):
+        few = samples if samples.labels is not None else samples.first(COMPARED_SAMPLES)
+        contents = dynamic_report(real, made, few, steps)
+    names = [str(entry.name) for entry in parameters]
+    contents["sample_faults"] = faults_of_samples(samples, names)
+    whole = tuple(others.get("outputs", ())) or tuple(str(entry.name) for entry in results)
+    return Quantized(made, real, contents, whole, runs=tuple(log.runs))
 
 
 def prepare(module: IRModule, log: PassLog | None = None) -> FakeQuantizedRunner:

@@ -3,7 +3,7 @@
 
 In:   Network, Plan with scales, the moments of every weighted layer's input.
 Out:  the plan with integers for weights and with corrected biases.
-Next: rewrite.py.
+Next: compensation.py for the weights; rewrite.py.
 
 Rounding each weight to nearest is optimal only for independent inputs. Where inputs are correlated,
 weights that are rounded later can compensate the error of those rounded before. The squared error
@@ -24,18 +24,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.numerics import Array, Float32Array, Float64Array
+from loadstone.numerics import Float32Array
+from loadstone.quantization.compensation import compensated
+from loadstone.quantization.moments import Moments
 from loadstone.quantization.network import Layer, Network
 from loadstone.quantization.plan import Plan, real_weights
 from loadstone.quantization.samples import Samples
-from loadstone.quantization.scales import INT8_MAX
 from loadstone.quantization.simulate import FLOAT, FakeQuantizedRunner
 from loadstone.relax.compat import bindings, integers
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Var
 
-__all__ = ["LayerInputs", "Moments", "correct_biases", "measure_moments", "round_weights"]
+__all__ = ["LayerInputs", "correct_biases", "measure_moments", "round_weights"]
 
 
 #: The number of positions of an image that one sample contributes.
@@ -43,50 +44,6 @@ POSITIONS = 256
 #: Added to the covariance's diagonal, as a share of its mean, to allow for inputs that differ from
 #: the samples.
 DAMPING = 0.5
-#: The least that is added, as a share of the inputs' mean square.
-FLOOR = 1e-3
-#: The weights of a layer with more inputs per output are rounded to nearest: its covariance would
-#: take a gigabyte.
-MAX_INPUTS = 4608
-#: Columns between two updates of the rest, such that they fit the cache.
-BLOCK = 64
-
-
-class Moments:
-    """Mean (groups, K) and covariance (groups, K, K) of the K inputs of an output, in the order of
-    the weights.
-
-    For more than MAX_INPUTS inputs only the mean is kept.
-    """
-
-    def __init__(self, groups: int, inputs: int) -> None:
-        self.rows = 0
-        self._sum = np.zeros((groups, inputs))
-        self.has_covariance = inputs <= MAX_INPUTS
-        kept = inputs if self.has_covariance else 0
-        self._products: Array = np.zeros(
-            (groups, kept, kept), np.float32 if inputs > MAX_INPUTS // 4 else np.float64
-        )
-
-    def update(self, rows: NDArray[np.float32]) -> None:
-        """rows: (groups, count, K)."""
-        self.rows += rows.shape[1]
-        self._sum += rows.sum(axis=1, dtype=np.float64)
-        if self.has_covariance:
-            self._products += rows.transpose(0, 2, 1) @ rows
-
-    @property
-    def mean(self) -> Float64Array:
-        """E[x]: (groups, K); zeros before the first update."""
-        return np.asarray(self._sum / max(self.rows, 1))
-
-    @property
-    def covariance(self) -> Float64Array:
-        """E[x x'] - E[x] E[x]': (groups, K, K). Only where `has_covariance`."""
-        mean = self.mean
-        return np.asarray(
-            self._products / max(self.rows, 1) - mean[:, :, None] * mean[:, None, :], np.float64
-        )
 
 
 class LayerInputs:
@@ -161,52 +118,8 @@ def _rounded(
     groups, inputs = moments.mean.shape
     weights = layer.weights.astype(np.float64).reshape(groups, -1, inputs)
     steps = scales.astype(np.float64).reshape(groups, -1)
-    covariance = moments.covariance
-    order = np.argsort(
-        -np.diagonal(covariance, axis1=1, axis2=2), axis=1
-    )  # what varies most is rounded first
-    weights = np.take_along_axis(weights, order[:, None, :], axis=2)
-    covariance = np.take_along_axis(
-        np.take_along_axis(covariance, order[:, :, None], 1), order[:, None, :], 2
-    )
-    integers_ = _compensated(weights, steps, _factor(covariance, moments.mean, damping))
-    integers_ = np.take_along_axis(integers_, np.argsort(order, axis=1)[:, None, :], axis=2)
-    return integers_.reshape(layer.weights.shape).astype(np.int8)
-
-
-def _factor(covariance: Float64Array, mean: Float64Array, damping: float) -> Float64Array:
-    """Upper triangular U with U' U = inverse of the damped covariance; one per group.
-
-    The covariance of inputs that hardly vary consists of rounding errors: FLOOR keeps it positive.
-    """
-    inputs = covariance.shape[-1]
-    variance = np.trace(covariance, axis1=1, axis2=2) / inputs
-    floor = FLOOR * np.mean(mean**2, axis=1) + np.finfo(np.float32).tiny
-    damped = covariance + np.maximum(damping * variance, floor)[:, None, None] * np.eye(inputs)
-    return np.linalg.cholesky(np.linalg.inv(damped)).transpose(0, 2, 1)
-
-
-def _compensated(weights: Float64Array, steps: Float64Array, factor: Float64Array) -> Float64Array:
-    """weights (groups, O, K), changed in place; steps (groups, O); factor (groups, K, K). Integers
-    as float64."""
-    inputs = weights.shape[2]
-    found = np.empty_like(weights)
-    for begin in range(0, inputs, BLOCK):
-        end = min(begin + BLOCK, inputs)
-        errors = np.empty_like(weights[:, :, begin:end])
-        for column in range(begin, end):
-            found[:, :, column] = np.clip(
-                np.rint(weights[:, :, column] / steps), -INT8_MAX, INT8_MAX
-            )
-            error = (weights[:, :, column] - found[:, :, column] * steps) / factor[
-                :, None, column, column
-            ]
-            weights[:, :, column + 1 : end] -= (
-                error[:, :, None] * factor[:, None, column, column + 1 : end]
-            )
-            errors[:, :, column - begin] = error
-        weights[:, :, end:] -= errors @ factor[:, begin:end, end:]
-    return found
+    found = compensated(weights, steps, moments, damping)
+    return found.reshape(layer.weights.shape).astype(np.int8)
 
 
 class _Window:

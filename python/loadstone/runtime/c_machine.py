@@ -38,6 +38,7 @@ _CLOCK = struct(
     **dict.fromkeys((*_PORT, "queue", "issued", "port_free", "end"), ctypes.c_int64),
     **dict.fromkeys((*_BY_UNIT, "written", "read", "spans"), ctypes.c_void_p),
     units=ctypes.c_uint64,
+    **dict.fromkeys(("registers", "known"), ctypes.c_void_p),
 )
 
 
@@ -64,9 +65,15 @@ class CClock:
             each = accelerator.queue if name == "began" else 1
             setattr(self._clock, name, self._zeros(name, len(self._units) * each))
         for name in ("written", "read"):
-            memories = accelerator.table.memories
-            rows = [self._zeros(f"{name} of {memory.name}", memory.rows) for memory in memories]
+            table = accelerator.table
+            places = {memory.name: memory.rows for memory in table.memories}
+            places["(registers)"] = len(table.registers)
+            rows = [self._zeros(f"{name} of {held}", count) for held, count in places.items()]
             setattr(self._clock, name, self._kept_alive(name, np.array(rows or [0], np.uint64)))
+        self._signed = {one.name: one.signed for one in accelerator.table.registers}
+        self._numbers = list(self._signed)
+        for name in ("registers", "known"):
+            setattr(self._clock, name, self._zeros(name, len(self._numbers)))
         spans = _spans(state.dram)
         entries = [
             (first, count, *(self._zeros(f"{name} from {first}", count) for name in ("w", "r")))
@@ -90,6 +97,9 @@ class CClock:
         than asked for: the next is refused; `fault_address` says where its meaning reached."""
         for name, held in self.state.kept.items():
             self._kept[name][:] = [min(address, _LARGEST) for address in held]
+        for k, name in enumerate(self._numbers):
+            self._arrays["known"][k] = name in self.state.held
+            self._arrays["registers"][k] = _signed(self.state.held.get(name, 0))
         self._seen.read_bytes = self._seen.write_bytes = self._seen.fault = 0
         place = ctypes.c_uint64(at)
         arguments = ctypes.byref(self._clock), code, len(code), ctypes.byref(place), count
@@ -98,7 +108,18 @@ class CClock:
         self.state.dram.write_bytes += self._seen.write_bytes
         for name, held in self.state.kept.items():
             held[:] = [NOWHERE if address == _LARGEST else address for address in self._kept[name]]
+        self.state.held.update(self._held())
         return done, place.value
+
+    def _held(self) -> Mapping[str, int]:
+        """What registers hold now, those that are set."""
+        known, held = self._arrays["known"], self._arrays["registers"]
+        signed = self._signed
+        return {
+            name: int(held[k]) % (1 << 64) if not signed[name] else int(held[k])
+            for k, name in enumerate(self._numbers)
+            if known[k]
+        }
 
     @property
     def fault_address(self) -> int | None:
@@ -124,6 +145,11 @@ class CClock:
         had = [k for k in range(len(self._units)) if self._arrays["given"][k]]
         had.sort(key=lambda k: int(self._arrays["order"][k]))
         return {self._units[k]: int(self._arrays[name][k]) for k in had}
+
+
+def _signed(value: int) -> int:
+    """64 bits as a number with a sign."""
+    return value - (1 << 64) if value >> 63 > 0 else value
 
 
 def _spans(dram: Dram) -> list[tuple[int, int]]:

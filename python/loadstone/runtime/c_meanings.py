@@ -26,7 +26,7 @@ from loadstone.isa.accelerator import Accelerator, Meaning
 from loadstone.isa.c_machine import has_c_machine, machine_source
 from loadstone.isa.c_meaning import function_name, meaning_header
 from loadstone.isa.state import MachineState, outside
-from loadstone.isa.table import InstructionForm, InstructionTable
+from loadstone.isa.table import Bits, InstructionForm, InstructionTable
 from loadstone.runtime.c_machine import CClock, Seen, struct
 from loadstone.runtime.c_step import built_library
 
@@ -84,7 +84,7 @@ class _Library:
             **dict.fromkeys(numbers, ctypes.c_uint64),
             **dict.fromkeys(names, ctypes.c_void_p),
         )
-        self._fields = {form.name: _fields(form) for form in table.forms}
+        self._fields = {form.name: _fields(table.seen_by[form.name]) for form in table.forms}
 
     @cached_property
     def loaded(self) -> ctypes.CDLL:
@@ -125,7 +125,8 @@ class _Library:
         for name, held in state.kept.items():
             registers[name][:] = [min(address, _LARGEST) for address in held]
         seen.read_bytes = seen.write_bytes = seen.fault = 0
-        fields = self._fields[form.name](*(i[bits.name] for bits in form.fields))
+        seen_by = self.table.seen_by[form.name]
+        fields = self._fields[form.name](*(i[bits.name] for bits in seen_by))
         function(ctypes.byref(seen), ctypes.byref(fields))
         state.dram.read_bytes += seen.read_bytes
         state.dram.write_bytes += seen.write_bytes
@@ -166,6 +167,6 @@ class _Library:
         return self._last[1:]
 
 
-def _fields(form: InstructionForm) -> Seen:
-    kinds = {b.name: ctypes.c_int64 if b.signed else ctypes.c_uint64 for b in form.fields}
+def _fields(seen_by: Sequence[Bits]) -> Seen:
+    kinds = {b.name: ctypes.c_int64 if b.signed else ctypes.c_uint64 for b in seen_by}
     return struct(**(kinds or {"none": ctypes.c_uint64}))

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 
 from loadstone.artifact.format import Artifact
-from loadstone.backend.builtin import device_names, device_of, load_config
+from loadstone.backend.builtin import device_names, device_of, further_device, load_config
 from loadstone.backend.device import NO_DEVICE, Device
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.files import is_file, read_whole
@@ -61,8 +61,15 @@ _POOL_BYTES = 1 << 30  # address space, not memory: pages are touched when used
 
 
 def device_of_artifact(artifact: Artifact) -> Device:
-    """The built-in device that an artifact was compiled for: by name, else the first with the same
-    fingerprint. Raises ConfigError."""
+    """The device that an artifact was compiled for, as it describes it; one that says its name
+    alone is built in, under this name or with the same fingerprint. Raises ConfigError."""
+    said = artifact.devices[0]
+    if said.has_configuration and said.attributes != "{}":
+        return further_device(said)
+    return _built_in(artifact)
+
+
+def _built_in(artifact: Artifact) -> Device:
     found = device_of(artifact.device, artifact.fingerprint)
     if found is not None:
         return found
@@ -241,6 +248,9 @@ _KINDS: Mapping[str, Callable[[OpenedDevice], tuple[CData, CData]]] = {
 }
 
 
+#: Kinds that have registers at addresses of the machine.
+_BOARDS = ("uio", "devmem")
+
 #: Kind -> what says why it had no memory.
 _MESSAGES: Mapping[str, Callable[[CData], str]] = {
     "simd": _simd_message,
@@ -298,7 +308,9 @@ class OpenedDevice:
         )
         artifact = model if isinstance(model, Artifact) else Artifact.from_bytes(data)
         if self._device is None:
-            self._device = device_of_artifact(artifact)
+            # on a board, where registers stand is not for a file to say
+            found = _built_in if self.kind in _BOARDS else device_of_artifact
+            self._device = found(artifact)
         if self.device.fingerprint() != artifact.fingerprint:
             raise ArtifactError(
                 f"model {artifact.name!r} was compiled for device "

@@ -21,6 +21,8 @@ _POINTERS = {
     "summand": "summands",
     "keep": "keeps",
     "term": "never",
+    "set": "sets",
+    "code": "codes",
 }
 
 
@@ -47,4 +49,6 @@ def table_in_c(table: InstructionTable, keep: list[object]) -> CData:
     made.memory_rows = kept(ffi.new("uint32_t[]", said.memory_rows))
     made.word_bytes = kept(ffi.new("uint8_t[]", said.word_bytes))
     made.region_bank, made.region_count = said.region_bank, said.region_count
+    made.opcode_bit, made.register_count = table.opcode_at, len(said.registers)
+    made.registers = kept(ffi.new("lds_insn_register[]", list(said.registers)))
     return made

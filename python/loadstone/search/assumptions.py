@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device's energy and area, by stated assumptions, each with its source.
+"""A device's energy, area and highest clock, by stated assumptions, each with its source.
 
 In:   the counts of simulated runs, and the device.
-Out:  microjoules by part, square millimetres by part.
+Out:  microjoules by part, square millimetres by part, megahertz.
 Next: sweep.py adds them to what was counted; a space may replace each constant.
 
 These are not measurements of any chip. They are the published costs of single operations in a
@@ -12,30 +12,58 @@ These are not measurements of any chip. They are the published costs of single o
     [D] W. Dally, "High-performance hardware for machine learning", NIPS 2015: areas beside [H]
     [I] K. Mistry et al., IEDM 2007: the SRAM cell of a 45 nm process, 0.346 square micrometres
 
-The model includes multipliers, lanes of the ALU, accesses of scratchpads, and bytes of DRAM. It
-excludes control, clock tree, leakage, the host and the idle power of the DRAM: energies are
-therefore good for comparing devices, and a lower bound for a chip. The energy of a scratchpad
-access depends on the scratchpad's size ([H]: 10 pJ for 8 bytes of 8 KiB, 20 of 32 KiB, 100 of 1
-MiB), with a power law between these.
+At another node (`node_nm`) they are scaled (technology.py). The model includes multipliers, lanes
+of the ALU, accesses of scratchpads, bytes of DRAM, and what a wide bus, long queues, a second port
+and a fast clock cost: flip-flops and the clock that drives them in every cycle, a copy of ACC, and
+gates that are larger the nearer the clock is to its limit. It excludes leakage, the host and the
+idle power of the DRAM: energies are therefore good for comparing devices, and a lower bound for a
+chip. The energy of a scratchpad access depends on the scratchpad's size ([H]: 10 pJ for 8 bytes of
+8 KiB, 20 of 32 KiB, 100 of 1 MiB), with a power law between these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields, replace
+from math import sqrt
 
 import numpy as np
 
 from loadstone.errors import ConfigError
 from loadstone.files import JsonValue
+from loadstone.search.technology import NODES, area_factor, delay_factor, energy_factor
 from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.isa.spec import INSN_BYTES, Capability, Memory, Stage
 from loadstone.vta.simulator.result import Result
 
-__all__ = ["SOURCES", "Assumptions", "Counts", "area_mm2", "assumptions_of", "energy_uj"]
+__all__ = [
+    "CONTROL_BITS",
+    "MAC_BITS",
+    "MOST_LEVELS",
+    "SOURCES",
+    "Assumptions",
+    "Counts",
+    "area_mm2",
+    "assumptions_of",
+    "clock_limit_mhz",
+    "energy_uj",
+    "path_limit_mhz",
+    "sram_pj_per_byte",
+]
 
 _SRAM_BYTES = (8 << 10, 32 << 10, 1 << 20)
 _SRAM_PJ_PER_BYTE = (10 / 8, 20 / 8, 100 / 8)
+#: Levels of logic of a sum of products of `block` int8, by block: yosys 0.23's `ltp` behind `abc`.
+_LEVELS = {4: 73, 8: 73, 16: 81, 32: 79}
+#: Flip-flops, by nextpnr: `vtaq-tiny` has 12,694 (16 multipliers, 4 lanes), `vtaq-1x8x8` 19,131 (64
+#: and 8), a lane of RQ 912. What is left is a number for the device, and one for each multiplier.
+_LANE_BITS, MAC_BITS, CONTROL_BITS = 912, 58, 8118
+#: Levels of a device of which nothing is known.
+MOST_LEVELS = 81
+#: A plain lane has a register of 32 bits on each side.
+_PLAIN_LANE_BITS = 96
+#: Beats that a channel of the bus, one to read and one to write, buffers.
+_BEATS = 2 * 16
 _PADS = (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC, Memory.OUT)
 
 
@@ -54,6 +82,13 @@ class Assumptions:
     alu_lane_um2: float = 137.0
     rq_lane_um2: float = 3632.0
     sram_um2_per_byte: float = 5.54
+    flipflop_um2: float = 4.52
+    flipflop_fj: float = 5.0
+    gate_ps: float = 25.0
+    sram_ps: float = 600.0
+    logic_at_limit: float = 0.5
+    clock_limit_mhz: float = 0.0
+    node_nm: float = 45.0
 
 
 @dataclass(frozen=True)
@@ -110,7 +145,32 @@ SOURCES: Mapping[str, str] = {
     "alu_lane_um2": "[D] adder of 32 bits",
     "rq_lane_um2": "[D] multiplier 3495 and adder 137 of 32 bits",
     "sram_um2_per_byte": "[I] 8 cells, half of the array being cells",
+    "flipflop_um2": "DFF_X1 of the NanGate 45 nm Open Cell Library; their number: synthesis for an "
+    "ECP5 (docs/hardware.md), and 32 for each bit of the bus",
+    "flipflop_fj": "assumed: what a flip-flop and its part of the clock tree take in a cycle",
+    "gate_ps": "assumed: a level of logic with its wires; the levels are yosys's of a sum of "
+    "products, 73 to 81 by the block, twice as many for bfloat16",
+    "sram_ps": "assumed, after CACTI: access of 32 KiB; with the square root of the size",
+    "logic_at_limit": "assumed: by this share logic grows until the clock is at its limit",
+    "clock_limit_mhz": "the highest clock; 0: by gate_ps and sram_ps, the longer of both. An ECP5 "
+    "reaches 50 (`vtaq-1x8x8`, routed)",
+    "node_nm": "Stillmaker and Baas, Integration 58, 2017: constants above are scaled by it, DRAM "
+    "is not",
 }
+#: What scales with the node, and how; a constant that a space gives is its node's own.
+_BY_ENERGY = (
+    "int8_mac_pj",
+    "bf16_mac_pj",
+    "alu_lane_pj",
+    "rq_lane_pj",
+    "sram_scale",
+    "flipflop_fj",
+)
+_BY_AREA = (
+    *("int8_mac_um2", "bf16_mac_um2", "alu_lane_um2", "rq_lane_um2", "sram_um2_per_byte"),
+    "flipflop_um2",
+)
+_BY_DELAY = ("gate_ps", "sram_ps")
 
 
 def assumptions_of(path: str, given: Mapping[str, JsonValue]) -> Assumptions:
@@ -123,7 +183,27 @@ def assumptions_of(path: str, given: Mapping[str, JsonValue]) -> Assumptions:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not 0 <= value < 1e12:
             raise ConfigError(f"{path}: assumption {name}={value!r} is no number from 0 on")
-    return replace(Assumptions(), **{name: float(value) for name, value in given.items()})
+    node = given.get("node_nm", 45)
+    if node not in NODES:
+        known = ", ".join(map(str, NODES))
+        raise ConfigError(f"{path}: assumption node_nm={node!r} is not one of {known}")
+    own = {name: float(value) for name, value in given.items()}
+    return replace(_scaled(int(node)), **own)
+
+
+def _scaled(nm: int) -> Assumptions:
+    """The published constants at a node."""
+    base = Assumptions()
+    scaled = {
+        name: getattr(base, name) * factor(nm)
+        for names, factor in (
+            (_BY_ENERGY, energy_factor),
+            (_BY_AREA, area_factor),
+            (_BY_DELAY, delay_factor),
+        )
+        for name in names
+    }
+    return replace(base, **scaled, node_nm=float(nm))
 
 
 def _has_multipliers(config: HwConfig) -> bool:
@@ -134,17 +214,59 @@ def _pad_bytes(config: HwConfig, memory: Memory) -> int:
     return config.depth(memory) * config.tile_bytes(memory)
 
 
-def _sram_pj_per_byte(size: int) -> float:
-    """On straight lines through the three published sizes, both axes logarithmic; the outer lines
-    go on."""
+def sram_pj_per_byte(size: int) -> float:
+    """Of an access, by the memory's bytes: on straight lines through the three published sizes,
+    both axes logarithmic; the outer lines go on."""
     x, y = np.log(_SRAM_BYTES), np.log(_SRAM_PJ_PER_BYTE)
     k = 0 if size < _SRAM_BYTES[1] else 1
     slope = (y[k + 1] - y[k]) / (x[k + 1] - x[k])
     return float(np.exp(y[k] + slope * (np.log(size) - x[k])))
 
 
-def energy_uj(n: Counts, config: HwConfig, a: Assumptions) -> dict[str, float]:
-    """Microjoules of what was counted, by part: multipliers, alu, scratchpads, dram.
+def clock_limit_mhz(config: HwConfig, a: Assumptions) -> float:
+    """The highest clock: a sum of products, and an access of the largest scratchpad, each have a
+    cycle."""
+    nearest = min(_LEVELS, key=lambda block: abs(block - config.block))
+    levels = _LEVELS[nearest] * (2 if config.is_float else 1)
+    largest = max(_pad_bytes(config, memory) for memory in _PADS)
+    return path_limit_mhz(levels, largest, a)
+
+
+def path_limit_mhz(levels: int, largest_bytes: int, a: Assumptions) -> float:
+    """Of so many levels of logic, and an access of the largest memory; or as the space says."""
+    if a.clock_limit_mhz:
+        return a.clock_limit_mhz
+    return float(1e6 / max(levels * a.gate_ps, a.sram_ps * sqrt(largest_bytes / _SRAM_BYTES[1])))
+
+
+def _logic_factor(config: HwConfig, a: Assumptions) -> float:
+    """By which gates are larger than at a slow clock."""
+    return 1 + a.logic_at_limit * min(1.0, config.clock_mhz / clock_limit_mhz(config, a))
+
+
+def _flipflops(config: HwConfig) -> int:
+    """Bits of registers: control, lanes, multipliers, buffers of the bus."""
+    lanes = config.batch * config.block
+    lane = _LANE_BITS if _has_multipliers(config) else _PLAIN_LANE_BITS
+    own = CONTROL_BITS + MAC_BITS * config.macs_per_cycle + lane * lanes
+    return own + _BEATS * config.bus_bits
+
+
+def _queue_bytes(config: HwConfig) -> int:
+    """Of the instructions that wait: in three queues, and in the fetch stage."""
+    names = {"stage_queue_entries": len(Stage), "fetch_batch_instructions": 1}
+    known = ((config.timing.get(name), count) for name, count in names.items())
+    return INSN_BYTES * sum(count * entry.value for entry, count in known if entry is not None)
+
+
+def _acc_copies(config: HwConfig) -> int:
+    """A step of the ALU with two tiles in one cycle reads ACC through two ports: two copies."""
+    step = config.timing.get("alu_tensor_step_cycles")
+    return 2 if step is not None and step.value == 1 else 1
+
+
+def energy_uj(n: Counts, config: HwConfig, a: Assumptions, cycles: int) -> dict[str, float]:
+    """Microjoules of what was counted, by part: multipliers, alu, scratchpads, dram, clock.
 
     A step of GEMM reads a tile of INP and of WGT, reads and writes one of ACC, and reads a
     micro-op; a step of the ALU reads two tiles of ACC and writes one. What is loaded or stored
@@ -161,24 +283,32 @@ def energy_uj(n: Counts, config: HwConfig, a: Assumptions) -> dict[str, float]:
     lanes = n.alu_steps * config.batch * config.block
     mac_pj = a.bf16_mac_pj if config.is_float else a.int8_mac_pj
     lane_pj = a.rq_lane_pj if _has_multipliers(config) else a.alu_lane_pj
+    logic = _logic_factor(config, a)
+    copies = _acc_copies(config)  # what is written, is written into each
+    moved[Memory.ACC] += (copies - 1) * (n.gemm_steps + n.alu_steps) * tile[Memory.ACC]
     sram_pj = sum(
-        count * _sram_pj_per_byte(_pad_bytes(config, memory)) for memory, count in moved.items()
+        count * sram_pj_per_byte(_pad_bytes(config, memory)) for memory, count in moved.items()
     )
     return {
-        "multipliers": n.macs * mac_pj / 1e6,
-        "alu": lanes * lane_pj / 1e6,
+        "multipliers": n.macs * mac_pj * logic / 1e6,
+        "alu": lanes * lane_pj * logic / 1e6,
         "scratchpads": sram_pj * a.sram_scale / 1e6,
         "dram": (n.read + n.write) * a.dram_pj_per_byte / 1e6,
+        "clock": cycles * _flipflops(config) * a.flipflop_fj * logic / 1e9,
     }
 
 
 def area_mm2(config: HwConfig, a: Assumptions) -> dict[str, float]:
-    """Square millimetres by part: multipliers, alu, scratchpads."""
+    """Square millimetres by part: multipliers, alu, scratchpads, registers, queues."""
     mac = a.bf16_mac_um2 if config.is_float else a.int8_mac_um2
     lane = a.rq_lane_um2 if _has_multipliers(config) else a.alu_lane_um2
     pads = sum(_pad_bytes(config, memory) for memory in _PADS)
+    pads += (_acc_copies(config) - 1) * _pad_bytes(config, Memory.ACC)
+    logic = _logic_factor(config, a)
     return {
-        "multipliers": config.macs_per_cycle * mac / 1e6,
-        "alu": config.batch * config.block * lane / 1e6,
+        "multipliers": config.macs_per_cycle * mac * logic / 1e6,
+        "alu": config.batch * config.block * lane * logic / 1e6,
         "scratchpads": pads * a.sram_um2_per_byte / 1e6,
+        "registers": _flipflops(config) * a.flipflop_um2 * logic / 1e6,
+        "queues": _queue_bytes(config) * a.sram_um2_per_byte / 1e6,
     }

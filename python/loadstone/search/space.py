@@ -15,6 +15,9 @@ Next: sampling.py draws points; evaluate.py compiles for them.
       strategy: [eager, cost]
     assumptions:                        constants of the models of energy and area
       dram_pj_per_byte: 60
+    host: cortex-m55@160                whose steps count, too; without it they are left out
+
+A base may also be a plug-in's back end, whose attributes are the keys (plugin_device.py).
 
 A point is an index on each axis. A space is a plain product: an invalid device is detected when its
 point is converted to one.
@@ -30,16 +33,19 @@ from functools import lru_cache
 from math import prod
 from pathlib import Path
 
+from loadstone.backend.plugins import Registry
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, JsonValue, read_whole
+from loadstone.partition.cost.hosts import stated_host
 from loadstone.search.assumptions import Assumptions, assumptions_of
+from loadstone.search.plugin_device import is_plugin, plugin_base
 from loadstone.vta.device.hw_config import load_config
 
 __all__ = ["MAX_POINTS", "Point", "Space", "SpaceAxis", "read_space"]
 
 #: Points of a grid; more are drawn from (--search random, pareto).
 MAX_POINTS = 1_000_000
-_KEYS = ("base", "device", "options", "assumptions")
+_KEYS = ("base", "device", "options", "assumptions", "host")
 _TIMING = "timing."
 #: Options of compile() that a space may vary, and their values.
 _OPTIONS = {"strategy": ("eager", "cost")}
@@ -60,11 +66,14 @@ class SpaceAxis:
 @dataclass(frozen=True)
 class Space:
     """All devices and options that a sweep may look at. folder: in which files of devices are
-    named."""
+    named. host: NAME@MHZ, whose steps count as well; empty: the host is left out. plugins: back
+    ends whose names may be bases."""
 
     axes: tuple[SpaceAxis, ...]
     assumptions: Assumptions = field(default_factory=Assumptions)
     folder: Path = Path()
+    host: str = ""
+    plugins: Registry = field(default_factory=Registry)
 
     @property
     def points(self) -> int:
@@ -88,6 +97,13 @@ class Space:
         pairs = zip(self.axes, point, strict=True)
         return {a.name: a.values[k] for a, k in pairs if a.group == "options"}
 
+    def base(self, name: str) -> JsonObject:
+        """The JSON of a base, with every key."""
+        if name in self.plugins.backends:
+            return plugin_base(name, self.plugins)
+        found: JsonObject = json.loads(_base(name, self.folder))
+        return found
+
     def device(self, point: Point) -> JsonObject:
         """The device as the JSON of its file; its name is made of what it holds, so that equal
         devices have equal names."""
@@ -95,12 +111,14 @@ class Space:
         for axis, index in zip(self.axes, point, strict=True):
             value = axis.values[index]
             if axis.group == "base":
-                data = json.loads(_base(str(value), self.folder))
+                data = self.base(str(value))
             elif axis.group == "device" and axis.name.startswith(_TIMING):
                 constant = {"value": value, "source": "a value of the sweep's space"}
                 data["timing"] = {**data["timing"], axis.name.removeprefix(_TIMING): constant}
             elif axis.group == "device":
                 data[axis.name] = value
+        if is_plugin(data):
+            data.pop("timing", None)
         base = str(data.pop("name"))
         data.pop("description", None)
         text = json.dumps(data, sort_keys=True)
@@ -120,8 +138,9 @@ def _base(name: str, folder: Path) -> str:
     return json.dumps(data)
 
 
-def read_space(path: str | Path) -> Space:
-    """Raises ConfigError for what is no space, and for names that nothing has."""
+def read_space(path: str | Path, plugins: Registry | None = None) -> Space:
+    """plugins: back ends that may be bases. Raises ConfigError for what is no space, and for names
+    that nothing has."""
     import yaml
 
     try:
@@ -146,9 +165,20 @@ def read_space(path: str | Path) -> Space:
         tuple(axes),
         assumptions_of(str(path), _mapping(path, "assumptions", data.get("assumptions"))),
         folder,
+        _host(path, data.get("host", "")),
+        plugins or Registry(),
     )
     _check(path, space)
     return space
+
+
+def _host(path: str | Path, text: JsonValue) -> str:
+    if text:
+        try:
+            stated_host(str(text))
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {str(error).replace('--host', 'host')}") from None
+    return str(text or "")
 
 
 def _mapping(path: str | Path, key: str, value: JsonValue) -> Mapping[str, JsonValue]:
@@ -197,7 +227,10 @@ def _known(space: Space) -> set[str]:
     """Keys of a device's file, and of its timing table."""
     names: set[str] = set()
     for name in space.axes[0].values:
-        data = json.loads(_base(str(name), space.folder))
+        data = space.base(str(name))
+        if is_plugin(data):
+            names |= {*data} - {"name", "accelerator"}
+            continue
         names |= {*data, "uop_depth"} - {"name", "description", "timing"}
         names |= {_TIMING + constant for constant in data["timing"]}
     return names

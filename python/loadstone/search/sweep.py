@@ -13,15 +13,28 @@ from dataclasses import dataclass
 
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, JsonValue
-from loadstone.search.assumptions import Assumptions, Counts, area_mm2, energy_uj
+from loadstone.search.assumptions import (
+    Counts,
+    area_mm2,
+    clock_limit_mhz,
+    energy_uj,
+)
 from loadstone.search.evaluate import SweptNetwork, Unit, code_digest, evaluate, is_result
+from loadstone.search.plugin_device import (
+    accelerator_of,
+    is_plugin,
+    plugin_area_mm2,
+    plugin_energy_uj,
+    plugin_limit_mhz,
+    plugin_sources,
+)
 from loadstone.search.sampling import OBJECTIVES, batches
 from loadstone.search.space import Point, Space
 from loadstone.search.store import ResultStore, key_of
 from loadstone.search.workers import Pool
 from loadstone.vta.device.hw_config import load_config
 
-__all__ = ["BEST", "Sweep", "SweepPlan", "SweptDevice", "run_sweep"]
+__all__ = ["BEST", "Sweep", "SweepPlan", "SweptDevice", "edges", "run_sweep"]
 
 #: What `--best` may name -> what is made small, of all networks together.
 BEST = {
@@ -121,6 +134,24 @@ class Sweep:
         return min(able, key=measures[by])
 
 
+def edges(space: Space, device: SweptDevice) -> list[str]:
+    """Of each number that varies and has its least or largest value there: a line, since a better
+    one may lie beyond the range."""
+    found = []
+    for axis in space.axes:
+        numbers = [v for v in axis.values if isinstance(v, int | float)]
+        if len(numbers) < 2 or len(numbers) < len(axis.values):
+            continue
+        value = device.settings[axis.name]
+        ends = {"least": min(numbers), "largest": max(numbers)}
+        which = next((name for name, end in ends.items() if value == end), None)
+        if which is not None:
+            found.append(
+                f"{axis.name}={value} is the {which} of its range: a better one may lie beyond"
+            )
+    return found
+
+
 def _beats(other: tuple[float, ...] | None, mine: tuple[float, ...]) -> bool:
     return other is not None and other != mine and all(map(float.__le__, other, mine))
 
@@ -150,6 +181,7 @@ class _Runner:
         self.found: dict[Point, SweptDevice] = {}
         self.computed = 0
         self.digests = [network.digest for network in networks]
+        self.sources = plugin_sources(space.plugins)
 
     def scores(self, points: Sequence[Point]) -> list[tuple[float, ...] | None]:
         """Objectives of a batch."""
@@ -179,7 +211,7 @@ class _Runner:
                 point,
                 device,
                 self.space.settings(point),
-                tuple(_row(entry, device, self.space.assumptions) for entry in counted),
+                tuple(_row(entry, device, self.space) for entry in counted),
             )
         return [self.found[point].objectives for point in points]
 
@@ -188,30 +220,66 @@ class _Runner:
         options = self.space.options(point)
         free = () if options.get("strategy") == "cost" else _FREE  # it weighs the host's time
         device = self.space.device(point)
+        free = () if is_plugin(device) else free
         kept = {name: value for name, value in device.items() if name not in free}
-        return Unit({**kept, "name": "in-the-sweep"}, network, options)
+        said = {**kept, "name": "in-the-sweep"}
+        return Unit(said, network, options, self.space.host, self.space.plugins.folders)
 
     def _key(self, unit: Unit) -> str:
-        return key_of(code_digest(), self.digests[unit.network], unit.device, dict(unit.options))
+        said = code_digest(), self.digests[unit.network], unit.device, dict(unit.options), unit.host
+        return key_of(*said, self.sources if is_plugin(unit.device) else "")
 
 
-def _row(counted: JsonObject, device: JsonObject, assumptions: Assumptions) -> JsonObject:
+@dataclass(frozen=True)
+class _Costs:
+    """Of a device and what was counted on it."""
+
+    clock_mhz: int
+    limit_mhz: float
+    macs_per_cycle: int
+    read: int
+    write: int
+    energy: Mapping[str, float]
+    area: Mapping[str, float]
+
+
+def _costs(counted: JsonObject, device: JsonObject, space: Space) -> _Costs:
+    a, cycles, counts = space.assumptions, counted["cycles"], counted["counts"]
+    if is_plugin(device):
+        made = accelerator_of(device, space.plugins)
+        energy, area = plugin_energy_uj(counts, made, a, cycles), plugin_area_mm2(made, a)
+        limit, moved = plugin_limit_mhz(made, a), (counts["read"], counts["write"])
+        return _Costs(made.clock_mhz, limit, made.macs_per_cycle, *moved, energy, area)
+    config, n = load_config(device), Counts(**counts)
+    energy, area = energy_uj(n, config, a, cycles), area_mm2(config, a)
+    limit = clock_limit_mhz(config, a)
+    return _Costs(config.clock_mhz, limit, config.macs_per_cycle, n.read, n.write, energy, area)
+
+
+def _row(counted: JsonObject, device: JsonObject, space: Space) -> JsonObject:
     """What was counted, with time, energy and area of the device: of one sample."""
     if not counted["feasible"]:
         return counted
-    config = load_config(device)
-    counts = Counts(**counted["counts"])
     samples, cycles = counted["samples_per_run"], counted["cycles"]
-    energy = energy_uj(counts, config, assumptions)
-    area = area_mm2(config, assumptions)
+    found = _costs(counted, device, space)
+    limit, energy, area = found.limit_mhz, found.energy, found.area
+    if found.clock_mhz > limit:
+        why = (
+            f"clock_mhz={found.clock_mhz} is above {limit:.0f}, the highest clock of this device "
+            "by the stated assumptions: give a slower clock, a smaller node_nm, or clock_limit_mhz"
+        )
+        return {"feasible": False, "why": why}
+    peak = cycles * found.macs_per_cycle
     return {
         **counted,
-        "us": cycles / config.clock_mhz / samples,
+        "us": (cycles / found.clock_mhz + counted["host_ns"] / 1000) / samples,
+        "host_us": counted["host_ns"] / 1000 / samples,
         "energy_uj": sum(energy.values()) / samples,
         **{f"energy_{part}_uj": value / samples for part, value in energy.items()},
+        "clock_limit_mhz": limit,
         "area_mm2": sum(area.values()),
         **{f"area_{part}_mm2": value for part, value in area.items()},
-        "dram_read_bytes": counts.read,
-        "dram_write_bytes": counts.write,
-        "utilisation": counted["macs"] * samples / (cycles * config.macs_per_cycle),
+        "dram_read_bytes": found.read,
+        "dram_write_bytes": found.write,
+        "utilisation": counted["macs"] * samples / peak if peak else None,
     }

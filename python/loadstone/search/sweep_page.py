@@ -15,6 +15,7 @@ from loadstone.files import JsonObject
 from loadstone.pages.page import page
 from loadstone.search.assumptions import SOURCES
 from loadstone.search.evaluate import LAYER_FIELDS
+from loadstone.search.plugin_device import device_file
 from loadstone.search.space import Point
 from loadstone.search.sweep import Sweep, SweptDevice
 
@@ -71,5 +72,5 @@ def _device(candidate: SweptDevice, on_front: bool) -> JsonObject:
             for row in candidate.rows
         ],
         "layers": [row.get("layers", []) for row in candidate.rows],
-        "device": candidate.device,
+        "device": device_file(candidate.device),
     }

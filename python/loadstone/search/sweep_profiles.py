@@ -37,7 +37,8 @@ def write_profiles(
         for number, network in enumerate(networks):
             parts = (candidate.name, *map(str, options.values()), network.name)
             files[candidate.point, network.name] = f"{'-'.join(parts)}.html"
-            units.append(Unit(candidate.device, number, options))
+            said = candidate.device, number, options
+            units.append(Unit(*said, sweep.space.host, sweep.space.plugins.folders))
     places = [Path(folder) / file for file in files.values()]
 
     def keep(index: int, text: str) -> None:

@@ -17,6 +17,7 @@ import json
 
 from loadstone.files import JsonObject, JsonValue
 from loadstone.search.evaluate import LAYER_FIELDS
+from loadstone.search.plugin_device import device_file
 from loadstone.search.sweep import Sweep
 
 __all__ = ["FIGURES", "parquet_bytes", "table_rows"]
@@ -30,15 +31,20 @@ FIGURES = {
     "samples_per_run": "int64",
     "cycles": "int64",
     "us": "double",
+    "host_us": "double",
     "energy_uj": "double",
     "energy_multipliers_uj": "double",
     "energy_alu_uj": "double",
     "energy_scratchpads_uj": "double",
     "energy_dram_uj": "double",
+    "energy_clock_uj": "double",
     "area_mm2": "double",
     "area_multipliers_mm2": "double",
     "area_alu_mm2": "double",
     "area_scratchpads_mm2": "double",
+    "area_registers_mm2": "double",
+    "area_queues_mm2": "double",
+    "clock_limit_mhz": "double",
     "dram_read_bytes": "int64",
     "dram_write_bytes": "int64",
     "macs": "int64",
@@ -68,7 +74,7 @@ def table_rows(sweep: Sweep) -> list[JsonObject]:
                     "model": model,
                     "pareto": candidate.point in front,
                     "layers": json.dumps(_layers(row.get("layers", []))),
-                    "device_json": json.dumps(candidate.device),
+                    "device_json": json.dumps(device_file(candidate.device)),
                 }
             )
     return rows

@@ -21,25 +21,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from loadstone.backend.tuned_file import Tuned, TunedLayer
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
-from loadstone.search.tune_layer import LayerTrial, LayerUnit, try_layer
+from loadstone.search.tune_layer import LayerTrial
 from loadstone.search.tune_network import NetworkLayer, NetworkTrial, SimulatedNetwork
 from loadstone.search.tune_store import TrialStore, default_store
-from loadstone.search.tune_study import LayerStudy, needs_optuna
-from loadstone.search.workers import open_pool
+from loadstone.search.tune_study import Choice, LayerStudy, needs_optuna
+from loadstone.search.workers import Pool, open_pool
 from loadstone.vta.region.fold_pixels import column_choices
-from loadstone.vta.region.schedule_space import layer_choices
-from loadstone.vta.schedule.choices import (
-    PLACES,
-    LayerChoice,
-    RegionChoice,
-    device_digest,
-    region_key,
-)
+from loadstone.vta.schedule.choices import PLACES, RegionChoice, region_key
 
 __all__ = ["TuneOptions", "tune"]
 
@@ -121,11 +113,11 @@ class _Search:
     # --- columns, program -------------------------------------------------------------------------
     def _columns(self) -> None:
         for region in self.network.default.regions:
-            if self.network.config.is_float:
+            if region.config.is_float:
                 continue
-            key = region_key(region.operators, self.network.config)
+            key = region_key(region.operators, region.config)
             others = column_choices(
-                region.operators, region.seen, region.host, self.network.config, _COLUMNS + 1
+                region.operators, region.seen, region.host, region.config, _COLUMNS + 1
             )[1:]
             for columns in others:
                 if not self._late(_COLUMNS_SHARE):
@@ -134,8 +126,8 @@ class _Search:
     def _program(self) -> None:
         tries = [RegionChoice(prefetch=quarters) for quarters in _PREFETCH]
         tries += [RegionChoice(place=place) for place in PLACES[1:]]
-        for operators in self.network.operators(self.trial):
-            key = region_key(operators, self.network.config)
+        for region in self.trial.regions:
+            key = region_key(tuple(region.operators), region.config)  # before columns are folded
             for choice in tries:
                 if not self._late():
                     record = {**self.records.get(key, {}), **choice.to_json()}
@@ -146,10 +138,10 @@ class _Search:
         """A study for each, a batch of all of them at a time."""
         layers = {layer.trials_key: layer for layer in self.network.layers(self.trial)}
         for key, layer in layers.items():
-            choices = layer_choices(layer.op, self.network.config, layer.from_host, _SPACE)
+            choices = self.network.choices(layer, _SPACE)
             seed = (int(layer.key, 16) + self.options.seed) % (1 << 32)
             self.studies[key] = LayerStudy(choices, seed, self.options.trials)
-        known = {key: self.store.trials(key) for key in layers}
+        known = {key: self.store.trials(key, layer.read) for key, layer in layers.items()}
         with open_pool(self.options.workers, "layers") as pool:
             while not self._late(_LAYERS_SHARE):
                 asked = {key: study.ask() for key, study in self.studies.items()}
@@ -162,10 +154,10 @@ class _Search:
 
     def _try(
         self,
-        pool: Any,
+        pool: Pool,
         layers: Mapping[str, NetworkLayer],
-        asked: Mapping[str, Sequence[LayerChoice]],
-        known: dict[str, dict[LayerChoice, LayerTrial | None]],
+        asked: Mapping[str, Sequence[Choice]],
+        known: dict[str, dict[Choice, LayerTrial | None]],
     ) -> None:
         """What is asked and not known, on the workers; each result is kept at once."""
         open_ = [
@@ -173,10 +165,6 @@ class _Search:
             for key, batch in asked.items()
         ]
         open_ = [(key, batch) for key, batch in open_ if batch]
-        units = [
-            LayerUnit(layers[key].op, self.network.config, layers[key].from_host, batch)
-            for key, batch in open_
-        ]
 
         def keep(index: int, trials: list[LayerTrial | None]) -> None:
             key, batch = open_[index]
@@ -184,7 +172,7 @@ class _Search:
                 known[key][choice] = trial
                 self.store.add(key, choice, trial)
 
-        pool.map(try_layer, units, keep)
+        self.network.try_all(pool, [(layers[key], batch) for key, batch in open_], keep)
 
     # --- network ----------------------------------------------------------------------------------
     def _network(self) -> None:
@@ -212,9 +200,10 @@ class _Search:
         changes: dict[str, JsonObject] = {}
         for layer in layers:
             # In the first place the compiler's own, where it was given up for something else.
-            ranked = [LayerChoice(), *self.studies[layer.trials_key].best(_FINALISTS)]
+            best = self.studies[layer.trials_key].best(_FINALISTS)
+            ranked: list[JsonObject] = [{}, *(choice.to_json() for choice in best)]
             if numbers[layer.key] % 2 == colour and place < len(ranked):
-                record = ranked[place].to_json()
+                record = ranked[place]
                 if record != self.records.get(layer.key, {}):
                     changes[layer.key] = record
         trial = self.network.trial(_merged(self.records, changes)) if changes else None
@@ -259,8 +248,8 @@ class _Search:
             )
         tuned = Tuned(
             self.network.name,
-            self.network.config.name,
-            device_digest(self.network.config),
+            self.network.device_name,
+            self.network.digest,
             default.cycles,
             self.trial.cycles,
             records,

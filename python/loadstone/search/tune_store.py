@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import astuple, fields
 from hashlib import sha256
@@ -23,10 +24,10 @@ from pathlib import Path
 
 import loadstone
 from loadstone.errors import ConfigError
-from loadstone.files import JsonValue
+from loadstone.files import JsonObject, JsonValue
 from loadstone.search.checked_row import DATABASE_ERRORS, complaint, opened_row, sealed_row
 from loadstone.search.tune_layer import LayerTrial
-from loadstone.vta.schedule.choices import LayerChoice
+from loadstone.search.tune_study import Choice
 
 __all__ = ["TrialStore", "compiler_digest", "default_store"]
 
@@ -37,7 +38,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS trials (
 #: Another process may be writing.
 _WAIT_SECONDS = 60
 #: Folders of the package whose files decide what a program is and how long it takes.
-_FOLDERS = ("artifact", "graph", "ir_pass", "simulator", "vta")
+_FOLDERS = ("artifact", "backend", "graph", "ir_pass", "isa", "simulator", "vta")
 
 
 def default_store() -> Path:
@@ -76,17 +77,20 @@ class TrialStore:
         except OSError as error:
             raise ConfigError(f"--store {path}: {error.strerror}") from None
 
-    def trials(self, layer: str) -> dict[LayerChoice, LayerTrial | None]:
-        """What is known of a layer; None for a choice that the device cannot do."""
+    def trials(
+        self, layer: str, read: Callable[[JsonObject, str], Choice]
+    ) -> dict[Choice, LayerTrial | None]:
+        """What is known of a layer; None for a choice that the device cannot do. read: makes a
+        choice of its record."""
         rows = self._run(
             "SELECT choice, trial FROM trials WHERE compiler = ? AND layer = ?",
             (self.compiler, layer),
         )
-        found: dict[LayerChoice, LayerTrial | None] = {}
+        found: dict[Choice, LayerTrial | None] = {}
         for choice, trial in rows:
             said = opened_row(self._key(layer, choice), trial)
             if said == [] or _is_trial(said):
-                known = LayerChoice.from_json(json.loads(choice), str(self.path))
+                known = read(json.loads(choice), str(self.path))
                 found[known] = LayerTrial(*said) if said else None
         return found
 
@@ -94,7 +98,7 @@ class TrialStore:
         text = choice.decode("utf-8", "replace") if isinstance(choice, bytes) else str(choice)
         return f"{self.compiler} {layer} {text}"
 
-    def add(self, layer: str, choice: LayerChoice, trial: LayerTrial | None) -> None:
+    def add(self, layer: str, choice: Choice, trial: LayerTrial | None) -> None:
         """Keeps it: on the disk when this returns."""
         said = json.dumps(choice.to_json(), sort_keys=True)
         numbers = [] if trial is None else list(astuple(trial))

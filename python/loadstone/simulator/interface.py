@@ -178,6 +178,11 @@ class ProgramRun(ABC):
         is not reported."""
         return ()
 
+    @property
+    def units(self) -> Sequence[str]:
+        """Who executes instructions: InsnTime.unit is an index of it."""
+        return ("load", "compute", "store")
+
     def timeline(self, artifact: Artifact) -> Timeline | None:
         """Every instruction; of a run with a trace. None where that is not reported."""
         return None

@@ -22,11 +22,15 @@ from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.machine import InstructionWatch, TableMachine
 from loadstone.isa.state import ERRORS, Dram, DramWindow, MachineFault, MachineRun
 from loadstone.simulator.interface import (
+    DeviceFigures,
+    InsnTime,
     LayerFigures,
     ProgramRun,
     ProgramSimulator,
     SimulatedStep,
+    Timeline,
 )
+from loadstone.simulator.table_layers import table_facts, table_layers
 
 __all__ = ["TableRun", "TableSimulator", "placed", "relocated"]
 
@@ -69,22 +73,40 @@ class TableRun(ProgramRun):
 
     program: ProgramStep
     run: MachineRun
+    accelerator: Accelerator
+
+    @property
+    def facts(self) -> DeviceFigures:
+        """Of its table and its port."""
+        return table_facts(self.accelerator)
 
     def layers(self) -> list[LayerFigures]:
-        """A layer ends with its last instruction, and the next begins there."""
-        found = []
-        reached = 0
-        for count, layer in enumerate(self.program.layers, 1):
-            events = self.run.events[layer.first : layer.first + layer.count]
-            last = count == len(self.program.layers)
-            end = self.cycles if last else max([reached, *(event.end for event in events)])
-            busy: dict[str, int] = {}
-            for event in events:
-                busy[event.unit] = busy.get(event.unit, 0) + event.end - event.start
-            works = max(busy.values(), default=0)
-            found.append(LayerFigures(layer.name, layer.count, end - reached, works))
-            reached = end
-        return found
+        """As table_layers.py says."""
+        return table_layers(self.accelerator, self.program, self.run)
+
+    def timeline(self, artifact: Artifact) -> Timeline:
+        """Every instruction; what memories hold is not reported."""
+        del artifact
+        order = sorted(self.run.events, key=lambda event: (event.start, event.insn))
+        layer_of, units = _layer_of(self.program), {u: k for k, u in enumerate(self.units)}
+        times = [
+            InsnTime(
+                event.insn,
+                units[event.unit],
+                event.start,
+                event.end,
+                0,
+                event.start - event.ready,
+                layer_of.get(event.insn, ""),
+            )
+            for event in order
+        ]
+        return Timeline(times, (), ())
+
+    @property
+    def units(self) -> Sequence[str]:
+        """Of its table, in order."""
+        return list(dict.fromkeys(u for form in self.accelerator.table.forms for u in form.units))
 
 
 class TableSimulator(ProgramSimulator):
@@ -141,7 +163,8 @@ class TableSimulator(ProgramSimulator):
                 where = f"{program.name}, instruction {fault.instruction}"
                 raise SimulationError(f"{where}: {ERRORS[fault.error]} ({fault})") from None
             device, clock_mhz = accelerator.name, accelerator.clock_mhz
-            yield TableRun(number, program.name, device, clock_mhz, run.cycles, program, run)
+            base = number, program.name, device, clock_mhz, run.cycles
+            yield TableRun(*base, program, run, accelerator)
 
     def trace(self, artifact: Artifact) -> bytes:
         """Chrome's JSON: a process for each program, a track for each unit, microseconds of the
@@ -152,6 +175,15 @@ class TableSimulator(ProgramSimulator):
         return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}).encode()
 
 
+def _layer_of(program: ProgramStep) -> dict[int, str]:
+    """By instruction."""
+    return {
+        insn: layer.name
+        for layer in program.layers
+        for insn in range(layer.first, layer.first + layer.count)
+    }
+
+
 def _process(process: int, one: TableRun) -> Iterator[dict[str, object]]:
     name = {"name": f"{one.device}: {one.name}"}
     yield {"ph": "M", "name": "process_name", "pid": process, "args": name}
@@ -159,11 +191,7 @@ def _process(process: int, one: TableRun) -> Iterator[dict[str, object]]:
     for unit, track in tracks.items():
         thread = {"ph": "M", "name": "thread_name", "pid": process, "tid": track}
         yield {**thread, "args": {"name": unit}}
-    layer_of = {
-        insn: layer.name
-        for layer in one.program.layers
-        for insn in range(layer.first, layer.first + layer.count)
-    }
+    layer_of = _layer_of(one.program)
     for event in one.run.events:
         yield {
             "ph": "X",

@@ -20,12 +20,12 @@ Next: `loadstone vectors` and `loadstone replay`; those of VTA are in vta/simula
     read_bytes, write_bytes   int64
     regions         int64 (k, 3)    base, bytes, read-only: of each region of the image
 
-Memories of the device hold zeros before the run, and no address register is set.
+Memories of the device hold zeros before the run, and no register is set that has no reset value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ from loadstone.isa.codec import decode, instruction_offsets
 from loadstone.isa.follow import Content, Placed
 from loadstone.isa.machine import TableMachine
 from loadstone.isa.program_tokens import prove_code
+from loadstone.isa.registers import at_reset, set_registers, with_registers
 from loadstone.isa.state import ERRORS, Dram, DramWindow, MachineFault, MachineRun
 from loadstone.isa.table import DRAM, InstructionTable, Reach
 from loadstone.isa.terms import term_value
@@ -136,7 +137,7 @@ class TableVector:
 
 
 # --- what a program does --------------------------------------------------------------------------
-def _begins(reach: Reach, fields: dict[str, int], first: int) -> NDArray[np.int64]:
+def _begins(reach: Reach, fields: Mapping[str, int], first: int) -> NDArray[np.int64]:
     """Where each turn of the loops begins: (turns,)."""
     begins = np.array([first], np.int64)
     for count, stride in reach.loops:
@@ -147,12 +148,14 @@ def _begins(reach: Reach, fields: dict[str, int], first: int) -> NDArray[np.int6
 
 def written_spans(table: InstructionTable, code: bytes) -> NDArray[np.int64]:
     """[address, length] of the DRAM that a program says it writes, ascending and disjoint:
-    (spans, 2). Raises EncodingError."""
+    (spans, 2). Raises EncodingError, and LoweringError for a register that is not set."""
     kept = {one.name: [0] * one.count for one in table.address_registers}
+    held = at_reset(table)
     spans: list[tuple[int, int]] = []
     for insn in decode(table, code):
         form = table.by_name[insn.name]
-        fields = {bits.name: int(insn.fields[bits.name]) << bits.shift for bits in form.fields}  # type: ignore[arg-type]
+        said = {bits.name: int(insn.fields[bits.name]) << bits.shift for bits in form.fields}  # type: ignore[arg-type]
+        fields = with_registers(table, form, said, held)
         for reach in form.reaches:
             if reach.memory == DRAM and reach.writes:
                 first, end = reach.places(fields, kept)
@@ -162,6 +165,7 @@ def written_spans(table: InstructionTable, code: bytes) -> NDArray[np.int64]:
                     spans += merged((at, at + size) for at in begins.tolist()).tolist()
         for keep in form.keeps:
             kept[keep.register][term_value(keep.index, fields)] = fields[keep.field]
+        held = set_registers(table, form, fields, held)
     return merged((first, first + length) for first, length in spans)
 
 

@@ -9,6 +9,7 @@ Next: partition/eager.py uses the patterns, compiler.py the regions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from loadstone.backend.interface import Backend, Pattern, Phase, Segment
@@ -18,6 +19,7 @@ from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
 from loadstone.vta.operators import LoweredOperator
 from loadstone.vta.operators.request import LayerRequest
+from loadstone.vta.region.byte_planes import with_byte_planes
 from loadstone.vta.region.further import FurtherRegion
 from loadstone.vta.region.offload import OffloadedRegion, is_free
 from loadstone.vta.region.patterns import patterns
@@ -39,11 +41,15 @@ class VtaBackend(Backend):
         self.further = further
         if further:
             self.name = config.name  # type: ignore[misc]  # one class for all of them
-        self.schedule_digest = device_digest(config)
         if config.is_float:
             self.scheme = "float"
         elif not config.has(Capability.REQUANTIZE):
             self.scheme = "pow2"  # it can only shift
+
+    @property
+    def schedule_digest(self) -> str:
+        """Of its configuration, its bus and its timing."""
+        return device_digest(self.config)
 
     @property
     def attributes(self) -> Mapping[str, str | int]:
@@ -57,8 +63,13 @@ class VtaBackend(Backend):
         )
 
     def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:
-        """A device of bfloat16 takes a float network as it is, batch normalizations folded."""
-        return (fold_real,) if self.config.is_float and phase is Phase.RELAX else ()
+        """A device of bfloat16 takes a float network as it is, batch normalizations folded; another
+        one gives sums of int32 as planes of bytes."""
+        if phase is not Phase.RELAX:
+            return ()
+        if self.config.is_float:
+            return (fold_real,)
+        return (partial(with_byte_planes, block=self.config.block),)
 
     def lower(self, segment: Segment) -> LoweredRegion:
         """Forms, constants, and the program once they are placed."""

@@ -56,10 +56,9 @@ class SystolicByHand(Backend):
         super().__init__(**values)
         sizes = [int(self.attributes[entry.name]) for entry in self.target_attributes]
         self.dim, self.scratchpad_rows, self.accumulator_rows, _ = sizes
-        table, attributes = DEVICE.instructions(*sizes), self.attributes
-        self.accelerator = Accelerator(
-            self.name, table, DEVICE.MEANING, attributes, Port(), queue=8
-        )
+        table, macs = DEVICE.instructions(*sizes), {"compute": f"rows*{self.dim**2}"}
+        said = self.name, table, DEVICE.MEANING, self.attributes, Port()
+        self.accelerator = Accelerator(*said, queue=8, macs=macs, macs_per_cycle=self.dim**2)
         self.memories = MemoryTable.of(table, OPERANDS, stores=("mvout", "row"))
 
     def patterns(self) -> Sequence[Pattern]:
@@ -83,6 +82,15 @@ class SystolicByHand(Backend):
     def tile_rows(self, operator: Conv2D) -> int:
         """The most rows of output that divide its height and fit, if they can twice: one set of
         tiles is filled while the other is used. 0 where not even one row fits."""
+        sets = self.fitting(operator)
+        return max(((min(2, n), rows) for rows, n in sets.items()), default=(0, 0))[1]
+
+    def space(self, operator: Conv2D) -> dict[str, Any]:
+        """For `loadstone tune`: the rows of a tile, and which loop over tiles is outside."""
+        return {"rows": list(self.fitting(operator)), "outside": ["rows", "channels"]}
+
+    def fitting(self, operator: Conv2D) -> dict[int, int]:
+        """Rows of output in a tile -> how many such tiles fit, of those that do."""
         _, height, width, _ = operator.output.shape
         taps = operator.weights[0, :, :, 0].size
         dim, scratchpad, accumulator = self.dim, self.scratchpad_rows, self.accumulator_rows
@@ -90,13 +98,16 @@ class SystolicByHand(Backend):
         def sets(rows: int) -> int:
             pixels = padded(operator, rows, 0) * padded(operator, width, 1)
             fit = accumulator // (rows * width + 3), scratchpad // (pixels + taps * dim)
-            return min(2, *fit)
+            return min(fit)
 
-        divisors = (n for n in range(1, height + 1) if height % n == 0)
-        return max((sets(n), n * (sets(n) > 0)) for n in divisors)[1]
+        return {n: sets(n) for n in range(1, height + 1) if height % n == 0 and sets(n)}
 
     def computations(self) -> Mapping[str, Callable[[Any], Function]]:
-        return {"conv2d": lambda conv: computed(conv, self.dim, self.tile_rows(conv))}
+        return {"conv2d": self.computed}
+
+    def computed(self, conv: Conv2D) -> Function:
+        said: Any = {"rows": self.tile_rows(conv), "outside": "rows", **self.choice(conv)}
+        return computed(conv, self.dim, **said)
 
     def lower(self, segment: Segment) -> ProgramRegion:
         """Every operator into one program."""
@@ -148,7 +159,7 @@ def padded(operator: Conv2D, size: int, axis: int) -> int:
     return int((size - 1) * operator.strides[axis] + reach) if taps > 1 else size
 
 
-def computed(op: Conv2D, dim: int, rows: int) -> Function:
+def computed(op: Conv2D, dim: int, rows: int, outside: str) -> Function:
     """A convolution of rows of `dim` channels, in tiles of `rows` rows of pixels and one of output
     channels. One of input channels is summed at a time."""
     (_, h, w, c), (_, oh, ow, o) = op.input.shape, op.output.shape
@@ -173,7 +184,8 @@ def computed(op: Conv2D, dim: int, rows: int) -> Function:
     gemm = loops.nest(NestStep("gemm", (sums[at], read, weights[n, k, ky, kx, 0])))
     whole = Function("conv2d", (scales, sums, x, weights, out), (fill, gemm, rq, store))
     row, _, block, chunk, _, _ = loops.variables
-    return tiled(whole, {row: rows, block: 1, chunk: 1}, order=(row, block))
+    order = (row, block) if outside == "rows" else (block, row)
+    return tiled(whole, {row: rows, block: 1, chunk: 1}, order=order)
 
 
 class Code:

@@ -18,11 +18,13 @@ from tests.frontend.onnx.models import operands, refusal
 from tests.onnx_builder import Graph
 
 
-def test_dynamic_quantization_is_named() -> None:
+def test_a_dynamic_recurrent_layer_is_named() -> None:
     graph = Graph()
-    x = graph.input((1, 8), np.float32)
-    y = graph.node("DynamicQuantizeLinear", x)
-    assert "DynamicQuantizeLinear" in refusal(graph.save([(y, np.uint8)]), UnsupportedError)
+    x = graph.input((1, 1, 8), np.float32)
+    y = graph.node("DynamicQuantizeLSTM", x, domain="com.microsoft")
+    text = refusal(graph.save([(y, np.float32)]), UnsupportedError)
+    assert "DynamicQuantizeLSTM" in text
+    assert "op_types_to_quantize" in text
 
 
 def test_an_unknown_operator_is_named_with_its_node_and_output() -> None:

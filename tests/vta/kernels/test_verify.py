@@ -38,6 +38,8 @@ from loadstone.vta.stream.operations import (
     DramTile,
     FillNest,
     Operation,
+    TileLoad,
+    TileStore,
     VirtualTile,
     tiles_of,
 )
@@ -81,7 +83,8 @@ func rows:
 
 
 def test_a_kernel_of_its_own_nests_passes() -> None:
-    for text in (ROWS, printed(filled(3))):
+    beyond = ROWS.replace("4*t + i - 1, j - 1 ", "4*t + i + 4, j + 1 ")  # its last row, and column
+    for text in (ROWS, beyond, printed(filled(3))):
         function = parsed(text)
         verify_kernel(kernel_of_nests(function, CONFIG), function)
 
@@ -99,10 +102,11 @@ SPOILT = [
         "tile 10 of x_chip holds the pad -3 behind .* tile 0 of x",
     ),
     ("else -3]", "else -4]", "tile 0 of x_chip holds the pad -4 behind .* must hold the pad -3"),
+    ("else -3]", "else -128]", "tile 0 of x_chip holds the pad -128 behind"),
     (
         "copy(p_chip[a], p[t, a])",
         "copy(p_chip[a], p[t + 1, a])",
-        "tile 0 of p_chip holds tile 3 of p",
+        "tile 0 of p_chip holds tile 3 of p behind its loads, and must hold tile 0 of p",
     ),
     ("copy(out[4*t + i], acc[i])", "copy(out[4*t + i], acc[3 - i])", "stores from copy.* are not"),
     ("for t<3:", "for t<2:", "copy.* is not emitted|fill.* is not emitted"),
@@ -147,6 +151,44 @@ def test_pads_from_a_constant_are_those_that_the_emitter_says() -> None:
 
     with pytest.raises(LoweringError, match=r"it reads pads \[-3\] and says \[-3, 5\]"):
         verify_kernel(replace(kernel, emit=emit), parsed(ROWS))
+
+
+def test_a_step_has_as_many_operands_as_its_call() -> None:
+    kernel = kernel_of_nests(parsed(ROWS), CONFIG)
+    more = ROWS.replace("p_chip[1])", "p_chip[1], p_chip[2])")
+    with pytest.raises(LoweringError, match=r"add\(acc.*, p_chip.*, p_chip.*\) is emitted as `"):
+        verify_kernel(kernel, parsed(more))
+
+
+TWO = """\
+func two:
+  param out: int8[16] x1x16
+  alloc a: int32[8] x1x16 in acc
+  alloc b: int32[8] x1x16 in acc
+  fill(a[i] | 1) for i<8
+  fill(b[i] | 2) for i<8
+  copy(out[i], a[i]) for i<8
+  copy(out[i + 8], b[i]) for i<8
+"""
+
+
+def test_two_tensors_do_not_share_a_tile() -> None:
+    """The second one's would be stored twice."""
+
+    def shared(operations: list[Operation]) -> list[Operation]:
+        (first,) = dict.fromkeys(tiles_of(operations[0]))
+        for operation in operations:
+            if isinstance(operation, FillNest):
+                operation.dst = replace(operation.dst, tile=first)
+            elif isinstance(operation, TileStore):
+                operation.tile = first
+        return operations
+
+    function = parsed(TWO)
+    kernel = kernel_of_nests(function, CONFIG)
+    verify_kernel(kernel, function)
+    with pytest.raises(LoweringError, match="b of 8 tiles in acc has another tile than before"):
+        verify_kernel(emitting(kernel, shared), function)
 
 
 # --- operations that are changed ------------------------------------------------------------------
@@ -255,6 +297,37 @@ def test_operations_that_are_passed_compute_the_same() -> None:
             np.testing.assert_array_equal(stored(kept[-1]), right)
     assert said.count("") > 20
     assert len(set(said)) > 30
+
+
+def test_an_operation_behind_the_last_call_is_named() -> None:
+    assert "no nest says `fill" in refusal(lambda operations: [*operations, operations[0]])
+
+
+@pytest.mark.parametrize(
+    ("name", "memory"), [("b_chip", Memory.ACC), ("x_chip", Memory.WGT), ("w_chip", Memory.INP)]
+)
+def test_a_tile_is_loaded_into_its_memory(name: str, memory: Memory) -> None:
+    """Accumulators that are int8 in DRAM are extended to 32 bits."""
+
+    def moved(operations: list[Operation]) -> list[Operation]:
+        for operation in operations:
+            if isinstance(operation, TileLoad) and operation.tile.name == name:
+                operation.memory = memory
+        return operations
+
+    assert refusal(moved) == f"kernel: {name} is loaded as {memory.name}"
+
+
+def test_an_access_has_a_stride_of_each_loop() -> None:
+    """A record of an operation that is none."""
+
+    def shorter(operations: list[Operation]) -> list[Operation]:
+        (fill,) = [o for o in operations[:1] if isinstance(o, FillNest)]
+        fill.dst = replace(fill.dst, strides=(*fill.dst.strides, 0))
+        return operations
+
+    with pytest.raises(ValueError, match="longer"):
+        refusal(shorter)
 
 
 def test_rows_of_a_store_may_lie_apart() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from loadstone.errors import EncodingError, SimulationError
@@ -111,20 +111,25 @@ factors = {name: st.integers(0, 3) for name in ("dst_out", "dst_in", "src_out", 
         wgt_out=counts,
         wgt_in=counts,
         overwrite=st.integers(0, 1),
+        reset=st.sampled_from([0, 0, 0, 1]),
+        uop_bgn=st.integers(0, 3),
     ),
     seed=st.integers(0, 9),
 )
+@example([MicroOp(1, 2, 3)], Gemm(iter_out=1, iter_in=1, reset=1), 0)
+@example([MicroOp(1, 2, 3)], Gemm(iter_out=1, iter_in=2, uop_bgn=2), 0)
 @settings(max_examples=100, deadline=None)
 def test_gemm_is_its_loop(uops: list[MicroOp], insn: Gemm, seed: int) -> None:
-    insn = replace(insn, uop_end=len(uops))
+    insn = replace(insn, uop_end=insn.uop_bgn + len(uops))
     m = machine(seed)
-    m.uop[: len(uops)] = [(u.dst, u.src, u.wgt) for u in uops]
+    m.uop[insn.uop_bgn : insn.uop_end] = [(u.dst, u.src, u.wgt) for u in uops]
     acc = m.acc.tolist()
     for d, s, w in scalar_steps(insn, uops):
         for b in range(TINY.batch):
             for o in range(TINY.block):
                 total = sum(int(m.inp[s, b, k]) * int(m.wgt[w, o, k]) for k in range(TINY.block))
-                acc[d][b][o] = int32(total + (0 if insn.overwrite else acc[d][b][o]))
+                total += 0 if insn.overwrite else acc[d][b][o]
+                acc[d][b][o] = 0 if insn.reset else int32(total)
     execute(m, insn)
     assert m.acc.tolist() == acc
 
@@ -211,6 +216,15 @@ def test_rq_takes_three_operand_tiles_and_the_registers(rounding: Rounding) -> N
     np.testing.assert_array_equal(m.acc[:4], expected)
     np.testing.assert_array_equal(m.acc[4:], before[4:])
     assert len(np.unique(expected)) > 3
+
+
+def test_without_a_turn_no_micro_op_is_read() -> None:
+    """The simulator's rule: the last one would be beyond the memory."""
+    m = machine(2)
+    before = m.acc.copy()
+    end = TINY.depth(Memory.UOP) + 1
+    execute(m, Gemm(uop_end=end, iter_in=1), Alu(use_imm=1, imm=1, uop_end=end, iter_out=1))
+    np.testing.assert_array_equal(m.acc, before)
 
 
 def test_steps_beyond_one_chunk() -> None:

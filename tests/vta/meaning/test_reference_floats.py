@@ -96,6 +96,9 @@ def test_immediates_are_bfloat16_and_stores_round() -> None:
     m.step(Store(memory_id=Memory.OUT, y_size=1, x_size=1, x_stride=1))
     stored = m.regions[0].data[:16].view("<u2").tolist()
     assert stored == [0xBF80, 0x3F80, 0x8000, 0xFF80, 0x7FC0, 0xBF80, 0xBF82, 0x8000]
+    step = 1.0078125  # the last bit of the immediate is set
+    m.step(Alu(alu_op=AluOp.ADD, use_imm=1, imm=immediate(step), uop_end=1, iter_out=1, iter_in=1))
+    assert m.acc[0, 0, 0] == step - 1
 
 
 def test_shifts_are_of_integers() -> None:

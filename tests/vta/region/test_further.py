@@ -28,7 +28,6 @@ from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
 from loadstone.vta.isa.insn import Load
 from loadstone.vta.isa.spec import Capability
-from loadstone.vta.region.further import further_attributes
 from tests.artifact.test_reader import sealed
 from tests.c.test_readers import c_accepts, python_accepts
 from tests.further import FIRST, SECOND, branches, chain, expected, inputs
@@ -65,7 +64,7 @@ def test_what_the_artifact_says_of_a_further_device() -> None:
     assert (said.name, said.attributes, said.has_configuration) == ("vtaq-1x8x8", "{}", True)
     assert further_device(said) == SECOND
     mine = dataclasses.replace(SECOND, name="mine", clock_mhz=77)
-    found = further_device(ProgramDevice("mine", mine.fingerprint(), further_attributes(mine)))
+    found = further_device(ProgramDevice.of(mine))
     assert (found, found.clock_mhz) == (mine, 77)
     for name, attributes, said in (
         ("vtaq-1x16x16", "{}", "not the one that the artifact was compiled for"),

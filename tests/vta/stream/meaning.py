@@ -155,7 +155,7 @@ def _read_apart(read: NDArray[np.intp], written: NDArray[np.intp]) -> None:
 
 def _alu(op: AluOp, x: NDArray[np.int64], y: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:
     if op is AluOp.SHR:
-        return np.asarray(np.where(y >= 0, x >> np.maximum(y, 0), x << np.maximum(-y, 0)), np.int64)
+        return np.asarray(x >> np.maximum(y, 0) << np.maximum(-y, 0), np.int64)
     functions: dict[AluOp, Any] = {
         AluOp.MIN: np.minimum,
         AluOp.MAX: np.maximum,
@@ -171,9 +171,7 @@ def _steps(
     """Tile indices of the accesses, in order: loops that do not move the first access one turn at a
     time, the others at once. distinct: what is written depends on the order of steps, so that those
     of one turn must write different tiles."""
-    still = [
-        loop for loop, stride in enumerate(accesses[0].strides) if stride == 0 and extents[loop] > 1
-    ]
+    still = [loop for loop, stride in enumerate(accesses[0].strides) if stride == 0]
     for turn in np.ndindex(*(extents[loop] for loop in still)):
         fixed = dict(zip(still, turn, strict=True))
         indices = []
@@ -184,7 +182,8 @@ def _steps(
                     np.array([fixed[loop]]) if loop in fixed else np.arange(extent)
                 )
             indices.append(index.ravel())
-        assert not distinct or len(np.unique(indices[0])) == len(indices[0]), (
+        written = indices[0]
+        assert not distinct or len(np.unique(written)) == len(written), (
             "a step writes a tile that another step of the same turn writes"
         )
         yield indices

@@ -298,7 +298,7 @@ READ = "a step reads a tile that another step of the same turn writes"
         ),
         (
             RequantizeNest(
-                (2,), Access(ACC, 0, (4,)), Access(ACC, 2, (0,)), 0, 0, 9, Rounding.SINGLE
+                (2,), Access(ACC, 3, (5,)), Access(ACC, 6, (0,)), 0, 0, 9, Rounding.SINGLE
             ),
             READ,
         ),
@@ -307,6 +307,11 @@ READ = "a step reads a tile that another step of the same turn writes"
 def test_what_depends_on_the_order_of_steps_is_refused(operation: Operation, why: str) -> None:
     with pytest.raises(AssertionError, match=why):
         behind(operation)
+
+
+def test_an_access_without_a_stride_of_each_loop_is_refused() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        behind(FillNest((2, 3), Access(ACC, 0, (1,)), 1))
 
 
 def test_a_step_may_read_what_it_writes_and_what_no_step_writes() -> None:

@@ -25,6 +25,7 @@ from loadstone.frontend.onnx import operators
 from loadstone.frontend.onnx.estimators import ESTIMATORS
 from loadstone.frontend.onnx.folding import fold
 from loadstone.frontend.onnx.fused import FUSED
+from loadstone.frontend.onnx.fused_dynamic import FUSED_DYNAMIC
 from loadstone.frontend.onnx.graph import input_shapes, read
 from loadstone.frontend.onnx.ml import LABELS
 from loadstone.frontend.onnx.node import OnnxNode, described
@@ -44,15 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["DYNAMIC", "from_bytes"]
 assert operators  # its import fills the table
 
-#: Dynamic quantization computes scales at run time: another kind of network.
-DYNAMIC = (
-    "DynamicQuantizeLinear",
-    "ConvInteger",
-    "MatMulInteger",
-    "DynamicQuantizeMatMul",
-    "MatMulIntegerToFloat",
-    "DynamicQuantizeLSTM",
-)
+#: Recurrent layers whose scales are computed at run time, in every step.
+DYNAMIC = ("DynamicQuantizeLSTM",)
 #: What ONNX's checker puts before its sentences.
 _TAGS = re.compile(r"\[\w+Error\] *|Inference error\(s\): *")
 #: Nodes that hold graphs of their own.
@@ -73,7 +67,7 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     model = read(data, name, reading)
     input_shapes(model, name, reading)
     try:
-        rewrite(model, {**ESTIMATORS, **LABELS, **FUSED}, name)
+        rewrite(model, {**ESTIMATORS, **LABELS, **FUSED, **FUSED_DYNAMIC}, name)
         model = fold(model, lambda node: row_of(node, _opsets(model)) is not None)
         _refuse(model, name)
         return _import(_checked(_qdq(model, name), name), name)
@@ -96,9 +90,9 @@ def _refuse(model: ModelProto, name: str) -> None:
         _refuse_training(node, name)
         if node.op_type in DYNAMIC:
             raise UnsupportedError(
-                f"{name}: {described(node)}: dynamic quantization, whose scales are computed "
-                "at run time: "
-                "quantize statically (`loadstone quantize`, or onnxruntime's quantize_static)"
+                f"{name}: {described(node)}: dynamic quantization of a recurrent layer, whose "
+                "scales are computed in each of its steps: quantize it statically (`loadstone "
+                "quantize`), or leave LSTM out of quantize_dynamic's op_types_to_quantize"
             )
         if node.op_type == "NonMaxSuppression" and any(
             node.output[0] in other.input for other in model.graph.node

@@ -3,7 +3,8 @@
 than the eager partition.
 
 In:   a module in canonical form, back ends, the lowered eager partition, and a CostTable.
-Out:  a Choice: the cheaper partition, lowered; the cost of every operator elsewhere; both totals.
+Out:  a Choice: the cheaper partition, lowered; the cost of every operator elsewhere; the totals of
+      all on the host, of the eager partition and of the chosen one.
 Next: compiler.py continues with it; commands/compile.py prints it (`--partition cost --explain`).
 
 1. Every match of every back end and of the host is lowered alone, as an artifact of one operator.
@@ -30,12 +31,13 @@ from typing import Any
 from loadstone.backend.target import Target
 from loadstone.partition.cost.alone import Alone
 from loadstone.partition.cost.candidates import Candidates, candidates
+from loadstone.partition.cost.hosts import StatedHost
 from loadstone.partition.cost.prices import CostTable
 from loadstone.partition.cost.pricing import Pricing, segment_of
 from loadstone.partition.cost.search import ROWS, Candidate, search
-from loadstone.partition.eager import Partition, matches
+from loadstone.partition.eager import HOST, Partition, matches
 from loadstone.partition.lowering import Clock, LoweredPartition, lower_partition
-from loadstone.partition.partitioner import Alternative, Choice, EagerPartitioner
+from loadstone.partition.partitioner import Alternative, Choice, EagerPartitioner, Total
 from loadstone.passes.log import PassLog
 
 __all__ = ["CostPartitioner"]
@@ -46,8 +48,8 @@ _ROUNDS = 3
 
 class CostPartitioner:
     """Every operator goes to where the network takes least. costs: a JSON file, read if it is
-    there, written with what was new. log: of the passes before. choice: after `run`. Raises
-    ConfigError for the file."""
+    there, written with what was new. host: whose costs the host's steps have; None: this machine's.
+    log: of the passes before. choice: after `run`. Raises ConfigError for the file."""
 
     def __init__(
         self,
@@ -56,9 +58,10 @@ class CostPartitioner:
         target: Target,
         costs: str | Path | None = None,
         log: PassLog | None = None,
+        host: StatedHost | None = None,
     ) -> None:
         self.eager = EagerPartitioner(module, name, target, log)
-        self.table = CostTable(target.device, costs)
+        self.table = CostTable(target.device, costs, host)
         self.pricing = Pricing(target.backends, self.table)
         self.choice: Choice | None = None
 
@@ -75,7 +78,7 @@ class CostPartitioner:
         alone = Alone(self.eager, found, constants, self.pricing)
         made = candidates(self.eager.module, found, alone.cost)
         best = latest = eager
-        best_ns = eager_ns = self.pricing.plan_ns(eager)
+        best_ns = self.pricing.plan_ns(eager)
         seen = [_places(eager.partition)]
         exact = False
         for _ in range(_ROUNDS):
@@ -94,7 +97,14 @@ class CostPartitioner:
             if best_ns - latest_ns > self.pricing.doubt_ns(best, latest):
                 best, best_ns = latest, latest_ns
         name = "eager" if best is eager else "cost"
-        return Choice(name, best, eager_ns, best_ns, exact, _alternatives(made, alone))
+        host_matches = [match for match in found if match.backend == HOST]
+        on_host = lower_partition(self.eager.split(host_matches), self.eager.target)
+        totals = {
+            plan: Total(self.pricing.plan_ns(lowered), self.pricing.transfers_ns(lowered))
+            for plan, lowered in (("host", on_host), ("eager", eager), ("chosen", best))
+        }
+        host = str(self.table.host or "this machine")
+        return Choice(name, best, totals, host, exact, _alternatives(made, alone))
 
 
 def _places(divided: Partition) -> dict[tuple[str, str], str]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of each step of an artifact: device programs on the simulator, host steps by the clock;
-kept in a file.
+"""The cost of each step of an artifact: device programs on the simulator, host steps by the clock
+or as a stated host has it; kept in a file.
 
 In:   an Artifact and its device; a JSON file of costs, if there is one.
 Out:  nanoseconds of every step; the file with the new costs added.
@@ -12,9 +12,10 @@ measured once:
     host_ns         operator, types and shapes of its tensors, and a digest of its parameters
     device_cycles   device, and a digest of everything that determines them in its simulator
 
-Host times are rounded to two digits, but still differ from one measurement to the next. With the
-same file two compilations use the same costs. You can edit the file, to enter the times of the
-board's CPU for instance.
+A host step is timed as C (runtime/step_time.py), or has the cycles of a host that was named
+(hosts.py), whose name is then part of the key. Times are rounded to two digits, but still differ
+from one measurement to the next. With the same file two compilations use the same costs. You can
+edit the file, to enter the times of the board's CPU for instance.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from loadstone.artifact.memory_plan import BufferView
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
 from loadstone.files import parsed_json, read_whole, write_whole
-from loadstone.runtime.step_time import measured_ns
+from loadstone.partition.cost.hosts import StatedHost
+from loadstone.runtime.step_time import has_compiler, measured_ns
 from loadstone.simulator.programs import simulators
 
 __all__ = ["CostTable"]
@@ -44,11 +46,14 @@ def _is_price(value: object) -> bool:
 
 
 class CostTable:
-    """Costs for one device. path: the file; None: nothing is kept. Raises ConfigError for a file
-    that is none of ours."""
+    """Costs for one device. path: the file; None: nothing is kept. host: whose costs host steps
+    have; None: this machine's. Raises ConfigError for a file that is none of ours."""
 
-    def __init__(self, device: Device, path: str | Path | None = None) -> None:
+    def __init__(
+        self, device: Device, path: str | Path | None = None, host: StatedHost | None = None
+    ) -> None:
         self.device = device
+        self.host = host
         self.path = None if path is None else Path(path)
         self.host_ns: dict[str, int] = {}
         self.device_cycles: dict[str, int] = {}
@@ -121,11 +126,29 @@ class CostTable:
     # --- host -------------------------------------------------------------------------------------
     def _host_ns(self, step: HostStep, artifact: Artifact) -> int:
         key = _signature(step, artifact.tensors)
+        if self.host is not None:
+            key = f"{self.host} {key}"
         if key not in self.host_ns:
-            self.host_ns[key] = _two_digits(self._measured_ns(step, artifact))
+            self.host_ns[key] = _two_digits(self._found_ns(step, artifact))
         return self.host_ns[key]
 
+    def _found_ns(self, step: HostStep, artifact: Artifact) -> int:
+        if self.host is None:
+            return self._measured_ns(step, artifact)
+        ns = self.host.step_ns(step, artifact)
+        if ns is None:
+            raise ConfigError(
+                f"--host {self.host}: nothing is known of step {step.name!r} ({step.function}): "
+                "give its back end cost_cycles, or leave --host out, and it is timed here"
+            )
+        return ns
+
     def _measured_ns(self, step: HostStep, artifact: Artifact) -> int:
+        if step.function and not has_compiler():
+            raise ConfigError(
+                "--partition cost: there is no C compiler to time the host's steps with: install "
+                "one (Debian: gcc), or name the host (--host cortex-m55@160)"
+            )
         return measured_ns(step, artifact, self.device, trust=True)
 
 

@@ -56,6 +56,12 @@ class Pricing:
             for ns in (models.get(segment_of(step)) for step in artifact.steps)
         ]
 
+    def transfers_ns(self, lowered: LoweredPartition) -> int:
+        """Of these, the steps that pack and unpack what goes from one memory to another."""
+        steps = zip(lowered.deployment.artifact.steps, self.steps_ns(lowered), strict=True)
+        moves = (HostOpcode.PACK, HostOpcode.UNPACK)
+        return sum(ns for s, ns in steps if isinstance(s, HostStep) and s.opcode in moves)
+
     def doubt_ns(self, a: LoweredPartition, b: LoweredPartition) -> int:
         """How wrong the difference of two plans may be: 5 % of the host's steps in which they
         differ, which are known to two digits."""

@@ -19,11 +19,13 @@ from difflib import get_close_matches
 from loadstone.backend.interface import OperatorPattern, Pattern
 from loadstone.errors import LoweringError
 from loadstone.partition.patterns import affine, elementwise, movement, pooling, reduction, weighted
+from loadstone.partition.patterns.planes import PLANE_PATTERNS
 from loadstone.partition.patterns.reader import Mismatch, Reader
 from loadstone.partition.patterns.real import REAL_PATTERNS
 
 __all__ = [
     "OPERATOR_PATTERNS",
+    "PLANE_PATTERNS",
     "REAL_PATTERNS",
     "Mismatch",
     "OperatorPattern",
@@ -95,7 +97,7 @@ def entries_of(backend: str, pattern: Pattern) -> Sequence[OperatorPattern]:
     name."""
     if isinstance(pattern.operator_pattern, OperatorPattern):
         return [pattern.operator_pattern]
-    known = (*OPERATOR_PATTERNS, *REAL_PATTERNS)
+    known = (*OPERATOR_PATTERNS, *PLANE_PATTERNS, *REAL_PATTERNS)
     entries = [entry for entry in known if entry.name == pattern.kind]
     if not entries:
         near = get_close_matches(pattern.kind, {entry.name for entry in known}, 1)
@@ -109,4 +111,5 @@ def entries_of(backend: str, pattern: Pattern) -> Sequence[OperatorPattern]:
 
 def operator_pattern(name: str) -> OperatorPattern:
     """The first form with this name."""
-    return next(entry for entry in OPERATOR_PATTERNS if entry.name == name)
+    known = (*OPERATOR_PATTERNS, *PLANE_PATTERNS)
+    return next(entry for entry in known if entry.name == name)

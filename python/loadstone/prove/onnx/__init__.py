@@ -10,5 +10,6 @@ Next: read_onnx.py.
     graph.py      the network so far, from levels to real numbers and back
     operators.py  what each operator means
     weighted.py   sums of products
+    averages.py   sums that are divided
     moves.py      what moves elements, and what is known before the network runs
 """

@@ -252,9 +252,17 @@ class OnnxGraph:
         )
         attributes = dict(value.attributes)
         inputs = value.inputs
-        if value.unit is not None:
-            reals = (value.unit / np.float32(scale.scale)).astype(np.float64)
-            attributes["requantization"] = Requantizer(Float32(reals), scale.zero_point, low, high)
+        if value.kind == "average_pool":
+            counts = value.attributes["averages"]
+            assert isinstance(counts, dict)
+            attributes["averages"] = {
+                inside: _requantizer(value, scale, low, high, count)
+                for inside, count in counts.items()
+            }
+        elif value.unit is not None:
+            count = attributes.pop("count", 1)
+            assert isinstance(count, int)
+            attributes["requantization"] = _requantizer(value, scale, low, high, count)
         if value.kind in ("conv2d", "depthwise_conv2d", "dense"):
             inputs = (*inputs, self._bias(node, value, scale))
         elif value.kind == "concat":
@@ -300,6 +308,13 @@ class OnnxGraph:
             )
         data = np.broadcast_to(steps, (value.shape[_channels(value)],)).astype(np.int32)
         return self.tensor(ModelTensor(f"{node.outputs[0]} bias", data.shape, "int32", data=data))
+
+
+def _requantizer(value: Pending, scale: Scale, low: int, high: int, count: int) -> Requantizer:
+    """What makes levels of sums, or of the average of so many terms of a sum."""
+    assert value.unit is not None
+    reals = value.unit / (np.float32(count) * np.float32(scale.scale))
+    return Requantizer(Float32(reals.astype(np.float64)), scale.zero_point, low, high)
 
 
 def _channels(value: Pending) -> int:

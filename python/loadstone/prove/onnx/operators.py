@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from loadstone.prove.onnx import moves
+from loadstone.prove.onnx.averages import average_pool, global_average_pool, reduce_mean
 from loadstone.prove.onnx.file import NodeRecord
 from loadstone.prove.onnx.graph import OnnxGraph
 from loadstone.prove.onnx.values import (
@@ -234,7 +235,7 @@ def _batch_normalization(g: OnnxGraph, node: NodeRecord) -> Value:
     return replace(x, reals=reals, scale=None, axis=1, kind="channel_table")
 
 
-# -- pools, means, softmax -------------------------------------------------------------------------
+# -- largest, softmax -------------------------------------------------------------------------
 
 
 def _max_pool(g: OnnxGraph, node: NodeRecord) -> Value:
@@ -254,41 +255,6 @@ def _max_pool(g: OnnxGraph, node: NodeRecord) -> Value:
         assert scale is not None
         return RealLevels((made,), output.shape, scale.reals(), scale)
     return Moved(made, output.shape)
-
-
-def _average_pool(g: OnnxGraph, node: NodeRecord) -> Value:
-    x, _ = g.dequantized(node, 0)
-    kernel = node.integers("kernel_shape", ())
-    window, size = geometry(g, node, x.shape[2:], kernel)
-    if window.pop("dilations") != (1, 1):
-        raise g.refusal(node, "is dilated", "a plain window is understood")
-    attributes = {
-        **window,
-        "kernel": kernel,
-        "count_include_pad": bool(node.integer("count_include_pad", 0)),
-        "averages": None,
-    }
-    return Pending("average_pool", x.sources, (*x.shape[:2], *size), attributes)
-
-
-def _global_average_pool(g: OnnxGraph, node: NodeRecord) -> Value:
-    x, _ = g.dequantized(node, 0)
-    if len(x.shape) != 4:
-        raise g.refusal(node, f"pools {list(x.shape)}", "4 axes are understood")
-    shape = (*x.shape[:2], 1, 1)
-    return Pending("global_average_pool", x.sources, shape, {"layout": "NCHW"})
-
-
-def _reduce_mean(g: OnnxGraph, node: NodeRecord) -> Value:
-    x, scale = g.dequantized(node, 0)
-    rank = len(x.shape)
-    stated = node.integers("axes", ()) or (g.integers(node, 1) if len(node.inputs) > 1 else ())
-    axes = tuple(sorted({axis % rank for axis in stated})) or tuple(range(rank))
-    keeps = bool(node.integer("keepdims", 1))
-    shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape) if keeps or k not in axes)
-    count = int(np.prod([x.shape[axis] for axis in axes]))
-    unit = np.array([np.float32(scale.scale) / np.float32(count)], np.float32)
-    return Pending("mean", x.sources, shape, {"axes": axes, "keep_dims": keeps}, unit)
 
 
 def _softmax(g: OnnxGraph, node: NodeRecord) -> Value:
@@ -326,7 +292,7 @@ _AVERAGE = (*_WINDOW, "count_include_pad")
 _CONSTANTS = ("value", "value_int", "value_ints", "value_float", "value_floats")
 _TAKEN = {
     "Add": _Taken(_binary(np.add, "add")),
-    "AveragePool": _Taken(_average_pool, _AVERAGE),
+    "AveragePool": _Taken(average_pool, _AVERAGE),
     "BatchNormalization": _Taken(_batch_normalization, ("epsilon", "momentum")),
     "Cast": _Taken(moves.cast, ("to",)),
     "Clip": _Taken(_clip, ("min", "max")),
@@ -338,7 +304,7 @@ _TAKEN = {
     "Flatten": _Taken(moves.folded(moves.flatten), ("axis",)),
     "Gather": _Taken(moves.gather, ("axis",)),
     "Gemm": _Taken(gemm, ("alpha", "beta", "transA", "transB")),
-    "GlobalAveragePool": _Taken(_global_average_pool),
+    "GlobalAveragePool": _Taken(global_average_pool),
     "GlobalMaxPool": _Taken(_max_pool),
     "Identity": _Taken(moves.identity),
     "LeakyRelu": _Taken(_leaky_relu, ("alpha",)),
@@ -348,17 +314,17 @@ _TAKEN = {
     "Pad": _Taken(moves.pad, ("mode",)),
     "QGemm": _Taken(_qgemm, ("alpha", "transA", "transB")),
     "QLinearAdd": _Taken(_on_integers(_binary(np.add, "add"), (0, 3), 6)),
-    "QLinearAveragePool": _Taken(_on_integers(_average_pool, (0,), 3), _AVERAGE),
+    "QLinearAveragePool": _Taken(_on_integers(average_pool, (0,), 3), _AVERAGE),
     "QLinearConcat": _Taken(_concat_on_integers, ("axis",)),
     "QLinearConv": _Taken(_on_integers(conv, (0, 3), 6, axis=0), _CONV),
-    "QLinearGlobalAveragePool": _Taken(_on_integers(_global_average_pool, (0,), 3)),
+    "QLinearGlobalAveragePool": _Taken(_on_integers(global_average_pool, (0,), 3)),
     "QLinearLeakyRelu": _Taken(_on_integers(_leaky_relu, (0,), 3), ("alpha",)),
     "QLinearMatMul": _Taken(_on_integers(matmul, (0, 3), 6)),
     "QLinearMul": _Taken(_on_integers(_binary(np.multiply, "mul"), (0, 3), 6)),
     "QLinearSigmoid": _Taken(_on_integers(_unary(_logistic), (0,), 3)),
     "QLinearSoftmax": _Taken(_on_integers(_softmax, (0,), 3), ("axis", "opset")),
     "QuantizeLinear": _Taken(_quantize, ("axis",)),
-    "ReduceMean": _Taken(_reduce_mean, ("axes", "keepdims")),
+    "ReduceMean": _Taken(reduce_mean, ("axes", "keepdims")),
     "Relu": _Taken(_relu),
     "Reshape": _Taken(moves.folded(moves.reshape)),
     "Shape": _Taken(moves.shape_of),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that make a byte of one byte, or of two.
 
-In:   add, sub, mul, requantize, table, concat with tables.
+In:   add, sub, mul, requantize, table, channel_table, concat with tables.
 Out:  the symbols of their outputs.
 Next: definition.py.
 """
@@ -16,7 +16,7 @@ from loadstone.prove.network import ModelOperator
 from loadstone.prove.operators.elements import Elements, attribute
 from loadstone.prove.values import CONSTANTS, NO_SOURCE
 
-__all__ = ["function", "mapped", "of_two"]
+__all__ = ["channel_function", "function", "mapped", "of_two"]
 
 
 def mapped(elements: Elements, symbols: Integers, table: Integers) -> Integers:
@@ -40,6 +40,16 @@ def function(elements: Elements, operator: ModelOperator) -> None:
     symbols = elements.symbols(operator.inputs[0])
     taken = elements.taken(operator.outputs[0])
     elements.put(operator.outputs[0], mapped(elements, symbols, table - taken))
+
+
+def channel_function(elements: Elements, operator: ModelOperator) -> None:
+    """channel_table: a table for each place of an axis."""
+    tables = attribute(operator, "table", np.ndarray).astype(np.int64)
+    tables = tables - elements.taken(operator.outputs[0])
+    axis = attribute(operator, "axis", int)
+    channels = np.moveaxis(elements.symbols(operator.inputs[0]), axis, 0)
+    made = [mapped(elements, x, table) for x, table in zip(channels, tables, strict=True)]
+    elements.put(operator.outputs[0], np.moveaxis(np.stack(made), 0, axis))
 
 
 def of_two(elements: Elements, operator: ModelOperator) -> None:

@@ -23,7 +23,7 @@ from loadstone.prove.operators.elements import Elements, attribute
 from loadstone.prove.rows import RowFunctions
 from loadstone.prove.verdict import Unsupported
 
-__all__ = ["dequantize", "dequantized", "quantize", "quantized", "real_bytes"]
+__all__ = ["bits", "dequantize", "dequantized", "quantize", "quantized", "real_bytes"]
 
 _REAL_BYTES = 4
 
@@ -38,13 +38,13 @@ def quantized(
 ) -> Integers:
     """Symbols (n,) of signed bytes from the bytes (4 * n,) of real numbers. zero_point: of the
     signed byte."""
-    name = "quantize", _bits(scale), zero_point, half_to_even
+    name = "quantize", bits(scale), zero_point, half_to_even
     return rows.of(name, real.reshape(-1, _REAL_BYTES))[:, 0]
 
 
 def dequantized(rows: RowFunctions, levels: Integers, scale: float, zero_point: int) -> Integers:
     """Symbols (n,) of real numbers from signed bytes (n,). zero_point: of the signed byte."""
-    name = "dequantize", _bits(scale), zero_point
+    name = "dequantize", bits(scale), zero_point
     return rows.of(name, levels.reshape(-1, 1)).reshape(-1)
 
 
@@ -73,6 +73,6 @@ def _only(elements: Elements, operator: ModelOperator, number: int) -> None:
         raise Unsupported(f"{operator.where}: {tensor.name} of {tensor.dtype}, float32 is covered")
 
 
-def _bits(scale: float) -> int:
+def bits(scale: float) -> int:
     """The bits of a float32, as both sides hold it."""
     return int(np.frombuffer(struct.pack("<f", scale), np.uint32)[0])

@@ -40,7 +40,7 @@ class Sums:
         self.constant, self.low, self.high = np.zeros((3, *shape), np.int64)
         for begin in range(0, k, _EXACT_COLUMNS):
             part = slice(begin, begin + _EXACT_COLUMNS)
-            columns, w = values.columns[:, symbols[:, part]], weights[part]
+            columns, w = values.columns(symbols[:, part]), weights[part]
             sums = np.matmul(columns[:RADIUS], w)
             radius = columns[RADIUS] @ np.abs(w)
             moduli = values.points.moduli[..., None]
@@ -191,31 +191,27 @@ def dense(elements: Elements, operator: ModelOperator) -> None:
 
 
 def average_pool(elements: Elements, operator: ModelOperator) -> None:
-    """average_pool: the plain sum of the taps inside, requantized by their count."""
+    """average_pool: the sum of the taps inside, requantized by their count."""
     kernel = attribute(operator, "kernel", tuple)
-    if operator.attributes["averages"] is None:
-        raise Unsupported(f"{operator.where}: an average of real numbers")
     averages = attribute(operator, "averages", dict)
     taps, inside = windows_of(elements, operator, (kernel[0], kernel[1]))
     n, oh, ow, count, channels = taps.shape
-    taken = elements.taken(operator.inputs[0])
+    moved = elements.taken(operator.inputs[0]) - attribute(operator, "zero_point", int)
     divisor = np.broadcast_to(inside.sum(2)[None], (n, oh, ow)).reshape(-1)
-    if attribute(operator, "count_include_pad", bool):
-        raise Unsupported(f"{operator.where}: an average that counts padding")
     rows = taps.transpose(0, 1, 2, 4, 3).reshape(n * oh * ow, channels, count)
     made = np.zeros((len(rows), channels), np.int64)
     for size in np.unique(divisor).tolist():
         at = divisor == size
         rule = _rule(elements, operator, averages[size])
         sums = Sums(elements, rows[at].reshape(-1, count), np.ones((count, 1)))
-        sums.constant += taken * size
+        sums.constant += moved * size
         symbols = sums.required(elements, operator, rule, np.zeros(1, np.int64))
         made[at] = symbols.reshape(-1, channels)
     put_image(elements, operator, made.reshape(n, oh, ow, channels))
 
 
 def mean(elements: Elements, operator: ModelOperator) -> None:
-    """mean: requantizes the sum of elements less their zero points."""
+    """mean and global_average_pool: requantizes the sum of elements less their zero points."""
     x = elements.symbols(operator.inputs[0])
     axes = sorted(axis % x.ndim for axis in attribute(operator, "axes", tuple))
     kept = [axis for axis in range(x.ndim) if axis not in axes]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.errors import UnsupportedError
+from loadstone.errors import ModelError, UnsupportedError
 from loadstone.prove.network import ModelNetwork, ModelOperator, ModelTensor
 from loadstone.prove.tflite.file import TfliteModel, TfliteOperator
 from loadstone.prove.tflite.levels import activation_limits
@@ -34,7 +34,7 @@ class TfliteGraph:
     def network(self) -> ModelNetwork:
         """What was read; refused where nothing of it is integers."""
         if all(o.kind.startswith("float:") or o.kind == "dequantize" for o in self.operators):
-            raise UnsupportedError(
+            raise ModelError(
                 f"{self.model.name}: no operator computes on int8 or uint8: a proof compares "
                 "integers; quantize the model first"
             )

@@ -123,7 +123,8 @@ def _pool(g: TfliteGraph, o: TfliteOperator) -> None:
         count: Requantizer(Average(count), 0, low, high) for count in geometry.counts(kernel)
     }
     g.one_quantization(o, (x, y))
-    g.emit("average_pool", o, o.inputs, **common, count_include_pad=False, averages=averages)
+    counts = {"zero_point": 0, "count_include_pad": False}
+    g.emit("average_pool", o, o.inputs, **common, **counts, averages=averages)
 
 
 def _mean(g: TfliteGraph, o: TfliteOperator) -> None:

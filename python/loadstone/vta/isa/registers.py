@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["BITS", "BLOCKS", "ERRORS", "REGISTER_VALUES", "STATES", "Register"]
+__all__ = ["BITS", "BLOCKS", "ERRORS", "REGISTER_VALUES", "STATES", "PageRegister"]
 
 
 @dataclass(frozen=True)
-class Register:
+class PageRegister:
     """One 32-bit register, or `count` of them `stride` bytes apart."""
 
     name: str
@@ -29,35 +29,35 @@ class Register:
 
 
 NATIVE = (
-    Register("ID", 0x00, "ro", "0x3153444C, the letters LDS1"),
-    Register("VERSION", 0x04, "ro", "register map version: 1"),
-    Register(
+    PageRegister("ID", 0x00, "ro", "0x3153444C, the letters LDS1"),
+    PageRegister("VERSION", 0x04, "ro", "register map version: 1"),
+    PageRegister(
         "CONFIG_HASH",
         0x08,
         "ro",
         "CRC-32 of the device's configuration; an artifact for another hash is refused",
     ),
-    Register("CAPS", 0x0C, "ro", "capability bits"),
-    Register("CTRL", 0x10, "wo", "START, SOFT_RESET, ABORT"),
-    Register("STATUS", 0x14, "ro", "state, see STATES"),
-    Register("IRQ_STATUS", 0x18, "w1c", "pending interrupts: DONE, ERROR"),
-    Register("IRQ_MASK", 0x1C, "rw", "which of them raise the interrupt line"),
-    Register("ERROR", 0x20, "ro", "why the state is ERROR, see ERRORS"),
-    Register("ERROR_PC", 0x24, "ro", "index of the instruction that failed"),
-    Register("ERROR_ADDR", 0x28, "ro", "low 32 bits of the bus address that failed"),
-    Register(
+    PageRegister("CAPS", 0x0C, "ro", "capability bits"),
+    PageRegister("CTRL", 0x10, "wo", "START, SOFT_RESET, ABORT"),
+    PageRegister("STATUS", 0x14, "ro", "state, see STATES"),
+    PageRegister("IRQ_STATUS", 0x18, "w1c", "pending interrupts: DONE, ERROR"),
+    PageRegister("IRQ_MASK", 0x1C, "rw", "which of them raise the interrupt line"),
+    PageRegister("ERROR", 0x20, "ro", "why the state is ERROR, see ERRORS"),
+    PageRegister("ERROR_PC", 0x24, "ro", "index of the instruction that failed"),
+    PageRegister("ERROR_ADDR", 0x28, "ro", "low 32 bits of the bus address that failed"),
+    PageRegister(
         "INSN_BASE_LO",
         0x30,
         "rw",
         "bus address of the first instruction, low half; 16-byte aligned",
     ),
-    Register("INSN_BASE_HI", 0x34, "rw", "the same, high half"),
-    Register("INSN_COUNT", 0x38, "rw", "number of instructions"),
-    Register("INSN_PC", 0x3C, "ro", "instructions completed so far: progress"),
-    Register(
+    PageRegister("INSN_BASE_HI", 0x34, "rw", "the same, high half"),
+    PageRegister("INSN_COUNT", 0x38, "rw", "number of instructions"),
+    PageRegister("INSN_PC", 0x3C, "ro", "instructions completed so far: progress"),
+    PageRegister(
         "REGION_BASE", 0x40, "rw", "bus address of DRAM region r, low half then high half", 8, 8
     ),
-    Register(
+    PageRegister(
         "REGION_LIMIT",
         0x80,
         "rw",
@@ -65,47 +65,47 @@ NATIVE = (
         8,
         8,
     ),
-    Register("CYCLES", 0xC0, "ro", "cycles of the last run, low half then high half", 1, 8),
-    Register("LOAD_BUSY", 0xC8, "ro", "cycles in which the load stage worked", 1, 8),
-    Register("COMPUTE_BUSY", 0xD0, "ro", "cycles in which the compute stage worked", 1, 8),
-    Register("STORE_BUSY", 0xD8, "ro", "cycles in which the store stage worked", 1, 8),
-    Register("READ_BYTES", 0xE0, "ro", "bytes read from DRAM", 1, 8),
-    Register("WRITE_BYTES", 0xE8, "ro", "bytes written to DRAM", 1, 8),
+    PageRegister("CYCLES", 0xC0, "ro", "cycles of the last run, low half then high half", 1, 8),
+    PageRegister("LOAD_BUSY", 0xC8, "ro", "cycles in which the load stage worked", 1, 8),
+    PageRegister("COMPUTE_BUSY", 0xD0, "ro", "cycles in which the compute stage worked", 1, 8),
+    PageRegister("STORE_BUSY", 0xD8, "ro", "cycles in which the store stage worked", 1, 8),
+    PageRegister("READ_BYTES", 0xE0, "ro", "bytes read from DRAM", 1, 8),
+    PageRegister("WRITE_BYTES", 0xE8, "ro", "bytes written to DRAM", 1, 8),
 )
 
 CHISEL = (
-    Register("CONTROL", 0x00, "rw", "write 1 to start; bit 1 is done"),
-    Register("CYCLES", 0x04, "ro", "cycle count"),
-    Register("INSN_COUNT", 0x08, "rw", "number of instructions"),
-    Register("INSN_BASE", 0x0C, "rw", "bus address of the first instruction"),
-    Register("UOP_BASE", 0x10, "rw", "ORed into micro-op addresses: 0"),
-    Register("INP_BASE", 0x14, "rw", "ORed into INP addresses: 0"),
-    Register("WGT_BASE", 0x18, "rw", "ORed into WGT addresses: 0"),
-    Register("ACC_BASE", 0x1C, "rw", "ORed into ACC addresses: 0"),
-    Register("OUT_BASE", 0x20, "rw", "ORed into OUT addresses: 0"),
+    PageRegister("CONTROL", 0x00, "rw", "write 1 to start; bit 1 is done"),
+    PageRegister("CYCLES", 0x04, "ro", "cycle count"),
+    PageRegister("INSN_COUNT", 0x08, "rw", "number of instructions"),
+    PageRegister("INSN_BASE", 0x0C, "rw", "bus address of the first instruction"),
+    PageRegister("UOP_BASE", 0x10, "rw", "ORed into micro-op addresses: 0"),
+    PageRegister("INP_BASE", 0x14, "rw", "ORed into INP addresses: 0"),
+    PageRegister("WGT_BASE", 0x18, "rw", "ORed into WGT addresses: 0"),
+    PageRegister("ACC_BASE", 0x1C, "rw", "ORed into ACC addresses: 0"),
+    PageRegister("OUT_BASE", 0x20, "rw", "ORed into OUT addresses: 0"),
 )
 
 HLS = (
-    Register("FETCH_CONTROL", 0x0000, "rw", "1: start once; bit 2: idle"),
-    Register("FETCH_INSN_COUNT", 0x0010, "rw", "number of instructions"),
-    Register("FETCH_INSN_BASE", 0x0018, "rw", "bus address of the first instruction"),
-    Register("LOAD_CONTROL", 0x1000, "rw", "0x81: start and restart by itself"),
-    Register("LOAD_INP_BASE", 0x1010, "rw", "added to INP addresses: 0"),
-    Register("LOAD_WGT_BASE", 0x1018, "rw", "added to WGT addresses: 0"),
-    Register("COMPUTE_CONTROL", 0x2000, "rw", "0x81: start and restart by itself"),
-    Register(
+    PageRegister("FETCH_CONTROL", 0x0000, "rw", "1: start once; bit 2: idle"),
+    PageRegister("FETCH_INSN_COUNT", 0x0010, "rw", "number of instructions"),
+    PageRegister("FETCH_INSN_BASE", 0x0018, "rw", "bus address of the first instruction"),
+    PageRegister("LOAD_CONTROL", 0x1000, "rw", "0x81: start and restart by itself"),
+    PageRegister("LOAD_INP_BASE", 0x1010, "rw", "added to INP addresses: 0"),
+    PageRegister("LOAD_WGT_BASE", 0x1018, "rw", "added to WGT addresses: 0"),
+    PageRegister("COMPUTE_CONTROL", 0x2000, "rw", "0x81: start and restart by itself"),
+    PageRegister(
         "COMPUTE_DONE", 0x2018, "ro", "1 after FINISH, until the next program's first instruction"
     ),
-    Register(
+    PageRegister(
         "COMPUTE_DONE_VALID",
         0x201C,
         "ro",
         "bit 0: COMPUTE_DONE was written since this was read last; reading clears it",
     ),
-    Register("COMPUTE_UOP_BASE", 0x2020, "rw", "added to micro-op addresses: 0"),
-    Register("COMPUTE_BIAS_BASE", 0x2028, "rw", "added to ACC addresses: 0"),
-    Register("STORE_CONTROL", 0x3000, "rw", "0x81: start and restart by itself"),
-    Register("STORE_OUT_BASE", 0x3010, "rw", "added to OUT addresses: 0"),
+    PageRegister("COMPUTE_UOP_BASE", 0x2020, "rw", "added to micro-op addresses: 0"),
+    PageRegister("COMPUTE_BIAS_BASE", 0x2028, "rw", "added to ACC addresses: 0"),
+    PageRegister("STORE_CONTROL", 0x3000, "rw", "0x81: start and restart by itself"),
+    PageRegister("STORE_OUT_BASE", 0x3010, "rw", "added to OUT addresses: 0"),
 )
 
 #: Block name -> registers.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import groupby
 from math import prod
 from typing import TypeAlias
@@ -36,6 +36,7 @@ from loadstone.vta.stream.operations import (
     DramTile,
     FillNest,
     GemmNest,
+    Nest,
     Operation,
     RequantizeNest,
     TileLoad,
@@ -51,8 +52,9 @@ _Tiles: TypeAlias = NDArray[np.int64]
 #: What a tile of a scratchpad holds: the number of a tile of DRAM, beyond that of its tensor times
 #: this; below 0 a pad.
 _FAR = 1 << 40
-_UNKNOWN = -(1 << 50)
+_UNKNOWN = int(np.iinfo(np.int64).min)
 _CONSTANT_PAD = PAD_TENSOR.format("")
+_STEPS = {op: name for name, op in ALU.items()}
 
 
 def verify_kernel(kernel: Kernel, function: Function) -> None:
@@ -114,31 +116,31 @@ class _Comparison:
         if kind != found:
             raise LoweringError(f"kernel: {_said(calls[0])} is not emitted; what comes is {found}")
         if kind == "load":
-            self._loads(calls, operations)
+            self._loads(calls, [o for o in operations if isinstance(o, TileLoad)])
         elif kind == "store":
-            self._stores(calls, operations)
+            self._stores(calls, [o for o in operations if isinstance(o, TileStore)])
         else:
-            if len(calls) != len(operations):
+            nests = [o for o in operations if not isinstance(o, TileLoad | TileStore)]
+            if len(calls) != len(nests):
                 raise LoweringError(
-                    f"kernel: {len(calls)} steps from {_said(calls[0])} on are {len(operations)} "
+                    f"kernel: {len(calls)} steps from {_said(calls[0])} on are {len(nests)} "
                     "operations"
                 )
-            for call, operation in zip(calls, operations, strict=True):
-                self._compute(call, operation)
+            for call, nest in zip(calls, nests, strict=True):
+                self._compute(call, nest)
 
     # --- compute ----------------------------------------------------------------------------------
-    def _compute(self, call: Call, operation: Operation) -> None:
-        name, immediates, accesses = _read(operation)
+    def _compute(self, call: Call, nest: Nest) -> None:
+        name, immediates, accesses = _read(nest)
         said = () if call.name == "gemm" else call.immediates
-        if (name, immediates) != (call.name, said) or len(accesses) != len(call.operands):
-            raise self._differs(call, operation)
-        extents = operation.extents  # type: ignore[union-attr]  # no copy comes here
+        if (name, immediates, len(accesses)) != (call.name, said, len(call.operands)):
+            raise self._differs(call, nest)
         for number, (place, access) in enumerate(zip(call.operands, accesses, strict=True)):
             if self.lives.get(place.buffer) is not access.tile:
                 self._alive(place.buffer, access.tile)
             strides, shift = access.strides, access.base - place.offset
-            if not _alike(call.loops, number, extents, strides, shift):
-                raise self._differs(call, operation)
+            if not _alike(call.loops, number, nest.extents, strides, shift):
+                raise self._differs(call, nest)
 
     def _alive(self, buffer: Buffer, tile: VirtualTile) -> None:
         """Matches a life of a tensor with a tile."""
@@ -155,32 +157,27 @@ class _Comparison:
             self.found[tile] = np.full(size, _UNKNOWN, np.int64)
 
     # --- loads ------------------------------------------------------------------------------------
-    def _loads(self, calls: Sequence[Call], operations: Sequence[Operation]) -> None:
-        tiles = dict.fromkeys(o.tile for o in operations if isinstance(o, TileLoad))
+    def _loads(self, calls: Sequence[Call], loads: Sequence[TileLoad]) -> None:
+        tiles = dict.fromkeys(load.tile for load in loads)
         following = iter(tile for tile in tiles if tile not in self.taken)
         for call in calls:
-            to, source = call.operands
+            (to, source), (pad,) = call.operands, call.immediates
             tile = self.lives.get(to.buffer) or next(following, None)
             if tile is None:
                 raise LoweringError(f"kernel: {_said(call)} is not emitted")
             self._alive(to.buffer, tile)
             self.extends[tile] = source.buffer.dtype == "int8" and to.buffer.scope == "acc"
             at, data, inside = _copied(call.loops, 0, 1)
-            code = np.where(
-                inside,
-                self._code(source.buffer.name, source.offset + data),
-                _pad(call.immediates[0]),
-            )
-            self.wanted[tile][to.offset + at] = code
-        for operation in operations:
-            assert isinstance(operation, TileLoad)
-            tile = operation.tile
+            read = self._code(source.buffer.name, source.offset + data)
+            self.wanted[tile][to.offset + at] = np.where(inside, read, _pad(pad))
+        for load in loads:
+            tile = load.tile
             if tile not in self.extends:
-                raise _more(operation)
+                raise _more(load)
             memory = Memory.ACC_8BIT if self.extends[tile] else tile.memory
-            if operation.memory is not memory:
-                raise LoweringError(f"kernel: {tile.name} is loaded as {operation.memory.name}")
-            self._loaded(operation)
+            if load.memory is not memory:
+                raise LoweringError(f"kernel: {tile.name} is loaded as {load.memory.name}")
+            self._loaded(load)
         for tile in tiles:
             wanted, found = self.wanted[tile], self.found[tile]
             if np.any((wanted != found) & (wanted != _UNKNOWN)):
@@ -225,7 +222,7 @@ class _Comparison:
         return f"tile {code % _FAR} of {self.parameters[code // _FAR]}"
 
     # --- stores -----------------------------------------------------------------------------------
-    def _stores(self, calls: Sequence[Call], operations: Sequence[Operation]) -> None:
+    def _stores(self, calls: Sequence[Call], stores: Sequence[TileStore]) -> None:
         wanted: dict[int, tuple[VirtualTile, int]] = {}
         for call in calls:
             to, source = call.operands
@@ -238,8 +235,7 @@ class _Comparison:
                 n: (tile, source.offset + t) for n, t in zip(numbers, at.tolist(), strict=True)
             }
         found: dict[int, tuple[VirtualTile, int]] = {}
-        for store in operations:
-            assert isinstance(store, TileStore)
+        for store in stores:
             data = np.add.outer(np.arange(store.y_size) * store.x_stride, np.arange(store.x_size))
             numbers = self._code(store.dram.tensor, store.dram.tile + data).ravel().tolist()
             for place, number in enumerate(numbers, start=store.offset):
@@ -249,9 +245,9 @@ class _Comparison:
                 f"kernel: stores from {_said(calls[0])} on are not those of the nests"
             )
 
-    def _differs(self, call: Call, operation: Operation) -> LoweringError:
+    def _differs(self, call: Call, nest: Nest) -> LoweringError:
         return LoweringError(
-            f"kernel: {_said(call)} is emitted as `{OperationPrinter().line(operation)}`"
+            f"kernel: {_said(call)} is emitted as `{OperationPrinter().line(nest)}`"
         )
 
 
@@ -261,22 +257,20 @@ def _said(call: Call) -> str:
     return f"{call.name}({', '.join(places)}{immediates})"
 
 
-def _read(operation: Operation) -> tuple[str, tuple[int, ...], list[Access]]:
+def _read(nest: Nest) -> tuple[str, tuple[int, ...], list[Access]]:
     """Of an operation of the compute stage, the step's name, its immediates, its operands."""
-    match operation:
+    match nest:
         case GemmNest():
-            return "gemm", (), [operation.dst, operation.src, operation.wgt]
+            return "gemm", (), [nest.dst, nest.src, nest.wgt]
         case FillNest():
-            return "fill", (operation.value,), [operation.dst]
+            return "fill", (nest.value,), [nest.dst]
         case AluNest():
-            name = next(name for name, op in ALU.items() if op is operation.op)
-            if operation.src is None:
-                return name, (operation.imm,), [operation.dst]
-            return name, (), [operation.dst, operation.src]
+            if nest.src is None:
+                return _STEPS[nest.op], (nest.imm,), [nest.dst]
+            return _STEPS[nest.op], (), [nest.dst, nest.src]
         case RequantizeNest():
-            values = (operation.zero_point, operation.low, operation.high, operation.rounding)
-            return "rq", tuple(map(int, values)), [operation.dst, operation.operands]
-    raise LoweringError(f"kernel: {type(operation).__name__} is no step of a nest")
+            values = (nest.zero_point, nest.low, nest.high, nest.rounding)
+            return "rq", tuple(map(int, values)), [nest.dst, nest.operands]
 
 
 def _pad(value: int) -> int:
@@ -304,21 +298,13 @@ def _copied(
     loops: tuple[Loop, ...], chip: int, dram: int
 ) -> tuple[_Tiles, _Tiles, NDArray[np.bool_]]:
     """Of each turn of a copy: the tile in the scratchpad, in DRAM, and whether it is read."""
-    turns = [np.arange(loop.first, loop.last) for loop in loops]
-    at = _sums([n * loop.strides[chip] for n, loop in zip(turns, loops, strict=True)])
-    data = _sums([n * loop.strides[dram] for n, loop in zip(turns, loops, strict=True)])
-    outside = _sums(
-        [
-            ((n < loop.inside_first) | (n >= loop.inside_last)).astype(np.int64)
-            for n, loop in zip(turns, loops, strict=True)
-        ]
-    )
-    return at, data, outside == 0
+    turns = [(np.arange(loop.first, loop.last), loop) for loop in loops]
+    at = _sums([n * loop.strides[chip] for n, loop in turns])
+    data = _sums([n * loop.strides[dram] for n, loop in turns])
+    outside = [((n < loop.inside_first) | (n >= loop.inside_last)) for n, loop in turns]
+    return at, data, _sums([each.astype(np.int64) for each in outside]) == 0
 
 
 def _sums(parts: Sequence[_Tiles]) -> _Tiles:
     """The sums of one of each, the first moving slowest."""
-    total = np.zeros(1, np.int64)
-    for part in parts:
-        total = np.add.outer(total, part).ravel()
-    return total
+    return np.asarray(reduce(np.add.outer, parts, np.zeros((), np.int64))).ravel()

@@ -24,6 +24,7 @@ from loadstone.vta.operators import (
     elementwise,
     matmul,
     move,
+    plane_layers,
     pool,
     real_elementwise,
     real_layers,
@@ -60,6 +61,8 @@ class _Rule:
 _RULES: dict[type[g.Operator], _Rule | None] = {
     g.Conv2D: _Rule(weighted.conv2d, weighted.unsupported, weighted.unproven),
     g.Dense: _Rule(weighted.dense, weighted.unsupported, weighted.unproven),
+    g.PlaneConv2D: _Rule(plane_layers.conv2d, plane_layers.unsupported),
+    g.PlaneDense: _Rule(plane_layers.dense, plane_layers.unsupported),
     g.Add: _Rule(elementwise.add, elementwise.unsupported),
     g.Sub: _Rule(elementwise.add, elementwise.unsupported),
     g.Mul: _Rule(elementwise.mul, elementwise.unsupported),

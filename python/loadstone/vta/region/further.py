@@ -12,7 +12,6 @@ packs it from one layout into the other.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -20,18 +19,9 @@ from loadstone.backend.device import ProgramDevice, ProgramStep
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.numerics import Array
 from loadstone.passes.log import PassRun
-from loadstone.vta.device.device_file import device_names
-from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.region.offload import OffloadedRegion
 
-__all__ = ["FurtherRegion", "further_attributes"]
-
-
-def further_attributes(config: HwConfig) -> str:
-    """The device as JSON, for the artifact: an empty object where it is a built-in one as it is."""
-    said = config.to_json()
-    known = config.name in device_names() and load_config(config.name).to_json() == said
-    return json.dumps({} if known else said, sort_keys=True)
+__all__ = ["FurtherRegion"]
 
 
 class FurtherRegion(LoweredRegion):
@@ -53,8 +43,7 @@ class FurtherRegion(LoweredRegion):
     @property
     def program_device(self) -> ProgramDevice:
         """Whose program it is."""
-        config = self.config
-        return ProgramDevice(config.name, config.fingerprint(), further_attributes(config))
+        return ProgramDevice.of(self.config)
 
     @property
     def align_bytes(self) -> int:

@@ -65,10 +65,11 @@ def nest(spec: ConvSpec) -> tile.WeightedNest:
         operands=spec.operands,
         operand_rows=spec.operand_rows,
         product_rows=spec.product_rows,
-        tail_steps=epilogues.tensor_steps(spec.tail),
+        tail_steps=(*epilogues.tensor_steps(spec.tail), *[False] * (spec.planes - 1)),
         requantizes=any(isinstance(step, epilogues.Rq) for step in spec.tail),
         acc_copies=2 if any(isinstance(step, TieCorrection) for step in spec.tail) else 1,
         edges=edge_work(spec),
+        planes=spec.planes,
     )
 
 

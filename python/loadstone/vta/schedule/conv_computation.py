@@ -9,7 +9,7 @@ Next: conv.py tiles it.
     group:  acc = 0;  acc += x * w
     acc += e * b                                    where padding is left out, edge by edge
     acc = tail(acc, p, c, copy)
-    out = low byte of acc
+    out = low byte of acc                           of several planes each: acc = acc >> 8, the next
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ from loadstone.vta.schedule.conv_spec import ConvSpec, Edge
 from loadstone.vta.schedule.epilogue import ConstantProduct, Step, TieCorrection
 
 __all__ = ["ConvComputation"]
+
+#: Between one plane of bytes and the next.
+BYTE_BITS = 8
 
 
 class ConvComputation:
@@ -62,7 +65,8 @@ class ConvComputation:
         self.c = self._weights("c", (*blocks, max(1, spec.product_rows)))
         self.e = self._inputs("e", (max(1, spec.edge_inputs),), "table")
         self.b = self._weights("b", (*blocks, max(1, spec.edge_tiles)))
-        self.out = self._inputs("out", totals[:5])
+        stored = (spec.planes, *totals[1:5]) if spec.planes > 1 else totals[1:5]
+        self.out = self._inputs("out", (spec.samples, *stored))
         self.acc = self._sums("acc")
         self.copy = self._sums("copy")
 
@@ -102,7 +106,8 @@ class ConvComputation:
         return NestTensor(name, shape, self._square, "int8", role)
 
     def _sums(self, name: str) -> NestTensor:
-        return NestTensor(name, self.out.shape, self._lanes, "int32", "local")
+        totals = tuple(axis.extent for axis in self.axes[:5])
+        return NestTensor(name, totals, self._lanes, "int32", "local")
 
     # --- statements -------------------------------------------------------------------------------
     def _statements(self) -> Iterator[Statement]:
@@ -123,7 +128,19 @@ class ConvComputation:
             yield from self._stepped(self.acc, tie.kept)
             yield self._plus(self.acc, self.copy)
             yield from self._stepped(self.acc, tail[at + 1 :])
-        yield self._elements(NestStep(COPY, (self.out[self._at], self.acc[self._at])))
+        yield from self._stored()
+
+    def _stored(self) -> Iterator[Nest]:
+        """The low bytes of the sums; then those above them, plane by plane."""
+        value = self.acc[self._at]
+        if self._spec.planes == 1:
+            yield self._elements(NestStep(COPY, (self.out[self._at], value)))
+            return
+        for plane in range(self._spec.planes):
+            if plane:
+                yield self._elements(NestStep("shr", (value,), (BYTE_BITS,)))
+            place: tuple[Place, ...] = (self._at[0], plane, *self._at[1:])
+            yield self._elements(NestStep(COPY, (self.out[place], value)))
 
     @property
     def _tie(self) -> TieCorrection | None:

@@ -45,7 +45,8 @@ class ConvSpec:
 
     The bottom and right padding follow from the sizes; a negative padding leaves pixels out.
     operands: what the requantization depends on. edges: where padding is read as 0, though it is
-    not: what is added instead.
+    not: what is added instead. planes: how many bytes of each accumulator are stored, lowest first;
+    behind the tail, whose result they are.
     """
 
     samples: int
@@ -65,6 +66,7 @@ class ConvSpec:
     operands: Operands = "channel"
     chosen: tuple[tuple[int, ...], str] | None = None  # sizes and order, as tile.given takes them
     edges: tuple[Edge, ...] = ()
+    planes: int = 1
 
     @property
     def operand_rows(self) -> int:

@@ -76,7 +76,7 @@ class WeightedNest:
     product_rows: weight tiles of constants per channel block, for which INP holds one tile.
     tail_steps: for every ALU instruction after the sum, whether its operand is a tile. requantizes:
         whether one of them is RQ. acc_copies: accumulators per output tile. edges: None where
-        padding is multiplied, or there is none.
+        padding is multiplied, or there is none. planes: how often an accumulator is stored.
     """
 
     samples: int
@@ -97,6 +97,7 @@ class WeightedNest:
     product_rows: int = 0
     requantizes: bool = False
     edges: EdgeWork | None = None
+    planes: int = 1
 
 
 @dataclass(frozen=True)
@@ -371,9 +372,8 @@ class _Candidates:
     def _store(self) -> Cycles:
         n, s, o, *_ = self.sizes
         stores = self.turns_pixels * self.turns_channels * n * s * o
-        return np.asarray(
-            self._out_tiles() * self.cost.store_tile + stores * self.cost.store_overhead, np.int64
-        )
+        once = self._out_tiles() * self.cost.store_tile + stores * self.cost.store_overhead
+        return np.asarray(self.nest.planes * once, np.int64)
 
     def _micro_ops(self) -> Cycles:
         """Micro-ops of a GEMM: all its loops but the two longest that move the accumulator."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -245,6 +246,10 @@ def test_the_verifier_finds_products_that_are_others() -> None:
         verified(one, moved)
     with pytest.raises(LoweringError, match="a product without zeros is left out"):
         verified(one, replace(one, extents=(3,)))
+    for access, by in product(("dst", "src", "wgt"), (1, 16)):
+        old = getattr(one, access)
+        with pytest.raises(LoweringError, match="a product without zeros is left out"):
+            verified(one, replace(one, **{access: replace(old, base=old.base + by)}))
     twice = replace(
         one,
         extents=(2, 2),

@@ -19,29 +19,34 @@ from loadstone.relax.compat import relax
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr
 
-__all__: list[str] = []
+__all__ = ["convolved", "kernel_of"]
 
 
 @converter("Conv", attributes="auto_pad dilations group kernel_shape pads strides", inputs=3)
 def _conv(node: OnnxNode) -> Expr:
     """Of one, two or three dimensions."""
-    kernel = _kernel(node)
+    return _with_bias(node, convolved(node, node.tensor(0), node.tensor(1)))
+
+
+def convolved(node: OnnxNode, data: Expr, weights: Expr, out_dtype: str | None = None) -> Expr:
+    """The convolution of a node, of what stands for its first two inputs."""
+    kernel = kernel_of(node)
     found = windows_of(node, kernel)
     convolve, layout, kernel_layout = _CONVOLUTIONS[len(kernel)]
-    made = convolve(
-        node.tensor(0),
-        node.tensor(1),
+    return convolve(
+        data,
+        weights,
         strides=list(found.strides),
         padding=found.pads,
         dilation=list(found.dilations),
         groups=node.attributes["group"],
         data_layout=layout,
         kernel_layout=kernel_layout,
+        out_dtype=out_dtype,
     )
-    return _with_bias(node, made)
 
 
-def _kernel(node: OnnxNode) -> tuple[int, ...]:
+def kernel_of(node: OnnxNode) -> tuple[int, ...]:
     """By spatial axis, as the weights have it."""
     kernel = node.extents(1)[2:]
     rank, said = len(kernel), node.attributes.get("kernel_shape", kernel)
@@ -78,7 +83,7 @@ _CONVOLUTIONS = {
 )
 def _conv_transpose(node: OnnxNode) -> Expr:
     """Of one, two or three dimensions."""
-    kernel = _kernel(node)
+    kernel = kernel_of(node)
     rank, sizes = len(kernel), node.extents(0)[2:]
     strides = tuple(node.attributes.get("strides") or (1,) * rank)
     dilations = tuple(node.attributes.get("dilations") or (1,) * rank)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""prove/tables.py: what is entered is read again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loadstone.prove.tables import (
+    CENTRE,
+    CONSTANT,
+    NO_SOURCE,
+    RADIUS,
+    Growing,
+    SourceTable,
+    SymbolTable,
+)
+
+
+def test_growing_keeps_what_is_in_it() -> None:
+    held = Growing(2, np.int64)
+    for begin in range(0, 9000, 900):
+        assert held.extend(np.arange(begin, begin + 900) * [[1], [2]])[0] == begin
+    assert (held.data == np.arange(9000) * [[1], [2]]).all()
+
+
+def test_columns_of_constants_of_bytes_and_of_what_a_device_made() -> None:
+    table = SymbolTable()
+    ends = np.array([[-7, 5], [-7, 9]])
+    table.extend(np.zeros((1, 1)), ends[:, :1] * 0, ends[:, :1], constants=np.array([-7]))
+    largest = np.full((8, 1), (1 << 31) - 2)
+    table.extend(largest, np.array([[3], [4]]), ends[:, 1:])
+    table.extend(
+        np.zeros((1, 1)), np.array([[5], [6]]), np.array([[-(2**31)], [2**31 - 1]]), internal=True
+    )
+    columns = table.columns(np.array([[0, 1, 2]]))
+    assert columns.shape == (RADIUS + 1, 1, 3)
+    assert columns[:CONSTANT, 0].tolist() == [[0, 2.0**31 - 2, 0]] * 8
+    assert columns[CONSTANT, 0].tolist() == [-7, 0, 0]
+    assert columns[CENTRE, 0].tolist() == [0, 14, 0]
+    assert columns[RADIUS, 0].tolist() == [0, 4, 0]
+    assert table.origin(np.array([1, 2])).tolist() == [[3, 5], [4, 6]]
+    assert table.limits(np.array([0, 2])).tolist() == [[-7, -(2**31)], [-7, 2**31 - 1]]
+    assert table.is_internal(np.array([0, 1, 2])).tolist() == [False, False, True]
+    assert table.count == 3
+
+
+def test_sources_with_elements_and_parts() -> None:
+    table = SourceTable()
+    sums = np.arange(16).reshape(8, 2)
+    made = table.extend(2, sums, np.array([-(1 << 47), 0]), np.array([1 << 47, 1]))
+    assert table.kinds(made).tolist() == [2, 2]
+    assert (table.sums(made) == sums).all()
+    assert table.limits(made).tolist() == [[-(1 << 47), 0], [1 << 47, 1]]
+    assert (table.wanted(made) == NO_SOURCE).all()
+    assert table.parts(made).tolist() == [[0, 1], [0, 1]]
+    table.want(made[1:], np.array([8]), np.array([9]))
+    table.name(made[:1], np.array([7]))
+    table.pair(made[1:], np.array([0]), np.array([1]))
+    assert table.wanted(made).tolist() == [[-1, 8], [-1, 9]]
+    assert table.of_element(9).tolist() == [1]
+    assert table.itself(made).tolist() == [7, -1]
+    assert table.parts(made).tolist() == [[0, 0], [0, 1]]

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""quantization/dynamic.py: a scale for each row, found when the network runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+pytest.importorskip("onnx", reason="onnx is not installed")
+
+import onnx
+
+from loadstone.compiler import compile, quantize
+from loadstone.errors import LoadstoneError, ModelError
+from loadstone.quantization.dynamic import quantized_weights
+from loadstone.relax.compat import bindings, dtype, is_call
+from tests.onnx_builder import Graph, run
+
+DRAW = np.random.default_rng(8)
+ROWS, DEPTH, INNER = 6, 32, 48
+
+
+def numbers(*shape: int) -> NDArray[np.float32]:
+    return DRAW.normal(size=shape).astype(np.float32)
+
+
+FIRST, SECOND, LAST = numbers(DEPTH, INNER), numbers(DEPTH, INNER), numbers(INNER, DEPTH)
+
+
+def gated() -> bytes:
+    """Two layers of one input, and a third one of their product."""
+    graph = Graph()
+    x = graph.input((1, ROWS, DEPTH), np.float32)
+    sides = [graph.node("MatMul", x, graph.constant(w)) for w in (FIRST, SECOND)]
+    gate = graph.node("Mul", sides[0], graph.node("Sigmoid", sides[1]))
+    y = graph.node("MatMul", gate, graph.constant(LAST))
+    return graph.save([(y, np.float32)], [(1, ROWS, DEPTH)])
+
+
+def quantized(**options: Any) -> Any:
+    samples = numbers(4, 1, ROWS, DEPTH)
+    return quantize(onnx.load_model_from_string(gated()), samples, scheme="dynamic", **options)
+
+
+def rows_times(x: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The scheme in NumPy."""
+    levels, scales = quantized_weights(weights, per_channel=True)
+    reach = np.abs(x).max(axis=-1, keepdims=True)
+    scale = np.where(reach == 0, np.float32(1), reach / np.float32(127))
+    integers = np.clip(np.rint(x / scale), -127, 127).astype(np.int64)
+    sums = (integers @ levels.astype(np.int64)).astype(np.float32)
+    return np.asarray(sums * scale * scales, np.float32)
+
+
+@pytest.mark.parametrize("device", ["vta-pynq", "vtaq-1x16x16"])
+def test_every_product_runs_on_the_device_with_numpy_s_bits(device: str) -> None:
+    """Of a row of zeros, too."""
+    graph = Graph()
+    x = graph.input((1, ROWS, DEPTH), np.float32)
+    y = graph.node("MatMul", x, graph.constant(FIRST))
+    model = onnx.load_model_from_string(graph.save([(y, np.float32)], [(1, ROWS, INNER)]))
+    compiled = compile(quantize(model, numbers(2, 1, ROWS, DEPTH), scheme="dynamic"), device)
+    given = numbers(3, 1, ROWS, DEPTH)
+    given[0, 0, 2] = 0
+    (got,) = compiled.run(given)
+    assert got.tobytes() == rows_times(given, FIRST).tobytes()
+    assert "plane_dense" in [o.kind for o in compiled.partition.graph.operators]
+    assert not compiled.python_steps
+
+
+def test_the_scale_of_an_input_is_found_once() -> None:
+    calls = [call for _, call in bindings(quantized().module["main"])]
+    products = [call for call in calls if is_call(call, "matmul")]
+    assert [dtype(call) for call in products] == ["int32"] * 3
+    assert products[0].args[0] == products[1].args[0]
+    assert sum(is_call(call, "max") for call in calls) == 2
+
+
+def test_the_file_gives_what_the_network_gives(tmp_path: Any) -> None:
+    """Standard ONNX, which ONNX Runtime runs, too."""
+    made, path = quantized(), tmp_path / "net.onnx"
+    made.save(path)
+    x = numbers(2, 1, ROWS, DEPTH)
+    (ours,), (again,) = (compile(m, "vta-pynq").run(x) for m in (made, path))
+    assert ours.tobytes() == again.tobytes()
+    for sample, wanted in zip(ours, x, strict=True):
+        (theirs,) = run(path.read_bytes(), [wanted])
+        np.testing.assert_allclose(sample, theirs, rtol=1e-5, atol=1e-3)
+
+
+def test_the_report_has_the_loss() -> None:
+    labels = np.zeros(4, np.int64)
+    report = quantized(labels=labels).report
+    assert report["scheme"] == "dynamic"
+    assert report["output_sqnr_db"][0] > 30
+    assert None not in (report["top1"], report["float_top1"])
+    assert "3 dense layers" in report["steps"][0]
+
+
+def test_weights_have_127_steps_a_channel() -> None:
+    levels, scales = quantized_weights(
+        np.array([[1, 0, -4], [0.5, 0, 2]], np.float32), per_channel=True
+    )
+    assert levels.tolist() == [[127, 0, -127], [64, 0, 64]]
+    np.testing.assert_array_equal(scales, np.array([1 / 127, 1, 4 / 127], np.float32))
+    assert len(quantized_weights(FIRST, per_channel=False)[1]) == 1
+
+
+def test_options_of_ranges_are_refused_by_name() -> None:
+    with pytest.raises(LoadstoneError, match="method is said with scheme 'dynamic'"):
+        quantized(method="mse")
+    with pytest.raises(LoadstoneError, match="keep_float is said with scheme 'dynamic'"):
+        quantized(keep_float="auto")
+
+
+def test_a_network_without_dense_layers_is_refused() -> None:
+    graph = Graph()
+    y = graph.node("Relu", graph.input((1, 8), np.float32))
+    model = onnx.load_model_from_string(graph.save([(y, np.float32)], [(1, 8)]))
+    with pytest.raises(ModelError, match="no dense layer with constant weights"):
+        quantize(model, numbers(2, 1, 8), scheme="dynamic")
