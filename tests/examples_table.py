@@ -27,9 +27,20 @@ from loadstone.runtime.accelerators import accelerators_of
 from loadstone.simulator.table_profile import TableSimulator
 from tests.conftest import ROOT, SHARED
 
-__all__ = ["HEAD", "TARGETS", "checked", "row"]
+__all__ = ["HEAD", "TARGETS", "checked", "networks_of", "row"]
 
-NETWORKS = {"ResNet8": "resnet8", "DS-CNN": "kws", "MobileNetV1": "vww"}
+#: As integers with zero points and a scale for each channel; as floats, where DS-CNN is not among
+#: MLPerf Tiny's files, and MLonMCU's network for the same task is.
+INTEGERS = {
+    "ResNet8": "mlpt_resnet8_int8.tflite",
+    "DS-CNN": "mlpt_kws_int8.tflite",
+    "MobileNetV1": "mlpt_vww_int8.tflite",
+}
+FLOATS = {
+    "ResNet8": "mlpt_resnet8_f32.tflite",
+    "Micro KWS": "mlonmcu_micro_kws_m_f32.onnx",
+    "MobileNetV1": "mlpt_vww_f32.tflite",
+}
 #: Folder of an example -> its target; whether its networks are quantized from floats.
 TARGETS = {
     "c_library": ("my-accel", False),
@@ -38,12 +49,15 @@ TARGETS = {
     "systolic": ("systolic", False),
     "gemmini": ("gemmini", True),
 }
-#: Of floats: MLPerf Tiny has DS-CNN as integers alone; this is MLonMCU's.
-_FLOATS = {"kws": "mlonmcu_micro_kws_m_f32.onnx"}
 HEAD = (
     "| network | example | operators on the device | instructions | cycles | on the host |\n"
     "| --- | --- | --- | --- | --- | --- |"
 )
+
+
+def networks_of(folder: str) -> dict[str, str]:
+    """Names of networks for an example, and their files."""
+    return FLOATS if TARGETS[folder][1] else INTEGERS
 
 
 def checked(folder: str, network: str) -> Compiled:
@@ -52,8 +66,7 @@ def checked(folder: str, network: str) -> Compiled:
     float32."""
     target, floats = TARGETS[folder]
     plugins = load_plugins([ROOT / "docs/examples" / folder], installed=False)
-    short = NETWORKS[network]
-    file = _FLOATS.get(short, f"mlpt_{short}_f32.tflite") if floats else f"mlpt_{short}_int8.tflite"
+    file = networks_of(folder)[network]
     golden = np.load(SHARED / f"models/golden/{file}.npz")
     x = golden["in0"]
     if floats:
@@ -81,8 +94,8 @@ def row(folder: str, network: str) -> str:
 
 def rows(folders: list[str]) -> Iterator[str]:
     """All lines of some examples."""
-    for network in NETWORKS:
-        for folder in folders:
+    for folder in folders:
+        for network in networks_of(folder):
             yield row(folder, network)
 
 

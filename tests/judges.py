@@ -12,6 +12,7 @@ from __future__ import annotations
 __all__ = ["FUNCTIONS", "JUDGES", "SAMPLED"]
 
 _VTA, _TESTS = "python/loadstone/vta", "tests/vta"
+_PROVE = "python/loadstone/prove"
 _OF_VALIDATORS = [
     f"{_TESTS}/validator/test_validate_tokens.py",
     f"{_TESTS}/validator/test_validate_limits.py",
@@ -54,6 +55,8 @@ JUDGES = {
         f"{_TESTS}/meaning/test_reference.py",
         f"{_TESTS}/meaning/test_reference_floats.py",
     ],
+    f"{_PROVE}/tokens.py": ["tests/prove/test_tokens.py"],
+    f"{_PROVE}/requantize.py": ["tests/prove/test_requantize.py"],
     "python/loadstone/ir_pass/verify_dma_copy.py": [
         "tests/ir_pass/test_verify_dma_copy.py",
         "tests/ir_pass/test_verify_dma_copy_rules.py",

@@ -186,12 +186,13 @@ def second_result(artifact: Artifact, inputs: list[np.ndarray], order: str) -> b
         (models.DESCRIPTORS, "layer-engine", "mlpt_kws_int8.tflite"),
         (models.DESCRIPTORS, "layer-engine", "mlpt_ad_int8.tflite"),
         (models.WORD_FIFO, "vector-engine", "mlpt_resnet8_int8.tflite"),
+        (models.GEMMINI, "gemmini", "mlpt_resnet8_f32.tflite"),
     ],
 )
 def test_exported_networks_on_the_examples_devices(
     *, shared: Path, tmp_path: Path, folder: Path, name: str, file: str
 ) -> None:
-    """The layer engine and the vector engine have C for registers of their own."""
+    """The layer engine, the vector engine and Gemmini have C for registers of their own."""
     network = models.on_example(shared, [folder], name, file)
     check_exported(network, tmp_path, plugins=[folder])
 

@@ -195,6 +195,13 @@ def test_layers_stay_float_until_the_outputs_are_good(
     assert quantization["host"] == line[1].split(", ")
     assert quantization["host_cycles"] == int(line[2].replace(",", "")) > 0
     assert quantization["output_sqnr_db"][0] > 45
+    budget = ["--keep-float", "2.5", "--host", "cortex-m4@100", "--json"]
+    assert main([*words, *budget]) == 0
+    bought = json.loads(capsys.readouterr().out)["quantization"]
+    assert 0 < bought["host_cycles"] <= 2.5e5
+    assert bought["host_of"] == "cortex-m4@100"
+    assert main([*words, *budget[:-1]]) == 0
+    assert "cycles of cortex-m4@100; " in capsys.readouterr().out
     assert main([*words, "--keep-16", "auto"]) == 0
     line = re.search(
         r"  kept 16 bits   (.*); [\d,]+ cycles .*; \+([\d.]+) dB", capsys.readouterr().out

@@ -27,6 +27,7 @@ from tests.certificates import write_certificate
 from tests.conftest import ROOT
 from tests.float_models import images, module
 from tests.sample_model import copy_model, dense_model, endless_model
+from tests.search.small_network import small_network
 from tests.simd_client import process
 
 X = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
@@ -231,6 +232,29 @@ def test_inspect(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "0 program vtaq-1x16x16: copy: 5 instructions, 1 layers" in out
     assert main(["inspect", f"{folder}/copy.lds", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["steps"][0]["instructions"] == 5
+
+
+def test_inspect_counts_instructions_by_name(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of any device whose table is there; those of a plug-in that is not named are counted only."""
+    assert main(["inspect", f"{folder}/copy.lds", "--layers"]) == 0
+    assert "copy: 2 load, 1 alu, 1 store, 1 finish" in capsys.readouterr().out
+    plugin = ["--uma-backends", str(ROOT / "docs/examples/systolic")]
+    (folder / "s.onnx").write_bytes(small_network())
+    words = ["compile", f"{folder}/s.onnx", "-t", "systolic", *plugin, "-o", f"{folder}/s.lds"]
+    assert main(words) == 0
+    capsys.readouterr()
+    inspect = ["inspect", f"{folder}/s.lds", "--layers"]
+    assert main(inspect) == 0
+    assert "mvin" not in capsys.readouterr().out
+    assert main([*inspect, *plugin, "--json"]) == 0
+    steps = json.loads(capsys.readouterr().out)["steps"]
+    layers = [layer for step in steps for layer in step.get("layers", ())]
+    assert len(layers) == 2
+    for layer in layers:
+        assert sum(layer["instructions"].values()) == layer["count"]
+        assert {"mvin", "preload", "compute", "mvout"} <= layer["instructions"].keys()
 
 
 def test_compare_counts_not_a_number() -> None:

@@ -29,13 +29,3 @@ def test_a_node_of_16_bits_is_named_with_its_tensor(kind: str) -> None:
         f'm.tflite: {kind} (operator 0, output "t{y.index}"): tensor "in0" is int16, and with 16x8 '
         f"quantization {', '.join(sorted(WIDE))} are done: convert with int8 activations"
     )
-
-
-def test_a_product_of_real_numbers_and_integers_is_refused() -> None:
-    graph = Graph()
-    x, y = (
-        make(shape, np.float32) for make, shape in ((graph.input, (1, 4)), (graph.tensor, (1, 2)))
-    )
-    weights = graph.constant(np.ones((2, 4), np.int8), 0.5)
-    graph.operator("FULLY_CONNECTED", [x, weights], [y])
-    assert "dynamic range quantization" in refusal(graph.save([y]), UnsupportedError)

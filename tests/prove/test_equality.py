@@ -115,3 +115,4 @@ def test_a_part_of_which_bounds_say_all_is_not_looked_at_piece_by_piece() -> Non
         values = made.values(level, low, high)
         assert np.count_nonzero(values != made.values(wanted, low, high)) == 1
         assert not made.equal(level, wanted, low, high)
+        assert not made.equal(wanted, level, low, high)  # nor where the network's does not rise

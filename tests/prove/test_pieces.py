@@ -84,6 +84,23 @@ def test_what_wraps_is_not_taken_for_rising() -> None:
     assert [int(end[0]) for end in pieces.bounds(*arrays(wide, -500, 500))] == list(INT32)
 
 
+def test_what_falls_inside_pieces_is_not_cut() -> None:
+    """A digit that is subtracted, one that wraps behind a shift, and one that wraps where neither
+    end of the interval shows it."""
+    made = Made()
+    pieces = Pieces(made.functions)
+    low = made.of(K.BYTE, [], FIRST)
+    clamped = made.of(K.MIN, [100], low)
+    long = made.sum(0, 0, (1, low), (-1, FIRST))
+    for f in (
+        made.sum(0, 0, (-1, low)),
+        made.of(K.SHIFT, [-26], low),
+        made.sum(0, 0, (1 << 26, clamped)),
+        long,
+    ):
+        assert not pieces.starts(*arrays(f, -512, 512))[0][0]
+
+
 def test_many_levels_of_one_function_are_looked_for_in_parts() -> None:
     made = Made()
     x = np.full(7, made.sum(0, 3, (1, FIRST)))

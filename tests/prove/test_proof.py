@@ -4,6 +4,7 @@ spoilt one is proved that the simulator shows to differ."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +22,13 @@ from loadstone.prove.verdict import Status
 from loadstone.runtime import device as devices
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
-from loadstone.vta.isa.insn import Config
+from loadstone.vta.isa.insn import Alu, Config
 from tests.compiled import network as compiled
+from tests.proof_campaign import compiled_artifact
 from tests.random_tflite import network as random_network
 from tests.repeat import times
+from tests.test_proof_campaign import small_network
+from tests.tflite_builder import Graph
 
 SMALL = "mlpt_ad_int8.tflite"
 
@@ -131,6 +135,70 @@ def test_a_constant_one_off_has_a_witness(case: Case) -> None:
     assert verdict.status is Status.NOT_PROVED
     for word in ("for sum", "the device has", "the network", "stored by instruction"):
         assert word in verdict.reason
+
+
+def test_a_function_of_too_many_steps_is_not_proved() -> None:
+    """An ALU instruction that requantizes one tile 1,200 times."""
+    data, device = small_network(), "vtaq-1x16x16"
+    artifact, config = compiled_artifact(data, "small.tflite", device), load_config(device)
+    (number, program), *_ = artifact.numbered_programs
+    stream = list(decode_stream(program.instructions, config))
+    at = next(k for k, instruction in enumerate(stream) if isinstance(instruction, Alu))
+    still = dict.fromkeys(("dst_in", "src_in", "dst_out", "src_out"), 0)
+    stream[at] = stream[at].changed(iter_in=1200, iter_out=1, **still)  # type: ignore[attr-defined]
+    steps = list(artifact.steps)
+    code = encode_stream(stream, config).tobytes()
+    steps[number] = replace(program, instructions=code)  # type: ignore[type-var]
+    verdict = Proof(read_tflite(data, "small")).of(replace(artifact, steps=tuple(steps)))
+    assert verdict.status is Status.NOT_PROVED
+    assert "instruction" in verdict.reason
+    assert "a byte is a function of too many steps" in verdict.reason
+
+
+def one_weight() -> bytes:
+    """An input by a weight of one: of a sum each value comes from one input."""
+    graph = Graph()
+    x = graph.input((1, 1), np.int8, 0.05, 3)
+    w = graph.constant(np.ones((1, 1), np.int8), 0.01)
+    b = graph.constant(np.array([40], np.int32), 0.0005)
+    out = graph.tensor((1, 1), np.int8, 0.0012, -5)
+    graph.operator("FULLY_CONNECTED", [x, w, b], [out])
+    return graph.save([out])
+
+
+def test_a_witness_is_what_the_device_computes() -> None:
+    """Of each byte of the constants one higher: the simulator differs for as many inputs as are
+    named, and for one of them as it is named."""
+    data, device = one_weight(), "vtaq-1x16x16"
+    artifact = compiled_artifact(data, "one.tflite", device)
+    proof = Proof(read_tflite(data, "one"))
+    inputs = np.arange(-128, 128).astype(np.int8).reshape(256, 1, 1)
+
+    def outputs(spoilt: Artifact) -> np.ndarray:
+        opened = devices.OpenedDevice("sim", "", load_config(device))
+        with opened, opened.load(spoilt) as session:
+            return np.asarray(session.run([inputs])[0]).ravel()
+
+    right, seen = outputs(artifact), 0
+    place = next(k for k, r in enumerate(artifact.regions) if r.kind == RegionKind.CONSTANTS)
+    for byte in range(len(artifact.regions[place].data)):
+        changed = bytearray(artifact.regions[place].data)
+        changed[byte] = (changed[byte] + 1) & 255
+        regions = list(artifact.regions)
+        regions[place] = replace(regions[place], data=bytes(changed))
+        spoilt = replace(artifact, regions=tuple(regions))
+        verdict = proof.of(spoilt)
+        said = re.search(
+            r"device has (\S+), the network (\S+) \((\d+) of 256 values\), stored by instruction",
+            verdict.reason,
+        )
+        if said is None:
+            continue
+        got, seen = outputs(spoilt), seen + 1
+        ours, theirs, count = map(int, said.groups())
+        assert np.count_nonzero(got != right) == count
+        assert np.any((got == ours) & (right == theirs))
+    assert seen > 3
 
 
 def test_another_network_has_other_ends(case: Case) -> None:

@@ -5,6 +5,7 @@ random QDQ and QOperator networks, real files; and what is refused."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
@@ -24,8 +25,8 @@ Make = Callable[[Graph], str]
 @pytest.mark.parametrize("seed", range(times(30, 1000)))
 def test_random_networks_are_onnx_runtime_s(seed: int) -> None:
     drawn = random_network(seed)
-    if any("Resize" in operator for operator in drawn.operators):
-        with pytest.raises(UnsupportedError, match=r"Resize .* is not known"):
+    if b"linear" in drawn.model:
+        with pytest.raises(UnsupportedError, match=r"Resize .* resizes 4 axes, mode linear: "):
             read_onnx(drawn.model, "random.onnx")
         return
     network = read_onnx(drawn.model, "random.onnx")
@@ -70,6 +71,45 @@ def test_a_chain_of_functions_is_one_table() -> None:
     network = read_onnx(model, "swish")
     assert [operator.kind for operator in network.operators] == ["table"]
     assert differing(network, inputs, run(model, inputs)) == 0
+
+
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+@pytest.mark.parametrize(
+    "positions", ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
+)
+def test_resizes_to_the_nearest_are_onnx_runtime_s(positions: str, rounding: str) -> None:
+    """Of many sizes; refused are those at ties that float32 does not hold."""
+    refused = compared = 0
+    for extent, size in product((1, 7, 10, 52), range(1, times(34, 80), 3)):
+        graph = Graph()
+        x = np.arange(extent, dtype=np.int8).reshape(1, 1, extent, 1)
+        real = graph.dequantize(graph.input(x.shape, np.int8), 0.05, 3)
+        sizes = graph.constant(np.array([1, 1, size, 1], np.int64))
+        said = {"coordinate_transformation_mode": positions, "nearest_mode": rounding}
+        made = graph.node("Resize", real, "", "", sizes, mode="nearest", **said)
+        model = graph.save([(graph.quantize(made, 0.05, 3), np.int8)])
+        try:
+            network = read_onnx(model, "resize")
+        except UnsupportedError:
+            with pytest.raises(UnsupportedError, match="takes elements at ties"):
+                read_onnx(model, "resize")
+            refused += 1
+            continue
+        compared += 1
+        assert differing(network, [x], run(model, [x])) == 0
+    assert compared > 2 * refused
+
+
+def test_a_resize_by_factors() -> None:
+    graph = Graph()
+    x = np.random.default_rng(1).integers(-128, 128, (1, 2, 7, 8)).astype(np.int8)
+    real = graph.dequantize(graph.input(x.shape, np.int8), 0.05, 3)
+    factors = graph.constant(np.array([1, 1, 2, 0.5], np.float32))
+    made = graph.node("Resize", real, "", factors, mode="nearest")
+    model = graph.save([(graph.quantize(made, 0.05, 3), np.int8)])
+    network = read_onnx(model, "resize")
+    assert network.tensors[network.outputs[0]].shape == (1, 2, 14, 4)
+    assert differing(network, [x], run(model, [x])) == 0
 
 
 # -- what is refused -------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -58,6 +59,9 @@ def test_the_ends_of_multipliers() -> None:
     assert quantize_multiplier(1.0) == (1 << 30, 1)
     assert quantize_multiplier(1 - 2.0**-40) == (1 << 30, 1)
     assert quantize_multiplier(2.0**-33) == (0, 0)
+    assert quantize_multiplier(2.0**-32) == (1 << 30, -31)
+    assert quantize_multiplier(2.0**29) == (1 << 30, 30)
+    assert quantize_multiplier(2.0**30) == ((1 << 31) - 1, 30)
     assert quantize_multiplier(2.0**40) == ((1 << 31) - 1, 30)
 
 
@@ -68,6 +72,17 @@ def test_double_rounds_twice(total: int, multiplier: int, shift: int) -> None:
     assert double(one(total), multiplier, shift)[0] == half_away(
         Fraction(high, 1 << max(-shift, 0))
     )
+
+
+def test_a_half_below_zero_goes_away_from_zero() -> None:
+    """-2 by a half is -1, halved."""
+    assert double(one(-2), 1 << 30, -1)[0] == -1
+
+
+@pytest.mark.parametrize("rule", [away, float32])
+def test_what_is_beyond_32_bits_is_their_end(rule: Callable[..., np.ndarray]) -> None:
+    ends = np.array([-(1 << 31), (1 << 31) - 1], np.int64)
+    assert rule(ends, 4.0).tolist() == ends.tolist()
 
 
 @given(SUMS, st.integers(1 << 30, (1 << 31) - 1), st.integers(-31, 0))

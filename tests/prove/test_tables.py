@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from loadstone.prove.tables import (
     CENTRE,
@@ -21,6 +22,14 @@ def test_growing_keeps_what_is_in_it() -> None:
     for begin in range(0, 9000, 900):
         assert held.extend(np.arange(begin, begin + 900) * [[1], [2]])[0] == begin
     assert (held.data == np.arange(9000) * [[1], [2]]).all()
+
+
+@pytest.mark.parametrize("number", [1 << 31, -(1 << 31) - 1, 1 << 32])
+def test_what_a_type_does_not_hold_is_refused(number: int) -> None:
+    held = Growing(1, np.int32)
+    with pytest.raises(OverflowError, match="int32"):
+        held.extend(np.array([[number]]))
+    assert held.count == 0
 
 
 def test_columns_of_constants_of_bytes_and_of_what_a_device_made() -> None:

@@ -97,3 +97,46 @@ def test_finish_is_last_and_behind_every_queue() -> None:
         check(gemm())
     with pytest.raises(NotProved, match="before another queue has ended"):
         check(gemm(push_next=1), store(pop_prev=1), finish())
+
+
+def touching(step: Step, reads: tuple[int, ...] = (), writes: tuple[int, ...] = ()) -> Step:
+    """An instruction that touches other cells of INP than it does."""
+    return step[0], CellAccess([("INP", np.array(reads, int))], [("INP", np.array(writes, int))])
+
+
+def test_a_pop_takes_the_first_token_that_waits() -> None:
+    first, second = (touching(load(push_next=1), writes=(cell,)) for cell in (0, 1))
+    for early, late in ((0, 1), (1, 0)):
+        reading = [touching(gemm(pop_prev=1), reads=(cell,)) for cell in (early, late)]
+        if early == 0:
+            check(first, second, *reading, finish())
+        else:
+            with pytest.raises(NotProved, match="it reads INP that may not be written yet"):
+                check(first, second, *reading, finish())
+
+
+def test_each_cell_that_is_touched_counts() -> None:
+    """The second one is in order already."""
+    with pytest.raises(NotProved, match="it reads INP that may not be written yet"):
+        check(
+            touching(load(push_next=1), writes=(1,)),
+            touching(load(), writes=(0,)),
+            touching(gemm(pop_prev=1), reads=(0, 1)),
+        )
+    with pytest.raises(NotProved, match="it overwrites INP that may not be read yet"):
+        check(
+            touching(gemm(push_prev=1), reads=(1,)),
+            touching(gemm(), reads=(0,)),
+            touching(load(pop_next=1), writes=(0, 1)),
+        )
+    with pytest.raises(NotProved, match="it overwrites INP that may not be written yet"):
+        check(
+            touching(load(push_next=1), writes=(1,)),
+            touching(load(), writes=(0,)),
+            touching(gemm(pop_prev=1), writes=(0, 1)),
+        )
+
+
+def test_as_many_tokens_wait_as_a_queue_holds() -> None:
+    pushes, pops = ([touching(step)] * 255 for step in (gemm(push_prev=1), load(pop_next=1)))
+    check(*pushes, *pops, touching(load(push_next=1)), finish(pop_prev=1))

@@ -141,7 +141,12 @@ def test_other_mistakes_are_one_line(samples: Path, capsys: pytest.CaptureFixtur
         (["quantize", model, "--data", str(folder)], "is a folder"),
         (["quantize", model, "--data", str(folder / "text.npz")], "no .npz file"),
         (["quantize", str(folder / "absent.onnx"), "--data", data], "cannot be read"),
-        (["quantize", model, "--data", data, "--host-cycles", "-1"], "must be 0 or more"),
+        (["quantize", model, "--data", data, "--keep-float", "-1"], "neither auto nor a number"),
+        (
+            ["quantize", model, "--data", data, "--keep-16", "2"],
+            "milliseconds of which host?",
+        ),
+        (["quantize", model, "--data", data, "--host", "m4"], "is not NAME@MHZ"),
         (
             ["quantize", model, "--data", data, "-o", str(folder / "absent" / "x.onnx")],
             "is no folder",

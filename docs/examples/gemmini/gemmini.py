@@ -10,8 +10,10 @@ Next: gemmini.c writes them into the command queue, word by word.
     loadstone compile net.onnx -t gemmini --uma-backends docs/examples/gemmini
 
 The device: 16 x 16 multipliers that keep a tile of weights; a scratchpad whose rows hold 16 int8;
-an accumulator whose rows hold 16 int32, which a float32 scales on the way out. Tensors in memory
-are (H, W, C), their channels rounded up to 16.
+an accumulator whose rows hold 16 int32, which a float32 scales on the way out. It is one that was
+built for weights that stay, without scales on loads and without pooling: bit 8 of config_st, which
+names a pad of pools, says here that activation and scale follow. Tensors in memory are (H, W, C),
+their channels rounded up to 16.
 
     config_ex   stride                    every which row of A COMPUTE takes
     config_ld   stride                    bytes between rows of memory, for MVIN (MVIN2: config_ld2)

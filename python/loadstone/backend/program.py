@@ -26,6 +26,7 @@ from typing import TypeAlias
 import numpy as np
 
 from loadstone import graph as g
+from loadstone.backend.constants import check_constants, check_emitted, check_numbers
 from loadstone.backend.device import LayerRange, ProgramDevice, ProgramStep, Relocation
 from loadstone.backend.interface import Segment
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
@@ -118,7 +119,10 @@ class ProgramRegion(LoweredRegion):
         return name
 
     def constant(self, name: str, value: Array) -> str:
-        """The symbol of an array of any shape, which the artifact contains in this form."""
+        """The symbol of an array of any shape, which the artifact contains in this form. Raises
+        LoweringError for what are no numbers; `build` for those of another type than the memory
+        has into which an instruction reads them."""
+        check_numbers(name, value)
         symbol = f"{name} for {self.device}"
         self.constants[symbol] = (np.ascontiguousarray(value), _ALIGN_BYTES)
         return symbol
@@ -129,8 +133,11 @@ class ProgramRegion(LoweredRegion):
         return self._logs.setdefault(operator.name, PassLog(operator.name, texts=True))
 
     def emit(self, operator: g.Operator, *insns: TableInsn | TiledInsn) -> None:
-        """Appends instructions of an operator. Those that name tiles get their rows in `build`,
-        which raises EncodingError for invalid ones."""
+        """Appends instructions of an operator; those that name tiles get their rows in `build`.
+        Raises EncodingError for a field that the instruction lacks, and for a value outside its
+        limits."""
+        for insn in insns:
+            check_emitted(self.accelerator.table, operator.name, insn)
         if not self._layers or self._layers[-1].name != operator.name:
             self._layers.append(LayerRange(operator.name, len(self._insns), 0))
         last = self._layers[-1]
@@ -183,6 +190,7 @@ class ProgramRegion(LoweredRegion):
                     where = at, bit, field.width, field.shift
                     relocations.append(Relocation(*where, int(place.region), addend))
             at += table.sizes[insn.name]
+        check_constants(table, insns, {name: value for name, (value, _) in self.constants.items()})
         self._require_sound(insns, memory)
         relocations.sort(key=lambda r: (r.offset_bytes, r.bit))
         return ProgramStep(

@@ -127,9 +127,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     target.add_argument(
         "--host",
         metavar="NAME@MHZ",
-        help="whose costs the host's steps have for --partition cost, by cycles for each element and "
-        f"multiply-accumulate: {', '.join(HOSTS)}; without it they are timed here, as the C that "
-        "`loadstone export` writes",
+        help="whose costs the host's steps have for --partition cost (and layers that --keep-float and "
+        "--keep-16 leave there), by cycles for each element and multiply-accumulate: "
+        f"{', '.join(HOSTS)}; without it steps are timed here, as the C that `loadstone export` writes",
     )
     stages.add_argument(
         "--dump", metavar="DIR", help="write what each pass makes as a text file into DIR"
@@ -236,9 +236,10 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ConfigError(
             "--costs is for --partition cost: the eager partition does not look at costs"
         )
-    if args.host and args.partition != "cost":
+    if args.host and args.partition != "cost" and not (args.keep_float or args.keep_16):
         raise ConfigError(
-            "--host is for --partition cost: the eager partition does not look at costs"
+            "--host is for --partition cost, --keep-float and --keep-16: nothing else looks at "
+            "what the host takes"
         )
     if args.host:
         stated_host(args.host)

@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 from loadstone.artifact.format import (
     Artifact,
@@ -19,15 +23,19 @@ from loadstone.artifact.format import (
     MemoryRegion,
     ProgramStep,
 )
+from loadstone.backend.device import LayerRange
+from loadstone.commands.plugin_options import add_plugin_options
+from loadstone.errors import ConfigError, EncodingError
 from loadstone.files import JsonObject
 from loadstone.printable import one_line
 
-__all__ = ["configure", "run"]
+__all__ = ["configure", "extend", "run"]
 
 _EPILOG = """\
 examples:
   loadstone inspect model.lds                   device, inputs, outputs, memory, steps
-  loadstone inspect model.lds --layers          and the instructions of each layer
+  loadstone inspect model.lds --layers          and how many instructions of which kind each layer has
+  loadstone inspect model.lds --layers --uma-backends DIR     also of a plug-in's programs
   loadstone inspect model.lds --json            for scripts
 """
 
@@ -36,25 +44,72 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and --json."""
     parser.epilog = _EPILOG
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
-    parser.add_argument("--layers", action="store_true", help="also the layers of each program")
+    parser.add_argument(
+        "--layers",
+        action="store_true",
+        help="also the layers of each program, and their instructions by name",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Adds --uma-backends: the names of a plug-in's instructions are in its table."""
+    add_plugin_options(parser, words, attributes=False, installed=False)
 
 
 def run(args: argparse.Namespace) -> None:
     """Prints the artifact."""
     size = Path(args.model).stat().st_size
     artifact = Artifact.load(args.model)
+    names = instruction_names(artifact, bool(args.uma_backends)) if args.layers else {}
     print(
-        json.dumps(_as_dict(artifact, size), indent=2)
+        json.dumps(_as_dict(artifact, size, names), indent=2)
         if args.json
-        else text(artifact, size, args.layers)
+        else text(artifact, size, args.layers, names)
     )
 
 
-def _step(step: ProgramStep | HostStep) -> JsonObject:
+def instruction_names(artifact: Artifact, plugins: bool) -> dict[int, list[str]]:
+    """By number of a program's step, the name of each of its instructions. plugins: whether those
+    of plug-ins are wanted, for which a plug-in must be there."""
+    accelerators = {}
+    if plugins:
+        from loadstone.runtime.accelerators import accelerators_of
+
+        accelerators = accelerators_of(artifact)
+    found = {}
+    for number, step in artifact.numbered_programs:
+        device = artifact.device_of(step)
+        if step.device in accelerators:
+            from loadstone.isa.codec import decode
+
+            table = accelerators[step.device].table
+            found[number] = [insn.name for insn in decode(table, step.instructions)]
+        elif device.has_configuration:
+            from loadstone.vta.device.hw_config import config_of
+            from loadstone.vta.isa.codec import decode_stream
+
+            with suppress(ConfigError, EncodingError):  # a file from anywhere: it is shown as it is
+                config = config_of(device.fingerprint, device.name)
+                insns = decode_stream(step.instructions, config)
+                found[number] = [type(insn).__name__.lower() for insn in insns]
+    return found
+
+
+def _mix(layer: LayerRange, names: Sequence[str]) -> dict[str, int]:
+    """How many instructions of which name a layer has, in the order in which they occur."""
+    return dict(Counter(names[layer.first : layer.first + layer.count]))
+
+
+def _step(step: ProgramStep | HostStep, names: Sequence[str]) -> JsonObject:
     if not isinstance(step, HostStep):
         layers = [
-            {"name": layer.name, "first": layer.first, "count": layer.count}
+            {
+                "name": layer.name,
+                "first": layer.first,
+                "count": layer.count,
+                **({"instructions": _mix(layer, names)} if names else {}),
+            }
             for layer in step.layers
         ]
         head = {"kind": "program", "device": step.device, "name": step.name}
@@ -73,7 +128,7 @@ def _step(step: ProgramStep | HostStep) -> JsonObject:
     }
 
 
-def _as_dict(a: Artifact, size: int) -> JsonObject:
+def _as_dict(a: Artifact, size: int, names: Mapping[int, Sequence[str]]) -> JsonObject:
     return {
         "name": a.name,
         "devices": [
@@ -108,7 +163,7 @@ def _as_dict(a: Artifact, size: int) -> JsonObject:
             }
             for t in a.tensors
         ],
-        "steps": [_step(s) for s in a.steps],
+        "steps": [_step(s, names.get(number, ())) for number, s in enumerate(a.steps)],
     }
 
 
@@ -117,8 +172,13 @@ def _tensor(t: BufferView) -> str:
     return f"  {one_line(t.name)}: {t.dtype.name.lower()} {list(t.shape)}{quantized}"
 
 
-def text(a: Artifact, size: int, layers: bool = False) -> str:
-    """The content as text."""
+def text(
+    a: Artifact,
+    size: int,
+    layers: bool = False,
+    names: Mapping[int, Sequence[str]] = MappingProxyType({}),
+) -> str:
+    """The content as text. names: of instructions, by step."""
     instructions = sum(map(len, a.programs))
     lines = [
         f"{one_line(a.name)}: {size} bytes for device {one_line(a.device) or 'unknown'} "
@@ -136,7 +196,7 @@ def text(a: Artifact, size: int, layers: bool = False) -> str:
         if isinstance(step, HostStep):
             lines.append(_host_line(index, step, a))
         else:
-            lines += _program_lines(index, step, a, layers)
+            lines += _program_lines(index, step, a, layers, names.get(index, ()))
     return "\n".join(lines)
 
 
@@ -160,7 +220,9 @@ def _host_line(index: int, step: HostStep, a: Artifact) -> str:
     return f"  {index} host    {function}: {ins} -> {outs}"
 
 
-def _program_lines(index: int, step: ProgramStep, a: Artifact, layers: bool) -> list[str]:
+def _program_lines(
+    index: int, step: ProgramStep, a: Artifact, layers: bool, names: Sequence[str]
+) -> list[str]:
     """The program, and its layers if requested."""
     device = one_line(a.device_of(step).name)
     head = (
@@ -172,7 +234,12 @@ def _program_lines(index: int, step: ProgramStep, a: Artifact, layers: bool) -> 
     return [
         head,
         *(
-            f"      {layer.first:>7} + {layer.count:<6} {one_line(layer.name)}"
+            f"      {layer.first:>7} + {layer.count:<6} {one_line(layer.name)}{_mix_text(layer, names)}"
             for layer in step.layers
         ),
     ]
+
+
+def _mix_text(layer: LayerRange, names: Sequence[str]) -> str:
+    counts = _mix(layer, names)
+    return f": {', '.join(f'{count} {name}' for name, count in counts.items())}" if counts else ""

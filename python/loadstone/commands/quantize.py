@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from loadstone.errors import ModelError
+from loadstone.errors import ConfigError, ModelError
 from loadstone.files import JsonObject, check_places, unpacked_arrays, write_whole
 from loadstone.frontend.reading import Reading, parse_shapes
 from loadstone.numerics import Array
+from loadstone.partition.cost.hosts import HOSTS, stated_host
 from loadstone.quantization.accuracy import host_kind, host_text, outputs_text, warnings_of
 from loadstone.quantization.images import PIXELS, ImageFolder
 from loadstone.quantization.progress import phase
@@ -34,7 +35,7 @@ examples:
   loadstone quantize net.onnx --data images/ --pixels imagenet                          a folder of images
   loadstone quantize net.onnx --data samples.npz --keep-float auto                      the noisiest layers stay float
   loadstone quantize net.onnx --data samples.npz --keep-16 auto                         or get 16 bits on the host
-  loadstone quantize net.onnx --data samples.npz --host-cycles 2000000                  the most sensitive layers, for that many cycles
+  loadstone quantize net.onnx --data samples.npz --keep-float 12.5 --host cortex-m55@160     the most sensitive, for 12.5 ms of that host
 
 samples: arrays in0, in1 ..., or of the inputs' names, with a leading axis of samples, as numpy.savez("samples.npz",
 in0=images) writes them; 32 to 256 representative ones. labels: one integer for each sample.
@@ -79,6 +80,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     results.add_argument("--json", action="store_true", help="print the report as JSON")
     add_reading(parser)
+    parser.add_argument(
+        "--host",
+        metavar="NAME@MHZ",
+        help="whose cycles layers take that stay on the host (--keep-float, --keep-16): "
+        f"{', '.join(HOSTS)}; without it one for each multiply-accumulate",
+    )
     add_options(parser)
 
 
@@ -112,25 +119,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="convolutions round ties up, not to even: faster on plain VTA (scheme pow2)",
     )
     group.add_argument(
-        "--host-cycles",
-        type=int,
-        default=0,
-        metavar="N",
-        help="leave the most sensitive layers on the host, for N cycles at most",
-    )
-    group.add_argument(
         "--keep-float",
         default="",
-        choices=("auto",),
+        metavar="auto|MS",
         help="auto: layers that lose most stay float on the host, until the outputs have 25 dB of "
-        "signal to noise (for --host-cycles at most)",
+        "signal to noise; a number: the most sensitive ones, for so many milliseconds of --host",
     )
     group.add_argument(
         "--keep-16",
         default="",
-        choices=("auto",),
-        help="auto: the same with int16 weights and tensors instead of float; the host computes in "
-        "integers",
+        metavar="auto|MS",
+        help="the same with int16 weights and tensors instead of float, until the outputs have 25 dB; "
+        "the host computes in integers",
     )
     for repair, what in (
         ("equalize", "keep the ranges of channels"),
@@ -169,9 +169,39 @@ def reading(args: argparse.Namespace) -> Reading:
 
 def options(args: argparse.Namespace) -> dict[str, Any]:
     """The fields of quantize.Options."""
-    names = ["scheme", "method", "half_up", "host_cycles", "keep_float", "keep_16"]
+    return {**_said(args), **_kept(args)}
+
+
+def _said(args: argparse.Namespace) -> dict[str, Any]:
+    """Those that options give as they are."""
+    names = ["scheme", "method", "half_up", "keep_float", "keep_16"]
     names += ["equalize", "compensate", "correct"]
     return {**{name: getattr(args, name) for name in names}, "per_channel": not args.per_tensor}
+
+
+def _kept(args: argparse.Namespace) -> dict[str, Any]:
+    """What the host's time says of the layers that stay there. Raises ConfigError for a number of
+    milliseconds without a host, and for what is no number."""
+    host = stated_host(args.host) if args.host else None
+    if host is None and args.keep_float in ("", "auto") and args.keep_16 in ("", "auto"):
+        return {}
+    said: dict[str, Any] = {} if host is None else {"cost": host.layer_cycles, "host": str(host)}
+    for name in ("keep_float", "keep_16"):
+        text = getattr(args, name)
+        if text in ("", "auto"):
+            continue
+        flag = f"--{name.replace('_', '-')} {text}"
+        try:
+            ms = float(text)
+        except ValueError:
+            ms = 0.0
+        if not 0 < ms < 1e9:
+            raise ConfigError(f"{flag}: it is neither auto nor a number of milliseconds above 0")
+        if host is None:
+            raise ConfigError(f"{flag}: milliseconds of which host? --host cortex-m55@160")
+        said["host_cycles"] = host.cycles_in(ms)
+        said[name] = "auto" if name == "keep_16" else ""
+    return said
 
 
 def arguments(args: argparse.Namespace) -> dict[str, Any]:
@@ -181,7 +211,7 @@ def arguments(args: argparse.Namespace) -> dict[str, Any]:
     if not args.data:
         if args.pixels:
             raise ModelError("--pixels is for a folder of images: name one with --data")
-        given = [name for name, value in options(args).items() if value != getattr(Options, name)]
+        given = [name for name, value in _said(args).items() if value != getattr(Options, name)]
         if given:
             raise ModelError(
                 f"{given[0]} is an option of quantization, which needs samples: --data SAMPLES.npz"

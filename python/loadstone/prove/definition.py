@@ -23,9 +23,11 @@ from loadstone.prove.operators.movement import (
     transpose,
 )
 from loadstone.prove.operators.pooling import max_pool
+from loadstone.prove.operators.products import batch_matmul
+from loadstone.prove.operators.resizing import check_resize, resize_bilinear
 from loadstone.prove.operators.weighted import average_pool, convolution, dense, mean
 from loadstone.prove.rows import RowFunctions
-from loadstone.prove.softmax import softmax
+from loadstone.prove.softmax import arg_max, softmax
 from loadstone.prove.values import Values
 from loadstone.prove.verdict import Unsupported
 
@@ -35,6 +37,7 @@ _STATED: Mapping[str, Callable[[Elements, ModelOperator], None]] = {
     "conv2d": convolution,
     "depthwise_conv2d": convolution,
     "dense": dense,
+    "batch_matmul": batch_matmul,
     "average_pool": average_pool,
     "mean": mean,
     "global_average_pool": mean,
@@ -51,10 +54,12 @@ _STATED: Mapping[str, Callable[[Elements, ModelOperator], None]] = {
     "slice": slice_,
     "concat": concat,
     "resize_nearest": resize_nearest,
+    "resize_bilinear": resize_bilinear,
 }
 #: Those that are taken as they are: equal names on equal rows are equal.
 TAKEN: Mapping[str, Callable[[Elements, ModelOperator, RowFunctions], None]] = {
     "softmax": softmax,
+    "arg_max": arg_max,
     "quantize": quantize,
     "dequantize": dequantize,
 }
@@ -73,6 +78,8 @@ class Definition:
         for operator in self.network.operators:
             if operator.kind not in _STATED and operator.kind not in TAKEN:
                 raise Unsupported(f"{operator.where}: operator {operator.kind}")
+            if operator.kind == "resize_bilinear":
+                check_resize(operator)
         for operator in self.network.operators:
             if operator.kind in TAKEN:
                 TAKEN[operator.kind](self.elements, operator, self.rows)

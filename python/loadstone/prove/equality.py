@@ -11,6 +11,8 @@ each of which it never decreases, by construction: a requantization is one piece
 has a piece for every 256. The network's function never decreases either. So where both have one
 value at the ends of a stretch they are equal in all of it, and it is enough to compare them at the
 ends of the pieces and wherever the network's function steps, of which there are at most 255.
+Before the first of these and behind the last one the device's function mostly has one value, too,
+as bounds of its parts say: what they say it of is not cut.
 """
 
 from __future__ import annotations

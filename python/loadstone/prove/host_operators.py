@@ -6,38 +6,40 @@ Out:  symbols of its output.
 Next: host_steps.py calls it for external steps.
 
 Only the description in the step counts (runtime/FORMAT.md): kind, fields, and of each tensor name,
-shape, type, scale and zero point. What is not read here is refused by name.
+shape, type, scale and zero point. The operator that it describes is stated on the artifact's
+elements as the network's operators are on the network's. Levels that were uint8 in the model are
+int8 in it, 128 less; `unsigned` says so where that counts. What is not read here is refused by
+name.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from loadstone.artifact.format import BufferView, HostStep
 from loadstone.files import JsonValue, parsed_json
 from loadstone.prove.fingerprints import Integers
+from loadstone.prove.network import ModelNetwork, ModelOperator, ModelTensor
+from loadstone.prove.operators.elements import Elements
+from loadstone.prove.operators.resizing import resize_bilinear
+from loadstone.prove.operators.weighted import average_pool, mean
+from loadstone.prove.requantize import Average, Float32, Requantizer
 from loadstone.prove.rows import RowFunctions
-from loadstone.prove.softmax import softmax_litert, softmax_onnx
+from loadstone.prove.softmax import softmax
+from loadstone.prove.tflite.geometry import bilinear, bilinear_uint8
+from loadstone.prove.tflite.levels import mean_scaling
 from loadstone.prove.verdict import NotProved, Unsupported
 
 __all__ = ["computed"]
 
 #: The number of the rounding of LiteRT's kernels and of ONNX Runtime's.
 _LITERT, _ONNX = 0, 2
-
-
-@dataclass(frozen=True)
-class _Described:
-    """A tensor as the step describes it; scale: a float32."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    scale: float
-    zero_point: int
+_Fields: TypeAlias = Mapping[str, Any]
+_MISFITS = (AssertionError, KeyError, TypeError, ValueError, IndexError)
 
 
 def computed(
@@ -55,38 +57,150 @@ def computed(
     said = parsed_json(step.attributes, name, NotProved)
     try:
         assert isinstance(said, dict)
-        kind, fields, tensors = said["kind"], said["fields"], said["tensors"]
-        assert isinstance(fields, dict)
-        assert isinstance(tensors, list)
-        if kind != "Softmax" or (len(inputs), len(outputs)) != (1, 1):
+        kind, fields = str(said["kind"]), said["fields"]
+        if kind not in _STATED or (len(inputs), len(outputs)) != (1, 1):
             raise Unsupported(f"{name}: operator {kind}")
-        source, made = (_described(side) for side in tensors)
-        rounding, beta = fields["rounding"], fields["beta"]
-    except (AssertionError, KeyError, TypeError, ValueError) as error:
+        assert isinstance(fields, dict)
+        tensors = _tensors(said["tensors"], [*inputs, *outputs])
+        return _stated(f"{name}: {kind}", kind, fields, tensors, x, rows)
+    except _MISFITS as error:
         raise NotProved(f"{name}: its attributes describe no operator") from error
-    for tensor, view in ((source, inputs[0]), (made, outputs[0])):
-        fits = tensor.dtype == view.dtype.name.lower() and math.prod(tensor.shape) == view.elements
-        if not fits or tensor.dtype != "int8":
-            raise NotProved(f"{name}: it describes {tensor.dtype}{list(tensor.shape)}")
-    flat = x.reshape(-1, source.shape[-1])
-    if rounding == _ONNX and beta == 1:
-        grids = [(tensor.scale, tensor.zero_point) for tensor in (source, made)]
-        return softmax_onnx(rows, flat, *grids)
-    if rounding == _LITERT and isinstance(beta, float):
-        return softmax_litert(rows, flat, beta * source.scale)
-    raise Unsupported(f"{name}: a softmax of rounding {rounding}, beta {beta}")
 
 
-def _described(side: JsonValue) -> _Described:
-    assert isinstance(side, list)
-    (tensor,) = side
-    assert isinstance(tensor, list)
-    _, shape, dtype, grid = tensor
-    assert isinstance(shape, list)
-    assert isinstance(grid, list)
-    scale, zero_point = grid
-    assert isinstance(scale, float)
-    assert float(np.float32(scale)) == scale
-    assert isinstance(zero_point, int)
-    assert isinstance(dtype, str)
-    return _Described(tuple(int(str(n)) for n in shape), dtype, scale, zero_point)
+def _tensors(sides: JsonValue, views: Sequence[BufferView]) -> list[ModelTensor]:
+    """The input and the output that a step describes."""
+    assert isinstance(sides, list)
+    assert len(sides) == len(views)
+    made = []
+    for side, view in zip(sides, views, strict=True):
+        assert isinstance(side, list)
+        (tensor,) = side
+        assert isinstance(tensor, list)
+        name, shape, dtype, grid = tensor
+        assert isinstance(shape, list)
+        assert isinstance(grid, list)
+        scale, zero_point = grid
+        assert isinstance(scale, float)
+        assert float(np.float32(scale)) == scale
+        assert isinstance(zero_point, int)
+        extents = tuple(int(str(n)) for n in shape)
+        assert dtype == "int8" == view.dtype.name.lower()
+        assert math.prod(extents) == view.elements
+        made.append(ModelTensor(str(name), extents, "int8", (scale,), (zero_point,)))
+    return made
+
+
+def _stated(
+    name: str,
+    kind: str,
+    fields: _Fields,
+    tensors: Sequence[ModelTensor],
+    x: Integers,
+    rows: RowFunctions,
+) -> Integers:
+    if fields.get("unsigned"):
+        tensors = [
+            ModelTensor(t.name, t.shape, "uint8", t.scales, (t.zero_point + 128,)) for t in tensors
+        ]
+    attributes = _STATED[kind](fields, tensors[0], tensors[1])
+    if attributes is None:
+        raise Unsupported(f"{name} of rounding {fields['rounding']}")
+    operator = ModelOperator(kind, (0,), (1,), attributes, name)
+    elements = Elements(rows.values, ModelNetwork(name, tuple(tensors), (operator,), (), (1,)))
+    elements.put(0, x)
+    if kind == "Softmax":
+        softmax(elements, operator, rows)
+    else:
+        _STATEMENTS[kind](elements, operator)
+    return elements.symbols(1).reshape(-1)
+
+
+# -- the attributes of network.py; None for arithmetic that is not known --------------------------
+
+
+def _softmax(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, object] | None:
+    axis = len(x.shape) - 1
+    if f["rounding"] == _ONNX and f["beta"] == 1:
+        return {"axis": axis, "beta": 1.0, "arithmetic": "onnx", "low": -128, "high": 127}
+    if f["rounding"] == _LITERT:
+        return {"axis": axis, "beta": float(f["beta"])}
+    return None
+
+
+def _mean(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, object] | None:
+    axes = tuple(int(axis) for axis in f["axes"])
+    count = math.prod(x.shape[axis] for axis in axes)
+    if f["rounding"] == _ONNX:
+        rule = _rounded_once(f, x, y, count)
+    elif f["rounding"] == _LITERT and (f["low"], f["high"]) == (-128, 127):
+        rule = mean_scaling(x, y, count)
+    else:
+        return None
+    return {"axes": axes, "keep_dims": len(x.shape) == len(y.shape), "requantization": rule}
+
+
+def _rounded_once(f: _Fields, x: ModelTensor, y: ModelTensor, count: int) -> Requantizer:
+    """An average as ONNX Runtime's integer kernel has it (onnx/averages.py)."""
+    real = np.float32(x.scale) / (np.float32(count) * np.float32(y.scale))
+    return Requantizer(Float32(np.array([real], np.float64)), y.zero_point, f["low"], f["high"])
+
+
+def _average_pool(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, object] | None:
+    (kh, kw), padding = f["kernel"], tuple(f["padding"])
+    for n, out, k, by, around in zip(
+        x.shape[1:3],
+        y.shape[1:3],
+        (kh, kw),
+        f["strides"],
+        zip(padding[:2], padding[2:], strict=True),
+        strict=True,
+    ):
+        assert (n + sum(around) - k) // by + 1 == out
+    counts = range(1, kh * kw + 1)
+    said: dict[str, object] = {"layout": "NHWC", "kernel": (kh, kw), "pads": padding}
+    said |= {"strides": tuple(f["strides"]), "count_include_pad": f["count_include_pad"]}
+    if f["rounding"] == _ONNX:
+        divisor = {n: kh * kw if f["count_include_pad"] else n for n in counts}
+        rules = {n: _rounded_once(f, x, y, divisor[n]) for n in counts}
+        return {**said, "zero_point": x.zero_point, "averages": rules}
+    moved = 128 if f["unsigned"] else 0
+    if (
+        f["rounding"] != _LITERT
+        or f["count_include_pad"]
+        or (x.scales, x.zero_points)
+        != (
+            y.scales,
+            y.zero_points,
+        )
+    ):
+        return None
+    limits = f["low"] + moved, f["high"] + moved
+    rules = {n: Requantizer(Average(n), 0, *limits) for n in counts}
+    return {**said, "zero_point": 0, "averages": rules}
+
+
+def _resize_bilinear(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, object] | None:
+    if f["rounding"] != _LITERT or (x.scales, x.zero_points) != (y.scales, y.zero_points):
+        return None
+    of: Callable[..., object] = bilinear if x.dtype == "int8" else bilinear_uint8
+    flags = bool(f["align_corners"]), bool(f["half_pixel_centers"])
+    sizes = zip(x.shape[1:3], y.shape[1:3], strict=True)
+    rows, columns = (of(n, m, *flags) for n, m in sizes)
+    low = -128 if x.dtype == "int8" else 0
+    rule = Requantizer(Average(1 << 20), 0, low, low + 255)
+    said = {"layout": "NHWC", "arithmetic": f"litert_{x.dtype}", "requantization": rule}
+    return {**said, "rows": rows, "columns": columns}
+
+
+_Attributes: TypeAlias = Callable[[_Fields, ModelTensor, ModelTensor], dict[str, object] | None]
+_STATED: Mapping[str, _Attributes] = {
+    "Softmax": _softmax,
+    "Mean": _mean,
+    "AveragePool2D": _average_pool,
+    "ResizeBilinear": _resize_bilinear,
+}
+_STATEMENTS: Mapping[str, Callable[[Elements, ModelOperator], None]] = {
+    "Mean": mean,
+    "AveragePool2D": average_pool,
+    "ResizeBilinear": resize_bilinear,
+}

@@ -24,6 +24,7 @@ from loadstone.prove.host_operators import computed
 from loadstone.prove.memory import NOBODY, SymbolDram, flipped
 from loadstone.prove.operators.ends import dequantized, quantized, real_bytes
 from loadstone.prove.rows import RowFunctions
+from loadstone.prove.softmax import positions
 from loadstone.prove.values import CONSTANTS, Values
 from loadstone.prove.verdict import NotProved, Unsupported
 
@@ -35,6 +36,8 @@ class HostSteps:
 
     def __init__(self, values: Values, rows: RowFunctions, dram: SymbolDram) -> None:
         self._values, self._rows, self._dram = values, rows, dram
+        #: Symbols that steps made, of those that compute.
+        self.stored: list[Integers] = []
 
     def run(
         self, step: HostStep, inputs: Sequence[BufferView], outputs: Sequence[BufferView]
@@ -52,6 +55,9 @@ class HostSteps:
     ) -> None:
         if step.opcode in (HostOpcode.QUANTIZE, HostOpcode.DEQUANTIZE):
             self._end(step, inputs[0], outputs[0], name)
+            return
+        if step.opcode == HostOpcode.ARGMAX:
+            self._positions(step, inputs[0], outputs[0], name)
             return
         bytes_ = DataType.INT8, DataType.UINT8
         if any(t.dtype not in bytes_ for t in (*inputs, *outputs)):
@@ -72,6 +78,7 @@ class HostSteps:
                 made = self._softmax(step, x, outputs[0])
             case HostOpcode.EXTERNAL:
                 made = computed(step, x, inputs, outputs, self._rows)
+                self.stored.append(made)
             case _:
                 raise Unsupported(name)
         place = _place(outputs[0])
@@ -95,6 +102,15 @@ class HostSteps:
         else:
             x = flipped(x) if is_uint8 else x
             made = real_bytes(self._rows, dequantized(self._rows, x, *constants))
+        self._dram.write(out.region, _place(out), made, name, NOBODY)
+
+    def _positions(self, step: HostStep, read: BufferView, out: BufferView, name: str) -> None:
+        if read.dtype not in (DataType.INT8, DataType.UINT8):
+            raise Unsupported(f"{name}: the largest of {read.dtype.name.lower()}")
+        x = self.read(read, name)
+        x = flipped(x) if read.dtype == DataType.UINT8 else x
+        found = positions(self._rows, x.reshape(-1, step.parameters["depth"]))
+        made = real_bytes(self._rows, found, out.dtype.size_bytes)
         self._dram.write(out.region, _place(out), made, name, NOBODY)
 
     def held(self, tensor: BufferView, name: str) -> Integers:
@@ -140,6 +156,7 @@ class HostSteps:
         number = np.full((len(kids), 1), self._values.functions.table(signed))
         functions = self._values.functions.make(FunctionKind.TABLE, number, kids[:, None])
         made[~fixed] = self._values.stored(sources, functions)
+        self.stored.append(made.copy())
         return flipped(made) if out.dtype == DataType.UINT8 else made
 
 

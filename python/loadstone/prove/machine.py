@@ -11,9 +11,6 @@ has no meaning. Whether the order of the stream is that of every run is tokens.p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +18,8 @@ from loadstone.prove.fingerprints import Integers
 from loadstone.prove.functions import FunctionKind
 from loadstone.prove.lanes import SymbolLanes
 from loadstone.prove.memory import NOBODY, SymbolDram
+from loadstone.prove.products import products
+from loadstone.prove.runs import runs
 from loadstone.prove.terms import Terms
 from loadstone.prove.tokens import CellAccess
 from loadstone.prove.values import CENTRE, CONSTANTS, RADIUS, Values
@@ -56,7 +55,8 @@ class SymbolMachine:
         self.uop = np.full((config.depth(Memory.UOP), 3), NOBODY)
         self.inp = np.full((config.depth(Memory.INP), config.batch, config.block), NOBODY)
         self.wgt = np.zeros((config.depth(Memory.WGT), config.block, config.block), np.int8)
-        self.wgt_known = np.zeros(config.depth(Memory.WGT), bool)
+        self.wgt_symbols = np.zeros(self.wgt.shape, np.int64)
+        self.wgt_known, self.wgt_varies = np.zeros((2, config.depth(Memory.WGT)), bool)
         self.lanes = SymbolLanes(values, depth * tile)
         self.known = np.zeros(depth, bool)
         # VTA's STORE reads what a product or an ALU operation put out, and not what a LOAD left.
@@ -150,7 +150,10 @@ class SymbolMachine:
             lanes = np.arange(at.start * len(self._tile), at.stop * len(self._tile))
             self.lanes.put_symbols(lanes, tiles.reshape(-1))
             return
-        if (tiles >= CONSTANTS).any():
+        if memory == Memory.WGT:
+            self.wgt_symbols[at] = tiles.reshape(-1, *self.wgt.shape[1:])
+            self.wgt_varies[at] = (tiles >= CONSTANTS).any(1)
+        elif (tiles >= CONSTANTS).any():
             raise Unsupported(f"LOAD {memory.name} of activations")
         raw = tiles.astype(np.uint8)
         if memory == Memory.UOP:
@@ -261,8 +264,11 @@ class SymbolMachine:
         """Adds to tiles dst (n,) the products of tiles src (n, m) with weight tiles (m,)."""
         block, values = self.config.block, self.values
         symbols = self.inp[src].transpose(0, 2, 1, 3).reshape(len(dst) * self.config.batch, -1)
-        weights = self.wgt[tiles].transpose(1, 0, 2).reshape(block, -1).astype(np.float64)
         lanes = self._lanes_of(dst)
+        if self.wgt_varies[tiles].any():
+            self._product_of_two(lanes, symbols, tiles)
+            return
+        weights = self.wgt[tiles].transpose(1, 0, 2).reshape(block, -1).astype(np.float64)
         varies = symbols >= CONSTANTS
         internal = np.zeros(symbols.shape, bool)
         internal[varies] = values.is_internal(symbols[varies])
@@ -277,6 +283,18 @@ class SymbolMachine:
         self.lanes.add_products(lanes, sums[:CENTRE].astype(np.int64), low, high)
         self._name(self.lanes.digits, shape, symbols, internal, weights)
         self._name(self.lanes.named, shape, symbols, varies & ~internal, weights)
+
+    def _product_of_two(self, lanes: Integers, symbols: Integers, tiles: Integers) -> None:
+        """Adds to lanes (n * outputs,) products of symbols (n, inputs) with tiles of symbols."""
+        others = self.wgt_symbols[tiles].transpose(1, 0, 2).reshape(self.config.block, -1)
+        for held in (symbols, others):
+            if self.values.is_internal(held[held >= CONSTANTS]).any():
+                raise Unsupported("GEMM of activations with what is no element of the network")
+        sums, constant, low, high = products(self.values, symbols, others)
+        flat = np.concatenate([sums, constant[None]]).reshape(len(sums) + 1, -1)
+        low, high = ((end - constant).reshape(-1) for end in (low, high))
+        self.lanes.add_products(lanes, flat, low, high)
+        self.lanes.named.count[lanes] = self.lanes.named.slots + 1
 
     def _name(
         self,
@@ -317,7 +335,7 @@ class SymbolMachine:
         touched = np.unique(dst)
         if not (self.known[touched].all() and self.known[read].all()):
             raise NotProved("ALU reads tiles that nobody wrote")
-        for run in _runs(dst, src, operands):
+        for run in runs(dst, src, operands):
             self._operate(operation, dst[run], src[run], i)
         self.put_out[touched] = True
         return CellAccess(reads=[("ACC", read)], writes=[("ACC", touched)])
@@ -377,22 +395,3 @@ class SymbolMachine:
         numbers = [self.lanes.numbers(at) for at in operands]
         parameters = np.stack([*numbers, *(np.full(len(lanes), one) for one in fixed)], 1)
         self.lanes.step(lanes, FunctionKind.RQ, parameters)
-
-
-def _runs(dst: Integers, src: Integers, operands: int) -> Iterator[slice]:
-    """Stretches of steps none of which reads or writes what an earlier one of it wrote."""
-    if len(np.unique(dst)) == len(dst):
-        step_of = np.full(int(max(dst.max(), src.max() + operands)) + 1, len(dst))
-        step_of[dst] = np.arange(len(dst))
-        reads = step_of[src[:, None] + np.arange(operands)]
-        if not (reads < np.arange(len(dst))[:, None]).any():
-            yield slice(0, len(dst))
-            return
-    ends, written = [0], set[int]()
-    for step, (d, s) in enumerate(zip(dst.tolist(), src.tolist(), strict=True)):
-        if d in written or any(s + k in written for k in range(operands)):
-            ends.append(step)
-            written = set()
-        written.add(d)
-    for begin, end in pairwise([*ends, len(dst)]):
-        yield slice(begin, end)

@@ -34,9 +34,9 @@ __all__ = ["ERROR_BITS", "Proof"]
 #: The probability that what is called proved is not is below 2^-60.
 ERROR_BITS = 60
 _TOO_MANY = "so many sums that points at random say nothing of them: divide the model"
-#: Two sums are taken for multiples of each other by chance with a probability below 2^-128
-#: (fingerprints.py has the argument).
-_PAIR_BITS = 128
+#: Two sums are taken for multiples of each other by chance with a probability below 2^-128, two
+#: sums of products with one below 2^-124 (fingerprints.py has the argument).
+_PAIR_BITS, _BITS_OF_PRODUCTS = 128, 4
 
 
 class Proof:
@@ -72,6 +72,13 @@ class Proof:
         """What can be said of an artifact."""
         run = _Run(self, CompiledArtifact(artifact))
         try:
+            return self._answer(run)
+        except RecursionError:  # a loop that applies one operation again and again to its result
+            reason = f"{run.where}a byte is a function of too many steps, one applied to the other"
+            return self._verdict(Status.NOT_PROVED, reason, run)
+
+    def _answer(self, run: _Run) -> ProofVerdict:
+        try:
             reason = run.execute() or run.compared()
         except Unsupported as error:
             return self._verdict(Status.UNSUPPORTED, str(error), run)
@@ -94,8 +101,12 @@ class Proof:
                 **({"and differ by a level": near.count} if near.tolerance else {}),
             },
             tolerance=near.tolerance,
-            error_bits=math.floor(_PAIR_BITS - 2 * math.log2(max(self.values.looked_for, 1)) + 1),
+            error_bits=self._error_bits(),
         )
+
+    def _error_bits(self) -> int:
+        pair_bits = _PAIR_BITS - _BITS_OF_PRODUCTS * (self.values.degree - 1)
+        return math.floor(pair_bits - 2 * math.log2(max(self.values.looked_for, 1)) + 1)
 
 
 class _Run:
@@ -108,6 +119,7 @@ class _Run:
         self.where = ""
         self.steps = 0
         self._dram = SymbolDram()
+        self._by_host: list[Integers] = []
 
     def execute(self) -> str:
         """Executes all steps; what is wrong with the ends of the artifact, or ""."""
@@ -122,6 +134,7 @@ class _Run:
             place = np.arange(tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes)
             self._dram.write(tensor.region, place, symbols, "the caller", NOBODY)
         host = HostSteps(self._values, self._definition.rows, self._dram)
+        self._by_host = host.stored
         for step in self._compiled.steps():
             if isinstance(step, HostStep):
                 host.run(
@@ -138,8 +151,8 @@ class _Run:
         held, wanted = tensor.dtype.name.lower(), self._network.tensors[number].dtype
         if held != wanted:
             raise NotProved(f"the artifact has {tensor.name} of {held}, the network of {wanted}")
-        if tensor.dtype == DataType.FLOAT32:
-            return real_bytes(self._definition.rows, symbols)
+        if tensor.dtype not in (DataType.INT8, DataType.UINT8):
+            return real_bytes(self._definition.rows, symbols, tensor.dtype.size_bytes)
         return flipped(symbols) if tensor.dtype == DataType.UINT8 else symbols
 
     def _sizes(self, numbers: Sequence[int]) -> list[int]:
@@ -184,6 +197,8 @@ class _Run:
         stored = np.zeros(self._values.symbol_count, bool)
         for store in self.stores:
             stored[store.symbols] = True
+        for made in self._by_host:
+            stored[made] = True
         elements = self._definition.elements
         for operator in self._network.operators:
             if operator.kind in TAKEN:

@@ -45,7 +45,7 @@ __all__ = [
 Levels: TypeAlias = NDArray[np.int64]
 _Parameter: TypeAlias = int | Levels
 _Real: TypeAlias = float | NDArray[np.float64]
-_LEAST, _GREATEST = -(1 << 31), (1 << 31) - 1
+_LEAST, _GREATEST = int(np.iinfo(np.int32).min), int(np.iinfo(np.int32).max)
 
 
 def quantize_multiplier(real: float) -> tuple[int, int]:

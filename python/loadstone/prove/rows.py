@@ -20,7 +20,7 @@ class RowFunctions:
     """Operators that a proof takes as they are: equal names on equal rows are equal."""
 
     def __init__(self, values: Values) -> None:
-        self._values = values
+        self.values = values
         self._known: dict[tuple[object, ...], Integers] = {}
 
     def of(self, name: tuple[object, ...], rows: Integers) -> Integers:
@@ -29,6 +29,6 @@ class RowFunctions:
         keys = [(*name, *row) for row in rows.tolist()]
         new = [key for key in dict.fromkeys(keys) if key not in self._known]
         n = len(new) * rows.shape[1]
-        made = self._values.opaque(np.full(n, -128), np.full(n, 127))
+        made = self.values.opaque(np.full(n, -128), np.full(n, 127))
         self._known.update(zip(new, made.reshape(len(new), rows.shape[1]), strict=True))
         return np.stack([self._known[key] for key in keys])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax, of which a proof knows that it is a function of its row, and no more.
+"""Softmax and arg max, of which a proof knows that they are functions of a row, and no more.
 
 In:   rows of symbols, and what the arithmetic takes of scales.
 Out:  symbols that are the same for the same rows and constants.
@@ -18,7 +18,7 @@ from loadstone.prove.requantize import quantize_multiplier
 from loadstone.prove.rows import RowFunctions
 from loadstone.prove.verdict import Unsupported
 
-__all__ = ["softmax", "softmax_litert", "softmax_onnx"]
+__all__ = ["arg_max", "positions", "softmax", "softmax_litert", "softmax_onnx"]
 
 _INTEGER_BITS, _BETA_BITS = 5, 26
 
@@ -61,3 +61,16 @@ def softmax_onnx(
     read, made: scale and zero point, of signed bytes, of input and output."""
     constants = [(bits(scale), zero_point) for scale, zero_point in (read, made)]
     return rows.of(("softmax of real numbers", *constants), x)
+
+
+def arg_max(elements: Elements, operator: ModelOperator, rows: RowFunctions) -> None:
+    """arg_max over the last axis. An element has one symbol, as a real number has."""
+    x = elements.symbols(operator.inputs[0])
+    if attribute(operator, "axis", int) != x.ndim - 1:
+        raise Unsupported(f"{operator.where}: the largest along another axis than the last")
+    elements.put(operator.outputs[0], positions(rows, x.reshape(-1, x.shape[-1])))
+
+
+def positions(rows: RowFunctions, x: Integers) -> Integers:
+    """Symbols (n,) of the positions of the first largest of rows (n, depth) of signed bytes."""
+    return rows.of(("position of the largest",), x)[:, 0]

@@ -41,14 +41,18 @@ class Growing:
         return self._data[:, : self.count]
 
     def extend(self, values: NDArray[Any]) -> Integers:
-        """Appends columns (rows, n), which the type must hold; their numbers (n,)."""
+        """Appends columns (rows, n); their numbers (n,). Raises OverflowError for a number that the
+        type does not hold: cut to its low bits it would be another one's."""
         n = values.shape[-1]
+        kept = values.astype(self._data.dtype)
+        if not (kept == values).all():
+            raise OverflowError(f"a number that {self._data.dtype} does not hold")
         if self.count + n > self._data.shape[1]:
             room = max(2 * self._data.shape[1], self.count + n)
             grown = np.zeros((len(self._data), room), self._data.dtype)
             grown[:, : self.count] = self.data
             self._data = grown
-        self._data[:, self.count : self.count + n] = values
+        self._data[:, self.count : self.count + n] = kept
         self.count += n
         return np.arange(self.count - n, self.count)
 

@@ -74,7 +74,7 @@ class Tokens:
         for space, cells in access.writes:
             self._ordered(space, cells, stage, now, "overwrites")
             for other in range(_STAGES):
-                if other != stage and (self._spaces[space].read[other, cells] >= now[other]).any():
+                if (self._spaces[space].read[other, cells] >= now[other]).any():
                     raise NotProved(f"it overwrites {space} that may not be read yet")
         for space, cells in access.reads:
             self._spaces[space].read[stage, cells] = self._count[stage]

@@ -69,8 +69,8 @@ class Values:
         self._same_key: dict[int, int] = {}  # source -> the next one with its key
         self._more_wanted: dict[int, list[tuple[int, int]]] = {}
         self._made, self._stored = KeyTable(), KeyTable()
-        #: How many sums were compared with all others.
-        self.looked_for = 0
+        #: How many sums were compared with all others, and of which degree they are at most.
+        self.looked_for, self.degree = 0, 1
         #: Source -> functions that a device stored of it and that are no element of the network.
         self.strange: dict[int, set[int]] = {}
         bytes_ = np.arange(CONSTANTS, dtype=np.uint8).view(np.int8).astype(np.int64)

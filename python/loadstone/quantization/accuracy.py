@@ -87,8 +87,8 @@ def host_text(report: JsonObject) -> str:
     """The layers that stay on the host, their benefit, and their cost."""
     gain = report["host_gain_db"]
     return (
-        f"{', '.join(report['host'])}; {report['host_cycles']:,} cycles of the device's clock, by "
-        "one for each multiply-accumulate"
+        f"{', '.join(report['host'])}; {report['host_cycles']:,} cycles of "
+        + (report["host_of"] or "the device's clock, by one for each multiply-accumulate")
         + ("" if gain is None else f"; {gain:+.1f} dB at the worst output")
     )
 

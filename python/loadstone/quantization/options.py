@@ -30,11 +30,12 @@ class Options:
     half_up: convolutions round ties up, which is cheapest on a device without a multiplier; for
         scheme pow2.
     equalize, compensate, correct: the repairs. host_cycles: the budget of the mixed plan on the
-        host, in cycles of the device. keep_float: "auto": layers stay float on the host until the
-        outputs are good (mixed.GOOD_DB), within host_cycles where these are given. keep_16: "auto":
-        the same with int16 instead of float, which frontend/wide.py computes.
+        host, in cycles as `cost` counts them. keep_float: "auto": layers stay float on the host
+        until the outputs are good (mixed.GOOD_DB), within host_cycles where these are given.
+        keep_16: "auto": the same with int16 instead of float, which frontend/wide.py computes.
     sensitivity: measure every layer alone, for the report. cost: the cycles of a layer
-        (network.Layer) on the host; None: mixed.host_cycles. show: progress bars.
+        (network.Layer) on the host; None: mixed.host_cycles. host: whose cycles these are, for the
+        report. show: progress bars.
     """
 
     scheme: str = ""
@@ -49,6 +50,7 @@ class Options:
     keep_16: str = ""
     sensitivity: bool = False
     cost: Callable[[Layer], int] | None = None
+    host: str = ""
     show: bool = False
 
 

@@ -250,6 +250,7 @@ def quantize_prepared(
         )
     contents = report(network, plan, chosen.calibration, comparison, sensitivities, steps)
     contents["host_gain_db"] = gain_db
+    contents["host_of"] = options.host
     contents["sample_faults"] = faults_of_samples(
         samples, list(map(network.name, network.parameters))
     )

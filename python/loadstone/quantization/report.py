@@ -66,6 +66,7 @@ def report(
         "host": sorted(plan.host),
         "host_bits": plan.host_bits,
         "host_gain_db": None,
+        "host_of": "",
         "host_cycles": sum(sensitivities.cycles[name] for name in plan.host)
         if sensitivities is not None
         else 0,

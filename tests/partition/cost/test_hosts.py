@@ -110,4 +110,4 @@ def test_the_command_prints_what_each_plan_takes(
     assert "transfers are included" in text
     assert "host steps: costs of cortex-m4@80" in text
     assert main([*words, "--host", "cortex-m4@80"]) == 2
-    assert "--host is for --partition cost" in capsys.readouterr().err
+    assert "--host is for --partition cost, --keep-float and --keep-16" in capsys.readouterr().err

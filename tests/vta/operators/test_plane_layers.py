@@ -10,8 +10,9 @@ import pytest
 from loadstone import graph as g
 from loadstone.graph import reference
 from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.operators import unsupported_reason
+from loadstone.vta.operators import lower_operator, unsupported_reason
 from loadstone.vta.passes.allocate.allocate import allocate
+from loadstone.vta.stream.operations import AluNest, GemmNest, TileStore
 from tests.lowered import VTA, VTAQ, random_inputs, run
 
 
@@ -84,3 +85,18 @@ def test_a_plane_that_fills_no_whole_blocks_is_refused() -> None:
     refusal = unsupported_reason(dense((1,), 16, 24), load_config("vta-pynq"))
     assert refusal is not None
     assert "24 channels fills no whole blocks of 16" in refusal.why
+
+
+def test_the_next_products_come_between_a_tile_s_planes() -> None:
+    """Nothing is lost, and the planes of a tile stay in their order."""
+    op, config = dense((1, 32), 64, 256), load_config("vta-pynq")
+    operations = lower_operator(op, config).operations
+    stores = [o for o in operations if isinstance(o, TileStore)]
+    first = stores[0].tile
+    own = [n for n, o in enumerate(operations) if isinstance(o, TileStore) and o.tile is first]
+    assert len(own) == 3
+    between = operations[own[0] : own[2]]
+    assert any(isinstance(o, GemmNest) and o.dst.tile is not first for o in between)
+    shifts = [o for o in between if isinstance(o, AluNest) and o.dst.tile is first]
+    assert [o.imm for o in shifts] == [8, 8]
+    assert len({id(o) for o in operations}) == len(operations)

@@ -19,6 +19,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import Protocol
 
 from loadstone import graph as g
 from loadstone.artifact.format import Artifact, HostStep
@@ -69,6 +70,17 @@ _SERIES = ("softmax", "exp", "log", "tanh", "sigmoid", "erf", "gelu")
 _TEXT = re.compile(r"([a-z0-9-]+)@([0-9]+)")
 
 
+class WeightedLayer(Protocol):
+    """What is asked of a layer of quantization/network.py."""
+
+    kind: str
+    groups: int
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+
+
 @dataclass(frozen=True)
 class StatedHost:
     """A host by name at a clock."""
@@ -83,6 +95,16 @@ class StatedHost:
             return None
         kind, count = work
         return max(1, round(HOSTS[self.name][kind] * count * 1000 / self.mhz))
+
+    def layer_cycles(self, layer: WeightedLayer) -> int:
+        """Of a float layer of a network that is quantized, at the costs of int8: the host's own
+        cycles."""
+        kind = "depthwise" if layer.groups > 1 else "mac" if "conv" in layer.kind else "dense"
+        return round(HOSTS[self.name][kind] * layer.macs)
+
+    def cycles_in(self, ms: float) -> int:
+        """Of so many milliseconds."""
+        return round(ms * 1000 * self.mhz)
 
     def __str__(self) -> str:
         return f"{self.name}@{self.mhz}"

@@ -11,5 +11,6 @@ Next: read_onnx.py.
     operators.py  what each operator means
     weighted.py   sums of products
     averages.py   sums that are divided
+    resize.py     elements that are repeated or left out
     moves.py      what moves elements, and what is known before the network runs
 """

@@ -34,6 +34,7 @@ __all__ = [
     "folded",
     "gather",
     "identity",
+    "move",
     "pad",
     "reshape",
     "shape_of",
@@ -57,9 +58,10 @@ def tensor_of(g: OnnxGraph, node: NodeRecord) -> tuple[int, tuple[int, ...], Sca
     return real.sources[0], real.shape, scale
 
 
-def _move(
+def move(
     g: OnnxGraph, node: NodeRecord, kind: str, shape: Sequence[int], attributes: dict[str, object]
 ) -> Value:
+    """Adds an operator that moves the elements of the first input."""
     index, _, scale = tensor_of(g, node)
     output = replace(g.tensors[index], name=node.outputs[0], shape=tuple(shape), data=None)
     made = g.emit(node, kind, (index,), output, attributes)
@@ -74,7 +76,7 @@ def _reshaped(g: OnnxGraph, node: NodeRecord, shape: Sequence[int]) -> Value:
         raise g.refusal(
             node, f"turns shape {list(before)} into {list(shape)}", "sizes must be equal"
         )
-    return _move(g, node, "reshape", shape, {})
+    return move(g, node, "reshape", shape, {})
 
 
 def folded(
@@ -150,7 +152,7 @@ def transpose(g: OnnxGraph, node: NodeRecord) -> Value:
     """Transpose."""
     _, before, _ = tensor_of(g, node)
     axes = node.integers("perm", tuple(range(len(before)))[::-1])
-    return _move(g, node, "transpose", [before[axis] for axis in axes], {"axes": axes})
+    return move(g, node, "transpose", [before[axis] for axis in axes], {"axes": axes})
 
 
 def strided(g: OnnxGraph, node: NodeRecord) -> Value:
@@ -167,7 +169,7 @@ def strided(g: OnnxGraph, node: NodeRecord) -> Value:
         k = axis % len(before)
         begin[k], strides[k], shape[k] = places[0], step, len(places)
     attributes: dict[str, object] = {"begin": tuple(begin), "strides": tuple(strides)}
-    return _move(g, node, "slice", shape, attributes)
+    return move(g, node, "slice", shape, attributes)
 
 
 def _end(end: int, step: int) -> int | None:
@@ -192,7 +194,7 @@ def pad(g: OnnxGraph, node: NodeRecord) -> Value:
     half = len(pads) // 2
     shape = [n + a + b for n, a, b in zip(before, pads[:half], pads[half:], strict=True)]
     attributes: dict[str, object] = {"before": pads[:half], "after": pads[half:], "value": level}
-    return _move(g, node, "pad", shape, attributes)
+    return move(g, node, "pad", shape, attributes)
 
 
 def concat(g: OnnxGraph, node: NodeRecord) -> Value:

@@ -19,6 +19,7 @@ from loadstone.prove.onnx import moves
 from loadstone.prove.onnx.averages import average_pool, global_average_pool, reduce_mean
 from loadstone.prove.onnx.file import NodeRecord
 from loadstone.prove.onnx.graph import OnnxGraph
+from loadstone.prove.onnx.resize import resize
 from loadstone.prove.onnx.values import (
     ConstantValue,
     Moved,
@@ -289,6 +290,7 @@ _IGNORED: dict[str, object] = {
 _WINDOW = ("kernel_shape", "strides", "pads", "dilations")
 _CONV = (*_WINDOW, "group")
 _AVERAGE = (*_WINDOW, "count_include_pad")
+_RESIZE = ("mode", "nearest_mode", "coordinate_transformation_mode", "cubic_coeff_a")
 _CONSTANTS = ("value", "value_int", "value_ints", "value_float", "value_floats")
 _TAKEN = {
     "Add": _Taken(_binary(np.add, "add")),
@@ -326,6 +328,7 @@ _TAKEN = {
     "QuantizeLinear": _Taken(_quantize, ("axis",)),
     "ReduceMean": _Taken(reduce_mean, ("axes", "keepdims")),
     "Relu": _Taken(_relu),
+    "Resize": _Taken(resize, _RESIZE),
     "Reshape": _Taken(moves.folded(moves.reshape)),
     "Shape": _Taken(moves.shape_of),
     "Sigmoid": _Taken(_unary(_logistic)),

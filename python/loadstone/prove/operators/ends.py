@@ -28,9 +28,9 @@ __all__ = ["bits", "dequantize", "dequantized", "quantize", "quantized", "real_b
 _REAL_BYTES = 4
 
 
-def real_bytes(rows: RowFunctions, reals: Integers) -> Integers:
-    """Symbols (4 * n,) of the bytes of real numbers (n,)."""
-    return rows.of(("bytes",), np.repeat(reals.reshape(-1, 1), _REAL_BYTES, 1)).reshape(-1)
+def real_bytes(rows: RowFunctions, wide: Integers, size_bytes: int = _REAL_BYTES) -> Integers:
+    """Symbols (size_bytes * n,) of the bytes of real numbers, or of wide integers, (n,)."""
+    return rows.of(("bytes",), np.repeat(wide.reshape(-1, 1), size_bytes, 1)).reshape(-1)
 
 
 def quantized(

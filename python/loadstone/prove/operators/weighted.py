@@ -19,7 +19,16 @@ from loadstone.prove.requantize import Requantizer
 from loadstone.prove.values import CENTRE, CONSTANT, NO_SOURCE, RADIUS
 from loadstone.prove.verdict import Unsupported
 
-__all__ = ["average_pool", "convolution", "dense", "mean", "taps_of"]
+__all__ = [
+    "Sums",
+    "average_pool",
+    "convolution",
+    "dense",
+    "mean",
+    "rule_of",
+    "taps_of",
+    "zero_point",
+]
 
 #: Columns whose products with weights of nine bits are summed exactly in float64.
 _EXACT_COLUMNS = 1 << 13
@@ -77,7 +86,8 @@ class Sums:
         return elements.define(sources, made).reshape(shape)
 
 
-def _rule(elements: Elements, operator: ModelOperator, requantization: Requantizer) -> int:
+def rule_of(elements: Elements, operator: ModelOperator, requantization: Requantizer) -> int:
+    """The number of a requantization to the operator's output."""
     return elements.values.functions.rule(requantization, elements.taken(operator.outputs[0]))
 
 
@@ -138,7 +148,7 @@ def _bias(elements: Elements, operator: ModelOperator, outputs: int) -> Integers
     return elements.constant(operator.inputs[2]).astype(np.int64)
 
 
-def _zero_point(elements: Elements, number: int) -> int:
+def zero_point(elements: Elements, number: int) -> int:
     """The byte that means 0."""
     return elements.tensor(number).zero_point - elements.taken(number)
 
@@ -152,8 +162,8 @@ def convolution(elements: Elements, operator: ModelOperator) -> None:
     n, oh, ow, count, _ = taps.shape
     each = outputs // groups
     bias = _bias(elements, operator, outputs)
-    zero = _zero_point(elements, operator.inputs[0])
-    rule = _rule(elements, operator, attribute(operator, "requantization", Requantizer))
+    zero = zero_point(elements, operator.inputs[0])
+    rule = rule_of(elements, operator, attribute(operator, "requantization", Requantizer))
     weights = weights.reshape(outputs, count, per)
     inner = np.broadcast_to(inside[None], (n, oh, ow, count)).reshape(-1, count)
     taps = taps.reshape(n * oh * ow, count, groups, per)
@@ -179,8 +189,8 @@ def dense(elements: Elements, operator: ModelOperator) -> None:
     outputs, width = weights.shape
     rows = elements.symbols(operator.inputs[0]).reshape(-1, width)
     bias = _bias(elements, operator, outputs)
-    rule = _rule(elements, operator, attribute(operator, "requantization", Requantizer))
-    taken = _zero_point(elements, operator.inputs[0]) * weights.sum(1).astype(np.int64)
+    rule = rule_of(elements, operator, attribute(operator, "requantization", Requantizer))
+    taken = zero_point(elements, operator.inputs[0]) * weights.sum(1).astype(np.int64)
     made = []
     step = max(_CHUNK // width, 1)
     for begin in range(0, len(rows), step):
@@ -202,7 +212,7 @@ def average_pool(elements: Elements, operator: ModelOperator) -> None:
     made = np.zeros((len(rows), channels), np.int64)
     for size in np.unique(divisor).tolist():
         at = divisor == size
-        rule = _rule(elements, operator, averages[size])
+        rule = rule_of(elements, operator, averages[size])
         sums = Sums(elements, rows[at].reshape(-1, count), np.ones((count, 1)))
         sums.constant += moved * size
         symbols = sums.required(elements, operator, rule, np.zeros(1, np.int64))
@@ -217,8 +227,8 @@ def mean(elements: Elements, operator: ModelOperator) -> None:
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     count = int(np.prod([x.shape[axis] for axis in axes]))
     rows = x.transpose(*kept, *axes).reshape(-1, count)
-    rule = _rule(elements, operator, attribute(operator, "requantization", Requantizer))
+    rule = rule_of(elements, operator, attribute(operator, "requantization", Requantizer))
     sums = Sums(elements, rows, np.ones((count, 1)))
-    sums.constant -= _zero_point(elements, operator.inputs[0]) * count
+    sums.constant -= zero_point(elements, operator.inputs[0]) * count
     made = sums.required(elements, operator, rule, np.zeros(1, np.int64))
     elements.put(operator.outputs[0], made)

@@ -166,9 +166,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         _MEMORY,
         "Copies packed tiles of OUT (the low 8 bits of ACC's lanes, no saturation) to a "
         "strided 2-D block in DRAM. No pads. "
-        "OUT is written where a product or an ALU operation writes ACC, and by nothing else: a tile "
-        "of ACC whose last writer is a LOAD or a GEMM with reset has no value in OUT, and a program "
-        "that stores it has no meaning. "
+        "OUT is written where a product or an ALU operation writes ACC, and by nothing else: a "
+        "tile of ACC whose last writer is a LOAD or a GEMM with reset has no value in OUT, and a "
+        "program that stores it has no meaning. "
         "memory_id is OUT, except in a no-op (x_size = 0), which may be all zero.",
         "s = sram_base\nfor y in 0 .. y_size:\n  for x in 0 .. x_size:\n    dram[dram_base + "
         "y*x_stride + x] = low8(acc[s++])",

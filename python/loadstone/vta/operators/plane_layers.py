@@ -17,12 +17,16 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
+from loadstone.errors import LoweringError
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.operators import constants
 from loadstone.vta.operators.kernels import LoweredOperator, emit
 from loadstone.vta.operators.request import LayerRequest
+from loadstone.vta.operators.slots import interleaved, slots_of
+from loadstone.vta.passes.allocate.allocate import allocate
 from loadstone.vta.schedule.conv import PIXEL, ConvSpec
+from loadstone.vta.stream.operations import AluNest
 
 __all__ = ["conv2d", "dense", "unsupported"]
 
@@ -81,4 +85,17 @@ def _weighted(
         out_blocks=blocks.out_blocks,
         planes=op.planes,
     )
-    return emit(spec, names, {names["w"]: (Memory.WGT, tiles)}, op, config, request)
+    lowered = emit(spec, names, {names["w"]: (Memory.WGT, tiles)}, op, config, request)
+    return _side_by_side(lowered, config)
+
+
+def _side_by_side(lowered: LoweredOperator, config: HwConfig) -> LoweredOperator:
+    """The planes of a tile leave between the products of the next ones, where the accumulators
+    have room for as many tiles."""
+    slots = slots_of(lowered.operations, lambda _, behind: type(behind) is AluNest)
+    turned = replace(lowered, operations=list(interleaved(slots)))
+    try:
+        allocate(turned.columns, config)
+    except LoweringError:
+        return lowered
+    return replace(turned, placed=True)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiles of rescaled layers side by side: while one tile's digits are stored, the next is summed.
+"""Tiles side by side: while one tile's digits, or planes, are stored, the next one is summed.
 
-In:   the operations of kernels of schedule/rescaled.py, tile after tile, each of which ends in the
-      store of its output.
+In:   the operations of kernels of schedule/rescaled.py, or of sums that leave as planes of bytes,
+      tile after tile, each of which ends in the store of its output.
 Out:  the same operations in an order in which the compute stage seldom waits.
-Next: operators/rescaled.py hands them on.
+Next: operators/rescaled.py and operators/plane_layers.py hand them on.
 
 A tile is worked on in phases, each of which ends in a store that the next phase has to wait for,
 because the store reads what that phase changes:
@@ -17,7 +17,7 @@ turn ahead of what needs them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from loadstone.vta.isa.spec import Memory
@@ -36,9 +36,16 @@ class Slot:
     phases: list[list[Operation]] = field(default_factory=lambda: [[]])
 
 
-def slots_of(operations: Sequence[Operation]) -> list[Slot]:
+def _is_digit(store: TileStore, _: Operation) -> bool:
+    return store.dram.role is TileRole.DIGITS
+
+
+def slots_of(
+    operations: Sequence[Operation],
+    goes_on: Callable[[TileStore, Operation], bool] = _is_digit,
+) -> list[Slot]:
     """Cuts a kernel's operations, in which loads and stores of digits and constants have these
-    roles."""
+    roles. goes_on: whether a store, and what comes behind it, are of one tile."""
     slots: list[Slot] = []
     phase: list[Operation] = []
     for operation in operations:
@@ -49,7 +56,7 @@ def slots_of(operations: Sequence[Operation]) -> list[Slot]:
         # What comes behind a store begins the next phase; behind that of the output, the next tile.
         last = phase[-1] if phase else None
         if last is None or (type(last) is TileStore and type(operation) is not TileStore):
-            if last is None or last.dram.role is not TileRole.DIGITS:
+            if last is None or not goes_on(last, operation):
                 slots.append(Slot())
             else:
                 slots[-1].phases.append([])

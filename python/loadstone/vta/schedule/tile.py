@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from loadstone.errors import LoweringError
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.schedule.plane_cost import cycles_of_planes
 from loadstone.vta.stream.cost import CostModel, cost_model
 
 __all__ = ["OPERANDS_SHARE", "EdgeWork", "Tiling", "WeightedNest", "cheapest", "choose", "given"]
@@ -219,16 +220,7 @@ class _Candidates:
     def tiling(self, k: int) -> Tiling:
         """Candidate k."""
         n, s, o, c, h, w = self.sizes[:, k].tolist()
-        return Tiling(
-            n,
-            s,
-            o,
-            c,
-            h,
-            w,
-            bool(self.spatial_outer[k]),
-            int(self.cycles()[k]),
-        )
+        return Tiling(n, s, o, c, h, w, bool(self.spatial_outer[k]), int(self.cycles()[k]))
 
     def fits(self, sets: int) -> NDArray[np.bool_]:
         """Whether the scratchpads hold `sets` sets of tiles, or all there is."""
@@ -259,6 +251,9 @@ class _Candidates:
                 self._store(),
             ]
         )
+        if self.nest.planes > 1:
+            turns = self.turns_pixels * self.turns_channels
+            return cycles_of_planes(stages, (inp_load, wgt_load), turns, self.turns_in)
         longest = stages.max(axis=0)
         hidden = stages.sum(axis=0) - longest
         ramp = inp_load + wgt_load + self.acc * self.cost.store_tile + self.cost.load_overhead

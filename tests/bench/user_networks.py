@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `loadstone compile` takes for the networks that people export from PyTorch: user seconds and
+memory of whole commands, quantization and imports included.
+
+In:   the networks of user_zoo.py (`pip install 'loadstone[user-networks]'`; skipped without it).
+Out:  for each network seconds and MiB, beside those of before; median and worst.
+Next: `python -m tests.bench.user_networks NAME ...` measures some; a person profiles the worst.
+
+A command that takes longer than MOST_SECONDS of processor time, or needs more memory than MOST_GIB,
+is ended and counts as one that took as long.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from tests.bench.user_zoo import IMAGES, SEQUENCES
+
+__all__ = ["run"]
+
+TARGET = "vtaq-1x16x16"
+MOST_SECONDS, MOST_GIB = 120, 4
+#: What is aimed at: seconds of the median network, seconds and GiB of the worst.
+AIMS = (3.0, 10.0, 1.0)
+#: The commit of the figures in BEFORE, and what they are: user seconds, MiB.
+BEFORE_COMMIT = "bf36cd92"
+BEFORE: dict[str, tuple[float, int]] = {}
+
+
+def run(names: Sequence[str] = ()) -> bool:
+    """Prints the table; False where an aim is missed, or a network is not compiled."""
+    missing = [name for name in ("torch", "timm", "transformers") if find_spec(name) is None]
+    if missing:
+        print(f"skipped: {', '.join(missing)} absent (pip install 'loadstone[user-networks]')")
+        return True
+    print(f"{'network':<26} {'user s':>7} {'MiB':>6}   at {BEFORE_COMMIT}: user s, MiB")
+    measured = [_measured(name) for name in names or (*IMAGES, *SEQUENCES)]
+    seconds, mib = [row[0] for row in measured], [row[1] for row in measured]
+    found = statistics.median(seconds), max(seconds), max(mib) / 1024
+    print(
+        f"{len(measured)} networks: median {found[0]:.1f} s (aim {AIMS[0]:.0f}), worst "
+        f"{found[1]:.1f} s (aim {AIMS[1]:.0f}), at most {found[2]:.2f} GiB (aim {AIMS[2]:.0f})"
+    )
+    done = all(row[2] for row in measured)
+    return done and all(value <= aim for value, aim in zip(found, AIMS, strict=True))
+
+
+def _measured(name: str) -> tuple[float, float, bool]:
+    """User seconds and MiB of one command, and whether it compiled the network."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = [sys.executable, "-m", "tests.bench.user_zoo", name, folder]
+        exported = subprocess.run(made, capture_output=True, text=True, check=False)
+        if exported.returncode:
+            print(f"{name:<26} not exported: {exported.stderr.strip().splitlines()[-1]}")
+            return 0.0, 0.0, False
+        model = Path(folder, name)
+        seconds, mib, said = _bounded(
+            [
+                *(sys.executable, "-m", "loadstone", "compile", f"{model}.pt2", "-t", TARGET),
+                *("--data", f"{model}.npz", "-o", f"{model}.lds"),
+            ]
+        )
+    before = BEFORE.get(name)
+    beside = f"{before[0]:>9.1f} {before[1]:>6}" if before else ""
+    print(f"{name:<26} {seconds:>7.1f} {mib:>6.0f} {beside} {said}", flush=True)
+    return seconds, mib, not said
+
+
+def _bounded(command: list[str]) -> tuple[float, float, str]:
+    """User seconds, MiB, and what was wrong."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_GIB << 30, MOST_GIB << 30))
+
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=errors, preexec_fn=limit
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        errors.seek(0)
+        lines = errors.read().strip().splitlines()
+    if process.returncode < 0:
+        said = f"ended by signal {-process.returncode}"
+    else:
+        said = (lines or ["failed"])[-1] if process.returncode else ""
+    return used.ru_utime, used.ru_maxrss / 1024, said
+
+
+if __name__ == "__main__":
+    sys.exit(0 if run(sys.argv[1:]) else 1)
