@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instruction selection: a function of nests with copies becomes instructions that name tiles.
 
-In:   a `Function` in which every operand stands in a memory (insert_dma_copy.py); what the table's
+In:   a `Function` in which every operand stands in a memory; what the table's
       instructions mean.
 Out:  `Matched`: TiledInsn in order, and the constants that they copy; or the cycles of each unit.
 Next: verify_match.py replays them; backend/from_table.py names the tensors; isa/tiled.py gives the
