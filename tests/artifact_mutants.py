@@ -60,7 +60,7 @@ def _with_stream(artifact: Artifact, place: int, stream: bytes) -> Artifact:
     steps = list(artifact.steps)
     program = steps[place]
     assert isinstance(program, ProgramStep)
-    steps[place] = replace(program, instructions=stream, insn_count=-1)
+    steps[place] = replace(program, instructions=stream, insn_count=-1, layers=())
     return replace(artifact, steps=tuple(steps))
 
 

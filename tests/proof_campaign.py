@@ -49,6 +49,8 @@ Array = NDArray[Any]
 BATCH, FEW = 50, 32
 #: Of processor time, for the proof of one mutant.
 SECONDS = 10
+#: Of time that passes, on a busy machine, until a mutant counts as hung.
+HANG_SECONDS = 60
 
 
 def network_of(data: bytes, name: str) -> ModelNetwork:
@@ -141,7 +143,7 @@ class Campaign:
         """Outputs; None where the runtime refuses the artifact, or the simulator stops."""
         try:
             device = OpenedDevice("sim", "", self.config)
-            with device, device.load(artifact, trust=False) as session:
+            with device, device.load(artifact, hang_seconds=HANG_SECONDS) as session:
                 return session.run(list(inputs))
         except LoadstoneError:
             return None

@@ -28,7 +28,7 @@ SIDE, TOKENS, SAMPLES = 64, 32, 4
 #: Names of timm.
 IMAGES = (
     *("convnext_atto", "convnextv2_atto", "deit_tiny_patch16_224", "dla46_c"),
-    *("edgenext_xx_small", "efficientformer_l1", "efficientnet_b0", "efficientnet_lite0"),
+    *("edgenext_xx_small", "efficientnet_b0", "efficientnet_lite0", "tinynet_d"),
     *("efficientvit_b0", "ese_vovnet19b_slim_dw", "fastvit_t8", "fbnetc_100"),
     *("ghostnet_050", "hardcorenas_a", "inception_next_atto", "lcnet_050"),
     *("levit_128s", "mixer_s32_224", "mnasnet_small", "mobilenetv2_050"),
@@ -50,6 +50,11 @@ SEQUENCES: dict[str, tuple[str, str, dict[str, int]]] = {
         *("DistilBertModel", "DistilBertConfig"),
         {"dim": 128, "n_layers": 2, "n_heads": 2, "hidden_dim": 512, "vocab_size": 4000}
         | {"max_position_embeddings": TOKENS},
+    ),
+    "electra": (
+        *("ElectraModel", "ElectraConfig"),
+        {"hidden_size": 128, "embedding_size": 128, "num_hidden_layers": 2, "vocab_size": 4000}
+        | {"num_attention_heads": 2, "intermediate_size": 512, "max_position_embeddings": TOKENS},
     ),
     "gpt2": (
         *("GPT2LMHeadModel", "GPT2Config"),

@@ -67,7 +67,6 @@ def test_a_choice_is_told_in_microseconds() -> None:
         },
         "exact": True,
     }
-    assert (choice.cost_ns, choice.eager_ns) == (1000, 3000)
 
 
 @pytest.mark.parametrize(

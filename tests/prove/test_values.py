@@ -125,6 +125,9 @@ def test_two_elements_of_one_sum() -> None:
     assert len(set(elements.tolist())) == 2
     assert [values.stored(source, one)[0] for one in made] == elements.tolist()
     assert values.element(int(elements[1])) == (int(source[0]), int(made[1][0]))
+    third = values.functions.make(FunctionKind.MAX, np.array([[3]]), function[:, None])
+    assert values.is_internal(values.stored(source, third))[0]
+    assert int(third[0]) in values.strange[int(source[0])]
 
 
 def test_pairs_and_largest_ones_are_known_once() -> None:

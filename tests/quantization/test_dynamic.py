@@ -118,6 +118,20 @@ def test_options_of_ranges_are_refused_by_name() -> None:
         quantized(keep_float="auto")
 
 
+def test_a_network_that_is_dynamic_already_is_refused() -> None:
+    made = quantized().module
+    with pytest.raises(ModelError, match="is quantized already: compile the model as it is"):
+        quantize(made, numbers(2, 1, ROWS, DEPTH), scheme="dynamic")
+
+
+def test_a_device_of_bfloat16_leaves_the_products_to_the_host() -> None:
+    compiled = compile(quantized(), "vtab-1x16x16")
+    assert not compiled.python_steps
+    x = numbers(2, 1, ROWS, DEPTH)
+    (got,), (want,) = (made.run(x) for made in (compiled, compile(quantized(), "vta-pynq")))
+    np.testing.assert_allclose(got, want, rtol=0, atol=0.02 * np.abs(want).max())
+
+
 def test_a_network_without_dense_layers_is_refused() -> None:
     graph = Graph()
     y = graph.node("Relu", graph.input((1, 8), np.float32))

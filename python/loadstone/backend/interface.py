@@ -332,8 +332,7 @@ class Backend(ABC):
 
     @property
     def schedule_digest(self) -> str:
-        """Names all that decides how good its schedule choices are (backend/tuned_file.py); empty
-        for a back end that has none to choose."""
+        """Of all that decides how good its schedule choices are; empty where it has none."""
         return space_digest(self) if type(self).space is not Backend.space else ""
 
     @classmethod
@@ -369,20 +368,15 @@ class Backend(ABC):
         """
         return {}
 
-    def space(self, operator: Any) -> Mapping[str, Sequence[int | str]]:
+    def space(self, operator: Operator) -> Mapping[str, Sequence[int | str]]:
         """What `loadstone tune` may choose of an operator's schedule: by name, the values to try,
-        likely ones first. A combination for which `lower` raises LoweringError is left out.
-
-        return {"rows": [8, 4, 2, 1]}
-        """
+        likely ones first: {"rows": [8, 4, 2]}. Those for which `lower` raises LoweringError are
+        left out."""
         return {}
 
     def choice(self, operator: Operator) -> Mapping[str, int | str]:
-        """What was chosen of the operator's `space`: a value for each name, or nothing at all, and
-        the back end decides.
-
-        rows = self.choice(operator).get("rows", self.most_rows(operator))
-        """
+        """What was chosen of its `space`, a value for each name; nothing, and the back end decides:
+        rows = self.choice(operator).get("rows", self.most_rows(operator))."""
         return space_choice(self, operator)
 
     def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:

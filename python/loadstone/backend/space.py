@@ -14,22 +14,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
+from loadstone.backend.request import CompileRequest
 from loadstone.errors import ConfigError
 
 if TYPE_CHECKING:
-    from loadstone.backend.interface import Backend
     from loadstone.graph import Operator
+    from loadstone.isa.accelerator import Accelerator
 
 __all__ = ["space_choice", "space_digest", "space_key"]
+
+
+class OffersSpace(Protocol):
+    """What is asked of a back end (interface.py)."""
+
+    name: ClassVar[str]
+    request: CompileRequest
+    accelerator: Accelerator | None
+
+    @property
+    def attributes(self) -> Mapping[str, str | int]:
+        """Of this configuration."""
+
+    def space(self, operator: Operator) -> Mapping[str, Sequence[int | str]]:
+        """By name, values."""
+
 
 _NAMES = ("name", "inputs", "outputs")
 
 
-def space_digest(backend: Backend) -> str:
+def space_digest(backend: OffersSpace) -> str:
     """16 hex digits: of the back end's name and attributes, and of its accelerator's instructions,
     port and queue."""
     made = backend.accelerator
@@ -39,7 +56,7 @@ def space_digest(backend: Backend) -> str:
     return sha256(repr(said).encode()).hexdigest()[:16]
 
 
-def space_key(backend: Backend, operator: Operator) -> str:
+def space_key(backend: OffersSpace, operator: Operator) -> str:
     """16 hex digits, of back end and operator."""
     values = []
     for field in fields(operator):
@@ -53,7 +70,7 @@ def space_key(backend: Backend, operator: Operator) -> str:
     return sha256(repr(said).encode()).hexdigest()[:16]
 
 
-def space_choice(backend: Backend, operator: Operator) -> Mapping[str, int | str]:
+def space_choice(backend: OffersSpace, operator: Operator) -> Mapping[str, int | str]:
     """What the request has for the operator; empty for nothing. Raises ConfigError for a choice
     that is not in the operator's space."""
     schedules = backend.request.schedules

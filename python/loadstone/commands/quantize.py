@@ -172,20 +172,20 @@ def options(args: argparse.Namespace) -> dict[str, Any]:
     return {**_said(args), **_kept(args)}
 
 
-def _said(args: argparse.Namespace) -> dict[str, Any]:
+def _said(args: argparse.Namespace) -> dict[str, object]:
     """Those that options give as they are."""
     names = ["scheme", "method", "half_up", "keep_float", "keep_16"]
     names += ["equalize", "compensate", "correct"]
     return {**{name: getattr(args, name) for name in names}, "per_channel": not args.per_tensor}
 
 
-def _kept(args: argparse.Namespace) -> dict[str, Any]:
+def _kept(args: argparse.Namespace) -> dict[str, object]:
     """What the host's time says of the layers that stay there. Raises ConfigError for a number of
     milliseconds without a host, and for what is no number."""
     host = stated_host(args.host) if args.host else None
     if host is None and args.keep_float in ("", "auto") and args.keep_16 in ("", "auto"):
         return {}
-    said: dict[str, Any] = {} if host is None else {"cost": host.layer_cycles, "host": str(host)}
+    said: dict[str, object] = {} if host is None else {"cost": host.layer_cycles, "host": str(host)}
     for name in ("keep_float", "keep_16"):
         text = getattr(args, name)
         if text in ("", "auto"):

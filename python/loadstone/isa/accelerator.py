@@ -76,15 +76,7 @@ class Accelerator:
             silent = bool(form.keeps or form.sets) or form.name in self.table.noops
             if form.name not in self.meaning and not silent:
                 raise ConfigError(f"accelerator {self.name}: {form.name} has no meaning")
-        for name, term in self.macs.items():
-            known = self.table.by_name.get(name)
-            if known is None:
-                raise ConfigError(f"accelerator {self.name}: macs: there is no instruction {name}")
-            lost = [one for one in fields_of(term) if one not in {f.name for f in known.fields}]
-            if lost:
-                raise ConfigError(
-                    f"accelerator {self.name}: macs of {name}: {term!r}: it has no field {lost[0]}"
-                )
+        self._check_macs()
         begun = [one.name for one in self.table.address_registers if one.regions]
         if begun:
             raise ConfigError(
@@ -96,6 +88,17 @@ class Accelerator:
                 f"accelerator {self.name}: queues of tokens, and queue=0: say how many "
                 "instructions wait in front of each unit"
             )
+
+    def _check_macs(self) -> None:
+        for name, term in self.macs.items():
+            known = self.table.by_name.get(name)
+            if known is None:
+                raise ConfigError(f"accelerator {self.name}: macs: there is no instruction {name}")
+            lost = [one for one in fields_of(term) if one not in {f.name for f in known.fields}]
+            if lost:
+                raise ConfigError(
+                    f"accelerator {self.name}: macs of {name}: {term!r}: it has no field {lost[0]}"
+                )
 
 
 _FACTORIES: dict[str, Callable[[Mapping[str, int | str]], Accelerator | None]] = {}

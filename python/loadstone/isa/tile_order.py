@@ -64,6 +64,12 @@ class _Times:
     written: int = 0
     read: int = 0
 
+    def touch(self, end: int, writes: bool) -> None:
+        if writes:
+            self.written = max(self.written, end)
+        else:
+            self.read = max(self.read, end)
+
 
 @dataclass
 class _Room:
@@ -96,36 +102,32 @@ class _Walk:
     ) -> int:
         """When it starts. registers: that it reads, and sets (True)."""
         start = self.free.get(unit, 0)
-        touched = []
-        for name, sets in registers:
-            times = self.times.setdefault(("register", name), _Times())
-            touched.append((times, sets))
-            start = max(start, times.written, times.read if sets else 0)
+        touched = [(self._times(("register", name)), sets) for name, sets in registers]
         for each in reaches:
             if each.tile is not None and each.tile not in self.times:
                 start = max(start, self._room(each.tile))
-            key: Hashable = each.tile
-            if each.tile is None:
-                key = (each.reach.memory, each.symbol)
-            times = self.times.setdefault(key, _Times())
-            touched.append((times, each.reach.writes))
-            start = max(start, times.written, times.read if each.reach.writes else 0)
+            touched.append((self._times(_key(each)), each.reach.writes))
             if each.reach.memory == DRAM:
                 start = max(start, self.plain_written if each.symbol else self.dram_written)
                 start = max(start, self.dram_start if each.reach.writes else 0)
         for times, writes in touched:
-            if writes:
-                times.written = max(times.written, start + cycles)
-            else:
-                times.read = max(times.read, start + cycles)
+            start = max(start, times.written, times.read if writes else 0)
+        for times, writes in touched:
+            times.touch(start + cycles, writes)
+        self._note_dram(reaches, start, start + cycles)
+        self.free[unit] = start + cycles
+        return start
+
+    def _times(self, key: Hashable) -> _Times:
+        return self.times.setdefault(key, _Times())
+
+    def _note_dram(self, reaches: Sequence[TileReach], start: int, end: int) -> None:
         for each in reaches:
             if each.reach.memory == DRAM:
                 self.dram_start = max(self.dram_start, start)
                 if each.reach.writes:
-                    self.dram_written = max(self.dram_written, start + cycles)
+                    self.dram_written = max(self.dram_written, end)
                     self.plain_written = self.plain_written if each.symbol else self.dram_written
-        self.free[unit] = start + cycles
-        return start
 
     def _room(self, tile: LocalTile) -> int:
         """When its memory has room for it."""
@@ -138,3 +140,8 @@ class _Walk:
             times = self.times[oldest]
             time = max(time, times.written, times.read)
         return time
+
+
+def _key(each: TileReach) -> Hashable:
+    """What a reach is of."""
+    return (each.reach.memory, each.symbol) if each.tile is None else each.tile

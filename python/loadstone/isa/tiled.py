@@ -195,4 +195,5 @@ def _record(insn: TiledInsn, registers: FoundRegisters) -> Hashable:
     """What a load says and finds in registers, its place relative to its tile."""
     values = sorted(insn.fields.items(), key=lambda item: item[0])
     said = tuple((n, v.row if isinstance(v, InTile) else v) for n, v in values)
-    return insn.name, said, tuple(registers.values.items())
+    places = tuple((n, place.row) for n, place in registers.places.items())
+    return insn.name, said, tuple(registers.values.items()), places

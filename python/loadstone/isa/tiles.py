@@ -10,7 +10,7 @@ Next: tile_order.py brings loads forward, tiled.py gives rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loadstone.errors import LoweringError
 from loadstone.isa.codec import At
@@ -69,8 +69,8 @@ class TileReach:
 
 @dataclass(frozen=True)
 class FoundRegisters:
-    """What an instruction finds in the registers that it reads: values, of a place in a tile its
-    row in that; places."""
+    """What an instruction finds in the registers that it reads: values, as if tiles began at 0;
+    places in tiles."""
 
     values: Mapping[str, int]
     places: Mapping[str, InTile]
@@ -98,20 +98,21 @@ def found_registers(table: InstructionTable, insns: Sequence[TiledInsn]) -> list
                     {name: places[name] for name in read if name in places},
                 )
             )
-            held = set_registers(table, form, values, held)
+            set_now = [one for one in form.sets if term_value(one.when, values) != 0]
+            new = {one.register: _place_of(insn, one, found[-1].places) for one in set_now}
+            plain = tuple(one for one in set_now if new[one.register] is None)
+            held = set_registers(table, replace(form, sets=plain), values, held)
         except LoweringError as error:
             raise LoweringError(f"instruction {number}, {insn.name}: {error}") from None
-        for one in form.sets:
-            if term_value(one.when, values) != 0:
-                places.pop(one.register, None)
-                _keep_place(insn, one, found[-1].places, places)
+        for register, place in new.items():
+            places.pop(register, None)
+            if place is not None:
+                places[register], held[register] = place, 0
     return found
 
 
-def _keep_place(
-    insn: TiledInsn, one: Set, found: Mapping[str, InTile], places: dict[str, InTile]
-) -> None:
-    """A register that is set to a place in a tile holds that."""
+def _place_of(insn: TiledInsn, one: Set, found: Mapping[str, InTile]) -> InTile | None:
+    """The place in a tile that a register is set to; None for a number."""
     for name in fields_of(one.value):
         value = insn.fields.get(name, found.get(name))
         if not isinstance(value, InTile):
@@ -121,7 +122,8 @@ def _keep_place(
                 f"{insn.name}: sets register {one.register} to {one.value}, and {name} is a row of "
                 f"tile {value.tile.name}: let it set the row alone"
             )
-        places[one.register] = value
+        return value
+    return None
 
 
 def reached(

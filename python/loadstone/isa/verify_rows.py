@@ -29,7 +29,7 @@ from loadstone.errors import LoweringError
 from loadstone.isa.codec import TableInsn
 from loadstone.isa.form import DRAM, InstructionForm
 from loadstone.isa.table import InstructionTable
-from loadstone.isa.terms import term_value
+from loadstone.isa.terms import Term, term_value
 from loadstone.isa.tiles import (
     FoundRegisters,
     InTile,
@@ -71,7 +71,7 @@ def verify_rows(
             raise LoweringError(f"rows: instruction {source}, {insn.name}, comes twice")
         left.remove(source)
         old = before[source]
-        rows |= _first_rows(table, old, insn, source)
+        _take_rows(table, old, insn, source, rows)
         found = second.run(source, old, registers[source], reaches[source], rows)
         if found != wanted[source]:
             raise LoweringError(
@@ -91,11 +91,15 @@ def _is_load(form: InstructionForm, reaches: Sequence[TileReach]) -> bool:
     return does == {(True, False), (False, True)} and not more
 
 
-def _first_rows(
-    table: InstructionTable, old: TiledInsn, new: TableInsn, number: int
-) -> Mapping[LocalTile, int]:
-    """Where the tiles of an instruction begin."""
-    rows: dict[LocalTile, int] = {}
+def _take_rows(
+    table: InstructionTable,
+    old: TiledInsn,
+    new: TableInsn,
+    number: int,
+    rows: dict[LocalTile, int],
+) -> None:
+    """Where the tiles of an instruction begin, into `rows`: each tile at one place, as registers
+    may hold it for later."""
     depth = {memory.name: memory.rows for memory in table.memories}
     same = old.name == new.name and old.fields.keys() == new.fields.keys()
     for name, value in old.fields.items() if same else ():
@@ -108,7 +112,6 @@ def _first_rows(
         same &= 0 <= first <= depth[value.tile.memory] - value.tile.size_tiles
     if not same:
         raise LoweringError(f"rows: instruction {number}, {old.name}, became {new}")
-    return rows
 
 
 @dataclass
@@ -178,9 +181,7 @@ class _Program:
             self.kept[keep.register, term_value(keep.index, fields)] = name
         for one in form.sets:
             if term_value(one.when, fields) != 0:
-                said = insn.fields.get(str(one.value))
-                in_tile = registers.places.get(str(one.value)) if said is None else said
-                self.set[one.register] = name, in_tile
+                self.set[one.register] = name, _held(insn, registers, one.value)
         return name
 
     def _dram(self, each: TileReach, fields: Mapping[str, int]) -> tuple[object, ...]:
@@ -205,6 +206,11 @@ class _Program:
             self.owner[memory] = np.zeros(depth, np.int64)
         if each.tile is None or rows is None:
             return memory, 0, depth
+        if each.tile not in rows:
+            raise LoweringError(
+                f"rows: register {each.reach.first} is read before it is set to a row of tile "
+                f"{each.tile.name}"
+            )
         return memory, rows[each.tile], each.tile.size_tiles
 
     def _own(self, each: TileReach, place: LocalTile | str, at: _Names) -> NDArray[np.bool_]:
@@ -215,6 +221,12 @@ class _Program:
 
     def _life(self, tile: LocalTile | None) -> int:
         return 0 if tile is None else self.lives.setdefault(tile, len(self.lives) + 1)
+
+
+def _held(insn: TiledInsn, registers: FoundRegisters, name: Term) -> object:
+    """What a field or register of this name says, with its tile."""
+    said = insn.fields.get(str(name))
+    return registers.places.get(str(name)) if said is None else said
 
 
 def _rows_of(

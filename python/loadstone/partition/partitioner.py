@@ -67,16 +67,6 @@ class Choice:
     exact: bool
     alternatives: Mapping[str, tuple[Alternative, ...]]
 
-    @property
-    def cost_ns(self) -> int:
-        """Of the chosen plan."""
-        return self.totals["chosen"].ns
-
-    @property
-    def eager_ns(self) -> int:
-        """Of the eager one."""
-        return self.totals["eager"].ns
-
     def to_json(self) -> dict[str, Any]:
         """Without the alternatives, in microseconds."""
         return {

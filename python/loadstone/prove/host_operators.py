@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -38,7 +38,7 @@ __all__ = ["computed"]
 
 #: The number of the rounding of LiteRT's kernels and of ONNX Runtime's.
 _LITERT, _ONNX = 0, 2
-_Fields: TypeAlias = Mapping[str, Any]
+_Fields: TypeAlias = Mapping[str, JsonValue]
 _MISFITS = (AssertionError, KeyError, TypeError, ValueError, IndexError)
 
 
@@ -118,17 +118,29 @@ def _stated(
 # -- the attributes of network.py; None for arithmetic that is not known --------------------------
 
 
+def _whole(f: _Fields, name: str) -> int:
+    value = f[name]
+    assert isinstance(value, int)
+    return value
+
+
+def _wholes(f: _Fields, name: str) -> tuple[int, ...]:
+    values = f[name]
+    assert isinstance(values, list)
+    return tuple(_whole({name: value}, name) for value in values)
+
+
 def _softmax(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, object] | None:
     axis = len(x.shape) - 1
     if f["rounding"] == _ONNX and f["beta"] == 1:
         return {"axis": axis, "beta": 1.0, "arithmetic": "onnx", "low": -128, "high": 127}
     if f["rounding"] == _LITERT:
-        return {"axis": axis, "beta": float(f["beta"])}
+        return {"axis": axis, "beta": float(str(f["beta"]))}
     return None
 
 
 def _mean(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, object] | None:
-    axes = tuple(int(axis) for axis in f["axes"])
+    axes = _wholes(f, "axes")
     count = math.prod(x.shape[axis] for axis in axes)
     if f["rounding"] == _ONNX:
         rule = _rounded_once(f, x, y, count)
@@ -142,45 +154,39 @@ def _mean(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, object] | Non
 def _rounded_once(f: _Fields, x: ModelTensor, y: ModelTensor, count: int) -> Requantizer:
     """An average as ONNX Runtime's integer kernel has it (onnx/averages.py)."""
     real = np.float32(x.scale) / (np.float32(count) * np.float32(y.scale))
-    return Requantizer(Float32(np.array([real], np.float64)), y.zero_point, f["low"], f["high"])
+    return Requantizer(
+        Float32(np.array([real], np.float64)), y.zero_point, _whole(f, "low"), _whole(f, "high")
+    )
+
+
+def _one_grid(x: ModelTensor, y: ModelTensor) -> bool:
+    return (x.scales, x.zero_points) == (y.scales, y.zero_points)
 
 
 def _average_pool(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, object] | None:
-    (kh, kw), padding = f["kernel"], tuple(f["padding"])
-    for n, out, k, by, around in zip(
-        x.shape[1:3],
-        y.shape[1:3],
-        (kh, kw),
-        f["strides"],
-        zip(padding[:2], padding[2:], strict=True),
-        strict=True,
-    ):
-        assert (n + sum(around) - k) // by + 1 == out
-    counts = range(1, kh * kw + 1)
-    said: dict[str, object] = {"layout": "NHWC", "kernel": (kh, kw), "pads": padding}
-    said |= {"strides": tuple(f["strides"]), "count_include_pad": f["count_include_pad"]}
+    kernel, strides, pads = (_wholes(f, name) for name in ("kernel", "strides", "padding"))
+    ends = zip(pads[:2], pads[2:], strict=True)
+    sizes = zip(x.shape[1:3], y.shape[1:3], kernel, strides, ends, strict=True)
+    assert all((n + sum(end) - k) // by + 1 == out for n, out, k, by, end in sizes)
+    taps, padded = kernel[0] * kernel[1], bool(f["count_include_pad"])
+    said: dict[str, object] = {"layout": "NHWC", "kernel": kernel, "pads": pads, "strides": strides}
+    said |= {"count_include_pad": padded}
+    counts = range(1, taps + 1)
     if f["rounding"] == _ONNX:
-        divisor = {n: kh * kw if f["count_include_pad"] else n for n in counts}
-        rules = {n: _rounded_once(f, x, y, divisor[n]) for n in counts}
+        rules = {n: _rounded_once(f, x, y, taps if padded else n) for n in counts}
         return {**said, "zero_point": x.zero_point, "averages": rules}
-    moved = 128 if f["unsigned"] else 0
-    if (
-        f["rounding"] != _LITERT
-        or f["count_include_pad"]
-        or (x.scales, x.zero_points)
-        != (
-            y.scales,
-            y.zero_points,
-        )
-    ):
+    if f["rounding"] != _LITERT or padded or not _one_grid(x, y):
         return None
-    limits = f["low"] + moved, f["high"] + moved
-    rules = {n: Requantizer(Average(n), 0, *limits) for n in counts}
-    return {**said, "zero_point": 0, "averages": rules}
+    low, high = (_whole(f, name) + (128 if f["unsigned"] else 0) for name in ("low", "high"))
+    return {
+        **said,
+        "zero_point": 0,
+        "averages": {n: Requantizer(Average(n), 0, low, high) for n in counts},
+    }
 
 
 def _resize_bilinear(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, object] | None:
-    if f["rounding"] != _LITERT or (x.scales, x.zero_points) != (y.scales, y.zero_points):
+    if f["rounding"] != _LITERT or not _one_grid(x, y):
         return None
     of: Callable[..., object] = bilinear if x.dtype == "int8" else bilinear_uint8
     flags = bool(f["align_corners"]), bool(f["half_pixel_centers"])

@@ -51,25 +51,23 @@ def compensated(
         that hardly vary consists of rounding errors: FLOOR keeps it positive.
     """
     spread = moments.spread
-    covariance = moments.covariance if spread is None else None
-    variances = (
-        np.diagonal(covariance, axis1=1, axis2=2)
-        if covariance is not None
-        else np.einsum("gnk,gnk->gk", spread, spread)
-    )
+    if spread is not None:
+        variances = np.einsum("gnk,gnk->gk", spread, spread)
+    else:
+        covariance = moments.covariance
+        variances = np.diagonal(covariance, axis1=1, axis2=2)
     floor = FLOOR * np.mean(moments.mean**2, axis=1) + np.finfo(np.float32).tiny
     added = np.maximum(damping * variances.mean(axis=1), floor)
     order = np.argsort(-variances, axis=1)  # what varies most is rounded first
     columns = np.take_along_axis(weights.transpose(0, 2, 1), order[:, :, None], axis=1)
-    if covariance is not None:
+    if spread is not None:
+        found = _of_few(columns, steps, np.take_along_axis(spread, order[:, None, :], 2), added)
+    else:
         ordered = np.take_along_axis(
             np.take_along_axis(covariance, order[:, :, None], 1), order[:, None, :], 2
         )
         ordered += added[:, None, None] * np.eye(ordered.shape[-1])
         found = _of_many(columns, steps, _factor(ordered))
-    else:
-        assert spread is not None
-        found = _of_few(columns, steps, np.take_along_axis(spread, order[:, None, :], 2), added)
     found = np.take_along_axis(found, np.argsort(order, axis=1)[:, :, None], axis=1)
     return np.asarray(found.transpose(0, 2, 1))
 
@@ -128,7 +126,7 @@ def _rounded_block(
 def _factor(matrix: Float64Array) -> Float64Array:
     """Upper triangular U with U' U = the inverse of a positive matrix; one per group. Of the
     matrix read backwards, Cholesky's lower triangle is the upper one that is inverted."""
-    lower = np.linalg.cholesky(matrix[:, ::-1, ::-1])
+    lower: Float64Array = np.asarray(np.linalg.cholesky(matrix[:, ::-1, ::-1]), np.float64)
     return np.asarray(_inverse_of_lower(lower)[:, ::-1, ::-1])
 
 

@@ -92,7 +92,8 @@ class _Dynamic(Rewriter):
         self.shaped: dict[tuple[Expr, tuple[int, ...]], Expr] = {}
 
     def visit(self, variable: Var, call: Expr) -> Expr:
-        if is_call(call, "quantize", "dequantize"):
+        product = is_call(call, "matmul", "nn.conv2d") and dtype(call) == "int32"
+        if product or is_call(call, "quantize", "dequantize"):
             raise ModelError(f'"{variable.name}" is quantized already: compile the model as it is')
         if is_call(call, "reshape"):
             return self.in_shape(self.mapped(call.args[0]), integers(call.args[1]))

@@ -84,14 +84,14 @@ class _Fold(Rewriter):
                     "export the network for inference"
                 )
             return self.affine(self.value(self.env[call.tuple_value]), shape(variable))
-        if (
-            name == "astype"
-            and dtype(variable) == "float32"
-            and dtype(self.env.get(call.args[0], call.args[0])) == "float32"
-        ):
-            return self.env.get(call.args[0], call.args[0])
+        if name == "astype":
+            source = self.env.get(call.args[0], call.args[0])
+            is_same = dtype(variable) == dtype(source) == "float32"
+            return source if is_same else self.emit(self.mapped(call))
         if name in RESHAPES and shape(variable) is not None:
             return self.reshaped(self.mapped(call.args[0]), shape(variable))
+        if name in ("nn.conv2d", "matmul") and dtype(variable).startswith("int"):
+            return self.emit(self.mapped(call))  # sums of integers take no real factor
         if name == "nn.conv2d":
             return self.weighted(self.convolution(call))
         if name == "matmul" and is_constant(call.args[1]):

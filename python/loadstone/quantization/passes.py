@@ -37,8 +37,8 @@ from loadstone.quantization.scales import SCHEMES
 from loadstone.relax.compat import tvm
 
 if TYPE_CHECKING:
+    from loadstone.quantization.moments import Moments
     from loadstone.quantization.network import Layer
-    from loadstone.quantization.rounding import Moments
     from loadstone.quantization.samples import Arrays
     from loadstone.relax.types import IRModule, Pass
 

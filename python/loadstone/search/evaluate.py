@@ -124,16 +124,24 @@ def is_result(row: JsonObject) -> bool:
     counts, layers = row.get("counts"), row.get("layers")
     if not isinstance(counts, dict) or not isinstance(layers, list):
         return False
-    memories = counts.get("memories", {})  # of a plug-in's accelerator
-    wanted = {*COUNTED, "memories"} if memories else {entry.name for entry in fields(Counts)}
-    if counts.keys() != wanted or not isinstance(memories, dict):
+    counted = _counted_numbers(counts)
+    if counted is None:
         return False
-    own = [value for name, value in counts.items() if name != "memories"]
-    numbers = [row.get(name) for name in _NUMBERS] + own + list(memories.values())
+    numbers = [row.get(name) for name in _NUMBERS] + counted
     if not all(type(n) is int and 0 <= n < 1 << 63 for n in numbers) or not all(numbers[:2]):
         return False
     accuracy = row.get("accuracy")
     return all(map(_is_layer, layers)) and (accuracy is None or isinstance(accuracy, float))
+
+
+def _counted_numbers(counts: JsonObject) -> list[JsonValue] | None:
+    """Of a VTA, or of a plug-in's accelerator; None for other keys."""
+    memories = counts.get("memories", {})
+    wanted = {*COUNTED, "memories"} if memories else {entry.name for entry in fields(Counts)}
+    if counts.keys() != wanted or not isinstance(memories, dict):
+        return None
+    own = [value for name, value in counts.items() if name != "memories"]
+    return [*own, *memories.values()]
 
 
 def _is_layer(layer: JsonValue) -> bool:

@@ -266,7 +266,8 @@ def _row(counted: JsonObject, device: JsonObject, space: Space) -> JsonObject:
     if found.clock_mhz > limit:
         why = (
             f"clock_mhz={found.clock_mhz} is above {limit:.0f}, the highest clock of this device "
-            "by the stated assumptions: give a slower clock, a smaller node_nm, or clock_limit_mhz"
+            f"by the assumptions at {space.assumptions.node_nm:.0f} nm: give a slower clock, a "
+            "smaller node_nm, or clock_limit_mhz"
         )
         return {"feasible": False, "why": why}
     peak = cycles * found.macs_per_cycle

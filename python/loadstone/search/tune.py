@@ -28,7 +28,7 @@ from loadstone.files import JsonObject
 from loadstone.search.tune_layer import LayerTrial
 from loadstone.search.tune_network import NetworkLayer, NetworkTrial, SimulatedNetwork
 from loadstone.search.tune_store import TrialStore, default_store
-from loadstone.search.tune_study import Choice, LayerStudy, needs_optuna
+from loadstone.search.tune_study import LayerStudy, ScheduleChoice, needs_optuna
 from loadstone.search.workers import Pool, open_pool
 from loadstone.vta.region.fold_pixels import column_choices
 from loadstone.vta.schedule.choices import PLACES, RegionChoice, region_key
@@ -156,8 +156,8 @@ class _Search:
         self,
         pool: Pool,
         layers: Mapping[str, NetworkLayer],
-        asked: Mapping[str, Sequence[Choice]],
-        known: dict[str, dict[Choice, LayerTrial | None]],
+        asked: Mapping[str, Sequence[ScheduleChoice]],
+        known: dict[str, dict[ScheduleChoice, LayerTrial | None]],
     ) -> None:
         """What is asked and not known, on the workers; each result is kept at once."""
         open_ = [

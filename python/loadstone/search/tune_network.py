@@ -33,7 +33,7 @@ from loadstone.partition.lowering import LoweredPartition, lower_partition
 from loadstone.partition.partitioner import EagerPartitioner
 from loadstone.search.tune_layer import LayerTrial, LayerUnit, try_layer
 from loadstone.search.tune_space import SpaceChoice, SpaceUnit, space_choices, try_space
-from loadstone.search.tune_study import Choice
+from loadstone.search.tune_study import ScheduleChoice
 from loadstone.search.workers import Pool
 from loadstone.simulator.programs import program_runs
 from loadstone.vta.device.hw_config import configuration
@@ -62,7 +62,7 @@ class NetworkLayer:
         return f"{self.key}{' packed' if self.from_host else ''}{self.source}"
 
     @property
-    def read(self) -> Callable[[JsonObject, str], Choice]:
+    def read(self) -> Callable[[JsonObject, str], ScheduleChoice]:
         """What makes a choice of its record."""
         return LayerChoice.from_json if self.backend is None else SpaceChoice.from_json
 
@@ -160,7 +160,7 @@ class SimulatedNetwork:
         text = Path(getfile(type(backend))).read_bytes()
         return f" {sha256(text).hexdigest()[:16]}"
 
-    def choices(self, layer: NetworkLayer, most: int) -> Sequence[Choice]:
+    def choices(self, layer: NetworkLayer, most: int) -> Sequence[ScheduleChoice]:
         """To try for a layer; the first is what it has without any."""
         if layer.backend is not None:
             return space_choices(layer.backend.space(layer.op), most)
@@ -170,7 +170,7 @@ class SimulatedNetwork:
     def try_all(
         self,
         pool: Pool,
-        asked: Sequence[tuple[NetworkLayer, Sequence[Any]]],
+        asked: Sequence[tuple[NetworkLayer, Sequence[ScheduleChoice]]],
         keep: Callable[[int, list[LayerTrial | None]], None],
     ) -> None:
         """Tries choices of layers alone, on the workers. keep: is given the place in `asked`, and a
@@ -185,12 +185,14 @@ class SimulatedNetwork:
             if wanted:
                 pool.map(function, [unit(*asked[k]) for k in wanted], tell)
 
-    def _layer_unit(self, layer: NetworkLayer, batch: Sequence[Any]) -> LayerUnit:
+    def _layer_unit(self, layer: NetworkLayer, batch: Sequence[ScheduleChoice]) -> LayerUnit:
         assert self.config is not None
-        return LayerUnit(layer.op, self.config, layer.from_host, tuple(batch))
+        own = tuple(choice for choice in batch if isinstance(choice, LayerChoice))
+        return LayerUnit(layer.op, self.config, layer.from_host, own)
 
-    def _space_unit(self, layer: NetworkLayer, batch: Sequence[Any]) -> SpaceUnit:
+    def _space_unit(self, layer: NetworkLayer, batch: Sequence[ScheduleChoice]) -> SpaceUnit:
         backend = layer.backend
         assert backend is not None
         values = tuple(backend.attributes.items())
-        return SpaceUnit(layer.op, self.folders, backend.name, values, tuple(batch))
+        own = tuple(choice for choice in batch if isinstance(choice, SpaceChoice))
+        return SpaceUnit(layer.op, self.folders, backend.name, values, own)

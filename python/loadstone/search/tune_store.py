@@ -27,7 +27,7 @@ from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, JsonValue
 from loadstone.search.checked_row import DATABASE_ERRORS, complaint, opened_row, sealed_row
 from loadstone.search.tune_layer import LayerTrial
-from loadstone.search.tune_study import Choice
+from loadstone.search.tune_study import ScheduleChoice
 
 __all__ = ["TrialStore", "compiler_digest", "default_store"]
 
@@ -78,15 +78,15 @@ class TrialStore:
             raise ConfigError(f"--store {path}: {error.strerror}") from None
 
     def trials(
-        self, layer: str, read: Callable[[JsonObject, str], Choice]
-    ) -> dict[Choice, LayerTrial | None]:
+        self, layer: str, read: Callable[[JsonObject, str], ScheduleChoice]
+    ) -> dict[ScheduleChoice, LayerTrial | None]:
         """What is known of a layer; None for a choice that the device cannot do. read: makes a
         choice of its record."""
         rows = self._run(
             "SELECT choice, trial FROM trials WHERE compiler = ? AND layer = ?",
             (self.compiler, layer),
         )
-        found: dict[Choice, LayerTrial | None] = {}
+        found: dict[ScheduleChoice, LayerTrial | None] = {}
         for choice, trial in rows:
             said = opened_row(self._key(layer, choice), trial)
             if said == [] or _is_trial(said):
@@ -98,7 +98,7 @@ class TrialStore:
         text = choice.decode("utf-8", "replace") if isinstance(choice, bytes) else str(choice)
         return f"{self.compiler} {layer} {text}"
 
-    def add(self, layer: str, choice: Choice, trial: LayerTrial | None) -> None:
+    def add(self, layer: str, choice: ScheduleChoice, trial: LayerTrial | None) -> None:
         """Keeps it: on the disk when this returns."""
         said = json.dumps(choice.to_json(), sort_keys=True)
         numbers = [] if trial is None else list(astuple(trial))

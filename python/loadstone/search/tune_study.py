@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from loadstone.files import JsonObject
 from loadstone.search.tune_layer import LayerTrial
 
-__all__ = ["BATCH", "Choice", "LayerStudy", "needs_optuna"]
+__all__ = ["BATCH", "LayerStudy", "ScheduleChoice", "needs_optuna"]
 
 #: Choices that are asked for together.
 BATCH = 8
@@ -36,7 +36,7 @@ def needs_optuna() -> Any:
     return optuna
 
 
-class Choice(Protocol):
+class ScheduleChoice(Protocol):
     """What may be chosen of a layer's schedule; equal ones are one."""
 
     def __hash__(self) -> int:
@@ -49,24 +49,24 @@ class Choice(Protocol):
 class LayerStudy:
     """The search of one layer. trials: what is known, from runs before as well."""
 
-    def __init__(self, choices: Sequence[Choice], seed: int, most: int) -> None:
+    def __init__(self, choices: Sequence[ScheduleChoice], seed: int, most: int) -> None:
         """most: trials in all, the first choice, which is the compiler's own, among them."""
         optuna = needs_optuna()
         self.choices = choices
         self.most = min(most, len(choices))
-        self.trials: dict[Choice, LayerTrial | None] = {}
+        self.trials: dict[ScheduleChoice, LayerTrial | None] = {}
         sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=BATCH, constant_liar=True)
         self._study = optuna.create_study(sampler=sampler, direction="minimize")
         self._distributions = {
             _RANK: optuna.distributions.IntDistribution(1, len(choices), log=True)
         }
         self._states = optuna.trial.TrialState
-        self._asked: dict[Choice, Any] = {}
+        self._asked: dict[ScheduleChoice, Any] = {}
 
-    def ask(self) -> list[Choice]:
+    def ask(self) -> list[ScheduleChoice]:
         """The next batch; empty at the end."""
         count = min(BATCH, self.most - len(self.trials))
-        batch: list[Choice] = []
+        batch: list[ScheduleChoice] = []
         self._asked = {}
         for place in range(len(self.trials), len(self.trials) + count):
             choice, trial = self._fresh(place)
@@ -74,7 +74,7 @@ class LayerStudy:
             self._asked[choice] = trial
         return batch
 
-    def _fresh(self, place: int) -> tuple[Choice, Any]:
+    def _fresh(self, place: int) -> tuple[ScheduleChoice, Any]:
         """A choice that was not tried yet, and Optuna's trial of it."""
         for _ in range(_AGAIN):
             if place < BATCH:
@@ -88,7 +88,7 @@ class LayerStudy:
         self._study.enqueue_trial({_RANK: self.choices.index(choice) + 1})
         return choice, self._study.ask(self._distributions)
 
-    def tell(self, found: Mapping[Choice, LayerTrial | None]) -> None:
+    def tell(self, found: Mapping[ScheduleChoice, LayerTrial | None]) -> None:
         """What came of the batch."""
         for choice, trial in self._asked.items():
             self.trials[choice] = found[choice]
@@ -101,7 +101,7 @@ class LayerStudy:
         else:
             self._study.tell(trial, found.cycles)
 
-    def best(self, count: int) -> list[Choice]:
+    def best(self, count: int) -> list[ScheduleChoice]:
         """The fastest, ties in the order of the choices; the compiler's own is no faster than the
         last of them."""
         own = self.trials.get(self.choices[0])

@@ -85,7 +85,7 @@ class SystolicByHand(Backend):
         sets = self.fitting(operator)
         return max(((min(2, n), rows) for rows, n in sets.items()), default=(0, 0))[1]
 
-    def space(self, operator: Conv2D) -> dict[str, Any]:
+    def space(self, operator: Any) -> dict[str, Any]:
         """For `loadstone tune`: the rows of a tile, and which loop over tiles is outside."""
         return {"rows": list(self.fitting(operator)), "outside": ["rows", "channels"]}
 

@@ -193,7 +193,7 @@ def test_the_cheaper_of_two_back_ends_gets_the_network_and_the_integers_stay(
     by_cost = compiled(model, slow)
     assert {backend for _, backend in where(by_cost)} == {"vta"}
     assert by_cost.choice is not None
-    assert by_cost.choice.cost_ns < by_cost.choice.eager_ns
+    assert by_cost.choice.totals["chosen"].ns < by_cost.choice.totals["eager"].ns
     np.testing.assert_array_equal(outputs(by_cost), outputs(eager))
     assert {backend for _, backend in where(compiled(model, fast))} == {"npu"}
     assert {backend for _, backend in where(compiled(model, f"{DEVICE},npu -cycles=10"))} == {"npu"}
@@ -217,7 +217,10 @@ def test_eager_stays_where_it_costs_no_more(tmp_path: Path) -> None:
     model = saved(tmp_path, chain)
     result = compiled(model, DEVICE)
     assert result.choice is not None
-    assert (result.choice.chosen, result.choice.cost_ns) == ("eager", result.choice.eager_ns)
+    assert (result.choice.chosen, result.choice.totals["chosen"].ns) == (
+        "eager",
+        result.choice.totals["eager"].ns,
+    )
     assert result.artifact.to_bytes() == compiled(model, DEVICE, "eager").artifact.to_bytes()
 
 
@@ -268,7 +271,7 @@ def test_a_real_network_between_two_back_ends_equals_litert(shared: Path, tmp_pa
             np.testing.assert_array_equal(result.run(golden["in0"][:2])[0], golden["out0"][:2])
         choice = results[1].choice
         assert choice is not None
-        assert choice.cost_ns <= choice.eager_ns
+        assert choice.totals["chosen"].ns <= choice.totals["eager"].ns
         taken.append(
             [sum(backend == "my-accel" for _, backend in where(result)) for result in results]
         )

@@ -13,6 +13,7 @@ numbers, which no proof covers.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -21,7 +22,7 @@ from loadstone.prove.fingerprints import Integers
 from loadstone.prove.onnx.file import NodeRecord
 from loadstone.prove.onnx.graph import OnnxGraph
 from loadstone.prove.onnx.moves import move, tensor_of
-from loadstone.prove.onnx.values import Value
+from loadstone.prove.onnx.values import Reals, Value
 
 __all__ = ["resize"]
 
@@ -64,20 +65,14 @@ def _factors(
 
 
 def _nearest(g: OnnxGraph, node: NodeRecord, extent: int, size: int, scale: np.float32) -> Integers:
-    place = np.arange(size, dtype=np.float32)
+    """Which element (size,) each is, before they are kept inside."""
     kind = str(node.attributes.get("coordinate_transformation_mode", "half_pixel"))
-    match kind:
-        case "half_pixel":
-            place = (place + _HALF) / scale - _HALF
-        case "pytorch_half_pixel":
-            place = (place + _HALF) / scale - _HALF if size > 1 else 0 * place
-        case "asymmetric":
-            place = place / scale
-        case "align_corners":
-            place = place * np.float32(extent - 1) / np.float32(max(size - 1, 1))
-        case _:
-            raise g.refusal(node, f"has positions {kind}", "export it with others")
+    place = _places(kind, extent, size, scale)
+    if place is None:
+        raise g.refusal(node, f"has positions {kind}", "export it with others")
     rounding = str(node.attributes.get("nearest_mode", "round_prefer_floor"))
+    if rounding not in _ROUNDED:
+        raise g.refusal(node, f"rounds {rounding}", "export it with floor")
     between = np.abs(place - np.floor(place) - _HALF) < _NEAR * np.maximum(place, 1)
     is_exact = kind == "align_corners" or Fraction(float(scale)) == Fraction(size, extent)
     if rounding.startswith("round") and between.any() and not is_exact:
@@ -86,15 +81,28 @@ def _nearest(g: OnnxGraph, node: NodeRecord, extent: int, size: int, scale: np.f
             f"takes elements at ties, of {extent} to {size} with {kind}",
             "export it with nearest_mode floor",
         )
-    match rounding:
-        case "round_prefer_floor":
-            index = np.ceil(place - _HALF)
-        case "round_prefer_ceil":
-            index = np.floor(place + _HALF)
-        case "floor":
-            index = np.floor(place)
-        case "ceil":
-            index = np.ceil(place)
+    return np.asarray(_ROUNDED[rounding](place), np.int64)
+
+
+def _places(kind: str, extent: int, size: int, scale: np.float32) -> Reals | None:
+    """Positions (size,) in the input; None for a mode that is not known."""
+    place = np.arange(size, dtype=np.float32)
+    match kind:
+        case "half_pixel":
+            return (place + _HALF) / scale - _HALF
+        case "pytorch_half_pixel":
+            return (place + _HALF) / scale - _HALF if size > 1 else 0 * place
+        case "asymmetric":
+            return place / scale
+        case "align_corners":
+            return place * np.float32(extent - 1) / np.float32(max(size - 1, 1))
         case _:
-            raise g.refusal(node, f"rounds {rounding}", "export it with floor")
-    return index.astype(np.int64)
+            return None
+
+
+_ROUNDED: Mapping[str, Callable[[Reals], Reals]] = {
+    "round_prefer_floor": lambda place: np.ceil(place - _HALF),
+    "round_prefer_ceil": lambda place: np.floor(place + _HALF),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
