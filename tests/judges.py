@@ -62,6 +62,8 @@ JUDGES = {
         "tests/ir_pass/test_verify_dma_copy.py",
         "tests/ir_pass/test_verify_dma_copy_rules.py",
     ],
+    "python/loadstone/selection/unify.py": ["tests/selection/test_unify.py"],
+    "python/loadstone/selection/verify_match.py": ["tests/selection/test_verify_match.py"],
     "python/loadstone/quantization/verify.py": ["tests/quantization/test_verify.py"],
     "python/loadstone/relax/interface.py": ["tests/relax/test_interface.py"],
     "python/loadstone/partition/segments.py": ["tests/partition/test_segments.py"],

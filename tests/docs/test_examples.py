@@ -37,6 +37,8 @@ EXAMPLES = {
 }
 #: Those with instructions of their own.
 DEVICES = [ROOT / "docs/examples" / name for name in EXAMPLES if name != "c_library"]
+#: The systolic array with a program that is written by hand.
+BY_HAND = ROOT / "tests/backend/by_hand"
 #: Lines that an example may have in Python, and in C.
 MOST_LINES = {"Python": 480, "C": 150}
 
@@ -56,8 +58,9 @@ def test_an_example_is_short(folder: str, figure: Callable[[str], None]) -> None
 
 
 def test_the_page_shows_a_computation_and_its_copies() -> None:
-    plugins = load_plugins([ROOT / "docs/examples/systolic"], installed=False)
-    backend = plugins.backends["systolic"](accumulator_rows=160)
+    backend = load_plugins([BY_HAND], installed=False).backends["systolic-by-hand"](
+        accumulator_rows=160
+    )
     operator = convolution(16, 1, 1, (16, 16))
     page = (ROOT / "docs/bring-your-own-accelerator.md").read_text(encoding="utf-8")
     for function in (
@@ -68,11 +71,11 @@ def test_the_page_shows_a_computation_and_its_copies() -> None:
 
 
 def test_a_kernel_of_one_pixel_loads_what_it_reads() -> None:
-    plugins = load_plugins([ROOT / "docs/examples/systolic"], installed=False)
+    backend = load_plugins([BY_HAND], installed=False).backends["systolic-by-hand"]()
     whole = convolution(16, 1, 2, (8, 8))
     weights = whole.weights[:, 1:2, 1:2]
     operator = replace(whole, weights=weights, padding=(0, 0, 0, 0))
-    text = printed(with_copies(plugins.backends["systolic"](), operator))
+    text = printed(with_copies(backend, operator))
     assert "alloc x_chip: int8[8, 8, 1] x1x16 in scratchpad" in text
     assert "copy(x_chip[a0, a1, 0], x[16*i0 + 2*a0, 2*a1, 0]) for a0<8 a1<8" in text
 

@@ -18,6 +18,7 @@ from loadstone.ir_pass.pipeline import text_of_function
 from loadstone.ir_pass.to_tir import prim_func
 from loadstone.ir_pass.tvm_pass import InsertDmaCopy
 from loadstone.relax.compat import parsed_tir, tirx_transform, tvm
+from loadstone.selection.meanings import Meanings
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.kernels.memories import memory_table
 from tests.ir_pass.test_from_tir import TABLE
@@ -29,9 +30,9 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 def table(target: str) -> MemoryTable:
     """The memories of a key of TARGETS."""
     if target == "systolic":
-        memories = plugins().backends["systolic"](dim=8, tokens=1).memories
-        assert memories is not None
-        return memories
+        accelerator = plugins().backends["systolic"](dim=8, tokens=1).accelerator
+        assert accelerator is not None
+        return Meanings(accelerator.table).memories
     return memory_table(load_config(TARGETS[target]))
 
 

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import pytest
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.nest_text import parsed
-from loadstone.ir_pass.unroll import unroll_nests
 from loadstone.isa.accelerator import Port
 from loadstone.isa.codec import At
 from loadstone.isa.table import AddressRegister
@@ -18,6 +16,9 @@ from loadstone.isa.text import disassemble
 from loadstone.isa.tiled import in_rows
 from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
 from loadstone.isa.verify_rows import verify_rows
+from loadstone.selection.choose import Chooser
+from loadstone.selection.match_instructions import match_instructions
+from loadstone.selection.meanings import Meanings
 from tests.isa.tiled_device import (
     BASE,
     CONSTANTS,
@@ -176,7 +177,6 @@ preload row=4
 mvin address=@x+32 stride=8 rows=4 row=12
 compute step=1 rows=4 target=3
 mvout address=@out stride=8 rows=4 row=3
-scale zero_point=5 low=-128 high=127 rounding=double
 preload row=4
 compute row=12 step=1 rows=4 target=7
 mvout address=@out+32 stride=8 rows=4 row=7
@@ -184,13 +184,10 @@ mvout address=@out+32 stride=8 rows=4 row=7
 
 
 def test_text_in_text_out() -> None:
-    """The array's own back end makes instructions with tiles of what the nests call."""
-    backend = plugins().backends["systolic"](dim=8, tokens=1)
-    assert backend.accelerator is not None
-    places = {name: At(name) for name in ("x", "w", "p", "pad", "out")}
-    code = sys.modules[type(backend).__module__].Code(8, places)
-    for call in unroll_nests(parsed(PRODUCT)):
-        getattr(code, call.name)(call)
-    insns = code.instructions
-    found, _ = in_rows(backend.accelerator.table, insns, [0] * len(insns), backend.accelerator.port)
-    assert disassemble(backend.accelerator.table, found) == PRODUCT_IN_ROWS
+    """Of nests for the example's array, whose instructions its table's meanings choose."""
+    accelerator = plugins().backends["systolic"](dim=8, tokens=1).accelerator
+    assert accelerator is not None
+    chooser = Chooser(Meanings(accelerator.table), accelerator.port)
+    insns = match_instructions(parsed(PRODUCT), chooser).instructions
+    found, _ = in_rows(accelerator.table, insns, [0] * len(insns), accelerator.port)
+    assert disassemble(accelerator.table, found) == PRODUCT_IN_ROWS

@@ -22,6 +22,7 @@ from loadstone.prove.read_onnx import read_onnx
 from loadstone.prove.read_tflite import read_tflite
 from loadstone.prove.verdict import Status
 from tests.onnx_builder import Graph as OnnxGraph
+from tests.prove.comparison import MODELS
 from tests.tflite_builder import Graph
 
 Said = dict[str, Any]
@@ -133,6 +134,26 @@ def test_a_resize_of_uint8_is_not_covered(tmp_path: Path) -> None:
     said = Proof.attempt(network, artifact)
     assert said.status is Status.UNSUPPORTED
     assert said.reason.startswith("RESIZE_BILINEAR (operator 0")
+
+
+def test_a_resize_of_uint8_from_one_element_is_that_element(tmp_path: Path) -> None:
+    graph = Graph()
+    x = graph.input((1, 1, 1, 3), np.uint8, 0.05, 3)
+    y = graph.tensor((1, 4, 5, 3), np.uint8, 0.05, 3)
+    size = graph.constant(np.array([4, 5], np.int32))
+    graph.operator("RESIZE_BILINEAR", [x, size], [y], align_corners=True)
+    path = tmp_path / "net.tflite"
+    path.write_bytes(graph.save([y]))
+    network = read_tflite(path.read_bytes(), "net.tflite")
+    assert verdict(network, compile_model(path, "vtaq-1x16x16").artifact) is Status.PROVED
+
+
+@pytest.mark.skipif(not MODELS.is_dir(), reason="the real models are not here")
+def test_a_real_file_of_onnx_is_proved() -> None:
+    """With averages and a softmax of real numbers."""
+    path = MODELS / "mlonmcu_micro_kws_m_qoperator.onnx"
+    network = read_onnx(path.read_bytes(), path.name)
+    assert verdict(network, compile_model(path, "vtaq-1x16x16").artifact) is Status.PROVED
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.ir_pass.test_pipeline import convolution
 from tests.search.small_network import small_network
 
 pytest.importorskip("optuna", reason="Optuna is not installed (the extra `search`)")
-SYSTOLIC = str(ROOT / "docs/examples/systolic")
+SYSTOLIC = str(ROOT / "tests/backend/by_hand")
 WORDS = ["--uma-backends", SYSTOLIC, "--target"]
 
 
@@ -38,9 +38,11 @@ def test_choices_are_in_the_order_of_the_back_end() -> None:
 def test_a_layer_alone() -> None:
     """Tiles of one row of pixels take longer than the back end's own."""
     operator = convolution(16, 1, 1, (16, 16))
-    values = load_plugins([SYSTOLIC]).backends["systolic"]().attributes
+    values = load_plugins([SYSTOLIC]).backends["systolic-by-hand"]().attributes
     choices = space_choices({"rows": [1], "outside": ["rows"]}, 4)
-    unit = SpaceUnit(operator, (SYSTOLIC,), "systolic", tuple(values.items()), tuple(choices))
+    unit = SpaceUnit(
+        operator, (SYSTOLIC,), "systolic-by-hand", tuple(values.items()), tuple(choices)
+    )
     own, one = try_space(unit)
     assert own is not None
     assert one is not None
@@ -55,20 +57,23 @@ def test_a_plug_in_is_tuned_and_compiled_so(
     model, tuned, out = (tmp_path / name for name in ("small.onnx", "t.json", "s.lds"))
     model.write_bytes(small_network())
     search = ["--trials", "9", "--store", str(tmp_path / "trials.sqlite"), "-o", str(tuned)]
-    target = [*WORDS, "systolic -accumulator_rows=160"]
+    target = [*WORDS, "systolic-by-hand -accumulator_rows=160"]
     assert main(["tune", str(model), *target, *search, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["device"] == "systolic"
+    assert said["device"] == "systolic-by-hand"
     assert said["cycles"] < said["default_cycles"]
     assert {name for row in said["layers"] for name in row["choice"]} == {"rows", "outside"}
     assert all(row["bound_cycles"] for row in said["layers"])
     words = ["compile", str(model), "-o", str(out), "--json", "--explain"]
     assert main([*words, *target, "--tuned", str(tuned)]) == 0
     rows = json.loads(capsys.readouterr().out)["explain"]
-    assert sum(row["cycles"] or 0 for row in rows if row["where"] == "systolic") == said["cycles"]
+    assert (
+        sum(row["cycles"] or 0 for row in rows if row["where"] == "systolic-by-hand")
+        == said["cycles"]
+    )
 
-    assert main([*words, *WORDS, "systolic", "--tuned", str(tuned)]) == 2
-    assert "tuned for device systolic" in capsys.readouterr().err
+    assert main([*words, *WORDS, "systolic-by-hand", "--tuned", str(tuned)]) == 2
+    assert "tuned for device systolic-by-hand" in capsys.readouterr().err
     content = json.loads(tuned.read_text(encoding="utf-8"))
     for record in content["choices"].values():
         record["rows"] = 7

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A systolic array that moves data explicitly, and whose accumulators scale: the whole device.
 
-In:   convolutions, in runs that follow each other.
+In:   convolutions and dense layers, in runs that follow each other.
 Out:  for each run one program of the array's own instructions, of 8, 12 and 16 bytes.
 Next: the C runtime checks it, fills its addresses in and starts it; `Systolic.accelerator` is what
       the simulator runs it on.
@@ -24,34 +24,25 @@ their channels rounded up to rows of `dim`.
                                                     int8(scaled accumulator[row + i])
 
 With `-tokens=1` units wait for tokens, as VTA's do; the compiler sets them. `nop` is the array's.
-`instructions` is the table, MEANING what each does. `computed` says the sum and its tiles, and
-nothing of memories; OPERANDS, which instruction reads what of it. Loadstone inserts the copies,
-`Code` makes instructions of what is then called; Loadstone gives their tiles rows, and loads what
-is next while the array works.
+`instructions` is the table: fields, what they reach, times, and what each instruction means, as
+nests. The compiler finds by that which instructions a layer becomes, in which tiles, and gives
+these rows; what no instruction means is refused, and goes to the next device. MEANING says in NumPy
+what the simulator does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.backend import Attribute, Backend, Pattern, ProgramRegion, Refusal, Segment, offered
-from loadstone.backend.lowering import with_copies
-from loadstone.graph import Conv2D, Operator
-from loadstone.ir_pass.memory_table import MemoryTable
-from loadstone.ir_pass.nests import Function, NestAccess, NestLoops, NestStep, NestTensor
-from loadstone.ir_pass.tile_loops import tiled
-from loadstone.ir_pass.unroll import Buffer, Call, Place, offset, runs, turns, unroll_nests
+from loadstone.backend import Attribute, FromTable
 from loadstone.isa.accelerator import Accelerator, Port
-from loadstone.isa.codec import At
 from loadstone.isa.queues import chained
 from loadstone.isa.state import MachineState
 from loadstone.isa.table import Bits, InstructionForm, InstructionTable, LocalMemory, Reach
-from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
 from loadstone.numerics import Rounding, rq, wrap_int32
 
 Array = NDArray[Any]
@@ -60,7 +51,7 @@ Fields = Mapping[str, int]
 
 # --- the device -----------------------------------------------------------------------------------
 def instructions(dim: int, scratchpad_rows: int, sums_rows: int, tokens: int) -> InstructionTable:
-    """Fields, what they reach, the unit and its cycles."""
+    """Fields, what they reach, the unit and its cycles, what they mean."""
     address, stride = Bits("address", 32, address=True), Bits("stride", 24)
     rows, row = Bits("rows", 20, low=1), Bits("row", 20)
     lines = (("rows", "stride"),)
@@ -69,7 +60,8 @@ def instructions(dim: int, scratchpad_rows: int, sums_rows: int, tokens: int) ->
     def mvin(name: str, opcode: int, target: str, size: int) -> InstructionForm:
         reaches = (Reach("dram", "address", lines, size), Reach(target, **from_row, writes=True))
         fields = (address, stride, rows, row)
-        return InstructionForm(name, opcode, fields, 16, reaches=reaches, unit="load")
+        meaning = (f"copy({target}[row + i], dram[address + stride*i]) for i<rows",)
+        return InstructionForm(name, opcode, fields, 16, "", reaches, "load", meaning=meaning)
 
     sums = Reach("accumulator", "target", (("rows", 1),), writes=True)
     added = Reach("accumulator", "target", (("rows*adds", 1),))  # what the sums are added to
@@ -81,13 +73,29 @@ def instructions(dim: int, scratchpad_rows: int, sums_rows: int, tokens: int) ->
     mvout = (Reach("accumulator", **from_row), Reach("scaling", 0), far)
     weights = (Reach("scratchpad", "row", extent=dim), Reach("weights", 0, writes=True))
     fields = (row, Bits("step", 16), rows, Bits("target", 20), Bits("adds", 1))
+    kept = (f"copy(weights[k], scratchpad[row + k]) for k<{dim}",)
+    product = "gemm(accumulator[target + i], scratchpad[row + step*i], weights[0]) for i<rows"
+    products = (
+        f"fill(accumulator[target + i] | 0); {product} where adds=0",
+        f"{product} where adds=1",
+    )
+    scales = ("copy(scaling[k], accumulator[row + k]) for k<3",)
+    stored = (
+        "copy(y[i], accumulator[row + i]); "
+        "rq(y[i], scaling[0] | scale.zero_point, scale.low, scale.high, scale.rounding); "
+        "copy(dram[address + stride*i], y[i]) for i<rows",
+    )
     forms = (
         mvin("mvin", 1, "scratchpad", dim),
         mvin("mvin_sums", 2, "accumulator", 4 * dim),
-        InstructionForm("preload", 3, (row,), 8, "", weights, "array", dim),
-        InstructionForm("compute", 4, fields, 12, "", compute, "array", 1, (("rows", 1),)),
-        InstructionForm("scale", 5, scale, 8, "", scaling, "store", 3),
-        InstructionForm("mvout", 6, (address, stride, rows, row), 16, reaches=mvout, unit="store"),
+        InstructionForm("preload", 3, (row,), 8, "", weights, "array", dim, meaning=kept),
+        InstructionForm(
+            "compute", 4, fields, 12, "", compute, "array", 1, (("rows", 1),), meaning=products
+        ),
+        InstructionForm("scale", 5, scale, 8, "", scaling, "store", 3, meaning=scales),
+        InstructionForm(
+            "mvout", 6, (address, stride, rows, row), 16, "", mvout, "store", meaning=stored
+        ),
     )
     memories = (
         LocalMemory("scratchpad", scratchpad_rows, dim),
@@ -137,17 +145,11 @@ def mvout(state: MachineState, i: Fields) -> None:
 
 MEANING = {"mvin": moved("scratchpad"), "mvin_sums": moved("accumulator"), "preload": preload}
 MEANING |= {"compute": compute, "scale": scale, "mvout": mvout}
-#: By step of a computation, the instruction and the field that say where each operand stands.
-OPERANDS = {
-    "fill": [("compute", "target")],
-    "gemm": [("compute", "target"), ("compute", "row"), ("preload", "row")],
-    "rq": [("mvout", "row"), ("scale", "row")],
-}
 
 
 # --- the back end ---------------------------------------------------------------------------------
-class Systolic(Backend):
-    """Convolutions without groups."""
+class Systolic(FromTable):
+    """Layers whose sums of products its instructions mean."""
 
     name: ClassVar[str] = "systolic"
     target_attributes: ClassVar[Sequence[Attribute]] = (
@@ -160,192 +162,7 @@ class Systolic(Backend):
     def __init__(self, **values: int | str | bool) -> None:
         super().__init__(**values)
         sizes = [int(self.attributes[entry.name]) for entry in self.target_attributes]
-        self.dim, self.scratchpad_rows, self.accumulator_rows, _ = sizes
-        table, macs = instructions(*sizes), {"compute": f"rows*{self.dim**2}"}
+        dim, *_ = sizes
+        table, macs = instructions(*sizes), {"compute": f"rows*{dim**2}"}
         said = "systolic", table, MEANING, self.attributes, Port()
-        self.accelerator = Accelerator(*said, queue=8, macs=macs, macs_per_cycle=self.dim**2)
-        self.memories = MemoryTable.of(table, OPERANDS, stores=("mvout", "row"))
-
-    def patterns(self) -> Sequence[Pattern]:
-        return [offered("conv2d", self.accepts)]
-
-    def accepts(self, operator: Operator) -> Refusal | None:
-        """What the array cannot do, or what not even one row of output fits."""
-        assert isinstance(operator, Conv2D)
-        groups, rounding = operator.groups, operator.rounding
-        if groups != 1:
-            return Refusal(f"{groups} groups: each would fill one column", "one without groups")
-        if np.any(operator.weight_zero_points):
-            return Refusal("weights with a zero point", "symmetric weights")
-        if rounding not in (Rounding.DOUBLE, Rounding.FLOAT32):
-            return Refusal(f"MVOUT has no rounding {rounding.name.lower()}", "another rounding")
-        if self.tile_rows(operator) == 0:
-            larger = "more scratchpad_rows or accumulator_rows"
-            return Refusal("a row of output does not fit the scratchpads", larger)
-        return None
-
-    def tile_rows(self, operator: Conv2D) -> int:
-        """The most rows of output that divide its height and fit, if they can twice: one set of
-        tiles is filled while the other is used. 0 where not even one row fits."""
-        sets = self.fitting(operator)
-        return max(((min(2, n), rows) for rows, n in sets.items()), default=(0, 0))[1]
-
-    def space(self, operator: Any) -> dict[str, Any]:
-        """For `loadstone tune`: the rows of a tile, and which loop over tiles is outside."""
-        return {"rows": list(self.fitting(operator)), "outside": ["rows", "channels"]}
-
-    def fitting(self, operator: Conv2D) -> dict[int, int]:
-        """Rows of output in a tile -> how many such tiles fit, of those that do."""
-        _, height, width, _ = operator.output.shape
-        taps = operator.weights[0, :, :, 0].size
-        dim, scratchpad, accumulator = self.dim, self.scratchpad_rows, self.accumulator_rows
-
-        def sets(rows: int) -> int:
-            pixels = padded(operator, rows, 0) * padded(operator, width, 1)
-            fit = accumulator // (rows * width + 3), scratchpad // (pixels + taps * dim)
-            return min(fit)
-
-        return {n: sets(n) for n in range(1, height + 1) if height % n == 0 and sets(n)}
-
-    def computations(self) -> Mapping[str, Callable[[Any], Function]]:
-        return {"conv2d": self.computed}
-
-    def computed(self, conv: Conv2D) -> Function:
-        said: Any = {"rows": self.tile_rows(conv), "outside": "rows", **self.choice(conv)}
-        return computed(conv, self.dim, **said)
-
-    def lower(self, segment: Segment) -> ProgramRegion:
-        """Every operator into one program."""
-        region = ProgramRegion(segment, self.accelerator)
-        for operator in segment.operators:
-            assert isinstance(operator, Conv2D)
-            self.program(operator, region)
-        return region
-
-    def program(self, operator: Conv2D, region: ProgramRegion) -> None:
-        """The instructions of one operator, for each sample."""
-        (_, *pixels, inputs), (_, *results, outputs) = operator.input.shape, operator.output.shape
-        dim, zero_point = self.dim, operator.input.zero_point
-        c, o = rounded(inputs, dim), rounded(outputs, dim)
-        taps = operator.weights.shape[1:3]
-        weights = np.zeros((o, *taps, c), np.int8)
-        weights[:outputs, :, :, :inputs] = operator.weights
-        tiles = weights.reshape(o // dim, dim, *taps, c // dim, dim).transpose(0, 4, 2, 3, 5, 1)
-        sums = operator.weights.sum(axis=(1, 2, 3), dtype=np.int64)
-        lanes = np.zeros((3, o), np.int32)
-        bias = wrap_int32(operator.bias - zero_point * sums)  # pads are zero points
-        lanes[:, :outputs] = bias, *operator.requantization()
-        scales = lanes.reshape(3, -1, dim).transpose(1, 0, 2)
-        symbols = {
-            "w": region.constant(f"weights of {operator.name}", tiles),
-            "p": region.constant(f"lanes of {operator.name}", scales),
-            "pad": region.constant(f"pads of {operator.name}", np.full(dim, zero_point, np.int8)),
-            "x": region.tensor(operator.input, dim),
-            "out": region.tensor(operator.output, dim),
-        }
-        calls = unroll_nests(with_copies(self, operator, region.log(operator)))
-        for sample in range(operator.input.shape[0]):
-            apart = {"x": sample * prod(pixels) * c, "out": sample * prod(results) * o}
-            code = Code(dim, {key: At(name, apart.get(key, 0)) for key, name in symbols.items()})
-            for call in calls:
-                getattr(code, call.name)(call)
-            region.emit(operator, *code.instructions)
-
-
-def rounded(size: int, dim: int) -> int:
-    return (size + dim - 1) // dim * dim
-
-
-def padded(operator: Conv2D, size: int, axis: int) -> int:
-    """Pixels of input that are loaded for `size` pixels of output along an axis: what a kernel of
-    one pixel skips stays where it is."""
-    taps = operator.weights.shape[1 + axis]
-    reach = operator.dilation[axis] * (taps - 1) + 1
-    return int((size - 1) * operator.strides[axis] + reach) if taps > 1 else size
-
-
-def computed(op: Conv2D, dim: int, rows: int, outside: str) -> Function:
-    """A convolution of rows of `dim` channels, in tiles of `rows` rows of pixels and one of output
-    channels. One of input channels is summed at a time."""
-    (_, h, w, c), (_, oh, ow, o) = op.input.shape, op.output.shape
-    (top, left), (sy, sx), (dy, dx) = op.padding[:2], op.strides, op.dilation
-    _, kh, kw, _ = op.weights.shape
-    ins, outs, lanes = rounded(c, dim) // dim, rounded(o, dim) // dim, (1, dim)
-    x = NestTensor("x", (h, w, ins), lanes, "int8")
-    weights = NestTensor("w", (outs, ins, kh, kw, dim), lanes, "int8")
-    scales = NestTensor("p", (outs, 3), lanes, "int32")
-    sums = NestTensor("acc", (oh, ow, outs), lanes, "int32", "local")
-    out = NestTensor("out", (oh, ow, outs), lanes, "int8")
-
-    loops = NestLoops()
-    at = i, j, n = loops.loop(oh, "i"), loops.loop(ow, "j"), loops.loop(outs, "n")
-    limits = (op.output.zero_point, op.low, op.high, int(op.rounding))
-    fill = loops.nest(NestStep("fill", (sums[at],), (0,)))
-    rq = loops.nest(NestStep("rq", (sums[at], scales[n, 0]), limits))
-    store = loops.nest(NestStep("copy", (out[at], sums[at])))
-    k, ky, kx = loops.loop(ins, "k"), loops.loop(kh, "ky"), loops.loop(kw, "kx")
-    pixel = (i * sy + ky * dy - top, j * sx + kx * dx - left, k)
-    read = NestAccess(x, pixel, pad=op.input.zero_point)
-    gemm = loops.nest(NestStep("gemm", (sums[at], read, weights[n, k, ky, kx, 0])))
-    whole = Function("conv2d", (scales, sums, x, weights, out), (fill, gemm, rq, store))
-    row, _, block, chunk, _, _ = loops.variables
-    order = (row, block) if outside == "rows" else (block, row)
-    return tiled(whole, {row: rows, block: 1, chunk: 1}, order=order)
-
-
-class Code:
-    """Instructions from calls. places: of the operator's parameters, and of a row of pads."""
-
-    def __init__(self, dim: int, places: Mapping[str, At]) -> None:
-        self.dim, self.places = dim, places
-        self.tiles: dict[Buffer, LocalTile] = {}  # of scratchpad or accumulator
-        self.fresh: set[Buffer] = set()  # accumulators that hold nothing yet
-        self.instructions: list[TiledInsn] = []
-
-    def emit(self, name: str, **fields: int | At | InTile) -> None:
-        self.instructions.append(TiledInsn(name, fields))
-
-    def row(self, place: Place, offset: int = 0) -> InTile:
-        """A row of a buffer; Loadstone says where that is."""
-        buffer = place.buffer
-        if buffer not in self.tiles:
-            self.tiles[buffer] = LocalTile(buffer.scope, prod(buffer.shape), buffer.name)
-        return InTile(self.tiles[buffer], place.offset + offset)
-
-    def fill(self, call: Call) -> None:
-        self.fresh.add(call.operands[0].buffer)  # zero: the next product overwrites
-
-    def copy(self, call: Call) -> None:
-        """MVIN or MVOUT for every run of rows; those outside the tensor come from the pads."""
-        side = int(call.operands[1].buffer.scope == "global")
-        far, local = call.operands[side], call.operands[1 - side]
-        sums = far.buffer.dtype == "int32"
-        name = "mvout" if not side else "mvin_sums" if sums else "mvin"
-        row_bytes = self.dim * (4 if sums else 1)
-        for run in runs(call.loops):
-            address, stride = self.places["pad"], 0
-            if run.inside:
-                place, stride = self.places[far.buffer.name], run.strides[side] * row_bytes
-                moved = (far.offset + run.offsets[side]) * row_bytes
-                address = At(place.symbol, place.offset_bytes + moved)
-            row = self.row(local, run.offsets[1 - side])
-            self.emit(name, address=address, stride=stride, rows=run.count, row=row)
-
-    def gemm(self, call: Call) -> None:
-        """Weights stay for all pixels: PRELOAD for every tap, COMPUTE for every row of pixels."""
-        sums, data, weights = call.operands
-        taps = [loop for loop in call.loops if loop.strides[0] == 0]
-        pixels = [loop for loop in call.loops if loop.strides[0] != 0]
-        for tap in turns(taps):
-            self.emit("preload", row=self.row(weights, offset(taps, tap, 2)))
-            adds = int(sums.buffer not in self.fresh)
-            for run in runs(pixels):
-                row = self.row(data, offset(taps, tap, 1) + run.offsets[1])
-                step, target = run.strides[1], self.row(sums, run.offsets[0])
-                self.emit("compute", row=row, step=step, rows=run.count, target=target, adds=adds)
-            self.fresh.discard(sums.buffer)
-
-    def rq(self, call: Call) -> None:
-        """MVOUT does it, with these lanes and limits."""
-        values = dict(zip(("zero_point", "low", "high", "rounding"), call.immediates, strict=True))
-        self.emit("scale", row=self.row(call.operands[1]), **values)
+        self.accelerator = Accelerator(*said, queue=8, macs=macs, macs_per_cycle=dim**2)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loadstone.backend.device import Device, LayerRange, ProgramStep, RegisterBlock
+    from loadstone.backend.from_table import FromTable
     from loadstone.backend.interface import (
         Attribute,
         Backend,
@@ -36,6 +37,7 @@ __all__ = [
     "DeviceLayout",
     "External",
     "ExternalRegion",
+    "FromTable",
     "LayerRange",
     "LoweredRegion",
     "OperatorPattern",
@@ -68,6 +70,7 @@ _WHERE = {
         ),
         "interface",
     ),
+    "FromTable": "from_table",
     **dict.fromkeys(("ProgramRegion",), "program"),
     **dict.fromkeys(("Address", "DeviceLayout", "ExternalRegion", "LoweredRegion"), "region"),
 }

@@ -55,7 +55,8 @@ def check_numbers(name: str, value: object) -> None:
 def check_constants(
     table: InstructionTable, insns: Sequence[TableInsn], constants: Mapping[str, Array]
 ) -> None:
-    """Raises LoweringError naming the instruction, the constant, its type, and the memory's."""
+    """constants: of any shape, by symbol. Raises LoweringError naming the instruction, the
+    constant, its type, and the memory's."""
     seen = set()
     for insn in insns:
         for field, value in insn.fields.items():

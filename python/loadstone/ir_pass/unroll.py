@@ -4,7 +4,7 @@ instructions.
 
 In:   a `Function` whose operands are in memories, the result of insert_dma_copy.py.
 Out:  Calls in the order of execution: names, buffers, and offsets, strides and loops as integers.
-Next: a back end's code generator, such as that of docs/examples/systolic.
+Next: selection/match_instructions.py, or the code generator of a back end.
 
     for call in unroll_nests(function):
         match call.name:

@@ -33,7 +33,7 @@ def fingerprint_of(
     forms = []
     for form, places, size in placed:
         said = asdict(form)
-        for name in ("doc", "unit", "cycles", "per", "needs"):
+        for name in ("doc", "unit", "cycles", "per", "needs", "meaning"):
             del said[name]
         _without_texts(said["fields"])
         for reach in said["reaches"]:

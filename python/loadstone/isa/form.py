@@ -267,7 +267,8 @@ class InstructionForm:
     0 in every instruction there is. ends: it is the last of its program, and begins when all before
     it are done; every program then ends so. sets: registers that it sets, all at once, from what
     they held before. reads: registers that its meaning reads and that stand in none of its terms.
-    codes: what tells it from others of its opcode.
+    codes: what tells it from others of its opcode. meaning: what it computes, as nests
+    (selection/meanings.py), of which fields choose one; the compiler makes programs by it.
     """
 
     name: str
@@ -286,6 +287,7 @@ class InstructionForm:
     sets: tuple[Set, ...] = ()
     reads: tuple[str, ...] = ()
     codes: tuple[OpcodeBits, ...] = ()
+    meaning: tuple[str, ...] = ()
 
     @property
     def units(self) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ MAX_FACTORS = 4
 #: in parentheses is a sum, "(rows+1)" or "(top+rows+bottom)", or a comparison of two sums by =, <
 #: or >, which is 1 where it holds and 0 otherwise: "rows*(mode=2)" counts rows in mode 2 alone.
 Term: TypeAlias = int | str
-_ITEM = re.compile(r"(\d+)|([a-z][a-z0-9_]*)")
+_ITEM = re.compile(r"(\d+)|([a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)?)")
 _INSIDE = re.compile(r"\(([^()=<>]+)(?:([=<>])([^()=<>]+))?\)")
 
 

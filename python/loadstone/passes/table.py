@@ -245,6 +245,14 @@ PASSES = numbered(
             "the same (the reader refuses what stands elsewhere)",
         ),
         (
+            "match_instructions",
+            "selection.match_instructions",
+            "finds which instructions of a table mean what the nests say",
+            "nests with copies; instructions whose meanings the table gives",
+            "instructions that name tiles; replayed by their meanings, they do what the nests say",
+            "selection.verify_match.verify_match",
+        ),
+        (
             "operations",
             "vta.operators",
             "unrolls an operator's kernels into operations on virtual tiles (VTA)",

@@ -65,6 +65,11 @@ def _is_of_constants(expr: Expr) -> bool:
     return isinstance(expr, relax.Call) and not relax.analysis.free_vars(expr)
 
 
+def _is_weighted(call: Expr) -> bool:
+    """A convolution, or a product with a constant matrix."""
+    return is_call(call, "nn.conv2d") or (is_call(call, "matmul") and is_constant(call.args[1]))
+
+
 class _Fold(Rewriter):
     def __init__(self, function: RelaxFunction) -> None:
         super().__init__(function)
@@ -85,12 +90,9 @@ class _Fold(Rewriter):
             return source if is_same else self.emit(self.mapped(call))
         if name in RESHAPES and shape(variable) is not None:
             return self.reshaped(self.mapped(call.args[0]), shape(variable))
-        if name in ("nn.conv2d", "matmul") and dtype(variable).startswith("int"):
-            return self.emit(self.mapped(call))  # sums of integers take no real factor
-        if name == "nn.conv2d":
-            return self.weighted(self.convolution(call))
-        if name == "matmul" and is_constant(call.args[1]):
-            return self.weighted(self.mapped(call))
+        if _is_weighted(call) and dtype(variable).startswith("float"):  # integers take no factor
+            convolves = name == "nn.conv2d"
+            return self.weighted(self.convolution(call) if convolves else self.mapped(call))
         if name in AFFINE[:-1] and any(is_constant(item) for item in call.args):
             return self.affine(self.mapped(call), shape(variable))
         return self.emit(self.mapped(call))

@@ -8,7 +8,12 @@ import pytest
 
 from loadstone.backend.device import TimingConstant
 from loadstone.errors import ConfigError
-from loadstone.vta.device.timing_tables import builtin_timing, table_names, timing_table
+from loadstone.vta.device.timing_tables import (
+    builtin_timing,
+    compact_timing,
+    table_names,
+    timing_table,
+)
 
 
 def test_built_in_tables_have_a_source_for_each_constant() -> None:
@@ -49,3 +54,16 @@ def test_mistakes_name_the_device_and_the_constant(table: object, part: str) -> 
         timing_table(table, "mine")  # type: ignore[arg-type]
     assert str(caught.value).startswith("device mine: ")
     assert part in str(caught.value)
+
+
+def test_what_is_compact_makes_the_same_constants() -> None:
+    for name in table_names():
+        assert timing_table(compact_timing(builtin_timing(name)), "mine") == builtin_timing(name)
+    known = builtin_timing("vtaq-rtl")
+    changed = {**known, "read_latency_cycles": TimingConstant(31, "a sweep")}
+    said = compact_timing(changed)
+    assert said == {
+        "base": "vtaq-rtl",
+        "read_latency_cycles": {"value": 31, "source": "a sweep"},
+    }
+    assert timing_table(said, "mine") == changed

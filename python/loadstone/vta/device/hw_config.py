@@ -50,7 +50,7 @@ from loadstone.vta.device.device_limits import (
     check_profile,
     check_registers,
 )
-from loadstone.vta.device.timing_tables import builtin_timing, timing_table
+from loadstone.vta.device.timing_tables import builtin_timing, compact_timing, timing_table
 from loadstone.vta.isa.registers import ERRORS
 from loadstone.vta.isa.spec import UOP_BYTES, Capability, Memory
 
@@ -251,7 +251,8 @@ class HwConfig:
     def described(self) -> str:
         """As JSON; an empty object for a built-in device as it is."""
         known = self.name in device_names() and load_config(self.name).to_json() == self.to_json()
-        return json.dumps({} if known else self.to_json(), sort_keys=True)
+        said = {**self.to_json(), "timing": compact_timing(self.timing)}
+        return json.dumps({} if known else said, sort_keys=True)
 
     def describe_error(self, code: int) -> str:
         """What a value of register ERROR means: name and text."""

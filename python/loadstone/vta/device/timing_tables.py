@@ -9,13 +9,14 @@ Next: hw_config.py keeps them; stream/cost.py and the simulator count cycles wit
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib import resources
 
 from loadstone.backend.device import TimingConstant
 from loadstone.errors import ConfigError
 from loadstone.files import JsonValue
 
-__all__ = ["builtin_timing", "table_names", "timing_table"]
+__all__ = ["builtin_timing", "compact_timing", "table_names", "timing_table"]
 
 
 def builtin_timing(name: str) -> dict[str, TimingConstant]:
@@ -67,3 +68,20 @@ def timing_table(table: JsonValue, device: str) -> dict[str, TimingConstant]:
             )
         result[key] = TimingConstant(entry["value"], entry["source"])
     return result
+
+
+def compact_timing(timing: Mapping[str, TimingConstant]) -> JsonValue:
+    """What timing_table makes the same constants of: the name of a table, or what differs from the
+    nearest one."""
+    shortest: JsonValue = _entries(timing)
+    for name in table_names():
+        base = builtin_timing(name)
+        if base.keys() <= timing.keys():
+            own = {key: entry for key, entry in timing.items() if base.get(key) != entry}
+            said: JsonValue = {"base": name, **_entries(own)} if own else name
+            shortest = min(shortest, said, key=lambda one: len(json.dumps(one)))
+    return shortest
+
+
+def _entries(timing: Mapping[str, TimingConstant]) -> JsonValue:
+    return {name: {"value": c.value, "source": c.source} for name, c in timing.items()}
