@@ -119,3 +119,11 @@ def replace_all(made: Meanings, form: str) -> Meanings:
     """With every meaning of a form twice."""
     made.all = (*made.all, *(m for m in made.all if m.form.name == form))
     return made
+
+
+def test_an_operand_of_several_places_ends_inside_its_memory() -> None:
+    """Four rows of weights from row 13 on; the array keeps sixteen."""
+    product = "gemm(accumulator[target + i], scratchpad[row + step*i], weights[13]) for i<rows"
+    texts = f"fill(accumulator[target + i] | 0); {product} where adds=0", f"{product} where adds=1"
+    with pytest.raises(LoweringError, match=re.escape("compute, reads beyond weights[13]")):
+        verify_match(NESTS, matched(), Meanings(with_meaning("compute", *texts)))
