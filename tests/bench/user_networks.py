@@ -30,8 +30,8 @@ TARGET = "vtaq-1x16x16"
 MOST_SECONDS, MOST_GIB = 120, 4
 #: What is aimed at: seconds of the median network, seconds and GiB of the worst.
 AIMS = (3.0, 10.0, 1.0)
-#: User seconds and MiB at a commit, of those networks that were measured there, on two virtual
-#: cores under other load, which makes them some 1.5 times as many as on a quiet machine.
+#: User seconds and MiB at a commit, of the networks that were measured there: on two virtual cores
+#: under other load.
 BEFORE_COMMIT = "bf36cd92"
 BEFORE: dict[str, tuple[float, int]] = {
     "mobilenetv3_small_050": (13.0, 751),
