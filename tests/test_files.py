@@ -201,6 +201,7 @@ OWN_FOLDERS = {
     "hosts/cut.py": {"write_bytes"},
     "runtime/c_meanings.py": {"write_text"},
     "runtime/c_step.py": {"write_text"},
+    "runtime/step_time.py": {"write_text"},
     "library/parsed_api.py": {"write_text"},
     "search/evaluate.py": {"write_bytes"},
     "vta/simulator/rtl_build.py": {"write_text"},

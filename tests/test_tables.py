@@ -25,10 +25,11 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone import graph as g
+from loadstone.artifact.host_step import HostOpcode
 from loadstone.cli import COMMANDS
 from loadstone.conformance.cases import OPERATORS as CASES
 from loadstone.graph.kernels import onnx, tflite
-from loadstone.partition.patterns import OPERATOR_PATTERNS, REAL_PATTERNS
+from loadstone.partition.patterns import OPERATOR_PATTERNS, PLANE_PATTERNS, REAL_PATTERNS
 from loadstone.vta import operators as vta_operators
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa import asm_parser
@@ -52,16 +53,16 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
             *("ResizeBilinear", "Div", "SquaredDifference", "ReduceSum"),
             *("ReduceProduct", "L2Normalize", "LayerNorm", "BatchMatMul"),
             *("RealConv2D", "RealDense", "RealMatMul", "RealBinary", "RealClamp"),
-            *("RealPool2D", "RealMean"),
+            *("RealPool2D", "RealMean", "PlaneConv2D", "PlaneDense"),
         },
-        "the C runtime has no kernel for it: artifact/c_kernels writes one",
+        "the C runtime has no kernel for it: artifact/c_kernels writes one, but for planes",
     ),
     "loadstone.artifact.c_kernels._WRITERS": (
         {
             *("Reshape", "Transpose", "Slice", "Pad", "Concatenate", "Requantize", "Lookup"),
             *("Quantize", "Dequantize", "Host"),
             *("RealConv2D", "RealDense", "RealMatMul", "RealBinary", "RealClamp"),
-            *("RealPool2D", "RealMean"),
+            *("RealPool2D", "RealMean", "PlaneConv2D", "PlaneDense"),
         },
         "the C runtime has its own kernel, or it is Relax",
     ),
@@ -77,6 +78,11 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
         },
         "the types of eight bits",
     ),
+    "loadstone.partition.cost.hosts._MOVES": (
+        set(HostOpcode.__members__) - {"PACK", "UNPACK", "COPY", "FILL", "LOOKUP", "GATHER"},
+        "the others compute",
+    ),
+    "loadstone.vta.kernels.verify._STEPS": ({"RQ"}, "it is no ALU step of a nest"),
     "loadstone.commands.devices._PADS": ({"OUT", "ACC_8BIT"}, "ways to store and load ACC"),
     "loadstone.search.assumptions._PADS": ({"ACC_8BIT"}, "a way to load ACC"),
     "loadstone.runtime.long_steps._ROWS": (
@@ -101,6 +107,9 @@ TOGETHER = (
     "loadstone.vta.region.patterns._NEVER",
     "loadstone.vta.operators._REAL_RULES",
 )
+#: What a back end makes of products of integers where their sums leave its device: no network has
+#: such operators, and no host takes them.
+PLANES = {g.PlaneConv2D, g.PlaneDense}
 #: Operators on real numbers: a device of bfloat16 alone has them, and what it computes depends on
 #: its blocks (tests/vta/operators/test_real.py).
 REAL = {cls for cls in vars(g).values() if getattr(cls, "kind", "").startswith("real_")}
@@ -190,11 +199,12 @@ def test_patterns_and_operators_name_each_other() -> None:
     it reads as."""
     told = {name for cls in OPERATORS.values() for name in cls.patterns}
     moves = {"real_reshape", "real_concatenate"}  # of operators that integers have, too
-    assert told | moves == {entry.name for entry in (*OPERATOR_PATTERNS, *REAL_PATTERNS)}
+    read = (*OPERATOR_PATTERNS, *PLANE_PATTERNS, *REAL_PATTERNS)
+    assert told | moves == {entry.name for entry in read}
     assert sorted(set(vta_operators.REAL_TAKEN_PATTERNS)) == sorted(
         {entry.name for entry in REAL_PATTERNS}
     )
-    for entry in (*OPERATOR_PATTERNS, *(e for e in REAL_PATTERNS if e.name not in moves)):
+    for entry in (entry for entry in read if entry.name not in moves):
         reads_as = extracted(entry.extract)
         claims = {cls for cls in OPERATORS.values() if entry.name in cls.patterns}
         assert claims, entry.name
@@ -218,9 +228,11 @@ def test_a_vta_takes_an_operator_or_says_that_no_vta_can() -> None:
     assert not taken & never
     assert set(vta_operators._REAL_RULES) == REAL | {g.Reshape, g.Concatenate}
     offered = [pattern.name for pattern in vta_patterns.patterns(load_config("vtaq-tiny"))]
-    assert sorted(offered) == sorted({entry.name for entry in OPERATOR_PATTERNS})
     order = [entry.name for entry in OPERATOR_PATTERNS]
-    places = [order.index(name) for name in vta_operators.TAKEN_PATTERNS]
+    planes = {entry.name for entry in PLANE_PATTERNS}
+    assert sorted(offered) == sorted({*order, *planes})
+    assert max(map(offered.index, planes)) < offered.index("concatenate")  # which they end in
+    places = [order.index(name) for name in vta_operators.TAKEN_PATTERNS if name not in planes]
     assert all(a < b for a, b in pairwise(places)), "longer patterns must be tried first"
 
 
@@ -230,7 +242,7 @@ def test_conformance_draws_every_operator() -> None:
         for seed in range(8):
             drawn.update(type(o) for o in make(np.random.default_rng(seed)).operators)
             assert name in CASES
-    assert drawn == set(OPERATORS.values()) - REAL - {g.Host}
+    assert drawn == set(OPERATORS.values()) - REAL - PLANES - {g.Host}
 
 
 def test_both_frameworks_have_every_rule_that_the_reference_asks_for() -> None:

@@ -19,6 +19,7 @@ from tests.search.small_network import small_network
 COPY = [TableInsn("copy", {"address": At("w"), "stride": 16, "rows": 4})]
 EMIT = "region.emit(operator, *code.instructions)"
 FOURTH = "code.instructions[3].fields"
+NAME = "systolic-by-hand"
 PADS = "np.full(dim, zero_point, np.int8)"
 LANES = "lanes = np.zeros((3, o), np.int32)"
 
@@ -60,12 +61,13 @@ def test_what_is_no_number_is_no_constant(value: object) -> None:
 def test_the_command_names_it(
     old: str, new: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = (ROOT / "docs/examples/systolic/systolic.py").read_text(encoding="utf-8")
+    by_hand = ROOT / "tests/backend/by_hand/systolic_by_hand.py"
+    text = by_hand.read_text(encoding="utf-8").replace("Path(__file__)", f"Path({str(by_hand)!r})")
     assert old in text
     (tmp_path / "mine.py").write_text(text.replace(old, new), encoding="utf-8")
     (tmp_path / "s.onnx").write_bytes(small_network())
     words = ["compile", str(tmp_path / "s.onnx"), "-o", str(tmp_path / "s.lds")]
-    assert main([*words, "--uma-backends", str(tmp_path / "mine.py"), "-t", "systolic"]) == 2
+    assert main([*words, "--uma-backends", str(tmp_path / "mine.py"), "-t", NAME]) == 2
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1

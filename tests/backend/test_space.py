@@ -21,8 +21,8 @@ OPERATOR = convolution(16, 1, 1, (16, 16))
 
 
 def systolic(**values: Any) -> Backend:
-    registry = load_plugins([ROOT / "docs/examples/systolic"], installed=False)
-    return registry.backends["systolic"](**values)
+    registry = load_plugins([ROOT / "tests/backend/by_hand"], installed=False)
+    return registry.backends["systolic-by-hand"](**values)
 
 
 def test_the_key_has_no_names_and_no_numbers() -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -39,7 +39,8 @@ __all__ = ["computed"]
 #: The number of the rounding of LiteRT's kernels and of ONNX Runtime's.
 _LITERT, _ONNX = 0, 2
 _Fields: TypeAlias = Mapping[str, JsonValue]
-_MISFITS = (AssertionError, KeyError, TypeError, ValueError, IndexError)
+_MISFITS = (KeyError, TypeError, ValueError, IndexError)
+_T = TypeVar("_T")
 
 
 def computed(
@@ -56,38 +57,40 @@ def computed(
         raise Unsupported(f"{name}: code that only the host knows")
     said = parsed_json(step.attributes, name, NotProved)
     try:
-        assert isinstance(said, dict)
-        kind, fields = str(said["kind"]), said["fields"]
+        kind, fields = str(_of(dict, said)["kind"]), _of(dict, said)["fields"]
         if kind not in _STATED or (len(inputs), len(outputs)) != (1, 1):
             raise Unsupported(f"{name}: operator {kind}")
-        assert isinstance(fields, dict)
-        tensors = _tensors(said["tensors"], [*inputs, *outputs])
-        return _stated(f"{name}: {kind}", kind, fields, tensors, x, rows)
+        tensors = _tensors(_of(dict, said)["tensors"], [*inputs, *outputs])
+        return _stated(f"{name}: {kind}", kind, _of(dict, fields), tensors, x, rows)
     except _MISFITS as error:
         raise NotProved(f"{name}: its attributes describe no operator") from error
 
 
 def _tensors(sides: JsonValue, views: Sequence[BufferView]) -> list[ModelTensor]:
     """The input and the output that a step describes."""
-    assert isinstance(sides, list)
-    assert len(sides) == len(views)
     made = []
-    for side, view in zip(sides, views, strict=True):
-        assert isinstance(side, list)
-        (tensor,) = side
-        assert isinstance(tensor, list)
-        name, shape, dtype, grid = tensor
-        assert isinstance(shape, list)
-        assert isinstance(grid, list)
-        scale, zero_point = grid
-        assert isinstance(scale, float)
-        assert float(np.float32(scale)) == scale
-        assert isinstance(zero_point, int)
-        extents = tuple(int(str(n)) for n in shape)
-        assert dtype == "int8" == view.dtype.name.lower()
-        assert math.prod(extents) == view.elements
+    for side, view in zip(_of(list, sides), views, strict=True):
+        (tensor,) = _of(list, side)
+        name, shape, dtype, grid = _of(list, tensor)
+        scale, zero_point = _of(float, grid[0]), _of(int, grid[1])
+        extents = tuple(int(str(n)) for n in _of(list, shape))
+        _must(len(grid) == 2 and float(np.float32(scale)) == scale)
+        _must(dtype == "int8" == view.dtype.name.lower())
+        _must(math.prod(extents) == view.elements)
         made.append(ModelTensor(str(name), extents, "int8", (scale,), (zero_point,)))
     return made
+
+
+def _of(kind: type[_T], value: object) -> _T:
+    """A value of a kind; ValueError for one of another."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{value!r} is no {kind.__name__}")
+    return value
+
+
+def _must(holds: bool) -> None:
+    if not holds:
+        raise ValueError("it contradicts the tensors")
 
 
 def _stated(
@@ -119,15 +122,11 @@ def _stated(
 
 
 def _whole(f: _Fields, name: str) -> int:
-    value = f[name]
-    assert isinstance(value, int)
-    return value
+    return _of(int, f[name])
 
 
 def _wholes(f: _Fields, name: str) -> tuple[int, ...]:
-    values = f[name]
-    assert isinstance(values, list)
-    return tuple(_whole({name: value}, name) for value in values)
+    return tuple(_of(int, value) for value in _of(list, f[name]))
 
 
 def _softmax(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, object] | None:
@@ -167,7 +166,7 @@ def _average_pool(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, objec
     kernel, strides, pads = (_wholes(f, name) for name in ("kernel", "strides", "padding"))
     ends = zip(pads[:2], pads[2:], strict=True)
     sizes = zip(x.shape[1:3], y.shape[1:3], kernel, strides, ends, strict=True)
-    assert all((n + sum(end) - k) // by + 1 == out for n, out, k, by, end in sizes)
+    _must(all((n + sum(end) - k) // by + 1 == out for n, out, k, by, end in sizes))
     taps, padded = kernel[0] * kernel[1], bool(f["count_include_pad"])
     said: dict[str, object] = {"layout": "NHWC", "kernel": kernel, "pads": pads, "strides": strides}
     said |= {"count_include_pad": padded}

@@ -42,7 +42,8 @@ class Pieces:
 
     # --- what rises -------------------------------------------------------------------------------
     def rise(self, f: Integers, low: Integers, high: Integers) -> Rise:
-        """Which never decrease, by construction; values at low and at high."""
+        """Which of the functions (n,) never decrease, by construction; their values (n,) at low and
+        at high."""
         return self._rise(f, low, high, {})
 
     def _rise(self, f: Integers, low: Integers, high: Integers, known: dict[bytes, Rise]) -> Rise:
@@ -93,9 +94,9 @@ class Pieces:
 
     # --- what bounds it ---------------------------------------------------------------------------
     def bounds(self, f: Integers, low: Integers, high: Integers) -> tuple[Integers, Integers]:
-        """Between which the values of functions are on [low, high]: the values at the ends of what
-        rises, and what steps of others make of such bounds; those of 32 bits where nothing else
-        is known."""
+        """Between which the values of functions (n,) are on [low, high] (n,): the values at the ends
+        of what rises, and what steps of others make of such bounds; those of 32 bits where nothing
+        else is known."""
         return self._bounds(f, low, high, {})
 
     def _bounds(

@@ -158,7 +158,7 @@ class SourceTable:
         self._rows.data[1:3, sources] = functions, symbols
 
     def of_element(self, symbol: int) -> Integers:
-        """The sources of which a symbol is the network's first element."""
+        """The sources (n,) of which a symbol is the network's first element."""
         return np.flatnonzero(self._rows.data[2] == symbol)
 
     def itself(self, sources: Integers) -> Integers:

@@ -121,8 +121,7 @@ def _equations(
 ) -> list[tuple[Term, int]]:
     """Terms of a meaning, and what they must come to."""
     found = list(zip(meaning.counts, turns[1], strict=True))
-    if chain.fill is not None:
-        assert not isinstance(meaning.source, MeaningSlot)
+    if chain.fill is not None and not isinstance(meaning.source, MeaningSlot):
         found.append((meaning.source or 0, chain.fill))
     for step, own in zip(meaning.steps, chain.steps, strict=True):
         found += zip(step.immediates, own.immediates, strict=True)
