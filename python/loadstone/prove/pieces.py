@@ -94,9 +94,9 @@ class Pieces:
 
     # --- what bounds it ---------------------------------------------------------------------------
     def bounds(self, f: Integers, low: Integers, high: Integers) -> tuple[Integers, Integers]:
-        """Between which the values of functions (n,) are on [low, high] (n,): the values at the ends
-        of what rises, and what steps of others make of such bounds; those of 32 bits where nothing
-        else is known."""
+        """Between which the values of functions (n,) are on [low, high] (n,): the values at the
+        ends of what rises, and what steps of others make of such bounds; those of 32 bits where
+        nothing else is known."""
         return self._bounds(f, low, high, {})
 
     def _bounds(
