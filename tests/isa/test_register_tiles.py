@@ -27,7 +27,8 @@ _LINES = (("rows", "stride"),)
 
 
 def _table() -> InstructionTable:
-    """load: rows of pad; aim: where ADD works; add: on as many rows as `rows` says."""
+    """load: rows of pad; aim: where ADD works; add: on as many rows as `rows` says. keep: sets the
+    stride, where its `kept` is 0; take: loads, and sets the stride for what comes later."""
     row, rows = Bits("row", 6), (("rows", 1),)
     load = Reach("dram", "address", _LINES, 4), Reach("pad", "row", rows, writes=True)
     add = Reach("sums", "target", rows), Reach("pad", "row", rows)
@@ -43,6 +44,16 @@ def _table() -> InstructionTable:
             "add", 5, (row,), reaches=(*add, replace(add[0], writes=True)), unit="core"
         ),
         InstructionForm("store", 6, fields, reaches=out, unit="core"),
+        InstructionForm(
+            "keep",
+            7,
+            (step, Bits("kept", 1)),
+            sets=(Set("stride", "step", when="(kept=0)"),),
+            unit="load",
+        ),
+        InstructionForm(
+            "take", 8, (*fields, step), reaches=load, sets=(Set("stride", "step"),), unit="load"
+        ),
     )
     registers = (Register("stride", 8), Register("rows", 4, low=1), Register("target", 6))
     memories = (LocalMemory("pad", 16, 4), LocalMemory("sums", 16, 4))
@@ -126,6 +137,55 @@ def test_a_move_across_a_setting_is_found() -> None:
     moved = [replace(m, fields={"row": 14}) if m.name == "aim" else m for m in made]
     with pytest.raises(LoweringError):
         verify_rows(TABLE, insns, moved, sources)
+
+
+def verify_order(insns: list[TiledInsn], order: list[int]) -> None:
+    """That what has rows may come in this order; those that it lacks are left out."""
+    made, sources = in_rows(TABLE, insns, [0] * len(insns), None)
+    by_source = dict(zip(sources, made, strict=True))
+    verify_rows(TABLE, insns, [by_source[n] for n in order], order)
+
+
+def test_what_sets_nothing_may_be_moved() -> None:
+    """A load finds who set its stride last; one that keeps the stride is none."""
+    for kept in (0, 1):
+        insns = [
+            *BEGIN,
+            TiledInsn("keep", {"step": 9, "kept": kept}),
+            TiledInsn("load", {"address": At("x"), "row": InTile(pad("data"))}),
+        ]
+        verify_order(insns, [0, 1, 2, 3])
+        if kept:
+            verify_order(insns, [0, 1, 3, 2])
+        else:
+            with pytest.raises(LoweringError, match="instruction 3, load, does not read what"):
+                verify_order(insns, [0, 1, 3, 2])
+
+
+def test_of_two_places_the_last_one_is_found() -> None:
+    """Both are set by the same instruction, but for the tile."""
+    first, second, data = LocalTile("sums", 4, "first"), LocalTile("sums", 4, "second"), pad("data")
+    insns = [
+        *BEGIN,
+        TiledInsn("load", {"address": At("x"), "row": InTile(data)}),
+        TiledInsn("aim", {"row": InTile(first)}),
+        TiledInsn("add", {"row": InTile(data)}),
+        TiledInsn("aim", {"row": InTile(second)}),
+        TiledInsn("add", {"row": InTile(data)}),
+    ]
+    verify_order(insns, [0, 1, 2, 3, 4, 5, 6])
+    with pytest.raises(LoweringError, match="instruction 4, add, does not read what it read"):
+        verify_order(insns, [0, 1, 2, 3, 5, 4, 6])
+
+
+def test_a_load_that_sets_a_register_stays() -> None:
+    insns = [
+        *BEGIN,
+        TiledInsn("take", {"address": At("x"), "row": InTile(pad("data")), "step": 9}),
+    ]
+    verify_order(insns, [0, 1, 2])
+    with pytest.raises(LoweringError, match="instruction 2, take, is left out and no load"):
+        verify_order(insns, [0, 1])
 
 
 def test_what_is_wrong_is_said() -> None:

@@ -225,8 +225,7 @@ class _Program:
 
 def _held(insn: TiledInsn, registers: FoundRegisters, name: Term) -> object:
     """What a field or register of this name says, with its tile."""
-    said = insn.fields.get(str(name))
-    return registers.places.get(str(name)) if said is None else said
+    return insn.fields.get(str(name), registers.places.get(str(name)))
 
 
 def _rows_of(

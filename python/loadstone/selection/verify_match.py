@@ -73,7 +73,7 @@ def _fail(why: str) -> NoReturn:
 
 # --- names ----------------------------------------------------------------------------------------
 def _mixed(*parts: _Names | int | str) -> _Names:
-    """One name of several, in their order; arrays have one shape."""
+    """One name of several, in their order; arrays have one shape. Of one: what SplitMix64 gives."""
     found: _Names = np.zeros((), np.uint64)
     with np.errstate(over="ignore"):
         for part in parts:
@@ -266,24 +266,20 @@ class _Device(_Dram):
         counts = [self._value(count, values) for count in meaning.counts]
         turns = _turns(counts)
         target = self._slot(meaning.target, values, turns)
-        if isinstance(meaning.source, MeaningSlot):
-            names, places = self._slot(meaning.source, values, turns)
-            value = names[places]
-        elif meaning.source is not None:
-            value = np.broadcast_to(
-                _filled(self._value(meaning.source, values)), target[1].shape
-            ).copy()
-        else:
-            value = target[0][target[1]]
-        scratch, own = (value, np.arange(len(value)))
-        if meaning.source is None:
-            scratch, own = target
+        scratch, own = target
+        if meaning.source is not None:
+            if isinstance(meaning.source, MeaningSlot):
+                names, places = self._slot(meaning.source, values, turns)
+                scratch = names[places]
+            else:
+                scratch = np.full(len(own), _filled(self._value(meaning.source, values)))
+            own = np.arange(len(own))
         for step in meaning.steps:
             read = []
             for number, slot in enumerate(step.operands, 1):
                 names, places = self._slot(slot, values, turns)
                 tiles = np.arange(self._tiles(step.name, number))
-                if places.max(initial=0) + len(tiles) > len(names):
+                if places.size and places.max() + len(tiles) > len(names):
                     _fail(f"{self.where} reads beyond {slot.memory}[{slot.first}]")
                 read.append(names[places[:, None] + tiles])
             immediates = [self._value(each, values) for each in step.immediates]
@@ -305,7 +301,7 @@ class _Device(_Dram):
     ) -> tuple[_Names, _Places]:
         """Where an operand stands: a memory, and (turns,) places of it."""
         strides = np.array([self._value(stride, values) for stride in slot.strides], np.int64)
-        moved = strides @ turns if len(strides) else np.zeros(turns.shape[1], np.int64)
+        moved = strides @ turns
         place = self.insn.fields.get(slot.first) if isinstance(slot.first, str) else slot.first
         if isinstance(place, int):
             names, places = self._plain(slot.memory), moved + place
@@ -315,7 +311,7 @@ class _Device(_Dram):
             names, places = self._dram(place, moved)
         else:
             _fail(f"{self.where} has nothing in {slot.first}")
-        if places.min(initial=0) < 0 or places.max(initial=0) >= len(names):
+        if places.size and not 0 <= places.min() <= places.max() < len(names):
             _fail(f"{self.where} leaves what {slot.first} names")
         return names, places
 
