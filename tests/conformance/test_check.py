@@ -85,11 +85,11 @@ def test_the_examples_and_the_template_are_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     examples = ROOT / "docs/examples"
-    may = {"conv2d", "conv2d_edges", "affine", *NETWORKS} - {"autoencoder"}
-    for name, folder in (
-        ("my-accel", examples / "c_library"),
-        ("systolic -dim=4", examples / "systolic"),
-        ("my-npu", tmp_path),
+    convolutions = {"conv2d", "conv2d_edges", "affine", *NETWORKS} - {"autoencoder"}
+    for name, folder, may in (
+        ("my-accel", examples / "c_library", convolutions),
+        ("systolic -dim=4", examples / "systolic", convolutions | {"dense", "autoencoder"}),
+        ("my-npu", tmp_path, convolutions),
     ):
         (tmp_path / "npu.py").write_text(TEMPLATE.read_text(encoding="utf-8"), encoding="utf-8")
         verdicts = judged_most(monkeypatch, name, folder, may, 3)
