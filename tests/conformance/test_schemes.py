@@ -60,13 +60,24 @@ class Symmetric(Backend):
         raise AssertionError("no case of these tests is lowered")
 
 
-def test_nine_of_ten_cases_are_in_the_scheme_of_the_back_end() -> None:
-    backend, suited = Symmetric(), 0
+class Shifts(Symmetric):
+    """A back end that only shifts."""
+
+    name = "shifting-npu"
+    scheme = "pow2"
+
+
+@pytest.mark.parametrize("backend", [Symmetric(), Shifts()], ids=lambda backend: backend.scheme)
+def test_nine_of_ten_cases_are_in_the_scheme_of_the_back_end(backend: Backend) -> None:
+    suited = 0
     for number in range(20):
         graph = in_scheme(CASES["conv2d"](np.random.default_rng(number)), backend, number)
         operator = graph.operators[0]
         assert isinstance(operator, g.Conv2D)
         zero = {q.zero_point for q in quantizations(graph)} == {0}
+        if backend.scheme == "pow2":
+            assert all(math.log2(q.scale).is_integer() for q in quantizations(graph))
+            zero = zero and operator.rounding is Rounding.FLOAT32
         suited += zero and len(set(operator.weight_scales.tolist())) == 1
     assert suited >= 18
 

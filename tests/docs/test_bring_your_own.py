@@ -56,3 +56,12 @@ def test_the_commands_of_the_page_work(tmp_path: Path, figure: Callable[[str], N
     figure(f"bring your own accelerator: {len(commands)} commands in {seconds:.1f} s")
     assert seconds < MOST_SECONDS
     assert (tmp_path / "y.npz").is_file()
+
+
+def test_the_page_names_every_pattern() -> None:
+    patterns = pytest.importorskip("loadstone.partition.patterns")
+    page = (ROOT / "docs/bring-your-own-accelerator.md").read_text(encoding="utf-8")
+    (part,) = re.findall(r"\*\*Names of patterns\*\*.*?\n\n", page, re.DOTALL)
+    assert {entry.name for entry in patterns.OPERATOR_PATTERNS} == {
+        name for name in re.findall(r"`([a-z_0-9]+)`", part) if name != "accepts"
+    }

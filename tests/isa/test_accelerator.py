@@ -7,6 +7,7 @@ import pytest
 
 from loadstone.errors import ConfigError
 from loadstone.isa.accelerator import Accelerator, accelerator_named, register_accelerator
+from tests.isa import registered
 from tests.isa.tables import NPU, NPU_MEANING, npu
 
 
@@ -24,3 +25,10 @@ def test_by_name() -> None:
     for attributes, fingerprint in (("{}", bytes(32)), ("{", NPU.fingerprint), ("[]", bytes(32))):
         with pytest.raises(ConfigError, match="compile the model again"):
             accelerator_named("test-npu", attributes, fingerprint)
+
+
+def test_multiplications_may_depend_on_registers_that_are_read() -> None:
+    meaning = dict.fromkeys(registered.table().by_name, lambda state, fields: None)
+    Accelerator("registered", registered.table(), meaning, macs={"add": "count*factor"})
+    with pytest.raises(ConfigError, match="no field stride, and reads no such register"):
+        Accelerator("registered", registered.table(), meaning, macs={"add": "count*stride"})

@@ -27,9 +27,10 @@ __all__ = ["in_scheme", "per_layer", "powers_of_two", "symmetric"]
 def in_scheme(graph: g.Graph, backend: Backend, number: int) -> g.Graph:
     """Case `number` as the back end's scheme has it: powers of two in every case where it only
     shifts, else in every fourth; no zero points, and the rounding of ONNX, in nine of ten cases of
-    a symmetric one; where weights have one scale for a layer, in as many."""
+    a symmetric one, which one of powers of two is; where weights have one scale for a layer, in as
+    many."""
     usual = number % 10 != 9
-    if backend.scheme == "symmetric" and usual:
+    if backend.scheme in ("symmetric", "pow2") and usual:
         graph = symmetric(graph)
     if not backend.per_channel and usual:
         graph = per_layer(graph)

@@ -52,9 +52,9 @@ class Accelerator:
     the native one. driver: a C file that defines `const lds_register_block NAME_registers` for such
     a page, or `int NAME_refuse(const lds_insn_seen *)`, or both.
 
-    macs: by instruction, the multiply-accumulates that it executes, as a term of its fields
-    ("rows*256"). macs_per_cycle: the most in a cycle; 0 where nobody says. Reports and searches use
-    both: utilisation, energy, area.
+    macs: by instruction, the multiply-accumulates that it executes, as a term of its fields and of
+    registers that it reads ("rows*256"). macs_per_cycle: the most in a cycle; 0 where nobody says.
+    Reports and searches use both: utilisation, energy, area.
     """
 
     name: str
@@ -94,10 +94,12 @@ class Accelerator:
             known = self.table.by_name.get(name)
             if known is None:
                 raise ConfigError(f"accelerator {self.name}: macs: there is no instruction {name}")
-            lost = [one for one in fields_of(term) if one not in {f.name for f in known.fields}]
+            said = {*(f.name for f in known.fields), *self.table.read_registers[name]}
+            lost = [one for one in fields_of(term) if one not in said]
             if lost:
                 raise ConfigError(
-                    f"accelerator {self.name}: macs of {name}: {term!r}: it has no field {lost[0]}"
+                    f"accelerator {self.name}: macs of {name}: {term!r}: it has no field "
+                    f"{lost[0]}, and reads no such register"
                 )
 
 

@@ -104,7 +104,7 @@ def entries_of(backend: str, pattern: Pattern) -> Sequence[OperatorPattern]:
         meant = f"did you mean {near[0]!r}? " if near else ""
         raise LoweringError(
             f"back end {backend} offers {pattern.kind!r}, which is no operator pattern: {meant}"
-            "loadstone.partition.patterns lists them, in OPERATOR_PATTERNS"
+            "docs/bring-your-own-accelerator.md lists them under `Names of patterns`"
         )
     return entries
 
