@@ -12,6 +12,8 @@ import pytest
 
 from loadstone.analysis.compare import (
     Expected,
+    LayerDifferences,
+    described,
     difference,
     differences,
     digest,
@@ -94,6 +96,29 @@ def test_how_two_tensors_differ() -> None:
     assert difference(TAP, got, got).different == 0
     with pytest.raises(ModelError, match="4 elements, and 2 where it is compared with"):
         difference(TAP, got, wanted[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "rounding"),
+    [
+        ([0.25, 2.0**-33], [0.25, 2.0**-33 + 2.0**-56], True),
+        ([0.25, 0.0], [0.25, 1e-39], True),
+        ([0.25, 2.0**-33], [0.25, 2.0**-33 + 2.0**-52], False),
+        ([0.25, 0.0], [0.25, 1e-37], False),
+        ([0.25, 1.0], [0.25, np.inf], False),
+        ([0.25, np.nan], [0.25, 1.0], False),
+    ],
+)
+def test_the_rounding_of_float32(got: list[float], wanted: list[float], rounding: bool) -> None:
+    """A softmax of the host is within a few units in the last place of NumPy's, element by
+    element; anything more is a difference."""
+    tap = Tap("t", "l", 0, BufferView("t", (1, 2), DataType.FLOAT32, 0, 0))
+    entry = difference(tap, np.array([got], np.float32), np.array([wanted], np.float32))
+    assert (entry.different, entry.rounding) == (1, rounding)
+    found = LayerDifferences((entry,))
+    assert found.equal is rounding
+    assert ("all equal" in repr(found)) is rounding
+    assert ("within the rounding of float32" in described(entry)) is rounding
 
 
 def test_unsigned_tensors_are_as_the_device_has_them() -> None:

@@ -68,6 +68,11 @@ def test_a_device_is_found_by_its_number() -> None:
     assert [n for n, _ in model.numbered_programs] == [0, 1]
     assert (model.programs_of(0), len(model.programs_of(1))) == ((), 2)
     assert (model.further, replace(model, steps=()).further) == ((1,), ())
+    assert model.names_at_work("own") == ["npu"]
+    assert replace(model, steps=()).names_at_work("own") == ["own"]
+    both = with_second(program_model(), device=0)
+    assert both.names_at_work("own") == ["own", "npu"]
+    assert both.at_work == both.devices
     assert model.device_of(model.programs[0]).name == "npu"
     assert (model.device, model.config_hash) == (NO_DEVICE.name, NO_DEVICE.config_hash)
 

@@ -68,6 +68,18 @@ def test_an_unknown_name() -> None:
         made.build({}, Address(1, 0))
 
 
+@pytest.mark.parametrize(
+    ("offset", "place", "said"),
+    [(52, 64, "52 is no multiple of 16: .*offset is 4 too"), (16, 72, "16 is .* byte 88 of a reg")],
+)
+def test_an_address_that_its_field_cannot_say(offset: int, place: int, said: str) -> None:
+    made = region()
+    x = made.tensor(X)
+    made.emit(MOVE, TableInsn("copy", {"address": At(x, offset), "rows": 2, "stride": 16}))
+    with pytest.raises(LoweringError, match=rf"s: copy.address=@x for npu\+{said}"):
+        made.build({x: Address(2, place)}, Address(1, 0))
+
+
 def test_tiles_get_rows_and_layers_keep_their_instructions() -> None:
     """The second layer's load of what the first left there goes."""
     device = tiled_device.device(8)

@@ -423,6 +423,11 @@ def test_each_device_s_cycles_are_at_its_own_clock(
     report = json.loads(capsys.readouterr().out)
     assert report["cycles_by_device"] == {"layer-engine": report["cycles_per_run"]}
     assert report["described_ms_per_run"]["layer-engine"] > 0
+    assert report["devices"] == ["layer-engine"]
+    assert main(["run", model, *inputs[:2], *plugin]) == 0
+    assert " on sim (layer-engine): 1 samples, " in capsys.readouterr().out
+    assert main(["inspect", model]) == 0
+    assert " bytes for device layer-engine (config 0x" in capsys.readouterr().out
     assert main(["profile", model, *inputs, *plugin]) == 0
     profile = json.loads(capsys.readouterr().out)
     assert profile["cycles"] == profile["counted_cycles_per_run"] == report["cycles_per_run"]

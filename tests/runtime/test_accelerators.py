@@ -191,6 +191,21 @@ def test_a_register_block_that_does_not_find_its_device_is_named(
         run(program_model())
 
 
+def test_a_model_without_programs_may_be_the_first(offered: Callable[[Accelerator], None]) -> None:
+    """No simulator is needed for it, but for the next: `loadstone compare` runs a part of a model
+    that ends before its first program, and then more."""
+    offered(npu())
+    model = program_model()
+    with device.open("sim") as opened:
+        first = opened.load(replace(model, steps=()))
+        with opened.load(model) as session:
+            first.execute()
+            session.inputs[0][...] = np.arange(64, dtype=np.int8)
+            session.execute()
+            np.testing.assert_array_equal(session.outputs[0][0], np.arange(64))
+        opened.load(replace(model, steps=())).execute()
+
+
 def test_an_error_of_a_meaning_reaches_the_caller(offered: Callable[[Accelerator], None]) -> None:
     def broken(state: Any, i: Any) -> None:
         raise LoadstoneError("a meaning that fails")

@@ -47,6 +47,9 @@ __all__ = [
 #: The expected value of a tap; None where it is not known.
 Expected = Callable[[Tap], Array | None]
 _ELEMENTS_A_FACTOR = 16
+#: What float32 leaves open between two orders of a sum, or two exponentials of 3 units in the last
+#: place (runtime/FORMAT.md): a millionth of an element, and what is below the normal numbers.
+_FLOAT32_RELATIVE, _FLOAT32_ABSOLUTE = 2.0**-20, float(np.finfo(np.float32).tiny)
 _FNV_START, _FNV_PRIME = 0x811C9DC5, 0x01000193
 
 
@@ -55,7 +58,8 @@ class LayerDifference:
     """How a layer differs from the reference. first: the index of the first element that differs,
     batch first, channels last; got, wanted: its two values. elements: 0 where the reference has no
     value. decibels: signal-to-noise ratio; None where nothing differs. from_float: the reference is
-    a float network, which integers only approximate."""
+    a float network, which integers only approximate. rounding: float32 whose elements differ by no
+    more than a millionth each, as those of a softmax do that the host computes in C."""
 
     layer: str
     tensor: str
@@ -69,6 +73,7 @@ class LayerDifference:
     wanted: float = 0.0
     decibels: float | None = None
     from_float: bool = False
+    rounding: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,13 +84,13 @@ class LayerDifferences:
 
     @property
     def equal(self) -> bool:
-        """Whether all elements of all layers are equal."""
-        return not any(layer.different for layer in self.layers)
+        """Whether all elements of all layers are equal, those of float32 within its rounding."""
+        return self.first is None
 
     @property
     def first(self) -> LayerDifference | None:
-        """The first layer that differs."""
-        return next((layer for layer in self.layers if layer.different), None)
+        """The first layer that differs by more than the rounding of float32."""
+        return next((e for e in self.layers if e.different and not e.rounding), None)
 
     def rows(self) -> list[tuple[str, str, str]]:
         """For each layer its name, its elements, and its difference as text."""
@@ -109,10 +114,11 @@ def described(entry: LayerDifference) -> str:
     if not entry.first:
         return f"its digest over {entry.elements} elements differs"
     noise = "" if entry.decibels is None else f"{entry.decibels:.1f} dB; "
+    rounding = ", within the rounding of float32" if entry.rounding else ""
     return (
         f"{noise}{entry.different} of {entry.elements} elements differ, by {entry.largest:g} at "
-        f"most; the first at {list(entry.first)} of {list(entry.shape)}: {entry.got:g}, not "
-        f"{entry.wanted:g}"
+        f"most{rounding}; the first at {list(entry.first)} of {list(entry.shape)}: {entry.got:g}, "
+        f"not {entry.wanted:g}"
     )
 
 
@@ -168,7 +174,16 @@ def difference(tap: Tap, got: Array, wanted: Array) -> LayerDifference:
         float(b[first]),
         _decibels(a, b),
         from_float,
+        tap.view.dtype == DataType.FLOAT32 and _within_rounding(a[different], b[different]),
     )
+
+
+def _within_rounding(got: Array, wanted: Array) -> bool:
+    """Of float32 values, as float64; false where one is not finite."""
+    if not (np.isfinite(got).all() and np.isfinite(wanted).all()):
+        return False
+    allowed = _FLOAT32_RELATIVE * np.maximum(np.abs(got), np.abs(wanted))
+    return bool((np.abs(got - wanted) <= np.maximum(allowed, _FLOAT32_ABSOLUTE)).all())
 
 
 def tells_factors(shape: Sequence[int]) -> bool:

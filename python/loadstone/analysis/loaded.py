@@ -120,12 +120,13 @@ class LoadedModel:
             )
             for indices in (a.inputs, a.outputs)
         )
-        return f"<loadstone model {a.name!r} for {a.device or 'the host'}: {ins} -> {outs}>"
+        devices = ", ".join(a.names_at_work(a.device or "the host"))
+        return f"<loadstone model {a.name!r} for {devices}: {ins} -> {outs}>"
 
     def _repr_html_(self) -> str:
         a = self.artifact
         rows: dict[str, object] = {
-            "device": a.device or "the host",
+            "device": ", ".join(a.names_at_work(a.device or "the host")),
             "samples a run": a.samples,
             "instructions": f"{sum(map(len, a.programs)):,}",
             "steps": len(a.steps),

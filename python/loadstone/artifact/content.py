@@ -70,6 +70,17 @@ class ArtifactContent:
         """The numbers of the devices besides device 0 that have programs."""
         return tuple(sorted({p.device for p in self.programs} - {0}))
 
+    @property
+    def at_work(self) -> tuple[ProgramDevice, ...]:
+        """The devices that have programs, in order; device 0 where no device has."""
+        numbers = sorted({program.device for program in self.programs}) or [0]
+        return tuple(self.devices[number] for number in numbers)
+
+    def names_at_work(self, own: str) -> list[str]:
+        """The names of `at_work`, for people. own: the name of device 0 where it was opened."""
+        others = [device.name for device in self.at_work if device is not self.devices[0]]
+        return [own] * (len(others) < len(self.at_work)) + others
+
     def programs_of(self, device: int) -> tuple[ProgramStep, ...]:
         """Those of one device, by its number."""
         return tuple(s for s in self.programs if s.device == device)

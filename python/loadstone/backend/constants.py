@@ -19,12 +19,12 @@ import numpy as np
 
 from loadstone.errors import EncodingError, LoweringError
 from loadstone.isa.codec import At, TableInsn, check_fields
-from loadstone.isa.form import DRAM, InstructionForm
+from loadstone.isa.form import DRAM, Bits, InstructionForm
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.tiles import InTile, TiledInsn
 from loadstone.numerics import Array
 
-__all__ = ["check_constants", "check_emitted", "check_numbers"]
+__all__ = ["check_address", "check_constants", "check_emitted", "check_numbers"]
 
 
 def check_emitted(table: InstructionTable, operator: str, insn: TableInsn | TiledInsn) -> None:
@@ -43,6 +43,19 @@ def check_emitted(table: InstructionTable, operator: str, insn: TableInsn | Tile
         check_fields(table, TableInsn(insn.name, fields))
     except EncodingError as error:
         raise EncodingError(f"{operator}: {error}") from None
+
+
+def check_address(segment: str, name: str, field: Bits, at: At, addend_bytes: int) -> None:
+    """addend_bytes: of the address in its region. Raises LoweringError for one that the field
+    cannot say, which the runtime would refuse wherever the region begins."""
+    unit = 1 << field.shift
+    if addend_bytes % unit:
+        more = at.offset_bytes % unit
+        why = f"its offset is {more} too much" if more else f"it is byte {addend_bytes} of a region"
+        raise LoweringError(
+            f"{segment}: {name}.{field.name}=@{at.symbol}+{at.offset_bytes} is no multiple of "
+            f"{unit}: the field counts {unit} bytes (shift={field.shift}), and {why}"
+        )
 
 
 def check_numbers(name: str, value: object) -> None:

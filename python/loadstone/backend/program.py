@@ -26,7 +26,12 @@ from typing import TypeAlias
 import numpy as np
 
 from loadstone import graph as g
-from loadstone.backend.constants import check_constants, check_emitted, check_numbers
+from loadstone.backend.constants import (
+    check_address,
+    check_constants,
+    check_emitted,
+    check_numbers,
+)
 from loadstone.backend.device import LayerRange, ProgramDevice, ProgramStep, Relocation
 from loadstone.backend.interface import Segment
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
@@ -187,6 +192,7 @@ class ProgramRegion(LoweredRegion):
                     place = self._place(insn.name, value, addresses)
                     bit = table.places[insn.name][field.name]
                     addend = place.offset_bytes + value.offset_bytes
+                    check_address(self.name, insn.name, field, value, addend)
                     where = at, bit, field.width, field.shift
                     relocations.append(Relocation(*where, int(place.region), addend))
             at += table.sizes[insn.name]

@@ -55,6 +55,7 @@ examples:
 
 Each layer is read from memory after a run that stops there, on a board as on the simulator. Tokens are checked in the artifact: a
 layer whose results depend on the speed of the device is named even where they happen to be right.
+Elements of float32 may differ by a millionth each, as the order of a sum and an exponential allow; how many tensors do so is said.
 Against a float model each tensor is compared as real numbers, and each channel of an inner tensor up to a factor (equalization); a layer below --min-db differs.
 exit status: 0 all layers are equal; 1 one differs, or lacks a token; 2 a user's mistake
 """
@@ -163,6 +164,8 @@ def _is_wrong(entry: LayerDifference, args: argparse.Namespace) -> bool:
     if entry.from_float:
         lost = entry.decibels is None or entry.decibels < args.min_db
         return bool(lost and entry.largest > args.atol)
+    if entry.rounding:
+        return False
     return entry.different > 0 and (not entry.first or entry.largest > args.atol)
 
 
@@ -210,12 +213,22 @@ def _text(found: list[LayerDifference], args: argparse.Namespace) -> str:
         return _lost(found, wrong, what, args.min_db)
     within = f" within {args.atol:g}" if args.atol else ""
     if wrong is None:
-        return f"{what}: {len(found)} tensors compared, all equal{within}"
+        return f"{what}: {len(found)} tensors compared, all equal{within}{_rounded(found)}"
     before = found[: found.index(wrong)]
     return (
         f"{what}: first different in layer {one_line(wrong.layer)} (step {wrong.step})\n"
         f"  {described(wrong)}\n  {len(before)} tensors before it are equal{within}"
+        f"{_rounded(before)}"
     )
+
+
+def _rounded(found: list[LayerDifference]) -> str:
+    """How many are equal but for the rounding of float32, and by how much they differ."""
+    rounded = [entry for entry in found if entry.rounding]
+    if not rounded:
+        return ""
+    most = max(entry.largest for entry in rounded)
+    return f"; {len(rounded)} of them within the rounding of float32, by {most:g} at most"
 
 
 def _lost(

@@ -138,7 +138,8 @@ def run(args: argparse.Namespace) -> None:
     if any(isinstance(step, HostStep) and step.function for step in artifact.steps):
         print(f"{steps}: C from {args.model}, the code of whoever made it")
     then = _NEXT.get(args.board, "make -C {}").format(folder)
-    print(f"{folder}: {one_line(artifact.name)} for {args.board} ({device.name}); next: {then}")
+    names = one_line(", ".join(artifact.names_at_work(device.name)))
+    print(f"{folder}: {one_line(artifact.name)} for {args.board} ({names}); next: {then}")
 
 
 def export(

@@ -180,10 +180,11 @@ def text(
 ) -> str:
     """The content as text. names: of instructions, by step."""
     instructions = sum(map(len, a.programs))
+    devices = ", ".join(
+        f"{one_line(d.name) or 'unknown'} (config {d.config_hash:#010x})" for d in a.at_work
+    )
     lines = [
-        f"{one_line(a.name)}: {size} bytes for device {one_line(a.device) or 'unknown'} "
-        f"(config {a.config_hash:#010x}), "
-        f"{a.samples} sample(s) a run",
+        f"{one_line(a.name)}: {size} bytes for device {devices}, {a.samples} sample(s) a run",
         "inputs",
         *(_tensor(a.tensors[i]) for i in a.inputs),
         "outputs",

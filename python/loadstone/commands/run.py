@@ -146,6 +146,7 @@ def run(args: argparse.Namespace) -> int:
         "model": artifact.name,
         "device": args.device,
         "config": config.name,
+        "devices": artifact.names_at_work(config.name),
         "samples": len(outputs[0]) if outputs else 0,
         "seconds": seconds,
         "samples_per_run": artifact.samples,
@@ -205,8 +206,9 @@ def _device(name: str, artifact: Artifact) -> AbstractContextManager[str]:
 
 def _text(report: JsonObject, differences: list[Difference], atol: float) -> str:
     speed = report["samples"] / max(report["seconds"], 1e-9)
+    devices = one_line(", ".join(report["devices"]))
     lines = [
-        f"{one_line(report['model'])} on {report['device']} ({report['config']}): "
+        f"{one_line(report['model'])} on {report['device']} ({devices}): "
         f"{report['samples']} samples, {speed:.1f} a second"
     ]
     lines += _by_device(report)

@@ -279,6 +279,7 @@ class OpenedDevice:
         self.sim: CData = None  # lds_hal_sim *, for tests that order faults
         self._device = device
         self._handle: Handle | None = None
+        self._idle: Handle | None = None  # as long as no model has programs
         self._process: int | None = None  # that opened it
         self._further: dict[str, tuple[CData, CData]] = {}
         self._sessions: list[Session] = []
@@ -329,28 +330,29 @@ class OpenedDevice:
     def handle(self, artifact: Artifact | None = None) -> Handle:
         """The open device as a C struct, opened on demand. artifact: the first model. Raises
         DeviceError, also in a forked process whose parent has opened it."""
-        if self._handle is None:
-            self._process = os.getpid()
-            # a device without programs needs no simulator: nothing is ever sent to it
-            alone = artifact is None or not artifact.further
-            idle = self.kind == "sim" and self.device is NO_DEVICE and alone
-            kind = "null" if idle else self.kind
-            owner, hal = _KINDS[kind](self)
-            name = "native" if kind == "null" else self.device.register_block.name
-            registers = lib().lds_registers_named(name.encode())
-            device = ffi.new("lds_device *")
-            raise_for(
-                lib().lds_device_open(device, hal, registers, self.device.config_hash), "open"
-            )
-            sim = owner if kind == "sim" else None
-            message = partial(_MESSAGES[kind], owner) if kind in _MESSAGES else str
-            self._handle = Handle(device, owner, sim, self.timing, self._connect, message)
+        # a device without programs needs no simulator: nothing is ever sent to it
+        alone = artifact is None or not artifact.further
+        if self._handle is None and self.kind == "sim" and self.device is NO_DEVICE and alone:
+            handle = self._idle = self._idle or self._opened("null")
+        else:  # a later model may have programs of further devices
+            handle = self._handle = self._handle or self._opened(self.kind)
         if self._process not in (None, os.getpid()):
             raise DeviceError(
                 f"device {self.kind!r} was opened by process {self._process}, of which this one is "
                 "a fork: open it here"
             )
-        return self._handle
+        return handle
+
+    def _opened(self, kind: str) -> Handle:
+        self._process = self._process or os.getpid()
+        owner, hal = _KINDS[kind](self)
+        name = "native" if kind == "null" else self.device.register_block.name
+        registers = lib().lds_registers_named(name.encode())
+        device = ffi.new("lds_device *")
+        raise_for(lib().lds_device_open(device, hal, registers, self.device.config_hash), "open")
+        sim = owner if kind == "sim" else None
+        message = partial(_MESSAGES[kind], owner) if kind in _MESSAGES else str
+        return Handle(device, owner, sim, self.timing, self._connect, message)
 
     def _connect(self, name: str) -> tuple[CData, CData] | None:
         """Another device of the same board: (owner, lds_hal); None where there is none. A simulator
@@ -368,7 +370,7 @@ class OpenedDevice:
         if self.sim is not None:
             quit_simulated(self.sim)
         self._further.clear()
-        self._handle = self.sim = None
+        self._handle = self._idle = self.sim = None
 
     def __enter__(self) -> OpenedDevice:
         return self
