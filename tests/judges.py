@@ -58,6 +58,9 @@ JUDGES = {
     ],
     f"{_PROVE}/tokens.py": ["tests/prove/test_tokens.py"],
     f"{_PROVE}/requantize.py": ["tests/prove/test_requantize.py"],
+    f"{_PROVE}/rows.py": ["tests/prove/test_rows.py"],
+    f"{_PROVE}/fingerprints.py": ["tests/prove/test_fingerprints.py"],
+    f"{_PROVE}/values.py": ["tests/prove/test_values.py"],
     "python/loadstone/ir_pass/verify_dma_copy.py": [
         "tests/ir_pass/test_verify_dma_copy.py",
         "tests/ir_pass/test_verify_dma_copy_rules.py",

@@ -146,6 +146,7 @@ def test_equal_names_on_equal_rows_are_equal() -> None:
     values = Values()
     rows, x = RowFunctions(values), values.opaque(np.full(4, -128), np.full(4, 127))
     one = rows.of(("softmax", 1), x.reshape(2, 2))
+    assert [end.tolist() for end in values.limits(one)] == [[[-128] * 2] * 2, [[127] * 2] * 2]
     assert np.array_equal(one, rows.of(("softmax", 1), x.reshape(2, 2)))
     assert len(set(one.reshape(-1).tolist())) == 4
     for other in (rows.of(("softmax", 2), x.reshape(2, 2)), rows.of(("softmax", 1), x[:, None])):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""prove/values.py and fingerprints.py: sums are found again, and only these."""
+"""prove/values.py and fingerprints.py: sums are found again, and only these; a byte that a device
+stores is the element that it equals, and no other."""
 
 from __future__ import annotations
 
@@ -8,12 +9,34 @@ import math
 import numpy as np
 import pytest
 
-from loadstone.prove.fingerprints import POINTS, Points
-from loadstone.prove.functions import FunctionKind
-from loadstone.prove.values import CONSTANTS, NO_SOURCE, Values
+from loadstone.prove.equality import INT32, Equality
+from loadstone.prove.fingerprints import POINTS, Integers, Points
+from loadstone.prove.functions import FIRST, SECOND, FunctionKind
+from loadstone.prove.values import (
+    CENTRE,
+    CONSTANT,
+    CONSTANTS,
+    NO_SOURCE,
+    NO_SYMBOL,
+    RADIUS,
+    Values,
+    _key,
+)
 from loadstone.prove.verdict import Unsupported
 
 _ENDS = np.array([-128]), np.array([127])
+
+
+def limited(values: Values, kind: FunctionKind, *limits: int) -> Integers:
+    """Functions min(x, k) or max(x, k)."""
+    x = np.full((len(limits), 1), FIRST)
+    return values.functions.make(kind, np.array(limits)[:, None], x)
+
+
+def plus(values: Values, *numbers: int) -> Integers:
+    """Functions x + k."""
+    ones, nothing = np.ones((len(numbers), 1), np.int64), np.zeros(len(numbers), np.int64)
+    return values.functions.sum(ones, ones * FIRST, np.array(numbers), nothing)
 
 
 def test_primes_are_drawn_anew_and_are_primes() -> None:
@@ -143,3 +166,206 @@ def test_pairs_and_largest_ones_are_known_once() -> None:
     assert values.source_limits(largest)[1].tolist() == [9, 9]
     assert values.symbols_of_largest(int(largest[0])) == tuple(symbols.tolist())
     assert values.symbol_count == CONSTANTS + 3
+
+
+def test_symbols_0_to_255_are_the_bytes() -> None:
+    values = Values()
+    assert CONSTANTS == values.symbol_count == 256
+    symbols = np.arange(256)
+    signed = [*range(128), *range(-128, 0)]
+    assert [end.tolist() for end in values.limits(symbols)] == [signed] * 2
+    columns = values.columns(symbols)
+    assert columns[CONSTANT].tolist() == signed
+    assert not columns[[*range(POINTS), CENTRE, RADIUS]].any()
+    assert (values.looked_for, values.degree) == (0, 1)
+    values.opaque(*_ENDS)
+    numbers = np.array([-129, -128, -1, 0, 1, 127, 128])
+    found = values.symbols_of(np.full(7, NO_SOURCE), numbers)
+    assert found.tolist() == [NO_SYMBOL, 128, 255, 0, 1, 127, NO_SYMBOL]
+
+
+def test_a_sum_has_at_most_48_bits() -> None:
+    values = Values()
+    for low, high in ((0, 1 << 48), (-(1 << 47), 1 << 47), (-(1 << 48), 0)):
+        with pytest.raises(Unsupported, match="48 bits"):
+            values.find(values.points.draw(1), np.array([low]), np.array([high]), make=True)
+    ends = np.array([-(1 << 47)]), np.array([(1 << 47) - 1])
+    assert values.find(values.points.draw(1), *ends, make=True)[0][0] != NO_SOURCE
+    assert values.looked_for == 4
+
+
+def test_sums_of_one_key_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key says where to look; the fingerprint alone says what is a multiple."""
+    values = Values()
+    monkeypatch.setattr(values.points, "keys", lambda sums: np.zeros(sums.shape[1], np.int64))
+    sums = values.points.draw(5)
+    low, high = np.zeros(5, np.int64), np.full(5, 9)
+    made = np.concatenate(
+        [
+            values.find(sums[:, k], low[: len(k)], high[: len(k)], make=True)[0]
+            for k in ([0], [1, 2], [3])
+        ]
+    )
+    assert len(set(made.tolist())) == 4
+    for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0]):
+        factors = np.arange(2, 7)
+        multiples = values.points.times(sums[:, order], factors)
+        sources, found = values.find(multiples, low, high, make=False)
+        assert sources.tolist() == [[*made.tolist(), NO_SOURCE][k] for k in order]
+        known = np.array(order) < 4
+        assert (found == factors)[known].all()
+
+
+def test_what_a_device_made_is_known_once() -> None:
+    values = Values()
+    sources, _ = values.origin(values.opaque(*(np.repeat(end, 2) for end in _ENDS)))
+    function = limited(values, FunctionKind.MAX, 5)
+    first, _ = values.internal(sources[:1], function)
+    assert values.internal(sources[:1], function)[0] == first
+    assert values.internal(sources[1:], function)[0] != first
+    assert _key(np.array([1, 0]), np.array([0, 3])).tolist() == [1 << 31, 3]
+    fixed = limited(values, FunctionKind.MIN, -127)
+    high = np.array([-127])
+    made, number = values.internal(values.origin(values.opaque(high, high + 9))[0], fixed)
+    assert (made[0], number[0]) == (NO_SYMBOL, -127)
+
+
+def test_one_function_of_two_sources_is_two_bytes() -> None:
+    values = Values()
+    symbols = values.opaque(*(np.repeat(end, 2) for end in _ENDS))
+    sources, _ = values.origin(symbols)
+    function = limited(values, FunctionKind.MAX, 5)
+    first, second = (values.stored(sources[k : k + 1], function)[0] for k in range(2))
+    assert first != second
+    assert values.stored(sources, np.repeat(function, 2)).tolist() == [first, second]
+    assert not values.strange, "the network wants nothing of these"
+
+
+def test_a_constant_that_is_stored_is_this_byte() -> None:
+    values = Values()
+    source, _ = values.origin(values.opaque(np.array([-127]), np.array([9])))
+    fixed = limited(values, FunctionKind.MIN, -127)
+    assert values.stored(source, fixed)[0] == 129
+    assert values.define(source, fixed)[0] == 129
+
+
+@pytest.mark.parametrize(("constant", "fits"), [(-1, False), (0, True), (1, False)])
+def test_an_element_has_the_range_of_a_byte(constant: int, fits: bool) -> None:
+    values = Values()
+    source, _ = values.origin(values.opaque(*_ENDS))
+    if fits:
+        assert values.define(source, plus(values, constant))[0] != NO_SYMBOL
+    else:
+        with pytest.raises(Unsupported, match="no byte"):
+            values.define(source, plus(values, constant))
+
+
+def test_what_is_beyond_a_byte_at_one_end_is_cut_to_its_low_bits() -> None:
+    values = Values()
+    sources, _ = values.origin(values.opaque(*(np.repeat(end, 3) for end in _ENDS)))
+    functions = plus(values, -1, 0, 1)
+    nothing = np.zeros((3, 0), np.int64)
+    cut = values.functions.make(FunctionKind.BYTE, nothing, functions[:, None])
+    assert values._low_bytes(sources, functions).tolist() == [cut[0], functions[1], cut[2]]
+
+
+def test_each_of_several_elements_of_a_sum_is_found() -> None:
+    """In one call or in several; what equals none of them is strange."""
+    values = Values()
+    sources, _ = values.origin(values.opaque(*(np.repeat(end, 2) for end in _ENDS)))
+    source, four = sources[:1], np.repeat(sources[:1], 4)
+    functions = limited(values, FunctionKind.MAX, 1, 2, 3, 4)
+    first = values.define(source, functions[:1])
+    elements = values.define(four, functions)
+    assert elements[0] == first[0]
+    assert len(set(elements.tolist())) == 4
+    assert values.define(four, functions).tolist() == elements.tolist()
+    for element, function in zip(elements.tolist(), functions.tolist(), strict=True):
+        assert values.element(element) == (int(source[0]), function)
+    assert values.element(int(elements[-1]) + 1) is None
+    assert values.stored(four, functions).tolist() == elements.tolist()
+    other = values.define(sources[1:], functions[:1])
+    asked = np.array([*elements.tolist(), *other.tolist()])
+    assert not values.has_strange(asked).any()
+    values.stored(np.repeat(source, 2), limited(values, FunctionKind.MAX, 5, 6))
+    assert values.has_strange(asked).tolist() == [True, False, False, False, False]
+    values.stored(*values.origin(values.opaque(*_ENDS)))
+    assert len(values.strange) == 1
+
+
+def test_what_is_a_symbol_stays_it() -> None:
+    """An element that equals an input is another name; the input, stored, is the input."""
+    values = Values()
+    symbol = values.opaque(*_ENDS)
+    source, function = values.origin(symbol)
+    element = values.define(source, limited(values, FunctionKind.MAX, -128))
+    assert element[0] != symbol[0]
+    assert values.stored(source, function)[0] == symbol[0]
+
+
+def test_a_byte_that_was_stored_is_not_compared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = Values()
+    source, _ = values.origin(values.opaque(*_ENDS))
+    values.define(source, limited(values, FunctionKind.MAX, 1))
+    function = limited(values, FunctionKind.MAX, 2)
+    values.stored(source, function)
+    assert values.strange == {int(source[0]): {int(function[0])}}
+    values.begin()
+    assert not values.strange
+    values.stored(source, function)
+    assert values.strange == {int(source[0]): {int(function[0])}}
+    monkeypatch.setattr(values, "_stored_new", None)
+    values.stored(source, function)
+
+
+def test_a_level_off_is_a_name_only_where_that_is_asked_for() -> None:
+    """And to one function in an artifact; the next artifact may have another one."""
+    for tolerance in (0, 1):
+        values = Values(tolerance)
+        source, _ = values.origin(values.opaque(np.array([-100]), np.array([100])))
+        exact, less, more, far = (values_of[None] for values_of in plus(values, 2, 1, 3, 4))
+        element = values.define(source, exact)
+        assert (values.stored(source, less) == element).all() == bool(tolerance)
+        assert values.stored(source, more)[0] != element[0]
+        values.begin()
+        assert (values.stored(source, more) == element).all() == bool(tolerance)
+        assert values.stored(source, far)[0] != element[0]
+        assert not values._equal(source, exact, less)[0]
+        assert values._equal(source, exact, less, Equality(values.functions, 1))[0]
+
+
+def test_functions_of_two_bytes() -> None:
+    """All pairs are tried, and those of a sum are not: its range may be wide."""
+    values = Values()
+    bytes_ = values.opaque(np.array([-9, -5]), np.array([3, 4]))
+    sources, _ = values.origin(bytes_)
+    pair = values.pairs(sources[:1], sources[1:])
+    assert values.ranges_of_pair(int(pair[0])) == (-9, 3, -5, 4)
+    with pytest.raises(ValueError, match="longer"):
+        values.pairs(sources[:1], sources)
+    wide, _ = values.find(values.points.draw(1), np.array([-(1 << 16)]), np.array([7]), make=True)
+    both = np.array([[FIRST, SECOND]])
+    nothing = np.zeros((1, 0), np.int64)
+    least = values.functions.make(FunctionKind.MIN_OF_TWO, nothing, both)
+    ends = values.ranges(np.concatenate([pair, wide]), np.array([least[0], FIRST]))
+    assert [end.tolist() for end in ends] == [[-9, -(1 << 16)], [3, 7]]
+    most = values.functions.make(FunctionKind.MAX_OF_TWO, nothing, both)
+    again = values.functions.make(FunctionKind.MIN_OF_TWO, nothing, both[:, ::-1])
+    clamped = limited(values, FunctionKind.MIN, 7)
+    asked = np.array([least[0], least[0], FIRST]), np.array([again[0], most[0], clamped[0]])
+    assert values._equal(np.array([*pair, *pair, *wide]), *asked).tolist() == [True, False, True]
+
+
+def test_nothing_is_known_of_what_is_unknown() -> None:
+    values = Values()
+    sources = values.unknown(2)
+    assert values.is_unknown(sources).all()
+    assert sources[0] != sources[1]
+    assert [end.tolist() for end in values.source_limits(sources)] == [[end] * 2 for end in INT32]
+    assert INT32 == (-(1 << 31), (1 << 31) - 1)
+    known, _ = values.origin(values.opaque(*_ENDS))
+    assert not values.is_unknown(known).any()
+    symbols = values.opaque(*(np.repeat(end, 2) for end in _ENDS)).tolist()
+    first = values.largest([tuple(symbols)])
+    assert values.largest([tuple(symbols)]) == first
+    assert not values.is_pair(int(first[0]))

@@ -165,14 +165,11 @@ class Values:
             _, first, inverse = np.unique(keys[missing], return_index=True, return_inverse=True)
             new = missing[first]
             made = self._new_sums(sums[:, new], low[new], high[new], keys[new])
-            sources[missing], factors[missing] = made[inverse], 1
-            others = np.flatnonzero(sources[missing] == made[inverse])
-            factor, fits = self.points.factors(
-                sums[:, missing[others]], self._sources.sums(sources[missing[others]])
-            )
-            factors[missing[others]] = factor
+            sources[missing] = made[inverse]
+            ones = self._sources.sums(sources[missing])
+            factors[missing], fits = self.points.factors(sums[:, missing], ones)
             if not fits.all():  # several sums with one key, none a multiple of the first
-                rest = missing[others[~fits]]
+                rest = missing[~fits]
                 again = self.find(sums[:, rest], low[rest], high[rest], make)
                 sources[rest], factors[rest] = again
         return sources, factors
