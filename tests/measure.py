@@ -138,7 +138,6 @@ TESTED_ELSEWHERE = {
     "prove/terms": ("prove/test_machine", "every instruction is compared with the reference"),
     "prove/verdict": ("prove/test_proof", "dataclasses of what a proof says"),
     "prove/witness": ("prove/test_proof", "what a spoilt artifact is told"),
-    "prove/fingerprints": ("prove/test_values", "sums, found again"),
     "prove/network": ("prove/test_read_tflite", "dataclasses, filled by the readers"),
     "prove/onnx/": ("prove/test_read_onnx", "every operator is compared with ONNX Runtime"),
     "prove/tflite/": ("prove/test_read_tflite", "every operator is compared with LiteRT"),
