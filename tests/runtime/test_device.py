@@ -318,6 +318,8 @@ if child == 0:
         except DeviceError as error:
             print(error)
     dev.close()
+    assert np.array_equal(dev.load(copy_model()).run([x + 2])[0], x + 2)  # its own now
+    dev.close()
     del session, dev
     gc.collect()
     with device.open("sim") as own, own.load(copy_model()) as mine:

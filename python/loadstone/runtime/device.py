@@ -370,7 +370,7 @@ class OpenedDevice:
         if self.sim is not None:
             quit_simulated(self.sim)
         self._further.clear()
-        self._handle = self._idle = self.sim = None
+        self._handle = self._idle = self.sim = self._process = None
 
     def __enter__(self) -> OpenedDevice:
         return self
