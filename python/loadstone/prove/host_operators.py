@@ -50,11 +50,14 @@ def computed(
     outputs: Sequence[BufferView],
     rows: RowFunctions,
 ) -> Integers:
-    """Symbols (elements,) of an operator's output. Raises Unsupported for an operator that is not
-    known here, NotProved for a description that does not fit its tensors."""
+    """Symbols (elements,) of an operator's output; x (bytes,): of its input. Raises Unsupported for
+    an operator that is not known here, and for bytes that other steps had as uint8, NotProved for
+    a description that does not fit its tensors."""
     name = f"step {step.name} ({step.function})"
     if step.function != "loadstone.operator":
         raise Unsupported(f"{name}: code that only the host knows")
+    if (x < 0).any():
+        raise Unsupported(f"{name}: levels of uint8 as int8")
     said = parsed_json(step.attributes, name, NotProved)
     try:
         kind, fields = str(_of(dict, said)["kind"]), _of(dict, said)["fields"]
