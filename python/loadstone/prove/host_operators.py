@@ -111,6 +111,8 @@ def _stated(
     attributes = _STATED[kind](fields, tensors[0], tensors[1])
     if attributes is None:
         raise Unsupported(f"{name} of rounding {fields['rounding']}")
+    if kind in _STATEMENTS and rows.values.is_internal(x).any():
+        raise NotProved(f"{name} of a byte that is no element of the network")
     operator = ModelOperator(kind, (0,), (1,), attributes, name)
     elements = Elements(rows.values, ModelNetwork(name, tuple(tensors), (operator,), (), (1,)))
     elements.put(0, x)
