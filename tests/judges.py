@@ -63,6 +63,10 @@ JUDGES = {
     f"{_PROVE}/rows.py": ["tests/prove/test_rows.py"],
     f"{_PROVE}/fingerprints.py": ["tests/prove/test_fingerprints.py"],
     f"{_PROVE}/values.py": ["tests/prove/test_values.py"],
+    f"{_PROVE}/equality.py": ["tests/prove/test_equality.py"],
+    f"{_PROVE}/machine.py": ["tests/prove/test_machine.py"],
+    f"{_PROVE}/memory.py": ["tests/prove/test_machine.py"],
+    f"{_PROVE}/pieces.py": ["tests/prove/test_pieces.py"],
     "python/loadstone/ir_pass/verify_dma_copy.py": [
         "tests/ir_pass/test_verify_dma_copy.py",
         "tests/ir_pass/test_verify_dma_copy_rules.py",

@@ -13,17 +13,19 @@ from loadstone.prove.fingerprints import Integers
 from loadstone.prove.machine import SymbolMachine
 from loadstone.prove.memory import NOBODY, SymbolDram, flipped
 from loadstone.prove.values import CONSTANTS
-from loadstone.prove.verdict import NotProved
+from loadstone.prove.verdict import NotProved, Unsupported
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import encode_uops
-from loadstone.vta.isa.insn import Alu, Config, Gemm, Insn, Load, MicroOp, Store
-from loadstone.vta.isa.spec import AluOp, Capability, Memory, Stage
+from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, MicroOp, Store
+from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
 from loadstone.vta.meaning.reference import DramBytes, Machine
+from tests.programs import BASE, random_program
 from tests.prove.values_at import ValuesAt
 from tests.repeat import times
 
 _OPERANDS = 8
 VTAQ, VTA = load_config("vtaq-1x8x8"), load_config("vta-pynq")
+TINY, WIDE = load_config("vtaq-tiny"), load_config("vtaq-4x16x16")
 
 
 class Both:
@@ -49,6 +51,18 @@ class Both:
     def run(self, instructions: list[Insn]) -> None:
         for number, instruction in enumerate(instructions):
             self.machine.run(instruction, number)
+            self.reference.step(instruction)
+
+    def run_what_has_a_meaning(self, instructions: list[Insn]) -> None:
+        """Leaves out on both what is no program, or beyond a proof; behind a computation that is,
+        everything: it may have been carried out in part."""
+        for number, instruction in enumerate(instructions):
+            try:
+                self.machine.run(instruction, number)
+            except (NotProved, Unsupported):
+                if isinstance(instruction, Load | Store):
+                    continue
+                return
             self.reference.step(instruction)
 
     def check(self) -> None:
@@ -134,6 +148,21 @@ def test_programs_do_to_symbols_what_they_do_to_bytes(config: HwConfig, seed: in
         drawn.both.check()
 
 
+@pytest.mark.parametrize("config", [TINY, WIDE, VTA], ids=lambda config: config.name)
+def test_instructions_of_every_kind(config: HwConfig) -> None:
+    """Programs of any instructions, in which some bytes are unknown: pads, strides, loops, repeated
+    tiles, operations of two lanes, registers."""
+    begin = 0 if config.has(Capability.REGIONS) else BASE
+    for seed in range(times(30, 2000)):
+        rng = np.random.default_rng(seed)
+        program = random_program(config, rng, 40)
+        memory = np.concatenate([np.zeros(begin, np.uint8), program.memory])
+        unknown = begin + np.sort(rng.choice(200, int(rng.integers(0, 8)), replace=False))
+        both = Both(config, memory, unknown)
+        both.run_what_has_a_meaning(program.objects)
+        both.check()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_read_of_what_nobody_wrote_is_no_program(seed: int) -> None:
     drawn = Drawn(VTA, seed)
@@ -189,3 +218,166 @@ def test_levels_of_uint8_are_bytes_with_another_bit() -> None:
     assert flipped(symbols).tolist()[:4] == [128, 255, 0, 127]
     assert (flipped(flipped(symbols)) == symbols).all()
     assert (flipped(symbols)[4:6] < NOBODY).all()
+
+
+class Tiny:
+    """A small device of symbols. Its DRAM: micro-ops, which name tiles 0, 1, 2 ... of all three
+    memories, then 64 bytes of inputs, then 256 known bytes, then 64 bytes that nobody wrote."""
+
+    UOPS, INPUTS, KNOWN, NOTHING = 0, 64, 128, 384
+
+    def __init__(self) -> None:
+        uops = encode_uops([MicroOp(k, k, k) for k in range(16)], TINY).view(np.uint8)
+        self.known = np.random.default_rng(3).integers(0, 256, 256, np.uint8)
+        memory = np.concatenate([uops, np.zeros(64, np.uint8), self.known, np.zeros(64, np.uint8)])
+        self.both = Both(TINY, memory, np.arange(self.INPUTS, self.KNOWN))
+        nothing = np.arange(self.NOTHING, self.NOTHING + 64)
+        self.both.dram.write(0, nothing, np.full(64, NOBODY), "the test", NOBODY)
+        self.run = self.both.machine.run
+
+    def load(self, memory: Memory, begin: int, tiles: int, at: int = 0, **fields: int) -> Load:
+        base = begin // TINY.tile_bytes(memory)
+        return Load(memory_id=memory, sram_base=at, dram_base=base, y_size=1, x_size=tiles,
+                    x_stride=tiles, **fields)  # fmt: skip
+
+    def ready(self) -> list[Insn]:
+        """Micro-ops, inputs, weights and accumulators, eight tiles of each; four sums."""
+        return [
+            self.load(Memory.UOP, self.UOPS, 16),
+            self.load(Memory.INP, self.INPUTS, 8),
+            self.load(Memory.WGT, self.KNOWN, 8),
+            self.load(Memory.ACC, self.KNOWN, 8),
+            Gemm(uop_end=4, iter_out=1, iter_in=1),
+        ]
+
+
+def test_what_instructions_touch() -> None:
+    tiny = Tiny()
+    uop, inp, wgt, acc, gemm = (tiny.run(one, 0) for one in tiny.ready())
+
+    def shown(cells: list[tuple[str, Integers]]) -> list[tuple[str, list[int]]]:
+        return [(name, at.tolist()) for name, at in cells]
+
+    def tiles(name: str, *numbers: int) -> tuple[str, list[int]]:
+        return name, list(numbers)
+
+    assert shown(uop.writes) == [tiles("UOP", *range(16))]
+    assert shown(uop.reads) == [tiles("region 0", *range(16))]
+    assert shown(inp.reads) == [tiles("region 0", *range(16, 24))]
+    assert shown(wgt.reads) == [tiles("region 0", *range(32, 64))]
+    assert shown(acc.writes) == [tiles("ACC", *range(8))]
+    assert shown(gemm.reads) == [tiles("INP", *range(4)), tiles("WGT", *range(4))]
+    assert shown(gemm.writes) == [tiles("ACC", *range(4))]
+    reset = tiny.run(Gemm(reset=1, uop_bgn=9, uop_end=10, iter_out=1, iter_in=1), 0)
+    assert (reset.reads, shown(reset.writes)) == ([], [tiles("ACC", 9)])
+    loops = {"uop_end": 1, "iter_out": 1, "iter_in": 2, "dst_in": 1}
+    by_number = tiny.run(Alu(**loops, alu_op=AluOp.ADD, use_imm=1, imm=3, src_in=1), 0)
+    assert shown(by_number.reads) == [tiles("ACC")]
+    assert shown(by_number.writes) == [tiles("ACC", 0, 1)]
+    by_lanes = tiny.run(Alu(**loops, alu_op=AluOp.ADD, src_out=9, src_in=2), 0)
+    assert shown(by_lanes.reads) == [tiles("ACC", 0, 2)]
+    requantized = tiny.run(Alu(uop_bgn=4, uop_end=5, iter_out=1, iter_in=1, alu_op=AluOp.RQ), 0)
+    assert shown(requantized.reads) == [tiles("ACC", 4, 5, 6)]
+    assert shown(requantized.writes) == [tiles("ACC", 4)]
+    stored = tiny.run(Store(memory_id=Memory.OUT, sram_base=1, dram_base=20, x_size=1, y_size=2,
+                            x_stride=3), 7)  # fmt: skip
+    assert shown(stored.reads) == [tiles("ACC", 1, 2)]
+    assert shown(stored.writes) == [tiles("region 0", 20, 23)]
+    assert stored.stored is not None
+    place = np.concatenate([np.arange(80, 84), np.arange(92, 96)])
+    assert (tiny.both.dram.read(0, place, "the test") == stored.stored).all()
+    assert [tiny.both.dram.writer(0, k) for k in (79, 80, 83, 84, 92)] == [-1, 7, 7, -1, 7]
+    eight = tiny.run(tiny.load(Memory.ACC_8BIT, tiny.KNOWN, 2, y_pad_1=1, x_pad_0=1), 0)
+    assert shown(eight.writes) == [tiles("ACC", *range(6))]
+    assert tiny.both.machine.steps == 4 + 1 + 2 + 2 + 1
+
+
+def test_constants_are_read_before_and_behind_everything() -> None:
+    tiny = Tiny()
+    tiny.both.dram.constants(1, tiny.known.tobytes())
+    assert tiny.run(tiny.load(Memory.WGT, 0, 4, region=1), 0).reads == []
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        Load(memory_id=Memory.INP, sram_base=1 << 20, dram_base=1 << 20),
+        Store(memory_id=Memory.INP, x_pad_0=1),
+        Gemm(uop_end=4, iter_out=1),
+        Gemm(uop_end=4, iter_in=1),
+        Gemm(iter_out=1, iter_in=1),
+        Alu(uop_end=4, iter_out=1),
+        Finish(),
+    ],
+)
+def test_what_takes_no_step_touches_nothing(instruction: Insn) -> None:
+    tiny = Tiny()
+    for one in tiny.ready():
+        tiny.run(one, 0)
+    done = tiny.run(instruction, 0)
+    assert (done.reads, done.writes, done.stored) == ([], [], None)
+
+
+_ONE = {"uop_end": 1, "iter_out": 1, "iter_in": 1}
+
+
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        (Gemm(**_ONE, dst_out=255, reset=1), ""),
+        (Gemm(uop_bgn=1, uop_end=2, iter_out=2, iter_in=1, dst_out=255), "ACC: tile 256"),
+        (Gemm(**_ONE | {"iter_out": 2}, dst_out=8), "adds to tiles that nobody wrote"),
+        (Gemm(**_ONE | {"iter_out": 2}, dst_out=8, overwrite=1), ""),
+        (Gemm(uop_bgn=1, uop_end=2, iter_out=2, iter_in=1, src_out=255), "tiles 256, 1"),
+        (Gemm(uop_bgn=1, uop_end=2, iter_out=2, iter_in=1, wgt_out=255), "tiles 1, 256"),
+        (Gemm(**_ONE | {"iter_out": 2}, src_out=8), "GEMM reads tiles that nobody wrote"),
+        (Gemm(**_ONE | {"iter_out": 2}, wgt_out=8), "GEMM reads tiles that nobody wrote"),
+        (Gemm(**_ONE | {"uop_end": 17}), "a micro-op that nobody loaded"),
+        (Gemm(uop_bgn=255, uop_end=256, iter_out=1, iter_in=1), "a micro-op that nobody loaded"),
+        (Gemm(uop_bgn=255, uop_end=257, iter_out=1, iter_in=1), "micro-op 256 of 256"),
+        (Gemm(uop_bgn=2, uop_end=1, iter_out=1, iter_in=1), "micro-op 0 of 256"),
+        (Alu(**_ONE, alu_op=AluOp.ADD, use_imm=1, dst_out=9), ""),
+        (Alu(**_ONE, alu_op=AluOp.ADD, reset=1), "reset=1"),
+        (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, use_imm=1, dst_out=8), "nobody wrote"),
+        (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, src_out=8), "nobody wrote"),
+        (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, use_imm=1, src_out=8), ""),
+        (Alu(uop_bgn=6, uop_end=7, iter_out=1, iter_in=1, alu_op=AluOp.RQ), "nobody wrote"),
+        (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.RQ, src_out=254), "ALU leaves ACC: tile 256"),
+        (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.RQ, src_out=253), "nobody wrote"),
+        (Alu(uop_bgn=1, uop_end=2, iter_out=2, iter_in=1, alu_op=AluOp.ADD, dst_out=255),
+         "ALU leaves ACC: tile 256"),
+        (Store(memory_id=Memory.OUT, sram_base=3, x_size=1, y_size=1), ""),
+        (Store(memory_id=Memory.OUT, sram_base=3, x_size=2, y_size=1), "no product"),
+        (Store(memory_id=Memory.OUT, sram_base=3, x_size=1, y_size=2, x_stride=1), "no product"),
+        (Store(memory_id=Memory.OUT, sram_base=255, x_size=2, y_size=1), "no product"),
+        (Store(memory_id=Memory.ACC, x_size=1, y_size=1), "another memory"),
+        *((Store(memory_id=Memory.OUT, x_size=1, y_size=1, **{pad: 1}), "with padding")
+          for pad in ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")),
+        (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1), ""),
+        (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1, x_pad_0=1), "tile 256"),
+        (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1, x_pad_1=1), "tile 256"),
+        (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1, y_pad_0=1), "tile 256"),
+        (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1, y_pad_1=1), "tile 256"),
+        (Load(memory_id=9, x_size=1, y_size=1), "memory 9"),
+        (Load(memory_id=Memory.WGT, dram_base=Tiny.NOTHING // 16, x_size=1, y_size=1), "WGT of by"),
+        (Load(memory_id=Memory.ACC, dram_base=Tiny.NOTHING // 16, x_size=1, y_size=1), "ACC of by"),
+        (Load(memory_id=Memory.UOP, dram_base=Tiny.NOTHING // 4, x_size=1, y_size=1), "UOP of by"),
+        (Load(memory_id=Memory.ACC_8BIT, dram_base=Tiny.NOTHING // 4, x_size=1, y_size=1), "nob"),
+        (Load(memory_id=Memory.ACC, dram_base=Tiny.INPUTS // 16, x_size=1, y_size=1), "activat"),
+        (Load(memory_id=Memory.UOP, dram_base=Tiny.INPUTS // 4, x_size=1, y_size=1), "activations"),
+        (Load(memory_id=Memory.WGT, dram_base=Tiny.INPUTS // 16, x_size=1, y_size=1), ""),
+        (Load(memory_id=Memory.INP, dram_base=Tiny.NOTHING // 4, x_size=1, y_size=1), ""),
+        (Config(stage=Stage.LOAD, register_id=ConfigRegister.RQ_MIN), "stage LOAD has not"),
+        (Config(stage=Stage.LOAD, register_id=9), "register 9 of stage 0, which is none"),
+    ],
+)  # fmt: skip
+def test_limits_of_a_small_device(instruction: Insn, message: str) -> None:
+    """Each refused for its reason, or not at all."""
+    tiny = Tiny()
+    for one in tiny.ready():
+        tiny.run(one, 0)
+    if not message:
+        tiny.run(instruction, 0)
+        return
+    with pytest.raises((NotProved, Unsupported), match=message):
+        tiny.run(instruction, 0)
