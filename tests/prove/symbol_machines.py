@@ -142,7 +142,7 @@ class Tiny:
     UOPS, INPUTS, KNOWN, NOTHING = 0, 64, 128, 384
 
     def __init__(self) -> None:
-        others = [MicroOp(1, 4), MicroOp(0, 1), MicroOp(1, 5), MicroOp(0, 0, 1)]
+        others = [MicroOp(1, 4), MicroOp(0, 1), MicroOp(1, 5), MicroOp(0, 1, 1)]
         each = [MicroOp(k, k, k) for k in range(12)]
         uops = encode_uops([*each, *others], TINY).view(np.uint8)
         self.known = np.random.default_rng(3).integers(0, 256, 256, np.uint8)

@@ -104,13 +104,6 @@ def test_vta_stores_what_was_put_out_and_not_what_was_loaded() -> None:
         drawn.both.machine.run(store, 1)
 
 
-def test_levels_of_uint8_are_bytes_with_another_bit() -> None:
-    symbols = np.array([0, 127, 128, 255, CONSTANTS, CONSTANTS + 7, NOBODY])
-    assert flipped(symbols).tolist()[:4] == [128, 255, 0, 127]
-    assert (flipped(flipped(symbols)) == symbols).all()
-    assert (flipped(symbols)[4:6] < NOBODY).all()
-
-
 def test_what_instructions_touch() -> None:
     tiny = Tiny()
     uop, inp, wgt, acc, gemm = (tiny.run(one, 0) for one in tiny.ready())
@@ -277,6 +270,18 @@ SMALL: dict[str, list[Insn]] = {
     "a lane that is read behind its write": [
         _CLEAR, _BYTES, _add(12, 13), _add(12, 14), _add(14, 15)
     ],
+    "pads of bytes": [
+        Config(stage=Stage.LOAD, register_id=ConfigRegister.PAD_VALUE, value=-9),
+        Config(stage=Stage.COMPUTE, register_id=ConfigRegister.PAD_VALUE, value=77),
+        Load(memory_id=Memory.INP, dram_base=Tiny.INPUTS // 4, y_size=1, x_size=1, x_pad_0=1),
+        Gemm(**_ONE, src_out=1),
+        _BYTES.changed(sram_base=2, x_size=1, x_pad_1=1),
+    ],
+    "pads of weights and accumulators": [
+        Load(memory_id=Memory.WGT, dram_base=Tiny.KNOWN // 16, y_size=1, x_size=1, y_pad_0=1),
+        Load(memory_id=Memory.ACC, dram_base=Tiny.KNOWN // 16, y_size=1, x_size=1, y_pad_0=1),
+        Gemm(**_ONE | {"iter_in": 2}, src_in=1, wgt_in=1),
+    ],
     "digits of a sum beside that sum": [
         *_STORED, _INPUTS_FROM_OUT, Gemm(uop_bgn=15, uop_end=16, iter_out=1, iter_in=1)
     ],
@@ -290,3 +295,81 @@ def test_small_programs_do_to_symbols_what_they_do_to_bytes(name: str) -> None:
     stored = tiny.both.dram.read(0, np.arange(tiny.NOTHING, tiny.NOTHING + 16), "the test")
     assert (stored >= CONSTANTS).any()
     tiny.both.check(tiny.NOTHING + 16)
+
+
+@pytest.mark.parametrize("rounding", [0, 1, 2, 3, -1])
+def test_roundings_of_a_requantization(rounding: int) -> None:
+    tiny = Tiny()
+    register = Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_ROUNDING, value=rounding)
+    operands = tiny.load(Memory.ACC, tiny.KNOWN, 3, at=1)
+    requantize = Alu(uop_bgn=15, uop_end=16, iter_out=1, iter_in=1, alu_op=AluOp.RQ)
+    program: list[Insn] = [*tiny.ready(), operands, register, requantize]
+    if rounding in (0, 1, 2):
+        tiny.both.run([*program, _OUT.changed(x_size=1)])
+        tiny.both.check(tiny.NOTHING + 4)
+        return
+    for one in program[:-1]:
+        tiny.run(one, 0)
+    with pytest.raises(NotProved, match=f"RQ_ROUNDING={rounding}, which is none"):
+        tiny.run(requantize, 0)
+
+
+def test_regions_of_a_device_without_them_are_parts_of_its_memory() -> None:
+    drawn = Drawn(VTA, 0)
+    drawn.both.dram.constants(1, bytes(64))
+    drawn.both.machine.run(Load(memory_id=Memory.INP, region=1, x_size=1, y_size=1), 0)
+
+
+def test_bytes_of_which_a_part_is_no_program() -> None:
+    """One of a tile's that nobody wrote, that another step has as uint8, or that varies."""
+    tiny = Tiny()
+    known = tiny.both.dram.read(0, np.arange(tiny.KNOWN, tiny.KNOWN + 16), "the test")
+    symbol = tiny.both.dram.read(0, np.array([tiny.INPUTS]), "the test")
+    assert symbol[0] == CONSTANTS
+    place, last = np.arange(tiny.NOTHING, tiny.NOTHING + 16), np.array([tiny.NOTHING + 15])
+
+    def loads(memory: Memory, last_one: Integers) -> None:
+        tiny.both.dram.write(0, place, known, "the test", NOBODY)
+        tiny.both.dram.write(0, last, last_one, "the test", NOBODY)
+        tiny.run(tiny.load(memory, tiny.NOTHING, 1), 0)
+
+    nobody = np.array([NOBODY])
+    for memory in (Memory.WGT, Memory.ACC):
+        with pytest.raises(NotProved, match="nobody wrote"):
+            loads(memory, nobody)
+        with pytest.raises(Unsupported, match="levels of uint8"):
+            loads(memory, flipped(symbol))
+    with pytest.raises(Unsupported, match="LOAD ACC of activations"):
+        loads(Memory.ACC, symbol)
+    for instruction in tiny.ready():
+        tiny.run(instruction, 0)
+    tiny.run(_CLEAR, 0)
+    loads(Memory.WGT, symbol)
+    tiny.run(Gemm(**_ONE), 0)
+    sources, functions = tiny.both.machine.lanes.resolve(np.array([3]))
+    inputs = tiny.both.bytes.data[tiny.INPUTS : tiny.INPUTS + 4].view(np.int8).astype(int)
+    weights = np.append(tiny.known[12:15].view(np.int8), inputs[0])
+    assert tiny.both.values.value(int(sources[0]), int(functions[0])) == inputs @ weights
+
+
+def test_only_what_a_computation_wrote_is_stored() -> None:
+    """The last tile, too; loads and products that only clear take it back."""
+    tiny = Tiny()
+    last = {"uop_bgn": 0, "uop_end": 1, "iter_out": 2, "iter_in": 1, "dst_out": 255}
+    store = _OUT.changed(x_size=1, sram_base=255)
+    for instruction in (*tiny.ready(), Gemm(**last, overwrite=1)):
+        tiny.run(instruction, 0)
+    tiny.run(Alu(**last, alu_op=AluOp.ADD, use_imm=1), 0)
+    tiny.run(store, 0)
+    with pytest.raises(NotProved, match="no product"):
+        tiny.run(store.changed(x_size=2), 0)
+    for taken in (
+        Gemm(**last, reset=1),
+        _BYTES.changed(x_size=1, sram_base=255),
+        tiny.load(Memory.ACC, tiny.KNOWN, 1, at=255),
+    ):
+        tiny.run(taken, 0)
+        with pytest.raises(NotProved, match="no product"):
+            tiny.run(store, 0)
+        tiny.run(Alu(**last, alu_op=AluOp.ADD, use_imm=1), 0)
+        tiny.run(store, 0)
