@@ -136,7 +136,7 @@ def test_each_verdict_is_reached_once_and_in_one_way() -> None:
     digit = made.of(K.BYTE, [], FIRST)
     whole = made.of(K.MIN, [9], made.sum(0, 0, (1, digit), (256, made.sum(128, 8, (1, FIRST)))))
     plain = made.of(K.MIN, [9], FIRST)
-    assert made.equal(whole, plain, -2000, 2000)
+    assert made.equal(whole, plain, -2001, 2000)
     assert counts(made) == (1, 1, 1)
     falling, other = made.of(K.PRODUCT, [-1], FIRST), made.sum(0, 0, (-1, FIRST))
     assert made.equal(falling, other, -2000, 2000)
@@ -145,7 +145,7 @@ def test_each_verdict_is_reached_once_and_in_one_way() -> None:
     for f, g, low, high in (
         (clamped, wanted, 0, 1023),
         (clamped, wanted, 0, 1024),
-        (whole, plain, -2000, 2000),
+        (whole, plain, -2001, 2000),
         (falling, other, -2000, 2000),
     ):
         assert made.equal(f, g, low, high)
@@ -184,7 +184,7 @@ def spike(made: Made, at: int, level: int) -> int:
     return made.sum(level, 0, (1 << 12, up), (1 << 12, down))
 
 
-@pytest.mark.parametrize(("longer", "shorter"), [(1000, 5), (70_000, 1500)])
+@pytest.mark.parametrize(("longer", "shorter"), [(1000, 5), (70_000, 1500), (3000, 7)])
 def test_every_value_of_intervals_of_several_lengths(longer: int, shorter: int) -> None:
     """Side by side, without pieces: a difference at either end, where values are taken in parts,
     or just outside."""
@@ -215,7 +215,9 @@ def test_ranges_are_those_of_all_values(seed: int) -> None:
             for begin, length in zip(low.tolist(), lengths, strict=True)]  # fmt: skip
     rows += [(made.of(K.BYTE, [], FIRST), -100, end) for end in (90, 160, 300, 5000)]
     rows += [(made.of(K.MIN, [50], made.sum(3, 1, (5, FIRST))), -200, end) for end in (10, 3000)]
-    rows += [(made.of(K.PRODUCT, [-3], FIRST), -200, end) for end in (10, 700)]
+    rows += [(made.of(K.PRODUCT, [-3], FIRST), -199, end) for end in (11, 700, 824)]
+    rows += [(made.of(K.MAX, [-50], stretched(made, 20)), -8000, 8000)]
+    rows += [(made.of(K.MIN, [50], stretched(made, 20)), -8000, 8000)]
     for f, begin, end in rows:
         values = made.values(f, begin, end)
         least, most = made.equality.ranges(np.array([f]), np.array([begin]), np.array([end]))
@@ -239,6 +241,9 @@ def test_a_range_is_found_in_few_pieces_where_bounds_say_that_there_is_no_more()
     clamped = made.of(K.MIN, [3], made.of(K.MAX_OF_TWO, [], FIRST, FIRST))
     ends = made.equality.ranges(np.array([clamped]), low, high)
     assert (int(ends[0][0]), int(ends[1][0])) == (INT32[0], 3)  # nothing else is known of it
+    falling = np.array([made.of(K.PRODUCT, [-1], FIRST)])
+    ends = made.equality.ranges(falling, np.array([-512]), np.array([512]))
+    assert (int(ends[0][0]), int(ends[1][0])) == INT32
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -264,7 +269,7 @@ def test_pieces_far_from_all_steps_are_left_out() -> None:
     made = Made()
     wanted = made.of(K.RULE, [made.functions.rule(Requantizer(Away(np.array([0.1])), 0, -128, 127),
                                                   0), 0], FIRST)  # fmt: skip
-    digit = made.of(K.BYTE, [], made.of(K.MIN, [8000], made.of(K.MAX, [-8000], FIRST)))
+    digit = made.of(K.BYTE, [], FIRST)
     device = made.of(K.MIN, [127], made.of(K.MAX, [-128],
                      made.sum(128, 8, (256, wanted), (1, digit))))  # fmt: skip
     long = made.sum(0, 0, (1, device))

@@ -6,130 +6,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from loadstone.errors import LoadstoneError
 from loadstone.prove.fingerprints import Integers
-from loadstone.prove.machine import SymbolMachine
-from loadstone.prove.memory import NOBODY, SymbolDram, flipped
+from loadstone.prove.memory import NOBODY, flipped
 from loadstone.prove.values import CONSTANTS
 from loadstone.prove.verdict import NotProved, Unsupported
 from loadstone.vta.device.hw_config import HwConfig, load_config
-from loadstone.vta.isa.codec import encode_uops
-from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, MicroOp, Store
+from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
-from loadstone.vta.meaning.reference import DramBytes, Machine
 from tests.programs import BASE, random_program
-from tests.prove.values_at import ValuesAt
+from tests.prove.symbol_machines import OPERANDS, TINY, Both, Drawn, Tiny
 from tests.repeat import times
 
-_OPERANDS = 8
 VTAQ, VTA = load_config("vtaq-1x8x8"), load_config("vta-pynq")
-TINY, WIDE = load_config("vtaq-tiny"), load_config("vtaq-4x16x16")
-
-
-class Both:
-    """A device of bytes and one of symbols, which run the same instructions."""
-
-    def __init__(self, config: HwConfig, memory: NDArray[np.uint8], unknown: Integers) -> None:
-        """unknown: the places of bytes that are inputs."""
-        self.config = config
-        self.bytes = DramBytes(memory.copy())
-        self.reference = Machine(config, [self.bytes])
-        signed = memory.view(np.int8).astype(np.int64)
-        self.values = ValuesAt(signed[unknown])
-        self.dram = SymbolDram()
-        self.dram.empty(0, len(memory))
-        every = np.arange(len(memory))
-        self.dram.write(0, every, memory.astype(np.int64), "the test", NOBODY)
-        n = len(unknown)
-        inputs = self.values.opaque(np.full(n, -128), np.full(n, 127))
-        self.dram.write(0, unknown, inputs, "the test", NOBODY)
-        self.machine = SymbolMachine(self.values, config, self.dram)
-        self.reference.registers = dict(self.machine.registers)
-
-    def run(self, instructions: list[Insn]) -> None:
-        for number, instruction in enumerate(instructions):
-            self.machine.run(instruction, number)
-            self.reference.step(instruction)
-
-    def run_what_has_a_meaning(self, instructions: list[Insn]) -> None:
-        """Leaves out on both what is no program, or beyond a proof; behind a computation that is,
-        everything: it may have been carried out in part."""
-        for number, instruction in enumerate(instructions):
-            try:
-                self.machine.run(instruction, number)
-            except (NotProved, Unsupported):
-                if isinstance(instruction, Load | Store):
-                    continue
-                return
-            self.reference.step(instruction)
-
-    def check(self) -> None:
-        symbols = self.dram.read(0, np.arange(len(self.bytes.data)), "the test")
-        assert (self.values.bytes(symbols) & 255 == self.bytes.data).all()
-
-
-class Drawn:
-    """Random programs in the form of compiled ones: two tiles of inputs, weights, constants."""
-
-    def __init__(self, config: HwConfig, seed: int) -> None:
-        self.rng, self.config = np.random.default_rng(seed), config
-        self.tile = config.batch * config.block
-        sizes = [2 * self.tile, 4 * config.block**2, 6 * 4 * self.tile, 64, 8 * self.tile]
-        self.begin = np.concatenate([[0], np.cumsum([-(-s // 4096) * 4096 for s in sizes])])
-        memory = self.rng.integers(0, 256, self.begin[-1], np.uint8)
-        weights = slice(self.begin[1], self.begin[1] + sizes[1])
-        sparse = self.rng.random(sizes[1]) < self.rng.choice([0.0, 0.8, 0.97])
-        memory[weights][sparse] = 0
-        constants = self.rng.integers(-1000, 1000, 6 * self.tile).astype("<i4")
-        constants[self.tile : 2 * self.tile] = self.rng.integers(1 << 30, (1 << 31) - 1, self.tile)
-        constants[2 * self.tile : 3 * self.tile] = self.rng.integers(-20, -2, self.tile) & 255
-        memory[self.begin[2] : self.begin[2] + sizes[2]] = constants.view(np.uint8)
-        uops = encode_uops([MicroOp(), MicroOp(src=_OPERANDS)], config)
-        memory[self.begin[3] : self.begin[3] + 8] = uops.view(np.uint8)
-        self.both = Both(config, memory, np.arange(sizes[0]))
-
-    def load(self, memory: Memory, part: int, tiles: int, at: int = 0) -> Load:
-        base = int(self.begin[part]) // self.config.tile_bytes(memory)
-        return Load(
-            memory_id=memory, sram_base=at, dram_base=base, y_size=1, x_size=tiles, x_stride=tiles
-        )
-
-    def alu(self, has_mul: bool) -> list[Insn]:
-        operations = [AluOp.MIN, AluOp.MAX, AluOp.ADD, AluOp.SHR] + [AluOp.MUL] * has_mul
-        found: list[Insn] = []
-        for _ in range(int(self.rng.integers(1, 6))):
-            op = operations[int(self.rng.integers(len(operations)))]
-            imm = int(
-                self.rng.integers(-3, 9)
-                if op in (AluOp.SHR, AluOp.MUL)
-                else self.rng.integers(-300, 300)
-            )
-            found.append(Alu(uop_end=1, iter_out=1, iter_in=2, dst_in=1, src_in=1,
-                             alu_op=op, use_imm=1, imm=imm))  # fmt: skip
-        return found
-
-    def instructions(self) -> list[Insn]:
-        config = self.config
-        has = config.has
-        program: list[Insn] = [
-            self.load(Memory.UOP, 3, 2),
-            self.load(Memory.INP, 0, 2),
-            self.load(Memory.WGT, 1, 4),
-            self.load(Memory.ACC, 2, 6, at=_OPERANDS),
-            Gemm(reset=1, uop_end=1, iter_out=1, iter_in=2, dst_in=1),
-            Gemm(uop_end=1, iter_out=2, iter_in=2, dst_in=1, src_out=1, wgt_out=1, wgt_in=2),
-            *self.alu(has(Capability.ALU_MUL)),
-        ]
-        if has(Capability.REQUANTIZE):
-            by = {"uop_bgn": 1, "uop_end": 2, "iter_out": 1, "iter_in": 2, "dst_in": 1}
-            program.append(Alu(**by, alu_op=AluOp.RQ))
-        base = int(self.begin[4]) // config.tile_bytes(Memory.OUT)
-        store = Store(memory_id=Memory.OUT, dram_base=base, y_size=1, x_size=2, x_stride=2)
-        again = self.load(Memory.INP, 4, 2)
-        more = Gemm(uop_end=1, iter_out=1, iter_in=2, dst_in=1, src_in=1, wgt_in=1)
-        return [*program, store, again, more, *self.alu(False), store.changed(dram_base=base + 2)]
+WIDE = load_config("vtaq-4x16x16")
 
 
 @pytest.mark.parametrize("config", [VTAQ, VTA], ids=lambda config: config.name)
@@ -207,48 +98,10 @@ def test_a_device_does_what_it_can() -> None:
 
 def test_vta_stores_what_was_put_out_and_not_what_was_loaded() -> None:
     drawn = Drawn(VTAQ, 0)
-    store = Store(memory_id=Memory.OUT, x_size=1, y_size=1, sram_base=_OPERANDS)
-    drawn.both.machine.run(drawn.load(Memory.ACC, 2, 6, at=_OPERANDS), 0)
+    store = Store(memory_id=Memory.OUT, x_size=1, y_size=1, sram_base=OPERANDS)
+    drawn.both.machine.run(drawn.load(Memory.ACC, 2, 6, at=OPERANDS), 0)
     with pytest.raises(NotProved, match="no product and no ALU operation put out"):
         drawn.both.machine.run(store, 1)
-
-
-def test_levels_of_uint8_are_bytes_with_another_bit() -> None:
-    symbols = np.array([0, 127, 128, 255, CONSTANTS, CONSTANTS + 7, NOBODY])
-    assert flipped(symbols).tolist()[:4] == [128, 255, 0, 127]
-    assert (flipped(flipped(symbols)) == symbols).all()
-    assert (flipped(symbols)[4:6] < NOBODY).all()
-
-
-class Tiny:
-    """A small device of symbols. Its DRAM: micro-ops, which name tiles 0, 1, 2 ... of all three
-    memories, then 64 bytes of inputs, then 256 known bytes, then 64 bytes that nobody wrote."""
-
-    UOPS, INPUTS, KNOWN, NOTHING = 0, 64, 128, 384
-
-    def __init__(self) -> None:
-        uops = encode_uops([MicroOp(k, k, k) for k in range(16)], TINY).view(np.uint8)
-        self.known = np.random.default_rng(3).integers(0, 256, 256, np.uint8)
-        memory = np.concatenate([uops, np.zeros(64, np.uint8), self.known, np.zeros(64, np.uint8)])
-        self.both = Both(TINY, memory, np.arange(self.INPUTS, self.KNOWN))
-        nothing = np.arange(self.NOTHING, self.NOTHING + 64)
-        self.both.dram.write(0, nothing, np.full(64, NOBODY), "the test", NOBODY)
-        self.run = self.both.machine.run
-
-    def load(self, memory: Memory, begin: int, tiles: int, at: int = 0, **fields: int) -> Load:
-        base = begin // TINY.tile_bytes(memory)
-        return Load(memory_id=memory, sram_base=at, dram_base=base, y_size=1, x_size=tiles,
-                    x_stride=tiles, **fields)  # fmt: skip
-
-    def ready(self) -> list[Insn]:
-        """Micro-ops, inputs, weights and accumulators, eight tiles of each; four sums."""
-        return [
-            self.load(Memory.UOP, self.UOPS, 16),
-            self.load(Memory.INP, self.INPUTS, 8),
-            self.load(Memory.WGT, self.KNOWN, 8),
-            self.load(Memory.ACC, self.KNOWN, 8),
-            Gemm(uop_end=4, iter_out=1, iter_in=1),
-        ]
 
 
 def test_what_instructions_touch() -> None:
@@ -381,3 +234,142 @@ def test_limits_of_a_small_device(instruction: Insn, message: str) -> None:
         return
     with pytest.raises((NotProved, Unsupported), match=message):
         tiny.run(instruction, 0)
+
+
+_CLEAR = Gemm(**_ONE | {"iter_in": 4}, dst_in=1, reset=1)
+_ACTIVATIONS = Load(memory_id=Memory.WGT, sram_base=1, dram_base=Tiny.INPUTS // 16, y_size=1,
+                    x_size=1)  # fmt: skip
+_BYTES = Load(memory_id=Memory.ACC_8BIT, sram_base=4, dram_base=Tiny.INPUTS // 4, y_size=1,
+              x_size=2, x_stride=2)  # fmt: skip
+_INPUTS_FROM_OUT = Load(memory_id=Memory.INP, dram_base=Tiny.NOTHING // 4, y_size=1, x_size=1)
+_OUT = Store(memory_id=Memory.OUT, dram_base=Tiny.NOTHING // 4, y_size=1, x_size=4)
+_STORED = [Alu(**_ONE | {"iter_in": 4}, dst_in=1, alu_op=AluOp.ADD, use_imm=1), _OUT]
+
+
+def _add(first: int, last: int) -> Alu:
+    """By micro-ops: 12 adds tile 4 to 1, 13 adds 1 to 0, 14 adds 5 to 1."""
+    return Alu(uop_bgn=first, uop_end=last, iter_out=1, iter_in=1, alu_op=AluOp.ADD)
+
+
+SMALL: dict[str, list[Insn]] = {
+    "weights that are activations beside others": [
+        _CLEAR, _ACTIVATIONS, Gemm(**_ONE | {"iter_in": 2}, src_in=1, wgt_in=1)
+    ],
+    "weights that were activations": [
+        _CLEAR, _ACTIVATIONS, _ACTIVATIONS.changed(dram_base=Tiny.KNOWN // 16),
+        Gemm(**_ONE | {"iter_in": 2}, src_in=1, wgt_in=1),
+    ],
+    "products of several tiles into one": [_CLEAR, Gemm(**_ONE | {"iter_in": 3}, src_in=1)],
+    "the last of several tiles remains": [
+        Gemm(**_ONE | {"iter_in": 3}, src_in=1, wgt_in=1, overwrite=1)
+    ],
+    "accumulators that are added to": [Gemm(**_ONE, src_out=1), Gemm(**_ONE | {"iter_in": 2})],
+    "a lane that is read and then written": [
+        _CLEAR, _BYTES, _add(12, 13), _add(14, 15), _add(13, 15)
+    ],
+    "a lane that is read behind its write": [
+        _CLEAR, _BYTES, _add(12, 13), _add(12, 14), _add(14, 15)
+    ],
+    "pads of bytes": [
+        Config(stage=Stage.LOAD, register_id=ConfigRegister.PAD_VALUE, value=-9),
+        Config(stage=Stage.COMPUTE, register_id=ConfigRegister.PAD_VALUE, value=77),
+        Load(memory_id=Memory.INP, dram_base=Tiny.INPUTS // 4, y_size=1, x_size=1, x_pad_0=1),
+        Gemm(**_ONE, src_out=1),
+        _BYTES.changed(sram_base=2, x_size=1, x_pad_1=1),
+    ],
+    "pads of weights and accumulators": [
+        Load(memory_id=Memory.WGT, dram_base=Tiny.KNOWN // 16, y_size=1, x_size=1, y_pad_0=1),
+        Load(memory_id=Memory.ACC, dram_base=Tiny.KNOWN // 16, y_size=1, x_size=1, y_pad_0=1),
+        Gemm(**_ONE | {"iter_in": 2}, src_in=1, wgt_in=1),
+    ],
+    "digits of a sum beside that sum": [
+        *_STORED, _INPUTS_FROM_OUT, Gemm(uop_bgn=15, uop_end=16, iter_out=1, iter_in=1)
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_programs_do_to_symbols_what_they_do_to_bytes(name: str) -> None:
+    tiny = Tiny()
+    tiny.both.run([*tiny.ready(), *SMALL[name], *_STORED])
+    stored = tiny.both.dram.read(0, np.arange(tiny.NOTHING, tiny.NOTHING + 16), "the test")
+    assert (stored >= CONSTANTS).any()
+    tiny.both.check(tiny.NOTHING + 16)
+
+
+@pytest.mark.parametrize("rounding", [0, 1, 2, 3, -1])
+def test_roundings_of_a_requantization(rounding: int) -> None:
+    tiny = Tiny()
+    register = Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_ROUNDING, value=rounding)
+    operands = tiny.load(Memory.ACC, tiny.KNOWN, 3, at=1)
+    requantize = Alu(uop_bgn=15, uop_end=16, iter_out=1, iter_in=1, alu_op=AluOp.RQ)
+    program: list[Insn] = [*tiny.ready(), operands, register, requantize]
+    if rounding in (0, 1, 2):
+        tiny.both.run([*program, _OUT.changed(x_size=1)])
+        tiny.both.check(tiny.NOTHING + 4)
+        return
+    for one in program[:-1]:
+        tiny.run(one, 0)
+    with pytest.raises(NotProved, match=f"RQ_ROUNDING={rounding}, which is none"):
+        tiny.run(requantize, 0)
+
+
+def test_regions_of_a_device_without_them_are_parts_of_its_memory() -> None:
+    drawn = Drawn(VTA, 0)
+    drawn.both.dram.constants(1, bytes(64))
+    drawn.both.machine.run(Load(memory_id=Memory.INP, region=1, x_size=1, y_size=1), 0)
+
+
+def test_bytes_of_which_a_part_is_no_program() -> None:
+    """One of a tile's that nobody wrote, that another step has as uint8, or that varies."""
+    tiny = Tiny()
+    known = tiny.both.dram.read(0, np.arange(tiny.KNOWN, tiny.KNOWN + 16), "the test")
+    symbol = tiny.both.dram.read(0, np.array([tiny.INPUTS]), "the test")
+    assert symbol[0] == CONSTANTS
+    place, last = np.arange(tiny.NOTHING, tiny.NOTHING + 16), np.array([tiny.NOTHING + 15])
+
+    def loads(memory: Memory, last_one: Integers) -> None:
+        tiny.both.dram.write(0, place, known, "the test", NOBODY)
+        tiny.both.dram.write(0, last, last_one, "the test", NOBODY)
+        tiny.run(tiny.load(memory, tiny.NOTHING, 1), 0)
+
+    nobody = np.array([NOBODY])
+    for memory in (Memory.WGT, Memory.ACC):
+        with pytest.raises(NotProved, match="nobody wrote"):
+            loads(memory, nobody)
+        with pytest.raises(Unsupported, match="levels of uint8"):
+            loads(memory, flipped(symbol))
+    with pytest.raises(Unsupported, match="LOAD ACC of activations"):
+        loads(Memory.ACC, symbol)
+    for instruction in tiny.ready():
+        tiny.run(instruction, 0)
+    tiny.run(_CLEAR, 0)
+    loads(Memory.WGT, symbol)
+    tiny.run(Gemm(**_ONE), 0)
+    sources, functions = tiny.both.machine.lanes.resolve(np.array([3]))
+    inputs = tiny.both.bytes.data[tiny.INPUTS : tiny.INPUTS + 4].view(np.int8).astype(int)
+    weights = np.append(tiny.known[12:15].view(np.int8), inputs[0])
+    assert tiny.both.values.value(int(sources[0]), int(functions[0])) == inputs @ weights
+
+
+def test_only_what_a_computation_wrote_is_stored() -> None:
+    """The last tile, too; loads and products that only clear take it back."""
+    tiny = Tiny()
+    last = {"uop_bgn": 0, "uop_end": 1, "iter_out": 2, "iter_in": 1, "dst_out": 255}
+    store = _OUT.changed(x_size=1, sram_base=255)
+    for instruction in (*tiny.ready(), Gemm(**last, overwrite=1)):
+        tiny.run(instruction, 0)
+    tiny.run(Alu(**last, alu_op=AluOp.ADD, use_imm=1), 0)
+    tiny.run(store, 0)
+    with pytest.raises(NotProved, match="no product"):
+        tiny.run(store.changed(x_size=2), 0)
+    for taken in (
+        Gemm(**last, reset=1),
+        _BYTES.changed(x_size=1, sram_base=255),
+        tiny.load(Memory.ACC, tiny.KNOWN, 1, at=255),
+    ):
+        tiny.run(taken, 0)
+        with pytest.raises(NotProved, match="no product"):
+            tiny.run(store, 0)
+        tiny.run(Alu(**last, alu_op=AluOp.ADD, use_imm=1), 0)
+        tiny.run(store, 0)
