@@ -104,7 +104,8 @@ def test_rq_is_the_devices(rounding: int) -> None:
     lanes = np.stack([rng.choice(np.array(draw), axis=0) for _ in range(4)]).astype(np.int32)
     lanes = np.concatenate([lanes, [draw[0], draw[5], draw[1], draw[2]],
                             [draw[5], draw[5], draw[3], draw[5]]], 1).astype(np.int32)  # fmt: skip
-    for low, high, zero in ((-128, 127, 3), (-(1 << 31), (1 << 31) - 1, 0), (5, 90, -60)):
+    widest = -(1 << 31), (1 << 31) - 1
+    for low, high, zero in ((-128, 127, 3), (*widest, -9), (*widest, 9), (5, 90, -60)):
         wanted = rq(*lanes, zero_point=zero, low=low, high=high, rounding=rounding)
         made = Made()
         m = lanes.shape[1]
@@ -113,6 +114,7 @@ def test_rq_is_the_devices(rounding: int) -> None:
         f = made.functions.make(K.RQ, p, np.zeros((m, 1), np.int64))
         found = made.functions.evaluate(f, lanes[0].astype(np.int64)[:, None])[:, 0]
         assert (found == wanted).all()
+        assert at(made, int(f[0]), int(lanes[0, 0])) == wanted[0]
 
 
 def test_equal_functions_have_one_number_and_others_another() -> None:
@@ -136,6 +138,10 @@ def test_equal_functions_have_one_number_and_others_another() -> None:
     )
     assert functions.parameters(both).T.tolist() == [[7, 2, 3, 4], [8, 1, 5, 6]]
     assert functions.arguments(both).T.tolist() == [[FIRST, SECOND], [FIRST, FIRST]]
+    half = made.of(K.SHIFT, [1], FIRST)
+    assert made.sum(0, 0, (1, half), (5, FIRST)) != half
+    plain = functions.sum(np.ones((2, 1)), np.array([[half], [FIRST]]), *np.zeros((2, 2)))
+    assert plain.tolist() == [half, FIRST]
     wide = made.sum(1, 0, *((k + 2, FIRST) for k in range(10)))
     assert at(made, wide, 3) == 3 * sum(range(2, 12)) + 1
 
@@ -164,6 +170,7 @@ def test_shapes_are_what_may_be_evaluated_side_by_side() -> None:
         *(made.of(kind, [5], FIRST) for kind in (K.MIN, K.MAX, K.SHIFT, K.PRODUCT)),
         made.of(K.MIN, [5], SECOND),
         made.of(K.MIN, [5], made.of(K.MIN, [6], FIRST)),
+        made.of(K.MIN, [5], made.of(K.MAX, [6], FIRST)),
         *(made.of(K.RULE, [rule, 0], FIRST) for rule in rules),
         *(made.of(K.TABLE, [table], FIRST) for table in tables),
         *(made.of(K.TABLE_OF_TWO, [table], FIRST, SECOND) for table in squares),
@@ -214,3 +221,7 @@ def test_rows_that_share_a_number_by_chance_are_told_apart() -> None:
     assert len(kept) == 2
     assert (rows[kept][inverse] == rows).all()
     assert [a.tolist() for a in distinct(np.zeros((3, 0), np.int64))] == [[0], [0, 0, 0]]
+    assert [a.tolist() for a in distinct(np.zeros((0, 3), np.int64))] == [[], []]
+    column = np.array([[4], [7], [4]])
+    kept, inverse = distinct(column)
+    assert (column[kept][inverse] == column).all()
