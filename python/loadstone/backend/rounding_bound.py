@@ -43,8 +43,6 @@ _ALL_SUMS = 1 << 25
 #: Sums of a channel that are tried where those are too many, and random inputs of other operators.
 _SOME_SUMS, _SOME_INPUTS = 1 << 15, 16
 _TOGETHER = 1 << 20
-#: Operators whose elements depend on the elements of their inputs alone.
-_BY_ELEMENTS = (g.Elementwise, g.Lookup, g.Requantize)
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def stated_integers(operator: g.Operator, stated: StatedRounding, *inputs: Array
         got = np.asarray(stated.function(sums.reshape(-1, 1))).reshape(wanted)
     else:
         got = np.asarray(stated.function(*inputs))
-    if not isinstance(operator, (g.Weighted, *_BY_ELEMENTS)):
+    if not (isinstance(operator, g.Weighted) or _is_by_elements(operator)):
         wanted = operator.output.shape
     if got.shape != wanted or got.dtype.kind not in "iu":
         raise LoweringError(
@@ -123,10 +121,10 @@ def _by_steps(rule: _Function, device: _Function, low: _IntArray, high: _IntArra
     """Of two functions that never decrease. low, high: (O,), the sums that can occur."""
     ends = np.stack([low, high])
     both = np.stack([rule(ends), device(ends)])  # (2 functions, 2 ends, O)
-    largest = int(np.abs(both[0] - both[1]).max())
     levels = np.arange(int(both.min()) + 1, int(both.max()) + 1)
     steps = _first_sums(rule, levels, low, high)
-    for at in (steps, steps - 1):
+    largest = 0
+    for at in (steps, steps - 1):  # the first and the last sum are among them, unless none differs
         inside = np.clip(at, low, high)
         largest = max(largest, int(np.abs(rule(inside) - device(inside)).max(initial=0)))
     shares = _shares(steps, _first_sums(device, levels, low, high), low, high)
@@ -205,10 +203,15 @@ def _some(
 
 
 # --- of other operators ---------------------------------------------------------------------------
+def _is_by_elements(operator: g.Operator) -> bool:
+    """Whether its elements depend on the elements of its inputs alone."""
+    return isinstance(operator, g.Elementwise | g.Lookup | g.Requantize)
+
+
 def _of_inputs(operator: g.Operator, stated: StatedRounding) -> RoundingBound:
     """Of every element of up to two inputs of int8, or of random inputs."""
     dtypes = [tensor.dtype for tensor in operator.inputs]
-    if isinstance(operator, _BY_ELEMENTS) and len(dtypes) <= 2 and {*dtypes} <= {"int8", "uint8"}:
+    if _is_by_elements(operator) and len(dtypes) <= 2 and {*dtypes} <= {"int8", "uint8"}:
         levels = [np.arange(np.iinfo(d).min, np.iinfo(d).max + 1, dtype=d) for d in dtypes]
         arrays = [np.ascontiguousarray(a).reshape(-1) for a in np.meshgrid(*levels, indexing="ij")]
         shape = arrays[0].shape
