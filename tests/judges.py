@@ -46,6 +46,8 @@ JUDGES = {
     ],
     "python/loadstone/isa/follow.py": ["tests/isa/test_follow.py", "tests/isa/test_registers.py"],
     "python/loadstone/isa/program_check.py": ["tests/isa/test_program_check.py"],
+    "python/loadstone/backend/rounding_bound.py": ["tests/backend/test_rounding_bound.py"],
+    "python/loadstone/graph/accumulators.py": ["tests/graph/test_accumulators.py"],
     f"{_VTA}/integers/proof.py": [
         f"{_TESTS}/integers/test_proof_limits.py",
         f"{_TESTS}/integers/test_proof_rules.py",
