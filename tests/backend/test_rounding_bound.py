@@ -220,6 +220,19 @@ def test_one_function_of_all_channels_is_tried_from_the_least_to_the_largest_sum
         assert (bound.largest, bound.proven) == (5, True)
 
 
+def test_one_channel_is_all_channels() -> None:
+    operator = replace(few(6), rounding=Rounding.FLOAT32)
+    y = replace(operator.output, shape=(1, 1))
+    arrays = ("weights", "weight_scales", "weight_zero_points", "bias")
+    first = {name: getattr(operator, name)[:1] for name in arrays}
+    operator = replace(operator, outputs=(y,), **first)
+    rule = MultiplyShift.of(operator, 4)
+    bound = bound_of(operator, StatedRounding(lambda sums: rule(sums), per_channel=False))
+    assert bound.largest == by_trial(operator, rule)[0]
+    with pytest.raises(LoweringError, match="gives int64"):
+        bound_of(operator, StatedRounding(lambda sums: sums[1:] * 0, per_channel=False))
+
+
 def test_channels_of_other_scales_are_tried_each() -> None:
     """A function of all channels that is right for the first one alone."""
     operator = replace(few(5), rounding=Rounding.FLOAT32)

@@ -93,14 +93,13 @@ def bound_of(operator: g.Operator, stated: StatedRounding) -> RoundingBound:
 
 def stated_integers(operator: g.Operator, stated: StatedRounding, *inputs: Array) -> _IntArray:
     """What the function makes of sums, or of input arrays. Raises LoweringError as bound_of."""
-    wanted = np.broadcast_shapes(*(array.shape for array in inputs))
-    if isinstance(operator, g.Weighted) and not stated.per_channel:
+    wanted = operator.output.shape
+    if isinstance(operator, g.Weighted):
         (sums,) = inputs
-        got = np.asarray(stated.function(sums.reshape(-1, 1))).reshape(wanted)
+        wanted = sums.shape if stated.per_channel else (sums.size, 1)
+        got = np.asarray(stated.function(sums.reshape(wanted)))
     else:
         got = np.asarray(stated.function(*inputs))
-    if not (isinstance(operator, g.Weighted) or _is_by_elements(operator)):
-        wanted = operator.output.shape
     if got.shape != wanted or got.dtype.kind not in "iu":
         raise LoweringError(
             f"{operator.name}: its stated rounding gives {got.dtype}{list(got.shape)}, not "
@@ -113,7 +112,8 @@ def stated_integers(operator: g.Operator, stated: StatedRounding, *inputs: Array
             f"{operator.name}: its stated rounding gives {got.min()} to {got.max()}, not {dtype}: "
             "it includes zero point and clamp"
         )
-    return got.astype(np.int64)
+    shape = inputs[0].shape if isinstance(operator, g.Weighted) else wanted
+    return got.astype(np.int64).reshape(shape)
 
 
 # --- of sums --------------------------------------------------------------------------------------
@@ -123,10 +123,9 @@ def _by_steps(rule: _Function, device: _Function, low: _IntArray, high: _IntArra
     both = np.stack([rule(ends), device(ends)])  # (2 functions, 2 ends, O)
     levels = np.arange(int(both.min()) + 1, int(both.max()) + 1)
     steps = _first_sums(rule, levels, low, high)
-    largest = 0
-    for at in (steps, steps - 1):  # the first and the last sum are among them, unless none differs
-        inside = np.clip(at, low, high)
-        largest = max(largest, int(np.abs(rule(inside) - device(inside)).max(initial=0)))
+    # the first and the last sum are among them, where there are levels
+    at = np.clip(np.concatenate([steps, steps - 1]), low, high)
+    largest = int(np.abs(rule(at) - device(at)).max(initial=0))
     shares = _shares(steps, _first_sums(device, levels, low, high), low, high)
     return RoundingBound(
         largest, *shares, True, f"proven for the sums of {len(low)} channels, at each step"
