@@ -240,7 +240,12 @@ def test_channels_of_other_scales_are_tried_each() -> None:
     operator = replace(operator, weight_scales=operator.weight_scales[0] * factors)
     first = FloatScale.of(operator, 23)
     one = replace(first, scale=first.scale[:1])
-    bound = bound_of(operator, StatedRounding(lambda sums: one(sums), per_channel=False))
+
+    def function(sums: Array) -> Array:
+        assert sums.shape[1:] == (1,)
+        return one(sums)
+
+    bound = bound_of(operator, StatedRounding(function, per_channel=False))
     same = replace(first, scale=np.repeat(first.scale[:1], 2))
     assert bound.largest == by_trial(operator, same)[0] > 1
 
