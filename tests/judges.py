@@ -67,7 +67,7 @@ JUDGES = {
     f"{_PROVE}/machine.py": ["tests/prove/test_machine.py", "tests/prove/test_digits.py"],
     f"{_PROVE}/memory.py": ["tests/prove/test_memory.py", "tests/prove/test_machine.py"],
     f"{_PROVE}/functions.py": ["tests/prove/test_functions.py"],
-    f"{_PROVE}/lanes.py": ["tests/prove/test_lanes.py"],
+    f"{_PROVE}/lanes.py": ["tests/prove/test_lanes.py", "tests/prove/test_maxima.py"],
     f"{_PROVE}/maxima.py": ["tests/prove/test_maxima.py"],
     f"{_PROVE}/terms.py": ["tests/prove/test_terms.py"],
     f"{_PROVE}/runs.py": ["tests/prove/test_runs.py"],

@@ -156,7 +156,7 @@ class Mirrored:
     def step(self) -> None:
         rng, lanes, at = self.rng, self.lanes, self.some()
         n = len(at)
-        match int(rng.integers(10)):
+        match int(rng.integers(12)):
             case 0:
                 self.held[at] = rng.integers(-(1 << 31), 1 << 31, n)
                 lanes.put_numbers(at, self.held[at])
@@ -180,7 +180,7 @@ class Mirrored:
                 lanes.scale(at, numbers)
                 self.held[at] *= numbers
             case 5:
-                numbers = rng.choice(np.array([1, 3, 9, 31, 40, -2, -30, -33]), n)
+                numbers = rng.choice(np.array([0, 1, 3, 9, 31, 40, -2, -30, -31, -33]), n)
                 lanes.shift(at, numbers)
                 left = np.where(numbers < -31, 0, self.held[at] << np.clip(-numbers, 0, 31))
                 self.held[at] = np.where(
@@ -196,10 +196,30 @@ class Mirrored:
             case 7:
                 self._products(at)
             case 8:
-                ((lanes.linear, lanes.unshifted)[int(rng.integers(2))])(at)
+                ((lanes.linear, lanes.unshifted, lanes.settle)[int(rng.integers(3))])(at)
+            case 9 | 10:
+                self._of_two(at[:2], at[2:4])
             case _:
                 self._name(int(at[0]))
         self.held = wrapped(self.held)
+
+    def _of_two(self, at: Integers, others: Integers) -> None:
+        """The device asks for none of two constants."""
+        at = at[: len(others)]
+        others = others[: len(at)]
+        varies = ~(self.lanes.is_number(at) | self.lanes.is_number(others))
+        at, others = at[varies], others[varies]
+        kinds = {
+            FunctionKind.MIN_OF_TWO: np.minimum,
+            FunctionKind.MAX_OF_TWO: np.maximum,
+            FunctionKind.PRODUCT_OF_TWO: np.multiply,
+        }
+        kind = self.rng.choice(np.array(list(kinds)))
+        self.held[at] = kinds[kind](self.held[at], self.held[others])
+        if kind == FunctionKind.MAX_OF_TWO and self.rng.random() < 0.8:
+            self.lanes.largest(at, others)
+        elif len(at):
+            self.lanes.of_two(at, others, FunctionKind(kind))
 
     def _products(self, at: Integers) -> None:
         """Two symbols with weights, and a constant part."""
@@ -268,3 +288,80 @@ def test_bytes_are_lanes_with_their_limits_and_names() -> None:
         assert terms.count.tolist() == [0] * 4
     assert lanes.is_number(np.arange(4)).all()
     assert (lanes.sums == 0).all()
+
+
+def test_shifts_compose_where_no_32_bits_are_left_and_nowhere_else() -> None:
+    values = Values()
+    symbols = values.opaque(np.array([-128]), np.array([127]))
+    source, function = values.origin(symbols)
+    low_, high_ = np.array([-2]), np.array([3])
+    clamped = values.functions.make(FunctionKind.MIN, high_[:, None], function[:, None])
+    clamped = values.functions.make(FunctionKind.MAX, low_[:, None], clamped[:, None])
+    (digit,), _ = values.internal(source, clamped)  # between -2 and 3
+    least, most = -(1 << 31), (1 << 31) - 1
+
+    def shifted(low: int, high: int, c: int = 0, coefficient: int = 0, by: int = 3) -> int:
+        lanes = SymbolLanes(values, 1)
+        lanes.put_numbers(_LANE, 0)
+        lanes.sums[:, 0] = values.columns(symbols)[:POINTS, 0].astype(np.int64)
+        lanes.low[0], lanes.high[0], lanes.c[0] = low, high, c
+        if coefficient:
+            lanes.digits.add(_LANE, np.array([digit]), np.array([coefficient]))
+        lanes.shift(_LANE, np.array([by]))
+        return int(lanes.s[0])
+
+    assert shifted(least, most) == 3
+    assert shifted(least, most, by=30) == 30
+    assert shifted(least, most, by=31) == 0
+    assert shifted(least - 1, most) == shifted(least, most + 1) == 0
+    assert shifted(least + 5, most, -5) == shifted(least, most - 5, 5) == 3
+    assert shifted(least + 5, most, -6) == shifted(least, most - 5, 6) == 0
+    assert shifted(least + 20, most - 30, 0, 10) == shifted(least + 30, most - 20, 0, -10) == 3
+    assert shifted(least + 19, most - 30, 0, 10) == shifted(least + 29, most - 20, 0, -10) == 0
+    assert shifted(least + 20, most - 29, 0, 10) == shifted(least + 30, most - 19, 0, -10) == 0
+    lanes = SymbolLanes(values, 1)
+    lanes.put_symbols(_LANE, symbols)
+    lanes.shift(_LANE, np.array([2]))
+    lanes.add_numbers(_LANE, np.array([most - 31]))
+    lanes.shift(_LANE, np.array([2]))
+    assert int(lanes.s[0]) == 4
+    lanes.add_numbers(_LANE, np.array([1 << 30]))
+    lanes.add_numbers(_LANE, np.array([1 << 30]))
+    lanes.shift(_LANE, np.array([1]))
+    assert int(lanes.s[0]) == 0
+
+
+def test_more_terms_than_a_lane_names_are_unknown() -> None:
+    """Of digits; of elements two are named, and three that are no sum of the network are a sum of
+    their own."""
+    values = Values()
+    symbols = values.opaque(np.full(10, -128), np.full(10, 127))
+    source, function = values.origin(symbols)
+    halved = values.functions.make(FunctionKind.SHIFT, np.full((10, 1), 1), function[:, None])
+    kinds = [values.functions.make(FunctionKind.SHIFT, np.array([[k]]), function[:1, None])
+             for k in range(1, 7)]  # fmt: skip
+    kinds += [values.functions.make(FunctionKind.MIN, np.array([[k]]), function[:1, None])
+              for k in range(4)]  # fmt: skip
+    digits, _ = values.internal(np.full(10, source[0]), np.concatenate(kinds))
+    assert len(set(digits.tolist())) == 10
+    lanes = SymbolLanes(values, 10)
+    lanes.put_symbols(np.arange(10), digits)
+    for k in range(1, 10):
+        lanes.add_lanes(_LANE, np.array([k]))
+        assert is_unknown(values, lanes) == (k >= 8)
+    pairs = SymbolLanes(values, 3)
+    pairs.put_symbols(np.arange(3), symbols[:3])
+    pairs.add_lanes(_LANE, np.array([1]))
+    assert values.is_pair(int(pairs.resolve(_LANE)[0][0]))
+    pairs.add_lanes(_LANE, np.array([2]))
+    three, _ = pairs.resolve(_LANE)
+    assert not values.is_pair(int(three[0]))
+    assert not values.is_unknown(three)[0]
+    pairs.put_symbols(np.arange(2), digits[:2])
+    other = values.internal(source[1:2], halved[1:2])[0]
+    pairs.put_symbols(np.array([1]), other)
+    pairs.add_lanes(_LANE, np.array([1]))
+    assert values.is_pair(int(pairs.resolve(_LANE)[0][0]))
+    pairs.put_symbols(np.array([1]), values.internal(source[2:3], halved[2:3])[0])
+    pairs.add_lanes(_LANE, np.array([1]))
+    assert is_unknown(values, pairs)  # digits of three sums
