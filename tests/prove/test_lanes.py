@@ -236,7 +236,7 @@ def test_what_is_added_to_a_shifted_lane_is_shifted_with_it() -> None:
     columns = values.columns(b).astype(np.int64)
     sums = np.append(3 * columns[:POINTS, 0], 11)[:, None].repeat(2, 1)
     lanes.add_products(np.arange(2), sums, np.full(2, -384), np.full(2, 381))
-    lanes.named.add(np.arange(2), np.repeat(b, 2), np.array([3 << 2, 3]))
+    lanes.named.count[:] = lanes.named.slots + 1  # no function of two bytes
     resolved = zip(*lanes.resolve(np.arange(2)), strict=True)
     assert [values.value(*one) for one in resolved] == [(77 >> 2) + 3 * -5 + 11, 77 + 3 * -5 + 11]
     for number, wanted in ((-1, 154), (0, 77), (-31, -(1 << 31)), (-32, 0), (-33, 0)):
@@ -273,7 +273,7 @@ def test_a_range_that_is_large_at_one_end_is_none(low: int, high: int) -> None:
 
 
 def test_terms_that_are_added_are_as_many_as_they_are() -> None:
-    values = ValuesAt(np.array([3, 5, 9]))
+    values = ValuesAt(np.array([3, 5, 9, 20]))
     symbols = values.opaque(np.full(3, -128), np.full(3, 127))
     lanes = SymbolLanes(values, 4)
     lanes.put_symbols(np.arange(3), symbols)
@@ -290,6 +290,11 @@ def test_terms_that_are_added_are_as_many_as_they_are() -> None:
     (source,), (function,) = lanes.resolve(_LANE)
     assert not values.is_pair(int(source))
     assert values.value(source, function) == 3 + 5 + 9
+    lanes.put_symbols(np.array([3]), values.opaque(np.array([-128]), np.array([127])))
+    lanes.add_lanes(_LANE, np.array([3]))
+    (source,), (function,) = lanes.resolve(_LANE)
+    assert not values.is_pair(int(source))
+    assert values.value(source, function) == 3 + 5 + 9 + 20
 
 
 @pytest.mark.parametrize(("high", "known"), [(127, True), (128, False)])

@@ -13,6 +13,7 @@ from loadstone.prove.network import ModelTensor
 from loadstone.prove.requantize import Average, Requantizer
 from loadstone.prove.verdict import Unsupported
 from tests.prove.networks import LIMITS, Array, Net, state
+from tests.prove.test_definition import check
 
 
 @pytest.fixture(params=["int8", "uint8"])
@@ -31,6 +32,8 @@ def test_the_greatest_of_windows(net: Net, layout: str) -> None:
         for a, b in ((0, 0), (120, 0), (0, 60), (110, 50), (255, 0), (0, 255))
     ]
     net.check(*made)
+    least = np.full(net.tensors[net.inputs[0]].shape, low, net.dtype)
+    check(net.network(*made), [least])
 
 
 @pytest.mark.parametrize("flips", [(False, False), (True, False), (False, True), (True, True)])
