@@ -4,12 +4,26 @@ reference in test_machine.py."""
 
 from __future__ import annotations
 
-import numpy as np
+from contextlib import suppress
 
-from loadstone.prove.fingerprints import POINTS
+import numpy as np
+import pytest
+
+from loadstone.prove.fingerprints import POINTS, Integers
 from loadstone.prove.functions import FunctionKind
 from loadstone.prove.lanes import SymbolLanes
-from loadstone.prove.values import CONSTANT, Values
+from loadstone.prove.requantize import wrapped
+from loadstone.prove.values import (
+    CENTRE,
+    CONSTANT,
+    NO_SOURCE,
+    NO_SYMBOL,
+    RADIUS,
+    Values,
+)
+from loadstone.prove.verdict import Unsupported
+from tests.prove.values_at import ValuesAt
+from tests.repeat import times
 
 _LANE = np.array([0])
 
@@ -71,3 +85,283 @@ def test_digits_with_large_coefficients_are_no_32_bits() -> None:
         lanes.scale(_LANE, np.array([1 << 15]))
     lanes.shift(_LANE, np.array([4]))
     assert int(lanes.s[0]) == 0
+
+
+def test_what_is_added_is_what_was_there_before() -> None:
+    """One instruction adds lane 1 to lane 0, and to lane 1 a byte that it has as its second
+    term."""
+    values = ValuesAt(np.array([3, 5]))
+    a, b = values.opaque(np.full(2, -128), np.full(2, 127)).reshape(2, 1)
+    lanes = SymbolLanes(values, 3)
+    lanes.put_numbers(np.arange(3), 0)
+    lanes.put_symbols(np.array([1]), a)
+    lanes.put_symbols(np.array([2]), b)
+    lanes.add_lanes(np.array([1]), np.array([2]))
+    lanes.add_lanes(np.array([0, 1]), np.array([1, 2]))
+    resolved = zip(*lanes.resolve(np.array([0, 1])), strict=True)
+    assert [values.value(*one) for one in resolved] == [3 + 5, 3 + 5 + 5]
+
+
+BYTES = [-77, 5, 100, -128]
+
+
+class Mirrored:
+    """Lanes of symbols beside int32."""
+
+    COUNT = 8
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.values = ValuesAt(np.array(BYTES))
+        self.symbols = self.values.opaque(np.full(4, -128), np.full(4, 127))
+        self.lanes = SymbolLanes(self.values, self.COUNT)
+        self.held = np.zeros(self.COUNT, np.int64)
+        every = np.arange(self.COUNT)
+        self.lanes.put_numbers(every, 0)
+        self.known = dict(zip(self.symbols.tolist(), BYTES, strict=True))
+        self.known |= {k: (k ^ 128) - 128 for k in range(256)}
+        self.digits: list[int] = []
+        self.unknown = 0
+
+    def value(self, lane: int) -> int | None:
+        """What a lane is for the bytes; None where a proof knows nothing of it."""
+        (source,), (function,) = self.lanes.resolve(np.array([lane]))
+        if source == NO_SOURCE:
+            return int(function)
+        if self.values.is_unknown(np.array([source]))[0]:
+            return None
+        return self.values.value(int(source), int(function))
+
+    def check(self) -> None:
+        for lane in range(self.COUNT):
+            at = np.array([lane])
+            if self.lanes.is_number(at)[0]:
+                assert self.lanes.numbers(at).tolist() == [self.held[lane]]
+            found = self.value(lane)
+            self.unknown += found is None
+            assert found in (None, self.held[lane]), lane
+            if self.lanes.source[lane] == NO_SOURCE and self.lanes.digits.count[lane] <= 8:
+                sum_ = self._sum(lane)
+                assert self.lanes.low[lane] <= sum_ <= self.lanes.high[lane]
+
+    def _sum(self, lane: int) -> int:
+        p, q = self.values.points.moduli[[-3, -1], 0].tolist()
+        low, high = self.lanes.sums[[-3, -1], lane].tolist()
+        held = low + (high - low) * pow(p, -1, q) % q * p
+        return int(held - p * q if held > p * q // 2 else held)
+
+    def some(self) -> Integers:
+        return self.rng.permutation(self.COUNT)[: int(self.rng.integers(1, 5))]
+
+    def step(self) -> None:
+        rng, lanes, at = self.rng, self.lanes, self.some()
+        n = len(at)
+        match int(rng.integers(12)):
+            case 0:
+                self.held[at] = rng.integers(-(1 << 31), 1 << 31, n)
+                lanes.put_numbers(at, self.held[at])
+            case 1:
+                names = [*self.symbols.tolist(), *self.digits, *rng.integers(0, 256, 3).tolist()]
+                symbols = rng.choice(np.array(names), n)
+                lanes.put_symbols(at, symbols)
+                self.held[at] = [self.known[symbol] for symbol in symbols.tolist()]
+            case 2:
+                numbers = rng.integers(-9999, 9999, n)
+                lanes.add_numbers(at, numbers)
+                self.held[at] += numbers
+            case 3:
+                others = self.some()
+                at = at[: len(others)]
+                others = others[: len(at)]
+                lanes.add_lanes(at, others)
+                self.held[at] += self.held[others].copy()
+            case 4:
+                numbers = rng.choice(np.array([-3, 0, 1, 7, 1 << 20]), n)
+                lanes.scale(at, numbers)
+                self.held[at] *= numbers
+            case 5:
+                numbers = rng.choice(np.array([0, 1, 3, 9, 31, 40, -2, -30, -31, -33]), n)
+                lanes.shift(at, numbers)
+                left = np.where(numbers < -31, 0, self.held[at] << np.clip(-numbers, 0, 31))
+                self.held[at] = np.where(
+                    numbers < 0, left, self.held[at] >> np.clip(numbers, 0, 40)
+                )
+            case 6:
+                kind, limit = ((FunctionKind.MIN, np.minimum), (FunctionKind.MAX, np.maximum))[
+                    int(rng.integers(2))
+                ]
+                numbers = rng.integers(-200, 200, n)
+                lanes.step(at, kind, numbers[:, None])
+                self.held[at] = limit(self.held[at], numbers)
+            case 7:
+                self._products(at)
+            case 8:
+                ((lanes.linear, lanes.unshifted, lanes.settle)[int(rng.integers(3))])(at)
+            case 9 | 10:
+                self._of_two(at[:2], at[2:4])
+            case _:
+                self._name(int(at[0]))
+        self.held = wrapped(self.held)
+
+    def _of_two(self, at: Integers, others: Integers) -> None:
+        """The device asks for none of two constants."""
+        at = at[: len(others)]
+        others = others[: len(at)]
+        varies = ~(self.lanes.is_number(at) | self.lanes.is_number(others))
+        at, others = at[varies], others[varies]
+        kinds = {
+            FunctionKind.MIN_OF_TWO: np.minimum,
+            FunctionKind.MAX_OF_TWO: np.maximum,
+            FunctionKind.PRODUCT_OF_TWO: np.multiply,
+        }
+        kind = self.rng.choice(np.array(list(kinds)))
+        self.held[at] = kinds[kind](self.held[at], self.held[others])
+        if kind == FunctionKind.MAX_OF_TWO and self.rng.random() < 0.8:
+            self.lanes.largest(at, others)
+        elif len(at):
+            self.lanes.of_two(at, others, FunctionKind(kind))
+
+    def _products(self, at: Integers) -> None:
+        """Two symbols with weights, and a constant part."""
+        self.lanes.linear(at)
+        chosen, weights = self.rng.permutation(self.symbols)[:2], self.rng.integers(-99, 99, 2)
+        columns = self.values.columns(chosen).astype(np.int64)
+        parts = (columns * weights).sum(1)
+        radius = (columns[RADIUS] * np.abs(weights)).sum()
+        low, high = (parts[CENTRE] + sign * radius >> 1 for sign in (-1, 1))
+        constant = int(self.rng.integers(-99, 99))
+        sums = np.append(parts[:POINTS], constant)[:, None].repeat(len(at), 1)
+        self.lanes.add_products(at, sums, np.full(len(at), low), np.full(len(at), high))
+        for symbol, weight in zip(chosen, weights, strict=True):
+            n = np.full(len(at), 1)
+            self.lanes.named.add(at, symbol * n, weight * n << self.lanes.s[at])
+        self.held[at] += constant + sum(
+            int(w) * self.known[int(s)] for s, w in zip(chosen, weights, strict=True)
+        )
+
+    def _name(self, lane: int) -> None:
+        """What a lane is becomes a digit that a device alone knows."""
+        at = np.array([lane])
+        self.lanes.step(at, FunctionKind.BYTE, np.zeros((1, 0), np.int64))
+        byte = (int(self.held[lane]) + 128) % 256 - 128
+        self.held[lane] = byte
+        (source,), (function,) = self.lanes.resolve(at)
+        if source == NO_SOURCE or self.values.is_unknown(np.array([source]))[0]:
+            return
+        (symbol,), _ = self.values.internal(np.array([source]), np.array([function]))
+        if symbol != NO_SYMBOL:
+            self.digits.append(int(symbol))
+            self.known[int(symbol)] = byte
+
+
+@pytest.mark.parametrize("seed", range(times(15, 3000)))
+def test_lanes_are_what_int32_is(seed: int) -> None:
+    """Any operations in any order; most lanes are known at all times."""
+    both = Mirrored(seed)
+    with suppress(Unsupported):  # a sum of more than 48 bits
+        for _ in range(25):
+            both.step()
+            both.check()
+    assert both.unknown < 25 * both.COUNT // 2
+
+
+def test_bytes_are_lanes_with_their_limits_and_names() -> None:
+    """A constant, an element, and a digit that a device alone knows."""
+    values = Values()
+    symbols = values.opaque(np.array([-5, -128]), np.array([9, 127]))
+    source, function = values.origin(symbols[:1])
+    halved = values.functions.make(FunctionKind.SHIFT, np.array([[1]]), function[:, None])
+    digit = int(values.internal(source, halved)[0][0])
+    lanes = SymbolLanes(values, 4)
+    lanes.put_symbols(np.arange(4), np.array([*symbols, digit, 250]))
+    assert lanes.low.tolist() == [-5, -128, 0, 0]
+    assert lanes.high.tolist() == [9, 127, 0, 0]
+    assert lanes.c.tolist() == [0, 0, 0, -6]
+    assert lanes.digits.count.tolist() == [0, 0, 1, 0]
+    assert lanes.named.count.tolist() == [1, 1, 0, 0]
+    assert lanes.named.symbol[:2, 0].tolist() == symbols.tolist()
+    assert lanes.digits.symbol[2, 0] == digit
+    assert lanes.is_number(np.arange(4)).tolist() == [False, False, False, True]
+    assert lanes.resolve(np.array([2])) == (source, halved)
+    lanes.put_numbers(np.arange(4), 7)
+    for terms in (lanes.digits, lanes.named):
+        assert terms.count.tolist() == [0] * 4
+    assert lanes.is_number(np.arange(4)).all()
+    assert (lanes.sums == 0).all()
+
+
+def test_shifts_compose_where_no_32_bits_are_left_and_nowhere_else() -> None:
+    values = Values()
+    symbols = values.opaque(np.array([-128]), np.array([127]))
+    source, function = values.origin(symbols)
+    low_, high_ = np.array([-2]), np.array([3])
+    clamped = values.functions.make(FunctionKind.MIN, high_[:, None], function[:, None])
+    clamped = values.functions.make(FunctionKind.MAX, low_[:, None], clamped[:, None])
+    (digit,), _ = values.internal(source, clamped)  # between -2 and 3
+    least, most = -(1 << 31), (1 << 31) - 1
+
+    def shifted(low: int, high: int, c: int = 0, coefficient: int = 0, by: int = 3) -> int:
+        lanes = SymbolLanes(values, 1)
+        lanes.put_numbers(_LANE, 0)
+        lanes.sums[:, 0] = values.columns(symbols)[:POINTS, 0].astype(np.int64)
+        lanes.low[0], lanes.high[0], lanes.c[0] = low, high, c
+        if coefficient:
+            lanes.digits.add(_LANE, np.array([digit]), np.array([coefficient]))
+        lanes.shift(_LANE, np.array([by]))
+        return int(lanes.s[0])
+
+    assert shifted(least, most) == 3
+    assert shifted(least, most, by=30) == 30
+    assert shifted(least, most, by=31) == 0
+    assert shifted(least - 1, most) == shifted(least, most + 1) == 0
+    assert shifted(least + 5, most, -5) == shifted(least, most - 5, 5) == 3
+    assert shifted(least + 5, most, -6) == shifted(least, most - 5, 6) == 0
+    assert shifted(least + 20, most - 30, 0, 10) == shifted(least + 30, most - 20, 0, -10) == 3
+    assert shifted(least + 19, most - 30, 0, 10) == shifted(least + 29, most - 20, 0, -10) == 0
+    assert shifted(least + 20, most - 29, 0, 10) == shifted(least + 30, most - 19, 0, -10) == 0
+    lanes = SymbolLanes(values, 1)
+    lanes.put_symbols(_LANE, symbols)
+    lanes.shift(_LANE, np.array([2]))
+    lanes.add_numbers(_LANE, np.array([most - 31]))
+    lanes.shift(_LANE, np.array([2]))
+    assert int(lanes.s[0]) == 4
+    lanes.add_numbers(_LANE, np.array([1 << 30]))
+    lanes.add_numbers(_LANE, np.array([1 << 30]))
+    lanes.shift(_LANE, np.array([1]))
+    assert int(lanes.s[0]) == 0
+
+
+def test_more_terms_than_a_lane_names_are_unknown() -> None:
+    """Of digits; of elements two are named, and three that are no sum of the network are a sum of
+    their own."""
+    values = Values()
+    symbols = values.opaque(np.full(10, -128), np.full(10, 127))
+    source, function = values.origin(symbols)
+    halved = values.functions.make(FunctionKind.SHIFT, np.full((10, 1), 1), function[:, None])
+    kinds = [values.functions.make(FunctionKind.SHIFT, np.array([[k]]), function[:1, None])
+             for k in range(1, 7)]  # fmt: skip
+    kinds += [values.functions.make(FunctionKind.MIN, np.array([[k]]), function[:1, None])
+              for k in range(4)]  # fmt: skip
+    digits, _ = values.internal(np.full(10, source[0]), np.concatenate(kinds))
+    assert len(set(digits.tolist())) == 10
+    lanes = SymbolLanes(values, 10)
+    lanes.put_symbols(np.arange(10), digits)
+    for k in range(1, 10):
+        lanes.add_lanes(_LANE, np.array([k]))
+        assert is_unknown(values, lanes) == (k >= 8)
+    pairs = SymbolLanes(values, 3)
+    pairs.put_symbols(np.arange(3), symbols[:3])
+    pairs.add_lanes(_LANE, np.array([1]))
+    assert values.is_pair(int(pairs.resolve(_LANE)[0][0]))
+    pairs.add_lanes(_LANE, np.array([2]))
+    three, _ = pairs.resolve(_LANE)
+    assert not values.is_pair(int(three[0]))
+    assert not values.is_unknown(three)[0]
+    pairs.put_symbols(np.arange(2), digits[:2])
+    other = values.internal(source[1:2], halved[1:2])[0]
+    pairs.put_symbols(np.array([1]), other)
+    pairs.add_lanes(_LANE, np.array([1]))
+    assert values.is_pair(int(pairs.resolve(_LANE)[0][0]))
+    pairs.put_symbols(np.array([1]), values.internal(source[2:3], halved[2:3])[0])
+    pairs.add_lanes(_LANE, np.array([1]))
+    assert is_unknown(values, pairs)  # digits of three sums
