@@ -72,9 +72,10 @@ JUDGES = {
     f"{_PROVE}/terms.py": ["tests/prove/test_terms.py"],
     f"{_PROVE}/runs.py": ["tests/prove/test_runs.py"],
     f"{_PROVE}/host_steps.py": ["tests/prove/test_host_steps.py"],
+    f"{_PROVE}/operators/weighted.py": ["tests/prove/test_weighted.py"],
     **{
         f"{_PROVE}/operators/{name}.py": ["tests/prove/test_operators.py"]
-        for name in ("elementwise", "elements", "movement", "pooling", "resizing", "weighted")
+        for name in ("elementwise", "elements", "movement", "pooling", "resizing")
     },
     f"{_PROVE}/pieces.py": ["tests/prove/test_pieces.py"],
     "python/loadstone/ir_pass/verify_dma_copy.py": [

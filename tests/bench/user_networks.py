@@ -27,7 +27,7 @@ from pathlib import Path
 
 from tests.bench.user_zoo import IMAGES, SEQUENCES
 
-__all__ = ["run"]
+__all__ = ["TARGET", "bounded", "run"]
 
 TARGET = "vtaq-1x16x16"
 MOST_SECONDS, MOST_GIB = 120, 4
@@ -59,8 +59,8 @@ def _table(names: Sequence[str], folder: Path) -> bool:
         print(f"skipped: {', '.join(missing)} absent (pip install 'loadstone[user-networks]')")
         return True
     _export([name for name in names if not Path(folder, f"{name}.npz").exists()], folder)
-    floor = min(_bounded([sys.executable, "-c", "import torch"])[0] for _ in range(3))
-    print(f"`import torch` alone: {floor:.1f} user s of each network's")
+    floor = min(bounded([sys.executable, "-c", "import torch"])[0] for _ in range(3))
+    print(f"`import torch` alone: {floor:.1f} user s of each network's", flush=True)
     print(f"{'network':<26} {'user s':>7} {'MiB':>6}   at {BEFORE_COMMIT}: user s, MiB")
     measured = [_measured(name, folder) for name in names]
     seconds, mib = [row[0] for row in measured], [row[1] for row in measured]
@@ -89,7 +89,7 @@ def _measured(name: str, folder: Path) -> tuple[float, float, bool]:
         print(f"{name:<26} not exported", flush=True)
         return 0.0, 0.0, False
     with tempfile.TemporaryDirectory() as results:
-        seconds, mib, said = _bounded(
+        seconds, mib, said = bounded(
             [
                 *(sys.executable, "-m", "loadstone", "compile", f"{model}.pt2", "-t", TARGET),
                 *("--data", f"{model}.npz", "-o", f"{results}/{name}.lds"),
@@ -101,8 +101,8 @@ def _measured(name: str, folder: Path) -> tuple[float, float, bool]:
     return seconds, mib, not said
 
 
-def _bounded(command: list[str]) -> tuple[float, float, str]:
-    """User seconds, MiB, and what was wrong."""
+def bounded(command: list[str]) -> tuple[float, float, str]:
+    """User seconds and MiB of a command, and what was wrong; empty where nothing was."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))

@@ -21,7 +21,10 @@ from loadstone.errors import LoadstoneError
 from loadstone.frontend import Reading, import_model
 from loadstone.relax.saved import run_module
 from loadstone.runtime.device import OpenedDevice
+from tests.board.tools import run
+from tests.c.build import STRICT
 from tests.frontend.gguf_models import GROUPS, HEADS, LAYERS, WIDTH, WORDS, Reference, tiny
+from tests.hosts.in_c import run_in_c
 
 Array = NDArray[Any]
 PLACES = 8
@@ -107,6 +110,24 @@ def test_on_a_device_token_by_token(target: str, tmp_path: Path) -> None:
         assert np.array_equal(np.asarray(again).reshape(-1), Reference(path).next(7))
         with pytest.raises(LoadstoneError, match="lie beyond the places"):
             session.run([np.array([[7]], np.int32), np.array([[PLACES, 1]], np.int32)])
+
+
+def test_in_c_alone(tmp_path: Path) -> None:
+    """What `loadstone export` writes: the same scores, and a set of the operators it has."""
+    path = tiny(tmp_path / "m.gguf")
+    compiled, reference = loadstone.compile(path, "vtaq-1x16x16", reading=READING), Reference(path)
+    tokens = np.array([[7], [3], [49], [0]], np.int32)
+    places = np.array([[k, 1] for k in range(4)], np.int32)
+    (folder := tmp_path / "c").mkdir()
+    (scores,) = run_in_c(compiled.artifact, [tokens, places], folder)
+    wanted = np.stack([reference.next(int(token)) for (token,) in tokens])
+    assert np.array_equal(scores.reshape(4, -1), wanted)
+    text = (folder / "steps/operators.c").read_text()
+    assert "lds_row_step_check" in text
+    assert "lds_attention" in text
+    assert "lds_softmax_int8" not in text
+    include = [f"-I{folder}", f"-I{folder / 'loadstone/include'}"]
+    run(["gcc", *STRICT, *include, "-c", str(folder / "steps/operators.c"), "-o", "/dev/null"])
 
 
 def memory(session: Any, name: str) -> Array:
