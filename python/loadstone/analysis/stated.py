@@ -44,7 +44,7 @@ class StatedValues:
     def of(
         cls, graph: g.Graph, inputs: Sequence[Array], roundings: Mapping[str, StatedRounding]
     ) -> StatedValues:
-        """roundings: by operator."""
+        """roundings: by operator. inputs: each of the shape of its tensor."""
         network = rounded_network(graph, inputs, roundings)
         return cls(from_tensors(network.values), network.departures)
 
@@ -71,8 +71,9 @@ def stated_roundings(
 def stated_values(
     against: str, artifact: Artifact, inputs: Sequence[Array], target: Target
 ) -> StatedValues:
-    """Of a model's file. target: for which it was compiled; without `--rounding near` its roundings
-    are the framework's. Raises ModelError for a model that does not belong to this artifact."""
+    """Of a model's file. inputs: each of the shape of the artifact's input. target: for which it
+    was compiled with `--rounding near`. Raises ModelError for a model that does not belong to
+    this artifact."""
     from loadstone.frontend import load
     from loadstone.graph.batching import batched
     from loadstone.partition.eager import partition, relax_passed

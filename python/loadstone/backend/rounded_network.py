@@ -57,7 +57,7 @@ class RoundedNetwork:
 def rounded_network(
     graph: g.Graph, inputs: Sequence[Array], roundings: Mapping[str, StatedRounding]
 ) -> RoundedNetwork:
-    """roundings: by the operators' names. inputs: as graph/reference.py's run takes them. Raises
+    """roundings: by the operators' names. inputs: each of the shape of its tensor. Raises
     LoweringError for a rounding whose results are none of the operator's."""
     values: dict[str, Array] = dict(graph.constants)
     values.update((t.name, array) for t, array in zip(graph.inputs, inputs, strict=True))

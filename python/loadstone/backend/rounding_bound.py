@@ -92,7 +92,8 @@ def bound_of(operator: g.Operator, stated: StatedRounding) -> RoundingBound:
 
 
 def stated_integers(operator: g.Operator, stated: StatedRounding, *inputs: Array) -> _IntArray:
-    """What the function makes of sums, or of input arrays. Raises LoweringError as bound_of."""
+    """What the function makes of sums (..., O), in their shape, or of input arrays, in the shape of
+    the output. Raises LoweringError as bound_of."""
     wanted = operator.output.shape
     if isinstance(operator, g.Weighted):
         (sums,) = inputs

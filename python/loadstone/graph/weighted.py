@@ -157,8 +157,8 @@ class Dense(Weighted):
         return self.rounding is not Rounding.SINGLE or bool(self.as_single()[2].all())
 
     def requantization(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """As of Weighted. Rounding single is TFLite's product in float64, ties away from zero: the
-        integers are those that are proven to give it."""
+        """As of Weighted, (O,) each. Rounding single is TFLite's product in float64, ties away from
+        zero: the integers are those that are proven to give it."""
         if self.rounding is not Rounding.SINGLE:
             return super().requantization()
         multiplier, shift, exact = self.as_single()
