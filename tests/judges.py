@@ -130,6 +130,15 @@ FUNCTIONS = {
     },
     "python/loadstone/isa/codec.py": {"check_fields", "_check_never"},
     "python/loadstone/backend/program.py": {"verify_code"},
+    "python/loadstone/backend/rounding_bound.py": {
+        "bound_of",
+        "stated_integers",
+        "_by_steps",
+        "_first_sums",
+        "_shares",
+        "_by_trial",
+        "_every",
+    },
 }
 #: Judges of which only some mutants were tried: mutants.txt lacks some that decide the same.
 SAMPLED = {
