@@ -131,7 +131,6 @@ TESTED_ELSEWHERE = {
     "prove/compiled": ("prove/test_proof", "an artifact, executed"),
     "prove/functions": ("prove/test_equality", "functions, compared value by value"),
     "prove/host_steps": ("prove/test_proof", "steps between programs"),
-    "prove/maxima": ("prove/test_definition", "max pools, and MAX of two lanes"),
     "prove/memory": ("prove/test_machine", "every instruction is compared with the reference"),
     "prove/operators/": ("prove/test_definition", "every operator is compared with its meaning"),
     "prove/softmax": ("prove/test_proof", "the network's and the host's, which must agree"),

@@ -17,6 +17,7 @@ import numpy as np
 
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.values import CONSTANTS, Values
+from loadstone.prove.windows import NONE
 
 __all__ = ["ValuesAt"]
 
@@ -62,9 +63,9 @@ class ValuesAt(Values):
         return (first, second) if self.is_pair(source) else (source,)
 
     def _source(self, source: int) -> int:
-        largest = self.symbols_of_largest(source)
-        if largest:
-            return max(int(self.bytes(np.array([symbol]))[0]) for symbol in largest)
+        largest = self.symbols_of_largest(np.array([source]))
+        if (largest != NONE).any():
+            return int(self.bytes(largest[largest != NONE]).max())
         prime = int(self.points.moduli[-1, 0])
         held = int(self._sources.sums(np.array([source]))[-1, 0])
         return held - prime if held > prime // 2 else held

@@ -19,7 +19,7 @@ import numpy as np
 from loadstone.prove.equality import INT32, Mask
 from loadstone.prove.fingerprints import POINTS, Integers
 from loadstone.prove.functions import SECOND, FunctionKind
-from loadstone.prove.maxima import largest, window_of
+from loadstone.prove.maxima import joined
 from loadstone.prove.requantize import wrapped
 from loadstone.prove.terms import Terms
 from loadstone.prove.values import (
@@ -230,19 +230,11 @@ class SymbolLanes:
     def largest(self, lanes: Integers, others: Integers) -> None:
         """MAX of lanes (n,) and other lanes (n,), which are none of them: the largest of several
         bytes."""
-        windows = []
-        for resolved in (self.resolve(lanes), self.resolve(others)):
-            pairs = zip(*(a.tolist() for a in resolved), strict=True)
-            windows.append([window_of(self.values, *pair) for pair in pairs])
-        joined = [
-            mine | theirs if mine is not None and theirs is not None else None
-            for mine, theirs in zip(*windows, strict=True)
-        ]
-        known = [window for window in joined if window is not None]
-        if len(known) < len(joined):
+        made = joined(self.values, [self.resolve(lanes), self.resolve(others)])
+        if made is None:
             self.of_two(lanes, others, FunctionKind.MAX_OF_TWO)
         else:
-            self.put_functions(lanes, *largest(self.values, known))
+            self.put_functions(lanes, *made)
 
     def of_two(self, lanes: Integers, others: Integers, kind: FunctionKind) -> None:
         """A function of lanes (n,) and other lanes (n,), which are none of them."""
