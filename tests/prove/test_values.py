@@ -12,6 +12,7 @@ import pytest
 from loadstone.prove.equality import INT32, Equality
 from loadstone.prove.fingerprints import POINTS, Integers, Points
 from loadstone.prove.functions import FIRST, SECOND, FunctionKind
+from loadstone.prove.keys import pair_keys
 from loadstone.prove.values import (
     CENTRE,
     CONSTANT,
@@ -20,7 +21,6 @@ from loadstone.prove.values import (
     NO_SYMBOL,
     RADIUS,
     Values,
-    _key,
 )
 from loadstone.prove.verdict import Unsupported
 
@@ -86,10 +86,31 @@ def test_sums_are_found_again_up_to_a_factor() -> None:
     assert sources[0] == sources[1]
     assert factors.tolist() == [1, 5]
     # A third of a sum is none: it is a source of its own, of which the sum is not a multiple.
-    one = values.find(columns[:POINTS, :1], *_ENDS, make=False)
+    one = values.find(columns[:POINTS, :1], *_ENDS, False, symbols[:1])
     assert one[0][0] == values.origin(symbols[:1])[0][0]
     with pytest.raises(Unsupported, match="48 bits"):
         values.find(values.points.draw(1), np.array([0]), np.array([1 << 50]), make=True)
+
+
+def test_a_multiple_of_one_symbol_is_a_function_of_it() -> None:
+    """The sum's term says which; one that is not, and a constant, change nothing."""
+    values = Values()
+    symbols = values.opaque(np.full(3, -128), np.full(3, 127))
+    fingerprints = values.columns(symbols)[:POINTS].astype(np.int64)
+    sums = values.points.times(fingerprints[:, [0, 1, 1]], np.array([7, -3, 1]))
+    sums[:, 2] = (sums[:, 2] + fingerprints[:, 2]) % values.points.moduli[:, 0]
+    low, high = np.full(3, -900), np.full(3, 900)
+    terms = np.array([symbols[0], 5, symbols[1]])
+    sources, factors = values.find(sums, low, high, False, terms)
+    own, identity = values.origin(symbols)
+    assert sources.tolist() == [own[0], NO_SOURCE, NO_SOURCE]
+    assert (factors[0], identity.tolist()) == (7, [values.identity] * 3)
+    assert values.symbols_of(own, identity).tolist() == symbols.tolist()
+    found, factors = values.find(sums, low, high, make=True)  # asked for since, each has a source
+    assert found[:2].tolist() == own[:2].tolist()
+    assert factors.tolist() == [7, -3, 1]
+    assert found[2] not in own
+    assert [end.tolist() for end in values.source_limits(own)] == [[-128] * 3, [127] * 3]
 
 
 def test_a_stored_byte_is_the_element_that_it_equals() -> None:
@@ -223,7 +244,7 @@ def test_what_a_device_made_is_known_once() -> None:
     first, _ = values.internal(sources[:1], function)
     assert values.internal(sources[:1], function)[0] == first
     assert values.internal(sources[1:], function)[0] != first
-    assert _key(np.array([1, 0]), np.array([0, 3])).tolist() == [1 << 31, 3]
+    assert pair_keys(np.array([1, 0]), np.array([0, 3])).tolist() == [1 << 31, 3]
     fixed = limited(values, FunctionKind.MIN, -127)
     high = np.array([-127])
     made, number = values.internal(values.origin(values.opaque(high, high + 9))[0], fixed)

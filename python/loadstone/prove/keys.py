@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.tables import Growing
 
-__all__ = ["ABSENT", "KeyTable", "RowNumbers", "distinct"]
+__all__ = ["ABSENT", "KeyTable", "RowNumbers", "distinct", "pair_keys"]
 
 #: What stands under a key that was not entered.
 ABSENT = -1
-_BEGIN_BITS = 10
+_BEGIN_BITS, _AT_ONCE = 10, 1 << 16
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -80,7 +80,9 @@ class KeyTable:
         while 1 << bits < 2 * (len(keys) + more):
             bits += 1
         self._clear(bits)
-        self.enter(keys, values.astype(np.int64))
+        for begin in range(0, len(keys), _AT_ONCE):  # what one call needs beside the table is small
+            part = slice(begin, begin + _AT_ONCE)
+            self.enter(keys[part], values[part].astype(np.int64))
 
     def _home(self, keys: Integers) -> Integers:
         mixed = keys.astype(np.uint64) * _ODD >> np.uint64(64 - self._bits)
@@ -119,6 +121,11 @@ class RowNumbers:
             numbers[left[same]] = found[same]
             left, turn = left[~same], turn + 1
         return numbers[inverse]
+
+
+def pair_keys(first: Integers, second: Integers) -> Integers:
+    """One key for each of pairs of numbers of 31 bits (n,)."""
+    return np.asarray(first << 31 | second)
 
 
 def distinct(rows: Integers) -> tuple[Integers, Integers]:

@@ -304,7 +304,9 @@ class SymbolLanes:
         has_sum = sums.any(0)
         sources, factors = np.full((2, len(lanes)), NO_SOURCE)
         at = np.flatnonzero(has_sum)
-        sources[at], factors[at] = self.values.find(sums[:, at], low[at], high[at], make=False)
+        terms = np.where(self.named.count[lanes] > 0, self.named.symbol[lanes, 0], 0)
+        ends = low[at], high[at]
+        sources[at], factors[at] = self.values.find(sums[:, at], *ends, False, terms[at])
         # Two bytes that are no sum of the network: a function of two bytes.
         two = has_sum & (sources == NO_SOURCE) & (self.named.count[lanes] == _NAMED)
         at = np.flatnonzero(has_sum & (sources == NO_SOURCE) & ~two)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from loadstone.prove.equality import INT32, Equality, Mask
 from loadstone.prove.fingerprints import Integers, Points
 from loadstone.prove.functions import FIRST, FunctionKind, Functions
-from loadstone.prove.keys import ABSENT, KeyTable, distinct
+from loadstone.prove.keys import ABSENT, KeyTable, distinct, pair_keys
 from loadstone.prove.near import NearNames
 from loadstone.prove.pieces import BYTE
 from loadstone.prove.tables import (
@@ -72,8 +72,7 @@ class Values:
         self._strange = Growing(2, np.int32)
         bytes_ = np.arange(CONSTANTS, dtype=np.uint8).view(np.int8).astype(np.int64)
         nothing = np.full((2, CONSTANTS), NO_SOURCE)
-        zeros, ends = np.zeros((1, CONSTANTS), np.int64), np.stack([bytes_, bytes_])
-        self._symbols.extend(zeros, nothing, ends, constants=bytes_)
+        self._symbols.extend(None, nothing, np.stack([bytes_, bytes_]), constants=bytes_)
 
     # --- symbols ----------------------------------------------------------------------------------
     def columns(self, symbols: Integers) -> NDArray[np.float64]:
@@ -87,6 +86,13 @@ class Values:
 
     def origin(self, symbols: Integers) -> tuple[Integers, Integers]:
         """Sources and functions (n,) of symbols (n,) that are no constants."""
+        without = symbols[~self._symbols.has_source(symbols)]
+        if len(without):
+            without = np.unique(without)
+            sums = self._symbols.fingerprints(without)
+            sources = self._new_sums(sums, *self.limits(without), self.points.keys(sums))
+            self._sources.name(sources, without)
+            self._symbols.set_source(without, sources)
         source, function = self._symbols.origin(symbols)
         return source, function
 
@@ -101,30 +107,25 @@ class Values:
         return self._symbols.count
 
     def opaque(self, low: Integers, high: Integers) -> Integers:
-        """New symbols (n,) with these ranges, which are sources themselves."""
-        n = len(low)
-        fingerprints = self.points.draw(n)
-        sources = self._new_sums(fingerprints, low, high, self.points.keys(fingerprints))
-        origins = np.stack([sources, np.full(n, self.identity)])
-        symbols = self._symbols.extend(fingerprints, origins, np.stack([low, high]))
-        self._sources.name(sources, symbols)
-        return symbols
+        """New symbols (n,) with these ranges, which are sources themselves: `origin` makes these
+        of those that are asked for, which most are not."""
+        origins = np.stack([np.full(len(low), NO_SOURCE), np.full(len(low), self.identity)])
+        return self._symbols.extend(self.points.draw(len(low)), origins, np.stack([low, high]))
 
     def internal(self, sources: Integers, functions: Integers) -> tuple[Integers, Integers]:
         """Symbols of what a device made of sources (n,), and numbers: where a function has one
         value, the symbol is NO_SYMBOL, and that is the number."""
         first, inverse = distinct(np.stack([sources, functions], 1))
         of, made = sources[first], functions[first]
-        symbols = self._made.get(_key(of, made))
+        symbols = self._made.get(pair_keys(of, made))
         numbers = np.zeros(len(of), np.int64)
         at = np.flatnonzero(symbols == ABSENT)
         low, high = self.ranges(of[at], made[at])
         fixed = low == high
         numbers[at[fixed]] = low[fixed]
         at, ends = at[~fixed], np.stack([low, high])[:, ~fixed]
-        origins, zeros = np.stack([of[at], made[at]]), np.zeros((1, len(at)), np.int64)
-        symbols[at] = self._symbols.extend(zeros, origins, ends, internal=True)
-        self._made.enter(_key(of[at], made[at]), symbols[at])
+        symbols[at] = self._symbols.extend(None, np.stack([of[at], made[at]]), ends, internal=True)
+        self._made.enter(pair_keys(of[at], made[at]), symbols[at])
         return symbols[inverse], numbers[inverse]
 
     # --- sources ----------------------------------------------------------------------------------
@@ -141,11 +142,21 @@ class Values:
         return sources
 
     def find(
-        self, sums: Integers, low: Integers, high: Integers, make: bool
+        self,
+        sums: Integers,
+        low: Integers,
+        high: Integers,
+        make: bool,
+        terms: Integers | None = None,
     ) -> tuple[Integers, Integers]:
         """Sources of sums (POINTS, n), and the factors by which the sums are multiples of these;
-        NO_SOURCE where there is none and none is to be made. low, high (n,): ranges of the sums."""
+        NO_SOURCE where there is none and none is to be made. low, high (n,): ranges of the sums.
+        terms (n,): a symbol of each, of which alone the sum may be made."""
         self.looked_for += len(low)
+        if terms is not None:
+            at = np.flatnonzero(~self._symbols.has_source(terms) & (terms >= CONSTANTS))
+            prime = int(self.points.moduli[0, 0])
+            self.origin(terms[at[self._symbols.is_multiple(terms[at], sums[:, at], prime)]])
         keys = self.points.keys(sums)
         sources = self._source_of_key.get(keys)
         factors = np.ones(len(sources), np.int64)
@@ -194,7 +205,7 @@ class Values:
 
     def pairs(self, first: Integers, second: Integers) -> Integers:
         """Sources (n,) that are pairs of sources, first < second."""
-        keys = _key(first, second)
+        keys = pair_keys(first, second)
         sources = self._pairs.get(keys)
         new = np.flatnonzero(sources == ABSENT)
         if len(new):
@@ -322,9 +333,12 @@ class Values:
     def symbols_of(self, sources: Integers, functions: Integers) -> Integers:
         """The symbols (n,) that sources (n,) are where functions (n,) are the identity; the bytes
         that numbers are; otherwise NO_SYMBOL."""
-        own = np.where(functions == self.identity, self._sources.itself(sources), NO_SYMBOL)
-        byte = (sources == NO_SOURCE) & (functions >= -128) & (functions <= 127)
-        return np.where(byte, functions & 255, np.where(sources == NO_SOURCE, NO_SYMBOL, own))
+        fixed = sources == NO_SOURCE
+        byte = fixed & (functions >= -128) & (functions <= 127)
+        symbols = np.where(byte, functions & 255, NO_SYMBOL)
+        itself = ~fixed & (functions == self.identity)
+        symbols[itself] = self._sources.itself(sources[itself])
+        return symbols
 
     def wanted(self, source: int) -> list[tuple[int, int]]:
         """Functions and symbols of the network's elements of a source."""
@@ -342,11 +356,11 @@ class Values:
         """Symbols (n,) of bytes that a device stores, the low 8 bits of functions of sources."""
         first, inverse = distinct(np.stack([sources, functions], 1))
         of, made = sources[first], functions[first]
-        symbols = self._stored.get(_key(of, made))
+        symbols = self._stored.get(pair_keys(of, made))
         at = np.flatnonzero(symbols == ABSENT)
         if len(at):
             symbols[at] = self._stored_new(of[at], made[at])
-            self._stored.enter(_key(of[at], made[at]), symbols[at])
+            self._stored.enter(pair_keys(of[at], made[at]), symbols[at])
         return symbols[inverse]
 
     def _stored_new(self, sources: Integers, functions: Integers) -> Integers:
@@ -384,8 +398,3 @@ class Values:
         nothing = np.zeros((int(wide.sum()), 0), np.int64)
         made[wide] = self.functions.make(FunctionKind.BYTE, nothing, functions[wide][:, None])
         return made
-
-
-def _key(sources: Integers, functions: Integers) -> Integers:
-    """One number for each of pairs of numbers of 31 bits (n,)."""
-    return np.asarray(sources << 31 | functions)
