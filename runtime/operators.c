@@ -222,4 +222,5 @@ const lds_operator_set lds_operators = {
     lds_step_check,
     {NULL, lds_copy, lds_fill, lds_pack, lds_unpack, lds_quantize, lds_dequantize, lds_lookup, lds_softmax_int8, lds_softmax_float32,
      lds_argmax},
+    NULL,
 };

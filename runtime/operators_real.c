@@ -165,7 +165,7 @@ void lds_gather(const lds_operand *t, const int32_t *p) {
 }
 
 const lds_operator_set lds_real_operators = {
-    lds_real_step_check,
+    lds_row_step_check,
     {NULL,
      lds_copy,
      lds_fill,
@@ -193,7 +193,16 @@ const lds_operator_set lds_real_operators = {
      lds_power_float32,
      lds_sum_float32,
      lds_matmul_float32,
-     lds_gather},
+     lds_gather,
+     lds_rms_norm,
+     lds_rotate_places,
+     lds_row_scales,
+     lds_quantize_rows,
+     lds_rescale_rows,
+     lds_keep_rows,
+     lds_attention,
+     lds_gate},
+    lds_row_step_ready,
 };
 
 void lds_session_config_real(lds_session_config *config) { config->operators = &lds_real_operators; }

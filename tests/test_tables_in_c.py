@@ -61,7 +61,7 @@ def test_host_operators_have_their_opcodes_in_c() -> None:
     assert [opcode.value for opcode in HostOpcode] == [*range(1, len(HostOpcode)), 255]
     rules = [
         name
-        for file in ("runtime/steps.c", "runtime/steps_real.c")
+        for file in ("runtime/steps.c", "runtime/steps_real.c", "runtime/steps_rows.c")
         for name in c_names(file, "LDS_STEP_")
     ]
     assert set(rules) | {"ARGMAX"} == set(steps)  # the last of its switch

@@ -21,7 +21,7 @@ from loadstone.errors import Refusal
 from loadstone.graph import Conv2D, Dense, Operator
 from loadstone.ir_pass.affine import Variable
 from loadstone.ir_pass.nests import Function, NestAccess, NestLoops, NestStep, NestTensor
-from loadstone.numerics import Array, Rounding, wrap_int32
+from loadstone.numerics import Array, wrap_int32
 
 __all__ = ["COMPUTATIONS", "Computation"]
 
@@ -51,9 +51,9 @@ def _conv2d(op: Operator, lanes: int) -> Computation | Refusal:
 def _dense(op: Operator, lanes: int) -> Computation | Refusal:
     """A convolution of one pixel, whose image has a row for each sample."""
     assert isinstance(op, Dense)
-    if op.rounding is Rounding.SINGLE:
-        why = "its scale is rounded in one step, which is no product of an integer multiplier"
-        return Refusal(why, "rounding double or float32")
+    if not op.integers_round:
+        why = "no integer multiplier is proven to equal its scale of 64 bits"
+        return Refusal(why, "rounding double, as in TFLite Micro")
     return _products(op, lanes, op.weights[:, None, None, :], _Window((1, 1), (1, 1), (0, 0)))
 
 

@@ -153,7 +153,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=ROUNDINGS,
         default=ROUNDINGS[0],
         help="exact (default): the framework's integers; near: on VTA as it is, at most one level "
-        "off where that takes fewer cycles; --explain has the proven bound",
+        "off where that takes fewer cycles; on a plug-in's device with a rounding of its own, as far "
+        "off as it states; --explain has the bound",
     )
     results.add_argument(
         "--require-c",

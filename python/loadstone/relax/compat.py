@@ -112,6 +112,7 @@ __all__ = [
     "tirx",
     "tirx_transform",
     "tvm",
+    "tvm_ffi",
     "uses",
     "value",
     "with_main",
