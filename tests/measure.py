@@ -129,7 +129,7 @@ TESTED_ELSEWHERE = {
     "artifact/memory_plan": ("artifact/test_content", "a test for each rule of the format"),
     "conformance/": ("conformance/test_check", "cases are judged, and wrong back ends found"),
     "prove/compiled": ("prove/test_proof", "an artifact, executed"),
-    "prove/operators/": ("prove/test_definition", "every operator is compared with its meaning"),
+    "prove/operators/": ("prove/test_operators", "every operator is compared with its meaning"),
     "prove/softmax": ("prove/test_proof", "the network's and the host's, which must agree"),
     "prove/verdict": ("prove/test_proof", "dataclasses of what a proof says"),
     "prove/witness": ("prove/test_proof", "what a spoilt artifact is told"),

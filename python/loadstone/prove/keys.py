@@ -11,8 +11,6 @@ no loop over entries in Python.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -100,7 +98,7 @@ class RowNumbers:
         self._rows, self._numbers = Growing(width, dtype), KeyTable()
 
     @property
-    def data(self) -> NDArray[Any]:
+    def data(self) -> Integers:
         """All rows, (width, numbers)."""
         return self._rows.data
 
