@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from loadstone.prove.equality import INT32, Equality, _side_by_side
-from loadstone.prove.functions import FIRST, SECOND, distinct
+from loadstone.prove.functions import FIRST, SECOND
 from loadstone.prove.requantize import Away, Double, Requantizer
 from tests.prove.functions import K, Made, digits, scaling
 from tests.repeat import times
@@ -67,27 +67,25 @@ def test_one_lane_of_the_page_on_any_scale() -> None:
     assert made.equality.by_pieces == 1
 
 
+def equal_of_two(made: Made, f: list[int], g: list[int], ends: list[tuple[int, ...]]) -> list[bool]:
+    return made.equality.equal_of_two(np.array(f), np.array(g), np.array(ends)).tolist()
+
+
 def test_two_bytes_are_compared_on_all_pairs() -> None:
     made = Made()
     table = np.add.outer(np.arange(-128, 128), np.arange(-128, 128)) >> 1
     wanted = made.of(K.TABLE_OF_TWO, [made.functions.table(table)], FIRST, SECOND)
     device = made.sum(0, 1, (1, FIRST), (1, SECOND))
-    every = (-128, 127, -128, 127)
-    assert made.equality.equal_of_two(device, wanted, every)
-    assert made.equality.range_of_two(device, every) == (-128, 127)
+    every, some = (-128, 127, -128, 127), (-128, 127, -128, 126)
+    assert equal_of_two(made, [device], [wanted], [every]) == [True]
+    ends = made.equality.ranges_of_two(np.array([device, SECOND]), np.array([every, some]))
+    assert [end.tolist() for end in ends] == [[-128, -128], [127, 126]]
     table[255, 255] -= 1
     spoilt = made.of(K.TABLE_OF_TWO, [made.functions.table(table)], FIRST, SECOND)
-    assert not made.equality.equal_of_two(device, spoilt, every)
-    assert made.equality.equal_of_two(device, spoilt, (-128, 127, -128, 126))
+    asked = [device, device, spoilt, device], [spoilt, spoilt, spoilt, wanted]
+    assert equal_of_two(made, *asked, [every, some, every, every]) == [False, True, True, True]
     swapped = made.functions.renamed(made.of(K.MIN, [5], FIRST), SECOND)
     assert swapped == made.of(K.MIN, [5], SECOND)
-
-
-def test_rows_that_are_the_first_of_their_kind() -> None:
-    rows = np.random.default_rng(0).integers(-2, 3, (500, 3))
-    first, inverse = distinct(rows)
-    assert (rows[first][inverse] == rows).all()
-    assert len(first) == len(np.unique(rows, axis=0))
 
 
 def test_a_part_that_is_subtracted_has_a_piece_for_each_level() -> None:
@@ -150,11 +148,12 @@ def test_each_verdict_is_reached_once_and_in_one_way() -> None:
     ):
         assert made.equal(f, g, low, high)
     assert (counts(made), made.functions.evaluated) == ((1, 1, 2), evaluated)
-    assert made.equality.equal_of_two(plain, plain, (0, 3, 0, 3))
-    assert counts(made) == (1, 1, 3)
-    assert made.equality.equal_of_two(made.of(K.MIN, [9], made.sum(0, 0, (1, FIRST))), plain,
-                                      (0, 3, 0, 3))  # fmt: skip
-    assert counts(made) == (1, 1, 3)
+    assert equal_of_two(made, [plain], [plain], [(0, 3, 0, 3)]) == [True]  # the same: not compared
+    assert counts(made) == (1, 1, 2)
+    twice = made.of(K.MAX_OF_TWO, [], plain, plain)
+    for _ in range(2):
+        assert equal_of_two(made, [twice, plain], [plain, plain], [(0, 3, 0, 3)] * 2) == [True] * 2
+        assert counts(made) == (1, 1, 3)
 
 
 def test_what_has_no_pieces_is_compared_on_so_many_values_and_no_more() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from loadstone.numerics import rq, scale_lane, shift_lane
-from loadstone.prove.functions import FIRST, SECOND, FunctionKind, Functions, distinct
+from loadstone.prove.functions import FIRST, SECOND, FunctionKind, Functions
+from loadstone.prove.keys import distinct
 from loadstone.prove.requantize import Average, Away, Double, Requantizer
 from tests.prove.functions import K, Made
 

@@ -22,7 +22,7 @@ from loadstone.prove.verdict import Status
 from loadstone.runtime import device as devices
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
-from loadstone.vta.isa.insn import Alu, Config
+from loadstone.vta.isa.insn import Alu, Config, Store
 from tests.compiled import network as compiled
 from tests.proof_campaign import compiled_artifact
 from tests.random_tflite import network as random_network
@@ -168,7 +168,8 @@ def one_weight() -> bytes:
 
 def test_a_witness_is_what_the_device_computes() -> None:
     """Of each byte of the constants one higher: the simulator differs for as many inputs as are
-    named, and for one of them as it is named."""
+    named, and for the sum that is named, which here is the input, as it is named. The operator, the
+    element and the STORE that wrote it are named, too."""
     data, device = one_weight(), "vtaq-1x16x16"
     artifact = compiled_artifact(data, "one.tflite", device)
     proof = Proof(read_tflite(data, "one"))
@@ -179,7 +180,7 @@ def test_a_witness_is_what_the_device_computes() -> None:
         with opened, opened.load(spoilt) as session:
             return np.asarray(session.run([inputs])[0]).ravel()
 
-    right, seen = outputs(artifact), 0
+    right, seen, config = outputs(artifact), 0, load_config(device)
     place = next(k for k, r in enumerate(artifact.regions) if r.kind == RegionKind.CONSTANTS)
     for byte in range(len(artifact.regions[place].data)):
         changed = bytearray(artifact.regions[place].data)
@@ -189,15 +190,19 @@ def test_a_witness_is_what_the_device_computes() -> None:
         spoilt = replace(artifact, regions=tuple(regions))
         verdict = proof.of(spoilt)
         said = re.search(
-            r"device has (\S+), the network (\S+) \((\d+) of 256 values\), stored by instruction",
+            r"First at FULLY_CONNECTED \(operator 0, .*\), element 0, one of 1 that are missing: "
+            r"for sum (\S+) the device has (\S+), the network (\S+) \((\d+) of 256 values\), "
+            r"stored by instruction (\d+) of (\S+)$",
             verdict.reason,
         )
         if said is None:
             continue
         got, seen = outputs(spoilt), seen + 1
-        ours, theirs, count = map(int, said.groups())
+        total, ours, theirs, count, instruction = map(int, said.groups()[:5])
         assert np.count_nonzero(got != right) == count
-        assert np.any((got == ours) & (right == theirs))
+        assert (got[total + 128], right[total + 128]) == (ours, theirs)
+        (program,) = (step for _, step in spoilt.numbered_programs if step.name == said[6])
+        assert isinstance(list(decode_stream(program.instructions, config))[instruction], Store)
     assert seen > 3
 
 

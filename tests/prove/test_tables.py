@@ -35,12 +35,10 @@ def test_what_a_type_does_not_hold_is_refused(number: int) -> None:
 def test_columns_of_constants_of_bytes_and_of_what_a_device_made() -> None:
     table = SymbolTable()
     ends = np.array([[-7, 5], [-7, 9]])
-    table.extend(np.zeros((1, 1)), ends[:, :1] * 0, ends[:, :1], constants=np.array([-7]))
+    table.extend(None, ends[:, :1] * 0, ends[:, :1], constants=np.array([-7]))
     largest = np.full((8, 1), (1 << 31) - 2)
     table.extend(largest, np.array([[3], [4]]), ends[:, 1:])
-    table.extend(
-        np.zeros((1, 1)), np.array([[5], [6]]), np.array([[-(2**31)], [2**31 - 1]]), internal=True
-    )
+    table.extend(None, np.array([[5], [6]]), np.array([[-(2**31)], [2**31 - 1]]), internal=True)
     columns = table.columns(np.array([[0, 1, 2]]))
     assert columns.shape == (RADIUS + 1, 1, 3)
     assert columns[:CONSTANT, 0].tolist() == [[0, 2.0**31 - 2, 0]] * 8
@@ -51,6 +49,23 @@ def test_columns_of_constants_of_bytes_and_of_what_a_device_made() -> None:
     assert table.limits(np.array([0, 2])).tolist() == [[-7, -(2**31)], [-7, 2**31 - 1]]
     assert table.is_internal(np.array([0, 1, 2])).tolist() == [False, False, True]
     assert table.count == 3
+    assert table.fingerprints(np.array([1, 2])).tolist() == [[2**31 - 2, 0]] * 8
+
+
+def test_ratios_and_sources_of_symbols() -> None:
+    """Sums of which both numbers modulo the first prime are multiples of a symbol's."""
+    table, prime = SymbolTable(), 1009
+    drawn = np.arange(5, 21).reshape(8, 2)
+    symbols = table.extend(drawn, np.array([[-1, -1], [4, 4]]), np.zeros((2, 2)))
+    assert table.has_source(symbols).tolist() == [False, False]
+    table.set_source(symbols[1:], np.array([9]))
+    assert table.has_source(symbols).tolist() == [False, True]
+    assert table.origin(symbols).tolist() == [[-1, 9], [4, 4]]
+    sums = drawn * 700 % prime
+    assert table.is_multiple(symbols, sums, prime).tolist() == [True, True]
+    sums[1, 0] += 1
+    sums[2:] = 0
+    assert table.is_multiple(symbols, sums, prime).tolist() == [False, True]
 
 
 def test_sources_with_elements_and_parts() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.values import CONSTANTS, Values
+from loadstone.prove.windows import NONE
 
 __all__ = ["ValuesAt"]
 
@@ -62,9 +63,9 @@ class ValuesAt(Values):
         return (first, second) if self.is_pair(source) else (source,)
 
     def _source(self, source: int) -> int:
-        largest = self.symbols_of_largest(source)
-        if largest:
-            return max(int(self.bytes(np.array([symbol]))[0]) for symbol in largest)
+        largest = self.symbols_of_largest(np.array([source]))
+        if (largest != NONE).any():
+            return int(self.bytes(largest[largest != NONE]).max())
         p, q = self.points.moduli[[-3, -1], 0].tolist()
         low, high = self._sources.sums(np.array([source]))[[-3, -1], 0].tolist()
         held = low + (high - low) * pow(p, -1, q) % q * p  # the only one below p * q

@@ -23,7 +23,8 @@ from itertools import pairwise
 import numpy as np
 
 from loadstone.prove.fingerprints import Integers
-from loadstone.prove.functions import Functions, distinct
+from loadstone.prove.functions import Functions
+from loadstone.prove.keys import distinct
 from loadstone.prove.pieces import INT32, Mask, Pieces, chunks
 
 __all__ = ["INT32", "Equality", "Mask"]
@@ -190,24 +191,40 @@ class Equality:
         return found[0], found[1]
 
     # --- of two bytes -----------------------------------------------------------------------------
-    def equal_of_two(self, f: int, g: int, ranges: tuple[int, int, int, int]) -> bool:
-        """Whether functions of two bytes are equal on all pairs; ranges: low, high of the first,
-        low, high of the second."""
+    def equal_of_two(self, f: Integers, g: Integers, ends: Integers) -> Mask:
+        """Whether functions (n,) of two bytes are equal on all pairs; ends (n, 4): low, high of the
+        first, low, high of the second."""
+        first, inverse = distinct(np.concatenate([np.stack([f, g], 1), ends], 1))
+        same = [
+            one == other or self._equal_of_two(one, other, (a, b, c, d))
+            for one, other, a, b, c, d in zip(
+                f[first].tolist(), g[first].tolist(), *ends[first].T.tolist(), strict=True
+            )
+        ]
+        return np.array(same, bool)[inverse]
+
+    def _equal_of_two(self, f: int, g: int, ranges: tuple[int, int, int, int]) -> bool:
         key = f, g, *ranges
         if key not in self._verdicts:
             pairs = all_pairs(ranges)
             same = [self.functions.evaluate(np.array([one]), *pairs) for one in (f, g)]
             self._verdicts[key] = bool((np.abs(same[0] - same[1]) <= self.tolerance).all())
             self.value_by_value += int(self._verdicts[key])
-        return f == g or self._verdicts[key]
+        return self._verdicts[key]
 
-    def range_of_two(self, f: int, ranges: tuple[int, int, int, int]) -> tuple[int, int]:
-        """The least and the greatest value on all pairs."""
-        key = f, *ranges
-        if key not in self._ranges:
-            y = self.functions.evaluate(np.array([f]), *all_pairs(ranges))
-            self._ranges[key] = int(y.min()), int(y.max())
-        return self._ranges[key]
+    def ranges_of_two(self, f: Integers, ends: Integers) -> tuple[Integers, Integers]:
+        """The least and the greatest values of functions (n,) on all pairs; ends as above."""
+        first, inverse = distinct(np.concatenate([f[:, None], ends], 1))
+        found = np.zeros((len(first), 2), np.int64)
+        for row, (one, a, b, c, d) in enumerate(
+            zip(f[first].tolist(), *ends[first].T.tolist(), strict=True)
+        ):
+            key = one, a, b, c, d
+            if key not in self._ranges:
+                y = self.functions.evaluate(np.array([one]), *all_pairs((a, b, c, d)))
+                self._ranges[key] = int(y.min()), int(y.max())
+            found[row] = self._ranges[key]
+        return found[inverse, 0], found[inverse, 1]
 
 
 def all_pairs(ranges: tuple[int, int, int, int]) -> tuple[Integers, Integers]:

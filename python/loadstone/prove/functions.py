@@ -20,14 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.prove.fingerprints import Integers
+from loadstone.prove.keys import RowNumbers, distinct
 from loadstone.prove.requantize import Requantizer, double, single, wrapped
 from loadstone.prove.tables import Growing
 
-__all__ = ["FIRST", "MAX_PARTS", "SECOND", "FunctionKind", "Functions", "Rule", "distinct"]
+__all__ = ["FIRST", "MAX_PARTS", "SECOND", "FunctionKind", "Functions", "Rule"]
 
 #: Arguments that a SUM can have.
 MAX_PARTS = 10
-_PARAMETERS = 2 + MAX_PARTS
+#: A row of a function: kind, how many parameters and arguments, these.
+_PARAMETERS = 3
+_ARGUMENTS = _PARAMETERS + 2 + MAX_PARTS
+_WIDTH = _ARGUMENTS + MAX_PARTS
 _FLOAT32_ROUNDING = 2
 _ROUNDING = 6  # the parameter of RQ
 
@@ -57,45 +61,27 @@ class FunctionKind(IntEnum):
 FIRST, SECOND = 0, 1
 
 
-def _static(kind: FunctionKind, parameters: Integers) -> int:
-    """The parameter that says more than a number: functions with the same one have one shape."""
+def _static(kind: FunctionKind, parameters: Integers) -> Integers | int:
+    """Of parameters (n, p) the one that says more than a number: functions with the same one have
+    one shape."""
     match kind:
         case FunctionKind.RQ:
-            return int(parameters[_ROUNDING])
+            return parameters[:, _ROUNDING]
         case FunctionKind.INPUT | FunctionKind.RULE:
-            return int(parameters[0])
+            return parameters[:, 0]
         case FunctionKind.TABLE | FunctionKind.TABLE_OF_TWO:
-            return int(parameters[0])
+            return parameters[:, 0]
         case _:
             return 0
-
-
-def distinct(rows: Integers) -> tuple[Integers, Integers]:
-    """Of rows (n, k): the numbers of those that are the first of their kind, and for each row
-    which of these it equals."""
-    if rows.shape[1] == 0:
-        return np.zeros(1, np.int64), np.zeros(len(rows), np.int64)
-    # One number for each row, by odd multipliers; rows that share one by chance are found.
-    odd = np.arange(1, 2 * rows.shape[1], 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = np.ascontiguousarray(rows).view(np.uint64) + np.uint64(0x632BE59BD9B4E019)
-    mixed ^= mixed >> np.uint64(29)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(32)
-    hashed = (mixed * (odd | np.uint64(1))).sum(1, dtype=np.uint64)
-    _, first, inverse = np.unique(hashed, return_index=True, return_inverse=True)
-    if not (rows[first][inverse] == rows).all():
-        _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return first, inverse.reshape(-1)
 
 
 class Functions:
     """All functions of one proof. Arrays of functions hold their numbers."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[FunctionKind, int, bytes], int] = {}
-        self._shapes: dict[tuple[object, ...], int] = {}
-        self._rows = Growing(2 + _PARAMETERS + MAX_PARTS, np.int64)
-        self._arity: list[tuple[int, int]] = []  # parameters and arguments of each
+        self._rows = RowNumbers(_WIDTH, np.int64)
+        self._shapes = RowNumbers(3 + MAX_PARTS, np.int64)
+        self._shape_of = Growing(1, np.int32)
         self.rules: list[Rule] = []
         self.tables: list[Integers] = []
         self.evaluated = 0
@@ -119,11 +105,25 @@ class Functions:
         """Numbers (n,) of functions; parameters (n, p), arguments (n, q): numbers of functions."""
         if arguments is None:
             arguments = np.zeros((len(parameters), 0), np.int64)
-        rows = np.concatenate([parameters, arguments], 1).astype(np.int64)
-        first, inverse = distinct(rows)
-        count = parameters.shape[1]
-        made = [self._number(kind, count, row) for row in rows[first]] if len(rows) else []
-        return np.array(made, np.int64)[inverse]
+        first, inverse = distinct(np.concatenate([parameters, arguments], 1).astype(np.int64))
+        p, q = parameters.shape[1], arguments.shape[1]
+        rows = np.zeros((len(first), _WIDTH), np.int64)
+        rows[:, :_PARAMETERS] = kind, p, q
+        rows[:, _PARAMETERS : _PARAMETERS + p] = parameters[first]
+        rows[:, _ARGUMENTS : _ARGUMENTS + q] = arguments[first]
+        made = self._rows.enter(rows)
+        if (begin := self._shape_of.count) < self._rows.data.shape[1]:
+            self._enter_shapes(kind, self._rows.data[:, begin:].T)
+        return made[inverse]
+
+    def _enter_shapes(self, kind: FunctionKind, rows: Integers) -> None:
+        """What rows (n, _WIDTH), which are of one kind, have in common with others."""
+        p, q = rows[0, 1:_PARAMETERS].tolist()
+        shapes = np.zeros((len(rows), 3 + MAX_PARTS), np.int64)
+        shapes[:, 0], shapes[:, 1] = kind, p
+        shapes[:, 2] = _static(kind, rows[:, _PARAMETERS : _PARAMETERS + p])
+        shapes[:, 3 : 3 + q] = 1 + self.shapes(rows[:, _ARGUMENTS : _ARGUMENTS + q])
+        self._shape_of.extend(self._shapes.enter(shapes)[None])
 
     def sum(
         self, coefficients: Integers, arguments: Integers, constant: Integers, shift: Integers
@@ -144,39 +144,28 @@ class Functions:
         zeros, nothing = np.zeros((len(numbers), 1), np.int64), np.zeros(len(numbers), np.int64)
         return self.sum(zeros, zeros + FIRST, numbers, nothing)
 
-    def _number(self, kind: FunctionKind, count: int, row: Integers) -> int:
-        key = kind, count, row.tobytes()
-        if key not in self._known:
-            kids = row[count:]
-            held = self._rows.data
-            static = _static(kind, row)
-            shape = (kind, static, count, *held[1, kids].tolist())
-            column = np.zeros((2 + _PARAMETERS + MAX_PARTS, 1), np.int64)
-            column[0], column[1] = kind, self._shapes.setdefault(shape, len(self._shapes))
-            column[2 : 2 + count, 0] = row[:count]
-            column[2 + _PARAMETERS : 2 + _PARAMETERS + len(kids), 0] = kids
-            self._known[key] = int(self._rows.extend(column)[0])
-            self._arity.append((count, len(kids)))
-        return self._known[key]
-
     # --- reading ----------------------------------------------------------------------------------
     def shapes(self, functions: Integers) -> Integers:
         """What functions that are evaluated together have in common; shape of the argument."""
-        return np.asarray(self._rows.data[1, functions])
+        return np.asarray(self._shape_of.data[0][functions])
 
     def kind(self, function: int) -> FunctionKind:
         """What its last step is."""
         return FunctionKind(int(self._rows.data[0, function]))
 
+    def are(self, kind: FunctionKind, functions: Integers) -> NDArray[np.bool_]:
+        """Of which of functions, of any shape, the last step is of this kind."""
+        return np.asarray(self._rows.data[0][functions] == kind)
+
     def parameters(self, functions: Integers) -> Integers:
-        """(p, n) of functions of one shape."""
-        return np.asarray(self._rows.data[2 : 2 + self._arity[int(functions[0])][0], functions])
+        """(p, n) of functions of one kind, which have as many parameters."""
+        count = int(self._rows.data[1, functions[0]])
+        return np.asarray(self._rows.data[_PARAMETERS : _PARAMETERS + count, functions])
 
     def arguments(self, functions: Integers) -> Integers:
-        """(q, n) numbers of functions, of functions of one shape."""
-        begin = 2 + _PARAMETERS
-        count = self._arity[int(functions[0])][1]
-        return np.asarray(self._rows.data[begin : begin + count, functions])
+        """(q, n) numbers of functions, of functions of one kind, which have as many arguments."""
+        count = int(self._rows.data[2, functions[0]])
+        return np.asarray(self._rows.data[_ARGUMENTS : _ARGUMENTS + count, functions])
 
     def renamed(self, function: int, number: int) -> int:
         """The same function of the first or of the second byte."""

@@ -19,7 +19,7 @@ import numpy as np
 from loadstone.prove.equality import INT32, Mask
 from loadstone.prove.fingerprints import POINTS, Integers
 from loadstone.prove.functions import SECOND, FunctionKind
-from loadstone.prove.maxima import largest, window_of
+from loadstone.prove.maxima import joined
 from loadstone.prove.requantize import wrapped
 from loadstone.prove.terms import Terms
 from loadstone.prove.values import (
@@ -230,19 +230,11 @@ class SymbolLanes:
     def largest(self, lanes: Integers, others: Integers) -> None:
         """MAX of lanes (n,) and other lanes (n,), which are none of them: the largest of several
         bytes."""
-        windows = []
-        for resolved in (self.resolve(lanes), self.resolve(others)):
-            pairs = zip(*(a.tolist() for a in resolved), strict=True)
-            windows.append([window_of(self.values, *pair) for pair in pairs])
-        joined = [
-            mine | theirs if mine is not None and theirs is not None else None
-            for mine, theirs in zip(*windows, strict=True)
-        ]
-        known = [window for window in joined if window is not None]
-        if len(known) < len(joined):
+        made = joined(self.values, [self.resolve(lanes), self.resolve(others)])
+        if made is None:
             self.of_two(lanes, others, FunctionKind.MAX_OF_TWO)
         else:
-            self.put_functions(lanes, *largest(self.values, known))
+            self.put_functions(lanes, *made)
 
     def of_two(self, lanes: Integers, others: Integers, kind: FunctionKind) -> None:
         """A function of lanes (n,) and other lanes (n,), which are none of them."""
@@ -312,7 +304,9 @@ class SymbolLanes:
         has_sum = sums.any(0)
         sources, factors = np.full((2, len(lanes)), NO_SOURCE)
         at = np.flatnonzero(has_sum)
-        sources[at], factors[at] = self.values.find(sums[:, at], low[at], high[at], make=False)
+        terms = np.where(self.named.count[lanes] > 0, self.named.symbol[lanes, 0], 0)
+        ends = low[at], high[at]
+        sources[at], factors[at] = self.values.find(sums[:, at], *ends, False, terms[at])
         # Two bytes that are no sum of the network: a function of two bytes.
         two = has_sum & (sources == NO_SOURCE) & (self.named.count[lanes] == _NAMED)
         at = np.flatnonzero(has_sum & (sources == NO_SOURCE) & ~two)

@@ -6,7 +6,7 @@ Out:  SymbolTable and SourceTable; Growing, an array that grows.
 Next: values.py says what the entries mean.
 
 A network of millions of elements has as many symbols and twice as many sources, so that bytes count
-here: 56 of a symbol, 72 of a source.
+here: 22 of a symbol and 32 of its fingerprint, 72 of a source.
 """
 
 from __future__ import annotations
@@ -63,6 +63,9 @@ class SymbolTable:
 
     def __init__(self) -> None:
         self._fingerprints = Growing(POINTS, np.uint32)
+        self._fingerprints.extend(np.zeros((POINTS, 1), np.int64))
+        # Constants and what a device alone knows share the one that is 0.
+        self._place = Growing(1, np.int32)
         self._constants = Growing(1, np.int8)
         self._origins = Growing(2, np.int32)
         self._limits = Growing(2, np.int32)
@@ -75,17 +78,18 @@ class SymbolTable:
 
     def extend(
         self,
-        fingerprints: Integers,
+        fingerprints: Integers | None,
         origins: Integers,
         limits: Integers,
         *,
         constants: Integers | int = 0,
         internal: bool = False,
     ) -> Integers:
-        """Numbers (n,) of new symbols; fingerprints (POINTS, n), sources and functions (2, n),
-        least and greatest values (2, n)."""
+        """Numbers (n,) of new symbols; fingerprints (POINTS, n) or, where these are 0, None;
+        sources and functions (2, n), least and greatest values (2, n)."""
         n = limits.shape[1]
-        self._fingerprints.extend(fingerprints)
+        place = np.zeros(n) if fingerprints is None else self._fingerprints.extend(fingerprints)
+        self._place.extend(place[None])
         self._constants.extend(np.broadcast_to(constants, (1, n)))
         self._origins.extend(origins)
         self._internal.extend(np.full((1, n), internal))
@@ -95,8 +99,9 @@ class SymbolTable:
         """(RADIUS + 1, *shape of symbols): what sums of symbols are made of, exact in float64.
         Those that a device alone knows are 0 everywhere."""
         made = np.empty((RADIUS + 1, *symbols.shape))
+        place = self._place.data[0][symbols]
         for row in range(POINTS):
-            made[row] = self._fingerprints.data[row][symbols]
+            made[row] = self._fingerprints.data[row][place]
         made[CONSTANT] = self._constants.data[0][symbols]
         low, high = (self._limits.data[k][symbols] for k in (0, 1))
         # A constant is no part of the range, and neither is what has no fingerprint.
@@ -105,9 +110,28 @@ class SymbolTable:
         made[RADIUS] = (high - low) * varies
         return made
 
+    def fingerprints(self, symbols: Integers) -> Integers:
+        """(POINTS, n) of symbols (n,)."""
+        return np.asarray(self._fingerprints.data[:, self._place.data[0][symbols]], np.int64)
+
+    def is_multiple(self, symbols: Integers, sums: Integers, prime: int) -> NDArray[np.bool_]:
+        """Whether both numbers of sums (POINTS, n) modulo the first prime have the ratio of those
+        of symbols (n,)."""
+        place = self._place.data[0][symbols]
+        first, second = (self._fingerprints.data[k][place].astype(np.int64) for k in (0, 1))
+        return np.asarray(sums[0] * second % prime == sums[1] * first % prime)
+
     def origin(self, symbols: Integers) -> Integers:
         """Sources and functions (2, n)."""
         return np.asarray(self._origins.data[:, symbols], np.int64)
+
+    def has_source(self, symbols: Integers) -> NDArray[np.bool_]:
+        """Which of symbols (n,) have a source."""
+        return np.asarray(self._origins.data[0][symbols] != NO_SOURCE)
+
+    def set_source(self, symbols: Integers, sources: Integers) -> None:
+        """Enters the sources of symbols (n,)."""
+        self._origins.data[0, symbols] = sources
 
     def limits(self, symbols: Integers) -> Integers:
         """The least and the greatest values (2, *shape of symbols)."""

@@ -19,15 +19,13 @@ memory need no rule: on both sides only sums and functions count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.prove.equality import INT32, Equality, Mask
 from loadstone.prove.fingerprints import Integers, Points
-from loadstone.prove.functions import FIRST, FunctionKind, Functions, distinct
-from loadstone.prove.keys import ABSENT, KeyTable
+from loadstone.prove.functions import FIRST, FunctionKind, Functions
+from loadstone.prove.keys import ABSENT, KeyTable, distinct, pair_keys
 from loadstone.prove.near import NearNames
 from loadstone.prove.pieces import BYTE
 from loadstone.prove.tables import (
@@ -36,10 +34,12 @@ from loadstone.prove.tables import (
     NO_SOURCE,
     NO_SYMBOL,
     RADIUS,
+    Growing,
     SourceTable,
     SymbolTable,
 )
 from loadstone.prove.verdict import Unsupported
+from loadstone.prove.windows import SymbolWindows
 
 __all__ = ["CENTRE", "CONSTANT", "CONSTANTS", "NO_SOURCE", "NO_SYMBOL", "RADIUS", "Values"]
 
@@ -62,21 +62,17 @@ class Values:
         self.near = NearNames(self.functions, tolerance)
         self.identity = FIRST
         self._symbols, self._sources = SymbolTable(), SourceTable()
-        self._pairs: dict[tuple[int, int], int] = {}
-        self._largest: dict[tuple[int, ...], int] = {}
-        self._symbols_of_largest: dict[int, tuple[int, ...]] = {}
+        self._pairs, self._windows = KeyTable(), SymbolWindows()
         self._source_of_key = KeyTable()
         self._same_key: dict[int, int] = {}  # source -> the next one with its key
         self._more_wanted: dict[int, list[tuple[int, int]]] = {}
         self._made, self._stored = KeyTable(), KeyTable()
         #: How many sums were compared with all others, and of which degree they are at most.
         self.looked_for, self.degree = 0, 1
-        #: Source -> functions that a device stored of it and that are no element of the network.
-        self.strange: dict[int, set[int]] = {}
+        self._strange = Growing(2, np.int32)
         bytes_ = np.arange(CONSTANTS, dtype=np.uint8).view(np.int8).astype(np.int64)
         nothing = np.full((2, CONSTANTS), NO_SOURCE)
-        zeros, ends = np.zeros((1, CONSTANTS), np.int64), np.stack([bytes_, bytes_])
-        self._symbols.extend(zeros, nothing, ends, constants=bytes_)
+        self._symbols.extend(None, nothing, np.stack([bytes_, bytes_]), constants=bytes_)
 
     # --- symbols ----------------------------------------------------------------------------------
     def columns(self, symbols: Integers) -> NDArray[np.float64]:
@@ -90,6 +86,13 @@ class Values:
 
     def origin(self, symbols: Integers) -> tuple[Integers, Integers]:
         """Sources and functions (n,) of symbols (n,) that are no constants."""
+        without = symbols[~self._symbols.has_source(symbols)]
+        if len(without):
+            without = np.unique(without)
+            sums = self._symbols.fingerprints(without)
+            sources = self._new_sums(sums, *self.limits(without), self.points.keys(sums))
+            self._sources.name(sources, without)
+            self._symbols.set_source(without, sources)
         source, function = self._symbols.origin(symbols)
         return source, function
 
@@ -104,30 +107,25 @@ class Values:
         return self._symbols.count
 
     def opaque(self, low: Integers, high: Integers) -> Integers:
-        """New symbols (n,) with these ranges, which are sources themselves."""
-        n = len(low)
-        fingerprints = self.points.draw(n)
-        sources = self._new_sums(fingerprints, low, high, self.points.keys(fingerprints))
-        origins = np.stack([sources, np.full(n, self.identity)])
-        symbols = self._symbols.extend(fingerprints, origins, np.stack([low, high]))
-        self._sources.name(sources, symbols)
-        return symbols
+        """New symbols (n,) with these ranges, which are sources themselves: `origin` makes these
+        of those that are asked for, which most are not."""
+        origins = np.stack([np.full(len(low), NO_SOURCE), np.full(len(low), self.identity)])
+        return self._symbols.extend(self.points.draw(len(low)), origins, np.stack([low, high]))
 
     def internal(self, sources: Integers, functions: Integers) -> tuple[Integers, Integers]:
         """Symbols of what a device made of sources (n,), and numbers: where a function has one
         value, the symbol is NO_SYMBOL, and that is the number."""
         first, inverse = distinct(np.stack([sources, functions], 1))
         of, made = sources[first], functions[first]
-        symbols = self._made.get(_key(of, made))
+        symbols = self._made.get(pair_keys(of, made))
         numbers = np.zeros(len(of), np.int64)
         at = np.flatnonzero(symbols == ABSENT)
         low, high = self.ranges(of[at], made[at])
         fixed = low == high
         numbers[at[fixed]] = low[fixed]
         at, ends = at[~fixed], np.stack([low, high])[:, ~fixed]
-        origins, zeros = np.stack([of[at], made[at]]), np.zeros((1, len(at)), np.int64)
-        symbols[at] = self._symbols.extend(zeros, origins, ends, internal=True)
-        self._made.enter(_key(of[at], made[at]), symbols[at])
+        symbols[at] = self._symbols.extend(None, np.stack([of[at], made[at]]), ends, internal=True)
+        self._made.enter(pair_keys(of[at], made[at]), symbols[at])
         return symbols[inverse], numbers[inverse]
 
     # --- sources ----------------------------------------------------------------------------------
@@ -144,11 +142,21 @@ class Values:
         return sources
 
     def find(
-        self, sums: Integers, low: Integers, high: Integers, make: bool
+        self,
+        sums: Integers,
+        low: Integers,
+        high: Integers,
+        make: bool,
+        terms: Integers | None = None,
     ) -> tuple[Integers, Integers]:
         """Sources of sums (POINTS, n), and the factors by which the sums are multiples of these;
-        NO_SOURCE where there is none and none is to be made. low, high (n,): ranges of the sums."""
+        NO_SOURCE where there is none and none is to be made. low, high (n,): ranges of the sums.
+        terms (n,): a symbol of each, of which alone the sum may be made."""
         self.looked_for += len(low)
+        if terms is not None:
+            at = np.flatnonzero(~self._symbols.has_source(terms) & (terms >= CONSTANTS))
+            prime = int(self.points.moduli[0, 0])
+            self.origin(terms[at[self._symbols.is_multiple(terms[at], sums[:, at], prime)]])
         keys = self.points.keys(sums)
         sources = self._source_of_key.get(keys)
         factors = np.ones(len(sources), np.int64)
@@ -184,22 +192,30 @@ class Values:
                     return source, function
         return None
 
+    def strange(self, source: int) -> list[int]:
+        """Functions of a source that a device stored and that are no element of the network."""
+        sources, functions = self._strange.data
+        return [int(function) for function in np.unique(functions[sources == source])]
+
     def has_strange(self, symbols: Integers) -> Mask:
         """Which of symbols (n,) are elements of sums of which a device stored a function that is no
         element of the network."""
-        wrong = self._sources.wanted(np.array(sorted(self.strange), np.int64))[1]
+        wrong = self._sources.wanted(np.unique(self._strange.data[0]))[1]
         return np.isin(symbols, wrong[wrong != NO_SYMBOL])
 
     def pairs(self, first: Integers, second: Integers) -> Integers:
         """Sources (n,) that are pairs of sources, first < second."""
-        keys = list(zip(first.tolist(), second.tolist(), strict=True))
-        new = [key for key in dict.fromkeys(keys) if key not in self._pairs]
-        if new:
+        keys = pair_keys(first, second)
+        sources = self._pairs.get(keys)
+        new = np.flatnonzero(sources == ABSENT)
+        if len(new):
+            new = new[np.unique(keys[new], return_index=True)[1]]
             zeros = np.zeros(len(new), np.int64)
             made = self._sources.extend(_PAIR, self.points.draw(len(new)), zeros, zeros)
-            self._sources.pair(made, *np.array(new).T)
-            self._pairs.update(zip(new, made.tolist(), strict=True))
-        return np.array([self._pairs[key] for key in keys], np.int64)
+            self._sources.pair(made, first[new], second[new])
+            self._pairs.enter(keys[new], made)
+            sources = self._pairs.get(keys)
+        return sources
 
     def unknown(self, n: int) -> Integers:
         """Sources (n,) of 32 bits of which nothing is known."""
@@ -219,21 +235,18 @@ class Values:
         first, second = self._sources.parts(sources)
         return first, second
 
-    def largest(self, windows: Sequence[tuple[int, ...]]) -> Integers:
-        """Sources (windows,) that are the largest of the symbols of windows, several in each, in
-        ascending order, none of them constant."""
-        new = [window for window in dict.fromkeys(windows) if window not in self._largest]
-        if new:
-            ends = [[int(a.max()) for a in self.limits(np.array(window))] for window in new]
-            low, high = np.array(ends, np.int64).T
-            made = self._sources.extend(_LARGEST, self.points.draw(len(new)), low, high).tolist()
-            self._largest.update(zip(new, made, strict=True))
-            self._symbols_of_largest.update(zip(made, new, strict=True))
-        return np.array([self._largest[window] for window in windows], np.int64)
+    def largest(self, windows: Integers) -> Integers:
+        """Sources (n,) that are the largest of the symbols of windows (n, k), which are sets of
+        several (windows.py), none of them constant."""
+        return self._windows.sources(windows, self._new_largest)
 
-    def symbols_of_largest(self, source: int) -> tuple[int, ...]:
-        """The symbols of a largest one; () of others."""
-        return self._symbols_of_largest.get(source, ())
+    def _new_largest(self, windows: Integers) -> Integers:
+        low, high = (end.max(1) for end in self.limits(windows))
+        return self._sources.extend(_LARGEST, self.points.draw(len(windows)), low, high)
+
+    def symbols_of_largest(self, sources: Integers) -> Integers:
+        """The symbols (n, k) of those of sources (n,) that are largest ones; NONE of others."""
+        return self._windows.of(sources)
 
     def source_limits(self, sources: Integers) -> tuple[Integers, Integers]:
         """The least and the greatest value of sources (n,) that are no pairs."""
@@ -242,8 +255,8 @@ class Values:
 
     def ranges_of_pair(self, source: int) -> tuple[int, int, int, int]:
         """Low, high of the first, low, high of the second."""
-        low, high = self.source_limits(self._sources.parts(np.array([source]))[:, 0])
-        return int(low[0]), int(high[0]), int(low[1]), int(high[1])
+        first_low, first_high, low, high = self._ranges_of_pairs(np.array([source]))[0].tolist()
+        return first_low, first_high, low, high
 
     def ranges(self, sources: Integers, functions: Integers) -> tuple[Integers, Integers]:
         """The least and the greatest value of functions of sources (n,)."""
@@ -252,9 +265,9 @@ class Values:
         least, most = np.zeros(len(sources), np.int64), np.zeros(len(sources), np.int64)
         one = ~pairs
         least[one], most[one] = self.equality.ranges(functions[one], low[one], high[one])
-        for k in np.flatnonzero(pairs).tolist():
-            ends = self.ranges_of_pair(int(sources[k]))
-            least[k], most[k] = self.equality.range_of_two(int(functions[k]), ends)
+        if pairs.any():
+            ends = self._ranges_of_pairs(sources[pairs])
+            least[pairs], most[pairs] = self.equality.ranges_of_two(functions[pairs], ends)
         return least, most
 
     def _equal(
@@ -270,10 +283,15 @@ class Values:
         same = np.zeros(len(sources), bool)
         one = ~pairs
         same[one] = equality.equal(device[one], network[one], low[one], high[one])
-        for k in np.flatnonzero(pairs).tolist():
-            ends = self.ranges_of_pair(int(sources[k]))
-            same[k] = equality.equal_of_two(int(device[k]), int(network[k]), ends)
+        if pairs.any():
+            ends = self._ranges_of_pairs(sources[pairs])
+            same[pairs] = equality.equal_of_two(device[pairs], network[pairs], ends)
         return same
+
+    def _ranges_of_pairs(self, sources: Integers) -> Integers:
+        """Low, high of the first, low, high of the second part of pairs (n,); (n, 4)."""
+        ends = [self.source_limits(part) for part in self._sources.parts(sources)]
+        return np.stack([*ends[0], *ends[1]], 1)
 
     # --- elements of the network ------------------------------------------------------------------
     def define(self, sources: Integers, functions: Integers) -> Integers:
@@ -315,9 +333,12 @@ class Values:
     def symbols_of(self, sources: Integers, functions: Integers) -> Integers:
         """The symbols (n,) that sources (n,) are where functions (n,) are the identity; the bytes
         that numbers are; otherwise NO_SYMBOL."""
-        own = np.where(functions == self.identity, self._sources.itself(sources), NO_SYMBOL)
-        byte = (sources == NO_SOURCE) & (functions >= -128) & (functions <= 127)
-        return np.where(byte, functions & 255, np.where(sources == NO_SOURCE, NO_SYMBOL, own))
+        fixed = sources == NO_SOURCE
+        byte = fixed & (functions >= -128) & (functions <= 127)
+        symbols = np.where(byte, functions & 255, NO_SYMBOL)
+        itself = ~fixed & (functions == self.identity)
+        symbols[itself] = self._sources.itself(sources[itself])
+        return symbols
 
     def wanted(self, source: int) -> list[tuple[int, int]]:
         """Functions and symbols of the network's elements of a source."""
@@ -329,17 +350,17 @@ class Values:
         """Forgets what was stored: another artifact follows."""
         self._stored.clear()
         self.near.begin()
-        self.strange.clear()
+        self._strange = Growing(2, np.int32)
 
     def stored(self, sources: Integers, functions: Integers) -> Integers:
         """Symbols (n,) of bytes that a device stores, the low 8 bits of functions of sources."""
         first, inverse = distinct(np.stack([sources, functions], 1))
         of, made = sources[first], functions[first]
-        symbols = self._stored.get(_key(of, made))
+        symbols = self._stored.get(pair_keys(of, made))
         at = np.flatnonzero(symbols == ABSENT)
         if len(at):
             symbols[at] = self._stored_new(of[at], made[at])
-            self._stored.enter(_key(of[at], made[at]), symbols[at])
+            self._stored.enter(pair_keys(of[at], made[at]), symbols[at])
         return symbols[inverse]
 
     def _stored_new(self, sources: Integers, functions: Integers) -> Integers:
@@ -354,15 +375,16 @@ class Values:
         again = rest[(made[rest] != functions[rest]) & (function[rest] != NO_SOURCE)]
         same = again[self._equal(sources[again], made[again], function[again])]
         symbols[same] = symbol[same]
-        for k in known[symbols[known] == NO_SYMBOL].tolist():
-            for other, element in self._more_wanted.get(int(sources[k]), []):
-                if self._equal(sources[k : k + 1], made[k : k + 1], np.array([other]))[0]:
-                    symbols[k] = element
-                    break
+        if self._more_wanted:
+            for k in known[symbols[known] == NO_SYMBOL].tolist():
+                for other, element in self._more_wanted.get(int(sources[k]), []):
+                    if self._equal(sources[k : k + 1], made[k : k + 1], np.array([other]))[0]:
+                        symbols[k] = element
+                        break
         if self.near.tolerance:
             self.near.name(symbols, known, (sources, made), self.wanted, self._equal)
-        for k in known[symbols[known] == NO_SYMBOL].tolist():
-            self.strange.setdefault(int(sources[k]), set()).add(int(made[k]))
+        wrong = known[symbols[known] == NO_SYMBOL]
+        self._strange.extend(np.stack([sources[wrong], made[wrong]]))
         rest = np.flatnonzero(symbols == NO_SYMBOL)
         inner, numbers = self.internal(sources[rest], made[rest])
         symbols[rest] = np.where(inner == NO_SYMBOL, numbers & 255, inner)
@@ -376,8 +398,3 @@ class Values:
         nothing = np.zeros((int(wide.sum()), 0), np.int64)
         made[wide] = self.functions.make(FunctionKind.BYTE, nothing, functions[wide][:, None])
         return made
-
-
-def _key(sources: Integers, functions: Integers) -> Integers:
-    """One number for each of pairs of numbers of 31 bits (n,)."""
-    return np.asarray(sources << 31 | functions)

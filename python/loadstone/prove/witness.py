@@ -38,7 +38,7 @@ def witness(values: Values, symbol: int, stores: list[StoredSymbols]) -> str:
         return "a move"
     source, wanted = element
     best: tuple[int, str, int] | None = None
-    for device in sorted(values.strange.get(source, ())):
+    for device in values.strange(source):
         if not values.is_pair(source):
             low, high = (int(a[0]) for a in values.source_limits(np.array([source])))
             if high - low >= _MANY:

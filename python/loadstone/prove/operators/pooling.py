@@ -28,7 +28,7 @@ def max_pool(elements: Elements, operator: ModelOperator) -> None:
     taps, inside = windows_of(elements, operator, (kernel[0], kernel[1]))
     taps = np.where(inside[None, ..., None], taps, _LEAST)
     n, oh, ow, count, channels = taps.shape
-    windows = taps.transpose(0, 1, 2, 4, 3).reshape(-1, count).tolist()
+    windows = taps.transpose(0, 1, 2, 4, 3).reshape(-1, count)
     sources, functions = largest(elements.values, windows)
     taken = elements.taken(operator.outputs[0])
     for kind, name, idle in ((FunctionKind.MAX, "low", -128), (FunctionKind.MIN, "high", 127)):

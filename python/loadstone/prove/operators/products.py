@@ -38,6 +38,8 @@ def batch_matmul(elements: Elements, operator: ModelOperator) -> None:
         sums, constant, low, high = products(elements.values, left, right, (first, second))
         linear = second * total.sums + first * other.sums.swapaxes(1, 2)
         total.sums = (sums - linear) % moduli
+        # Where one side is constant, of the other's symbols: its first.
+        total.terms = np.maximum(total.terms, other.terms.T)
         taken = second * total.constant + first * other.constant.T
         total.constant = constant - taken + width * first * second
         total.low, total.high = low - total.constant, high - total.constant

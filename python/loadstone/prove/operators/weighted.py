@@ -16,7 +16,7 @@ from loadstone.prove.functions import FunctionKind
 from loadstone.prove.network import ModelOperator
 from loadstone.prove.operators.elements import Elements, attribute
 from loadstone.prove.requantize import Requantizer
-from loadstone.prove.values import CENTRE, CONSTANT, NO_SOURCE, RADIUS
+from loadstone.prove.values import CENTRE, CONSTANT, CONSTANTS, NO_SOURCE, RADIUS
 from loadstone.prove.verdict import Unsupported
 
 __all__ = [
@@ -47,6 +47,7 @@ class Sums:
         shape = len(symbols), weights.shape[1]
         self.sums = np.zeros((POINTS, *shape), np.int64)
         self.constant, self.low, self.high = np.zeros((3, *shape), np.int64)
+        self.terms = _first_terms(symbols, weights != 0)
         for begin in range(0, k, _EXACT_COLUMNS):
             part = slice(begin, begin + _EXACT_COLUMNS)
             columns, w = values.columns(symbols[:, part]), weights[part]
@@ -74,7 +75,7 @@ class Sums:
         live = sums.any(0)
         at = np.flatnonzero(live)
         ends = self.low.reshape(-1)[at], self.high.reshape(-1)[at]
-        sources[at], factors = values.find(sums[:, at], *ends, make=True)
+        sources[at], factors = values.find(sums[:, at], *ends, True, self.terms.reshape(-1)[at])
         identity, zeros = np.full((len(at), 1), values.identity), np.zeros(len(at), np.int64)
         kids = values.functions.sum(factors[:, None], identity, constant[at], zeros)
         made[at] = values.functions.make(FunctionKind.RULE, parameters[at], kids[:, None])
@@ -84,6 +85,19 @@ class Sums:
             numbers = values.functions.apply(FunctionKind.RULE, p, [constant[at][:, None]])
             made[at] = numbers[:, 0]
         return elements.define(sources, made).reshape(shape)
+
+
+def _first_terms(symbols: Integers, used: NDArray[np.bool_]) -> Integers:
+    """Of symbols (P, K) the first that is no constant and has a weight in `used` (K, O); (P, O), a
+    constant where there is none."""
+    terms = symbols[:, used.argmax(0)]
+    fixed = terms < CONSTANTS
+    varies = symbols >= CONSTANTS
+    for output in np.flatnonzero(fixed.any(0)).tolist():
+        rows = np.flatnonzero(fixed[:, output])
+        first = (varies[rows] & used[:, output]).argmax(1)
+        terms[rows, output] = symbols[rows, first]
+    return terms
 
 
 def rule_of(elements: Elements, operator: ModelOperator, requantization: Requantizer) -> int:
