@@ -19,10 +19,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
-from loadstone.backend.computations import COMPUTATIONS, Computation
+from loadstone.backend.computations import COMPUTATIONS, Computation, RowDevice
 from loadstone.backend.interface import Backend, Pattern, Segment, offered
 from loadstone.backend.program import ProgramRegion
 from loadstone.errors import LoweringError, Refusal
@@ -79,7 +80,10 @@ class _Tried:
 
 class FromTable(Backend):
     """Every operator that has a computation, as far as instructions mean it. A plug-in sets
-    `accelerator`."""
+    `accelerator`. diagonal: whether it takes depthwise layers, as products with diagonal
+    matrices."""
+
+    diagonal: ClassVar[bool] = False
 
     def __init__(self, **values: int | str | bool) -> None:
         super().__init__(**values)
@@ -97,13 +101,17 @@ class FromTable(Backend):
         return Chooser(Meanings(self.accelerator.table), self.accelerator.port)
 
     @cached_property
-    def lanes(self) -> int:
-        """Of a row, in which channels lie."""
-        return self.chooser.meanings.lanes(self.chooser.meanings.memories.result)
+    def rows(self) -> RowDevice:
+        """What computations ask of it: lanes of a row, in which channels lie; its steps."""
+        meanings = self.chooser.meanings
+        memories = meanings.memories
+        return RowDevice(
+            meanings.lanes(memories.result), frozenset(memories.operands), self.diagonal
+        )
 
     def accepts(self, operator: Operator) -> Refusal | None:
         """What its instructions cannot do, in one sentence."""
-        computation = COMPUTATIONS[operator.kind](operator, self.lanes)
+        computation = COMPUTATIONS[operator.kind](operator, self.rows)
         if isinstance(computation, Refusal):
             return computation
         try:
@@ -130,7 +138,7 @@ class FromTable(Backend):
 
     def _computation(self, operator: Operator) -> Computation:
         """Of an operator that is accepted."""
-        computation = COMPUTATIONS[operator.kind](operator, self.lanes)
+        computation = COMPUTATIONS[operator.kind](operator, self.rows)
         assert isinstance(computation, Computation)
         return computation
 
@@ -147,7 +155,10 @@ class FromTable(Backend):
             value = np.full(constant.lanes, constant.value, constant.dtype)
             symbols[name] = region.constant(name, value)
         (x,), (out,) = operator.inputs, operator.outputs
-        symbols |= {"x": region.tensor(x, self.lanes), "out": region.tensor(out, self.lanes)}
+        symbols |= {
+            "x": region.tensor(x, self.rows.lanes),
+            "out": region.tensor(out, self.rows.lanes),
+        }
         shapes = {t.name: prod(t.shape) * prod(t.lanes) for t in tried.tiles.parameters}
         for sample in range(computation.samples):
             places = {

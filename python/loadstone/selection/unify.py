@@ -12,7 +12,7 @@ Next: choose.py puts the loops that are left around it, and takes the cheapest.
 
 Steps, memories and the numbers of operands must be the same. Each loop of the instruction is one of
 the nest, or has one turn. Then every stride, count and immediate of the meaning is an equation of
-its fields: one field at a time is solved for, and must keep its limits.
+its fields and of registers: one at a time is solved for, and must keep its limits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from itertools import permutations
 from math import prod
 from typing import NamedTuple
 
-from loadstone.isa.form import InstructionForm
+from loadstone.isa.form import Bits, InstructionForm
+from loadstone.isa.table import InstructionTable
 from loadstone.isa.terms import Factor, Term, factors
 from loadstone.selection.meanings import Meaning, Meanings, MeaningSlot
 
@@ -61,7 +62,8 @@ class ValueChain:
 
 class Unifier(NamedTuple):
     """loops: of each loop of the instruction, that of the nest; None: it has one turn. counts: the
-    turns of each. fields: what they say, by name; FORM.FIELD is one of another instruction."""
+    turns of each. fields: what they say, by name; FORM.FIELD is one of another instruction, and
+    some are registers."""
 
     meaning: Meaning
     loops: tuple[int | None, ...]
@@ -79,7 +81,7 @@ def matches(meanings: Meanings, chain: ValueChain) -> Iterator[Unifier]:
         taken = set(permutations(free, len(meaning.counts)))
         for numbers in sorted(taken, reverse=True):
             loops = tuple(None if n < 0 else n for n in numbers)
-            counts = _most(meanings.table.by_name, meaning, chain, loops)
+            counts = _most(meanings.table, meaning, chain, loops)
             if counts is None:
                 continue
             fields = bound(meanings, meaning, chain, (loops, counts))
@@ -100,7 +102,7 @@ def bound(
     while left:
         later = []
         for equation in left:
-            found = solved(meanings.table.by_name, meaning.form, equation, known)
+            found = solved(meanings.table, meaning.form, equation, known)
             if found is None:
                 return None
             if "" in found:
@@ -110,7 +112,24 @@ def bound(
         if len(later) == len(left):
             return None
         left = later
+    for name, other in meaning.same:
+        if other not in known or known.get(name, known[other]) != known[other]:
+            return None
+        if not _keeps_limits(_bits(meanings.table, meaning.form, name), known[other]):
+            return None
+        known[name] = known[other]
     return known
+
+
+def _bits(table: InstructionTable, form: InstructionForm, name: str) -> Bits:
+    """Of a field of the form, of FORM.FIELD, or of a register."""
+    owner, _, field = name.rpartition(".")
+    found = (b for b in (table.by_name[owner] if owner else form).fields if b.name == field)
+    return next(found, None) or table.by_register[name].bits
+
+
+def _keeps_limits(bits: Bits, value: int) -> bool:
+    return bits.lowest <= value <= bits.highest
 
 
 def _equations(
@@ -136,12 +155,12 @@ def _equations(
 
 
 def solved(
-    forms: Mapping[str, InstructionForm],
+    table: InstructionTable,
     form: InstructionForm,
     equation: tuple[Term, int],
     known: Mapping[str, int],
 ) -> dict[str, int] | None:
-    """The value of the one field of a term that is open, so that the term has a value; {} where all
+    """The value of the one name of a term that is open, so that the term has a value; {} where all
     are known; {"": 1} where several are open; None where there is no such value."""
     term, value = equation
     if isinstance(term, int):
@@ -154,10 +173,8 @@ def solved(
     if name is None:
         return {"": 1}
     rest = left[0].sum.number + sum(known[n] for n in left[0].sum.fields if n != name)
-    owner, _, field = name.rpartition(".")
-    bits = next(b for b in (forms[owner] if owner else form).fields if b.name == field)
     number, odd = divmod(value, times)
-    fits = odd == 0 and bits.lowest <= number - rest <= bits.highest
+    fits = odd == 0 and _keeps_limits(_bits(table, form, name), number - rest)
     return {name: number - rest} if fits else None
 
 
@@ -194,7 +211,7 @@ def _is_alike(meanings: Meanings, meaning: Meaning, chain: ValueChain) -> bool:
 
 
 def _most(
-    forms: Mapping[str, InstructionForm],
+    table: InstructionTable,
     meaning: Meaning,
     chain: ValueChain,
     loops: Sequence[int | None],
@@ -206,7 +223,7 @@ def _most(
         extent = 1 if loop is None else chain.loops[loop].extent
 
         def fits(count: int, term: Term = term) -> bool:
-            return solved(forms, meaning.form, (term, count), meaning.fixed) is not None
+            return solved(table, meaning.form, (term, count), meaning.fixed) is not None
 
         found = next((n for n in range(extent, 0, -1) if fits(n)), None)
         if found is None or (extent % found and not fits(extent % found)):

@@ -38,6 +38,8 @@ from loadstone.ir_pass.nests import (
     Statement,
 )
 from loadstone.isa.codec import At
+from loadstone.isa.form import InstructionForm
+from loadstone.isa.registers import at_reset
 from loadstone.isa.terms import Term, fields_of, term_value
 from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
 from loadstone.selection.match_instructions import Matched
@@ -224,9 +226,17 @@ class _Kernel(_Dram):
         return found
 
 
+def _is_it(meaning: Meaning, values: Mapping[str, int]) -> bool:
+    """Whether fields and registers choose this meaning."""
+    fixed = [values.get(name) == value for name, value in meaning.fixed.items()]
+    same = [values.get(a, a) == values.get(b, b) for a, b in meaning.same]
+    return all(fixed) and all(same)
+
+
 # --- instructions ---------------------------------------------------------------------------------
 class _Device(_Dram):
-    """Executes what instructions mean. said: what each form last said, as FORM.FIELD."""
+    """Executes what instructions mean. said: what each form last said, as FORM.FIELD, and what each
+    register holds; where it is a place, `placed` has it."""
 
     def __init__(self, meanings: Meanings, matched: Matched) -> None:
         super().__init__()
@@ -235,7 +245,8 @@ class _Device(_Dram):
         self.place_bytes: dict[str, int] = {}
         self.tiles: dict[LocalTile, _Names] = {}
         self.plain: dict[str, _Names] = {}
-        self.said: dict[str, int] = {}
+        self.said: dict[str, int] = dict(at_reset(meanings.table))
+        self.placed: dict[str, InTile | At] = {}
         self.unknown = 0
 
     def begin(self, function: Function) -> None:
@@ -253,14 +264,33 @@ class _Device(_Dram):
         for name, value in own.items():
             self.said[f"{insn.name}.{name}"] = value
         values = {**self.said, **own}
-        means = [
-            m
-            for m in self.meanings.all
-            if m.form.name == insn.name and all(own[f] == v for f, v in m.fixed.items())
-        ]
-        if len(means) != 1:
-            _fail(f"{self.where} has {len(means)} meanings")
-        self._execute(means[0], values)
+        if form.meaning or not form.sets:
+            means = [m for m in self.meanings.all if m.form.name == insn.name and _is_it(m, values)]
+            if len(means) != 1:
+                _fail(f"{self.where} has {len(means)} meanings")
+            if means[0].before is not None:
+                self._execute(means[0].before, values)
+            self._execute(means[0], values)
+        self._set(form, values)
+
+    def _set(self, form: InstructionForm, values: Mapping[str, int]) -> None:
+        """Registers, behind all else that an instruction does."""
+        new = [one for one in form.sets if self._value(one.when, values) != 0]
+        places = {one.register: self._place(str(one.value)) for one in new}
+        for one in new:
+            place = places[one.register]
+            self.placed.pop(one.register, None)
+            self.said.pop(one.register, None)
+            if place is None or isinstance(place, int):
+                self.said[one.register] = self._value(one.value, values)
+            else:
+                self.placed[one.register] = place
+
+    def _place(self, name: str) -> int | At | InTile | None:
+        """What a field says, or a register holds; None: neither."""
+        if name in self.insn.fields:
+            return self.insn.fields[name]
+        return self.placed.get(name, self.said.get(name))
 
     def _execute(self, meaning: Meaning, values: Mapping[str, int]) -> None:
         counts = [self._value(count, values) for count in meaning.counts]
@@ -291,6 +321,8 @@ class _Device(_Dram):
         return self.meanings.memories.reach.get((step, number), 1)
 
     def _value(self, term: Term, values: Mapping[str, int]) -> int:
+        if isinstance(term, int):
+            return term
         for name in fields_of(term):
             if name not in values:
                 _fail(f"{self.where} needs {name}, which no instruction said")
@@ -302,7 +334,7 @@ class _Device(_Dram):
         """Where an operand stands: a memory, and (turns,) places of it."""
         strides = np.array([self._value(stride, values) for stride in slot.strides], np.int64)
         moved = strides @ turns
-        place = self.insn.fields.get(slot.first) if isinstance(slot.first, str) else slot.first
+        place = self._place(slot.first) if isinstance(slot.first, str) else slot.first
         if isinstance(place, int):
             names, places = self._plain(slot.memory), moved + place
         elif isinstance(place, InTile):
