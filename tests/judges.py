@@ -46,6 +46,8 @@ JUDGES = {
     ],
     "python/loadstone/isa/follow.py": ["tests/isa/test_follow.py", "tests/isa/test_registers.py"],
     "python/loadstone/isa/program_check.py": ["tests/isa/test_program_check.py"],
+    "python/loadstone/backend/rounding_bound.py": ["tests/backend/test_rounding_bound.py"],
+    "python/loadstone/graph/accumulators.py": ["tests/graph/test_accumulators.py"],
     f"{_VTA}/integers/proof.py": [
         f"{_TESTS}/integers/test_proof_limits.py",
         f"{_TESTS}/integers/test_proof_rules.py",
@@ -61,6 +63,20 @@ JUDGES = {
     f"{_PROVE}/rows.py": ["tests/prove/test_rows.py"],
     f"{_PROVE}/fingerprints.py": ["tests/prove/test_fingerprints.py"],
     f"{_PROVE}/values.py": ["tests/prove/test_values.py"],
+    f"{_PROVE}/equality.py": ["tests/prove/test_equality.py"],
+    f"{_PROVE}/machine.py": ["tests/prove/test_machine.py"],
+    f"{_PROVE}/memory.py": ["tests/prove/test_memory.py", "tests/prove/test_machine.py"],
+    f"{_PROVE}/functions.py": ["tests/prove/test_functions.py"],
+    f"{_PROVE}/lanes.py": ["tests/prove/test_lanes.py", "tests/prove/test_machine.py"],
+    f"{_PROVE}/maxima.py": ["tests/prove/test_maxima.py"],
+    f"{_PROVE}/terms.py": ["tests/prove/test_terms.py"],
+    f"{_PROVE}/runs.py": ["tests/prove/test_runs.py"],
+    f"{_PROVE}/host_steps.py": ["tests/prove/test_host_steps.py"],
+    **{
+        f"{_PROVE}/operators/{name}.py": ["tests/prove/test_operators.py"]
+        for name in ("elementwise", "elements", "movement", "pooling", "resizing", "weighted")
+    },
+    f"{_PROVE}/pieces.py": ["tests/prove/test_pieces.py"],
     "python/loadstone/ir_pass/verify_dma_copy.py": [
         "tests/ir_pass/test_verify_dma_copy.py",
         "tests/ir_pass/test_verify_dma_copy_rules.py",

@@ -32,7 +32,7 @@ def small_network() -> bytes:
         dilation_h_factor=1,
         dilation_w_factor=1,
     )
-    z = graph.tensor((1, 6, 6, 4), np.int8, 0.08, 1)
+    z = graph.tensor((1, 6, 6, 4), np.int8, 0.075, 1)
     graph.operator("ADD", [x, y], [z])
     v = graph.constant(rng.integers(-90, 90, (5, 144)).astype(np.int8), 0.01)
     c = graph.constant(rng.integers(-900, 900, 5).astype(np.int32), 0.0008)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loadstone.prove.equality import INT32, Equality, _side_by_side
 from loadstone.prove.functions import FIRST, SECOND, distinct
 from loadstone.prove.requantize import Away, Double, Requantizer
 from tests.prove.functions import K, Made, digits, scaling
@@ -116,3 +117,183 @@ def test_a_part_of_which_bounds_say_all_is_not_looked_at_piece_by_piece() -> Non
         assert np.count_nonzero(values != made.values(wanted, low, high)) == 1
         assert not made.equal(level, wanted, low, high)
         assert not made.equal(wanted, level, low, high)  # nor where the network's does not rise
+
+
+def counts(made: Made) -> tuple[int, int, int]:
+    return made.equality.at_steps, made.equality.by_pieces, made.equality.value_by_value
+
+
+def test_each_verdict_is_reached_once_and_in_one_way() -> None:
+    made = Made()
+    wanted = made.rule(Away(np.array([0.01])), 0)
+    clamped = made.of(K.MIN, [127], wanted)
+    assert made.equal(wanted, wanted, 0, 5000)
+    assert (counts(made), made.functions.evaluated) == ((0, 0, 0), 0)
+    assert made.equal(clamped, wanted, 0, 1023)
+    assert counts(made) == (0, 0, 1)
+    assert made.equal(clamped, wanted, 0, 1024)
+    assert counts(made) == (1, 0, 1)
+    digit = made.of(K.BYTE, [], FIRST)
+    whole = made.of(K.MIN, [9], made.sum(0, 0, (1, digit), (256, made.sum(128, 8, (1, FIRST)))))
+    plain = made.of(K.MIN, [9], FIRST)
+    assert made.equal(whole, plain, -2001, 2000)
+    assert counts(made) == (1, 1, 1)
+    falling, other = made.of(K.PRODUCT, [-1], FIRST), made.sum(0, 0, (-1, FIRST))
+    assert made.equal(falling, other, -2000, 2000)
+    assert counts(made) == (1, 1, 2)
+    evaluated = made.functions.evaluated
+    for f, g, low, high in (
+        (clamped, wanted, 0, 1023),
+        (clamped, wanted, 0, 1024),
+        (whole, plain, -2001, 2000),
+        (falling, other, -2000, 2000),
+    ):
+        assert made.equal(f, g, low, high)
+    assert (counts(made), made.functions.evaluated) == ((1, 1, 2), evaluated)
+    assert made.equality.equal_of_two(plain, plain, (0, 3, 0, 3))
+    assert counts(made) == (1, 1, 3)
+    assert made.equality.equal_of_two(made.of(K.MIN, [9], made.sum(0, 0, (1, FIRST))), plain,
+                                      (0, 3, 0, 3))  # fmt: skip
+    assert counts(made) == (1, 1, 3)
+
+
+def test_what_has_no_pieces_is_compared_on_so_many_values_and_no_more() -> None:
+    made = Made()
+    plain = made.of(K.MIN, [9], FIRST)
+    same = made.of(K.MAX_OF_TWO, [], plain, plain)
+    assert made.equal(same, plain, 7, 6 + (1 << 22))
+    assert not made.equal(same, plain, 7, 7 + (1 << 22))
+
+
+def test_a_difference_at_one_place_that_is_looked_at_first_is_found_there() -> None:
+    made = Made()
+    plain = made.of(K.MIN, [9], FIRST)
+    low, length = -3000, 32 * 250 + 16
+    for k in range(33):
+        at = low + length * k // 32
+        wrong = made.of(K.MAX_OF_TWO, [], plain, spike(made, at, 10))
+        before = made.functions.evaluated
+        assert not made.equal(wrong, plain, low, low + length)
+        assert made.functions.evaluated - before == 2 * 33
+
+
+def spike(made: Made, at: int, level: int) -> int:
+    """level at one place, and far below elsewhere."""
+    up = made.of(K.MIN, [0], made.sum(-at, 0, (1, FIRST)))
+    down = made.of(K.MIN, [0], made.sum(at, 0, (-1, FIRST)))
+    return made.sum(level, 0, (1 << 12, up), (1 << 12, down))
+
+
+@pytest.mark.parametrize(("longer", "shorter"), [(1000, 5), (70_000, 1500), (3000, 7)])
+def test_every_value_of_intervals_of_several_lengths(longer: int, shorter: int) -> None:
+    """Side by side, without pieces: a difference at either end, where values are taken in parts,
+    or just outside."""
+    for at in (-1, 0, 1, 17, (1 << 16) - 1, 1 << 16, longer - 1, longer, longer + 1):
+        made = Made()
+        plain = made.of(K.MIN, [0], FIRST)
+        wrong = made.of(K.MAX_OF_TWO, [], plain, spike(made, at, 10))
+        ends = np.array([shorter, longer, shorter, longer])
+        f, g, low = np.full(4, wrong), np.full(4, plain), np.zeros(4, np.int64)
+        same = made.equality.equal(f, g, low, ends)
+        assert same.tolist() == [not 0 <= at <= end for end in ends.tolist()]
+
+
+def stretched(made: Made, end: int) -> int:
+    """A sum of digits that reaches no bound of its parts; another one for each `end`."""
+    low = made.of(K.BYTE, [], made.sum(end, 0, (1, FIRST)))
+    clamped = made.of(K.MIN, [end], made.of(K.MAX, [-40], made.sum(128 - end, 8, (1, FIRST))))
+    return made.sum(-7, 1, (3, low), (200, clamped), (1, made.of(K.MIN, [900], FIRST)))
+
+
+@pytest.mark.parametrize("seed", range(times(8, 500)))
+def test_ranges_are_those_of_all_values(seed: int) -> None:
+    """Of functions side by side, on intervals of several lengths."""
+    made, rng = Made(), np.random.default_rng(seed)
+    low = np.concatenate([rng.integers(-3000, 0, 4), rng.integers(-9000, -6000, 4)])
+    lengths = [5, 300, 1022, 1023, 1024, 9000, 14_000, 16_000]
+    rows = [(stretched(made, int(rng.integers(5, 60))), begin, begin + length)
+            for begin, length in zip(low.tolist(), lengths, strict=True)]  # fmt: skip
+    rows += [(made.of(K.BYTE, [], FIRST), -100, end) for end in (90, 160, 300, 5000)]
+    rows += [(made.of(K.MIN, [50], made.sum(3, 1, (5, FIRST))), -200, end) for end in (10, 3000)]
+    rows += [(made.of(K.PRODUCT, [-3], FIRST), -199, end) for end in (11, 700, 824)]
+    # Its least value is met soon, and no value is its bound above.
+    digit, carry = made.of(K.BYTE, [], FIRST), made.sum(128, 8, (1, FIRST))
+    rows += [(made.of(K.MAX, [-50], made.sum(0, 0, (1, digit), (300, carry))), -7936, 7936)]
+    for f, begin, end in rows:
+        values = made.values(f, begin, end)
+        least, most = made.equality.ranges(np.array([f]), np.array([begin]), np.array([end]))
+        assert (int(least[0]), int(most[0])) == (values.min(), values.max())
+    found = Equality(made.functions).ranges(*np.array(rows).T)
+    wanted = [made.values(*row) for row in rows]
+    assert found[0].tolist() == [values.min() for values in wanted]
+    assert found[1].tolist() == [values.max() for values in wanted]
+    evaluated = made.functions.evaluated
+    made.equality.ranges(*np.array(rows).T)
+    assert made.functions.evaluated == evaluated
+
+
+def test_a_range_is_found_in_few_pieces_where_bounds_say_that_there_is_no_more() -> None:
+    made = Made()
+    low, high = np.array([-500_000]), np.array([500_000])
+    digit = made.of(K.BYTE, [], made.sum(5, 1, (1, FIRST)))
+    ends = made.equality.ranges(np.array([digit]), low, high)
+    assert (int(ends[0][0]), int(ends[1][0])) == (-128, 127)
+    assert made.functions.evaluated < 2000
+    clamped = made.of(K.MIN, [3], made.of(K.MAX_OF_TWO, [], FIRST, FIRST))
+    ends = made.equality.ranges(np.array([clamped]), low, high)
+    assert (int(ends[0][0]), int(ends[1][0])) == (INT32[0], 3)  # nothing else is known of it
+    falling = np.array([made.of(K.PRODUCT, [-1], FIRST)])
+    ends = made.equality.ranges(falling, np.array([-512]), np.array([512]))
+    assert (int(ends[0][0]), int(ends[1][0])) == INT32
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("offset", [127, 129])
+def test_bounds_that_leave_two_values_say_nothing(before: bool, offset: int) -> None:
+    """Far from the network's steps a digit moves the device's value by one, upwards or downwards,
+    at some places: the bounds are the network's value and another one."""
+    made = Made()
+    wanted = made.of(K.RULE, [made.functions.rule(Requantizer(Away(np.array([0.01])), 0, -128, 127),
+                                                  0), 0], FIRST)  # fmt: skip
+    low, high = -409_600, 409_600  # places that are looked at first are multiples of 256
+    kind, end = (K.MIN, -20_480) if before else (K.MAX, 20_480)
+    digit = made.of(K.BYTE, [], made.of(kind, [end], FIRST))
+    right = made.sum(128, 8, (256, wanted), (1, digit))
+    assert made.equal(right, wanted, low, high)
+    wrong = made.sum(offset, 8, (256, wanted), (1, digit))
+    differ = made.values(wrong, low, high) != made.values(wanted, low, high)
+    assert differ.sum() == (high - 20_480) // 256
+    assert not made.equal(wrong, wanted, low, high)
+
+
+def test_pieces_far_from_all_steps_are_left_out() -> None:
+    made = Made()
+    wanted = made.of(K.RULE, [made.functions.rule(Requantizer(Away(np.array([0.1])), 0, -128, 127),
+                                                  0), 0], FIRST)  # fmt: skip
+    digit = made.of(K.BYTE, [], FIRST)
+    device = made.of(K.MIN, [127], made.of(K.MAX, [-128],
+                     made.sum(128, 8, (256, wanted), (1, digit))))  # fmt: skip
+    long = made.sum(0, 0, (1, device))
+    evaluated = {}
+    for far in (40_000, 2_000_000):
+        before = made.functions.evaluated
+        assert made.equal(long, wanted, -far, far)
+        evaluated[far] = made.functions.evaluated - before
+    assert evaluated[2_000_000] < 1.5 * evaluated[40_000]
+
+
+def test_rows_side_by_side_have_one_shape_and_nearly_one_length() -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.permutation(400)[:300]
+    length = rng.integers(0, 1000, 400)
+    shapes = rng.integers(0, 2, (2, 300))
+    parts = list(_side_by_side(shapes, rows, length))
+    assert sorted(np.concatenate(parts).tolist()) == sorted(rows.tolist())
+    shape_of = dict(zip(rows.tolist(), shapes.T.tolist(), strict=True))
+    for part in parts:
+        assert 0 < len(part) <= 64
+        assert len({tuple(shape_of[row]) for row in part.tolist()}) == 1
+        assert (np.diff(length[part]) >= 0).all()
+    full = [len(p) for p in parts if len(p) == 64]
+    assert len(parts) - len(full) == 4  # the last part of each shape
+    assert list(_side_by_side(np.zeros((1, 0)), np.zeros(0, np.int64), length)) == []

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from loadstone.artifact.format import Artifact, HostStep
+from loadstone.artifact.host_operators import COPY_PARAMETERS
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.compiler import compile as compile_model
 from loadstone.prove.network import ModelNetwork
@@ -126,6 +127,32 @@ def test_a_resize_of_litert(tmp_path: Path) -> None:
     assert verdict(network, artifact) is Status.PROVED
     for change in (field("half_pixel_centers", False), field("align_corners", True)):
         assert verdict(network, changed(artifact, change)) is Status.NOT_PROVED
+
+
+def test_levels_of_uint8_are_not_read_as_int8(tmp_path: Path) -> None:
+    """The average of bytes that were copied and not flipped. Of so many elements the symbols of
+    flipped bytes are, counted from the last one, those of the elements in another order."""
+    graph = Graph()
+    x, z = (graph.input(shape, np.uint8, 0.05, 3) for shape in ((1, 16, 16, 1), (1, 256)))
+    y, other = (graph.tensor(shape, np.uint8, 0.05, 3) for shape in ((1, 1), (256, 1)))
+    axes = graph.constant(np.array([1, 2], np.int32))
+    graph.operator("MEAN", [x, axes], [y], keep_dims=False)
+    graph.operator("RESHAPE", [z], [other], new_shape=[256, 1])
+    path = tmp_path / "net.tflite"
+    path.write_bytes(graph.save([y, other]))
+    network = read_tflite(path.read_bytes(), "net.tflite")
+    artifact = compile_model(path, "vta-pynq").artifact
+    assert verdict(network, artifact) is Status.PROVED
+    numbers = dict.fromkeys(COPY_PARAMETERS, 0) | {f"extent_{k}": 1 for k in range(1, 6)}
+    numbers |= {"extent_0": 256, "in_stride_0": 1, "out_stride_0": 1}
+    steps = list(artifact.steps)
+    flip = steps[0]
+    assert isinstance(flip, HostStep)
+    assert flip.opcode == HostOpcode.LOOKUP
+    steps[0] = HostStep("copy", HostOpcode.COPY, flip.inputs[:1], flip.outputs, numbers)
+    said = Proof.attempt(network, replace(artifact, steps=tuple(steps)))
+    assert said.status is Status.UNSUPPORTED
+    assert said.reason.endswith("levels of uint8 as int8")
 
 
 def test_a_resize_of_uint8_is_not_covered(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from loadstone.prove.fingerprints import POINTS
 from loadstone.prove.functions import FunctionKind
 from loadstone.prove.lanes import SymbolLanes
 from loadstone.prove.values import CONSTANT, Values
+from tests.prove.values_at import ValuesAt
 
 _LANE = np.array([0])
 
@@ -71,3 +72,18 @@ def test_digits_with_large_coefficients_are_no_32_bits() -> None:
         lanes.scale(_LANE, np.array([1 << 15]))
     lanes.shift(_LANE, np.array([4]))
     assert int(lanes.s[0]) == 0
+
+
+def test_what_is_added_is_what_was_there_before() -> None:
+    """One instruction adds lane 1 to lane 0, and to lane 1 a byte that it has as its second
+    term."""
+    values = ValuesAt(np.array([3, 5]))
+    a, b = values.opaque(np.full(2, -128), np.full(2, 127)).reshape(2, 1)
+    lanes = SymbolLanes(values, 3)
+    lanes.put_numbers(np.arange(3), 0)
+    lanes.put_symbols(np.array([1]), a)
+    lanes.put_symbols(np.array([2]), b)
+    lanes.add_lanes(np.array([1]), np.array([2]))
+    lanes.add_lanes(np.array([0, 1]), np.array([1, 2]))
+    resolved = zip(*lanes.resolve(np.array([0, 1])), strict=True)
+    assert [values.value(*one) for one in resolved] == [3 + 5, 3 + 5 + 5]

@@ -6,116 +6,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from loadstone.errors import LoadstoneError
 from loadstone.prove.fingerprints import Integers
-from loadstone.prove.machine import SymbolMachine
-from loadstone.prove.memory import NOBODY, SymbolDram, flipped
+from loadstone.prove.memory import NOBODY, flipped
 from loadstone.prove.values import CONSTANTS
-from loadstone.prove.verdict import NotProved
+from loadstone.prove.verdict import NotProved, Unsupported
 from loadstone.vta.device.hw_config import HwConfig, load_config
-from loadstone.vta.isa.codec import encode_uops
-from loadstone.vta.isa.insn import Alu, Config, Gemm, Insn, Load, MicroOp, Store
-from loadstone.vta.isa.spec import AluOp, Capability, Memory, Stage
-from loadstone.vta.meaning.reference import DramBytes, Machine
-from tests.prove.values_at import ValuesAt
+from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
+from tests.programs import BASE, random_program
+from tests.prove.symbol_machines import OPERANDS, TINY, Both, Drawn, Tiny
 from tests.repeat import times
 
-_OPERANDS = 8
 VTAQ, VTA = load_config("vtaq-1x8x8"), load_config("vta-pynq")
-
-
-class Both:
-    """A device of bytes and one of symbols, which run the same instructions."""
-
-    def __init__(self, config: HwConfig, memory: NDArray[np.uint8], unknown: Integers) -> None:
-        """unknown: the places of bytes that are inputs."""
-        self.config = config
-        self.bytes = DramBytes(memory.copy())
-        self.reference = Machine(config, [self.bytes])
-        signed = memory.view(np.int8).astype(np.int64)
-        self.values = ValuesAt(signed[unknown])
-        self.dram = SymbolDram()
-        self.dram.empty(0, len(memory))
-        every = np.arange(len(memory))
-        self.dram.write(0, every, memory.astype(np.int64), "the test", NOBODY)
-        n = len(unknown)
-        inputs = self.values.opaque(np.full(n, -128), np.full(n, 127))
-        self.dram.write(0, unknown, inputs, "the test", NOBODY)
-        self.machine = SymbolMachine(self.values, config, self.dram)
-        self.reference.registers = dict(self.machine.registers)
-
-    def run(self, instructions: list[Insn]) -> None:
-        for number, instruction in enumerate(instructions):
-            self.machine.run(instruction, number)
-            self.reference.step(instruction)
-
-    def check(self) -> None:
-        symbols = self.dram.read(0, np.arange(len(self.bytes.data)), "the test")
-        assert (self.values.bytes(symbols) & 255 == self.bytes.data).all()
-
-
-class Drawn:
-    """Random programs in the form of compiled ones: two tiles of inputs, weights, constants."""
-
-    def __init__(self, config: HwConfig, seed: int) -> None:
-        self.rng, self.config = np.random.default_rng(seed), config
-        self.tile = config.batch * config.block
-        sizes = [2 * self.tile, 4 * config.block**2, 6 * 4 * self.tile, 64, 8 * self.tile]
-        self.begin = np.concatenate([[0], np.cumsum([-(-s // 4096) * 4096 for s in sizes])])
-        memory = self.rng.integers(0, 256, self.begin[-1], np.uint8)
-        weights = slice(self.begin[1], self.begin[1] + sizes[1])
-        sparse = self.rng.random(sizes[1]) < self.rng.choice([0.0, 0.8, 0.97])
-        memory[weights][sparse] = 0
-        constants = self.rng.integers(-1000, 1000, 6 * self.tile).astype("<i4")
-        constants[self.tile : 2 * self.tile] = self.rng.integers(1 << 30, (1 << 31) - 1, self.tile)
-        constants[2 * self.tile : 3 * self.tile] = self.rng.integers(-20, -2, self.tile) & 255
-        memory[self.begin[2] : self.begin[2] + sizes[2]] = constants.view(np.uint8)
-        uops = encode_uops([MicroOp(), MicroOp(src=_OPERANDS)], config)
-        memory[self.begin[3] : self.begin[3] + 8] = uops.view(np.uint8)
-        self.both = Both(config, memory, np.arange(sizes[0]))
-
-    def load(self, memory: Memory, part: int, tiles: int, at: int = 0) -> Load:
-        base = int(self.begin[part]) // self.config.tile_bytes(memory)
-        return Load(
-            memory_id=memory, sram_base=at, dram_base=base, y_size=1, x_size=tiles, x_stride=tiles
-        )
-
-    def alu(self, has_mul: bool) -> list[Insn]:
-        operations = [AluOp.MIN, AluOp.MAX, AluOp.ADD, AluOp.SHR] + [AluOp.MUL] * has_mul
-        found: list[Insn] = []
-        for _ in range(int(self.rng.integers(1, 6))):
-            op = operations[int(self.rng.integers(len(operations)))]
-            imm = int(
-                self.rng.integers(-3, 9)
-                if op in (AluOp.SHR, AluOp.MUL)
-                else self.rng.integers(-300, 300)
-            )
-            found.append(Alu(uop_end=1, iter_out=1, iter_in=2, dst_in=1, src_in=1,
-                             alu_op=op, use_imm=1, imm=imm))  # fmt: skip
-        return found
-
-    def instructions(self) -> list[Insn]:
-        config = self.config
-        has = config.has
-        program: list[Insn] = [
-            self.load(Memory.UOP, 3, 2),
-            self.load(Memory.INP, 0, 2),
-            self.load(Memory.WGT, 1, 4),
-            self.load(Memory.ACC, 2, 6, at=_OPERANDS),
-            Gemm(reset=1, uop_end=1, iter_out=1, iter_in=2, dst_in=1),
-            Gemm(uop_end=1, iter_out=2, iter_in=2, dst_in=1, src_out=1, wgt_out=1, wgt_in=2),
-            *self.alu(has(Capability.ALU_MUL)),
-        ]
-        if has(Capability.REQUANTIZE):
-            by = {"uop_bgn": 1, "uop_end": 2, "iter_out": 1, "iter_in": 2, "dst_in": 1}
-            program.append(Alu(**by, alu_op=AluOp.RQ))
-        base = int(self.begin[4]) // config.tile_bytes(Memory.OUT)
-        store = Store(memory_id=Memory.OUT, dram_base=base, y_size=1, x_size=2, x_stride=2)
-        again = self.load(Memory.INP, 4, 2)
-        more = Gemm(uop_end=1, iter_out=1, iter_in=2, dst_in=1, src_in=1, wgt_in=1)
-        return [*program, store, again, more, *self.alu(False), store.changed(dram_base=base + 2)]
+WIDE = load_config("vtaq-4x16x16")
 
 
 @pytest.mark.parametrize("config", [VTAQ, VTA], ids=lambda config: config.name)
@@ -132,6 +37,21 @@ def test_programs_do_to_symbols_what_they_do_to_bytes(config: HwConfig, seed: in
         assert "made of several sums" in str(error)  # noqa: PT017
     else:
         drawn.both.check()
+
+
+@pytest.mark.parametrize("config", [TINY, WIDE, VTA], ids=lambda config: config.name)
+def test_instructions_of_every_kind(config: HwConfig) -> None:
+    """Programs of any instructions, in which some bytes are unknown: pads, strides, loops, repeated
+    tiles, operations of two lanes, registers."""
+    begin = 0 if config.has(Capability.REGIONS) else BASE
+    for seed in range(times(30, 2000)):
+        rng = np.random.default_rng(seed)
+        program = random_program(config, rng, 40)
+        memory = np.concatenate([np.zeros(begin, np.uint8), program.memory])
+        unknown = begin + np.sort(rng.choice(200, int(rng.integers(0, 8)), replace=False))
+        both = Both(config, memory, unknown)
+        both.run_what_has_a_meaning(program.objects)
+        both.check()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -178,14 +98,278 @@ def test_a_device_does_what_it_can() -> None:
 
 def test_vta_stores_what_was_put_out_and_not_what_was_loaded() -> None:
     drawn = Drawn(VTAQ, 0)
-    store = Store(memory_id=Memory.OUT, x_size=1, y_size=1, sram_base=_OPERANDS)
-    drawn.both.machine.run(drawn.load(Memory.ACC, 2, 6, at=_OPERANDS), 0)
+    store = Store(memory_id=Memory.OUT, x_size=1, y_size=1, sram_base=OPERANDS)
+    drawn.both.machine.run(drawn.load(Memory.ACC, 2, 6, at=OPERANDS), 0)
     with pytest.raises(NotProved, match="no product and no ALU operation put out"):
         drawn.both.machine.run(store, 1)
 
 
-def test_levels_of_uint8_are_bytes_with_another_bit() -> None:
-    symbols = np.array([0, 127, 128, 255, CONSTANTS, CONSTANTS + 7, NOBODY])
-    assert flipped(symbols).tolist()[:4] == [128, 255, 0, 127]
-    assert (flipped(flipped(symbols)) == symbols).all()
-    assert (flipped(symbols)[4:6] < NOBODY).all()
+def test_what_instructions_touch() -> None:
+    tiny = Tiny()
+    uop, inp, wgt, acc, gemm = (tiny.run(one, 0) for one in tiny.ready())
+
+    def shown(cells: list[tuple[str, Integers]]) -> list[tuple[str, list[int]]]:
+        return [(name, at.tolist()) for name, at in cells]
+
+    def tiles(name: str, *numbers: int) -> tuple[str, list[int]]:
+        return name, list(numbers)
+
+    assert shown(uop.writes) == [tiles("UOP", *range(16))]
+    assert shown(uop.reads) == [tiles("region 0", *range(16))]
+    assert shown(inp.reads) == [tiles("region 0", *range(16, 24))]
+    assert shown(wgt.reads) == [tiles("region 0", *range(32, 64))]
+    assert shown(acc.writes) == [tiles("ACC", *range(8))]
+    assert shown(gemm.reads) == [tiles("INP", *range(4)), tiles("WGT", *range(4))]
+    assert shown(gemm.writes) == [tiles("ACC", *range(4))]
+    reset = tiny.run(Gemm(reset=1, uop_bgn=9, uop_end=10, iter_out=1, iter_in=1), 0)
+    assert (reset.reads, shown(reset.writes)) == ([], [tiles("ACC", 9)])
+    loops = {"uop_end": 1, "iter_out": 1, "iter_in": 2, "dst_in": 1}
+    by_number = tiny.run(Alu(**loops, alu_op=AluOp.ADD, use_imm=1, imm=3, src_in=1), 0)
+    assert shown(by_number.reads) == [tiles("ACC")]
+    assert shown(by_number.writes) == [tiles("ACC", 0, 1)]
+    by_lanes = tiny.run(Alu(**loops, alu_op=AluOp.ADD, src_out=9, src_in=2), 0)
+    assert shown(by_lanes.reads) == [tiles("ACC", 0, 2)]
+    requantized = tiny.run(Alu(uop_bgn=4, uop_end=5, iter_out=1, iter_in=1, alu_op=AluOp.RQ), 0)
+    assert shown(requantized.reads) == [tiles("ACC", 4, 5, 6)]
+    assert shown(requantized.writes) == [tiles("ACC", 4)]
+    stored = tiny.run(Store(memory_id=Memory.OUT, sram_base=1, dram_base=20, x_size=1, y_size=2,
+                            x_stride=3), 7)  # fmt: skip
+    assert shown(stored.reads) == [tiles("ACC", 1, 2)]
+    assert shown(stored.writes) == [tiles("region 0", 20, 23)]
+    assert stored.stored is not None
+    place = np.concatenate([np.arange(80, 84), np.arange(92, 96)])
+    assert (tiny.both.dram.read(0, place, "the test") == stored.stored).all()
+    assert [tiny.both.dram.writer(0, k) for k in (79, 80, 83, 84, 92)] == [-1, 7, 7, -1, 7]
+    eight = tiny.run(tiny.load(Memory.ACC_8BIT, tiny.KNOWN, 2, y_pad_1=1, x_pad_0=1), 0)
+    assert shown(eight.writes) == [tiles("ACC", *range(6))]
+    assert tiny.both.machine.steps == 4 + 1 + 2 + 2 + 1
+
+
+def test_constants_are_read_before_and_behind_everything() -> None:
+    tiny = Tiny()
+    tiny.both.dram.constants(1, tiny.known.tobytes())
+    assert tiny.run(tiny.load(Memory.WGT, 0, 4, region=1), 0).reads == []
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        Load(memory_id=Memory.INP, sram_base=1 << 20, dram_base=1 << 20),
+        Store(memory_id=Memory.INP, x_pad_0=1),
+        Gemm(uop_end=4, iter_out=1),
+        Gemm(uop_end=4, iter_in=1),
+        Gemm(iter_out=1, iter_in=1),
+        Alu(uop_end=4, iter_out=1),
+        Finish(),
+    ],
+)
+def test_what_takes_no_step_touches_nothing(instruction: Insn) -> None:
+    tiny = Tiny()
+    for one in tiny.ready():
+        tiny.run(one, 0)
+    done = tiny.run(instruction, 0)
+    assert (done.reads, done.writes, done.stored) == ([], [], None)
+
+
+_ONE = {"uop_end": 1, "iter_out": 1, "iter_in": 1}
+
+
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        (Gemm(**_ONE, dst_out=255, reset=1), ""),
+        (Gemm(uop_bgn=1, uop_end=2, iter_out=2, iter_in=1, dst_out=255), "ACC: tile 256"),
+        (Gemm(**_ONE | {"iter_out": 2}, dst_out=8), "adds to tiles that nobody wrote"),
+        (Gemm(**_ONE | {"iter_out": 2}, dst_out=8, overwrite=1), ""),
+        (Gemm(uop_bgn=1, uop_end=2, iter_out=2, iter_in=1, src_out=255), "tiles 256, 1"),
+        (Gemm(uop_bgn=1, uop_end=2, iter_out=2, iter_in=1, wgt_out=255), "tiles 1, 256"),
+        (Gemm(**_ONE | {"iter_out": 2}, src_out=8), "GEMM reads tiles that nobody wrote"),
+        (Gemm(**_ONE | {"iter_out": 2}, wgt_out=8), "GEMM reads tiles that nobody wrote"),
+        (Gemm(**_ONE | {"uop_end": 17}), "a micro-op that nobody loaded"),
+        (Gemm(uop_bgn=255, uop_end=256, iter_out=1, iter_in=1), "a micro-op that nobody loaded"),
+        (Gemm(uop_bgn=255, uop_end=257, iter_out=1, iter_in=1), "micro-op 256 of 256"),
+        (Gemm(uop_bgn=2, uop_end=1, iter_out=1, iter_in=1), "micro-op 0 of 256"),
+        (Alu(**_ONE, alu_op=AluOp.ADD, use_imm=1, dst_out=9), ""),
+        (Alu(**_ONE, alu_op=AluOp.ADD, reset=1), "reset=1"),
+        (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, use_imm=1, dst_out=8), "nobody wrote"),
+        (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, src_out=8), "nobody wrote"),
+        (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, use_imm=1, src_out=8), ""),
+        (Alu(uop_bgn=6, uop_end=7, iter_out=1, iter_in=1, alu_op=AluOp.RQ), "nobody wrote"),
+        (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.RQ, src_out=254), "ALU leaves ACC: tile 256"),
+        (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.RQ, src_out=253), "nobody wrote"),
+        (Alu(uop_bgn=1, uop_end=2, iter_out=2, iter_in=1, alu_op=AluOp.ADD, dst_out=255),
+         "ALU leaves ACC: tile 256"),
+        (Store(memory_id=Memory.OUT, sram_base=3, x_size=1, y_size=1), ""),
+        (Store(memory_id=Memory.OUT, sram_base=3, x_size=2, y_size=1), "no product"),
+        (Store(memory_id=Memory.OUT, sram_base=3, x_size=1, y_size=2, x_stride=1), "no product"),
+        (Store(memory_id=Memory.OUT, sram_base=255, x_size=2, y_size=1), "no product"),
+        (Store(memory_id=Memory.ACC, x_size=1, y_size=1), "another memory"),
+        *((Store(memory_id=Memory.OUT, x_size=1, y_size=1, **{pad: 1}), "with padding")
+          for pad in ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")),
+        (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1), ""),
+        (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1, x_pad_0=1), "tile 256"),
+        (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1, x_pad_1=1), "tile 256"),
+        (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1, y_pad_0=1), "tile 256"),
+        (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1, y_pad_1=1), "tile 256"),
+        (Load(memory_id=9, x_size=1, y_size=1), "memory 9"),
+        (Load(memory_id=Memory.WGT, dram_base=Tiny.NOTHING // 16, x_size=1, y_size=1), "WGT of by"),
+        (Load(memory_id=Memory.ACC, dram_base=Tiny.NOTHING // 16, x_size=1, y_size=1), "ACC of by"),
+        (Load(memory_id=Memory.UOP, dram_base=Tiny.NOTHING // 4, x_size=1, y_size=1), "UOP of by"),
+        (Load(memory_id=Memory.ACC_8BIT, dram_base=Tiny.NOTHING // 4, x_size=1, y_size=1), "nob"),
+        (Load(memory_id=Memory.ACC, dram_base=Tiny.INPUTS // 16, x_size=1, y_size=1), "activat"),
+        (Load(memory_id=Memory.UOP, dram_base=Tiny.INPUTS // 4, x_size=1, y_size=1), "activations"),
+        (Load(memory_id=Memory.WGT, dram_base=Tiny.INPUTS // 16, x_size=1, y_size=1), ""),
+        (Load(memory_id=Memory.INP, dram_base=Tiny.NOTHING // 4, x_size=1, y_size=1), ""),
+        (Config(stage=Stage.LOAD, register_id=ConfigRegister.RQ_MIN), "stage LOAD has not"),
+        (Config(stage=Stage.LOAD, register_id=9), "register 9 of stage 0, which is none"),
+    ],
+)  # fmt: skip
+def test_limits_of_a_small_device(instruction: Insn, message: str) -> None:
+    """Each refused for its reason, or not at all."""
+    tiny = Tiny()
+    for one in tiny.ready():
+        tiny.run(one, 0)
+    if not message:
+        tiny.run(instruction, 0)
+        return
+    with pytest.raises((NotProved, Unsupported), match=message):
+        tiny.run(instruction, 0)
+
+
+_CLEAR = Gemm(**_ONE | {"iter_in": 4}, dst_in=1, reset=1)
+_ACTIVATIONS = Load(memory_id=Memory.WGT, sram_base=1, dram_base=Tiny.INPUTS // 16, y_size=1,
+                    x_size=1)  # fmt: skip
+_BYTES = Load(memory_id=Memory.ACC_8BIT, sram_base=4, dram_base=Tiny.INPUTS // 4, y_size=1,
+              x_size=2, x_stride=2)  # fmt: skip
+_INPUTS_FROM_OUT = Load(memory_id=Memory.INP, dram_base=Tiny.NOTHING // 4, y_size=1, x_size=1)
+_OUT = Store(memory_id=Memory.OUT, dram_base=Tiny.NOTHING // 4, y_size=1, x_size=4)
+_STORED = [Alu(**_ONE | {"iter_in": 4}, dst_in=1, alu_op=AluOp.ADD, use_imm=1), _OUT]
+
+
+def _add(first: int, last: int) -> Alu:
+    """By micro-ops: 12 adds tile 4 to 1, 13 adds 1 to 0, 14 adds 5 to 1."""
+    return Alu(uop_bgn=first, uop_end=last, iter_out=1, iter_in=1, alu_op=AluOp.ADD)
+
+
+SMALL: dict[str, list[Insn]] = {
+    "weights that are activations beside others": [
+        _CLEAR, _ACTIVATIONS, Gemm(**_ONE | {"iter_in": 2}, src_in=1, wgt_in=1)
+    ],
+    "weights that were activations": [
+        _CLEAR, _ACTIVATIONS, _ACTIVATIONS.changed(dram_base=Tiny.KNOWN // 16),
+        Gemm(**_ONE | {"iter_in": 2}, src_in=1, wgt_in=1),
+    ],
+    "products of several tiles into one": [_CLEAR, Gemm(**_ONE | {"iter_in": 3}, src_in=1)],
+    "the last of several tiles remains": [
+        Gemm(**_ONE | {"iter_in": 3}, src_in=1, wgt_in=1, overwrite=1)
+    ],
+    "accumulators that are added to": [Gemm(**_ONE, src_out=1), Gemm(**_ONE | {"iter_in": 2})],
+    "a lane that is read and then written": [
+        _CLEAR, _BYTES, _add(12, 13), _add(14, 15), _add(13, 15)
+    ],
+    "a lane that is read behind its write": [
+        _CLEAR, _BYTES, _add(12, 13), _add(12, 14), _add(14, 15)
+    ],
+    "pads of bytes": [
+        Config(stage=Stage.LOAD, register_id=ConfigRegister.PAD_VALUE, value=-9),
+        Config(stage=Stage.COMPUTE, register_id=ConfigRegister.PAD_VALUE, value=77),
+        Load(memory_id=Memory.INP, dram_base=Tiny.INPUTS // 4, y_size=1, x_size=1, x_pad_0=1),
+        Gemm(**_ONE, src_out=1),
+        _BYTES.changed(sram_base=2, x_size=1, x_pad_1=1),
+    ],
+    "pads of weights and accumulators": [
+        Load(memory_id=Memory.WGT, dram_base=Tiny.KNOWN // 16, y_size=1, x_size=1, y_pad_0=1),
+        Load(memory_id=Memory.ACC, dram_base=Tiny.KNOWN // 16, y_size=1, x_size=1, y_pad_0=1),
+        Gemm(**_ONE | {"iter_in": 2}, src_in=1, wgt_in=1),
+    ],
+    "digits of a sum beside that sum": [
+        *_STORED, _INPUTS_FROM_OUT, Gemm(uop_bgn=15, uop_end=16, iter_out=1, iter_in=1)
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_programs_do_to_symbols_what_they_do_to_bytes(name: str) -> None:
+    tiny = Tiny()
+    tiny.both.run([*tiny.ready(), *SMALL[name], *_STORED])
+    stored = tiny.both.dram.read(0, np.arange(tiny.NOTHING, tiny.NOTHING + 16), "the test")
+    assert (stored >= CONSTANTS).any()
+    tiny.both.check(tiny.NOTHING + 16)
+
+
+@pytest.mark.parametrize("rounding", [0, 1, 2, 3, -1])
+def test_roundings_of_a_requantization(rounding: int) -> None:
+    tiny = Tiny()
+    register = Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_ROUNDING, value=rounding)
+    operands = tiny.load(Memory.ACC, tiny.KNOWN, 3, at=1)
+    requantize = Alu(uop_bgn=15, uop_end=16, iter_out=1, iter_in=1, alu_op=AluOp.RQ)
+    program: list[Insn] = [*tiny.ready(), operands, register, requantize]
+    if rounding in (0, 1, 2):
+        tiny.both.run([*program, _OUT.changed(x_size=1)])
+        tiny.both.check(tiny.NOTHING + 4)
+        return
+    for one in program[:-1]:
+        tiny.run(one, 0)
+    with pytest.raises(NotProved, match=f"RQ_ROUNDING={rounding}, which is none"):
+        tiny.run(requantize, 0)
+
+
+def test_regions_of_a_device_without_them_are_parts_of_its_memory() -> None:
+    drawn = Drawn(VTA, 0)
+    drawn.both.dram.constants(1, bytes(64))
+    drawn.both.machine.run(Load(memory_id=Memory.INP, region=1, x_size=1, y_size=1), 0)
+
+
+def test_bytes_of_which_a_part_is_no_program() -> None:
+    """One of a tile's that nobody wrote, that another step has as uint8, or that varies."""
+    tiny = Tiny()
+    known = tiny.both.dram.read(0, np.arange(tiny.KNOWN, tiny.KNOWN + 16), "the test")
+    symbol = tiny.both.dram.read(0, np.array([tiny.INPUTS]), "the test")
+    assert symbol[0] == CONSTANTS
+    place, last = np.arange(tiny.NOTHING, tiny.NOTHING + 16), np.array([tiny.NOTHING + 15])
+
+    def loads(memory: Memory, last_one: Integers) -> None:
+        tiny.both.dram.write(0, place, known, "the test", NOBODY)
+        tiny.both.dram.write(0, last, last_one, "the test", NOBODY)
+        tiny.run(tiny.load(memory, tiny.NOTHING, 1), 0)
+
+    nobody = np.array([NOBODY])
+    for memory in (Memory.WGT, Memory.ACC):
+        with pytest.raises(NotProved, match="nobody wrote"):
+            loads(memory, nobody)
+        with pytest.raises(Unsupported, match="levels of uint8"):
+            loads(memory, flipped(symbol))
+    with pytest.raises(Unsupported, match="LOAD ACC of activations"):
+        loads(Memory.ACC, symbol)
+    for instruction in tiny.ready():
+        tiny.run(instruction, 0)
+    tiny.run(_CLEAR, 0)
+    loads(Memory.WGT, symbol)
+    tiny.run(Gemm(**_ONE), 0)
+    sources, functions = tiny.both.machine.lanes.resolve(np.array([3]))
+    inputs = tiny.both.bytes.data[tiny.INPUTS : tiny.INPUTS + 4].view(np.int8).astype(int)
+    weights = np.append(tiny.known[12:15].view(np.int8), inputs[0])
+    assert tiny.both.values.value(int(sources[0]), int(functions[0])) == inputs @ weights
+
+
+def test_only_what_a_computation_wrote_is_stored() -> None:
+    """The last tile, too; loads and products that only clear take it back."""
+    tiny = Tiny()
+    last = {"uop_bgn": 0, "uop_end": 1, "iter_out": 2, "iter_in": 1, "dst_out": 255}
+    store = _OUT.changed(x_size=1, sram_base=255)
+    for instruction in (*tiny.ready(), Gemm(**last, overwrite=1)):
+        tiny.run(instruction, 0)
+    tiny.run(Alu(**last, alu_op=AluOp.ADD, use_imm=1), 0)
+    tiny.run(store, 0)
+    with pytest.raises(NotProved, match="no product"):
+        tiny.run(store.changed(x_size=2), 0)
+    for taken in (
+        Gemm(**last, reset=1),
+        _BYTES.changed(x_size=1, sram_base=255),
+        tiny.load(Memory.ACC, tiny.KNOWN, 1, at=255),
+    ):
+        tiny.run(taken, 0)
+        with pytest.raises(NotProved, match="no product"):
+            tiny.run(store, 0)
+        tiny.run(Alu(**last, alu_op=AluOp.ADD, use_imm=1), 0)
+        tiny.run(store, 0)

@@ -51,12 +51,13 @@ def test_random_products_are_what_they_compute(seed: int, tmp_path: Path) -> Non
     check(network, [rng.integers(-128, 128, shape).astype(np.int8) for shape in shapes])
 
 
+@pytest.mark.parametrize("device", ["vtaq-1x16x16", "vta-pynq"])
 @pytest.mark.parametrize("seed", range(times(3, 100)))
-def test_artifacts_of_products_are_proved(seed: int, tmp_path: Path) -> None:
+def test_artifacts_of_products_are_proved(seed: int, device: str, tmp_path: Path) -> None:
     """Or the operator stays on the host, which is said."""
     path = tmp_path / "net.tflite"
     network = of_litert(seed, path)
-    verdict = Proof.attempt(network, compile_model(path, "vtaq-1x16x16").artifact)
+    verdict = Proof.attempt(network, compile_model(path, device).artifact)
     assert verdict.status is Status.PROVED, verdict.reason
 
 

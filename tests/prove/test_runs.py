@@ -18,6 +18,7 @@ from loadstone.prove.runs import runs
         ([0, 0, 0], [5, 6, 7], 1, [1, 2, 3]),
         ([3, 0], [1, 1], 3, [1, 2]),  # RQ reads three tiles, of which the last was written
         ([0, 0], [0, 0], 0, [1, 2]),
+        ([9, 8], [0, 1], 1, [2]),
     ],
 )
 def test_where_runs_end(dst: list[int], src: list[int], operands: int, ends: list[int]) -> None:

@@ -5,8 +5,8 @@ In:   the bytes of inputs.
 Out:  ValuesAt: values of a proof of which every symbol can be asked for its byte.
 Next: test_definition.py and test_machine.py compare the bytes with what they should be.
 
-One of the six numbers of a fingerprint, which no search for sums reads, is not random here: a
-symbol's is its byte, so that a sum's is the sum for that input.
+Two of the eight numbers of a fingerprint, which no search for sums reads, are not random here: a
+symbol's are its byte, so that a sum's are the sum for that input, modulo two primes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ValuesAt(Values):
         def with_bytes(n: int) -> Integers:
             drawn = draw(n)
             if self._bytes:
-                drawn[-1] = np.array(self._bytes) % self.points.moduli[-1]
+                drawn[[-3, -1]] = np.array(self._bytes) % self.points.moduli[[-3, -1]]
                 self._bytes = []
             return drawn
 
@@ -65,9 +65,10 @@ class ValuesAt(Values):
         largest = self.symbols_of_largest(source)
         if largest:
             return max(int(self.bytes(np.array([symbol]))[0]) for symbol in largest)
-        prime = int(self.points.moduli[-1, 0])
-        held = int(self._sources.sums(np.array([source]))[-1, 0])
-        return held - prime if held > prime // 2 else held
+        p, q = self.points.moduli[[-3, -1], 0].tolist()
+        low, high = self._sources.sums(np.array([source]))[[-3, -1], 0].tolist()
+        held = low + (high - low) * pow(p, -1, q) % q * p  # the only one below p * q
+        return int(held - p * q if held > p * q // 2 else held)
 
     def bytes(self, symbols: Integers) -> Integers:
         """The bytes of symbols, in their shape."""

@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loadstone import graph as g
-from loadstone.analysis.compare import LayerDifferences, from_tensors
+from loadstone.analysis.compare import Expected, LayerDifferences
 from loadstone.analysis.html import facts_table
 from loadstone.analysis.known import known_of
 from loadstone.analysis.loaded import LoadedModel
 from loadstone.analysis.report import Known, ProfileReport, profile_report
+from loadstone.analysis.stated import StatedValues, stated_roundings
 from loadstone.artifact.deploy import Deployment
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.device import Device
 from loadstone.backend.interface import Backend, Segment
 from loadstone.files import JsonObject
-from loadstone.graph.reference import run_all
 from loadstone.numerics import Array
 from loadstone.partition.eager import HOST, Partition, explain
 from loadstone.partition.partitioner import Choice
@@ -107,6 +107,8 @@ class Compiled:
             cycles = None if layer is None else layer.cycles
             works = None if layer is None else layer.working_cycles
             rows.append({**row, **figures, "cycles": cycles, "compute_busy_cycles": works})
+            if assignment.taken is not None and assignment.taken.how:
+                rows[-1]["how"] = assignment.taken.how
             for remarks in self.remarks:
                 if remark := remarks.get(operator.name):
                     rows[-1]["how"] = remark
@@ -159,13 +161,18 @@ class Compiled:
         sample: int = 0,
     ) -> LayerDifferences:
         """Compares every layer of one sample with its expected value, as LoadedModel.compare does.
-        against: None: the network that was compiled, by its definition."""
+        against: None: the network that was compiled, by its definition, and by the roundings that
+        its back ends state."""
         if against is None:
-            return self.loaded.compare_with(
-                lambda run: from_tensors(run_all(self.graph, run)), inputs, device, sample
-            )
+            return self.loaded.compare_with(self._stated, inputs, device, sample)
         right = against.module if isinstance(against, Quantized) else against
         return self.loaded.compare(*inputs, against=right, device=device, sample=sample)
+
+    def _stated(self, inputs: Sequence[Array]) -> Expected:
+        """Of every tensor, for the inputs of one run."""
+        backends = [backend for backend, _ in self.segments]
+        roundings = stated_roundings(self.partition, self.graph, backends, frozenset())
+        return StatedValues.of(self.graph, inputs, roundings).expected
 
     def __repr__(self) -> str:
         on_host = sum(entry.backend == HOST for entry in self.partition.assignments)

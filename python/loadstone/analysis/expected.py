@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from loadstone.frontend import Model
     from loadstone.relax.types import IRModule
 
-__all__ = ["MODELS", "Against", "expected_from", "is_file_of_model"]
+__all__ = ["MODELS", "Against", "check_inputs", "expected_from", "is_file_of_model"]
 
 #: A name (see `expected_from`), or a model in memory.
 Against: TypeAlias = "str | Path | Model"
@@ -105,15 +105,15 @@ def _model_expects(against: Model, artifact: Artifact, inputs: Sequence[Array]) 
         return from_tensors(float_tensors(Canonical(module), inputs, artifact.samples))
     if _is_quantized(artifact) and not _has_integers(module):
         sizes = [shape(entry) or () for entry in module["main"].params]
-        _check_inputs(against, artifact, sizes, artifact.samples)
+        check_inputs(against, artifact, sizes, artifact.samples)
         return _near(float_tensors(Canonical(module), inputs, artifact.samples), artifact)
     name = Path(against).stem if isinstance(against, str | Path) else artifact.name
     network, _ = batched(partition(module, (), name).graph, artifact.samples)
-    _check_inputs(against, artifact, [tensor.shape for tensor in network.inputs], 1)
+    check_inputs(against, artifact, [tensor.shape for tensor in network.inputs], 1)
     return from_tensors(run_all(network, inputs))
 
 
-def _check_inputs(
+def check_inputs(
     against: Model, artifact: Artifact, sizes: Sequence[tuple[int, ...]], runs: int
 ) -> None:
     """Raises ModelError where the artifact's inputs differ from `runs` of these."""

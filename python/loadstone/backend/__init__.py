@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from loadstone.backend.program import ProgramRegion
     from loadstone.backend.region import Address, DeviceLayout, ExternalRegion, LoweredRegion
+    from loadstone.backend.rounding import FloatScale, MultiplyShift, StatedRounding
 
 __all__ = [
     "Address",
@@ -37,9 +38,11 @@ __all__ = [
     "DeviceLayout",
     "External",
     "ExternalRegion",
+    "FloatScale",
     "FromTable",
     "LayerRange",
     "LoweredRegion",
+    "MultiplyShift",
     "OperatorPattern",
     "Pattern",
     "Phase",
@@ -48,6 +51,7 @@ __all__ = [
     "Refusal",
     "RegisterBlock",
     "Segment",
+    "StatedRounding",
     "Taken",
     "offered",
 ]
@@ -73,6 +77,7 @@ _WHERE = {
     "FromTable": "from_table",
     **dict.fromkeys(("ProgramRegion",), "program"),
     **dict.fromkeys(("Address", "DeviceLayout", "ExternalRegion", "LoweredRegion"), "region"),
+    **dict.fromkeys(("FloatScale", "MultiplyShift", "StatedRounding"), "rounding"),
 }
 
 

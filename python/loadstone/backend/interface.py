@@ -2,7 +2,7 @@
 """The interface of back ends, for VTA and for plug-ins outside the tree.
 
 In:   nothing; no TVM until a back end's patterns are asked for.
-Out:  Backend, Attribute, Pattern, Phase, Taken; Refusal is errors.py's.
+Out:  Backend, Pattern, Phase, Taken; Attribute is attribute.py's, Refusal errors.py's.
 Next: partition/eager.py applies the patterns of every back end in the target's order;
       artifact/deploy.py asks for programs.
 
@@ -27,16 +27,18 @@ from operator import index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from loadstone.backend.attribute import Attribute
 from loadstone.backend.device import Device
 from loadstone.backend.external import External
 from loadstone.backend.request import CompileRequest
 from loadstone.backend.space import space_choice, space_digest
-from loadstone.errors import LoweringError, Refusal, TargetError
+from loadstone.errors import LoweringError, Refusal
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing's own from Python 3.11 on
 
     from loadstone.backend.region import ExternalRegion, LoweredRegion
+    from loadstone.backend.rounding import StatedRounding
     from loadstone.graph import Graph, Operator, Tensor
     from loadstone.ir_pass.memory_table import MemoryTable
     from loadstone.ir_pass.nests import Function
@@ -55,58 +57,6 @@ __all__ = [
     "Taken",
     "offered",
 ]
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """One attribute of an accelerator. default: also says the type: int, str or bool. allowed: a
-    range, or some values; None: all.
-
-    >>> lanes = Attribute("lanes", 16, "multipliers side by side", allowed=range(1, 65))
-    >>> lanes.value("0x20", "npu"), lanes.limits
-    (32, '[1, 64]')
-    >>> Attribute("mode", "fast", "how it rounds", allowed=("fast", "exact")).value("slow", "npu")
-    Traceback (most recent call last):
-    loadstone.errors.TargetError: target: npu -mode=slow is not one of fast, exact
-    """
-
-    name: str
-    default: int | str | bool
-    doc: str
-    allowed: Sequence[int | str] | None = None
-
-    def value(self, text: str, accelerator: str) -> int | str | bool:
-        """The typed value. Raises TargetError naming what is allowed."""
-        value = self._typed(text, accelerator)
-        if self.allowed is not None and value not in self.allowed:
-            limits = (
-                f"in {self.limits}" if isinstance(self.allowed, range) else f"one of {self.limits}"
-            )
-            raise TargetError(f"target: {accelerator} -{self.name}={text} is not {limits}")
-        return value
-
-    @property
-    def limits(self) -> str:
-        """The permitted values, for messages and help; empty where all are."""
-        if isinstance(self.allowed, range):
-            return f"[{self.allowed[0]}, {self.allowed[-1]}]"
-        return ", ".join(map(str, self.allowed or ()))
-
-    def _typed(self, text: str, accelerator: str) -> int | str | bool:
-        if isinstance(self.default, bool):
-            if text not in ("true", "false"):
-                raise TargetError(
-                    f"target: {accelerator} -{self.name}={text} is neither true nor false"
-                )
-            return text == "true"
-        if isinstance(self.default, int):
-            try:
-                return int(text, 0)
-            except ValueError:
-                raise TargetError(
-                    f"target: {accelerator} -{self.name}={text} is not an integer"
-                ) from None
-        return text
 
 
 @dataclass(frozen=True)
@@ -135,6 +85,7 @@ class Taken:
     lowered: what the predicate made of the operator, to see whether it can be done. It comes back
         in Segment.taken, for `lower` to use again; nobody else looks at it. None: it made nothing.
     cycles: of the operator alone, as Backend.cost_cycles counts them; None: that is asked.
+    how: by which method, where `--explain` should say so.
     Raises TypeError for cycles that are no whole number of at least 0.
 
     >>> Taken("8 tiles", cycles=120).cycles
@@ -146,6 +97,7 @@ class Taken:
 
     lowered: object = None
     cycles: int | None = None
+    how: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cycles", whole_cycles(self.cycles, "Taken: cycles"))
@@ -348,6 +300,16 @@ class Backend(ABC):
 
         return [offered("conv2d", self.accepts), offered("dense")]
         """
+
+    def rounding(self, operator: Operator) -> StatedRounding | None:
+        """What the device computes of an operator that `patterns` takes, where its requantizer is
+        not the framework's; None: it is. Taken with `--rounding near` alone, unless it is proven to
+        give the same integers.
+
+        return StatedRounding(MultiplyShift.of(operator, bits=8), bound=1)
+        """
+        del operator
+        return None
 
     def computations(self) -> Mapping[str, Callable[[Any], Function]]:
         """By kind of operator, what makes its computation: nests over tiles (ir_pass/nests.py) that

@@ -21,14 +21,26 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Taken
+from loadstone.backend.rounding import StatedRounding
+from loadstone.backend.rounding_bound import bound_of
 from loadstone.backend.target_spec import ALIASES, TargetSpec, parse_target
 from loadstone.errors import BackendError, LoadstoneError, VerificationError, cause_of
+from loadstone.graph import Operator
 from loadstone.relax.targets import accelerator_target, register_target_tag
 
-__all__ = ["answer", "apply_passes", "file_of", "patterns_of", "register_tag", "within"]
+__all__ = [
+    "answer",
+    "apply_passes",
+    "file_of",
+    "patterns_of",
+    "register_tag",
+    "rounding_of",
+    "within",
+]
 
 
 @contextmanager
@@ -77,18 +89,47 @@ def patterns_of(backend: Backend) -> list[Pattern]:
 
 
 def answer(backend: Backend, pattern: Pattern, operator: Any) -> Taken | Refusal:
-    """A predicate's answer for an operator; None becomes a Taken without a lowering. Raises
-    BackendError for any other type."""
+    """A predicate's answer for an operator; None becomes a Taken without a lowering. What it takes
+    and the device rounds in a way of its own (Backend.rounding) is taken as the request and the
+    bound of that rounding allow. Raises BackendError for any other type."""
     with within(backend, f"predicate of {pattern.name} on {operator.name!r}"):
         said = pattern.predicate(operator)
-        if said is None:
-            return Taken()
+        said = Taken() if said is None else said
         if not isinstance(said, Taken | Refusal):
             raise TypeError(
                 f"it returned {said!r}: a predicate says None or a Taken to take the operator, or "
                 "a Refusal"
             )
-    return said
+    return said if isinstance(said, Refusal) else _as_rounded(backend, operator, said)
+
+
+def rounding_of(backend: Backend, operator: Operator) -> StatedRounding | None:
+    """How the device rounds an operator, where that is not the framework's way. Raises BackendError
+    for what is no StatedRounding."""
+    with within(backend, f"rounding of {operator.name!r}"):
+        stated = backend.rounding(operator)
+        if not isinstance(stated, StatedRounding | None):
+            raise TypeError(f"it returned {stated!r}: a StatedRounding, or None")
+    return stated
+
+
+def _as_rounded(backend: Backend, operator: Operator, said: Taken) -> Taken | Refusal:
+    """The back end's yes, with the bound of its rounding; or why that is no yes."""
+    stated = rounding_of(backend, operator)
+    if stated is None:
+        return said
+    with within(backend, f"rounding of {operator.name!r}"):
+        bound = bound_of(operator, stated)
+    if bound.largest > stated.bound:
+        return Refusal(
+            f"its rounding is {bound}, and the back end says at most {stated.bound}",
+            f"StatedRounding(..., bound={bound.largest}), or a requantizer of more bits",
+        )
+    if bound.is_exact:
+        return replace(said, how=f"rounded exactly, {bound.how}")
+    if not backend.request.is_near:
+        return Refusal(f"its rounding is not the framework's: {bound}", "--rounding near")
+    return replace(said, how=f"rounded near: {bound} (stated: at most {stated.bound})")
 
 
 def apply_passes(backends: Sequence[Backend], phase: Phase, subject: Any) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from loadstone.analysis.compare import (
     Expected,
@@ -24,15 +24,16 @@ from loadstone.analysis.compare import (
     one_run,
     read_digests,
 )
-from loadstone.analysis.expected import expected_from
+from loadstone.analysis.expected import expected_from, is_file_of_model
 from loadstone.analysis.names import short_names
 from loadstone.analysis.taps import taps
 from loadstone.analysis.tokens import LayerRace, races
 from loadstone.artifact.format import Artifact
+from loadstone.backend.rounded_network import Departure
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.terminal import print_table
 from loadstone.errors import ConfigError, ModelError
-from loadstone.files import read_whole
+from loadstone.files import JsonObject, read_whole
 from loadstone.numerics import Array
 from loadstone.printable import one_line
 from loadstone.quantization.accuracy import NOISY_DB
@@ -51,6 +52,7 @@ examples:
   loadstone compare model.lds --inputs x.npz --against reference        with the definition of the instructions
   loadstone compare model.lds --inputs x.npz --against good.lds         with another artifact of the same network
   loadstone compare model.lds --inputs x.npz --against net.onnx --all --json       every layer, for programs
+  loadstone compare model.lds --inputs x.npz --against net.onnx --target npu --uma-backends mine    of --rounding near
   loadstone compare model.lds --inputs x.npz --against sim --digests printed.txt   what a firmware has printed (make DEBUG=1)
 
 Each layer is read from memory after a run that stops there, on a board as on the simulator. Tokens are checked in the artifact: a
@@ -88,6 +90,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--framework",
         action="store_true",
         help="let LiteRT or ONNX Runtime compute --against's model file, not its definition in NumPy",
+    )
+    right.add_argument(
+        "--target",
+        metavar="TARGET",
+        help="for which it was compiled with --rounding near: its back ends state how they round, "
+        "and the device must give those integers of --against's model file",
     )
     right.add_argument(
         "--atol",
@@ -128,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
     args.trust = trusts(artifact, args.trust)
     given = read_inputs(args.inputs, artifact)
     inputs = one_run(artifact, given, args.sample)
-    expected = _expected(args, artifact, inputs)
+    expected, departures = _expected(args, artifact, inputs)
     found: list[LayerDifference] = []
     for entry in _compared(args, artifact, inputs, expected):
         found.append(entry)
@@ -138,16 +146,23 @@ def run(args: argparse.Namespace) -> int:
         raise ModelError(f"{args.against} knows no layer of {args.model}: not the same network")
     wrong = [entry for entry in found if _is_wrong(entry, args)]
     unordered = races(artifact) if args.all or not wrong else []
-    _say(args, found, unordered)
-    return 1 if wrong or unordered else 0
+    _say(args, found, unordered, departures)
+    beyond = any(one.largest > one.stated for one in departures.values())
+    return 1 if wrong or unordered or beyond else 0
 
 
 def _say(
-    args: argparse.Namespace, found: list[LayerDifference], unordered: list[LayerRace]
+    args: argparse.Namespace,
+    found: list[LayerDifference],
+    unordered: list[LayerRace],
+    departures: Mapping[str, Departure],
 ) -> None:
     if args.json:
         layers, pairs = [vars(e) for e in found], [vars(e) for e in unordered]
-        print(json.dumps({"compared": len(found), "layers": layers, "races": pairs}, indent=2))
+        said: JsonObject = {"compared": len(found), "layers": layers, "races": pairs}
+        if departures:
+            said["departures"] = {name: vars(one) for name, one in departures.items()}
+        print(json.dumps(said, indent=2))
     else:
         if args.all:
             plain = "\n".join(
@@ -156,6 +171,8 @@ def _say(
             )
             print_table(("layer", ">elements", ""), _rows(found), plain)
         print(_text(found, args))
+        for text in _departed(departures, args.all):
+            print(text)
         if unordered:
             print(_unordered(unordered))
 
@@ -197,13 +214,47 @@ def _printed(path: str, artifact: Artifact, expected: Expected) -> Iterator[Laye
         )
 
 
-def _expected(args: argparse.Namespace, artifact: Artifact, inputs: list[Array]) -> Expected:
+def _expected(
+    args: argparse.Namespace, artifact: Artifact, inputs: list[Array]
+) -> tuple[Expected, Mapping[str, Departure]]:
+    """With what it is compared, and where a stated rounding departs from the framework's."""
     if args.against == args.device and args.digests is None:
         raise ConfigError(
             f"--against {args.against} is the device itself: name another, the model's file, or "
             "reference"
         )
-    return expected_from(args.against, artifact, inputs, framework=args.framework, trust=args.trust)
+    if args.target is None:
+        options = {"framework": args.framework, "trust": args.trust}
+        return expected_from(args.against, artifact, inputs, **options), {}
+    if args.framework or not is_file_of_model(args.against):
+        raise ConfigError(
+            f"--target {args.target} says how its back ends round the operators of a model's file: "
+            f"--against {args.against}{' --framework' * args.framework} is none"
+        )
+    from loadstone.analysis.stated import stated_values
+    from loadstone.backend.target import resolve
+
+    target = resolve(args.target, getattr(args, "plugins", None))
+    values = stated_values(args.against, artifact, inputs, target)
+    return values.expected, values.departures
+
+
+def _departed(departures: Mapping[str, Departure], every: bool) -> list[str]:
+    """Operators that are rounded near: each that departs, or all of them; at the end, together."""
+    if not departures:
+        return []
+    short = short_names(list(departures))
+    lines = [
+        f"  {one_line(short[name])}: {one}"
+        for name, one in departures.items()
+        if every or one.different
+    ]
+    beyond = sum(one.largest > one.stated for one in departures.values())
+    total = (
+        f"{len(departures)} operators are rounded near, {beyond} of them further from the "
+        "framework's integers than stated"
+    )
+    return [*lines, total]
 
 
 def _text(found: list[LayerDifference], args: argparse.Namespace) -> str:

@@ -14,6 +14,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from loadstone.commands.plugin_options import add_plugin_options as extend
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         conform(resolve(target_of(args, args.backend), args.plugins), args.cases, args.seed)
     )
     print(
-        json.dumps([vars(verdict) for verdict in verdicts], indent=2)
+        json.dumps([asdict(verdict) for verdict in verdicts], indent=2)
         if args.json
         else table(verdicts)
     )
@@ -112,4 +113,19 @@ def table(verdicts: Sequence[Verdict]) -> str:
         f"{len(verdicts)} cases: {count['taken']} taken and equal, {count['refused']} "
         f"refused, {count['wrong']} wrong"
     )
-    return "\n".join(lines)
+    return "\n".join([*lines, *_departures(verdicts)])
+
+
+def _departures(verdicts: Sequence[Verdict]) -> list[str]:
+    """One line where the device rounds in a way of its own."""
+    found = [departure for verdict in verdicts for departure in verdict.departures]
+    if not found:
+        return []
+    different, elements = (
+        sum(getattr(one, name) for one in found) for name in ("different", "elements")
+    )
+    most, stated = (max(getattr(one, name) for one in found) for name in ("largest", "stated"))
+    return [
+        f"rounded near: {different} of {elements} elements of operators by themselves differ from the "
+        f"framework's, by {most} at most (stated: at most {stated}); all are what the back end states"
+    ]

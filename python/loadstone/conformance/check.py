@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a back end computes the framework's integers: generated operators and small networks are
-compiled for it, run, and compared with graph_reference.
+compiled for it, run, and compared with the network's definition.
 
 In:   a Target whose first back end is the one to test; the number of cases of each kind; a seed.
 Out:  a Verdict for each case: accepted and equal, refused with the reason, or wrong (elements that
@@ -22,14 +22,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from loadstone import graph as g
-from loadstone.backend.interface import Refusal, Taken
-from loadstone.backend.scope import patterns_of
+from loadstone.backend.interface import Backend, Refusal, Taken
+from loadstone.backend.request import CompileRequest
+from loadstone.backend.rounded_network import Departure, rounded_network
+from loadstone.backend.scope import patterns_of, rounding_of
 from loadstone.backend.target import Target
 from loadstone.conformance.cases import OPERATORS
 from loadstone.conformance.networks import NETWORKS
 from loadstone.conformance.reaches import ReachWatch
 from loadstone.conformance.schemes import in_scheme
-from loadstone.graph import reference as graph_reference
 from loadstone.numerics import Array
 from loadstone.partition.eager import HOST, Assignment, Partition, divide
 from loadstone.partition.lowering import lower_partition
@@ -49,22 +50,27 @@ _MORE = 9
 @dataclass(frozen=True)
 class Verdict:
     """case: the operators in words. outcome: taken, refused, wrong. why: of a refusal (of a part,
-    too), or of what is wrong."""
+    too), or of what is wrong. departures: of operators that the device rounds in a way of its own,
+    one for each sample."""
 
     kind: str
     case: str
     outcome: str
     why: str = ""
+    departures: tuple[Departure, ...] = ()
 
 
 def conform(target: Target, cases: int = 8, seed: int = 0) -> Iterator[Verdict]:
     """`cases` of every kind, quantized as the back end's scheme says (in_scheme), and more of those
     whose pattern was hardly taken; then what its instructions touch (ReachWatch), and the patterns
-    that were taken too seldom still. Deterministic. Raises LoweringError where the back end offers
-    what is no pattern."""
+    that were taken too seldom still. Deterministic. A back end that states a rounding of its own is
+    asked for `--rounding near`: then the device must give the integers of that rounding, and these
+    the framework's within the stated bound. Raises LoweringError where the back end offers what is
+    no pattern."""
     for backend in target.backends:
         for pattern in patterns_of(backend):
             entries_of(backend.name, pattern)
+    target = target.asked(CompileRequest("near")) if _states_rounding(target) else target
     watches = {
         backend.accelerator.name: ReachWatch(backend.accelerator)
         for backend in target.backends
@@ -133,13 +139,14 @@ class _Campaign:
                 else Assignment(operator, self.backend.name, (), answer)
                 for operator, answer in said.items()
             )
-            different, elements = _compare(graph, assignments, self.target, self.watches)
+            found = _compare(graph, assignments, self.target, self.watches)
         except Exception as error:  # a back end is foreign code, and this is its test
             why = f"{type(error).__name__}: {' '.join(str(error).split())}"
             return Verdict(kind, case, "wrong", why)
-        if different:
-            return Verdict(kind, case, "wrong", f"{different} of {elements} elements differ")
-        return Verdict(kind, case, "taken", f"in part: {refusals[0]}" if refusals else "")
+        if found.wrong:
+            return Verdict(kind, case, "wrong", found.wrong)
+        part = [f"in part: {refusals[0]}"] if refusals else []
+        return Verdict(kind, case, "taken", "; ".join(part), found.departures)
 
     def more(self, wanted: int, first: int) -> Iterator[Verdict]:
         """Further cases, from number `first` on, of the patterns that were not taken `wanted`
@@ -167,15 +174,33 @@ class _Campaign:
                 )
 
 
+def _states_rounding(target: Target) -> bool:
+    return type(target.backends[0]).rounding is not Backend.rounding
+
+
+@dataclass(frozen=True)
+class _Found:
+    """wrong: what is; empty where nothing is. departures: from the framework's integers, by
+    operator and sample."""
+
+    wrong: str
+    departures: tuple[Departure, ...] = ()
+
+
 def _compare(
     graph: g.Graph,
     assignments: tuple[Assignment, ...],
     target: Target,
     watches: Mapping[str, ReachWatch],
-) -> tuple[int, int]:
-    """Elements that differ, and all: of random samples, and of the least and the largest level
-    everywhere."""
+) -> _Found:
+    """Of random samples, and of the least and the largest level everywhere."""
     backend_of = {entry.operator.name: entry.backend for entry in assignments}
+    stated = {
+        entry.operator.name: rounding
+        for entry in assignments
+        if entry.backend != HOST
+        and (rounding := rounding_of(target.backends[0], entry.operator)) is not None
+    }
     graph, segments = divide(graph, backend_of, [target.backends[0].name])
     divided = Partition(None, graph, assignments, segments)
     artifact = lower_partition(divided, target).deployment.artifact
@@ -191,12 +216,19 @@ def _compare(
         for _ in simulator.runs(artifact, watches=watches):
             pass
     different = elements = 0
+    departures: list[Departure] = []
     for sample in range(len(inputs[0])):
-        wanted = graph_reference.run(graph, [array[sample] for array in inputs])
-        for got, want in zip(outputs, wanted, strict=True):
+        network = rounded_network(graph, [array[sample] for array in inputs], stated)
+        departures += network.departures.values()
+        for got, tensor in zip(outputs, graph.outputs, strict=True):
+            want = network.values[tensor.name]
             different += int(np.count_nonzero(got[sample] != want))
             elements += want.size
-    return different, elements
+    if different:
+        whose = " from what its stated rounding gives" if stated else ""
+        return _Found(f"{different} of {elements} elements differ{whose}")
+    beyond = [departure for departure in departures if departure.largest > departure.stated]
+    return _Found(str(beyond[0]) if beyond else "", tuple(departures))
 
 
 def _levels(tensor: g.Tensor) -> Array:

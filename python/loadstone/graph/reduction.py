@@ -100,12 +100,18 @@ class BatchMatMul(Operator):
 
     def requantization(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Multiplier and shift of every output, as numerics.rq takes them: (1,) each."""
-        a, b, y = (np.float32(tensor.scale) for tensor in (*self.inputs, self.output))
         if self.rounding is Rounding.FLOAT32:
-            scale = scale_lane(onnx_scale(float(a), np.array([b], np.float32), float(y)))
+            a, b, y = (tensor.scale for tensor in (*self.inputs, self.output))
+            scale = scale_lane(onnx_scale(a, np.array([b], np.float32), y))
             return scale, np.zeros_like(scale)
-        multiplier, shift = quantize_multiplier(np.array([np.float64(a * b) / np.float64(y)]))
+        multiplier, shift = quantize_multiplier(self.real_scales())
         return multiplier, shift_lane(shift)
+
+    def real_scales(self) -> NDArray[np.float64]:
+        """(1,) what a sum is multiplied by, as TFLite computes it: the product of the inputs'
+        scales is float32."""
+        a, b, y = (np.float32(tensor.scale) for tensor in (*self.inputs, self.output))
+        return np.array([np.float64(a * b) / np.float64(y)])
 
     @property
     def mixes_samples(self) -> bool:

@@ -50,11 +50,14 @@ def computed(
     outputs: Sequence[BufferView],
     rows: RowFunctions,
 ) -> Integers:
-    """Symbols (elements,) of an operator's output. Raises Unsupported for an operator that is not
-    known here, NotProved for a description that does not fit its tensors."""
+    """Symbols (elements,) of an operator's output; x (bytes,): of its input. Raises Unsupported for
+    an operator that is not known here, and for bytes that other steps had as uint8, NotProved for
+    a description that does not fit its tensors."""
     name = f"step {step.name} ({step.function})"
     if step.function != "loadstone.operator":
         raise Unsupported(f"{name}: code that only the host knows")
+    if (x < 0).any():
+        raise Unsupported(f"{name}: levels of uint8 as int8")
     said = parsed_json(step.attributes, name, NotProved)
     try:
         kind, fields = str(_of(dict, said)["kind"]), _of(dict, said)["fields"]
@@ -108,6 +111,8 @@ def _stated(
     attributes = _STATED[kind](fields, tensors[0], tensors[1])
     if attributes is None:
         raise Unsupported(f"{name} of rounding {fields['rounding']}")
+    if kind in _STATEMENTS and rows.values.is_internal(x).any():
+        raise NotProved(f"{name} of a byte that is no element of the network")
     operator = ModelOperator(kind, (0,), (1,), attributes, name)
     elements = Elements(rows.values, ModelNetwork(name, tuple(tensors), (operator,), (), (1,)))
     elements.put(0, x)

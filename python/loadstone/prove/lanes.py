@@ -145,7 +145,8 @@ class SymbolLanes:
             self.function[at] = self.values.functions.sum(ones, kids, numbers[made], zeros)
 
     def add_lanes(self, lanes: Integers, others: Integers) -> None:
-        """Adds other lanes (n,), which are none of lanes (n,)."""
+        """Adds other lanes (n,) as they are before: those that others take from may be among lanes
+        (n,), too."""
         self.unshifted(lanes)
         self.unshifted(others)
         moduli = self.values.points.moduli
@@ -155,12 +156,11 @@ class SymbolLanes:
         self._limit(lanes)
         for terms in (self.digits, self.named):
             count = terms.count[others]
+            symbols, coefficients = terms.symbol[others], terms.coefficient[others]
             terms.count[lanes[count > terms.slots]] = terms.slots + 1
             for slot in range(terms.slots):
                 at = (count > slot) & (count <= terms.slots)
-                terms.add(
-                    lanes[at], terms.symbol[others[at], slot], terms.coefficient[others[at], slot]
-                )
+                terms.add(lanes[at], symbols[at, slot], coefficients[at, slot])
 
     def scale(self, lanes: Integers, numbers: Integers) -> None:
         """Multiplies lanes (n,) by constants (n,)."""

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from loadstone import graph as g
 from loadstone.numerics import (
     Rounding,
     quantize_multiplier,
@@ -16,7 +17,7 @@ from loadstone.numerics import (
     requantize_float32,
     requantize_single,
 )
-from loadstone.vta.integers.runs import runs_of
+from loadstone.vta.integers.runs import runs_of, runs_of_product
 from tests import lowered as lo
 from tests.vta.integers.made import made_runs, outputs
 
@@ -96,3 +97,46 @@ def test_channels_of_one_scale_are_alike() -> None:
     assert len(runs.alike.scale) == 1
     assert runs.alike.first[0, 0] <= runs.first[:, 0].min()
     assert set(runs.member) == {0}
+
+
+@pytest.mark.parametrize("rounding", [Rounding.DOUBLE, Rounding.FLOAT32])
+@pytest.mark.parametrize("zero_points", [(0, 0), (-128, 5), (127, 127)])
+def test_runs_of_a_product_are_of_every_sum_that_can_occur(
+    rounding: Rounding, zero_points: tuple[int, int]
+) -> None:
+    """Of both factors at their ends, in all lanes alike."""
+    a, b = (lo.tensor("x", (1, 2, 3), 0.05, zero_point) for zero_point in zero_points)
+    op = g.BatchMatMul(
+        name="y",
+        inputs=(a, b),
+        outputs=(lo.tensor("y", (1, 2, 2), 0.7, -9),),
+        turned=True,
+        rounding=rounding,
+    )
+    runs = runs_of_product(op, 4)
+    assert runs is not None
+    ends = [np.array([-128, 127]) - zero_point for zero_point in zero_points]
+    corners = 3 * np.outer(*ends)
+    assert (runs.first[:, 0] == corners.min()).all()
+    assert (runs.last[:, -1] == corners.max()).all()
+    assert runs.ties_to_even == (rounding is Rounding.FLOAT32)
+    acc = np.arange(corners.min(), corners.max() + 1)
+    scale, _ = op.requantization()
+    if rounding is Rounding.FLOAT32:
+        wanted = requantize_float32(acc, scale.view(np.float32))
+    else:
+        wanted = requantize_double(acc, *quantize_multiplier(op.real_scales()))
+    for lane in range(4):
+        found = outputs(runs, lane, acc)
+        np.testing.assert_array_equal(found, np.clip(wanted.astype(np.int64) - 9, -128, 127))
+
+
+def test_products_whose_sums_leave_32_bits_have_no_runs() -> None:
+    def product(depth: int) -> g.BatchMatMul:
+        inputs = tuple(lo.tensor(name, (1, 1, depth), 0.05, -128) for name in "ab")
+        outputs = (lo.tensor("y", (1, 1, 1), 0.7, -9),)
+        return g.BatchMatMul(name="y", inputs=inputs, outputs=outputs, turned=True)
+
+    assert 33025 * 255 * 255 < 2**31 <= 33026 * 255 * 255
+    assert runs_of_product(product(33025), 16) is not None
+    assert runs_of_product(product(33026), 16) is None

@@ -24,8 +24,8 @@ def test_each_part_of_a_zero_point_is_a_product_onto_the_same_sum() -> None:
     assert printed(schedule(SPEC, CONFIG)) == (
         """\
 func matmul:
-  table b: int8[7, 1] x16x16
-  table a: int8[7, 2] x1x16
+  table second: int8[7, 1] x16x16
+  table first: int8[7, 2] x1x16
   table p: int32[3] x1x16
   param w: int8[1, 7, 2, 40] x16x16
   local acc: int32[1, 40, 2, 301] x1x16
@@ -38,9 +38,9 @@ func matmul:
           group:
             fill(acc[n0, 40*o0 + o, h0, 24*m0 + m] | 0) for o<40 m<24 if -24*m0 - m + 300 >= 0
             gemm(acc[n0, 40*o0 + o, h0, 24*m0 + m], x[n0, c, h0, 24*m0 + m], w[n0, c, h0, 40*o0 + o]) for o<40 m<24 c<7 if -24*m0 - m + 300 >= 0
-            gemm(acc[n0, 40*o0 + o, h0, 24*m0 + m], a[c, 0], w[n0, c, h0, 40*o0 + o]) for o<40 m<24 c<7 if -24*m0 - m + 300 >= 0
-            gemm(acc[n0, 40*o0 + o, h0, 24*m0 + m], a[c, 1], w[n0, c, h0, 40*o0 + o]) for o<40 m<24 c<7 if -24*m0 - m + 300 >= 0
-            gemm(acc[n0, 40*o0 + o, h0, 24*m0 + m], x[n0, c, h0, 24*m0 + m], b[c, 0]) for o<40 m<24 c<7 if -24*m0 - m + 300 >= 0
+            gemm(acc[n0, 40*o0 + o, h0, 24*m0 + m], first[c, 0], w[n0, c, h0, 40*o0 + o]) for o<40 m<24 c<7 if -24*m0 - m + 300 >= 0
+            gemm(acc[n0, 40*o0 + o, h0, 24*m0 + m], first[c, 1], w[n0, c, h0, 40*o0 + o]) for o<40 m<24 c<7 if -24*m0 - m + 300 >= 0
+            gemm(acc[n0, 40*o0 + o, h0, 24*m0 + m], x[n0, c, h0, 24*m0 + m], second[c, 0]) for o<40 m<24 c<7 if -24*m0 - m + 300 >= 0
           rq(acc[n0, 40*o0 + o, h0, 24*m0 + m], p[0] | 3, -128, 127, 0) for o<40 m<24 if -24*m0 - m + 300 >= 0
           copy(out[n0, 40*o0 + o, h0, 24*m0 + m], acc[n0, 40*o0 + o, h0, 24*m0 + m]) for o<40 m<24 if -24*m0 - m + 300 >= 0
 """  # noqa: E501
@@ -51,10 +51,10 @@ def test_the_second_factor_stays_over_all_tiles_of_rows() -> None:
     function = insert_dma_copy(schedule(SPEC, CONFIG), memory_table(CONFIG))
     assert printed(function).split("out: int8[1, 40, 2, 301] x1x16\n")[1] == (
         """\
-  alloc b_chip: int8[7, 1] x16x16 in wgt
-  copy(b_chip[a0, 0], b[a0, 0]) for a0<7
-  alloc a_chip: int8[7, 2] x1x16 in inp
-  copy(a_chip[a0, a1], a[a0, a1]) for a0<7 a1<2
+  alloc second_chip: int8[7, 1] x16x16 in wgt
+  copy(second_chip[a0, 0], second[a0, 0]) for a0<7
+  alloc first_chip: int8[7, 2] x1x16 in inp
+  copy(first_chip[a0, a1], first[a0, a1]) for a0<7 a1<2
   alloc p_chip: int32[3] x1x16 in acc
   copy(p_chip[a0], p[a0]) for a0<3
   for n0<1:
@@ -69,9 +69,9 @@ def test_the_second_factor_stays_over_all_tiles_of_rows() -> None:
           group:
             fill(acc[0, o, 0, m] | 0) for o<40 m<24 if -24*m0 - m + 300 >= 0
             gemm(acc[0, o, 0, m], x_chip[0, c, 0, m], w_chip[0, c, 0, o]) for o<40 m<24 c<7 if -24*m0 - m + 300 >= 0
-            gemm(acc[0, o, 0, m], a_chip[c, 0], w_chip[0, c, 0, o]) for o<40 m<24 c<7 if -24*m0 - m + 300 >= 0
-            gemm(acc[0, o, 0, m], a_chip[c, 1], w_chip[0, c, 0, o]) for o<40 m<24 c<7 if -24*m0 - m + 300 >= 0
-            gemm(acc[0, o, 0, m], x_chip[0, c, 0, m], b_chip[c, 0]) for o<40 m<24 c<7 if -24*m0 - m + 300 >= 0
+            gemm(acc[0, o, 0, m], first_chip[c, 0], w_chip[0, c, 0, o]) for o<40 m<24 c<7 if -24*m0 - m + 300 >= 0
+            gemm(acc[0, o, 0, m], first_chip[c, 1], w_chip[0, c, 0, o]) for o<40 m<24 c<7 if -24*m0 - m + 300 >= 0
+            gemm(acc[0, o, 0, m], x_chip[0, c, 0, m], second_chip[c, 0]) for o<40 m<24 c<7 if -24*m0 - m + 300 >= 0
           rq(acc[0, o, 0, m], p_chip[0] | 3, -128, 127, 0) for o<40 m<24 if -24*m0 - m + 300 >= 0
           copy(out[n0, 40*o0 + o, h0, 24*m0 + m], acc[0, o, 0, m]) for o<40 m<24 if -24*m0 - m + 300 >= 0
 """  # noqa: E501

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a framework's rule makes of every accumulator that can occur: runs of equal outputs.
 
-In:   a convolution or dense layer.
+In:   a convolution or dense layer; a product of two activations.
 Out:  `Runs`: for each output channel the intervals of accumulators with one output.
 Next: search.py finds integers that give the same outputs; proof.py compares at the runs' ends.
 
@@ -34,7 +34,7 @@ from loadstone.numerics import (
     requantize_single,
 )
 
-__all__ = ["IntArray", "Runs", "runs_of", "runs_of_rule"]
+__all__ = ["IntArray", "Runs", "runs_of", "runs_of_product", "runs_of_rule"]
 
 IntArray = NDArray[np.int64]
 #: Accumulators (C, n) to the integers of a framework's rounding.
@@ -149,6 +149,25 @@ def runs_of(op: g.Weighted) -> Runs | None:
     return None if np.any(sums[~runs.constant] > INT32_MAX // 2) else runs
 
 
+def runs_of_product(op: g.BatchMatMul, lanes: int) -> Runs | None:
+    """The runs of a product of two activations, the same for all of its lanes; None where a sum can
+    leave 32 bits."""
+    sides = [(-128 - t.zero_point, 127 - t.zero_point) for t in op.inputs]
+    extremes = [first * second for first in sides[0] for second in sides[1]]
+    least, most = (op.input.shape[-1] * each for each in (min(extremes), max(extremes)))
+    if op.rounding is Rounding.FLOAT32:
+        left, scale = 0, op.requantization()[0].view(np.float32).astype(np.float64)
+    else:
+        scale = op.real_scales()
+        left = max(int(quantize_multiplier(scale)[1][0]), 0)
+    if max(most, -least) << left > INT32_MAX:
+        return None
+    one = _runs(op, (np.array([least]), np.array([most])), scale)
+    member = np.zeros(lanes, np.int64)
+    even = op.rounding is Rounding.FLOAT32
+    return replace(one.take(member), alike=one, member=member, ties_to_even=even)
+
+
 def _with_alike(op: g.Weighted, runs: Runs) -> Runs:
     """Channels of one scale can have one set of multipliers: found once, loaded once."""
     scale, member = np.unique(runs.scale, return_inverse=True)
@@ -164,7 +183,9 @@ def _with_alike(op: g.Weighted, runs: Runs) -> Runs:
     return replace(runs, alike=_runs(op, (least, most), scale), member=member)
 
 
-def _runs(op: g.Weighted, reach: tuple[IntArray, IntArray], scale: NDArray[np.float64]) -> Runs:
+def _runs(
+    op: g.Weighted | g.BatchMatMul, reach: tuple[IntArray, IntArray], scale: NDArray[np.float64]
+) -> Runs:
     """By the operator's rule."""
     least, most = reach
     parts, rule_of = [], _rule(op, scale)
@@ -189,7 +210,7 @@ def _stacked(parts: Sequence[Runs], scale: NDArray[np.float64]) -> Runs:
 
 
 def _rule(
-    op: g.Weighted, scale: NDArray[np.float64]
+    op: g.Weighted | g.BatchMatMul, scale: NDArray[np.float64]
 ) -> Callable[[slice], tuple[_Rule, NDArray[np.float64]]]:
     """Of some channels: accumulators (C, n) -> outputs before zero point and clamp; and (C or 1,
     levels) acc * scale at which about each of these but the lowest begins: half below it, or where
@@ -222,7 +243,7 @@ def runs_of_rule(
     rule: _Rule,
     reach: tuple[IntArray, IntArray],
     scale: NDArray[np.float64],
-    op: g.Weighted,
+    op: g.Weighted | g.BatchMatMul,
     edges: NDArray[np.float64] | None = None,
 ) -> Runs:
     """rule: accumulators (C, n) to outputs before zero point and clamp, never decreasing. reach:

@@ -66,7 +66,7 @@ _RULES: dict[type[g.Operator], _Rule | None] = {
     g.Add: _Rule(elementwise.add, elementwise.unsupported),
     g.Sub: _Rule(elementwise.add, elementwise.unsupported),
     g.Mul: _Rule(elementwise.mul, elementwise.unsupported),
-    g.BatchMatMul: _Rule(matmul.batch_matmul, matmul.unsupported),
+    g.BatchMatMul: _Rule(matmul.batch_matmul, matmul.unsupported, matmul.unproven),
     g.AveragePool2D: _Rule(pool.average_pool2d, pool.unsupported),
     g.MaxPool2D: _Rule(move.max_pool2d, move.unsupported),
     g.Mean: _Rule(pool.mean, pool.unsupported),

@@ -29,7 +29,16 @@ from loadstone.vta.operators import constants
 from loadstone.vta.operators.chain_shape import chain_tiles, common_shift, digit_shape, kind_of
 from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape
 
-__all__ = ["MOST_BIAS", "Form", "Kind", "biases_of", "kinds_of", "last_shift", "part_levels"]
+__all__ = [
+    "MOST_BIAS",
+    "Form",
+    "Kind",
+    "biases_of",
+    "digit_kind",
+    "kinds_of",
+    "last_shift",
+    "part_levels",
+]
 
 Int8Array = NDArray[np.int8]
 #: A tile that is added takes as long as so many products of constants.
@@ -85,11 +94,11 @@ def kinds_of(plans: Sequence[BlockPlan], biases: IntArray, op: g.Weighted) -> li
             result.append(_part_kind(numbers, parts, biases[numbers], levels))
         else:
             digits = [plan for plan in own if isinstance(plan, DigitPlan)]
-            result.append(_digit_kind(numbers, digits, biases[numbers]))
+            result.append(digit_kind(numbers, digits, biases[numbers]))
     return result
 
 
-def _digit_kind(numbers: list[int], plans: Sequence[DigitPlan], biases: IntArray) -> Kind:
+def digit_kind(numbers: list[int], plans: Sequence[DigitPlan], biases: IntArray) -> Kind:
     """Of blocks whose sums are split into digits. biases: (blocks, block) of these."""
     block = biases.shape[1]
     shape = digit_shape(plans)

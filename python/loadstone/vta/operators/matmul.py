@@ -3,7 +3,7 @@
 
 In:   graph.BatchMatMul whose second factor is turned: its rows are columns; graph.RealMatMul.
 Out:  a MatmulSpec and its constants; copies, where the second factor does not fill whole tiles.
-Next: kernels.py.
+Next: kernels.py; without RQ, rescaled_product.py.
 
     sum (x - zx) * (w - zw)  =  sum x*w  +  sum (-zx)*w  +  sum x*(-zw)  +  K*zx*zw
 
@@ -27,7 +27,7 @@ from loadstone.backend.interface import Refusal
 from loadstone.numerics import Array, wrap_int32
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
-from loadstone.vta.operators import constants
+from loadstone.vta.operators import constants, rescaled_product
 from loadstone.vta.operators.kernels import (
     IDENTITY,
     Constants,
@@ -43,21 +43,20 @@ from loadstone.vta.schedule.epilogue import Immediate, Rq
 from loadstone.vta.schedule.matmul import MatmulSpec
 from loadstone.vta.stream.operations import DramTile
 
-__all__ = ["batch_matmul", "real_matmul", "real_unsupported", "unsupported"]
+__all__ = ["batch_matmul", "real_matmul", "real_unsupported", "unproven", "unsupported"]
 
 
 def unsupported(op: g.BatchMatMul, config: HwConfig) -> Refusal | None:
     """Why the device cannot do this exactly; None if it can."""
-    if not config.has(Capability.REQUANTIZE):
-        return Refusal(
-            "the device has no multiplier behind its accumulators, and what the GEMM core "
-            "requantizes is multiplied by constants",
-            "a device with the capability requantize",
-            always=True,
-        )
     if config.batch == 1 and not op.turned:
         return Refusal("its second factor is loaded by columns", "the second factor turned")
     return real_unsupported(op, config)
+
+
+def unproven(op: g.BatchMatMul, config: HwConfig, _near: bool) -> Refusal | None:
+    """Why no plan is proven to give its integers on a device without RQ; None if one is. One level
+    off is no cheaper here."""
+    return None if config.has(Capability.REQUANTIZE) else rescaled_product.unproven(op, config)
 
 
 def real_unsupported(op: g.BatchMatMul | g.RealMatMul, config: HwConfig) -> Refusal | None:
@@ -84,27 +83,30 @@ def batch_matmul(op: g.BatchMatMul, config: HwConfig, request: LayerRequest) -> 
     block, depth = config.block, a.shape[-1]
     first, second = (constants.split_weights(np.array([-t.zero_point])) for t in (a, b))
     parts = tuple(len(own) if own[0].any() else 0 for own in (first, second))
-    tail = Rq(op.output.zero_point, op.low, op.high, op.rounding)
-    spec = _spec(op, (parts[0], parts[1]), (tail,), config)
+    tail = (Rq(op.output.zero_point, op.low, op.high, op.rounding),)
+    spec = _spec(op, (parts[0], parts[1]), tail, config)
     names = {
         "x": a.name,
         "w": b.name,
-        "a": f"{op.name}.first",
-        "b": f"{op.name}.second",
-        "p": f"{op.name}.operands",
+        "first": f"{op.name}.first",
+        "second": f"{op.name}.second",
         "out": op.output.name,
     }
-    multiplier, shift = op.requantization()
-    bias = wrap_int32(np.array([depth * a.zero_point * b.zero_point], np.int64))
-    lanes = [np.broadcast_to(row, (block,)) for row in (bias, multiplier, shift)]
-    own = {names["p"]: (Memory.ACC, constants.operand_tiles(lanes, block, config))}
+    own: dict[str, tuple[Memory, Array]] = {}
     if parts[0]:
         tiles = [_lanes(int(part[0]), depth, block) for part in first]
-        own[names["a"]] = (Memory.INP, np.stack(tiles, 1).reshape(-1, 1, block))
+        own[names["first"]] = (Memory.INP, np.stack(tiles, 1).reshape(-1, 1, block))
     if parts[1]:
         tiles = [_lanes(int(part[0]), depth, block) for part in second]
         wide = np.repeat(np.stack(tiles, 1).reshape(-1, 1, block), block, axis=1)
-        own[names["b"]] = (Memory.WGT, wide)
+        own[names["second"]] = (Memory.WGT, wide)
+    if not config.has(Capability.REQUANTIZE):
+        return _product(op, spec, names, own, config, request)
+    names["p"] = f"{op.name}.operands"
+    multiplier, shift = op.requantization()
+    bias = wrap_int32(np.array([depth * a.zero_point * b.zero_point], np.int64))
+    lanes = [np.broadcast_to(row, (block,)) for row in (bias, multiplier, shift)]
+    own[names["p"]] = (Memory.ACC, constants.operand_tiles(lanes, block, config))
     return _product(op, spec, names, own, config, request)
 
 
@@ -141,12 +143,28 @@ def _product(
     columns, depth = op.inputs[1].shape[-2:]
     block = config.block
     if columns % block == 0 and depth % block == 0:
-        return emit(spec, names, own, op, config, request)
+        return _kernel(op, spec, names, own, config, request)
     names["w"] = scratch = f"{op.name}.rows"
     copies = _copies(op, spec, scratch, config, request)
-    product = emit(spec, names, own, op, config, request)
+    product = _kernel(op, spec, names, own, config, request)
     tiles_of_copy = spec.samples * spec.depth * spec.matrices * spec.columns * block
-    return replace(joined([*copies, product]), scratch={scratch: tiles_of_copy})
+    made = joined([*copies, product])
+    scratch_of = {**made.scratch, scratch: tiles_of_copy}
+    return replace(made, scratch=scratch_of, remark=product.remark)
+
+
+def _kernel(
+    op: g.BatchMatMul | g.RealMatMul,
+    spec: MatmulSpec,
+    names: dict[str, str],
+    own: Constants,
+    config: HwConfig,
+    request: LayerRequest,
+) -> LoweredOperator:
+    """The product itself: with RQ, of real numbers, or with digits."""
+    if isinstance(op, g.BatchMatMul) and not config.has(Capability.REQUANTIZE):
+        return rescaled_product.product(op, spec, names, own, config, request)
+    return emit(spec, names, own, op, config, request)
 
 
 def _lanes(value: int, depth: int, block: int) -> Array:

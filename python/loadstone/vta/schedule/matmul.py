@@ -2,15 +2,15 @@
 """The product of two activations as a computation in tiles: one of them is loaded as weights.
 
 In:   `MatmulSpec`: extents in tiles; the parts of both zero points; the tail.
-Out:  a Function without copies. Parameters: [b,] [a,] [p,] w, x, out.
+Out:  a Function without copies. Parameters: [second,] [first,] [p,] w, x, out.
 Next: ir_pass/insert_dma_copy.py.
 
     x[n, c, h, m][1, k]        the first factor, blocked
     w[n, c, h, o][lane, k]     the second one, blocked: its rows are lanes, sixteen to a tile
-    a[c, part][1, k]           tiles whose parts add up to minus the zero point of x, 0 beyond K
-    b[c, part][lane, k]        the same for w
+    first[c, part][1, k]       tiles whose parts add up to minus the zero point of x, 0 beyond K
+    second[c, part][lane, k]   the same for w
     p[row][1, lane]            bias, multiplier, shift; none where nothing is requantized
-    acc[n, o, h, m][0, l] = sum x * w + a * w + x * b
+    acc[n, o, h, m][0, l] = sum x * w + first * w + x * second
     out = int8(rq(acc, p))
 
 Blocked, a tensor (n, h, m, K) has its channels in tiles of a block for each of m. So many rows of
@@ -83,8 +83,8 @@ class _Computation:
         samples, matrices, columns, rows = totals
         first, second = (max(1, parts) for parts in spec.parts)
         depth, shape = spec.depth, (samples, columns, matrices, rows)
-        self._b = NestTensor("b", (depth, second), square, "int8", "table")
-        self._a = NestTensor("a", (depth, first), lanes, "int8", "table")
+        self._second = NestTensor("second", (depth, second), square, "int8", "table")
+        self._first = NestTensor("first", (depth, first), lanes, "int8", "table")
         self._p = NestTensor("p", (max(1, operand_rows(spec.tail)),), lanes, "int32", "table")
         self._w = NestTensor("w", (samples, depth, matrices, columns), square, "int8")
         self._acc = NestTensor("acc", shape, lanes, "int32", "local")
@@ -95,7 +95,8 @@ class _Computation:
         """The whole of it."""
         first, second = self._spec.parts
         has_operands = operand_rows(self._spec.tail) > 0
-        tables = [self._b] * (second > 0) + [self._a] * (first > 0) + [self._p] * has_operands
+        tables = [self._second] * (second > 0) + [self._first] * (first > 0)
+        tables += [self._p] * has_operands
         tensors = (*tables, self._w, self._acc, self._x, self._out)
         return Function("matmul", tensors, tuple(self._statements()))
 
@@ -116,13 +117,13 @@ class _Computation:
         return Nest((n, o, h, m), (), steps)
 
     def _products(self, value: NestAccess) -> Iterator[Nest]:
-        """value += x * w + a * w + x * b, part by part."""
+        """value += x * w + first * w + x * second, part by part."""
         (n, h, o, m), c = self._at, self._c
         x, w = self._x[n, c, h, m], self._w[n, c, h, o]
         first, second = self._spec.parts
         factors = [(x, w)]
-        factors += [(self._a[c, part], w) for part in range(first)]
-        factors += [(x, self._b[c, part]) for part in range(second)]
+        factors += [(self._first[c, part], w) for part in range(first)]
+        factors += [(x, self._second[c, part]) for part in range(second)]
         samples, matrices, columns, rows = self.axes
         loops = (samples, columns, matrices, rows, self._depth)
         for pixel, weight in factors:

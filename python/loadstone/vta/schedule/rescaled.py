@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A convolution whose requantization the GEMM core does, as nests over tiles: digits through memory
-and back.
+"""A sum whose requantization the GEMM core does, as nests over tiles: digits through memory and
+back.
 
 In:   `RescaledSpec`: extents of a few blocks of output channels, tile sizes, the multipliers
       of the digits.
-Out:  a Function without copies. Parameters: c, m, b, p, x, w, digits, out.
+Out:  a Function without copies. Parameters: c, m, b, p, x, w, digits, out; of a product of
+      activations first and second, too (factor_sum.py).
 Next: ir_pass/insert_dma_copy.py; operators/slots.py puts the parts of neighbouring tiles side by
       side.
 
@@ -32,6 +33,7 @@ from loadstone.ir_pass.nests import (
     once,
 )
 from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.schedule.factor_sum import FactorSum
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec, StairShape
 from loadstone.vta.schedule.sum_writer import sum_writer
 from loadstone.vta.schedule.tile_writer import tile_writer
@@ -52,7 +54,11 @@ class _Writer:
         rows, columns, chunk = spec.tile
         self.spec = spec
         self.tile = tile_writer(blocks, window.output, (rows, columns), config)
-        self.sum = sum_writer(window, spec.own_input, chunk, self.tile)
+        self.sum = (
+            sum_writer(window, spec.own_input, chunk, self.tile)
+            if spec.factors is None
+            else FactorSum(window, spec.factors, chunk, self.tile)
+        )
         lanes, square = self.tile.lanes, self.tile.square
         self.b = _tensor("b", (blocks, max(1, spec.bias)), square, "table")
         multipliers = (spec.multipliers, max(1, spec.chain_tiles))
@@ -69,7 +75,7 @@ class _Writer:
         tensors += [self.m] if spec.chain_tiles else []
         tensors += [self.b] if spec.bias else []
         tensors += [self.p] if spec.operand_rows else []
-        tensors += [self.sum.x, self.sum.w]
+        tensors += [*self.sum.tables, self.sum.x, self.sum.w]
         tensors += [self.digits] if spec.digits else []
         tensors += [self.tile.acc, *self.tile.more, self.tile.out]
         turns = self.tile.turns.around(self._tile(), apart=True)
@@ -86,7 +92,7 @@ class _Writer:
         statements += [self._by_tile("add", spec.bias_row)] if spec.added else []
         if spec.digits:
             whole = self._sum(self.sum.each, (0, spec.window.parts))
-            statements += self.sum.chunks.around([whole])
+            statements += self.sum.chunks.around([whole, *self.sum.others()])
             statements += self._split()
             statements += self._chain()
         else:

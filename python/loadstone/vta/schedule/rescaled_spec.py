@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-__all__ = ["ChainShape", "LevelShape", "RescaledSpec", "StairShape", "Window"]
+__all__ = ["ChainShape", "Factors", "LevelShape", "RescaledSpec", "StairShape", "Window"]
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,23 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Factors:
+    """The sum of a product of activations, one of which is loaded as weights: a row of the window
+    is a matrix. columns: of the second factor, in blocks, of which the kernel may do some. parts:
+    tiles that add up to minus the zero point of the first and of the second factor."""
+
+    columns: int
+    parts: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class RescaledSpec:
     """blocks: of output channels, side by side. own_input: each has input blocks of its own
     (depthwise). tile: rows, columns, input blocks. bias: weight tiles of it; added: it is an
     operand tile instead. left, right: shifts in front of the split: by an immediate (below 0:
     to the right), then by a tile. multipliers: sets of weight tiles of the chain: `blocks`, or 1
-    for all. digits 0: the levels add up products of parts of the weights."""
+    for all. digits 0: the levels add up products of parts of the weights. factors: of a product of
+    activations."""
 
     window: Window
     blocks: int
@@ -140,6 +151,12 @@ class RescaledSpec:
     chain: ChainShape
     multipliers: int
     added: bool = False
+    factors: Factors | None = None
+
+    @property
+    def sum_steps(self) -> int:
+        """GEMM steps of one tile's sum."""
+        return self.window.taps * (1 + sum(self.factors.parts if self.factors else ()))
 
     @property
     def stored(self) -> int:

@@ -97,19 +97,21 @@ def _choice(tiles: IntArray, cycles: IntArray, at: np.intp) -> TileChoice:
 
 def _candidates(estimate: _Estimate) -> tuple[IntArray, IntArray]:
     """The tiles that fit, as columns, and the cycles of each."""
-    tiles = _tiles(estimate.spec.window.in_blocks, estimate.spec.window.output)
+    window, factors = estimate.spec.window, estimate.spec.factors
+    tiles = _tiles(window.in_blocks, window.output, factors is None)
     tiles = tiles[:, estimate.fits(tiles)]
     return tiles, estimate.cycles(tiles)
 
 
 @lru_cache(maxsize=256)
-def _tiles(in_blocks: int, output: tuple[int, int]) -> IntArray:
-    """Every tile of an output: rows, columns and input blocks as columns."""
+def _tiles(in_blocks: int, output: tuple[int, int], equal: bool) -> IntArray:
+    """Every tile of an output: rows, columns and input blocks as columns. equal: all have as many
+    columns; else the last may hang over, for nobody chooses how many rows a matrix has."""
     height, width = output
     tiles = [
         (rows, columns, chunk)
         for chunk in _parts(in_blocks)
-        for columns in _divisors(width)
+        for columns in (_divisors(width) if equal else _parts(width))
         for rows in (_parts(height) if columns == width else (1,))
     ]
     return np.array(tiles, np.int64).T
@@ -126,12 +128,16 @@ class _Estimate:
         self.spec, self.cost, self.layer_blocks = spec, cost, layer_blocks
         self.depth = config.depth
         self.stored, self.taps = spec.stored, window.taps
+        self.matrices = 1 if spec.factors is None else window.output[0]
+        self.zero_points = (0, 0) if spec.factors is None else spec.factors.parts
         self.groups = blocks if spec.own_input else 1
         self.pixels = blocks * window.output[0] * window.output[1]
         self.sums = max(2, self.stored + 1) + chain.accumulators
         self.operands = blocks * spec.operand_rows
-        #: Weight tiles of bias and chain.
+        #: Weight tiles of bias, chain and zero points; input tiles of constants.
         self.fixed_weights = blocks * spec.bias + spec.multipliers * spec.chain_tiles
+        self.fixed_weights += self.zero_points[1] * window.in_blocks
+        self.fixed_inputs = 1 + self.zero_points[0] * window.in_blocks
         self.compute = self.pixels * _steps(spec, cost)
         parts = (*chain.levels, *chain.upper)
         levels = sum(1 + len(level.runs) + level.constants for level in parts)
@@ -153,11 +159,12 @@ class _Estimate:
         taps = self.taps // window.in_blocks * chunk
         whole = chunk == window.in_blocks
         height, width = window.output
+        weights = blocks * taps * (1 if self.matrices == 1 else rows)
         once = whole & (rows == height) & (columns == width)
         room: BoolArray = (
             (self.sums * pixels + self.operands <= depth(Memory.ACC))
-            & (2 * inputs + 2 * self.stored * pixels + 1 <= depth(Memory.INP))
-            & (blocks * taps * (2 - once) + self.fixed_weights <= depth(Memory.WGT))
+            & (2 * inputs + 2 * self.stored * pixels + self.fixed_inputs <= depth(Memory.INP))
+            & (weights * (2 - once) + self.fixed_weights <= depth(Memory.WGT))
             & (taps * blocks <= depth(Memory.UOP) // 2)
             & (whole | (self.spec.digits > 0))
         )
@@ -179,7 +186,7 @@ class _Estimate:
         load += self.pixels * self.stored * cost.inp_beats
         # Weights of chunks come anew in every turn, where other kernels' may have taken their
         # places.
-        weights = blocks * self.taps
+        weights = blocks * self.taps * self.matrices
         alone = blocks == self.layer_blocks
         stay = alone and weights + self.fixed_weights <= self.depth(Memory.WGT)
         load += weights * cost.wgt_beats * (1 if stay else np.where(chunks == 1, 1, turns))
@@ -188,7 +195,7 @@ class _Estimate:
         # other turns' digits stand in the way of the first: what a chunk's load takes longer than
         # its sum, compute waits.
         part = self.groups * chunk * loaded[0] * loaded[1] * cost.inp_beats
-        sums = blocks * rows * columns * self.taps * chunk // window.in_blocks
+        sums = blocks * rows * columns * self.spec.sum_steps * chunk // window.in_blocks
         waits = part + cost.load_overhead - sums * cost.gemm_step
         compute += turns * (chunks - 1) * np.maximum(0, waits)
         # What nothing hides, once in a layer: the first tile's way in and the last one's way out.
@@ -204,7 +211,7 @@ def _steps(spec: RescaledSpec, cost: CostModel) -> int:
     """Cycles of the compute stage for one tile of output."""
     gemm, immediate = cost.gemm_step, cost.alu_step(False)
     tensor = cost.alu_step(True)
-    total = (1 + spec.bias + spec.window.taps + spec.chain_tiles) * gemm
+    total = (1 + spec.bias + spec.sum_steps + spec.chain_tiles) * gemm
     total += 2 * (max(0, spec.digits - 1) + spec.clamped + 1) * immediate
     total += (spec.signed + (spec.left != 0)) * immediate + (spec.right + spec.added) * tensor
     levels = (*spec.chain.levels, *spec.chain.upper)

@@ -19,7 +19,10 @@ __all__ = ["SumWriter", "sum_writer"]
 
 
 class SumWriter:
-    """x, w: the factors. chunks: the loop over all chunks, and `each` is its variable."""
+    """x, w: the factors; tables: small tensors that it reads besides. chunks: the loop over all
+    chunks, and `each` is its variable."""
+
+    tables: tuple[NestTensor, ...] = ()
 
     def __init__(self, window: Window, own_input: bool, chunk: int, tile: TileWriter) -> None:
         self.window, self.own_input, self.chunk, self.tile = window, own_input, chunk, tile
@@ -55,6 +58,10 @@ class SumWriter:
         factor = NestAccess(self.x, (group, source, *places), window.pad_value)
         weight = self.w[block, source, first + part, taps[0], taps[1]]
         return loops.nest(NestStep("gemm", (self.tile.acc[at], factor, weight)))
+
+    def others(self) -> list[Nest]:
+        """What is summed besides, in each chunk."""
+        return []
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""graph/accumulators.py: the two halves of a layer are the layer, and no sum leaves its limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from loadstone import graph as g
+from loadstone.conformance.cases import OPERATORS
+from loadstone.graph.accumulators import grows_with_sums, integers_of, limits_of_sums, sums_of
+from loadstone.graph.reference import run_operator
+from loadstone.numerics import INT32_MAX, INT32_MIN, Rounding
+from tests.repeat import times
+
+KINDS = ("conv2d", "conv2d_edges", "depthwise", "grouped", "dense")
+
+
+def drawn(kind: str, seed: int) -> g.Weighted:
+    (operator,) = OPERATORS[kind](np.random.default_rng([seed, len(kind)])).operators
+    assert isinstance(operator, g.Weighted)
+    return operator
+
+
+@pytest.mark.parametrize("rounding", list(Rounding))
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_halves_are_the_layer(kind: str, rounding: Rounding) -> None:
+    for seed in range(times(4, 40)):
+        operator = replace(drawn(kind, seed), rounding=rounding)
+        rng = np.random.default_rng(seed)
+        x = rng.integers(-128, 128, operator.input.shape).astype(np.int8)
+        sums = sums_of(operator, x)
+        (want,) = run_operator(operator, [x])
+        np.testing.assert_array_equal(integers_of(operator, sums), want)
+        low, high = limits_of_sums(operator)
+        assert (sums >= low).all()
+        assert (sums <= high).all()
+
+
+def test_the_limits_are_reached() -> None:
+    for seed in range(6):
+        operator = drawn("dense", seed)
+        low, high = limits_of_sums(operator)
+        weights = operator.weights.astype(np.int64) - operator.weight_zero_points[:, None]
+        for channel, row in enumerate(weights):
+            for limit, x in (
+                (low, np.where(row > 0, -128, 127)),
+                (high, np.where(row > 0, 127, -128)),
+            ):
+                assert sums_of(operator, x.astype(np.int8)[None])[0, channel] == limit[channel]
+
+
+def test_sums_that_wrap_may_be_any_int32() -> None:
+    operator = drawn("dense", 1)
+    full = replace(operator, bias=np.full_like(operator.bias, INT32_MAX))
+    low, high = limits_of_sums(full)
+    assert low.tolist() == [INT32_MIN] * len(low)
+    assert high.tolist() == [INT32_MAX] * len(high)
+
+
+def test_a_scale_above_one_wraps_where_it_is_rounded_twice() -> None:
+    operator = drawn("dense", 2)
+    small = replace(operator.output, quantization=g.Quantization(2.0**-20, 0))
+    for rounding, grows in ((Rounding.DOUBLE, False), (Rounding.FLOAT32, True)):
+        assert grows_with_sums(replace(operator, outputs=(small,), rounding=rounding)) is grows
+    assert grows_with_sums(replace(operator, rounding=Rounding.DOUBLE))
