@@ -87,6 +87,7 @@ TABLE = InstructionTable(
         ),
         _form("by", 18, "row", "mul(pad[row], kept[0] | where)"),
         _form("nothing", 19, ""),
+        _form("less", 20, "row", "mul(pad[row], kept[0] | -3)"),
     ),
     (LocalMemory("pad", 8, 4), LocalMemory("kept", 1, 2)),
     registers=(Register("where", 16), Register("mode", 4, reset=1), Register("count", 16)),
@@ -305,6 +306,23 @@ CASES = {
     "a number of a register": (
         _MUL.format(1),
         "load address=x stride=4 rows=3 row=a; keep row=a+1; at row=9; by row=a; "
+        "store address=out rows=1 row=a",
+        "",
+    ),
+    "a place behind a number is no number": (
+        _MUL.format(1),
+        "load address=x stride=4 rows=3 row=a; keep row=a+1; at row=9; at row=a; by row=a",
+        "by, needs where, which no instruction said",
+    ),
+    "a field that is left out is 0, and so is the register": (
+        _MUL.format(1).replace("9", "0"),
+        "load address=x stride=4 rows=3 row=a; keep row=a+1; at row=a; at; by row=a; "
+        "store address=out rows=1 row=a",
+        "",
+    ),
+    "a number below zero": (
+        _MUL.format(1).replace("9", "-3"),
+        "load address=x stride=4 rows=3 row=a; keep row=a+1; less row=a; "
         "store address=out rows=1 row=a",
         "",
     ),

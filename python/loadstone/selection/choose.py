@@ -15,7 +15,7 @@ fills it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -26,6 +26,7 @@ from loadstone.errors import ConfigError
 from loadstone.isa.accelerator import Port
 from loadstone.isa.cost import port_cycles, work_cycles
 from loadstone.isa.form import DRAM, InstructionForm
+from loadstone.selection.chains import Placed
 from loadstone.selection.meanings import Meaning, Meanings, MeaningSlot
 from loadstone.selection.setters import RegisterSetting, Said, Setters
 from loadstone.selection.unify import ChainLoop, Unifier, ValueChain, bound, matches
@@ -97,6 +98,8 @@ class Chooser:
         self.meanings, self.port = meanings, port
         self._setters = Setters(meanings.table)
         self._known: dict[ValueChain, InsnChoice | None] = {}
+        #: Of calls that follow each other, by all but their places: chains, and what was chosen.
+        self.of_calls: dict[Hashable, Sequence[tuple[Placed, InsnChoice]] | None] = {}
         self._of_filler: dict[Meaning, Mapping[str, int]] = {}
 
     def choice(self, chain: ValueChain) -> InsnChoice | None:

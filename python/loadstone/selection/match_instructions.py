@@ -13,7 +13,7 @@ with the first product, a requantization with its store.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
@@ -95,7 +95,7 @@ def _place_bytes(function: Function) -> dict[str, int]:
 
 # --- which ----------------------------------------------------------------------------------------
 class _Selector:
-    """Selects for calls, once for all that differ in their places alone."""
+    """Selects for calls, once for all of a device's that differ in their places alone."""
 
     def __init__(self, function: Function, chooser: Chooser) -> None:
         self.chooser = chooser
@@ -104,7 +104,6 @@ class _Selector:
         self.last = {
             place.buffer: n for n, call in enumerate(self.calls) for place in call.operands
         }
-        self.known: dict[Hashable, Sequence[tuple[Placed, InsnChoice]] | None] = {}
 
     def all(self) -> Iterator[_Selected]:
         """Of all calls, in order."""
@@ -138,9 +137,10 @@ class _Selector:
             (call.name, call.immediates, call.loops, *(self._kind(p.buffer) for p in call.operands))
             for call in calls
         )
-        if key not in self.known:
-            self.known[key] = self._chosen(calls)
-        return self.known[key]
+        known = self.chooser.of_calls
+        if key not in known:
+            known[key] = self._chosen(calls)
+        return known[key]
 
     def _chosen(self, calls: Sequence[Call]) -> Sequence[tuple[Placed, InsnChoice]] | None:
         found = []

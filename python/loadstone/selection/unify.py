@@ -112,12 +112,15 @@ def bound(
         if len(later) == len(left):
             return None
         left = later
-    for name, other in meaning.same:
-        if other not in known or known.get(name, known[other]) != known[other]:
+    for pair in meaning.same:
+        values = {known[name] for name in pair if name in known}
+        if len(values) != 1:
             return None
-        if not _keeps_limits(_bits(meanings.table, meaning.form, name), known[other]):
+        (value,) = values
+        bits = (_bits(meanings.table, meaning.form, name) for name in pair)
+        if not all(_keeps_limits(each, value) for each in bits):
             return None
-        known[name] = known[other]
+        known |= dict.fromkeys(pair, value)
     return known
 
 
@@ -140,12 +143,13 @@ def _equations(
 ) -> list[tuple[Term, int]]:
     """Terms of a meaning, and what they must come to."""
     found = list(zip(meaning.counts, turns[1], strict=True))
-    if chain.fill is not None and not isinstance(meaning.source, MeaningSlot):
-        found.append((meaning.source or 0, chain.fill))
+    if chain.fill is not None:
+        assert isinstance(meaning.source, int | str)
+        found.append((meaning.source, chain.fill))
     for step, own in zip(meaning.steps, chain.steps, strict=True):
         found += zip(step.immediates, own.immediates, strict=True)
     for number, slot in enumerate(meaning.slots):
-        is_filled = slot.memory in meanings.fillers and chain.memories[number] != slot.memory
+        is_filled = chain.memories[number] != slot.memory
         for loop, stride in zip(turns[0], slot.strides, strict=True):
             if loop is not None:
                 found.append((stride, chain.loops[loop].strides[number]))
@@ -169,10 +173,13 @@ def solved(
     times = prod(each.value(known) for each in factors(term) if each not in left)
     if not left or times == 0:
         return {} if times * (not left) == value else None
-    name = _open_field(left, known)
+    if len(left) != 1:
+        return {"": 1}
+    (factor,) = left
+    name = _open_field(factor, known)
     if name is None:
         return {"": 1}
-    rest = left[0].sum.number + sum(known[n] for n in left[0].sum.fields if n != name)
+    rest = factor.sum.number + sum(known[n] for n in factor.sum.fields if n != name)
     number, odd = divmod(value, times)
     fits = odd == 0 and _keeps_limits(_bits(table, form, name), number - rest)
     return {name: number - rest} if fits else None
@@ -182,11 +189,13 @@ def _is_known(factor: Factor, known: Mapping[str, int]) -> bool:
     return all(name in known for one in factor.sums() for name in one.fields)
 
 
-def _open_field(left: Sequence[Factor], known: Mapping[str, int]) -> str | None:
-    """The field that one factor leaves open; None where it is not one, or in a comparison."""
-    names = [name for name in left[0].sum.fields if name not in known]
-    is_one = len(left) == len(names) == 1 and left[0].other is None
-    return names[0] if is_one else None
+def _open_field(factor: Factor, known: Mapping[str, int]) -> str | None:
+    """The name that a factor leaves open; None where it is not one, or in a comparison."""
+    names = [name for name in factor.sum.fields if name not in known]
+    if factor.other is not None or len(names) != 1:
+        return None
+    (name,) = names
+    return name
 
 
 def _is_alike(meanings: Meanings, meaning: Meaning, chain: ValueChain) -> bool:
@@ -195,7 +204,7 @@ def _is_alike(meanings: Meanings, meaning: Meaning, chain: ValueChain) -> bool:
     kinds = fill, isinstance(meaning.source, MeaningSlot)
     if kinds != (chain.fill is not None, chain.is_moved):
         return False
-    if len(meaning.steps) != len(chain.steps) or len(meaning.slots) != len(chain.memories):
+    if len(meaning.steps) != len(chain.steps):
         return False
     for step, own in zip(meaning.steps, chain.steps, strict=True):
         numbers = len(own.immediates) == len(step.immediates)

@@ -7,15 +7,17 @@ Out:  nothing, or a LoweringError that names the first tensor or instruction tha
 Next: backend/from_table.py runs it on what match_instructions.py made.
 
 Both are executed with names in place of values: numbers of 64 bits, made by a hash of the step and
-of the names that it reads. A product's name is added to that of its sum, so that sums in any order
-have one name. This shares nothing with unification but the meanings: no call, no chain and no copy
-is looked at, so that it holds for the inserted copies, too.
+of the names that it reads. Those of several places that are one operand are first one sum, each
+times a number of its own. A product's name is added to that of its sum, so that sums in any
+order have one name. This shares nothing with unification but the meanings: no call, no chain and no
+copy is looked at, so that it holds for the inserted copies, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import blake2b
 from math import prod
 from typing import NoReturn, TypeAlias
@@ -49,6 +51,7 @@ __all__ = ["verify_match"]
 
 _Names: TypeAlias = NDArray[np.uint64]
 _Places: TypeAlias = NDArray[np.int64]
+_ZERO: _Places = np.zeros(1, np.int64)
 
 
 def verify_match(function: Function, matched: Matched, meanings: Meanings) -> None:
@@ -110,18 +113,33 @@ def _step(
     target: tuple[_Names, _Places],
     operands: Sequence[_Names],
 ) -> None:
-    """In place. target: a memory, and (turns,) places of it. operands: (turns, tiles) names."""
+    """In place. target: a memory, and (turns,) places of it. operands: (turns,) names."""
     names, places = target
-    columns = [each[:, n] for each in operands for n in range(each.shape[1])]
     if name == "gemm":
         with np.errstate(over="ignore"):
-            np.add.at(names, places, _mixed(name, *columns))
+            np.add.at(names, places, _mixed(name, *operands))
     elif len(np.unique(places)) == len(places):
-        names[places] = _mixed(name, *immediates, names[places], *columns)
+        names[places] = _mixed(name, *immediates, names[places], *operands)
     else:  # one turn after the other
         for turn, place in enumerate(places.tolist()):
-            read = [column[turn] for column in columns]
+            read = [each[turn] for each in operands]
             names[place] = _mixed(name, *immediates, names[place], *read)
+
+
+def _operand(names: _Names, places: _Places, tiles: int) -> _Names:
+    """(turns,) names of an operand: of `tiles` places from each of these on, which most turns of an
+    instruction share."""
+    if tiles == 1:
+        return names[places]
+    first, turns = np.unique(places, return_inverse=True)
+    read = names[first[:, None] + np.arange(tiles)] * _factors(tiles)
+    return np.asarray(read.sum(axis=1, dtype=np.uint64)[turns])
+
+
+@cache
+def _factors(count: int) -> _Names:
+    """By which the names of an operand's places are multiplied."""
+    return _mixed("place", np.arange(count, dtype=np.uint64))
 
 
 @dataclass
@@ -180,7 +198,7 @@ class _Kernel(_Dram):
         if step.name == FILL:
             names[places] = _filled(step.immediates[0])
         elif step.name == COPY:
-            names[places] = read[0][:, 0]
+            names[places] = read[0]
         else:
             _step(step.name, step.immediates, (names, places), read)
 
@@ -191,15 +209,15 @@ class _Kernel(_Dram):
         access: NestAccess,
         turns: tuple[Mapping[Variable, _Places], int],
     ) -> _Names:
-        """(turns, tiles) names of an operand."""
+        """(turns,) names of an operand."""
         places, inside = self._places(access, *turns)
         if access.pad is None and not inside.all():
             _fail(f"{step.name} of the nests reads outside {access.tensor.name}")
         tiles = 1 if step.name == COPY else self.table.tiles(step, number)
         names = self._memory(access.tensor)
-        found = names[np.where(inside, places, 0)[:, None] + np.arange(tiles)]
-        pad = _filled(access.pad or 0)
-        return np.where(inside[:, None], found, pad)
+        found = _operand(names, np.where(inside, places, 0), tiles)
+        pad = _operand(_filled(access.pad or 0).reshape(1).repeat(tiles), _ZERO, tiles)
+        return np.where(inside, found, pad)
 
     def _memory(self, tensor: NestTensor) -> _Names:
         if tensor.role != "local":
@@ -268,9 +286,10 @@ class _Device(_Dram):
             means = [m for m in self.meanings.all if m.form.name == insn.name and _is_it(m, values)]
             if len(means) != 1:
                 _fail(f"{self.where} has {len(means)} meanings")
-            if means[0].before is not None:
-                self._execute(means[0].before, values)
-            self._execute(means[0], values)
+            (meaning,) = means
+            if meaning.before is not None:
+                self._execute(meaning.before, values)
+            self._execute(meaning, values)
         self._set(form, values)
 
     def _set(self, form: InstructionForm, values: Mapping[str, int]) -> None:
@@ -308,10 +327,10 @@ class _Device(_Dram):
             read = []
             for number, slot in enumerate(step.operands, 1):
                 names, places = self._slot(slot, values, turns)
-                tiles = np.arange(self._tiles(step.name, number))
-                if places.size and places.max() + len(tiles) > len(names):
+                tiles = self._tiles(step.name, number)
+                if places.size and places.max() + tiles > len(names):
                     _fail(f"{self.where} reads beyond {slot.memory}[{slot.first}]")
-                read.append(names[places[:, None] + tiles])
+                read.append(_operand(names, places, tiles))
             immediates = [self._value(each, values) for each in step.immediates]
             _step(step.name, immediates, (scratch, own), read)
         if meaning.source is not None:
