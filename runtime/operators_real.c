@@ -1,9 +1,9 @@
-/* Host operators on real numbers, and the table of all operators.
+/* Host operators on real numbers, and the table of all operators but those on rows of decoders.
  *
  * In:   operands and parameters that lds_real_step_check accepted.
  * Out:  the output's bytes, as defined in FORMAT.md: sums and products are rounded one by one in the order that it states; functions are
  *       computed in double and rounded once.
- * Next: nothing.
+ * Next: operators_rows.c.
  *
  * Each is a separate function, so that a firmware links only those of its model. Memory may have any alignment.
  */
@@ -194,6 +194,7 @@ const lds_operator_set lds_real_operators = {
      lds_sum_float32,
      lds_matmul_float32,
      lds_gather},
+    NULL,
 };
 
 void lds_session_config_real(lds_session_config *config) { config->operators = &lds_real_operators; }

@@ -160,8 +160,9 @@ static int run_host_step(lds_session *s, const lds_step *step) {
   lds_operand operand;
   uint32_t k, operands = step->inputs + step->outputs;
   int status = LDS_OK;
-  /* A copy may write only part of its output, so the output is synchronized as well. */
-  const uint32_t fetched = step->kind == LDS_STEP_COPY || step->kind == LDS_STEP_EXTERNAL ? operands : step->inputs;
+  /* Such a step may write only part of its output, so the output is synchronized as well. */
+  const int in_part = step->kind == LDS_STEP_COPY || step->kind == LDS_STEP_KEEP_ROWS || step->kind == LDS_STEP_EXTERNAL;
+  const uint32_t fetched = in_part ? operands : step->inputs;
   for (k = 0; k < fetched && status == LDS_OK; ++k) {
     (void)lds_session_operand(s, s->step, k, &operand);
     status = lds_session_sync(s, &operand.tensor, LDS_DMA_FROM_DEVICE);
@@ -173,7 +174,8 @@ static int run_host_step(lds_session *s, const lds_step *step) {
     lds_operand all[LDS_MAX_OPERANDS];
     int32_t parameters[LDS_MAX_PARAMETERS];
     (void)lds_session_operands(s, step, all, parameters);
-    s->config.operators->run[step->kind](all, parameters);
+    if (s->config.operators->ready != NULL) status = s->config.operators->ready(step->kind, all, parameters);
+    if (status == LDS_OK) s->config.operators->run[step->kind](all, parameters);
   }
   for (k = step->inputs; k < operands && status == LDS_OK; ++k) {
     (void)lds_session_operand(s, s->step, k, &operand);

@@ -18,6 +18,7 @@ const char *lds_status_text(int status) {
       {LDS_ERR_STATE, "called in the wrong order: wait needs a start, I/O a session that is not running, start a device that runs none"},
       {LDS_ERR_MEMORY, "memory is too small, or no DMA memory is left"},
       {LDS_ERR_ADDRESS, "a buffer's bus address is misaligned or beyond what the device can address"},
+      {LDS_ERR_PLACE, "a position, or the rows behind it, lie beyond the places of the model's caches"},
       {LDS_ERR_MAGIC, "not a Loadstone artifact"},
       {LDS_ERR_VERSION, "the artifact's format is older or newer than what this runtime reads: compile it again"},
       {LDS_ERR_TRUNCATED, "the artifact's size is not what its header says"},

@@ -4,7 +4,7 @@ docs/bring-your-own-accelerator.md.
 
 In:   the networks, with LiteRT's outputs; the examples' folders.
 Out:  a row of Markdown for each network and example: operators on the device, instructions, cycles.
-      A network whose outputs are not the framework's ends it.
+      A network whose outputs are not the framework's, or whose profile has other cycles, ends it.
 Next: tests/docs/test_examples_table.py holds the page against it.
 
     python -m tests.examples_table            prints all rows: some five minutes
@@ -87,7 +87,9 @@ def row(folder: str, network: str) -> str:
     runs = list(TableSimulator(known).runs(made.artifact)) if known else []
     none = "calls of C" if folder == "c_library" else "-"
     count = f"{sum(len(run.program) for run in runs):,}" if runs else none
-    cycles = f"{sum(run.cycles for run in runs):,}" if runs else "-"
+    total = sum(run.cycles for run in runs)
+    assert made.profile().cycles == total, "what `loadstone profile` prints"
+    cycles = f"{total:,}" if runs else "-"
     host = where["host"]
     return f"| {network} | {folder} | {where[device]} | {count} | {cycles} | {host} |"
 

@@ -90,6 +90,8 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
             *("COPY", "EXTERNAL", "PACK", "UNPACK", "GATHER", "MATMUL_FLOAT32"),
             *(f"{name}_FLOAT32" for name in ("ADD", "SUBTRACT", "MULTIPLY", "DIVIDE", "POWER")),
             *("MAXIMUM_FLOAT32", "MINIMUM_FLOAT32"),
+            *("RMS_NORM", "ROTATE_PLACES", "ROW_SCALES", "QUANTIZE_ROWS", "RESCALE_ROWS"),
+            *("KEEP_ROWS", "ATTENTION", "GATE"),
         },
         "_CUT cuts copies, functions of two and products; the others are whole",
     ),

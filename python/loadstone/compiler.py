@@ -69,7 +69,7 @@ class CompileOptions:
     samples: of a float model, to quantize it with first, as `quantize` takes them; options: its
         other arguments. Without a scheme, powers of two where a back end can only shift.
     rounding: "exact", the framework's integers; "near", at most one level off, proven, where that
-        takes fewer cycles and the device has no RQ.
+        takes fewer cycles and the device has no RQ; on a plug-in's device, what it states.
     as_float: a float model without samples is compiled as it is, for the host alone.
     strategy: "eager", to the first back end that takes an operator; "cost", to where the network
         takes least (partition/cost/choice.py).

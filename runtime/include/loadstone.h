@@ -63,6 +63,7 @@ enum {
   LDS_ERR_STATE = -2,    /* calls in the wrong order: wait without start, or start while a session of the device runs */
   LDS_ERR_MEMORY = -3,   /* the memory given is too small, or the HAL has no DMA memory left */
   LDS_ERR_ADDRESS = -4,  /* a buffer's bus address is misaligned, wraps around, or is beyond what the device can address */
+  LDS_ERR_PLACE = -5,    /* a position, or the rows behind it, lie beyond the places of a cache; or there are not so many rows */
 
   LDS_ERR_MAGIC = -10,       /* not an artifact (R1) */
   LDS_ERR_VERSION = -11,     /* an artifact of another format version (R2) */
@@ -194,22 +195,26 @@ typedef struct lds_operand {
   uint8_t *data;
 } lds_operand;
 
-enum { LDS_OPERATORS = 28 };
+enum { LDS_OPERATORS = 36 };
 
 /* Host operators. `check` checks a step (rules R19 to R21 of FORMAT.md) before `run[operator]` executes it on its operands: the inputs,
- * then the outputs. An entry that is NULL is not linked in: a model with such a step gets LDS_ERR_OPERATOR. */
+ * then the outputs. An entry that is NULL is not linked in: a model with such a step gets LDS_ERR_OPERATOR. `ready` says before each
+ * run whether the numbers in its operands let it run, as a place in a cache must: LDS_OK or LDS_ERR_PLACE; NULL where no operator asks. */
 typedef struct lds_operator_set {
   int (*check)(const lds_model *model, uint32_t step);
   void (*run[LDS_OPERATORS])(const lds_operand *operands, const int32_t *parameters);
+  int (*ready)(uint32_t operator_code, const lds_operand *operands, const int32_t *parameters);
 } lds_operator_set;
 
-/* lds_operators: the operators that move bytes, quantize and dequantize, and softmax. lds_real_operators: all operators of FORMAT.md.
- * lds_operators.h declares them one by one, for a set of your own. */
+/* lds_operators: the operators that move bytes, quantize and dequantize, and softmax. lds_real_operators: those on
+ * real numbers, too (up to 27 of FORMAT.md). lds_all_operators: all. lds_operators.h declares them one by one, for a set of your own. */
 #ifndef LDS_CDEF
-LDS_EXPORT extern const lds_operator_set lds_operators, lds_real_operators;
+LDS_EXPORT extern const lds_operator_set lds_operators, lds_real_operators, lds_all_operators;
 #endif
 LDS_EXPORT int lds_step_check(const lds_model *model, uint32_t step);
 LDS_EXPORT int lds_real_step_check(const lds_model *model, uint32_t step);
+LDS_EXPORT int lds_row_step_check(const lds_model *model, uint32_t step);
+LDS_EXPORT int lds_row_step_ready(uint32_t operator_code, const lds_operand *operands, const int32_t *parameters);
 
 #define LDS_NOT_IN_PLACE UINT64_MAX
 
@@ -257,6 +262,8 @@ LDS_EXPORT void lds_session_config_default(lds_session_config *config);
 
 /* Sets lds_real_operators. A firmware that does not call this function does not link the operators on real numbers. */
 LDS_EXPORT void lds_session_config_real(lds_session_config *config);
+/* Sets lds_all_operators, those on rows of decoders among them. */
+LDS_EXPORT void lds_session_config_all(lds_session_config *config);
 
 /* Sets the further devices, and links in the functions that validate the programs of tables. The array and what it points to must
  * stay valid. All devices see the DMA memory of the session's own HAL at the same bus addresses; while the session runs, no other

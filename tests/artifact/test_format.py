@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import struct
 
 import pytest
 
@@ -17,7 +18,7 @@ from loadstone.artifact.format import (
     RegionKind,
     ViewLayout,
 )
-from loadstone.artifact.host_step import PackWindow, SoftmaxScaling, Strided
+from loadstone.artifact.host_step import HostOpcode, PackWindow, SoftmaxScaling, Strided
 from loadstone.errors import ArtifactError
 from tests.sample_model import copy_model
 
@@ -31,6 +32,47 @@ UNARY = [code for code in host_step.HostOpcode if 11 <= code <= 17]
 BINARY = [code for code in host_step.HostOpcode if 18 <= code <= 24]
 
 
+#: Position 2, one row.
+PLACE = struct.pack("<2i", 2, 1)
+#: Tensors of a decoder, numbered from 14 on: two groups of 8 places of 4, four heads.
+ROWS = (
+    BufferView("place", (2,), DataType.INT32, 4, 256),
+    *(
+        BufferView(name, shape, DataType.of(dtype), 3, 2048 + 512 * k)
+        for k, (name, shape, dtype) in enumerate(
+            (
+                ("keys", (2, 8, 4), "int8"),
+                ("key scales", (2, 8), "float32"),
+                ("values", (2, 8, 4), "int8"),
+                ("value scales", (2, 8), "float32"),
+                ("queries", (1, 4, 4), "float32"),
+                ("attended", (1, 4, 4), "float32"),
+                ("weights", (8,), "float32"),
+                ("angles", (8, 4), "float32"),
+                ("new", (1, 2, 4), "int8"),
+                ("sums", (4, 4), "int32"),
+                ("planes", (4, 12), "int8"),
+                ("wide", (2, 64), "float32"),
+                ("turned", (2, 64), "int8"),
+                ("wide scales", (2,), "float32"),
+                ("channels", (4,), "float32"),
+            )
+        )
+    ),
+)
+#: Operators on rows: tensors, and parameters.
+ON_ROWS: tuple[tuple[HostOpcode, tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = (
+    (HostOpcode.RMS_NORM, (2, 29), (7,), (4, 0x3727C5AC)),
+    (HostOpcode.ROTATE_PLACES, (19, 14, 22), (20,), (4, 4, 4, 1)),
+    (HostOpcode.ROW_SCALES, (26,), (28,), (64, 1)),
+    (HostOpcode.QUANTIZE_ROWS, (26, 28), (27,), (64, 1)),
+    (HostOpcode.RESCALE_ROWS, (25, 29, 29), (7,), (4, 3)),
+    (HostOpcode.KEEP_ROWS, (23, 14), (15,), (2, 4)),
+    (HostOpcode.ATTENTION, (19, 14, 15, 16, 17, 18), (20, 21), (4, 2, 4, 3, 0x3F000000)),
+    (HostOpcode.GATE, (2, 7), (20,), (1,)),
+)
+
+
 def every_operator_model() -> Artifact:
     """The copy model with one step of every operator behind its own."""
     return dataclasses.replace(
@@ -38,7 +80,7 @@ def every_operator_model() -> Artifact:
         regions=(
             *copy_model().regions,
             MemoryRegion("host", RegionKind.HOST, 1 << 16, 8),
-            MemoryRegion("table", RegionKind.CONSTANTS, 256, 1, data=bytes(range(256))),
+            MemoryRegion("table", RegionKind.CONSTANTS, 264, 1, data=bytes(range(256)) + PLACE),
         ),
         tensors=(
             BufferView("x", (1, 16), DataType.INT8, 1, 0),
@@ -66,6 +108,7 @@ def every_operator_model() -> Artifact:
                 batch_block=1,
                 channel_block=4,
             ),
+            *ROWS,
         ),
         steps=(
             *copy_model().steps,
@@ -88,6 +131,10 @@ def every_operator_model() -> Artifact:
             host_step.matmul_float32("matmul", (11, 7, 12), (4, 4, 4), b_shared=True),
             host_step.gather("gather", (7, 9, 10), 4, 4),
             host_step.matmul_float32("square", (7, 7, 2), (4, 4, 4)),
+            *(
+                host_step.on_rows(code.name, code, inputs, outputs, values)
+                for code, inputs, outputs, values in ON_ROWS
+            ),
             host_step.external("magic", (0, 2), (1,), "tvm", '{"k": 1}'),
         ),
     )

@@ -3,15 +3,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from loadstone.backend.device import LayerRange, ProgramDevice, Relocation
 from loadstone.backend.interface import Segment
+from loadstone.backend.plugins import load_plugins
 from loadstone.backend.program import ProgramRegion, verify_code
 from loadstone.backend.region import Address
+from loadstone.backend.template import isa_backend as isa_template
+from loadstone.backend.template.test_isa_backend import small_model
+from loadstone.compiler import compile
 from loadstone.errors import EncodingError, LoweringError
 from loadstone.graph import Graph, Reshape, Tensor
+from loadstone.graph import reference as graph_reference
 from loadstone.isa.codec import At, TableInsn, decode, encode
 from loadstone.isa.table import InstructionForm, InstructionTable
 from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
@@ -209,3 +216,26 @@ def test_constants_are_not_written() -> None:
     made.emit(MOVE, TableInsn("store", {"address": At(w), "rows": 1}))
     with pytest.raises(LoweringError, match="store: writes region 3, which it may not"):
         made.build({w: Address(3, 0)}, Address(1, 0))
+
+
+@pytest.mark.parametrize("shift", [0, 7, 16])
+def test_memory_begins_where_address_fields_can_say(shift: int, tmp_path: Path) -> None:
+    """A table whose addresses count 128 bytes, or 64 KiB: constants, tensors and their regions
+    begin at multiples of that, and the C runtime runs the program."""
+    text = Path(isa_template.__file__).read_text(encoding="utf-8")
+    field = f"{32 - shift}, address=True, shift={shift}"
+    assert text.count("32, address=True") == 2
+    text = text.replace("32, address=True", field).replace("my_npu", "shifted")
+    (tmp_path / "shifted.py").write_text(text.replace('"my-npu"', '"shifted"'), encoding="utf-8")
+    plugins = load_plugins([tmp_path], installed=False)
+    assert plugins.problems == []
+    model = small_model(tmp_path / "dense.onnx")
+    made = compile(model, "shifted", plugins=plugins)
+    assert {row["where"] for row in made.explain() if row["kind"] == "dense"} == {"shifted"}
+    align = max(64, 1 << shift)
+    seen = [region for region in made.artifact.regions if region.on_device]
+    assert all(region.align_bytes % align == 0 for region in seen)
+    (program,) = made.artifact.programs
+    assert {r.addend_bytes % (1 << shift) for r in program.relocations} == {0}
+    x = np.random.default_rng(1).integers(-128, 128, made.graph.inputs[0].shape).astype(np.int8)
+    np.testing.assert_array_equal(made.run(x[None])[0][0], graph_reference.run(made.graph, [x])[0])

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -177,16 +177,24 @@ def second_result(artifact: Artifact, inputs: list[np.ndarray], order: str) -> b
         return session.outputs[0].tobytes()
 
 
-@more
+def _on_example(folder: Path, name: str, file: str, *marks: Any) -> Any:
+    return pytest.param(folder, name, file, marks=marks, id=f"{name}-{file.partition('.')[0]}")
+
+
 @pytest.mark.parametrize(
     ("folder", "name", "file"),
     [
-        (models.SYSTOLIC, "systolic", "mlpt_kws_int8.tflite"),
-        (models.DESCRIPTORS, "layer-engine", "mlpt_resnet8_int8.tflite"),
-        (models.DESCRIPTORS, "layer-engine", "mlpt_kws_int8.tflite"),
-        (models.DESCRIPTORS, "layer-engine", "mlpt_ad_int8.tflite"),
-        (models.WORD_FIFO, "vector-engine", "mlpt_resnet8_int8.tflite"),
-        (models.GEMMINI, "gemmini", "mlpt_resnet8_f32.tflite"),
+        _on_example(models.DESCRIPTORS, "layer-engine", "mlpt_vww_int8.tflite"),
+        _on_example(models.SYSTOLIC, "systolic", "mlpt_resnet8_int8.tflite", more),
+        _on_example(models.SYSTOLIC, "systolic", "mlpt_kws_int8.tflite", more),
+        _on_example(models.SYSTOLIC, "systolic", "mlpt_vww_int8.tflite", more),
+        _on_example(models.DESCRIPTORS, "layer-engine", "mlpt_resnet8_int8.tflite", more),
+        _on_example(models.DESCRIPTORS, "layer-engine", "mlpt_kws_int8.tflite", more),
+        _on_example(models.DESCRIPTORS, "layer-engine", "mlpt_ad_int8.tflite", more),
+        _on_example(models.WORD_FIFO, "vector-engine", "mlpt_resnet8_int8.tflite", more),
+        _on_example(models.GEMMINI, "gemmini", "mlpt_resnet8_f32.tflite", more),
+        _on_example(models.GEMMINI, "gemmini", "mlonmcu_micro_kws_m_f32.onnx", more),
+        _on_example(models.GEMMINI, "gemmini", "mlpt_vww_f32.tflite", more),
     ],
 )
 def test_exported_networks_on_the_examples_devices(

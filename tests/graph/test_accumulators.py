@@ -12,7 +12,7 @@ from loadstone import graph as g
 from loadstone.conformance.cases import OPERATORS
 from loadstone.graph.accumulators import grows_with_sums, integers_of, limits_of_sums, sums_of
 from loadstone.graph.reference import run_operator
-from loadstone.numerics import INT32_MAX, INT32_MIN, Rounding
+from loadstone.numerics import INT32_MAX, INT32_MIN, Rounding, rq
 from tests.repeat import times
 
 KINDS = ("conv2d", "conv2d_edges", "depthwise", "grouped", "dense")
@@ -66,3 +66,36 @@ def test_a_scale_above_one_wraps_where_it_is_rounded_twice() -> None:
     for rounding, grows in ((Rounding.DOUBLE, False), (Rounding.FLOAT32, True)):
         assert grows_with_sums(replace(operator, outputs=(small,), rounding=rounding)) is grows
     assert grows_with_sums(replace(operator, rounding=Rounding.DOUBLE))
+
+
+def test_integers_of_a_dense_layer_give_tflites_float64() -> None:
+    """Rounding single: the integers that requantization() returns, at each step of the rule."""
+    for seed in range(times(4, 40)):
+        drawn_ = drawn("dense", seed)
+        assert isinstance(drawn_, g.Dense)
+        operator = replace(drawn_, rounding=Rounding.SINGLE)
+        assert operator.integers_round
+        low, high = limits_of_sums(operator)
+        sums = np.linspace(low, high, 20_000).astype(np.int64)
+        steps = np.rint((np.arange(-140, 140)[:, None] + 0.5) / operator.real_scales())
+        near = [np.clip(steps + more, low, high).astype(np.int64) for more in (-1, 0, 1)]
+        multiplier, shift = operator.requantization()
+        limits = {"zero_point": operator.output.zero_point, "low": operator.low}
+        for some in (sums, *near):
+            got = rq(some, 0, multiplier, shift, **limits, high=operator.high, rounding=1)
+            np.testing.assert_array_equal(got, integers_of(operator, some))
+
+
+def unproven(operator: g.Weighted) -> g.Weighted:
+    """The layer with a scale of 7/640, which no multiplier gives as float64 does."""
+    x = replace(operator.input, quantization=g.Quantization(7 / 128, 0))
+    y = replace(operator.output, quantization=g.Quantization(5 / 8, 0))
+    eighths = np.full_like(operator.weight_scales, 1 / 8)
+    return replace(operator, inputs=(x,), outputs=(y,), weight_scales=eighths, low=-128)
+
+
+def test_a_dense_layer_that_no_integers_round_says_so() -> None:
+    operator = unproven(replace(drawn("dense", 1), rounding=Rounding.SINGLE))
+    assert not operator.integers_round
+    with pytest.raises(AssertionError, match="the product of an integer multiplier"):
+        operator.requantization()

@@ -34,7 +34,7 @@ __all__ = [
 
 MAGIC = b"LDSM"
 #: The newest format, and the oldest that is read (runtime/FORMAT.md, Versions).
-VERSION, OLDEST = 5, 5
+VERSION, OLDEST = 6, 5
 HEADER = struct.Struct("<4s7I")
 SECTIONS = (
     "strings",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from loadstone.artifact import row_rules as rows
 from loadstone.artifact.memory_plan import MAX_RANK, BufferView, DataType, ViewLayout
 
 __all__ = [
@@ -56,6 +57,14 @@ class HostOpcode(IntEnum):
     SUM_FLOAT32 = 25
     MATMUL_FLOAT32 = 26
     GATHER = 27
+    RMS_NORM = 28  # from here on since version 6
+    ROTATE_PLACES = 29
+    ROW_SCALES = 30
+    QUANTIZE_ROWS = 31
+    RESCALE_ROWS = 32
+    KEEP_ROWS = 33
+    ATTENTION = 34
+    GATE = 35
     EXTERNAL = 255
 
 
@@ -351,5 +360,21 @@ OPERATORS: Mapping[HostOpcode, OperatorSpec] = {
         2, 1, ("m", "k", "n", "a_shared", "b_shared"), _matmul_rule, shared=True
     ),
     HostOpcode.GATHER: OperatorSpec(2, 1, ("extent", "inner"), _gather_rule, shared=True),
+    HostOpcode.RMS_NORM: OperatorSpec(2, 1, ("depth", "epsilon"), rows.rms_norm_rule, shared=True),
+    HostOpcode.ROTATE_PLACES: OperatorSpec(
+        3, 1, ("heads", "size", "turned", "neighbours"), rows.rotate_places_rule, shared=True
+    ),
+    HostOpcode.ROW_SCALES: OperatorSpec(1, 1, ("depth", "rotate"), rows.row_scales_rule),
+    HostOpcode.QUANTIZE_ROWS: OperatorSpec(
+        2, 1, ("depth", "rotate"), rows.quantize_rows_rule, shared=True
+    ),
+    HostOpcode.RESCALE_ROWS: OperatorSpec(
+        3, 1, ("channels", "planes"), rows.rescale_rows_rule, shared=True
+    ),
+    HostOpcode.KEEP_ROWS: OperatorSpec(2, 1, ("groups", "size"), rows.keep_rows_rule, shared=True),
+    HostOpcode.ATTENTION: OperatorSpec(
+        6, 2, ("heads", "groups", "size", "window", "factor"), rows.attention_rule, shared=True
+    ),
+    HostOpcode.GATE: OperatorSpec(2, 1, ("function",), rows.gate_rule, shared=True),
     HostOpcode.EXTERNAL: OperatorSpec(-1, -1, (), _external_rule),
 }

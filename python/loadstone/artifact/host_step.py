@@ -42,6 +42,7 @@ __all__ = [
     "gather",
     "lookup",
     "matmul_float32",
+    "on_rows",
     "pack",
     "quantize",
     "softmax_float32",
@@ -299,6 +300,19 @@ def gather(name: str, operands: tuple[int, int, int], extent: int, inner: int) -
     """Parts of `inner` elements along an axis of `extent`. operands: x, indices, y."""
     values = {"extent": extent, "inner": inner}
     return HostStep(name, HostOpcode.GATHER, operands[:2], operands[2:], values)
+
+
+def on_rows(
+    name: str,
+    opcode: HostOpcode,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    values: Sequence[int],
+) -> HostStep:
+    """An operator on rows of a decoder, RMS_NORM to GATE. values: of its parameters, in their
+    order."""
+    parameters = dict(zip(OPERATORS[opcode].parameters, values, strict=True))
+    return HostStep(name, opcode, tuple(inputs), tuple(outputs), parameters)
 
 
 def external(

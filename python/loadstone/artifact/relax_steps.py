@@ -21,6 +21,7 @@ from loadstone import graph as g
 from loadstone.artifact import host_step as steps
 from loadstone.artifact.host_step import HostOpcode, HostStep, Strided
 from loadstone.artifact.memory_plan import MAX_RANK
+from loadstone.artifact.row_steps import row_step
 from loadstone.artifact.step_writer import (
     MOVED,
     HostMemory,
@@ -360,4 +361,5 @@ _MAKERS: Makers = {
     "mean": _mean,
     "nn.layer_norm": _layer_norm,
     "matmul": _matmul,
+    "call_dps_packed": row_step,
 }

@@ -19,6 +19,7 @@ from loadstone.artifact.file_layout import (
     HEADER_BYTES,
     MAGIC,
     MAX_DATA_ALIGN,
+    OLDEST,
     REGION,
     SECTION_ALIGN,
     SECTIONS,
@@ -150,8 +151,15 @@ class ArtifactWriter:
         head = struct.pack("<4I", a.samples, name, 0, 0)
         body[16:HEADER_BYTES] = head + table
         crc = zlib.crc32(body[16:])
-        struct.pack_into("<4sIII", body, 0, MAGIC, VERSION, len(body), crc)
+        struct.pack_into("<4sIII", body, 0, MAGIC, _version(a), len(body), crc)
         return bytes(body)
+
+
+def _version(artifact: ArtifactContent) -> int:
+    """The oldest that has what the file holds: older runtimes read it, too."""
+    rows = range(HostOpcode.RMS_NORM, HostOpcode.GATE + 1)
+    newer = any(isinstance(s, HostStep) and s.opcode in rows for s in artifact.steps)
+    return VERSION if newer else OLDEST
 
 
 def _words(values: Sequence[int]) -> bytes:

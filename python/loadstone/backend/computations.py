@@ -72,9 +72,9 @@ def _conv2d(op: Operator, device: RowDevice) -> Computation | Refusal:
 def _dense(op: Operator, device: RowDevice) -> Computation | Refusal:
     """A convolution of one pixel, whose image has a row for each sample."""
     assert isinstance(op, Dense)
-    if op.rounding is Rounding.SINGLE:
-        why = "its scale is rounded in one step, which is no product of an integer multiplier"
-        return Refusal(why, "rounding double or float32")
+    if not op.integers_round:
+        why = "no integer multiplier is proven to equal its scale of 64 bits"
+        return Refusal(why, "rounding double, as in TFLite Micro")
     return _products(op, device, op.weights[:, None, None, :], _Window((1, 1), (1, 1), (0, 0)))
 
 

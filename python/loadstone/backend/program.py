@@ -129,7 +129,8 @@ class ProgramRegion(LoweredRegion):
         has into which an instruction reads them."""
         check_numbers(name, value)
         symbol = f"{name} for {self.device}"
-        self.constants[symbol] = (np.ascontiguousarray(value), _ALIGN_BYTES)
+        align = max(_ALIGN_BYTES, self.align_bytes)
+        self.constants[symbol] = (np.ascontiguousarray(value), align)
         return symbol
 
     def log(self, operator: g.Operator) -> PassLog:
@@ -150,6 +151,13 @@ class ProgramRegion(LoweredRegion):
         self._insns += insns
 
     # --- LoweredRegion ----------------------------------------------------------------------------
+    @property
+    def align_bytes(self) -> int:
+        """Where tensors and constants begin: at a multiple of what the table's address fields
+        count."""
+        fields = (field for form in self.accelerator.table.forms for field in form.fields)
+        return max((1 << field.shift for field in fields if field.address), default=1)
+
     @property
     def instructions(self) -> Sequence[TableInsn]:
         """All instructions so far, with rows."""

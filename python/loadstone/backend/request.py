@@ -16,7 +16,8 @@ from loadstone.errors import ConfigError
 
 __all__ = ["ROUNDINGS", "CompileRequest"]
 
-#: The framework's integers; at most one level off, with a proven bound.
+#: The framework's integers; at most one level off, with a proven bound, or as far as a plug-in's
+#: back end states (backend/rounding.py).
 ROUNDINGS = ("exact", "near")
 
 
@@ -44,5 +45,5 @@ class CompileRequest:
 
     @property
     def is_near(self) -> bool:
-        """Whether an output may be one level off."""
+        """Whether an output may be one level off, or as far as a plug-in states."""
         return self.rounding == "near"

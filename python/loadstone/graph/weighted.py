@@ -9,6 +9,7 @@ Next: graph/reference.py defines their results.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from loadstone.numerics import (
     quantize_multiplier,
     scale_lane,
     shift_lane,
+    single_multiplier,
     tflite_scale,
 )
 
@@ -67,17 +69,20 @@ class Weighted(Operator):
 
     def requantization(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Multiplier and shift of each output channel, as numerics.rq takes them; of a dense layer
-        for the roundings double and float32.
+        with rounding single only where integers_round is true.
 
-        Both are (O,), multipliers in [2^30, 2^31) or, for float32, the bits of the scale.
+        Both are (O,), multipliers in [2^30, 2^31] or, for float32, the bits of the scale.
         """
-        can_be = self.rounding is not Rounding.SINGLE or self.kind == Conv2D.kind
-        self._must(can_be, "rounded by the product of an integer multiplier")
         if self.rounding is Rounding.FLOAT32:
             scales = onnx_scale(self.input.scale, self.weight_scales, self.output.scale)
             return scale_lane(scales), np.zeros_like(self.bias)
         multiplier, shift = quantize_multiplier(self.real_scales())
         return multiplier, shift_lane(shift)
+
+    @property
+    def integers_round(self) -> bool:
+        """Whether `requantization` has integers for its rounding."""
+        return True
 
     def real_scales(self) -> NDArray[np.float64]:
         """(O,): what TFLite multiplies the accumulator of each output channel by."""
@@ -144,3 +149,34 @@ class Dense(Weighted):
         self._must(self.weights.ndim == 2, "weights of two axes")
         shape = (self.output.shape[0], self.weights.shape[1])
         self._must(self.input.shape == shape, f"an input of {shape}")
+
+    @property
+    def integers_round(self) -> bool:
+        """False where it is rounded as a float64 (rounding single), and for some channel no integer
+        multiplier is proven to give the same."""
+        return self.rounding is not Rounding.SINGLE or bool(self.as_single()[2].all())
+
+    def requantization(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """As of Weighted. Rounding single is TFLite's product in float64, ties away from zero: the
+        integers are those that are proven to give it."""
+        if self.rounding is not Rounding.SINGLE:
+            return super().requantization()
+        multiplier, shift, exact = self.as_single()
+        self._must(bool(exact.all()), "rounded by the product of an integer multiplier")
+        return multiplier, shift
+
+    def as_single(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
+        """(O,) each: multiplier and shift with which rounding SINGLE gives TFLite's integers, and
+        where that is proven."""
+        scale, channels = np.unique(self.real_scales(), return_inverse=True)
+        limits = self.output.zero_point, self.low, self.high
+        multiplier, shift, exact = _singles(tuple(scale.tolist()), *limits)
+        return multiplier[channels], shift_lane(shift[channels]), exact[channels]
+
+
+@lru_cache(maxsize=256)
+def _singles(
+    scales: tuple[float, ...], zero_point: int, low: int, high: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
+    """The proof takes milliseconds a scale: once for each, not for each channel and question."""
+    return single_multiplier(np.array(scales, np.float64), zero_point, low, high)

@@ -17,8 +17,10 @@ from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.integers.steps import name_of
 from loadstone.vta.operators import lower_operator, unsupported_reason
 from loadstone.vta.operators.layer_plans import layer_plans
+from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.passes.allocate.allocate import Allocate, allocate
 from loadstone.vta.passes.program import VtaProgram
+from loadstone.vta.schedule.choices import LayerChoice
 from loadstone.vta.stream.operations import TileStore
 from tests import lowered as lo
 from tests.repeat import times
@@ -161,4 +163,23 @@ def test_a_layer_of_one_pixel_whose_blocks_do_not_fit_together_is_cut() -> None:
     (x,) = lo.random_inputs(op, 4)
     result, lowered = lo.run(op, config, [x])
     np.testing.assert_array_equal(result, lo.reference(op, [x]))
+    allocate(lowered.columns, config)
+
+
+def test_a_row_whose_length_is_a_prime_is_exact_in_parts() -> None:
+    """257 columns as DeepLab has them: the last tile of a row hangs over."""
+    config = load_config("vta-pynq")
+    op = convolution(16, 1, 0.0013, Rounding.DOUBLE)
+    shapes = (1, 2, 257, 16), (1, 2, 257, 20)
+    tensors = (replace(t, shape=s) for t, s in zip((op.input, op.output), shapes, strict=True))
+    source, target = tensors
+    op = replace(op, inputs=(source,), outputs=(target,))
+    (x,) = lo.random_inputs(op, 6)
+    result, lowered = lo.run(
+        op, config, [x], request=LayerRequest(choice=LayerChoice(form="digits"))
+    )
+    np.testing.assert_array_equal(result, lo.weighted_reference(op, x))
+    stores = [o for o in lowered.operations if isinstance(o, TileStore)]
+    assert len({o.x_size * o.y_size for o in stores}) > 1, "one is smaller"
+    assert len(stores) < 60
     allocate(lowered.columns, config)

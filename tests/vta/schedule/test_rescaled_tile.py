@@ -82,3 +82,16 @@ def test_what_fits_no_scratchpad_is_refused() -> None:
 def test_a_tile_that_is_none_is_refused(tile: tuple[int, ...]) -> None:
     with pytest.raises(LoweringError, match="rows, columns and input blocks"):
         choose(SPEC, 2, CONFIG, tile)
+
+
+def test_a_width_without_divisors_is_not_cut_into_single_columns() -> None:
+    """DeepLab's 257 columns: their digits fit the scratchpad in two parts of a row, of which the
+    second hangs over. 256 columns are cut into equal parts, which are as good."""
+    window = replace(WINDOW, in_blocks=2, input=(257, 257), output=(257, 257))
+    found = choose(replace(SPEC, window=window), 1, CONFIG)
+    assert found.tile == (1, 129, 2)
+    even = replace(window, input=(257, 256), output=(257, 256))
+    assert choose(replace(SPEC, window=even), 1, CONFIG).tile == (1, 128, 2)
+    single = choose(replace(SPEC, window=window), 1, CONFIG, (1, 1, 2))
+    assert single.cycles > 3 * found.cycles
+    assert cheapest(replace(SPEC, window=window), 1, CONFIG, 1) == [found]

@@ -126,8 +126,10 @@ class MyIsaNpu(Backend):
             return Refusal(f"more than {self.limit} inputs", "a larger buffer_bytes")
         if np.any(operator.weight_zero_points):
             return Refusal("weights have a zero point", "symmetric weights")
-        if operator.rounding is Rounding.SINGLE:
-            return Refusal("scales of 64 bits, and the device has 32", "another rounding")
+        if not operator.integers_round:
+            return Refusal(
+                "a scale that no integer multiplier equals", "another scale of its output"
+            )
         return None
 
     def lower(self, segment: Segment) -> ProgramRegion:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import gcd, lcm
 from typing import TypeVar
 
@@ -27,7 +26,6 @@ from loadstone.numerics import (
     quantize_multiplier,
     scale_lane,
     shift_lane,
-    single_multiplier,
     wrap_int32,
 )
 from loadstone.vta.device.hw_config import HwConfig
@@ -35,7 +33,6 @@ from loadstone.vta.device.hw_config import HwConfig
 __all__ = [
     "Grouping",
     "centred_weights",
-    "dense_requantization",
     "elements",
     "folded_bias",
     "grouping",
@@ -156,7 +153,7 @@ def weighted_operands(op: g.Weighted) -> tuple[Int32Array, Int32Array, Int32Arra
     """Bias, multiplier and shift lanes of a convolution or dense layer; the input's zero point is
     folded into the bias. Each is (O,)."""
     if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
-        multiplier, shift, _ = dense_requantization(op)
+        multiplier, shift, _ = op.as_single()
     else:
         multiplier, shift = requantization(op)
     return wrap_int32(folded_bias(op)), multiplier, shift
@@ -185,24 +182,6 @@ def requantization(op: g.Weighted) -> tuple[Int32Array, Int32Array]:
         return scale_lane(scale), np.zeros(scale.shape, np.int32)
     multiplier, shift = quantize_multiplier(op.real_scales())
     return multiplier, shift_lane(shift)
-
-
-def dense_requantization(op: g.Dense) -> tuple[Int32Array, Int32Array, NDArray[np.bool_]]:
-    """Multiplier and shift lanes of TFLite's FULLY_CONNECTED as rounding SINGLE, and where they are
-    proven exact: (O,) each."""
-    scale, channels = np.unique(op.real_scales(), return_inverse=True)
-    multiplier, shift, exact = _single_multipliers(
-        tuple(scale.tolist()), op.output.zero_point, op.low, op.high
-    )
-    return multiplier[channels], shift_lane(shift[channels]), exact[channels]
-
-
-@lru_cache(maxsize=256)
-def _single_multipliers(
-    scales: tuple[float, ...], zero_point: int, low: int, high: int
-) -> tuple[Int32Array, Int32Array, NDArray[np.bool_]]:
-    """The proof takes milliseconds a scale: once for each, not for each channel and question."""
-    return single_multiplier(np.array(scales, np.float64), zero_point, low, high)
 
 
 def elements(values: ArrayLike, config: HwConfig) -> Array:

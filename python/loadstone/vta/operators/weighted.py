@@ -56,7 +56,7 @@ def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
     """Why the device's RQ cannot do this exactly; None if it can, and where there is no RQ."""
     has_rq = config.has(Capability.REQUANTIZE)
     if has_rq and isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
-        channels = np.flatnonzero(~constants.dense_requantization(op)[2])
+        channels = np.flatnonzero(~op.as_single()[2])
         if channels.size:
             why = (
                 "no multiplier of rounding single equals the kernel's float64 for output "

@@ -31,6 +31,9 @@ BoolArray = NDArray[np.bool_]
 _FIXED_INSTRUCTIONS = 6
 #: Of a stair besides its constants: clear, copy, shift twice, add to the others.
 _STAIR_INSTRUCTIONS = 5
+#: Columns that always fit in one tile, or in few; and by how much tiles of which the last hangs
+#: over must be better than equal ones: waiting, which the model does not know, takes as much.
+_SMALL, _GAIN = 8, 1.1
 
 
 @dataclass(frozen=True)
@@ -75,11 +78,11 @@ def cheapest(
 
 
 def _is_part(spec: RescaledSpec, tile: tuple[int, int, int]) -> bool:
-    """Whether the columns divide the output's, and rows are several only where they are whole."""
+    """Whether it is within the output, and rows are several only where they are whole."""
     rows, columns, chunk = tile
     height, width = spec.window.output
     whole = rows == 1 or columns == width
-    return whole and rows <= height and width % columns == 0 and chunk <= spec.window.in_blocks
+    return whole and rows <= height and columns <= width and chunk <= spec.window.in_blocks
 
 
 @lru_cache(maxsize=4096)
@@ -96,9 +99,22 @@ def _choice(tiles: IntArray, cycles: IntArray, at: np.intp) -> TileChoice:
 
 
 def _candidates(estimate: _Estimate) -> tuple[IntArray, IntArray]:
-    """The tiles that fit, as columns, and the cycles of each."""
-    window, factors = estimate.spec.window, estimate.spec.factors
-    tiles = _tiles(window.in_blocks, window.output, factors is None)
+    """The tiles that fit, as columns, and the cycles of each: all as wide, except where the last
+    one of a row must hang over: a width without divisors, such as 257, would be cut into single
+    columns."""
+    tiles, cycles = _fitting(estimate, True)
+    if cycles.size and estimate.spec.window.output[1] <= _SMALL:
+        return tiles, cycles
+    others, more = _fitting(estimate, False)
+    if more.size and not (cycles.size and cycles.min() <= more.min() * _GAIN):
+        return others, more
+    return tiles, cycles
+
+
+def _fitting(estimate: _Estimate, equal: bool) -> tuple[IntArray, IntArray]:
+    """equal: as of _tiles."""
+    window = estimate.spec.window
+    tiles = _tiles(window.in_blocks, window.output, equal)
     tiles = tiles[:, estimate.fits(tiles)]
     return tiles, estimate.cycles(tiles)
 
@@ -106,7 +122,7 @@ def _candidates(estimate: _Estimate) -> tuple[IntArray, IntArray]:
 @lru_cache(maxsize=256)
 def _tiles(in_blocks: int, output: tuple[int, int], equal: bool) -> IntArray:
     """Every tile of an output: rows, columns and input blocks as columns. equal: all have as many
-    columns; else the last may hang over, for nobody chooses how many rows a matrix has."""
+    columns; else the last may hang over."""
     height, width = output
     tiles = [
         (rows, columns, chunk)
