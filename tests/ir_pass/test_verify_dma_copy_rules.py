@@ -80,6 +80,8 @@ def test_what_is_read_in_dram_is_the_same_place_there() -> None:
         verify("i", "i")
     with pytest.raises(LoweringError, match="add leaves p, which has no padding in DRAM"):
         verify("2", "2")
+    beyond = DIRECT.format(local, "", 1), DIRECT.format("", chip, 1)  # a store is as it was
+    verify_dma_copy(*(parsed(text.replace("out[i]", "out[i + 1]")) for text in beyond), table)
     q = "  alloc q: int32[2] x1x16 in acc\n"
     loaded = DIRECT.format("", chip + q, 1).replace("p[1])", "q[1])")
     with pytest.raises(LoweringError, match="add reads q in acc, not dram"):
