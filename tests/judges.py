@@ -67,17 +67,15 @@ JUDGES = {
     f"{_PROVE}/machine.py": ["tests/prove/test_machine.py", "tests/prove/test_digits.py"],
     f"{_PROVE}/memory.py": ["tests/prove/test_memory.py", "tests/prove/test_machine.py"],
     f"{_PROVE}/functions.py": ["tests/prove/test_functions.py"],
-    f"{_PROVE}/lanes.py": ["tests/prove/test_lanes.py", "tests/prove/test_maxima.py"],
+    f"{_PROVE}/lanes.py": [f"tests/prove/test_{name}.py" for name in ("lanes", "maxima", "digits")],
     f"{_PROVE}/maxima.py": ["tests/prove/test_maxima.py"],
     f"{_PROVE}/terms.py": ["tests/prove/test_terms.py"],
     f"{_PROVE}/runs.py": ["tests/prove/test_runs.py"],
     f"{_PROVE}/host_steps.py": ["tests/prove/test_host_steps.py"],
-    f"{_PROVE}/operators/weighted.py": ["tests/prove/test_weighted.py"],
     **{
         f"{_PROVE}/operators/{name}.py": ["tests/prove/test_operators.py"]
-        for name in ("elementwise", "elements", "movement", "pooling", "resizing")
+        for name in ("elements", "movement", "pooling")
     },
-    f"{_PROVE}/pieces.py": ["tests/prove/test_pieces.py"],
     "python/loadstone/ir_pass/verify_dma_copy.py": [
         "tests/ir_pass/test_verify_dma_copy.py",
         "tests/ir_pass/test_verify_dma_copy_rules.py",
@@ -147,5 +145,7 @@ FUNCTIONS = {
 }
 #: Judges of which only some mutants were tried: mutants.txt lacks some that decide the same.
 SAMPLED = {
+    "python/loadstone/backend/rounding_bound.py",  # 16 of 150 are not gone into
+    "python/loadstone/graph/accumulators.py",
     "runtime/validate.c",
 }

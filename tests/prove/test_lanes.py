@@ -143,15 +143,20 @@ def test_shifts_compose_where_no_32_bits_are_left_and_nowhere_else() -> None:
     clamped = values.functions.make(FunctionKind.MIN, high_[:, None], function[:, None])
     clamped = values.functions.make(FunctionKind.MAX, low_[:, None], clamped[:, None])
     (digit,), _ = values.internal(source, clamped)  # between -2 and 3
+    above = values.functions.make(FunctionKind.MIN, np.array([[4]]), function[:, None])
+    above = values.functions.make(FunctionKind.MAX, np.array([[0]]), above[:, None])
+    (other,), _ = values.internal(source, above)  # between 0 and 4
     least, most = -(1 << 31), (1 << 31) - 1
 
-    def shifted(low: int, high: int, c: int = 0, coefficient: int = 0, by: int = 3) -> int:
+    def shifted(
+        low: int, high: int, c: int = 0, coefficient: int = 0, by: int = 3, name: int = int(digit)
+    ) -> int:
         lanes = SymbolLanes(values, 1)
         lanes.put_numbers(_LANE, 0)
         lanes.sums[:, 0] = values.columns(symbols)[:POINTS, 0].astype(np.int64)
         lanes.low[0], lanes.high[0], lanes.c[0] = low, high, c
         if coefficient:
-            lanes.digits.add(_LANE, np.array([digit]), np.array([coefficient]))
+            lanes.digits.add(_LANE, np.array([name]), np.array([coefficient]))
         lanes.shift(_LANE, np.array([by]))
         return int(lanes.s[0])
 
@@ -164,6 +169,16 @@ def test_shifts_compose_where_no_32_bits_are_left_and_nowhere_else() -> None:
     assert shifted(least + 20, most - 30, 0, 10) == shifted(least + 30, most - 20, 0, -10) == 3
     assert shifted(least + 19, most - 30, 0, 10) == shifted(least + 29, most - 20, 0, -10) == 0
     assert shifted(least + 20, most - 29, 0, 10) == shifted(least + 30, most - 19, 0, -10) == 0
+    assert shifted(-5, 5, 0, 1 << 62, name=int(other)) == 0  # four times that is 2^64
+    # A term that was cleared says nothing, though a lane beside it has as many.
+    both = SymbolLanes(values, 2)
+    for name, coefficient in ((digit, 1), (other, 1 << 20)):
+        both.digits.add(np.arange(2), np.repeat(name, 2), np.repeat(coefficient, 2))
+    both.digits.clear(_LANE)
+    both.digits.add(_LANE, np.array([digit]), np.array([1]))
+    both.low[0], both.high[0] = least + 2, most - 3
+    both.shift(np.arange(2), np.array([3, 3]))
+    assert int(both.s[0]) == 3
     # What 64 bits do not hold looks small at neither end.
     assert shifted(0, 1 << 61, (1 << 63) - 1) == shifted(-(1 << 61), 0, -(1 << 63)) == 0
     lanes = SymbolLanes(values, 1)

@@ -29,11 +29,11 @@ def test_the_greatest_of_windows(net: Net, layout: str) -> None:
     low, high = LIMITS[net.dtype]
     made = [
         net.of("max_pool", [x], shape, low=low + a, high=high - b, **said)
-        for a, b in ((0, 0), (120, 0), (0, 60), (110, 50), (255, 0), (0, 255))
+        for a, b in ((0, 0), (1, 0), (0, 1), (120, 0), (0, 60), (110, 50), (255, 0), (0, 255))
     ]
     net.check(*made)
-    least = np.full(net.tensors[net.inputs[0]].shape, low, net.dtype)
-    check(net.network(*made), [least])
+    for level in (low, high):
+        check(net.network(*made), [np.full(net.tensors[x - 1].shape, level, net.dtype)])
 
 
 @pytest.mark.parametrize("flips", [(False, False), (True, False), (False, True), (True, True)])
@@ -152,3 +152,10 @@ def test_what_is_no_constant_or_no_byte_is_not_covered() -> None:
     wide.inputs.append(0)
     with pytest.raises(Unsupported, match="tensor wide of int16: a proof compares bytes"):
         state(wide.network(0))
+
+
+def test_an_input_may_be_any_byte(net: Net) -> None:
+    x = net.input(2, 3)
+    elements = state(net.network(x)).elements
+    ends = elements.values.limits(elements.symbols(x))
+    assert [end.tolist() for end in ends] == [[[-128] * 3] * 2, [[127] * 3] * 2]
