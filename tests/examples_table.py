@@ -27,7 +27,7 @@ from loadstone.runtime.accelerators import accelerators_of
 from loadstone.simulator.table_profile import TableSimulator
 from tests.conftest import ROOT, SHARED
 
-__all__ = ["HEAD", "TARGETS", "checked", "networks_of", "row"]
+__all__ = ["FLOATS", "HEAD", "TARGETS", "checked", "networks_of", "row"]
 
 #: As integers with zero points and a scale for each channel; as floats, where DS-CNN is not among
 #: MLPerf Tiny's files, and MLonMCU's network for the same task is.

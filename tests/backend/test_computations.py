@@ -11,18 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadstone.backend.computations import COMPUTATIONS, Computation
+from loadstone.backend.computations import COMPUTATIONS, Computation, RowDevice
 from loadstone.conformance.cases import OPERATORS
+from loadstone.conformance.schemes import per_layer, symmetric
 from loadstone.errors import Refusal
-from loadstone.graph import Conv2D, Dense, Operator
+from loadstone.graph import Conv2D, Dense, Graph, Operator, Quantization
 from loadstone.graph.reference import run
 from loadstone.ir_pass.affine import index
 from loadstone.ir_pass.nests import Nest, NestAccess, NestTensor
-from loadstone.numerics import Rounding, rq
+from loadstone.numerics import Rounding, requantize_float32, rq
 from tests.graph.test_accumulators import unproven
 from tests.repeat import times
 
 LANES = 4
+#: Whose sums leave with a multiplier for each lane; with one float32 for all.
+BY_LANE = RowDevice(LANES, frozenset({"fill", "gemm", "rq"}))
+AS_ONE = RowDevice(LANES, frozenset({"fill", "gemm", "add", "scale"}), diagonal=True)
 
 
 def executed(computation: Computation, arrays: dict[str, Any]) -> None:
@@ -52,6 +56,12 @@ def executed(computation: Computation, arrays: dict[str, Any]) -> None:
                 (data, here), (weights, there) = others
                 rows = weights[there[:-1]].astype(np.int64)
                 array[place] += data[here].astype(np.int64) @ rows
+            elif step.name == "add":
+                array[place] += others[0][0][others[0][1]]
+            elif step.name == "scale":
+                bits, low, high = step.immediates
+                scaled = requantize_float32(array[place], np.uint32(bits).view(np.float32))
+                array[place] = np.clip(scaled, low, high)
             else:
                 lanes, there = others[0]
                 zero, low, high, rounding = step.immediates
@@ -87,7 +97,7 @@ def test_nests_are_the_definition(kind: str) -> None:
         graph = OPERATORS[kind](np.random.default_rng(seed))
         (operator,) = graph.operators
         assert isinstance(operator, Conv2D | Dense)
-        computation = COMPUTATIONS[kind](operator, LANES)
+        computation = COMPUTATIONS[kind](operator, BY_LANE)
         if isinstance(computation, Refusal):
             continue
         taken += 1
@@ -97,17 +107,68 @@ def test_nests_are_the_definition(kind: str) -> None:
     assert taken > 2
 
 
+def as_one(kind: str, seed: int) -> tuple[Operator, Graph]:
+    """A case without zero points, in one scale."""
+    graph = per_layer(symmetric(OPERATORS[kind](np.random.default_rng(seed))))
+    (operator,) = graph.operators
+    return operator, graph
+
+
+@pytest.mark.parametrize("kind", ["conv2d", "depthwise", "dense"])
+def test_one_float_for_a_layer_is_the_definition(kind: str) -> None:
+    """Without zero points, one scale; a depthwise layer as diagonal matrices."""
+    for seed in range(times(12, 100)):
+        operator, graph = as_one(kind, seed)
+        computation = COMPUTATIONS[operator.kind](operator, AS_ONE)
+        assert isinstance(computation, Computation)
+        names = [step.name for nest in computation.function.body for step in nest.steps]  # type: ignore[union-attr]
+        assert names == ["fill", "gemm", "add", "scale", "copy"]
+        x = np.random.default_rng(seed).integers(-128, 128, operator.input.shape).astype(np.int8)
+        (want,) = run(graph, [x])
+        np.testing.assert_array_equal(computed(operator, computation, x), want)
+
+
+def test_what_one_float_cannot_do_is_said() -> None:
+    cases = (as_one("conv2d", seed)[0] for seed in range(20))
+    operator = next(each for each in cases if each.output.shape[-1] > 1)
+    assert isinstance(operator, Conv2D)
+
+    def why(changed: Operator) -> str:
+        found = COMPUTATIONS["conv2d"](changed, AS_ONE)
+        assert isinstance(found, Refusal)
+        return found.why
+
+    assert why(replace(operator, rounding=Rounding.DOUBLE)) == "scales in float32, not double"
+    for side in ("inputs", "outputs"):
+        (tensor,) = getattr(operator, side)
+        levels = Quantization(tensor.scale, 3)
+        changed: Any = {side: (replace(tensor, quantization=levels),)}
+        assert why(replace(operator, **changed)) == "no zero points"
+    channels = len(operator.bias)
+    several = np.linspace(0.01, 0.02, channels).astype(np.float32)
+    assert why(replace(operator, weight_scales=several)) == "one scale for a layer"
+    grouped, _ = as_one("depthwise", 0)
+    assert isinstance(grouped, Conv2D)
+    none = COMPUTATIONS["conv2d"](grouped, BY_LANE)
+    assert isinstance(none, Refusal)
+    assert none.why == f"{grouped.groups} groups: each would fill one column"
+    assert grouped.groups > 2
+    halves = replace(grouped, groups=1, weights=np.repeat(grouped.weights, grouped.groups, 3))
+    two = replace(halves, groups=2, weights=halves.weights[..., : grouped.groups // 2])
+    assert why(two) == "groups of several channels"
+
+
 def test_what_has_no_computation_is_said() -> None:
     (conv,) = OPERATORS["conv2d"](np.random.default_rng(0)).operators
     (dense,) = OPERATORS["dense"](np.random.default_rng(0)).operators
     assert isinstance(conv, Conv2D)
     assert isinstance(dense, Dense)
     dense = replace(dense, rounding=Rounding.SINGLE)
-    assert not isinstance(COMPUTATIONS["dense"](dense, 4), Refusal)
-    single = COMPUTATIONS["dense"](unproven(dense), 4)
+    assert not isinstance(COMPUTATIONS["dense"](dense, BY_LANE), Refusal)
+    single = COMPUTATIONS["dense"](unproven(dense), BY_LANE)
     assert isinstance(single, Refusal)
     assert "no integer multiplier is proven to equal its scale" in single.why
     zeros = np.ones_like(conv.weight_zero_points)
-    shifted = COMPUTATIONS["conv2d"](replace(conv, weight_zero_points=zeros), 4)
+    shifted = COMPUTATIONS["conv2d"](replace(conv, weight_zero_points=zeros), BY_LANE)
     assert isinstance(shifted, Refusal)
     assert shifted.why == "weights with a zero point"

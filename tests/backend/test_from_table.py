@@ -18,6 +18,7 @@ from loadstone.backend.plugins import load_plugins
 from loadstone.backend.template.test_isa_backend import small_model
 from loadstone.compiler import compile
 from loadstone.errors import LoweringError, Refusal, VerificationError
+from loadstone.graph import reference
 from loadstone.isa.codec import At
 from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
 from loadstone.passes.log import PassLog
@@ -26,11 +27,13 @@ from loadstone.runtime.accelerators import accelerators_of
 from loadstone.selection.match_instructions import Matched
 from loadstone.simulator.table_profile import TableSimulator
 from tests.conftest import ROOT
+from tests.examples_table import FLOATS
 from tests.ir_pass.test_pipeline import convolution
 from tests.passes.networks import plugins
 from tests.repeat import more
 
 BY_HAND = ROOT / "tests/backend/by_hand"
+GEMMINI = {"gemmini": ROOT / "docs/examples/gemmini", "gemmini-by-hand": BY_HAND}
 #: Cycles by table, as a part of those by hand, at most.
 MOST = 1.2
 
@@ -90,6 +93,33 @@ def test_networks_equal_litert_in_the_cycles_of_a_program_by_hand(
     assert part <= MOST
 
 
+@pytest.mark.parametrize(
+    ("name", "layers"),
+    [
+        ("ResNet8", 10),
+        pytest.param("Micro KWS", 6, marks=more),
+        pytest.param("MobileNetV1", 28, marks=more),
+    ],
+)
+def test_gemmini_takes_the_cycles_of_a_program_by_hand(
+    shared: Path, name: str, layers: int, figure: Callable[[str], None]
+) -> None:
+    """Settings in registers, sums that a bias is added to in memory's rows, depthwise layers. The
+    outputs are those of the definition, but for a softmax of floats on the host."""
+    file = shared / "models" / FLOATS[name]
+    x = np.load(shared / f"models/golden/{FLOATS[name]}.npz")["in0"]
+    found = {}
+    for target, folder in GEMMINI.items():
+        made = compile(file, target, plugins=load_plugins([folder], installed=False), samples=x)
+        assert [row["where"] for row in made.explain()].count(target) == layers
+        want = reference.run(made.partition.graph, [x[0]])[0]
+        np.testing.assert_allclose(made.run(x[:1])[0][0], want, rtol=1e-6)
+        found[target] = sum(cycles(made.artifact))
+    part = found["gemmini"] / found["gemmini-by-hand"]
+    figure(f"{name}: {found} cycles, {part:.2f} of those by hand")
+    assert part <= MOST
+
+
 @pytest.mark.parametrize("rows", [40, 64, 1024])
 def test_tiles_fit_any_memory(rows: int) -> None:
     """And are refused where not even a single row of output does."""
@@ -129,7 +159,7 @@ def test_every_compile_verifies_the_match(monkeypatch: pytest.MonkeyPatch) -> No
     """Also where nobody asks for verifiers."""
     monkeypatch.setenv("LOADSTONE_VERIFY", "0")
     operator, npu = convolution(16, 1, 1, (16, 16)), backend()
-    computation = COMPUTATIONS["conv2d"](operator, npu.lanes)
+    computation = COMPUTATIONS["conv2d"](operator, npu.rows)
     assert isinstance(computation, Computation)
     tried = npu._ranked(operator, computation)[0]
     npu._matched(PassLog(operator.name), tried)

@@ -40,7 +40,7 @@ DEVICES = [ROOT / "docs/examples" / name for name in EXAMPLES if name != "c_libr
 #: The systolic array with a program that is written by hand.
 BY_HAND = ROOT / "tests/backend/by_hand"
 #: Lines that an example may have in Python, and in C.
-MOST_LINES = {"Python": 480, "C": 150}
+MOST_LINES = {"Python": 350, "C": 150}
 
 
 @pytest.mark.parametrize("folder", EXAMPLES)

@@ -250,6 +250,20 @@ def test_what_is_no_box_or_depends_on_parts_of_statements_is_refused(
         insert_dma_copy(parsed(small(body)), TABLE)
 
 
+def test_what_an_instruction_reads_in_dram_stays_there() -> None:
+    """A bias, for example, that is added on its way to the chip."""
+    table = MemoryTable({**TABLE.operands, "add": ("acc", "dram")}, TABLE.depth_tiles)
+    added = "add(acc[4*t + i], b[t]) for i<4"
+    text = inserted(small(loop(BEGUN, added, STORED), "  param b: int32[3] x1x16\n"), table)
+    assert lines(text, "add") == ["add(acc[i], b[t]) for i<4"]
+    assert lines(text, "alloc") == ["alloc acc: int32[4] x1x16 in acc"]
+    padded = added.replace("b[t]", "b[t - 1 else 0]")
+    with pytest.raises(LoweringError, match="b is read in DRAM, where it has no pads"):
+        inserted(small(loop(BEGUN, padded, STORED), "  param b: int32[3] x1x16\n"), table)
+    with pytest.raises(LoweringError, match="acc is read in DRAM, where no local is"):
+        inserted(small(loop(BEGUN, added.replace("b[t]", "acc[4*t + i]"), STORED)), table)
+
+
 def test_a_box_that_is_larger_than_its_memory_is_refused() -> None:
     body = loop(BEGUN, SUM, STORED)
     for depth, fits in ((4, True), (3, False)):

@@ -55,6 +55,39 @@ def test_what_is_in_a_group_is_compared_and_a_loop_is_no_group() -> None:
         verify_dma_copy(before, parsed(after.replace("group:", "for t<2:")), TABLE)
 
 
+DIRECT = """\
+func f:
+  param p: int32[2] x1x16
+{}  param out: int8[4] x1x16
+{}  fill(acc[i] | 1) for i<4
+  add(acc[i], p[{}]) for i<4
+  copy(out[i], acc[i]) for i<4
+"""
+
+
+def test_what_is_read_in_dram_is_the_same_place_there() -> None:
+    table = MemoryTable({**TABLE.operands, "add": ("acc", "dram")}, TABLE.depth_tiles)
+    local, chip = "  local acc: int32[4] x1x16\n", "  alloc acc: int32[4] x1x16 in acc\n"
+
+    def verify(was: str, now: str, more: str = "") -> None:
+        before = parsed(DIRECT.format(local, "", was))
+        verify_dma_copy(before, parsed(DIRECT.format("", chip + more, now)), table)
+
+    verify("1", "1")
+    with pytest.raises(LoweringError, match="add reads another place of p"):
+        verify("1", "0")
+    with pytest.raises(LoweringError, match="add leaves p, which has no padding in DRAM"):
+        verify("i", "i")
+    with pytest.raises(LoweringError, match="add leaves p, which has no padding in DRAM"):
+        verify("2", "2")
+    beyond = DIRECT.format(local, "", 1), DIRECT.format("", chip, 1)  # a store is as it was
+    verify_dma_copy(*(parsed(text.replace("out[i]", "out[i + 1]")) for text in beyond), table)
+    q = "  alloc q: int32[2] x1x16 in acc\n"
+    loaded = DIRECT.format("", chip + q, 1).replace("p[1])", "q[1])")
+    with pytest.raises(LoweringError, match="add reads q in acc, not dram"):
+        verify_dma_copy(parsed(DIRECT.format(local, "", 1)), parsed(loaded), table)
+
+
 def test_one_place_of_an_axis_is_loaded_and_used_wherever_it_lies() -> None:
     larger = WITH_COPIES.replace("p_chip: int32[1, 3]", "p_chip: int32[2, 3]")
     loaded = larger.replace("copy(p_chip[0, a1]", "copy(p_chip[1, a1]")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The systolic array of docs/examples, small, for the tests of instruction selection.
+"""The systolic array of docs/examples, small, and Gemmini, for the tests of instruction selection.
 
 In:   nothing.
 Out:  its table, its meanings, a chooser; texts of nests with copies.
@@ -11,19 +11,38 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+from loadstone.backend.plugins import load_plugins
 from loadstone.isa.accelerator import Port
 from loadstone.isa.table import InstructionTable
 from loadstone.selection.choose import Chooser
 from loadstone.selection.meanings import Meanings
+from tests.conftest import ROOT
 from tests.passes.networks import plugins
 
-__all__ = ["DENSE", "DENSE_WITHOUT_COPIES", "chooser", "meanings", "table", "with_meaning"]
+__all__ = [
+    "DENSE",
+    "DENSE_WITHOUT_COPIES",
+    "chooser",
+    "gemmini",
+    "meanings",
+    "table",
+    "with_meaning",
+]
 
 
 @cache
 def table() -> InstructionTable:
     """Four lanes."""
     accelerator = plugins().backends["systolic"](dim=4).accelerator
+    assert accelerator is not None
+    return accelerator.table
+
+
+@cache
+def gemmini() -> InstructionTable:
+    """The example whose settings stand in registers."""
+    found = load_plugins([ROOT / "docs/examples/gemmini"], installed=False)
+    accelerator = found.backends["gemmini"]().accelerator
     assert accelerator is not None
     return accelerator.table
 

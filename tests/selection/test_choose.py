@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from loadstone.errors import ConfigError
+from loadstone.isa.accelerator import Port
 from loadstone.selection.choose import CONSTANT, Chooser, Template, merged
 from loadstone.selection.meanings import Meanings
 from loadstone.selection.unify import ChainLoop, ChainStep, ValueChain
-from tests.selection.devices import chooser, meanings, with_meaning
+from tests.selection.devices import chooser, gemmini, meanings, with_meaning
 
 SUM = "accumulator", "scratchpad", "scratchpad"
 GEMM = (ChainStep("gemm", 2, ()),)
@@ -80,6 +83,58 @@ def test_a_store_says_how_it_scales() -> None:
     numbers = {"zero_point": 3, "low": -128, "high": 127, "rounding": 0}
     assert choice.templates[0] == Template("scale", numbers, {"row": (2, 0)}, None)
     assert choice.templates[1].fields == {"rows": 6, "stride": 32}
+
+
+def test_weights_stay_in_the_array_where_they_are_used_again() -> None:
+    """Gemmini: the first product of a tap brings its weights, the others find them; 40 pixels are
+    three instructions. What registers hold is said in front of each, and left out later."""
+    gemm = ValueChain(
+        ("acc", "spad", "spad"),
+        None,
+        False,
+        GEMM,
+        (ChainLoop(2, (0, 1, 16)), ChainLoop(40, (1, 2, 0))),
+    )
+    choice = Chooser(Meanings(gemmini()), Port(bytes_per_cycle=16)).choice(gemm)
+    assert choice is not None
+    assert choice.cycles == {"execute": 1 + 2 * (1 + 32 + 2 * (1 + 16))}
+    names = [each.name for each in choice.templates if each.name != "config_ex"]
+    once = ["preload", "compute_preloaded", *["preload_kept", "compute_accumulated"] * 2]
+    assert names == once * 2
+    second = [each for each in choice.templates if each.name == "preload"][1]
+    assert second == Template(
+        "preload", {"accumulate": 1, "rows": 16}, {"b": (2, 16), "c": (0, 0)}, None
+    )
+    last = choice.templates[-3:]
+    assert last[0] == Template("preload_kept", {"accumulate": 1, "rows": 8}, {"c": (0, 32)}, None)
+    assert last[1] == Template("config_ex", {"stride": 2}, {}, None)
+    assert last[2] == Template("compute_accumulated", {"rows": 8}, {"a": (1, 1 + 64)}, 0)
+
+
+def test_a_register_that_decides_nothing_holds_anything() -> None:
+    """One row: any stride will do, but one must be set."""
+    choice = Chooser(Meanings(gemmini()), None).choice(
+        ValueChain(("spad", "dram"), None, is_moved=True, steps=(), loops=())
+    )
+    assert choice is not None
+    assert choice.templates == (
+        Template("config_ld", {"stride": 0}, {}, None, is_any=True),
+        Template("mvin", {"rows": 1}, {"row": (0, 0), "address": (1, 0)}, 0),
+    )
+
+
+def test_a_register_that_nothing_sets_is_no_match() -> None:
+    whole = gemmini()
+    forms = tuple(each for each in whole.forms if each.name != "config_ld")
+    without = Chooser(Meanings(replace(whole, forms=forms)), None)
+    loops = (ChainLoop(4, (1, 32)),)
+    choice = without.choice(
+        ValueChain(("spad", "dram"), None, is_moved=True, steps=(), loops=loops)
+    )
+    assert choice is not None
+    assert [each.name for each in choice.templates] == ["config_ld2", "mvin2"]
+    acc = ValueChain(("acc", "dram"), None, is_moved=True, steps=(), loops=loops)
+    assert without.choice(acc) is None
 
 
 def test_what_fills_must_be_one_loop() -> None:

@@ -15,7 +15,7 @@ from loadstone.isa.terms import term_value
 from loadstone.numerics import rq
 from loadstone.selection.meanings import Meaning, Meanings, MeaningSlot, MeaningStep
 from tests.passes.networks import plugins
-from tests.selection.devices import meanings, table, with_meaning
+from tests.selection.devices import gemmini, meanings, table, with_meaning
 
 ROW = MeaningSlot("accumulator", "target", (1,))
 
@@ -54,7 +54,7 @@ def test_memories_follow() -> None:
     [
         ("gemm", "it is not STEP; STEP for LOOP<COUNT where FIELD=VALUE"),
         ("copy(weights[k], scratchpad[row + k]) for k", "k is no loop NAME<COUNT"),
-        ("copy(weights[k], scratchpad[row + k]) for k<size", "size is no field, and no FORM.FIELD"),
+        ("copy(weights[k], scratchpad[row + k]) for k<size", "size is no field, no register, and"),
         ("copy(weights[k], scratchpad[row + k]) for k<4 where a=1", "a=1 is no FIELD=VALUE of the"),
         ("copy(weights[0], scratchpad[row], weights[0])", "is not fill(A | VALUE), not copy(A, B)"),
         ("fill(weights[0])", "is not fill(A | VALUE), not copy(A, B)"),
@@ -66,12 +66,53 @@ def test_memories_follow() -> None:
         ("copy(weights[row + 1], scratchpad[row])", "one field says where it begins"),
         ("copy(weights[row], scratchpad[row])", "two operands begin at row"),
         ("copy(weights, scratchpad)", "`weights, scratchpad` are no accesses MEMORY[INDEX]"),
+        (
+            "fill(accumulator[0] | 0) then copy(weights[0], scratchpad[row])",
+            "in front of `then` st",
+        ),
+        (
+            "copy(weights[0], dram[0]) then copy(scaling[0], weights[0]) then copy(x[0], x[0])",
+            "in ",
+        ),
+        (
+            "copy(weights[0], scratchpad[row]) where row=1 then copy(scaling[0], weights[0])",
+            "in front of `then` stands one copy(MEMORY[LOOP], ...) without `where`",
+        ),
+        (
+            "copy(weights[0], scratchpad[row]) then copy(scaling[0], scratchpad[row])",
+            "two operands begin at row",
+        ),
+        (
+            "copy(weights[0], scratchpad[row]) where row=a",
+            "row=a: a is no field of the instruction",
+        ),
         ("copy weights[0])", "`copy weights[0])` is no step NAME(ACCESS, ... | TERM, ...)"),
     ],
 )
 def test_what_is_no_meaning_is_refused_by_name(text: str, why: str) -> None:
     with pytest.raises(ConfigError, match=rf"meaning of preload `.*{re.escape(why)}"):
         Meanings(with_meaning("preload", text))
+
+
+def test_registers_stand_as_fields_do() -> None:
+    """Gemmini's product: what is filled first, registers for rows, what must be equal."""
+    found = Meanings(gemmini())
+    first, adds = (m for m in found.all if m.form.name == "compute_preloaded")
+    assert (first.source, adds.source) == (0, None)
+    assert adds.target == MeaningSlot("acc", "c_row", (1,))
+    operands = MeaningSlot("spad", "a", ("a_stride",)), MeaningSlot("array", 0, (0,))
+    assert adds.steps == (MeaningStep("gemm", operands, ()),)
+    assert (adds.fixed, adds.same) == ({"c_accumulate": 1}, (("c_rows", "rows"),))
+    assert adds.before is not None
+    assert adds.before.source == MeaningSlot("spad", "b_row", (1,))
+    assert found.fillers["array"] is first.before
+    assert not found.stands_alone(first.before)
+    kept = next(m for m in found.all if m.form.name == "compute_accumulated")
+    assert kept.before is None
+    assert found.reached(kept.slots[2]) == ("spad", 16)
+    assert found.memories.operands["add"] == ("acc", "dram")
+    assert found.memories.operands["scale"] == ("acc",)
+    assert meanings().stands_alone(meanings().fillers["weights"])
 
 
 def test_what_a_table_must_have() -> None:

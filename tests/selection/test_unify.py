@@ -61,10 +61,14 @@ def random_meaning(rng: np.random.Generator) -> Meaning:
     return Meaning(form, "random", tuple(counts), *kept)
 
 
+def table_of(form: InstructionForm) -> Any:
+    """As far as unification asks."""
+    return SimpleNamespace(by_name={form.name: form}, by_register={})
+
+
 def of(meaning: Meaning) -> Meanings:
     """As matches takes them; nothing fills a memory."""
-    table = SimpleNamespace(by_name={meaning.form.name: meaning.form})
-    found: Any = SimpleNamespace(all=(meaning,), fillers={}, table=table)
+    found: Any = SimpleNamespace(all=(meaning,), fillers={}, table=table_of(meaning.form))
     return found
 
 
@@ -234,4 +238,4 @@ def test_an_equation_of_one_field_is_solved(
     term: Term, value: int, known: dict[str, int], found: dict[str, int] | None
 ) -> None:
     form = InstructionForm("add", 1, FIELDS, 16)
-    assert solved({"add": form}, form, (term, value), known) == found
+    assert solved(table_of(form), form, (term, value), known) == found

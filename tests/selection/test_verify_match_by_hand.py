@@ -10,19 +10,29 @@ import pytest
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.nest_text import parsed
 from loadstone.isa.codec import At
-from loadstone.isa.table import Bits, InstructionForm, InstructionTable, LocalMemory
+from loadstone.isa.table import (
+    Bits,
+    InstructionForm,
+    InstructionTable,
+    LocalMemory,
+    Register,
+    Set,
+)
 from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
 from loadstone.selection import verify_match as judge
 from loadstone.selection.match_instructions import DramConstant, Matched
 from loadstone.selection.meanings import Meanings
 
 
-def _form(name: str, opcode: int, fields: str, *meaning: str) -> InstructionForm:
+def _form(
+    name: str, opcode: int, fields: str, *meaning: str, sets: tuple[Set, ...] = ()
+) -> InstructionForm:
     bits = (Bits(each, 16, address=each == "address") for each in fields.split())
-    return InstructionForm(name, opcode, tuple(bits), meaning=meaning)
+    return InstructionForm(name, opcode, tuple(bits), meaning=meaning, sets=sets)
 
 
 #: `twice` may work on one row several times; `pair` has an operand that the first `mix` has not.
+#: `out` finds its row in a register; `next` sets that behind its own work, `maybe` sometimes.
 TABLE = InstructionTable(
     "hand",
     (
@@ -50,8 +60,37 @@ TABLE = InstructionTable(
         _form("mix", 7, "row other", "mix(pad[row], pad[other])"),
         _form("pair", 8, "row other more", "mix(pad[row], pad[other], pad[more])"),
         _form("each", 9, "row rows by", "mul(pad[row + i], kept[0 + i] | by) for i<rows"),
+        _form("at", 10, "row", sets=(Set("where", "row"),)),
+        _form("as", 11, "value", sets=(Set("mode", "value"),)),
+        _form("some", 12, "rows", sets=(Set("count", "rows"),)),
+        _form(
+            "out",
+            13,
+            "address rows",
+            "copy(dram[address + 4*i], pad[where + i]) for i<rows where mode=1, rows=count",
+            "copy(dram[address + 8*i], pad[where + i]) for i<rows where mode=2, rows=count",
+        ),
+        _form(
+            "next",
+            14,
+            "address row",
+            "copy(dram[address], pad[where])",
+            sets=(Set("where", "row"),),
+        ),
+        _form("maybe", 15, "row value", sets=(Set("where", "row", when="(value=1)"),)),
+        _form("both", 16, "row", sets=(Set("count", "where"), Set("where", "row"))),
+        _form(
+            "through",
+            17,
+            "row other",
+            "copy(kept[k], pad[other + k]) for k<2 then mul(pad[row], kept[0] | 9)",
+        ),
+        _form("by", 18, "row", "mul(pad[row], kept[0] | where)"),
+        _form("nothing", 19, ""),
+        _form("less", 20, "row", "mul(pad[row], kept[0] | -3)"),
     ),
     (LocalMemory("pad", 8, 4), LocalMemory("kept", 1, 2)),
+    registers=(Register("where", 16), Register("mode", 4, reset=1), Register("count", 16)),
 )
 MEANINGS = Meanings(TABLE)
 #: Tiles of four rows and of eight.
@@ -106,6 +145,8 @@ _MUL_INSNS = (
     "store address=out rows=1 row=a"
 )
 _MIX = "copy(t[0], x[0])\nmix(t[0], x[1]{})\ncopy(out[0], t[0])"
+_AT = f"{_LOAD}; at row=a; some rows=4"
+_TWO = "copy(out[2*i], x[i]) for i<4"
 _FILLED = "fill(t[i] | 7) for i<2\ncopy(out[i], t[i]) for i<2"
 #: What it is about: nests, instructions, what is said of them.
 CASES = {
@@ -201,6 +242,109 @@ CASES = {
     "a constant": (_FILLED, "load address=c rows=2 row=a; store address=out rows=2 row=a", ""),
     "beyond a constant": (_FILLED, "load address=c rows=2 stride=4 row=a", "leaves the constant"),
     "inside a constant": (_FILLED, "one address=c+1 row=a", "leaves the constant"),
+    "a row in a register": (_COPY, f"{_AT}; out address=out rows=4", ""),
+    "another row in a register": (
+        _COPY,
+        "load address=x stride=4 rows=4 row=l+1; at row=l; some rows=4; out address=out rows=4",
+        "place 0 of out",
+    ),
+    "a row in a register, not set": (
+        _COPY,
+        f"{_LOAD}; some rows=4; out address=out rows=4",
+        "out, has nothing in where",
+    ),
+    "a mode in a register": (_TWO, f"{_AT}; as value=2; out address=out rows=4", ""),
+    "another mode in a register": (_TWO, f"{_AT}; out address=out rows=4", "place 1 of out"),
+    "a mode that is none": (
+        _COPY,
+        f"{_AT}; as value=3; out address=out rows=4",
+        "out, has 0 meanings",
+    ),
+    "as many rows as a register says": (_COPY, f"{_AT}; out address=out rows=3", "has 0 meanings"),
+    "as many rows as nobody said": (
+        _COPY,
+        f"{_LOAD}; at row=a; out address=out rows=4",
+        "has 0 meanings",
+    ),
+    "none of two registers is set": (_COPY, "out address=out", "has 0 meanings"),
+    "a place in front of a number": (
+        _COPY,
+        f"{_AT}; at row=0; out address=out rows=4",
+        "place 0 of out",
+    ),
+    "a number in front of a place": (
+        _COPY,
+        f"{_LOAD}; at row=0; at row=a; some rows=4; out address=out rows=4",
+        "",
+    ),
+    "a register that is set behind the work": (
+        "copy(out[i], x[i]) for i<2",
+        f"{_LOAD}; at row=a; next address=out row=a+1; next address=out+4 row=a",
+        "",
+    ),
+    "a register that is not set this time": (
+        _COPY,
+        f"{_AT}; maybe row=b; out address=out rows=4",
+        "",
+    ),
+    "a register that is set this time": (
+        _COPY,
+        "load address=x stride=4 rows=4 row=b; at row=a; some rows=4; maybe row=b value=1; "
+        "out address=out rows=4",
+        "",
+    ),
+    "two registers at once": (
+        _COPY,
+        f"{_LOAD}; at row=4; both row=a; out address=out rows=4",
+        "",
+    ),
+    "a number that is a place": (
+        _MUL.format(1),
+        "load address=x stride=4 rows=3 row=a; keep row=a+1; at row=a; by row=a",
+        "by, needs where, which no instruction said",
+    ),
+    "a number of a register": (
+        _MUL.format(1),
+        "load address=x stride=4 rows=3 row=a; keep row=a+1; at row=9; by row=a; "
+        "store address=out rows=1 row=a",
+        "",
+    ),
+    "a place behind a number is no number": (
+        _MUL.format(1),
+        "load address=x stride=4 rows=3 row=a; keep row=a+1; at row=9; at row=a; by row=a",
+        "by, needs where, which no instruction said",
+    ),
+    "a field that is left out is 0, and so is the register": (
+        _MUL.format(1).replace("9", "0"),
+        "load address=x stride=4 rows=3 row=a; keep row=a+1; at row=a; at; by row=a; "
+        "store address=out rows=1 row=a",
+        "",
+    ),
+    "a number below zero": (
+        _MUL.format(1).replace("9", "-3"),
+        "load address=x stride=4 rows=3 row=a; keep row=a+1; less row=a; "
+        "store address=out rows=1 row=a",
+        "",
+    ),
+    "an instruction that fills first": (
+        _MUL.format(1),
+        "load address=x stride=4 rows=3 row=a; through row=a other=a+1; "
+        "store address=out rows=1 row=a",
+        "",
+    ),
+    "an instruction that fills from elsewhere": (
+        _MUL.format(1),
+        "load address=x stride=4 rows=3 row=a; through row=a other=a; "
+        "store address=out rows=1 row=a",
+        "place 0 of out",
+    ),
+    "what was filled stays": (
+        _MUL.format(2),
+        "load address=x stride=4 rows=3 row=a; through row=a other=a+1; each row=a rows=1 by=9; "
+        "store address=out rows=1 row=a",
+        "",
+    ),
+    "an instruction that does nothing": (_COPY, "nothing", "nothing, has 0 meanings"),
 }
 
 

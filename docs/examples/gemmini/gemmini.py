@@ -27,20 +27,22 @@ their channels rounded up to 16.
     compute_accumulated  a rows           the same with the weights that are there
     mvout       address row rows          memory[address + i * stride] =
                                           int8(scale * accumulator[row + i])
+
+`instructions` is the table. No program stands here: each instruction says what it means as nests,
+in which registers stand as fields do, and the compiler finds which of them a layer becomes, and
+which settings go in front. MEANING says in NumPy what the simulator does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from loadstone.backend import Attribute, Backend, Pattern, ProgramRegion, Refusal, Segment, offered
-from loadstone.graph import Conv2D, Dense, Operator
+from loadstone.backend import Attribute, FromTable
 from loadstone.isa.accelerator import Accelerator, Port
-from loadstone.isa.codec import At
 from loadstone.isa.native_page import Action, PageJob, RegisterPage
 from loadstone.isa.state import MachineFault, MachineRun, MachineState
 from loadstone.isa.table import (
@@ -53,8 +55,7 @@ from loadstone.isa.table import (
     Register,
     Set,
 )
-from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
-from loadstone.numerics import Array, Rounding, requantize_float32, wrap_int32
+from loadstone.numerics import Array, requantize_float32, wrap_int32
 
 Fields = Mapping[str, int]
 DRIVER = Path(__file__).with_suffix(".c")
@@ -75,6 +76,7 @@ REGISTERS = (
     Register("b_row", 29, doc="Where the weights of the next COMPUTE_PRELOADED begin."),
     Register("c_row", 29, doc="Where the next COMPUTE writes."),
     Register("c_accumulate", 1, doc="1: it adds."),
+    Register("c_rows", 16, low=1, high=DIM, doc="How many rows it writes: as many as it reads."),
 )
 
 
@@ -93,7 +95,7 @@ def config(name: str, kind: int, *fields: Bits, unit: str, **more: Any) -> Instr
     return command(name, 0, *fields, codes=codes, unit=unit, sets=sets)
 
 
-def instructions(spad_rows: int, acc_rows: int) -> InstructionTable:
+def instructions(spad_rows: int, acc_rows: int, movers: int = 2) -> InstructionTable:
     """A local address is a row in bits 0 to 28, "accumulate" in 30 and "accumulator" in 31; behind
     it stand columns and rows, in 16 bits each."""
     stride, address = Bits("stride", 32, at=RS2), Bits("address", 64, at=RS1, address=True)
@@ -110,7 +112,12 @@ def instructions(spad_rows: int, acc_rows: int) -> InstructionTable:
         reaches = [Reach("dram", "address", (("rows", stride),), size)]
         reaches += [Reach(memory, "row", (("rows*accumulate", 1),))] if acc else []
         reaches += [Reach(memory, "row", lines, writes=True)]
+        moved = f"({memory}[row + i], dram[address + {stride}*i]) for i<rows"
+        meaning: tuple[str, ...] = (f"copy{moved}",)
+        if acc:
+            meaning = f"copy{moved} where accumulate=0", f"add{moved} where accumulate=1"
         said: dict[str, Any] = {"reaches": tuple(reaches), "unit": "load", "cycles": 2}
+        said["meaning"] = meaning if movers == 2 or name != "mvin2" else ()
         return command(name, funct7, *fields, codes=local(RS2, acc), **said)
 
     def preload(name: str, kept: bool) -> InstructionForm:
@@ -118,7 +125,7 @@ def instructions(spad_rows: int, acc_rows: int) -> InstructionTable:
         accumulate = Bits("accumulate", 1, at=RS2 + 30)
         weights = OpcodeBits(RS1, 32, 0xFFFFFFFF) if kept else OpcodeBits(RS1 + 31, 1, 0)
         size = OpcodeBits(RS1 + 32, 32, 0 if kept else DIM << 16 | DIM)
-        sets = [Set("c_row", "c"), Set("c_accumulate", "accumulate")]
+        sets = [Set("c_row", "c"), Set("c_accumulate", "accumulate"), Set("c_rows", "rows")]
         sets += [] if kept else [Set("b_row", "b")]
         fields = (c, accumulate, rows) if kept else (b, c, accumulate, rows)
         codes = local(RS2, 1, weights, size)
@@ -133,7 +140,14 @@ def instructions(spad_rows: int, acc_rows: int) -> InstructionTable:
             Reach("array", 0, writes=not kept),
         ]
         reaches += [] if kept else [Reach("spad", "b_row", extent=DIM)]
-        said = {"reaches": tuple(reaches), "unit": "execute", "cycles": DIM if kept else 2 * DIM}
+        product = "gemm(acc[c_row + i], spad[a + a_stride*i], array[0]) for i<rows where"
+        first = "" if kept else f"copy(array[k], spad[b_row + k]) for k<{DIM} then "
+        said: dict[str, Any] = {"reaches": tuple(reaches), "unit": "execute", "reads": ("c_rows",)}
+        said["cycles"] = DIM if kept else 2 * DIM
+        said["meaning"] = (
+            f"{first}fill(acc[c_row + i] | 0); {product} c_accumulate=0, c_rows=rows",
+            f"{first}{product} c_accumulate=1, c_rows=rows",
+        )
         return command(name, funct7, a, some, codes=local(RS1, 0, none), **said)
 
     act_of = Bits("act_of", 2, at=RS1 + 2, values=("none", "relu"))
@@ -143,6 +157,11 @@ def instructions(spad_rows: int, acc_rows: int) -> InstructionTable:
         Reach("dram", "address", (("rows", "st_stride"),), DIM, writes=True),
     )
     store: dict[str, Any] = {"reaches": out, "reads": ("act", "scale"), "unit": "store"}
+    store["meaning"] = tuple(
+        f"copy(y[i], acc[row + i]); scale(y[i] | scale, {low}, 127); "
+        f"copy(dram[address + st_stride*i], y[i]) for i<rows where act={act}"
+        for act, low in ((0, -128), (1, 0))
+    )
     one, two = (OpcodeBits(RS1 + 3, 2, mover) for mover in (0, 1))
     whole, part = (OpcodeBits(RS1 + 8, 1, bit) for bit in (1, 0))
     moved = address, Bits("row", 29, at=RS2), rows
@@ -266,12 +285,14 @@ class CommandPage(RegisterPage):
 
 
 # --- the back end ---------------------------------------------------------------------------------
-class Gemmini(Backend):
-    """Layers without zero points, scaled by one float32 each."""
+class Gemmini(FromTable):
+    """Layers without zero points, scaled by one float32 each. Depthwise ones are products with
+    diagonal matrices."""
 
     name: ClassVar[str] = "gemmini"
     scheme = "symmetric"
     per_channel = False
+    diagonal = True
     target_attributes: ClassVar[Sequence[Attribute]] = (
         Attribute("spad_rows", 4096, "rows of 16 int8", range(64, 2**20)),
         Attribute("acc_rows", 1024, "rows of 16 int32", range(16, 2**20)),
@@ -280,198 +301,16 @@ class Gemmini(Backend):
 
     def __init__(self, **values: int | str | bool) -> None:
         super().__init__(**values)
-        self.spad, self.acc = (int(self.attributes[name]) for name in ("spad_rows", "acc_rows"))
-        table, port = instructions(self.spad, self.acc), Port(bytes_per_cycle=16)
+        sizes = (int(self.attributes[entry.name]) for entry in self.target_attributes)
         macs = dict.fromkeys(("compute_preloaded", "compute_accumulated"), f"rows*{DIM * DIM}")
         said: dict[str, Any] = {"page": CommandPage, "driver": DRIVER, "macs": macs}
         self.accelerator = Accelerator(
-            self.name, table, MEANING, self.attributes, port, 8, macs_per_cycle=DIM * DIM, **said
+            self.name,
+            instructions(*sizes),
+            MEANING,
+            self.attributes,
+            Port(bytes_per_cycle=16),
+            8,
+            macs_per_cycle=DIM * DIM,
+            **said,
         )
-
-    def patterns(self) -> Sequence[Pattern]:
-        return [offered("conv2d", self.accepts), offered("dense", self.accepts)]
-
-    def accepts(self, operator: Operator) -> Refusal | None:
-        """What MVOUT cannot scale, and what not even one row of output fits."""
-        assert isinstance(operator, Conv2D | Dense)
-        o, quantized = operator, "loadstone quantize --scheme symmetric --per-tensor"
-        if o.rounding is not Rounding.FLOAT32:
-            return Refusal(f"scales in float32, not {o.rounding.name.lower()}", "an ONNX QDQ model")
-        if o.input.zero_point or o.output.zero_point or np.any(o.weight_zero_points):
-            return Refusal("no zero points", quantized)
-        if len(set(o.requantization()[0].tolist())) > 1:
-            return Refusal("one scale for a layer", quantized)
-        if o.high != 127 or o.low not in (0, -128):
-            return Refusal("no activation but ReLU", "a ReLU")
-        if (
-            isinstance(o, Conv2D)
-            and o.groups > 1
-            and (o.weights.shape[3], o.groups)
-            != (
-                1,
-                o.output.shape[-1],
-            )
-        ):
-            return Refusal("groups of several channels", "one group, or one for each channel")
-        if Shape(o).tile_rows(self.spad, self.acc) == 0:
-            return Refusal("a row of output does not fit", "larger spad_rows or acc_rows")
-        return None
-
-    def lower(self, segment: Segment) -> ProgramRegion:
-        """Every operator into one program."""
-        region = ProgramRegion(segment, self.accelerator)
-        for operator in segment.operators:
-            assert isinstance(operator, Conv2D | Dense)
-            region.emit(operator, *Code(operator, region, self).layer())
-        return region
-
-
-class Shape:
-    """Sizes of a layer as a convolution; a dense one has a column of pixels. each: one channel of
-    input for each of output. wide: pixels of a row of input that a row of output reads."""
-
-    def __init__(self, o: Conv2D | Dense) -> None:
-        self.kernel, self.strides, self.dilation, self.pads = (1, 1), (1, 1), (1, 1), (0, 0)
-        self.samples = self.h = self.oh = 1
-        self.each = isinstance(o, Conv2D) and o.groups > 1
-        (self.w, c), (self.ow, k) = o.input.shape[-2:], o.output.shape[-2:]
-        if isinstance(o, Conv2D):
-            self.kernel, self.strides, self.dilation = o.weights.shape[1:3], o.strides, o.dilation
-            self.pads, self.oh = o.padding[:2], o.output.shape[1]
-            self.samples, self.h = o.input.shape[:2]
-        self.taps = self.kernel[0] * self.kernel[1]
-        self.ins, self.outs = -(-c // DIM), -(-k // DIM)
-        self.wide = self.lines(self.ow, 1)
-
-    def lines(self, rows: int, axis: int = 0) -> int:
-        """Rows (columns) of input that so many of output read."""
-        return (rows - 1) * self.strides[axis] + self.dilation[axis] * (self.kernel[axis] - 1) + 1
-
-    def tile_rows(self, spad: int, acc: int) -> int:
-        """The most rows of output whose tiles fit twice: one set is filled while the other is used.
-        0 where not even one row fits."""
-        fit = [
-            rows
-            for rows in range(1, self.oh + 1)
-            if 2 * rows * self.ow <= acc
-            and 2 * (self.lines(rows) * self.wide + self.taps * DIM) <= spad
-        ]
-        return max(fit, default=0)
-
-
-def packed(o: Conv2D | Dense, s: Shape) -> Array:
-    """(blocks of outputs, of inputs, taps, 16 inputs, 16 outputs) int8. Of a depthwise layer each
-    block is a diagonal."""
-    weights = o.weights.reshape(len(o.weights), s.taps, -1)
-    whole = np.zeros((s.outs * DIM, s.taps, (1 if s.each else s.ins) * DIM), np.int8)
-    if s.each:
-        number = np.arange(len(weights))
-        whole[number, :, number % DIM] = weights[:, :, 0]
-    else:
-        whole[: len(weights), :, : weights.shape[2]] = weights
-    blocks = whole.reshape(s.outs, DIM, s.taps, -1, DIM)
-    return np.ascontiguousarray(blocks.transpose(0, 3, 2, 4, 1))
-
-
-def pieces(count: int) -> Iterator[tuple[int, int]]:
-    """(first, rows) of what one command moves."""
-    return ((first, min(DIM, count - first)) for first in range(0, count, DIM))
-
-
-class Code:
-    """The commands of one layer. held: what the registers of strides are set to."""
-
-    def __init__(self, o: Conv2D | Dense, region: ProgramRegion, backend: Gemmini) -> None:
-        self.s, self.backend, self.o = Shape(o), backend, o
-        weights, bias = packed(o, self.s), np.zeros(self.s.outs * DIM, np.int32)
-        bias[: len(o.bias)] = o.bias
-        self.weights = region.constant(f"weights of {o.name}", weights)
-        self.bias = region.constant(f"bias of {o.name}", bias)
-        zeros = np.zeros(DIM * (1 + (DIM - 1) * self.s.ins), np.int8)
-        self.pads = region.constant(f"pads of {o.name}", zeros)
-        self.x, self.y = region.tensor(o.input, DIM), region.tensor(o.output, DIM)
-        self.per_output = weights[0].nbytes
-        self.insns: list[TiledInsn] = []
-        self.held: dict[str, int] = {}
-
-    def emit(self, name: str, **fields: int | At | InTile) -> None:
-        self.insns.append(TiledInsn(name, fields))
-
-    def stride(self, of: str, value: int) -> None:
-        if self.held.get(of) != value:
-            self.emit(f"config_{of}", stride=value)
-        self.held[of] = value
-
-    def layer(self) -> list[TiledInsn]:
-        s, rows = self.s, self.s.tile_rows(self.backend.spad, self.backend.acc)
-        scale = int(self.o.requantization()[0][0]) & 0xFFFFFFFF
-        self.stride("ex", s.strides[1])
-        act = int(self.o.low == 0)
-        self.emit("config_st", stride=s.outs * DIM, act_of=act, scale_of=scale)
-        for sample in range(s.samples):
-            for top in range(0, s.oh, rows):
-                for block in range(s.outs):
-                    self.tile(sample, top, min(rows, s.oh - top), block)
-        return self.insns
-
-    def tile(self, sample: int, top: int, rows: int, block: int) -> None:
-        """Some rows of output, 16 channels of them: products, then the bias, then out."""
-        s, pixels = self.s, rows * self.s.ow
-        sums = LocalTile("acc", pixels, f"sums {top} {block}")
-        for k in range(1 if s.each else s.ins):
-            data = self.load(sample, top, rows, block if s.each else k)
-            weights = LocalTile("spad", s.taps * DIM, f"weights {block} {k}")
-            two = self.backend.attributes["movers"] == 2
-            self.stride("ld2" if two else "ld", DIM)
-            begin = block * self.per_output + k * s.taps * DIM * DIM
-            for at, count in pieces(s.taps * DIM):
-                where, name = At(self.weights, begin + at * DIM), "mvin2" if two else "mvin"
-                self.emit(name, address=where, row=InTile(weights, at), rows=count)
-            for tap in range(s.taps):
-                self.products(sums, data, InTile(weights, tap * DIM), tap, int(k + tap > 0))
-        self.stride("ld", 0)
-        bias = At(self.bias, 4 * DIM * block)
-        for at, count in pieces(pixels):
-            self.emit("mvin_acc", address=bias, row=InTile(sums, at), rows=count, accumulate=1)
-        for at, count in pieces(pixels):
-            first = ((sample * s.oh + top) * s.ow + at) * s.outs + block
-            self.emit("mvout", address=At(self.y, first * DIM), row=InTile(sums, at), rows=count)
-
-    def load(self, sample: int, top: int, rows: int, block: int) -> LocalTile:
-        """Rows of input, 16 channels of them, with the zeros around them."""
-        s, lines = self.s, self.s.lines(rows)
-        tile = LocalTile("spad", lines * s.wide, f"pixels {sample} {top} {block}")
-        self.stride("ld", s.ins * DIM)
-        for line in range(lines):
-            y, inside = top * s.strides[0] - s.pads[0] + line, range(s.w)
-            begin, end = s.pads[1], min(s.wide, s.pads[1] + s.w)
-            if not 0 <= y < s.h:
-                begin = end = 0
-            for first, last, source in (
-                (0, begin, None),
-                (begin, end, inside),
-                (end, s.wide, None),
-            ):
-                for at, count in pieces(last - first):
-                    place = ((sample * s.h + y) * s.w + at) * s.ins + block
-                    far = At(self.pads) if source is None else At(self.x, place * DIM)
-                    row = InTile(tile, line * s.wide + first + at)
-                    self.emit("mvin", address=far, row=row, rows=count)
-        return tile
-
-    def products(
-        self, sums: LocalTile, data: LocalTile, weights: InTile, tap: int, accumulate: int
-    ) -> None:
-        """One tap of all pixels of a tile: weights stay in the array."""
-        s, (ky, kx), fresh = self.s, divmod(tap, self.s.kernel[1]), True
-        for i in range(sums.size_tiles // s.ow):
-            line = (i * s.strides[0] + ky * s.dilation[0]) * s.wide + kx * s.dilation[1]
-            for j, count in pieces(s.ow):
-                a, c = InTile(data, line + j * s.strides[1]), InTile(sums, i * s.ow + j)
-                if fresh:
-                    self.emit("preload", b=weights, c=c, rows=count, accumulate=accumulate)
-                    self.emit("compute_preloaded", a=a, rows=count)
-                else:
-                    self.emit("preload_kept", c=c, rows=count, accumulate=accumulate)
-                    self.emit("compute_accumulated", a=a, rows=count)
-                fresh = False

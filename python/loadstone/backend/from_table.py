@@ -19,10 +19,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
-from loadstone.backend.computations import COMPUTATIONS, Computation
+from loadstone.backend.computations import COMPUTATIONS, Computation, RowDevice
 from loadstone.backend.interface import Backend, Pattern, Segment, offered
 from loadstone.backend.program import ProgramRegion
 from loadstone.errors import LoweringError, Refusal
@@ -50,6 +51,9 @@ __all__ = ["FromTable", "TableTiles"]
 
 #: Tilings of an operator that are kept for `loadstone tune`.
 _KEPT = 16
+#: Sizes of a tile on each side of its own that are tried. All there are found no program of MLPerf
+#: Tiny's networks that takes less.
+_BESIDE = 3
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,10 @@ class _Tried:
 
 class FromTable(Backend):
     """Every operator that has a computation, as far as instructions mean it. A plug-in sets
-    `accelerator`."""
+    `accelerator`. diagonal: whether it takes depthwise layers, as products with diagonal
+    matrices."""
+
+    diagonal: ClassVar[bool] = False
 
     def __init__(self, **values: int | str | bool) -> None:
         super().__init__(**values)
@@ -97,13 +104,17 @@ class FromTable(Backend):
         return Chooser(Meanings(self.accelerator.table), self.accelerator.port)
 
     @cached_property
-    def lanes(self) -> int:
-        """Of a row, in which channels lie."""
-        return self.chooser.meanings.lanes(self.chooser.meanings.memories.result)
+    def rows(self) -> RowDevice:
+        """What computations ask of it: lanes of a row, in which channels lie; its steps."""
+        meanings = self.chooser.meanings
+        memories = meanings.memories
+        return RowDevice(
+            meanings.lanes(memories.result), frozenset(memories.operands), self.diagonal
+        )
 
     def accepts(self, operator: Operator) -> Refusal | None:
         """What its instructions cannot do, in one sentence."""
-        computation = COMPUTATIONS[operator.kind](operator, self.lanes)
+        computation = COMPUTATIONS[operator.kind](operator, self.rows)
         if isinstance(computation, Refusal):
             return computation
         try:
@@ -130,7 +141,7 @@ class FromTable(Backend):
 
     def _computation(self, operator: Operator) -> Computation:
         """Of an operator that is accepted."""
-        computation = COMPUTATIONS[operator.kind](operator, self.lanes)
+        computation = COMPUTATIONS[operator.kind](operator, self.rows)
         assert isinstance(computation, Computation)
         return computation
 
@@ -147,7 +158,10 @@ class FromTable(Backend):
             value = np.full(constant.lanes, constant.value, constant.dtype)
             symbols[name] = region.constant(name, value)
         (x,), (out,) = operator.inputs, operator.outputs
-        symbols |= {"x": region.tensor(x, self.lanes), "out": region.tensor(out, self.lanes)}
+        symbols |= {
+            "x": region.tensor(x, self.rows.lanes),
+            "out": region.tensor(out, self.rows.lanes),
+        }
         shapes = {t.name: prod(t.shape) * prod(t.lanes) for t in tried.tiles.parameters}
         for sample in range(computation.samples):
             places = {
@@ -280,10 +294,12 @@ def _tiling(
 
 
 def _beside(computation: Computation, tiling: TableTiles) -> Iterator[TableTiles]:
-    """Tilings in which one axis has tiles of another size, or two have changed places."""
+    """Tilings in which one axis has tiles of one of the next sizes, or two have changed places."""
     sizes = dict(tiling.sizes)
     for axis, size in sizes.items():
-        for other in _sizes(axis):
+        known = _sizes(axis)
+        at = known.index(size)
+        for other in known[max(0, at - _BESIDE) : at + _BESIDE + 1]:
             if other != size:
                 yield _tiling(computation, {**sizes, axis: other}, tiling.order)
     many = [axis for axis in tiling.order if axis.extent > sizes[axis]]

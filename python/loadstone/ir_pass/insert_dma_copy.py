@@ -47,6 +47,7 @@ from loadstone.ir_pass.nests import (
     Statement,
 )
 from loadstone.ir_pass.regions import Region, Use, covers, region_of
+from loadstone.isa.form import DRAM
 
 __all__ = ["insert_dma_copy"]
 
@@ -72,8 +73,9 @@ def insert_dma_copy(function: Function, table: MemoryTable) -> Function:
 
 
 class _Operand(NamedTuple):
-    """An operand of a nest. memory: None is one that is written to DRAM. moves: the loops that its
-    index moves with. starts: whether it is written without being read."""
+    """An operand of a nest. memory: None is one that is written to DRAM, "dram" one that the
+    instruction itself reads there. moves: the loops that its index moves with. starts: whether it
+    is written without being read."""
 
     use: Use
     memory: str | None
@@ -157,6 +159,9 @@ class _Uses:
         tensor = operand.use.access.tensor
         if tensor not in self.read:
             raise _fail(f"{tensor.name} is none of the function's tensors")
+        if operand.memory == DRAM:
+            _stays(operand.use.access)
+            return None
         is_read = operand.memory is not None
         copy = (self._read if is_read else self._written)(operand, path, place)
         if copy.path is not path and copy.path:
@@ -186,6 +191,16 @@ class _Uses:
             around = path if stays and not whole else path[:depth]
             copy = copies[key] = _Copy(tensor, memory, around, place, place, starts, whole)
         return copy
+
+
+def _stays(access: NestAccess) -> None:
+    """Of an operand that is read where it is, in order with all that is written there: no copy, and
+    so no pads."""
+    tensor = access.tensor
+    if tensor.role == "local":
+        raise _fail(f"{tensor.name} is read in DRAM, where no local is")
+    if access.inside:
+        raise _fail(f"{tensor.name} is read in DRAM, where it has no pads")
 
 
 def _depth(path: _Path, moves: frozenset[Variable]) -> int:

@@ -11,6 +11,7 @@ Next: to_tir.py writes them, from_tir.py takes them off, c_source.py passes them
     add | sub | mul | min | max | shr (dst, src)   dst = dst op src
     add | ... (dst | value)                        dst = dst op value
     rq(dst, p | zero_point, low, high, rounding)   bias, multiplier and shift are three tiles
+    scale(dst | bits, low, high)                   dst * the float32 of these bits, to nearest even
 
 Weights are one tile, with a row for each lane of dst and a column for each lane of src; or, where
 the table says that the operand has several tiles of one row, a tile for each lane of src.

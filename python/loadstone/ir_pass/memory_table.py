@@ -32,12 +32,12 @@ _Operand: TypeAlias = "tuple[str, str] | tuple[str, str, Mapping[str, int]]"
 
 @dataclass(frozen=True, eq=False)
 class MemoryTable:
-    """operands: of each instruction, the memory of each operand; the last one stands for all that
-    follow. depth_tiles: of each memory. reach: (instruction, operand) -> how many tiles an operand
-    has that has several, which lie along the last axis of its tensor. share: a table stays in a
-    memory where it takes no more than this part of it, and one of a memory that is not named here
-    wherever it fits. result: from where a STORE reads. starts: the instruction that writes its
-    operand without reading it.
+    """operands: of each instruction, the memory of each operand, "dram" where it reads DRAM itself;
+    the last one stands for all that follow. depth_tiles: of each memory. reach: (instruction,
+    operand) -> how many tiles an operand has that has several, which lie along the last axis of its
+    tensor. share: a table stays in a memory where it takes no more than this part of it, and one of
+    a memory that is not named here wherever it fits. result: from where a STORE reads. starts: the
+    instruction that writes its operand without reading it.
     """
 
     operands: Mapping[str, tuple[str, ...]]
@@ -89,8 +89,8 @@ class MemoryTable:
         )
 
     def memory(self, step: NestStep, number: int) -> str | None:
-        """The memory of an operand; None: DRAM. Raises LoweringError where the device has no such
-        instruction."""
+        """The memory of an operand; None: DRAM, into which it is written; "dram": it is read there.
+        Raises LoweringError where the device has no such instruction."""
         if step.name == COPY:
             return self.result if number else None
         if step.name not in self.operands:

@@ -35,6 +35,7 @@ from loadstone.ir_pass.nests import (
     NestTensor,
     Statement,
 )
+from loadstone.isa.form import DRAM
 
 __all__ = ["verify_dma_copy"]
 
@@ -165,11 +166,14 @@ class _Verifier:
         nest, lives = where
         access, memory = step.operands[number], self.table.memory(step, number)
         tensor = access.tensor
-        if tensor.memory != memory:
+        if tensor.memory != (None if memory == DRAM else memory):
             _fail(f"{step.name} reads {tensor.name} in {tensor.memory or 'DRAM'}, not {memory}")
-        if memory is None:
+        if tensor.memory is None:
             if (tensor.name, _keys(access.at)) != (was.tensor.name, _keys(was.at)):
-                _fail(f"{step.name} writes another place of {tensor.name}")
+                does = "writes" if memory is None else "reads"
+                _fail(f"{step.name} {does} another place of {tensor.name}")
+            if memory == DRAM and not _is_inside(access, nest.conditions):
+                _fail(f"{step.name} leaves {tensor.name}, which has no padding in DRAM")
             return
         if tensor not in lives:
             _fail(f"{step.name} uses {tensor.name} where it is not allocated")

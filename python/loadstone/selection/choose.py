@@ -6,56 +6,89 @@ Out:  `InsnChoice`: templates of instructions, in order, and their cycles.
 Next: match_instructions.py puts places into the templates.
 
 Loops of the nest that are not the instruction's own are turned around it. What an operand is filled
-by (`preload`), and what another instruction says (`scale`), need not be said again while it stays
-the same: the loops on which it depends are outermost.
+by (`preload`), what another instruction says (`scale`), and what registers hold (`config_ld`) need
+not be said again while it stays the same: the loops on which a fill depends are outermost. Of
+instructions that turn the same loops, the one that finds its operand filled follows the one that
+fills it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from loadstone.errors import ConfigError
 from loadstone.isa.accelerator import Port
 from loadstone.isa.cost import port_cycles, work_cycles
 from loadstone.isa.form import DRAM, InstructionForm
+from loadstone.selection.chains import Placed
 from loadstone.selection.meanings import Meaning, Meanings, MeaningSlot
+from loadstone.selection.setters import RegisterSetting, Said, Setters
 from loadstone.selection.unify import ChainLoop, Unifier, ValueChain, bound, matches
 
 __all__ = ["CONSTANT", "Chooser", "InsnChoice", "Template"]
 
 #: In place of a slot: a constant in DRAM whose places all hold what the chain is filled with.
 CONSTANT = -1
+#: Of memories that only instructions fill: what is in them, by the slot that was read, and how far
+#: behind the slot's own place.
+_Filled: TypeAlias = dict[str, tuple[int, int]]
 
 
 class Template(NamedTuple):
     """One instruction. places: by field that says where an operand begins, its slot and how many
     places behind the slot's own. writes: the slot that it writes; None: one that fills what others
-    read, and is left out where the same is there."""
+    read, or sets registers, and is left out where the same is there. is_any: it sets registers that
+    may hold anything, and is left out where they hold something."""
 
     name: str
     fields: Mapping[str, int]
     places: Mapping[str, tuple[int, int]]
     writes: int | None
+    is_any: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
+class _Way:
+    """Instructions that turn the same loops of a chain, as many turns each, those that take the
+    fewest cycles first. is_constant: the chain's source is a constant in place of its fill. said:
+    what fields say, by the number of the match and its counts."""
+
+    matches: Sequence[Unifier]
+    chain: ValueChain
+    is_constant: bool
+    said: dict[tuple[int, tuple[int, ...]], Mapping[str, int] | None] = field(default_factory=dict)
+
+    @property
+    def loops(self) -> Sequence[int | None]:
+        """Of each loop of the instructions, that of the chain."""
+        return self.matches[0].loops
+
+    @cached_property
+    def parts(self) -> list[list[tuple[int, int]]]:
+        """(first, turns) of each instruction along each of its loops."""
+        extents = [1 if n is None else self.chain.loops[n].extent for n in self.loops]
+        return [
+            [(first, min(count, extent - first)) for first in range(0, extent, count)]
+            for extent, count in zip(extents, self.matches[0].counts, strict=True)
+        ]
+
+
 class InsnChoice:
     """cycles: by unit, with what they take of the port."""
 
-    templates: tuple[Template, ...]
-    cycles: Mapping[str, int]
+    def __init__(self, chooser: Chooser, way: _Way, cycles: Mapping[str, int]) -> None:
+        self._chooser, self._way, self.cycles = chooser, way, cycles
 
-
-class _Found(NamedTuple):
-    """is_constant: the chain's source is a constant in place of its fill."""
-
-    match: Unifier
-    chain: ValueChain
-    is_constant: bool
+    @cached_property
+    def templates(self) -> tuple[Template, ...]:
+        """All of them, made when somebody wants them: most choices are only compared."""
+        return tuple(self._chooser.templates(self._way))
 
 
 class Chooser:
@@ -63,60 +96,197 @@ class Chooser:
 
     def __init__(self, meanings: Meanings, port: Port | None) -> None:
         self.meanings, self.port = meanings, port
+        self._setters = Setters(meanings.table)
         self._known: dict[ValueChain, InsnChoice | None] = {}
+        #: Of calls that follow each other, by all but their places: chains, and what was chosen.
+        self.of_calls: dict[Hashable, Sequence[tuple[Placed, InsnChoice]] | None] = {}
+        self._of_filler: dict[Meaning, Mapping[str, int]] = {}
 
     def choice(self, chain: ValueChain) -> InsnChoice | None:
         """The cheapest; None where no instruction means it."""
         if chain not in self._known:
-            found = list(self._all(merged(chain)))
-            best = min(found, key=self._estimate, default=None)
-            self._known[chain] = None if best is None else self._choice(best)
+            best: InsnChoice | None = None
+            for way in self._ways(merged(chain)):
+                cycles = self._cycles(way)
+                if cycles is None:
+                    continue
+                if best is None or sum(cycles.values()) < sum(best.cycles.values()):
+                    best = InsnChoice(self, way, cycles)
+            self._known[chain] = best
         return self._known[chain]
 
-    def _all(self, chain: ValueChain) -> Iterator[_Found]:
-        for match in matches(self.meanings, chain):
-            yield _Found(match, chain, is_constant=False)
-        if chain.fill is not None and not chain.steps:
-            moved = _from_constant(chain)
-            for match in matches(self.meanings, moved):
-                yield _Found(match, moved, is_constant=True)
+    def templates(self, way: _Way) -> Iterator[Template]:
+        """Of all turns; one that fills or sets is in front of each that needs it."""
+        filled: _Filled = {}
+        loops, left = way.chain.loops, self._left(way)
+        for turn in product(*(range(loops[n].extent) for n in left)):
+            for part in product(*way.parts):
+                at = [0] * len(way.chain.memories)
+                turns = [*turn, *(first for first, _ in part)]
+                for loop, number in zip((*left, *way.loops), turns, strict=True):
+                    if loop is not None and number:
+                        for slot, stride in enumerate(loops[loop].strides):
+                            at[slot] += stride * number
+                counts = tuple(count for _, count in part)
+                found = self._cheapest(way, counts, at, filled)
+                assert found is not None  # _cycles asked for each of these counts
+                yield from found
 
-    def _estimate(self, found: _Found) -> int:
-        """Cycles without making all instructions: of one, times their number."""
-        match, chain, _ = found
-        left = _left(match, chain)
-        turns = prod(chain.loops[n].extent for n in left)
-        parts = prod(
-            -(-(1 if loop is None else chain.loops[loop].extent) // count)
-            for loop, count in zip(match.loops, match.counts, strict=True)
+    def _ways(self, chain: ValueChain) -> Iterator[_Way]:
+        """All, those in which a constant in DRAM takes the place of a fill behind the others."""
+        yield from self._alike(chain, is_constant=False)
+        if chain.fill is not None and not chain.steps:
+            yield from self._alike(_from_constant(chain), is_constant=True)
+
+    def _alike(self, chain: ValueChain, *, is_constant: bool) -> Iterator[_Way]:
+        found: dict[object, list[Unifier]] = {}
+        for match in matches(self.meanings, chain):
+            found.setdefault((match.loops, match.counts), []).append(match)
+        for alike in found.values():
+            alike.sort(key=lambda match: self._one(match.meaning.form, match.fields)[1])
+            yield _Way(alike, chain, is_constant)
+
+    def _left(self, way: _Way) -> list[int]:
+        """Loops of the nest that are not the instructions' own, those on which fills depend
+        outermost."""
+        left = [n for n in range(len(way.chain.loops)) if n not in way.loops]
+        return sorted(left, key=lambda n: not self._is_fixing(way, n))
+
+    def _is_fixing(self, way: _Way, loop: int) -> bool:
+        """Whether what is filled depends on a loop."""
+        strides = way.chain.loops[loop].strides
+        return any(
+            strides[slot] for match in way.matches for slot, _ in self._filled(match.meaning)
         )
-        cycles = turns * parts * self._one(match.meaning.form, match.fields)
-        again = prod(
-            chain.loops[n].extent for n in left if self._is_fixing(match.meaning, chain, n)
-        )
-        for _, filler in self._filled(match.meaning):
-            cycles += again * self._one(filler.form, self._fill_fields(filler))
+
+    # --- what it takes ----------------------------------------------------------------------------
+    def _cycles(self, way: _Way) -> dict[str, int] | None:
+        """Of one instruction of each kind, times their number. None: an instruction needs what none
+        of the others leaves, or a register that none sets."""
+        loops, left = way.chain.loops, self._left(way)
+        still = [0] * len(way.chain.memories)
+        fills = prod(loops[n].extent for n in left if self._is_fixing(way, n))
+        turns = prod(loops[n].extent for n in left)
+        numbers = Counter(tuple(count for _, count in part) for part in product(*way.parts))
+        cycles: dict[str, int] = {}
+        for counts, number in numbers.items():
+            filled: _Filled = {}
+            begin = self._cheapest(way, counts, still, filled)
+            following = self._cheapest(way, counts, still, filled)
+            if begin is None or following is None:
+                return None
+            rest = turns * number - fills
+            for templates, times, first in (begin, fills, fills > 0), (following, rest, False):
+                for each in templates:
+                    once = each.writes is None and not each.places
+                    form = self.meanings.table.by_name[each.name]
+                    unit, own = self._one(form, each.fields)
+                    cycles[unit] = cycles.get(unit, 0) + own * (first if once else times)
+            fills = 0
         return cycles
 
-    def _one(self, form: InstructionForm, fields: Mapping[str, int]) -> int:
-        values = {bits.name: 0 for bits in form.fields}
-        values |= {name: value for name, value in fields.items() if name in values}
+    def _one(self, form: InstructionForm, fields: Mapping[str, int]) -> tuple[str, int]:
+        """The unit of an instruction, and its cycles. fields: and registers that it finds."""
+        names = [bits.name for bits in form.fields]
+        names += self.meanings.table.read_registers[form.name]
+        values = {name: fields.get(name, 0) for name in names}
         cycles = work_cycles(form, values)
         if self.port is not None:
             cycles += sum(port_cycles(self.port, reach, values) for reach in form.reaches)
-        return cycles
+        return form.unit_of(values), cycles
 
-    def _filled(self, meaning: Meaning) -> list[tuple[int, Meaning]]:
-        """Slots that another instruction fills, and which."""
-        found = []
+    # --- one instruction --------------------------------------------------------------------------
+    def _cheapest(
+        self, way: _Way, counts: tuple[int, ...], at: Sequence[int], filled: _Filled
+    ) -> list[Template] | None:
+        """The first that finds what it needs, behind those that bring it. at: of each slot."""
+        for number, match in enumerate(way.matches):
+            if (number, counts) not in way.said:
+                turns = way.loops, counts
+                made = bound(self.meanings, match.meaning, way.chain, turns)
+                way.said[number, counts] = made
+            fields = way.said[number, counts]
+            if fields is not None:
+                found = self._instruction(way, match.meaning, fields, at, filled)
+                if found is not None:
+                    return found
+        return None
+
+    def _instruction(
+        self,
+        way: _Way,
+        meaning: Meaning,
+        fields: Mapping[str, int],
+        at: Sequence[int],
+        filled: _Filled,
+    ) -> list[Template] | None:
+        own: dict[str, Said] = {}
+        others: dict[str, dict[str, Said]] = {}
+        fills: _Filled = {}
+        stays: set[str] = set()
+        for number, filler in self._filled(meaning):
+            place, memory = (number, at[number]), filler.target.memory
+            fills[memory] = place
+            assert isinstance(filler.source, MeaningSlot)
+            said: dict[str, Said] = {**self._fill_fields(filler)}
+            said[str(filler.source.first)] = place
+            if meaning.before is not None and meaning.before.target.memory == memory:
+                own |= said
+            elif filled.get(memory) == place:
+                stays.add(filler.form.name)
+            elif self.meanings.stands_alone(filler):
+                others.setdefault(filler.form.name, {}).update(said)
+            else:
+                return None
+        for name, value in fields.items():
+            owner, _, last = name.rpartition(".")
+            if owner not in stays:
+                (others.setdefault(owner, {}) if owner else own)[last] = value
         for number, slot in enumerate(meaning.slots):
-            if isinstance(slot.first, int) and slot.memory in self.meanings.fillers:
-                found.append((number, self.meanings.fillers[slot.memory]))
+            if isinstance(slot.first, str):
+                is_it = way.is_constant and number == 1
+                own[slot.first] = (CONSTANT, 0) if is_it else (number, at[number])
+        found: list[Template] = []
+        for name, said in [*others.items(), (meaning.form.name, own)]:
+            parts = self._behind_setters(self.meanings.table.by_name[name], said)
+            if parts is None:
+                return None
+            found += parts
+        found[-1] = found[-1]._replace(writes=0)
+        filled.update(fills)
         return found
 
-    def _fill_fields(self, filler: Meaning) -> dict[str, int]:
+    def _behind_setters(
+        self, form: InstructionForm, said: Mapping[str, Said]
+    ) -> list[Template] | None:
+        """An instruction, and in front of it those that set registers for it."""
+        table, own = self.meanings.table, {bits.name for bits in form.fields}
+        wanted = {name: value for name, value in said.items() if name not in own}
+        free = {
+            name: max(0, table.by_register[name].bits.lowest)
+            for name in table.read_registers[form.name]
+            if name not in wanted
+        }
+        anything, settings = self._setters.of(free), self._setters.of(wanted)
+        if anything is None or settings is None:
+            return None
+        itself = RegisterSetting(form, {name: value for name, value in said.items() if name in own})
+        found = [_template(each)._replace(is_any=True) for each in anything]
+        return [*found, *map(_template, (*settings, itself))]
+
+    def _filled(self, meaning: Meaning) -> list[tuple[int, Meaning]]:
+        """Slots that are read in a memory which instructions fill, and what fills it."""
+        fillers = self.meanings.fillers
+        return [
+            (number, fillers[slot.memory])
+            for number, slot in enumerate(meaning.slots)
+            if isinstance(slot.first, int) and slot.memory in fillers
+        ]
+
+    def _fill_fields(self, filler: Meaning) -> Mapping[str, int]:
         """Of the instruction that fills an operand's places, which follow each other."""
-        assert isinstance(filler.source, MeaningSlot)
+        if filler in self._of_filler:
+            return self._of_filler[filler]
         memory, places = self.meanings.reached(filler.target)
         loops = (ChainLoop(places, (1, 1)),)
         chain = ValueChain(
@@ -129,86 +299,15 @@ class Chooser:
                 f"meaning of {filler.form.name} `{filler.text}`: it fills {filler.target.memory} "
                 "by no single loop over places that follow each other"
             )
+        self._of_filler[filler] = fields
         return fields
 
-    def _choice(self, found: _Found) -> InsnChoice:
-        templates = tuple(self._templates(found))
-        cycles: dict[str, int] = {}
-        said: dict[str, Template] = {}
-        for each in templates:
-            form = self.meanings.table.by_name[each.name]
-            if each.writes is None and said.get(each.name) == each:
-                continue
-            said[each.name] = each
-            unit = form.unit_of({bits.name: each.fields.get(bits.name, 0) for bits in form.fields})
-            cycles[unit] = cycles.get(unit, 0) + self._one(form, each.fields)
-        return InsnChoice(templates, cycles)
 
-    def _templates(self, found: _Found) -> Iterator[Template]:
-        """All of them; one that fills is in front of each that needs it."""
-        match, chain, is_constant = found
-        meaning = match.meaning
-        left = sorted(_left(match, chain), key=lambda n: not self._is_fixing(meaning, chain, n))
-        parts = [
-            _parts(1 if loop is None else chain.loops[loop].extent, count)
-            for loop, count in zip(match.loops, match.counts, strict=True)
-        ]
-        known: dict[tuple[int, ...], Mapping[str, int]] = {match.counts: match.fields}
-        for turn in product(*(range(chain.loops[n].extent) for n in left)):
-            for part in product(*parts):
-                counts = tuple(count for _, count in part)
-                if counts not in known:
-                    turns = match.loops, counts
-                    known[counts] = bound(self.meanings, meaning, chain, turns) or {}
-                at = [0] * len(chain.memories)
-                moved = [*zip(left, turn, strict=True)]
-                moved += [
-                    (loop, first)
-                    for loop, (first, _) in zip(match.loops, part, strict=True)
-                    if loop is not None
-                ]
-                for loop, number in moved:
-                    for slot, stride in enumerate(chain.loops[loop].strides):
-                        at[slot] += stride * number
-                yield from self._instruction(meaning, known[counts], at, is_constant=is_constant)
-
-    def _is_fixing(self, meaning: Meaning, chain: ValueChain, loop: int) -> bool:
-        """Whether what others fill depends on a loop."""
-        return any(chain.loops[loop].strides[slot] for slot, _ in self._filled(meaning))
-
-    def _instruction(
-        self, meaning: Meaning, fields: Mapping[str, int], at: Sequence[int], *, is_constant: bool
-    ) -> Iterator[Template]:
-        """One, behind those that it needs. at: of each slot."""
-        others: dict[str, tuple[dict[str, int], dict[str, tuple[int, int]]]] = {}
-        for number, filler in self._filled(meaning):
-            assert isinstance(filler.source, MeaningSlot)
-            said, places = others.setdefault(filler.form.name, ({}, {}))
-            said |= self._fill_fields(filler)
-            places[str(filler.source.first)] = number, at[number]
-        for name, value in fields.items():
-            owner, _, field = name.rpartition(".")
-            if owner:
-                others.setdefault(owner, ({}, {}))[0][field] = value
-        for name, (said, places) in others.items():
-            yield Template(name, said, places, None)
-        own = {name: value for name, value in fields.items() if "." not in name}
-        where = {}
-        for number, slot in enumerate(meaning.slots):
-            if isinstance(slot.first, str):
-                is_it = is_constant and number == 1
-                where[slot.first] = (CONSTANT, 0) if is_it else (number, at[number])
-        yield Template(meaning.form.name, own, where, 0)
-
-
-def _left(match: Unifier, chain: ValueChain) -> list[int]:
-    """Loops of the nest that are not the instruction's own."""
-    return [n for n in range(len(chain.loops)) if n not in match.loops]
-
-
-def _parts(extent: int, count: int) -> list[tuple[int, int]]:
-    """(first, turns) of each instruction along a loop."""
-    return [(first, min(count, extent - first)) for first in range(0, extent, count)]
+def _template(setting: RegisterSetting) -> Template:
+    form, said = setting
+    numbers = {name: value for name, value in said.items() if isinstance(value, int)}
+    places = {name: value for name, value in said.items() if not isinstance(value, int)}
+    return Template(form.name, numbers, places, None)
 
 
 def _from_constant(chain: ValueChain) -> ValueChain:

@@ -13,7 +13,7 @@ with the first product, a requantization with its store.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from loadstone.ir_pass.nests import COPY, Function
 from loadstone.ir_pass.unroll import Buffer, Call, Place, unroll_nests
 from loadstone.isa.codec import At
 from loadstone.isa.form import DRAM
+from loadstone.isa.registers import at_reset
 from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
 from loadstone.selection.chains import Placed, chains_of, is_taken_up
 from loadstone.selection.choose import CONSTANT, Chooser, InsnChoice, Template
@@ -94,7 +95,7 @@ def _place_bytes(function: Function) -> dict[str, int]:
 
 # --- which ----------------------------------------------------------------------------------------
 class _Selector:
-    """Selects for calls, once for all that differ in their places alone."""
+    """Selects for calls, once for all of a device's that differ in their places alone."""
 
     def __init__(self, function: Function, chooser: Chooser) -> None:
         self.chooser = chooser
@@ -103,7 +104,6 @@ class _Selector:
         self.last = {
             place.buffer: n for n, call in enumerate(self.calls) for place in call.operands
         }
-        self.known: dict[Hashable, Sequence[tuple[Placed, InsnChoice]] | None] = {}
 
     def all(self) -> Iterator[_Selected]:
         """Of all calls, in order."""
@@ -137,9 +137,10 @@ class _Selector:
             (call.name, call.immediates, call.loops, *(self._kind(p.buffer) for p in call.operands))
             for call in calls
         )
-        if key not in self.known:
-            self.known[key] = self._chosen(calls)
-        return self.known[key]
+        known = self.chooser.of_calls
+        if key not in known:
+            known[key] = self._chosen(calls)
+        return known[key]
 
     def _chosen(self, calls: Sequence[Call]) -> Sequence[tuple[Placed, InsnChoice]] | None:
         found = []
@@ -184,14 +185,14 @@ def _sunk(calls: Sequence[Call]) -> Iterator[Call]:
 
 # --- where ----------------------------------------------------------------------------------------
 class _Writer:
-    """bytes: of a place of each parameter. held: what those instructions last said that others
-    need."""
+    """bytes: of a place of each parameter. held: what others need: by name of a register what it
+    holds, by name of an instruction that fills what it last said."""
 
     def __init__(self, meanings: Meanings, place_bytes: Mapping[str, int]) -> None:
         self.meanings, self.bytes = meanings, place_bytes
         self.made = Matched()
         self.tiles: dict[Buffer, LocalTile] = {}
-        self.held: dict[str, TiledInsn] = {}
+        self.held: dict[str, object] = dict(at_reset(meanings.table))
 
     def write(self, selected: _Selected) -> None:
         """The instructions of some calls."""
@@ -210,14 +211,25 @@ class _Writer:
                 fields[name] = self._place(places[slot], offset)
         insn = TiledInsn(template.name, fields)
         if template.writes is None:
-            if self.held.get(insn.name) == insn:
+            left = self._left_by(insn)
+            same = (self.held.get(name) == value for name, value in left.items())
+            if all(name in self.held for name in left) if template.is_any else all(same):
                 return
-            self.held[insn.name] = insn
+            self.held |= left
         elif self.held:
             written = self.tiles.get(places[template.writes].buffer)
             for name in [n for n, kept in self.held.items() if _reads(kept, written)]:
                 del self.held[name]
+            for one in self.meanings.table.by_name[insn.name].sets:
+                self.held.pop(one.register, None)
         self.made.instructions.append(insn)
+
+    def _left_by(self, insn: TiledInsn) -> dict[str, object]:
+        """What an instruction leaves that fills or sets: by register what it holds, or the
+        instruction itself."""
+        sets = self.meanings.table.by_name[insn.name].sets
+        said = {one.register: insn.fields.get(str(one.value), one.value) for one in sets}
+        return dict(said) if sets else {insn.name: insn}
 
     def _constant(self, value: int, target: Buffer) -> At:
         constant = DramConstant(value, target.dtype, self.meanings.lanes(target.scope))
@@ -233,8 +245,10 @@ class _Writer:
         return InTile(self.tiles[buffer], at + offset)
 
 
-def _reads(insn: TiledInsn, tile: LocalTile | None) -> bool:
-    return any(isinstance(v, InTile) and v.tile is tile for v in insn.fields.values())
+def _reads(kept: object, tile: LocalTile | None) -> bool:
+    """Whether an instruction filled something from a tile. A register holds the place alone."""
+    fields = kept.fields.values() if isinstance(kept, TiledInsn) else ()
+    return any(isinstance(v, InTile) and v.tile is tile for v in fields)
 
 
 # --- text -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ Next: choose.py puts the loops that are left around it, and takes the cheapest.
 
 Steps, memories and the numbers of operands must be the same. Each loop of the instruction is one of
 the nest, or has one turn. Then every stride, count and immediate of the meaning is an equation of
-its fields: one field at a time is solved for, and must keep its limits.
+its fields and of registers: one at a time is solved for, and must keep its limits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from itertools import permutations
 from math import prod
 from typing import NamedTuple
 
-from loadstone.isa.form import InstructionForm
+from loadstone.isa.form import Bits, InstructionForm
+from loadstone.isa.table import InstructionTable
 from loadstone.isa.terms import Factor, Term, factors
 from loadstone.selection.meanings import Meaning, Meanings, MeaningSlot
 
@@ -61,7 +62,8 @@ class ValueChain:
 
 class Unifier(NamedTuple):
     """loops: of each loop of the instruction, that of the nest; None: it has one turn. counts: the
-    turns of each. fields: what they say, by name; FORM.FIELD is one of another instruction."""
+    turns of each. fields: what they say, by name; FORM.FIELD is one of another instruction, and
+    some are registers."""
 
     meaning: Meaning
     loops: tuple[int | None, ...]
@@ -79,7 +81,7 @@ def matches(meanings: Meanings, chain: ValueChain) -> Iterator[Unifier]:
         taken = set(permutations(free, len(meaning.counts)))
         for numbers in sorted(taken, reverse=True):
             loops = tuple(None if n < 0 else n for n in numbers)
-            counts = _most(meanings.table.by_name, meaning, chain, loops)
+            counts = _most(meanings.table, meaning, chain, loops)
             if counts is None:
                 continue
             fields = bound(meanings, meaning, chain, (loops, counts))
@@ -100,7 +102,7 @@ def bound(
     while left:
         later = []
         for equation in left:
-            found = solved(meanings.table.by_name, meaning.form, equation, known)
+            found = solved(meanings.table, meaning.form, equation, known)
             if found is None:
                 return None
             if "" in found:
@@ -110,7 +112,27 @@ def bound(
         if len(later) == len(left):
             return None
         left = later
+    for pair in meaning.same:
+        values = {known[name] for name in pair if name in known}
+        if len(values) != 1:
+            return None
+        (value,) = values
+        bits = (_bits(meanings.table, meaning.form, name) for name in pair)
+        if not all(_keeps_limits(each, value) for each in bits):
+            return None
+        known |= dict.fromkeys(pair, value)
     return known
+
+
+def _bits(table: InstructionTable, form: InstructionForm, name: str) -> Bits:
+    """Of a field of the form, of FORM.FIELD, or of a register."""
+    owner, _, field = name.rpartition(".")
+    found = (b for b in (table.by_name[owner] if owner else form).fields if b.name == field)
+    return next(found, None) or table.by_register[name].bits
+
+
+def _keeps_limits(bits: Bits, value: int) -> bool:
+    return bits.lowest <= value <= bits.highest
 
 
 def _equations(
@@ -121,12 +143,13 @@ def _equations(
 ) -> list[tuple[Term, int]]:
     """Terms of a meaning, and what they must come to."""
     found = list(zip(meaning.counts, turns[1], strict=True))
-    if chain.fill is not None and not isinstance(meaning.source, MeaningSlot):
-        found.append((meaning.source or 0, chain.fill))
+    if chain.fill is not None:
+        assert isinstance(meaning.source, int | str)
+        found.append((meaning.source, chain.fill))
     for step, own in zip(meaning.steps, chain.steps, strict=True):
         found += zip(step.immediates, own.immediates, strict=True)
     for number, slot in enumerate(meaning.slots):
-        is_filled = slot.memory in meanings.fillers and chain.memories[number] != slot.memory
+        is_filled = chain.memories[number] != slot.memory
         for loop, stride in zip(turns[0], slot.strides, strict=True):
             if loop is not None:
                 found.append((stride, chain.loops[loop].strides[number]))
@@ -136,12 +159,12 @@ def _equations(
 
 
 def solved(
-    forms: Mapping[str, InstructionForm],
+    table: InstructionTable,
     form: InstructionForm,
     equation: tuple[Term, int],
     known: Mapping[str, int],
 ) -> dict[str, int] | None:
-    """The value of the one field of a term that is open, so that the term has a value; {} where all
+    """The value of the one name of a term that is open, so that the term has a value; {} where all
     are known; {"": 1} where several are open; None where there is no such value."""
     term, value = equation
     if isinstance(term, int):
@@ -150,14 +173,15 @@ def solved(
     times = prod(each.value(known) for each in factors(term) if each not in left)
     if not left or times == 0:
         return {} if times * (not left) == value else None
-    name = _open_field(left, known)
+    if len(left) != 1:
+        return {"": 1}
+    (factor,) = left
+    name = _open_field(factor, known)
     if name is None:
         return {"": 1}
-    rest = left[0].sum.number + sum(known[n] for n in left[0].sum.fields if n != name)
-    owner, _, field = name.rpartition(".")
-    bits = next(b for b in (forms[owner] if owner else form).fields if b.name == field)
+    rest = factor.sum.number + sum(known[n] for n in factor.sum.fields if n != name)
     number, odd = divmod(value, times)
-    fits = odd == 0 and bits.lowest <= number - rest <= bits.highest
+    fits = odd == 0 and _keeps_limits(_bits(table, form, name), number - rest)
     return {name: number - rest} if fits else None
 
 
@@ -165,11 +189,13 @@ def _is_known(factor: Factor, known: Mapping[str, int]) -> bool:
     return all(name in known for one in factor.sums() for name in one.fields)
 
 
-def _open_field(left: Sequence[Factor], known: Mapping[str, int]) -> str | None:
-    """The field that one factor leaves open; None where it is not one, or in a comparison."""
-    names = [name for name in left[0].sum.fields if name not in known]
-    is_one = len(left) == len(names) == 1 and left[0].other is None
-    return names[0] if is_one else None
+def _open_field(factor: Factor, known: Mapping[str, int]) -> str | None:
+    """The name that a factor leaves open; None where it is not one, or in a comparison."""
+    names = [name for name in factor.sum.fields if name not in known]
+    if factor.other is not None or len(names) != 1:
+        return None
+    (name,) = names
+    return name
 
 
 def _is_alike(meanings: Meanings, meaning: Meaning, chain: ValueChain) -> bool:
@@ -178,7 +204,7 @@ def _is_alike(meanings: Meanings, meaning: Meaning, chain: ValueChain) -> bool:
     kinds = fill, isinstance(meaning.source, MeaningSlot)
     if kinds != (chain.fill is not None, chain.is_moved):
         return False
-    if len(meaning.steps) != len(chain.steps) or len(meaning.slots) != len(chain.memories):
+    if len(meaning.steps) != len(chain.steps):
         return False
     for step, own in zip(meaning.steps, chain.steps, strict=True):
         numbers = len(own.immediates) == len(step.immediates)
@@ -194,7 +220,7 @@ def _is_alike(meanings: Meanings, meaning: Meaning, chain: ValueChain) -> bool:
 
 
 def _most(
-    forms: Mapping[str, InstructionForm],
+    table: InstructionTable,
     meaning: Meaning,
     chain: ValueChain,
     loops: Sequence[int | None],
@@ -206,7 +232,7 @@ def _most(
         extent = 1 if loop is None else chain.loops[loop].extent
 
         def fits(count: int, term: Term = term) -> bool:
-            return solved(forms, meaning.form, (term, count), meaning.fixed) is not None
+            return solved(table, meaning.form, (term, count), meaning.fixed) is not None
 
         found = next((n for n in range(extent, 0, -1) if fits(n)), None)
         if found is None or (extent % found and not fits(extent % found)):

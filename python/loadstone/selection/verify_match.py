@@ -7,15 +7,17 @@ Out:  nothing, or a LoweringError that names the first tensor or instruction tha
 Next: backend/from_table.py runs it on what match_instructions.py made.
 
 Both are executed with names in place of values: numbers of 64 bits, made by a hash of the step and
-of the names that it reads. A product's name is added to that of its sum, so that sums in any order
-have one name. This shares nothing with unification but the meanings: no call, no chain and no copy
-is looked at, so that it holds for the inserted copies, too.
+of the names that it reads. Those of several places that are one operand are first one sum, each
+times a number of its own. A product's name is added to that of its sum, so that sums in any
+order have one name. This shares nothing with unification but the meanings: no call, no chain and no
+copy is looked at, so that it holds for the inserted copies, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import blake2b
 from math import prod
 from typing import NoReturn, TypeAlias
@@ -38,6 +40,8 @@ from loadstone.ir_pass.nests import (
     Statement,
 )
 from loadstone.isa.codec import At
+from loadstone.isa.form import InstructionForm
+from loadstone.isa.registers import at_reset
 from loadstone.isa.terms import Term, fields_of, term_value
 from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
 from loadstone.selection.match_instructions import Matched
@@ -47,6 +51,7 @@ __all__ = ["verify_match"]
 
 _Names: TypeAlias = NDArray[np.uint64]
 _Places: TypeAlias = NDArray[np.int64]
+_ZERO: _Places = np.zeros(1, np.int64)
 
 
 def verify_match(function: Function, matched: Matched, meanings: Meanings) -> None:
@@ -108,18 +113,33 @@ def _step(
     target: tuple[_Names, _Places],
     operands: Sequence[_Names],
 ) -> None:
-    """In place. target: a memory, and (turns,) places of it. operands: (turns, tiles) names."""
+    """In place. target: a memory, and (turns,) places of it. operands: (turns,) names."""
     names, places = target
-    columns = [each[:, n] for each in operands for n in range(each.shape[1])]
     if name == "gemm":
         with np.errstate(over="ignore"):
-            np.add.at(names, places, _mixed(name, *columns))
+            np.add.at(names, places, _mixed(name, *operands))
     elif len(np.unique(places)) == len(places):
-        names[places] = _mixed(name, *immediates, names[places], *columns)
+        names[places] = _mixed(name, *immediates, names[places], *operands)
     else:  # one turn after the other
         for turn, place in enumerate(places.tolist()):
-            read = [column[turn] for column in columns]
+            read = [each[turn] for each in operands]
             names[place] = _mixed(name, *immediates, names[place], *read)
+
+
+def _operand(names: _Names, places: _Places, tiles: int) -> _Names:
+    """(turns,) names of an operand: of `tiles` places from each of these on, which most turns of an
+    instruction share."""
+    if tiles == 1:
+        return names[places]
+    first, turns = np.unique(places, return_inverse=True)
+    read = names[first[:, None] + np.arange(tiles)] * _factors(tiles)
+    return np.asarray(read.sum(axis=1, dtype=np.uint64)[turns])
+
+
+@cache
+def _factors(count: int) -> _Names:
+    """By which the names of an operand's places are multiplied."""
+    return _mixed("place", np.arange(count, dtype=np.uint64))
 
 
 @dataclass
@@ -178,7 +198,7 @@ class _Kernel(_Dram):
         if step.name == FILL:
             names[places] = _filled(step.immediates[0])
         elif step.name == COPY:
-            names[places] = read[0][:, 0]
+            names[places] = read[0]
         else:
             _step(step.name, step.immediates, (names, places), read)
 
@@ -189,15 +209,15 @@ class _Kernel(_Dram):
         access: NestAccess,
         turns: tuple[Mapping[Variable, _Places], int],
     ) -> _Names:
-        """(turns, tiles) names of an operand."""
+        """(turns,) names of an operand."""
         places, inside = self._places(access, *turns)
         if access.pad is None and not inside.all():
             _fail(f"{step.name} of the nests reads outside {access.tensor.name}")
         tiles = 1 if step.name == COPY else self.table.tiles(step, number)
         names = self._memory(access.tensor)
-        found = names[np.where(inside, places, 0)[:, None] + np.arange(tiles)]
-        pad = _filled(access.pad or 0)
-        return np.where(inside[:, None], found, pad)
+        found = _operand(names, np.where(inside, places, 0), tiles)
+        pad = _operand(_filled(access.pad or 0).reshape(1).repeat(tiles), _ZERO, tiles)
+        return np.where(inside, found, pad)
 
     def _memory(self, tensor: NestTensor) -> _Names:
         if tensor.role != "local":
@@ -224,9 +244,17 @@ class _Kernel(_Dram):
         return found
 
 
+def _is_it(meaning: Meaning, values: Mapping[str, int]) -> bool:
+    """Whether fields and registers choose this meaning."""
+    fixed = [values.get(name) == value for name, value in meaning.fixed.items()]
+    same = [values.get(a, a) == values.get(b, b) for a, b in meaning.same]
+    return all(fixed) and all(same)
+
+
 # --- instructions ---------------------------------------------------------------------------------
 class _Device(_Dram):
-    """Executes what instructions mean. said: what each form last said, as FORM.FIELD."""
+    """Executes what instructions mean. said: what each form last said, as FORM.FIELD, and what each
+    register holds; where it is a place, `placed` has it."""
 
     def __init__(self, meanings: Meanings, matched: Matched) -> None:
         super().__init__()
@@ -235,7 +263,8 @@ class _Device(_Dram):
         self.place_bytes: dict[str, int] = {}
         self.tiles: dict[LocalTile, _Names] = {}
         self.plain: dict[str, _Names] = {}
-        self.said: dict[str, int] = {}
+        self.said: dict[str, int] = dict(at_reset(meanings.table))
+        self.placed: dict[str, InTile | At] = {}
         self.unknown = 0
 
     def begin(self, function: Function) -> None:
@@ -253,14 +282,34 @@ class _Device(_Dram):
         for name, value in own.items():
             self.said[f"{insn.name}.{name}"] = value
         values = {**self.said, **own}
-        means = [
-            m
-            for m in self.meanings.all
-            if m.form.name == insn.name and all(own[f] == v for f, v in m.fixed.items())
-        ]
-        if len(means) != 1:
-            _fail(f"{self.where} has {len(means)} meanings")
-        self._execute(means[0], values)
+        if form.meaning or not form.sets:
+            means = [m for m in self.meanings.all if m.form.name == insn.name and _is_it(m, values)]
+            if len(means) != 1:
+                _fail(f"{self.where} has {len(means)} meanings")
+            (meaning,) = means
+            if meaning.before is not None:
+                self._execute(meaning.before, values)
+            self._execute(meaning, values)
+        self._set(form, values)
+
+    def _set(self, form: InstructionForm, values: Mapping[str, int]) -> None:
+        """Registers, behind all else that an instruction does."""
+        new = [one for one in form.sets if self._value(one.when, values) != 0]
+        places = {one.register: self._place(str(one.value)) for one in new}
+        for one in new:
+            place = places[one.register]
+            self.placed.pop(one.register, None)
+            self.said.pop(one.register, None)
+            if place is None or isinstance(place, int):
+                self.said[one.register] = self._value(one.value, values)
+            else:
+                self.placed[one.register] = place
+
+    def _place(self, name: str) -> int | At | InTile | None:
+        """What a field says, or a register holds; None: neither."""
+        if name in self.insn.fields:
+            return self.insn.fields[name]
+        return self.placed.get(name, self.said.get(name))
 
     def _execute(self, meaning: Meaning, values: Mapping[str, int]) -> None:
         counts = [self._value(count, values) for count in meaning.counts]
@@ -278,10 +327,10 @@ class _Device(_Dram):
             read = []
             for number, slot in enumerate(step.operands, 1):
                 names, places = self._slot(slot, values, turns)
-                tiles = np.arange(self._tiles(step.name, number))
-                if places.size and places.max() + len(tiles) > len(names):
+                tiles = self._tiles(step.name, number)
+                if places.size and places.max() + tiles > len(names):
                     _fail(f"{self.where} reads beyond {slot.memory}[{slot.first}]")
-                read.append(names[places[:, None] + tiles])
+                read.append(_operand(names, places, tiles))
             immediates = [self._value(each, values) for each in step.immediates]
             _step(step.name, immediates, (scratch, own), read)
         if meaning.source is not None:
@@ -291,6 +340,8 @@ class _Device(_Dram):
         return self.meanings.memories.reach.get((step, number), 1)
 
     def _value(self, term: Term, values: Mapping[str, int]) -> int:
+        if isinstance(term, int):
+            return term
         for name in fields_of(term):
             if name not in values:
                 _fail(f"{self.where} needs {name}, which no instruction said")
@@ -302,7 +353,7 @@ class _Device(_Dram):
         """Where an operand stands: a memory, and (turns,) places of it."""
         strides = np.array([self._value(stride, values) for stride in slot.strides], np.int64)
         moved = strides @ turns
-        place = self.insn.fields.get(slot.first) if isinstance(slot.first, str) else slot.first
+        place = self._place(slot.first) if isinstance(slot.first, str) else slot.first
         if isinstance(place, int):
             names, places = self._plain(slot.memory), moved + place
         elif isinstance(place, InTile):
