@@ -163,11 +163,24 @@ void lds_pack(const lds_operand *t, const int32_t *p) {
   }
 }
 
+/* The channels of one pixel, block by block. */
+static void get(uint8_t *to, size_t stride, pixel from, uint32_t lanes, size_t count, uint8_t flip) {
+  size_t run, k;
+  for (; count > 0; count -= run, to += run * stride, from.at += from.block_stride) {
+    run = count < lanes ? count : lanes;
+    if (stride == 1 && flip == 0) {
+      memcpy(to, from.at, run);
+    } else {
+      for (k = 0; k < run; ++k) to[k * stride] = (uint8_t)(from.at[k] ^ flip);
+    }
+  }
+}
+
 /* nchw */
 void lds_unpack(const lds_operand *t, const int32_t *p) {
   const lds_tensor *in = &t[0].tensor;
   const uint8_t flip = t[1].tensor.dtype == LDS_UINT8 ? 0x80u : 0u;
-  uint32_t n, y, x, ch;
+  uint32_t n, y, x;
   if (in->dtype == LDS_BFLOAT16) {
     lds_unpack_bfloat16(t, p);
     return;
@@ -176,16 +189,8 @@ void lds_unpack(const lds_operand *t, const int32_t *p) {
     const image out = image_of(&t[1], n, in->dims[1], in->dims[2], in->dims[3], p[0]);
     for (y = 0; y < in->dims[1]; ++y) {
       for (x = 0; x < in->dims[2]; ++x) {
-        pixel from = pixel_of(&t[0], n, y, x);
-        uint8_t *to = out.data + y * out.y_stride + x * out.x_stride;
-        uint32_t lane = 0;
-        for (ch = 0; ch < in->dims[3]; ++ch) {
-          to[(size_t)ch * out.c_stride] = (uint8_t)(from.at[lane] ^ flip);
-          if (++lane == in->channel_block) {
-            lane = 0;
-            from.at += from.block_stride;
-          }
-        }
+        const pixel from = pixel_of(&t[0], n, y, x);
+        get(out.data + y * out.y_stride + x * out.x_stride, out.c_stride, from, in->channel_block, in->dims[3], flip);
       }
     }
   }
@@ -195,6 +200,10 @@ void lds_lookup(const lds_operand *t, const int32_t *p) {
   const size_t size = lds_element_bytes(t[2].tensor.dtype), elements = t[0].tensor.size_bytes;
   size_t k;
   (void)p;
+  if (size == 1) { /* nearly all tables: no call for each element */
+    for (k = 0; k < elements; ++k) t[2].data[k] = t[1].data[t[0].data[k]];
+    return;
+  }
   for (k = 0; k < elements; ++k) memcpy(t[2].data + k * size, t[1].data + t[0].data[k] * size, size);
 }
 

@@ -40,20 +40,22 @@ static float score(const uint8_t *query, const uint8_t *key, size_t size) {
 }
 
 /* exp(score - largest) of each place, and their sum; then times the scale of the place's value. */
-static float weigh(const uint8_t *query, const seen *s, float factor, uint8_t *weight) {
+static float weigh(const uint8_t *query, const seen *s, float factor, uint8_t *restrict weight) {
+  const uint8_t *key_scales = s->key_scales, *value_scales = s->value_scales;
+  const size_t count = s->count;
   float most, lane[LDS_LANES] = {0};
   size_t k, j;
-  for (k = 0; k < s->count; ++k) {
-    lds_put_float(weight, k, score(query, s->keys + k * s->size, s->size) * lds_get_float(s->key_scales, k) * factor);
+  for (k = 0; k < count; ++k) {
+    lds_put_float(weight, k, score(query, s->keys + k * s->size, s->size) * lds_get_float(key_scales, k) * factor);
   }
   most = lds_get_float(weight, 0);
-  for (k = 1; k < s->count; ++k) most = lds_get_float(weight, k) > most ? lds_get_float(weight, k) : most;
-  for (k = 0; k < s->count; ++k) lds_put_float(weight, k, lds_row_exp(lds_get_float(weight, k) - most));
-  for (k = 0; k + LDS_LANES <= s->count; k += LDS_LANES) {
+  for (k = 1; k < count; ++k) most = lds_get_float(weight, k) > most ? lds_get_float(weight, k) : most;
+  for (k = 0; k < count; ++k) lds_put_float(weight, k, lds_row_exp(lds_get_float(weight, k) - most));
+  for (k = 0; k + LDS_LANES <= count; k += LDS_LANES) {
     for (j = 0; j < LDS_LANES; ++j) lane[j] += lds_get_float(weight, k + j);
   }
-  for (j = 0; k + j < s->count; ++j) lane[j] += lds_get_float(weight, k + j);
-  for (k = 0; k < s->count; ++k) lds_put_float(weight, k, lds_get_float(weight, k) * lds_get_float(s->value_scales, k));
+  for (j = 0; k + j < count; ++j) lane[j] += lds_get_float(weight, k + j);
+  for (k = 0; k < count; ++k) lds_put_float(weight, k, lds_get_float(weight, k) * lds_get_float(value_scales, k));
   return lds_sum_of_lanes(lane);
 }
 
@@ -66,7 +68,11 @@ static void mix(const uint8_t *weight, const seen *s, float total, uint8_t *y) {
     for (k = 0; k < s->count; ++k) {
       const uint8_t *value = s->values + k * s->size + at;
       const float by = lds_get_float(weight, k);
-      for (j = 0; j < width; ++j) sum[j] += by * (float)(int8_t)value[j];
+      if (width == LDS_PIECE) {
+        for (j = 0; j < LDS_PIECE; ++j) sum[j] += by * (float)(int8_t)value[j];
+      } else {
+        for (j = 0; j < width; ++j) sum[j] += by * (float)(int8_t)value[j];
+      }
     }
     for (j = 0; j < width; ++j) lds_put_float(y, at + j, sum[j] / total);
   }

@@ -1,9 +1,9 @@
-/* Host operators on real numbers, and the table of all operators.
+/* Host operators on real numbers, and the table of all operators but those on rows of decoders.
  *
  * In:   operands and parameters that lds_real_step_check accepted.
  * Out:  the output's bytes, as defined in FORMAT.md: sums and products are rounded one by one in the order that it states; functions are
  *       computed in double and rounded once.
- * Next: nothing.
+ * Next: operators_rows.c.
  *
  * Each is a separate function, so that a firmware links only those of its model. Memory may have any alignment.
  */
@@ -165,7 +165,7 @@ void lds_gather(const lds_operand *t, const int32_t *p) {
 }
 
 const lds_operator_set lds_real_operators = {
-    lds_row_step_check,
+    lds_real_step_check,
     {NULL,
      lds_copy,
      lds_fill,
@@ -193,16 +193,8 @@ const lds_operator_set lds_real_operators = {
      lds_power_float32,
      lds_sum_float32,
      lds_matmul_float32,
-     lds_gather,
-     lds_rms_norm,
-     lds_rotate_places,
-     lds_row_scales,
-     lds_quantize_rows,
-     lds_rescale_rows,
-     lds_keep_rows,
-     lds_attention,
-     lds_gate},
-    lds_row_step_ready,
+     lds_gather},
+    NULL,
 };
 
 void lds_session_config_real(lds_session_config *config) { config->operators = &lds_real_operators; }

@@ -15,13 +15,14 @@
 void lds_rms_norm(const lds_operand *t, const int32_t *p) {
   const size_t depth = (size_t)p[0], rows = t[2].tensor.size_bytes / sizeof(float) / depth;
   const float epsilon = lds_f32((uint32_t)p[1]);
+  const uint8_t *weights = t[1].data;
   size_t row, k;
   for (row = 0; row < rows; ++row) {
     const uint8_t *x = t[0].data + row * depth * sizeof(float);
     uint8_t *y = t[2].data + row * depth * sizeof(float);
     const float mean = lds_sum_of_products(x, x, depth) / (float)depth;
     const float factor = 1.0f / (float)lds_sqrt((double)(mean + epsilon));
-    for (k = 0; k < depth; ++k) lds_put_float(y, k, lds_get_float(x, k) * factor * lds_get_float(t[1].data, k));
+    for (k = 0; k < depth; ++k) lds_put_float(y, k, lds_get_float(x, k) * factor * lds_get_float(weights, k));
   }
 }
 
@@ -202,19 +203,23 @@ void lds_rescale_rows(const lds_operand *t, const int32_t *p) {
 }
 
 /* --- gates --------------------------------------------------------------------------------------------------------------------- */
+static void silu(const uint8_t *gate, const uint8_t *x, uint8_t *restrict y, size_t count) {
+  size_t k;
+  for (k = 0; k < count; ++k) {
+    const float a = lds_get_float(gate, k);
+    lds_put_float(y, k, a / (1.0f + lds_row_exp(-a)) * lds_get_float(x, k));
+  }
+}
+
+static void gelu(const uint8_t *gate, const uint8_t *x, uint8_t *restrict y, size_t count) {
+  size_t k;
+  for (k = 0; k < count; ++k) {
+    const float a = lds_get_float(gate, k), inner = 1.5957691216f * (a + 0.044715f * (a * a * a));
+    lds_put_float(y, k, a / (1.0f + lds_row_exp(-inner)) * lds_get_float(x, k));
+  }
+}
+
 /* function: 0 SiLU, 1 GELU by tanh */
 void lds_gate(const lds_operand *t, const int32_t *p) {
-  const size_t elements = t[2].tensor.size_bytes / sizeof(float);
-  size_t k;
-  if (p[0] == 0) {
-    for (k = 0; k < elements; ++k) {
-      const float a = lds_get_float(t[0].data, k);
-      lds_put_float(t[2].data, k, a / (1.0f + lds_row_exp(-a)) * lds_get_float(t[1].data, k));
-    }
-  } else {
-    for (k = 0; k < elements; ++k) {
-      const float a = lds_get_float(t[0].data, k), inner = 1.5957691216f * (a + 0.044715f * (a * a * a));
-      lds_put_float(t[2].data, k, a / (1.0f + lds_row_exp(-inner)) * lds_get_float(t[1].data, k));
-    }
-  }
+  (p[0] == 0 ? silu : gelu)(t[0].data, t[1].data, t[2].data, t[2].tensor.size_bytes / sizeof(float));
 }

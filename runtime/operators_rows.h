@@ -38,7 +38,7 @@ static inline float lds_row_exp(float x) {
   int32_t n;
   memcpy(&bits, &x, sizeof bits);
   size = bits & 0x7FFFFFFFu;
-  size = size > 0x43480000u && size <= 0x7F800000u ? 0x43480000u : size;
+  size = ((size > 0x43480000u) & (size <= 0x7F800000u)) != 0 ? 0x43480000u : size;
   bits = (bits & 0x80000000u) | size;
   memcpy(&x, &bits, sizeof x);
   shifted = x * 1.44269504f + magic;
@@ -52,9 +52,9 @@ static inline float lds_row_exp(float x) {
   e = e * r + 5.0000001201e-1f;
   e = e * (r * r) + r + 1.0f;
   memcpy(&n, &shifted, sizeof n);
-  n = n > 0x4B400000 + 128 ? 128 : n - 0x4B400000; /* what is no number: any factor */
-  n = n < -127 ? -127 : n;
-  bits = (uint32_t)(n + 127) << 23;
+  n = n > 0x4B400000 + 128 ? 0x4B400000 + 128 : n; /* what is no number: any factor */
+  n = n < 0x4B400000 - 127 ? 0x4B400000 - 127 : n;
+  bits = (uint32_t)(n - 0x4B400000 + 127) << 23;
   memcpy(&scale, &bits, sizeof scale);
   return e * scale;
 }

@@ -67,16 +67,15 @@ JUDGES = {
     f"{_PROVE}/machine.py": ["tests/prove/test_machine.py", "tests/prove/test_digits.py"],
     f"{_PROVE}/memory.py": ["tests/prove/test_memory.py", "tests/prove/test_machine.py"],
     f"{_PROVE}/functions.py": ["tests/prove/test_functions.py"],
-    f"{_PROVE}/lanes.py": ["tests/prove/test_lanes.py"],
+    f"{_PROVE}/lanes.py": [f"tests/prove/test_{name}.py" for name in ("lanes", "maxima", "digits")],
     f"{_PROVE}/maxima.py": ["tests/prove/test_maxima.py"],
     f"{_PROVE}/terms.py": ["tests/prove/test_terms.py"],
     f"{_PROVE}/runs.py": ["tests/prove/test_runs.py"],
     f"{_PROVE}/host_steps.py": ["tests/prove/test_host_steps.py"],
     **{
         f"{_PROVE}/operators/{name}.py": ["tests/prove/test_operators.py"]
-        for name in ("elementwise", "elements", "movement", "pooling", "resizing", "weighted")
+        for name in ("elements", "movement", "pooling")
     },
-    f"{_PROVE}/pieces.py": ["tests/prove/test_pieces.py"],
     "python/loadstone/ir_pass/verify_dma_copy.py": [
         "tests/ir_pass/test_verify_dma_copy.py",
         "tests/ir_pass/test_verify_dma_copy_rules.py",
@@ -131,9 +130,20 @@ FUNCTIONS = {
     },
     "python/loadstone/isa/codec.py": {"check_fields", "_check_never"},
     "python/loadstone/backend/program.py": {"verify_code"},
+    "python/loadstone/backend/rounding_bound.py": {
+        "bound_of",
+        "stated_integers",
+        "_by_steps",
+        "_first_sums",
+        "_shares",
+        "_by_trial",
+        "_every",
+    },
 }
 #: Judges of which only some mutants were tried: mutants.txt lacks some that decide the same.
 SAMPLED = {
+    "python/loadstone/backend/rounding_bound.py",  # 16 of 150 are not gone into
+    "python/loadstone/graph/accumulators.py",
     "python/loadstone/selection/unify.py",  # 34 of 162 are not gone into
     "runtime/validate.c",
 }

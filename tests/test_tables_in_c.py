@@ -65,7 +65,7 @@ def test_host_operators_have_their_opcodes_in_c() -> None:
         for name in c_names(file, "LDS_STEP_")
     ]
     assert set(rules) | {"ARGMAX"} == set(steps)  # the last of its switch
-    for set_of_all in ("runtime/operators_real.c", "runtime/include/lds_operators.h"):
+    for set_of_all in ("runtime/operators_all.c", "runtime/include/lds_operators.h"):
         text = (ROOT / set_of_all).read_text(encoding="utf-8").rpartition("lds_operator_set")[2]
         functions = [f"lds_{name.lower()}" for name in others]
         assert [f for f in re.findall(r"\blds_\w+", text) if f in functions] == functions

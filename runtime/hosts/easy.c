@@ -54,7 +54,7 @@ static int open_session(lds_easy *net, lds_easy_error *error) {
   size_t size_bytes;
   int status;
   lds_session_config_default(&config);
-  lds_session_config_real(&config);
+  lds_session_config_all(&config);
   config.hang_ns = net->device->name.hang_ns;
   config.external = net->device->external;
   config.external_ctx = net->device->external_ctx;

@@ -206,10 +206,10 @@ typedef struct lds_operator_set {
   int (*ready)(uint32_t operator_code, const lds_operand *operands, const int32_t *parameters);
 } lds_operator_set;
 
-/* lds_operators: the operators that move bytes, quantize and dequantize, and softmax. lds_real_operators: all operators of FORMAT.md.
- * lds_operators.h declares them one by one, for a set of your own. */
+/* lds_operators: the operators that move bytes, quantize and dequantize, and softmax. lds_real_operators: those on
+ * real numbers, too (up to 27 of FORMAT.md). lds_all_operators: all. lds_operators.h declares them one by one, for a set of your own. */
 #ifndef LDS_CDEF
-LDS_EXPORT extern const lds_operator_set lds_operators, lds_real_operators;
+LDS_EXPORT extern const lds_operator_set lds_operators, lds_real_operators, lds_all_operators;
 #endif
 LDS_EXPORT int lds_step_check(const lds_model *model, uint32_t step);
 LDS_EXPORT int lds_real_step_check(const lds_model *model, uint32_t step);
@@ -262,6 +262,8 @@ LDS_EXPORT void lds_session_config_default(lds_session_config *config);
 
 /* Sets lds_real_operators. A firmware that does not call this function does not link the operators on real numbers. */
 LDS_EXPORT void lds_session_config_real(lds_session_config *config);
+/* Sets lds_all_operators, those on rows of decoders among them. */
+LDS_EXPORT void lds_session_config_all(lds_session_config *config);
 
 /* Sets the further devices, and links in the functions that validate the programs of tables. The array and what it points to must
  * stay valid. All devices see the DMA memory of the session's own HAL at the same bus addresses; while the session runs, no other

@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from loadstone.artifact.format import Artifact
+from loadstone.artifact import host_step
+from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
+from loadstone.artifact.host_step import HostOpcode, HostStep, Strided
+from loadstone.artifact.states import with_states
+from loadstone.backend.device import ProgramDevice
 from loadstone.cli import main
 from loadstone.compiler import Compiled, compile
 from loadstone.errors import ConfigError, DeviceError
 from loadstone.library.native import ffi, lib
 from loadstone.runtime.device import open as open_device
+from loadstone.vta.device.hw_config import load_config
 from tests.hosts.easy import Easy
 from tests.onnx_builder import Graph, run
 from tests.sample_model import copy_model, state_model
@@ -178,3 +184,59 @@ def test_a_float_state_on_one_grid_is_kept_as_its_integers(
         np.testing.assert_array_equal(session.run([reals])[0], np.stack(wanted))
         session.reset()
         np.testing.assert_array_equal(session.run([reals[:2]])[0], np.stack(wanted[:2]))
+
+
+def keeping(*more: HostStep) -> Artifact:
+    """A cache of 5 places of 4, from input `before` to output `after`, into which a row is written;
+    `read` is another output of its size."""
+    shapes = [
+        ("place", (1, 2), "int32", 0),
+        ("row", (1, 4), "float32", 0),
+        ("before", (1, 5, 4), "float32", 0),
+        ("after", (1, 5, 4), "float32", 1),
+        ("read", (1, 5, 4), "float32", 1),
+    ]
+    ends, tensors = [0, 0], []
+    for name, shape, dtype, region in shapes:
+        tensors.append(BufferView(name, shape, DataType.of(dtype), region, ends[region]))
+        ends[region] += tensors[-1].size_bytes
+    kinds = (RegionKind.INPUT, RegionKind.OUTPUT)
+    regions = tuple(MemoryRegion(k.name, k, size, 4) for k, size in zip(kinds, ends, strict=True))
+    whole = host_step.copy("o", 2, 3, [20], Strided([1]), Strided([1]))
+    kept = host_step.on_rows("o", HostOpcode.KEEP_ROWS, (1, 0), (3,), (1, 4))
+    result = host_step.copy("r", 3, 4, [20], Strided([1]), Strided([1]))
+    own = (ProgramDevice.of(load_config("vtaq-1x16x16")),)
+    steps = (whole, kept, result, *more)
+    return Artifact("m", own, 1, regions, tuple(tensors), (0, 1, 2), (3, 4), steps)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in place", "read afterwards"])
+def test_rows_are_written_into_a_state_in_place(late: bool) -> None:
+    """Nothing is copied; where the old value is read afterwards it must stay until then."""
+    more = [host_step.copy("late", 2, 4, [20], Strided([1]), Strided([1]))] if late else []
+    made = with_states(keeping(*more), {"before": "after"})
+    copies = [s.name for s in made.steps if isinstance(s, HostStep) and s.opcode == HostOpcode.COPY]
+    assert copies == (["o", "r", "late", "keep after"] if late else ["r"])
+    wanted = np.zeros((5, 4), np.float32)
+    with (
+        open_device("null") as device,
+        device.load(Artifact.from_bytes(made.to_bytes())) as session,
+    ):
+        for place in (3, 0, 3):
+            row = np.arange(4, dtype=np.float32)[None, None] + place + 1
+            before = wanted.copy()
+            wanted[place] = row
+            (read,) = session.run([np.array([[[place, 1]]], np.int32), row])
+            assert np.array_equal(np.asarray(read).reshape(5, 4), before if late else wanted)
+        session.reset()
+        (read,) = session.run([np.array([[[0, 0]]], np.int32), row])
+        assert not np.asarray(read).any()
+
+
+def test_a_state_of_which_a_part_is_copied_is_no_state_in_place() -> None:
+    model = keeping()
+    part = host_step.copy("o", 2, 3, [2, 4], Strided([4, 1]), Strided([4, 1]))
+    for first in (part, host_step.copy("o", 2, 3, [20], Strided([1]), Strided([0]))):
+        changed = replace(model, steps=(first, *model.steps[1:]))
+        made = with_states(changed, {"before": "after"})
+        assert [step.name for step in made.steps] == ["o", "o", "r", "keep after"]

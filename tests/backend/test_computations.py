@@ -19,6 +19,7 @@ from loadstone.graph.reference import run
 from loadstone.ir_pass.affine import index
 from loadstone.ir_pass.nests import Nest, NestAccess, NestTensor
 from loadstone.numerics import Rounding, rq
+from tests.graph.test_accumulators import unproven
 from tests.repeat import times
 
 LANES = 4
@@ -101,9 +102,11 @@ def test_what_has_no_computation_is_said() -> None:
     (dense,) = OPERATORS["dense"](np.random.default_rng(0)).operators
     assert isinstance(conv, Conv2D)
     assert isinstance(dense, Dense)
-    single = COMPUTATIONS["dense"](replace(dense, rounding=Rounding.SINGLE), 4)
+    dense = replace(dense, rounding=Rounding.SINGLE)
+    assert not isinstance(COMPUTATIONS["dense"](dense, 4), Refusal)
+    single = COMPUTATIONS["dense"](unproven(dense), 4)
     assert isinstance(single, Refusal)
-    assert "no product of an integer multiplier" in single.why
+    assert "no integer multiplier is proven to equal its scale" in single.why
     zeros = np.ones_like(conv.weight_zero_points)
     shifted = COMPUTATIONS["conv2d"](replace(conv, weight_zero_points=zeros), 4)
     assert isinstance(shifted, Refusal)

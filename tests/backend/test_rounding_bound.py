@@ -124,7 +124,8 @@ def test_a_rule_that_wraps_is_not_bisected() -> None:
     operator = replace(operator, outputs=(tiny,), rounding=Rounding.DOUBLE)
     rule = FloatScale(operator.real_scales().astype(np.float32), 0, operator.low, operator.high)
     bound = bound_of(operator, StatedRounding(rule))
-    assert bound.largest == by_trial(operator, rule)[0]
+    want = by_trial(operator, rule)
+    assert (bound.largest, pytest.approx(bound.share), pytest.approx(bound.worst_share)) == want
 
 
 def test_one_function_of_all_channels_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,4 +198,113 @@ def test_other_operators_are_measured() -> None:
 def test_what_is_no_rounding_is_refused(function: Callable[[Array], Array], message: str) -> None:
     operator = few(1)
     with pytest.raises(LoweringError, match=message):
+        bound_of(operator, StatedRounding(function))
+
+
+def test_one_function_of_all_channels_is_tried_from_the_least_to_the_largest_sum() -> None:
+    """Wrong at one sum that only one of the channels reaches."""
+    operator = few(5)
+    scales = np.full_like(operator.weight_scales, operator.weight_scales[0])
+    operator = replace(operator, weight_scales=scales, weights=np.int8([[2, 3], [9, 9]]))
+    operator = replace(operator, rounding=Rounding.FLOAT32)
+    low, high = limits_of_sums(operator)
+    assert low.min() != low.max()
+    assert high.min() != high.max()
+    for place in (low.min(), high.max()):
+
+        def function(sums: Array, place: int = place) -> Array:
+            made = integers_of(operator, sums)[:, :1]
+            return made + np.where(sums == place, np.where(made > 0, -5, 5), 0)
+
+        bound = bound_of(operator, StatedRounding(function, per_channel=False))
+        assert (bound.largest, bound.proven) == (5, True)
+
+
+def test_one_channel_is_all_channels() -> None:
+    operator = replace(few(6), rounding=Rounding.FLOAT32)
+    y = replace(operator.output, shape=(1, 1))
+    arrays = ("weights", "weight_scales", "weight_zero_points", "bias")
+    first = {name: getattr(operator, name)[:1] for name in arrays}
+    operator = replace(operator, outputs=(y,), **first)
+    rule = MultiplyShift.of(operator, 4)
+    bound = bound_of(operator, StatedRounding(lambda sums: rule(sums), per_channel=False))
+    assert bound.largest == by_trial(operator, rule)[0]
+    with pytest.raises(LoweringError, match="gives int64"):
+        bound_of(operator, StatedRounding(lambda sums: sums[1:] * 0, per_channel=False))
+
+
+def test_channels_of_other_scales_are_tried_each() -> None:
+    """A function of all channels that is right for the first one alone."""
+    operator = replace(few(5), rounding=Rounding.FLOAT32)
+    factors = np.float32([1, 0.5])
+    operator = replace(operator, weight_scales=operator.weight_scales[0] * factors)
+    first = FloatScale.of(operator, 23)
+    one = replace(first, scale=first.scale[:1])
+
+    def function(sums: Array) -> Array:
+        assert sums.shape[1:] == (1,)
+        return one(sums)
+
+    bound = bound_of(operator, StatedRounding(function, per_channel=False))
+    same = replace(first, scale=np.repeat(first.scale[:1], 2))
+    assert bound.largest == by_trial(operator, same)[0] > 1
+
+
+def test_a_sum_of_two_inputs_has_no_channels() -> None:
+    (operator,) = OPERATORS["add"](np.random.default_rng(3)).operators
+    rule = StatedRounding(lambda a, b: np.clip(a.astype(np.int64) + b, -128, 127))
+    assert bound_of(operator, replace(rule, per_channel=False)) == bound_of(operator, rule)
+
+
+@pytest.mark.parametrize("rounding", [Rounding.SINGLE, Rounding.FLOAT32])
+def test_steps_of_the_same_function_are_no_levels_off(rounding: Rounding) -> None:
+    """A scale of one: there is nothing to round."""
+    operator = few(4)
+    halves = np.full_like(operator.weight_scales, 1.0)
+    x, y = (
+        replace(t, quantization=g.Quantization(1.0, 0))
+        for t in (*operator.inputs, *operator.outputs)
+    )
+    operator = replace(operator, inputs=(x,), outputs=(y,), weight_scales=halves, rounding=rounding)
+    bound = bound_of(operator, StatedRounding(MultiplyShift.of(operator, 1)))
+    assert bound.is_exact
+    assert str(bound) == "at most 0 levels off (proven for the sums of 2 channels, at each step)"
+
+
+def test_functions_that_are_constant_differ_everywhere() -> None:
+    operator = replace(few(4), low=5, high=5)
+    none = np.array([0, 0])
+    assert bound_of(operator, StatedRounding(MultiplyShift(none, none, zero_point=5))).is_exact
+    rule = MultiplyShift(none, none, zero_point=7)
+    bound = bound_of(operator, StatedRounding(rule))
+    assert (bound.largest, bound.share, bound.worst_share) == (2, 1.0, 1.0)
+    assert str(bound) == (
+        "at most 2 levels off (proven for the sums of 2 channels, at each step; 100.00 % of them "
+        "differ)"
+    )
+
+
+def test_the_worst_channel_is_named_where_it_is_worse() -> None:
+    operator = replace(few(4), low=-128, high=127)
+    exact = integers_of
+
+    def function(sums: Array) -> Array:
+        made = exact(operator, sums)
+        made[:, 1] = np.clip(made[:, 1] + 1, -128, 127)
+        return made
+
+    text = str(bound_of(operator, StatedRounding(function)))
+    assert "at most 1 level off (proven for all " in text
+    assert " % in the worst channel)" in text
+
+
+@pytest.mark.parametrize("level", [-129, 128])
+def test_a_level_outside_at_one_sum_is_seen(level: int) -> None:
+    operator = few(1)
+    low, _ = limits_of_sums(operator)
+
+    def function(sums: Array) -> Array:
+        return np.where(sums == low, level, 0)
+
+    with pytest.raises(LoweringError, match=f"gives .*{level}.*not int8"):
         bound_of(operator, StatedRounding(function))

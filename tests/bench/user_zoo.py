@@ -2,7 +2,7 @@
 """Networks that people export from PyTorch today: those of timm and of transformers, with random
 weights.
 
-In:   timm, transformers (`pip install 'loadstone[user-networks]'`); words: NAME FOLDER.
+In:   timm, transformers (`pip install 'loadstone[user-networks]'`); words: FOLDER NAME ...
 Out:  FOLDER/NAME.pt2, a program of torch.export, and FOLDER/NAME.npz, samples drawn at random.
 Next: user_networks.py compiles them.
 
@@ -124,4 +124,8 @@ def _sequence(name: str) -> Any:
 
 
 if __name__ == "__main__":
-    write(sys.argv[1], Path(sys.argv[2]))
+    for wanted in sys.argv[2:]:
+        try:
+            write(wanted, Path(sys.argv[1]))
+        except Exception as error:
+            print(f"{wanted}: not exported: {type(error).__name__}: {error}")

@@ -74,7 +74,7 @@ static void run(const lds_model *model, uint8_t *pool) {
   simulated_device_open(&f, model, pool, MEMORY);
   if (lds_device_open(&device, &f.fake.hal, &lds_registers_native, 0) != LDS_OK) abort();
   lds_session_config_default(&config);
-  lds_session_config_real(&config);
+  lds_session_config_all(&config);
   config.external = nothing;
   fake_device_open(&other, lds_crc32(npu_table.fingerprint, LDS_FINGERPRINT_BYTES), pool, MEMORY);
   if (lds_device_open(&npu, &other.hal, &lds_registers_native, 0) != LDS_OK) abort();

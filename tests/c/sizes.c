@@ -53,7 +53,7 @@ static void measure(const char *path) {
   (void)fclose(file);
   if (lds_model_open(&model, bytes, size) != LDS_OK) exit(2);
   lds_session_config_default(&config);
-  lds_session_config_real(&config);
+  lds_session_config_all(&config);
   config.external = nothing;
   size = lds_session_size_bytes(&model, &config);
   given = size <= MUCH ? size : LITTLE;

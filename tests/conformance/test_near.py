@@ -12,6 +12,7 @@ import pytest
 from loadstone.backend.plugins import load_plugins
 from loadstone.backend.target import resolve
 from loadstone.commands.conform import table
+from loadstone.conformance import check
 from loadstone.conformance.check import Verdict, conform
 from tests.conftest import ROOT
 
@@ -77,3 +78,13 @@ def test_a_rounding_that_is_none_is_named(
     wrong = of(judged("near-npu", tmp_path), "wrong")
     assert wrong
     assert any(re.search(message, verdict.why) for verdict in wrong), wrong[0].why
+
+
+def test_a_device_with_instructions_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what its instructions touch; addresses begin at multiples of 64 bytes."""
+    kinds = ("dense", "conv2d", "autoencoder")
+    monkeypatch.setattr(check, "CASES", {kind: check.CASES[kind] for kind in kinds})
+    verdicts = judged("dot-engine", ROOT / "tests/backend/dot_engine")
+    assert of(verdicts, "wrong") == []
+    assert {verdict.kind for verdict in of(verdicts, "taken")} == set(kinds)
+    assert {one.largest for verdict in verdicts for one in verdict.departures} == {0, 1}

@@ -116,10 +116,10 @@ class Touch:
         return Path.touch, (self.path,)
 
 
-@pytest.mark.parametrize("member", ["sample_inputs/model.pt", "constants/custom_obj_0"])
-def test_pickled_objects_are_refused_and_not_read(member: str, tmp_path: Path) -> None:
+def with_pickled(member: str, path: Path) -> bytes:
+    """A program whose archive has an object that makes a file where it is unpickled."""
     pickled, changed = io.BytesIO(), io.BytesIO()
-    torch.save(Touch(tmp_path / "touched"), pickled)
+    torch.save(Touch(path), pickled)
     with (
         zipfile.ZipFile(io.BytesIO(saved(float_program()))) as source,
         zipfile.ZipFile(changed, "w") as target,
@@ -129,8 +129,23 @@ def test_pickled_objects_are_refused_and_not_read(member: str, tmp_path: Path) -
             if entry != f"{root}/data/{member}":
                 target.writestr(entry, source.read(entry))
         target.writestr(f"{root}/data/{member}", pickled.getvalue())
+    return changed.getvalue()
+
+
+def test_pickled_objects_are_refused_and_not_read(tmp_path: Path) -> None:
+    file = with_pickled("constants/custom_obj_0", tmp_path / "touched")
     with pytest.raises(ModelError, match="holds pickled objects besides its tensors"):
-        from_bytes(changed.getvalue(), "net.pt2")
+        from_bytes(file, "net.pt2")
+    assert not (tmp_path / "touched").exists()
+
+
+def test_pickled_examples_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are no part of the program; PyTorch, where it loads a program, would read them."""
+    file = with_pickled("sample_inputs/model.pt", tmp_path / "touched")
+    from_bytes(file, "net.pt2")
+    monkeypatch.setattr("loadstone.frontend.torch.exported_graph", lambda files: None)
+    with pytest.raises(ModelError, match="holds pickled objects besides its tensors"):
+        from_bytes(file, "net.pt2")
     assert not (tmp_path / "touched").exists()
 
 

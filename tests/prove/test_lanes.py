@@ -9,19 +9,16 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from loadstone.prove.fingerprints import POINTS, Integers
+from loadstone.prove.fingerprints import POINTS
 from loadstone.prove.functions import FunctionKind
 from loadstone.prove.lanes import SymbolLanes
-from loadstone.prove.requantize import wrapped
 from loadstone.prove.values import (
-    CENTRE,
     CONSTANT,
     NO_SOURCE,
-    NO_SYMBOL,
-    RADIUS,
     Values,
 )
 from loadstone.prove.verdict import Unsupported
+from tests.prove.mirrored import Mirrored
 from tests.prove.values_at import ValuesAt
 from tests.repeat import times
 
@@ -102,138 +99,6 @@ def test_what_is_added_is_what_was_there_before() -> None:
     assert [values.value(*one) for one in resolved] == [3 + 5, 3 + 5 + 5]
 
 
-BYTES = [-77, 5, 100, -128]
-
-
-class Mirrored:
-    """Lanes of symbols beside int32."""
-
-    COUNT = 8
-
-    def __init__(self, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
-        self.values = ValuesAt(np.array(BYTES))
-        self.symbols = self.values.opaque(np.full(4, -128), np.full(4, 127))
-        self.lanes = SymbolLanes(self.values, self.COUNT)
-        self.held = np.zeros(self.COUNT, np.int64)
-        every = np.arange(self.COUNT)
-        self.lanes.put_numbers(every, 0)
-        self.known = dict(zip(self.symbols.tolist(), BYTES, strict=True))
-        self.known |= {k: (k ^ 128) - 128 for k in range(256)}
-        self.digits: list[int] = []
-        self.unknown = 0
-
-    def value(self, lane: int) -> int | None:
-        """What a lane is for the bytes; None where a proof knows nothing of it."""
-        (source,), (function,) = self.lanes.resolve(np.array([lane]))
-        if source == NO_SOURCE:
-            return int(function)
-        if self.values.is_unknown(np.array([source]))[0]:
-            return None
-        return self.values.value(int(source), int(function))
-
-    def check(self) -> None:
-        for lane in range(self.COUNT):
-            at = np.array([lane])
-            if self.lanes.is_number(at)[0]:
-                assert self.lanes.numbers(at).tolist() == [self.held[lane]]
-            found = self.value(lane)
-            self.unknown += found is None
-            assert found in (None, self.held[lane]), lane
-            if self.lanes.source[lane] == NO_SOURCE and self.lanes.digits.count[lane] <= 8:
-                sum_ = self._sum(lane)
-                assert self.lanes.low[lane] <= sum_ <= self.lanes.high[lane]
-
-    def _sum(self, lane: int) -> int:
-        p, q = self.values.points.moduli[[-3, -1], 0].tolist()
-        low, high = self.lanes.sums[[-3, -1], lane].tolist()
-        held = low + (high - low) * pow(p, -1, q) % q * p
-        return int(held - p * q if held > p * q // 2 else held)
-
-    def some(self) -> Integers:
-        return self.rng.permutation(self.COUNT)[: int(self.rng.integers(1, 5))]
-
-    def step(self) -> None:
-        rng, lanes, at = self.rng, self.lanes, self.some()
-        n = len(at)
-        match int(rng.integers(10)):
-            case 0:
-                self.held[at] = rng.integers(-(1 << 31), 1 << 31, n)
-                lanes.put_numbers(at, self.held[at])
-            case 1:
-                names = [*self.symbols.tolist(), *self.digits, *rng.integers(0, 256, 3).tolist()]
-                symbols = rng.choice(np.array(names), n)
-                lanes.put_symbols(at, symbols)
-                self.held[at] = [self.known[symbol] for symbol in symbols.tolist()]
-            case 2:
-                numbers = rng.integers(-9999, 9999, n)
-                lanes.add_numbers(at, numbers)
-                self.held[at] += numbers
-            case 3:
-                others = self.some()
-                at = at[: len(others)]
-                others = others[: len(at)]
-                lanes.add_lanes(at, others)
-                self.held[at] += self.held[others].copy()
-            case 4:
-                numbers = rng.choice(np.array([-3, 0, 1, 7, 1 << 20]), n)
-                lanes.scale(at, numbers)
-                self.held[at] *= numbers
-            case 5:
-                numbers = rng.choice(np.array([1, 3, 9, 31, 40, -2, -30, -33]), n)
-                lanes.shift(at, numbers)
-                left = np.where(numbers < -31, 0, self.held[at] << np.clip(-numbers, 0, 31))
-                self.held[at] = np.where(
-                    numbers < 0, left, self.held[at] >> np.clip(numbers, 0, 40)
-                )
-            case 6:
-                kind, limit = ((FunctionKind.MIN, np.minimum), (FunctionKind.MAX, np.maximum))[
-                    int(rng.integers(2))
-                ]
-                numbers = rng.integers(-200, 200, n)
-                lanes.step(at, kind, numbers[:, None])
-                self.held[at] = limit(self.held[at], numbers)
-            case 7:
-                self._products(at)
-            case 8:
-                ((lanes.linear, lanes.unshifted)[int(rng.integers(2))])(at)
-            case _:
-                self._name(int(at[0]))
-        self.held = wrapped(self.held)
-
-    def _products(self, at: Integers) -> None:
-        """Two symbols with weights, and a constant part."""
-        self.lanes.linear(at)
-        chosen, weights = self.rng.permutation(self.symbols)[:2], self.rng.integers(-99, 99, 2)
-        columns = self.values.columns(chosen).astype(np.int64)
-        parts = (columns * weights).sum(1)
-        radius = (columns[RADIUS] * np.abs(weights)).sum()
-        low, high = (parts[CENTRE] + sign * radius >> 1 for sign in (-1, 1))
-        constant = int(self.rng.integers(-99, 99))
-        sums = np.append(parts[:POINTS], constant)[:, None].repeat(len(at), 1)
-        self.lanes.add_products(at, sums, np.full(len(at), low), np.full(len(at), high))
-        for symbol, weight in zip(chosen, weights, strict=True):
-            n = np.full(len(at), 1)
-            self.lanes.named.add(at, symbol * n, weight * n << self.lanes.s[at])
-        self.held[at] += constant + sum(
-            int(w) * self.known[int(s)] for s, w in zip(chosen, weights, strict=True)
-        )
-
-    def _name(self, lane: int) -> None:
-        """What a lane is becomes a digit that a device alone knows."""
-        at = np.array([lane])
-        self.lanes.step(at, FunctionKind.BYTE, np.zeros((1, 0), np.int64))
-        byte = (int(self.held[lane]) + 128) % 256 - 128
-        self.held[lane] = byte
-        (source,), (function,) = self.lanes.resolve(at)
-        if source == NO_SOURCE or self.values.is_unknown(np.array([source]))[0]:
-            return
-        (symbol,), _ = self.values.internal(np.array([source]), np.array([function]))
-        if symbol != NO_SYMBOL:
-            self.digits.append(int(symbol))
-            self.known[int(symbol)] = byte
-
-
 @pytest.mark.parametrize("seed", range(times(15, 3000)))
 def test_lanes_are_what_int32_is(seed: int) -> None:
     """Any operations in any order; most lanes are known at all times."""
@@ -268,3 +133,190 @@ def test_bytes_are_lanes_with_their_limits_and_names() -> None:
         assert terms.count.tolist() == [0] * 4
     assert lanes.is_number(np.arange(4)).all()
     assert (lanes.sums == 0).all()
+
+
+def test_shifts_compose_where_no_32_bits_are_left_and_nowhere_else() -> None:
+    values = Values()
+    symbols = values.opaque(np.array([-128]), np.array([127]))
+    source, function = values.origin(symbols)
+    low_, high_ = np.array([-2]), np.array([3])
+    clamped = values.functions.make(FunctionKind.MIN, high_[:, None], function[:, None])
+    clamped = values.functions.make(FunctionKind.MAX, low_[:, None], clamped[:, None])
+    (digit,), _ = values.internal(source, clamped)  # between -2 and 3
+    above = values.functions.make(FunctionKind.MIN, np.array([[4]]), function[:, None])
+    above = values.functions.make(FunctionKind.MAX, np.array([[0]]), above[:, None])
+    (other,), _ = values.internal(source, above)  # between 0 and 4
+    least, most = -(1 << 31), (1 << 31) - 1
+
+    def shifted(
+        low: int, high: int, c: int = 0, coefficient: int = 0, by: int = 3, name: int = int(digit)
+    ) -> int:
+        lanes = SymbolLanes(values, 1)
+        lanes.put_numbers(_LANE, 0)
+        lanes.sums[:, 0] = values.columns(symbols)[:POINTS, 0].astype(np.int64)
+        lanes.low[0], lanes.high[0], lanes.c[0] = low, high, c
+        if coefficient:
+            lanes.digits.add(_LANE, np.array([name]), np.array([coefficient]))
+        lanes.shift(_LANE, np.array([by]))
+        return int(lanes.s[0])
+
+    assert shifted(least, most) == 3
+    assert shifted(least, most, by=30) == 30
+    assert shifted(least, most, by=31) == 0
+    assert shifted(least - 1, most) == shifted(least, most + 1) == 0
+    assert shifted(least + 5, most, -5) == shifted(least, most - 5, 5) == 3
+    assert shifted(least + 5, most, -6) == shifted(least, most - 5, 6) == 0
+    assert shifted(least + 20, most - 30, 0, 10) == shifted(least + 30, most - 20, 0, -10) == 3
+    assert shifted(least + 19, most - 30, 0, 10) == shifted(least + 29, most - 20, 0, -10) == 0
+    assert shifted(least + 20, most - 29, 0, 10) == shifted(least + 30, most - 19, 0, -10) == 0
+    assert shifted(-5, 5, 0, 1 << 62, name=int(other)) == 0  # four times that is 2^64
+    # A term that was cleared says nothing, though a lane beside it has as many.
+    both = SymbolLanes(values, 2)
+    for name, coefficient in ((digit, 1), (other, 1 << 20)):
+        both.digits.add(np.arange(2), np.repeat(name, 2), np.repeat(coefficient, 2))
+    both.digits.clear(_LANE)
+    both.digits.add(_LANE, np.array([digit]), np.array([1]))
+    both.low[0], both.high[0] = least + 2, most - 3
+    both.shift(np.arange(2), np.array([3, 3]))
+    assert int(both.s[0]) == 3
+    # What 64 bits do not hold looks small at neither end.
+    assert shifted(0, 1 << 61, (1 << 63) - 1) == shifted(-(1 << 61), 0, -(1 << 63)) == 0
+    lanes = SymbolLanes(values, 1)
+    lanes.put_symbols(_LANE, symbols)
+    lanes.shift(_LANE, np.array([2]))
+    lanes.add_numbers(_LANE, np.array([most - 31]))
+    lanes.shift(_LANE, np.array([2]))
+    assert int(lanes.s[0]) == 4
+    lanes.put_symbols(_LANE, symbols)
+    lanes.shift(_LANE, np.array([2]))
+    lanes.add_numbers(_LANE, np.array([least + 32]))
+    lanes.shift(_LANE, np.array([2]))
+    assert int(lanes.s[0]) == 4
+    lanes.add_numbers(_LANE, np.array([-(1 << 30)]))
+    lanes.add_numbers(_LANE, np.array([-(1 << 30)]))
+    lanes.shift(_LANE, np.array([1]))
+    assert int(lanes.s[0]) == 0
+    lanes.put_symbols(_LANE, symbols)
+    lanes.shift(_LANE, np.array([2]))
+    lanes.shift(_LANE, np.array([2]))
+    lanes.add_numbers(_LANE, np.array([1 << 30]))
+    lanes.add_numbers(_LANE, np.array([1 << 30]))
+    lanes.shift(_LANE, np.array([1]))
+    assert int(lanes.s[0]) == 0
+
+
+def test_more_terms_than_a_lane_names_are_unknown() -> None:
+    """Of digits; of elements two are named, and three that are no sum of the network are a sum of
+    their own."""
+    values = Values()
+    symbols = values.opaque(np.full(10, -128), np.full(10, 127))
+    source, function = values.origin(symbols)
+    halved = values.functions.make(FunctionKind.SHIFT, np.full((10, 1), 1), function[:, None])
+    kinds = [values.functions.make(FunctionKind.SHIFT, np.array([[k]]), function[:1, None])
+             for k in range(1, 7)]  # fmt: skip
+    kinds += [values.functions.make(FunctionKind.MIN, np.array([[k]]), function[:1, None])
+              for k in range(4)]  # fmt: skip
+    digits, _ = values.internal(np.full(10, source[0]), np.concatenate(kinds))
+    assert len(set(digits.tolist())) == 10
+    lanes = SymbolLanes(values, 10)
+    lanes.put_symbols(np.arange(10), digits)
+    for k in range(1, 10):
+        lanes.add_lanes(_LANE, np.array([k]))
+        assert is_unknown(values, lanes) == (k >= 8)
+    pairs = SymbolLanes(values, 3)
+    pairs.put_symbols(np.arange(3), symbols[:3])
+    pairs.add_lanes(_LANE, np.array([1]))
+    assert values.is_pair(int(pairs.resolve(_LANE)[0][0]))
+    pairs.add_lanes(_LANE, np.array([2]))
+    three, _ = pairs.resolve(_LANE)
+    assert not values.is_pair(int(three[0]))
+    assert not values.is_unknown(three)[0]
+    pairs.put_symbols(np.arange(2), digits[:2])
+    other = values.internal(source[1:2], halved[1:2])[0]
+    pairs.put_symbols(np.array([1]), other)
+    pairs.add_lanes(_LANE, np.array([1]))
+    assert values.is_pair(int(pairs.resolve(_LANE)[0][0]))
+    pairs.put_symbols(np.array([1]), values.internal(source[2:3], halved[2:3])[0])
+    pairs.add_lanes(_LANE, np.array([1]))
+    assert is_unknown(values, pairs)  # digits of three sums
+
+
+def test_what_is_added_to_a_shifted_lane_is_shifted_with_it() -> None:
+    """Beside a lane that is not."""
+    values = ValuesAt(np.array([77, -5]))
+    a, b = values.opaque(np.full(2, -128), np.full(2, 127)).reshape(2, 1)
+    lanes = SymbolLanes(values, 2)
+    lanes.put_symbols(np.arange(2), np.repeat(a, 2))
+    lanes.shift(_LANE, np.array([2]))
+    columns = values.columns(b).astype(np.int64)
+    sums = np.append(3 * columns[:POINTS, 0], 11)[:, None].repeat(2, 1)
+    lanes.add_products(np.arange(2), sums, np.full(2, -384), np.full(2, 381))
+    lanes.named.count[:] = lanes.named.slots + 1  # no function of two bytes
+    resolved = zip(*lanes.resolve(np.arange(2)), strict=True)
+    assert [values.value(*one) for one in resolved] == [(77 >> 2) + 3 * -5 + 11, 77 + 3 * -5 + 11]
+    for number, wanted in ((-1, 154), (0, 77), (-31, -(1 << 31)), (-32, 0), (-33, 0)):
+        lanes.put_symbols(_LANE, a)
+        lanes.shift(_LANE, np.array([number]))
+        assert int(lanes.s[0]) == 0
+        (source,), (function,) = lanes.resolve(_LANE)
+        value = function if source == NO_SOURCE else values.value(source, function)
+        assert value == wanted
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1 << 61), (-(1 << 61), 0)])
+def test_a_range_that_is_large_at_one_end_is_none(low: int, high: int) -> None:
+    values = Values()
+    lanes = SymbolLanes(values, 2)
+    symbols = values.opaque(np.array([-128]), np.array([127]))
+
+    def put() -> None:
+        lanes.put_symbols(np.arange(2), np.repeat(symbols, 2))
+        lanes.low[:], lanes.high[:] = low, high
+
+    put()
+    lanes.scale(_LANE, np.array([1]))
+    assert lanes.digits.count[0] == 0
+    lanes.scale(_LANE, np.array([2]))
+    assert is_unknown(values, lanes)
+    put()
+    lanes.add_lanes(_LANE, np.array([1]))
+    assert is_unknown(values, lanes)
+    put()
+    sums = np.zeros((CONSTANT + 1, 1), np.int64)
+    lanes.add_products(_LANE, sums, np.array([low]), np.array([high]))
+    assert is_unknown(values, lanes)
+
+
+def test_terms_that_are_added_are_as_many_as_they_are() -> None:
+    values = ValuesAt(np.array([3, 5, 9, 20]))
+    symbols = values.opaque(np.full(3, -128), np.full(3, 127))
+    lanes = SymbolLanes(values, 4)
+    lanes.put_symbols(np.arange(3), symbols)
+    lanes.add_lanes(np.array([1]), np.array([2]))
+    lanes.put_numbers(_LANE, 0)
+    lanes.add_lanes(_LANE, np.array([1]))
+    (source,), (function,) = lanes.resolve(_LANE)
+    assert values.is_pair(int(source))
+    assert values.value(source, function) == 5 + 9
+    lanes.put_symbols(np.array([3]), symbols[:1])
+    lanes.add_lanes(np.array([1]), np.array([3]))  # three
+    lanes.put_numbers(_LANE, 0)
+    lanes.add_lanes(_LANE, np.array([1]))
+    (source,), (function,) = lanes.resolve(_LANE)
+    assert not values.is_pair(int(source))
+    assert values.value(source, function) == 3 + 5 + 9
+    lanes.put_symbols(np.array([3]), values.opaque(np.array([-128]), np.array([127])))
+    lanes.add_lanes(_LANE, np.array([3]))
+    (source,), (function,) = lanes.resolve(_LANE)
+    assert not values.is_pair(int(source))
+    assert values.value(source, function) == 3 + 5 + 9 + 20
+
+
+@pytest.mark.parametrize(("high", "known"), [(127, True), (128, False)])
+def test_functions_of_two_are_those_of_so_many_pairs(high: int, known: bool) -> None:
+    values = Values()
+    symbols = values.opaque(np.full(2, -128), np.array([127, high]))
+    lanes = SymbolLanes(values, 2)
+    lanes.put_symbols(np.arange(2), symbols)
+    lanes.of_two(_LANE, np.array([1]), FunctionKind.MIN_OF_TWO)
+    assert is_unknown(values, lanes) != known

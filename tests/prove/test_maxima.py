@@ -117,10 +117,11 @@ def test_lanes_know_the_largest_of_windows_in_any_order() -> None:
     ), strict=True))  # fmt: skip
     assert first[0] == first[1]
     assert second[0] == second[1]
-    lanes.put_symbols(np.array([2, 3]), symbols[:2])
-    lanes.step(np.array([2]), FunctionKind.MIN, np.array([[5]]))  # no byte of a window
-    lanes.largest(np.array([2]), np.array([3]))
-    (source,), (function,) = lanes.resolve(np.array([2]))
-    assert values.functions.kind(int(function)) == FunctionKind.MAX_OF_TWO
-    assert values.is_pair(int(source))
+    for lane, other in ((2, 3), (3, 2)):
+        lanes.put_symbols(np.array([2, 3]), symbols[:2])
+        lanes.step(np.array([2]), FunctionKind.MIN, np.array([[5]]))  # no byte of a window
+        lanes.largest(np.array([lane]), np.array([other]))
+        (source,), (function,) = lanes.resolve(np.array([lane]))
+        assert values.functions.kind(int(function)) == FunctionKind.MAX_OF_TWO
+        assert values.is_pair(int(source))
     assert symbols.min() >= CONSTANTS

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from loadstone import graph as g
@@ -11,7 +13,7 @@ from loadstone.artifact.format import HostStep
 from loadstone.artifact.host_step import EXTERNAL_OPERATOR
 from loadstone.numerics import Rounding
 from loadstone.runtime import step_time
-from loadstone.runtime.step_time import measured_ns
+from loadstone.runtime.step_time import StepTimes, measured_ns
 from loadstone.vta.device.hw_config import load_config
 from tests.sample_model import dense_model
 
@@ -47,3 +49,36 @@ def test_an_operator_is_timed_as_the_c_that_a_board_runs(monkeypatch: pytest.Mon
     monkeypatch.setenv("CC", "/nowhere/cc")
     with pytest.raises(AssertionError, match="a session runs it"):
         measured_ns(step, artifact, CONFIG, trust=True)
+
+
+def test_equal_steps_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever their names, and in the order of the first of each."""
+    artifact = dense_model(CONFIG).artifact
+    steps = [step for step in artifact.steps if isinstance(step, HostStep)]
+    again = [replace(step, name=f"{step.name} again") for step in steps]
+    measured: list[str] = []
+
+    def ns(step: HostStep, *_: object, **__: object) -> int:
+        measured.append(step.name)
+        return len(measured)
+
+    monkeypatch.setattr(step_time, "measured_ns", ns)
+    times = StepTimes(artifact, CONFIG, trust=False)
+    found = [times.ns(step) for step in (*steps, *again)]
+    assert measured == [step.name for step in steps]
+    assert found == [*range(1, len(steps) + 1)] * 2
+
+
+def test_a_step_is_timed_with_its_own_tensors_alone() -> None:
+    """Others of a large network would be written and checked each time."""
+    artifact = dense_model(CONFIG).artifact
+    for step in artifact.steps:
+        if not isinstance(step, HostStep):
+            continue
+        alone = step_time._alone(step, artifact)
+        (own,) = alone.steps
+        assert isinstance(own, HostStep)
+        pairs = zip((*own.inputs, *own.outputs), (*step.inputs, *step.outputs), strict=True)
+        assert all(alone.tensors[k] == artifact.tensors[index] for k, index in pairs)
+        assert len(alone.tensors) == len({*step.inputs, *step.outputs})
+        alone.to_bytes()

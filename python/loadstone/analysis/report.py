@@ -26,7 +26,7 @@ from loadstone.artifact.host_step import EXTERNAL_OPERATOR
 from loadstone.backend.device import Device
 from loadstone.files import JsonObject
 from loadstone.runtime.external_steps import place_of
-from loadstone.runtime.step_time import measured_ns
+from loadstone.runtime.step_time import StepTimes
 from loadstone.simulator.interface import DeviceFigures, LayerFigures, Lived, ProgramRun
 from loadstone.simulator.programs import program_runs
 
@@ -209,7 +209,8 @@ class _Rows:
     """Collects rows; `now_us` is where the last one ended."""
 
     def __init__(self, artifact: Artifact, device: Device, known: Known, trust: bool) -> None:
-        self.artifact, self.device, self.known, self.trust = artifact, device, known, trust
+        self.artifact, self.known = artifact, known
+        self.times = StepTimes(artifact, device, trust=trust)
         self.rows: list[Row] = []
         self.now_us = 0.0
         self.views = {view.name: view for view in artifact.tensors}
@@ -236,11 +237,7 @@ class _Rows:
         """A host step, or a call of another accelerator."""
         modelled = self.known.modelled_us.get(step.name)
         how = "measured" if modelled is None else "modelled"
-        us = (
-            measured_ns(step, self.artifact, self.device, trust=self.trust) / 1000
-            if modelled is None
-            else modelled
-        )
+        us = self.times.ns(step) / 1000 if modelled is None else modelled
         where = self.known.places.get(step.name) or place_of(step)
         shape = self.artifact.tensors[step.outputs[0]].shape
         kind = self.known.kinds.get(step.name) or _kind(step)

@@ -7,8 +7,9 @@ Out:  an artifact without these inputs and outputs: their memory is a region of 
       a last step copies the new values to.
 Next: runtime/session.c fills the region when a session opens, and on lds_session_reset.
 
-A state that a quantized network has in float32, quantized where it comes in and dequantized where
-it goes out, on one grid, is kept as its integers: both steps go.
+A state whose next value is itself with rows written into it (KEEP_ROWS) is written in place:
+nothing is copied. A state that a quantized network has in float32, quantized where it comes in and
+dequantized where it goes out, on one grid, is kept as its integers: both steps go.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,7 @@ from loadstone.artifact.format import (
     RegionKind,
 )
 from loadstone.artifact.host_step import HostOpcode, Strided, copy
-from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES, DataType
+from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES, MAX_RANK, DataType
 from loadstone.errors import ConfigError
 
 __all__ = ["with_states"]
@@ -61,6 +63,10 @@ def with_states(artifact: Artifact, states: Mapping[str, str], own: Sequence[str
         )
         content += begin or _zeros(tensors[before])
         content += bytes(-len(content) % DEVICE_ALIGN_BYTES)
+        if (copied := _kept_rows(steps, before, after)) is not None:
+            tensors[after] = replace(tensors[before], name=tensors[after].name)
+            del steps[copied]
+            continue
         steps.insert(
             len(steps) if carried is None else carried, _carry(tensors[after], before, after)
         )
@@ -138,6 +144,28 @@ def _as_integers(
             own = tuple(before if index == inner else index for index in step.inputs)
             steps[k] = replace(step, inputs=own)
     return leaves - 1
+
+
+def _kept_rows(steps: Sequence[Any], before: int, after: int) -> int | None:
+    """The number of the step that copies the state to its next value, where that is the only one
+    that reads the state, and what writes the next value behind it only keeps rows. None where it is
+    otherwise: the state is copied."""
+    readers = [k for k, step in enumerate(steps) if before in (*_reads(step), *_writes(step))]
+    writers = [k for k, step in enumerate(steps) if after in _writes(step)]
+    first = [k for k, step in enumerate(steps) if after in (*_reads(step), *_writes(step))][:1]
+    if len(readers) != 1 or readers != first or len(writers) < 2:
+        return None
+    copied, *kept = (steps[k].opcode for k in writers)
+    only_rows = copied == HostOpcode.COPY and set(kept) == {HostOpcode.KEEP_ROWS}
+    return readers[0] if only_rows and _is_whole(steps[readers[0]]) else None
+
+
+def _is_whole(step: HostStep) -> bool:
+    """Whether a copy moves each element to its own place."""
+    extents = [step.parameters[f"extent_{k}"] for k in range(MAX_RANK)]
+    sides = [[step.parameters[f"{s}_stride_{k}"] for k in range(MAX_RANK)] for s in ("in", "out")]
+    offsets = step.parameters["in_offset"], step.parameters["out_offset"]
+    return offsets == (0, 0) and prod(extents) == extents[-1] and {s[-1] for s in sides} == {1}
 
 
 def _edges(

@@ -43,8 +43,6 @@ _ALL_SUMS = 1 << 25
 #: Sums of a channel that are tried where those are too many, and random inputs of other operators.
 _SOME_SUMS, _SOME_INPUTS = 1 << 15, 16
 _TOGETHER = 1 << 20
-#: Operators whose elements depend on the elements of their inputs alone.
-_BY_ELEMENTS = (g.Elementwise, g.Lookup, g.Requantize)
 
 
 @dataclass(frozen=True)
@@ -95,14 +93,13 @@ def bound_of(operator: g.Operator, stated: StatedRounding) -> RoundingBound:
 
 def stated_integers(operator: g.Operator, stated: StatedRounding, *inputs: Array) -> _IntArray:
     """What the function makes of sums, or of input arrays. Raises LoweringError as bound_of."""
-    wanted = np.broadcast_shapes(*(array.shape for array in inputs))
-    if isinstance(operator, g.Weighted) and not stated.per_channel:
+    wanted = operator.output.shape
+    if isinstance(operator, g.Weighted):
         (sums,) = inputs
-        got = np.asarray(stated.function(sums.reshape(-1, 1))).reshape(wanted)
+        wanted = sums.shape if stated.per_channel else (sums.size, 1)
+        got = np.asarray(stated.function(sums.reshape(wanted)))
     else:
         got = np.asarray(stated.function(*inputs))
-    if not isinstance(operator, (g.Weighted, *_BY_ELEMENTS)):
-        wanted = operator.output.shape
     if got.shape != wanted or got.dtype.kind not in "iu":
         raise LoweringError(
             f"{operator.name}: its stated rounding gives {got.dtype}{list(got.shape)}, not "
@@ -115,7 +112,8 @@ def stated_integers(operator: g.Operator, stated: StatedRounding, *inputs: Array
             f"{operator.name}: its stated rounding gives {got.min()} to {got.max()}, not {dtype}: "
             "it includes zero point and clamp"
         )
-    return got.astype(np.int64)
+    shape = inputs[0].shape if isinstance(operator, g.Weighted) else wanted
+    return got.astype(np.int64).reshape(shape)
 
 
 # --- of sums --------------------------------------------------------------------------------------
@@ -123,12 +121,11 @@ def _by_steps(rule: _Function, device: _Function, low: _IntArray, high: _IntArra
     """Of two functions that never decrease. low, high: (O,), the sums that can occur."""
     ends = np.stack([low, high])
     both = np.stack([rule(ends), device(ends)])  # (2 functions, 2 ends, O)
-    largest = int(np.abs(both[0] - both[1]).max())
     levels = np.arange(int(both.min()) + 1, int(both.max()) + 1)
     steps = _first_sums(rule, levels, low, high)
-    for at in (steps, steps - 1):
-        inside = np.clip(at, low, high)
-        largest = max(largest, int(np.abs(rule(inside) - device(inside)).max(initial=0)))
+    # the first and the last sum are among them, where there are levels
+    at = np.clip(np.concatenate([steps, steps - 1]), low, high)
+    largest = int(np.abs(rule(at) - device(at)).max(initial=0))
     shares = _shares(steps, _first_sums(device, levels, low, high), low, high)
     return RoundingBound(
         largest, *shares, True, f"proven for the sums of {len(low)} channels, at each step"
@@ -205,10 +202,15 @@ def _some(
 
 
 # --- of other operators ---------------------------------------------------------------------------
+def _is_by_elements(operator: g.Operator) -> bool:
+    """Whether its elements depend on the elements of its inputs alone."""
+    return isinstance(operator, g.Elementwise | g.Lookup | g.Requantize)
+
+
 def _of_inputs(operator: g.Operator, stated: StatedRounding) -> RoundingBound:
     """Of every element of up to two inputs of int8, or of random inputs."""
     dtypes = [tensor.dtype for tensor in operator.inputs]
-    if isinstance(operator, _BY_ELEMENTS) and len(dtypes) <= 2 and {*dtypes} <= {"int8", "uint8"}:
+    if _is_by_elements(operator) and len(dtypes) <= 2 and {*dtypes} <= {"int8", "uint8"}:
         levels = [np.arange(np.iinfo(d).min, np.iinfo(d).max + 1, dtype=d) for d in dtypes]
         arrays = [np.ascontiguousarray(a).reshape(-1) for a in np.meshgrid(*levels, indexing="ij")]
         shape = arrays[0].shape

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`loadstone compile MODEL --target DEVICE -o model.lds`: from a model file to an artifact.
 
-In:   a .tflite, .onnx or .pt2 file, a device.
+In:   a .tflite, .onnx, .pt2 or .gguf file, a device.
 Out:  the artifact, or with --format a model file for a host that contains artifacts; a summary, or
       JSON; with --explain where each operator runs, and why.
 Next: `loadstone run model.lds`, `loadstone inspect model.lds`, `loadstone export model.lds`.
@@ -82,7 +82,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="a .tflite, .onnx or .pt2 file; a .pt2 file that could run code is refused",
+        help="a .tflite, .onnx, .pt2 or .gguf file; a .pt2 file that could run code is refused",
     )
     target.add_argument(
         "--target",

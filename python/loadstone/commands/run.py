@@ -37,7 +37,7 @@ from loadstone.runtime.arrays import (
 from loadstone.runtime.device import Totals
 from loadstone.runtime.external_steps import trusts
 from loadstone.runtime.parallel import run_in_threads
-from loadstone.runtime.step_time import measured_ns
+from loadstone.runtime.step_time import StepTimes
 from loadstone.vta.device.hw_config import configuration
 from loadstone.vta.device.hw_config import load_config as vta_config
 
@@ -222,10 +222,11 @@ def _text(report: JsonObject, differences: list[Difference], atol: float) -> str
 
 
 def _host_ms(artifact: Artifact, config: Device) -> float:
-    """The time of the host's steps in C on this machine, each measured alone, as in `loadstone
+    """The time of the host's steps in C on this machine, each kind measured alone, as in `loadstone
     profile`."""
     steps = [s for s in artifact.steps if isinstance(s, HostStep) and not s.function]
-    return sum(measured_ns(step, artifact, config, trust=False) for step in steps) / 1e6
+    times = StepTimes(artifact, config, trust=False)
+    return sum(map(times.ns, steps)) / 1e6
 
 
 def _described(device: str, artifact: Artifact) -> dict[str, tuple[int, float]]:

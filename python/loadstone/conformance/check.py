@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from loadstone import graph as g
+from loadstone.artifact.format import Artifact
 from loadstone.backend.interface import Backend, Refusal, Taken
 from loadstone.backend.request import CompileRequest
 from loadstone.backend.rounded_network import Departure, rounded_network
@@ -205,16 +206,7 @@ def _compare(
     divided = Partition(None, graph, assignments, segments)
     artifact = lower_partition(divided, target).deployment.artifact
     inputs = [_levels(tensor) for tensor in graph.inputs]
-    with (
-        OpenedDevice("sim", "", target.device, timing=False) as opened,
-        opened.load(artifact, trust=True) as session,
-    ):
-        outputs = session.run(inputs)
-    if watches:
-        named = enumerate(device.name for device in artifact.devices)
-        simulator = TableSimulator({n: watches[d].accelerator for n, d in named if d in watches})
-        for _ in simulator.runs(artifact, watches=watches):
-            pass
+    outputs = _outputs(artifact, inputs, target, watches)
     different = elements = 0
     departures: list[Departure] = []
     for sample in range(len(inputs[0])):
@@ -229,6 +221,26 @@ def _compare(
         return _Found(f"{different} of {elements} elements differ{whose}")
     beyond = [departure for departure in departures if departure.largest > departure.stated]
     return _Found(str(beyond[0]) if beyond else "", tuple(departures))
+
+
+def _outputs(
+    artifact: Artifact,
+    inputs: list[Array],
+    target: Target,
+    watches: Mapping[str, ReachWatch],
+) -> list[Array]:
+    """Of the C runtime; what the instructions touch is watched besides."""
+    with (
+        OpenedDevice("sim", "", target.device, timing=False) as opened,
+        opened.load(artifact, trust=True) as session,
+    ):
+        outputs = session.run(inputs)
+    if watches:
+        named = enumerate(device.name for device in artifact.devices)
+        simulator = TableSimulator({n: watches[d].accelerator for n, d in named if d in watches})
+        for _ in simulator.runs(artifact, watches=watches):
+            pass
+    return outputs
 
 
 def _levels(tensor: g.Tensor) -> Array:

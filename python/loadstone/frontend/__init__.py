@@ -9,6 +9,7 @@ Next: quantization/ for float models, partition/eager.py for quantized ones.
     .onnx     onnx/: folds constants, rewrites integer operators to QDQ, checks the model against
               a table of what is read, converts
     .pt2      torch.py reads and walks the program, aten/ converts; a program in memory, too
+    .gguf     gguf_file.py reads and checks the bytes, gguf.py writes the decoder
     then      layout.py channels last; canonical.py the one form
 """
 
@@ -92,10 +93,12 @@ def import_model(source: Model, reading: Reading = WHOLE) -> IRModule:
         from loadstone.frontend import onnx as reader  # type: ignore[no-redef]
     elif suffix in (".pt2", ".pt", ".pth"):
         from loadstone.frontend import torch as reader  # type: ignore[no-redef]
+    elif suffix == ".gguf":
+        from loadstone.frontend import gguf as reader  # type: ignore[no-redef]
     else:
         raise ModelError(
             f"{path}: unknown kind of model {suffix or 'without a suffix'}: Loadstone reads "
-            ".tflite, .onnx and .pt2"
+            ".tflite, .onnx, .pt2 and .gguf"
         )
     return reader.from_bytes(data, path.name, replace(reading, folder=path.parent))
 
@@ -114,8 +117,8 @@ def _from_memory(source: Model) -> IRModule:
     if torch is None or not isinstance(source, torch.export.ExportedProgram | torch.nn.Module):
         if not hasattr(source, "functions"):
             raise ModelError(
-                f"a {type(source).__name__} is no model: give the path of a .tflite, .onnx or .pt2 "
-                "file, an ONNX ModelProto, a torch.export.ExportedProgram or an IRModule"
+                f"a {type(source).__name__} is no model: give the path of a .tflite, .onnx, .pt2 "
+                "or .gguf file, an ONNX ModelProto, a torch.export.ExportedProgram or an IRModule"
             )
         return source
     from loadstone.frontend.torch import from_program

@@ -32,8 +32,9 @@ from loadstone.frontend.aten import OPERATORS, READS_COMPLEX, Build, literal
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.frontend.torch_arguments import arguments, check_read, promoted
-from loadstone.frontend.torch_file import checked_archive, pytorch, quietly
-from loadstone.frontend.torch_functional import FunctionalProgram
+from loadstone.frontend.torch_file import checked_files, packed, pytorch, quietly
+from loadstone.frontend.torch_functional import CHECKS, FunctionalProgram, functional
+from loadstone.frontend.torch_graph import exported_graph
 from loadstone.frontend.torch_static import (
     DTYPES,
     check_inputs,
@@ -56,11 +57,11 @@ DYNAMIC = ("choose_qparams", "per_token", "per_channel_group")
 #: Operators that fill a tensor of the shape that another has; the others of their kind PyTorch
 #: breaks down to these.
 LIKE = tuple(f"aten.{kind}_like." for kind in ("zeros", "ones", "full"))
+#: Registers the operators of PT2E.
+PT2E = "torch.ao.quantization.fx._decomposed"
 #: The message where a converter fails, and the remedy.
 NO_FORM = "with these arguments it has no form that is done"
 INSTEAD = "replace it in the model, or export the part without it"
-#: Checks of the exporter about shapes and types; they compute nothing.
-CHECKS = ("aten._assert", "aten.sym_constrain", "aten._check")
 
 
 def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
@@ -75,14 +76,18 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
             f"{name}: a program of PyTorch has fixed sizes and is read whole: export it with the "
             "sizes and outputs that are wanted"
         )
-    checked = checked_archive(data, name)
+    files = checked_files(data, name)
     torch = pytorch(name)
     with quietly():
+        importlib.import_module(PT2E)
+        exported = exported_graph(files)
+        read = None if exported is None else functional(exported)
+    if read is not None:
+        check_inputs(read, name)
+        return _Walk(read, name).module()
+    with quietly():
         try:
-            importlib.import_module(
-                "torch.ao.quantization.fx._decomposed"
-            )  # registers the operators of PT2E
-            program = torch.export.load(io.BytesIO(checked))
+            program = torch.export.load(io.BytesIO(packed(files)))
         except Exception as error:
             if "weights_only" in str(error):
                 raise ModelError(

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A .pt2 file before PyTorch reads it, and PyTorch itself.
+"""A .pt2 file before it is read, and PyTorch itself.
 
 In:   the bytes of a file, and the name that begins a message.
-Out:  a file of the checked parts alone, or a ModelError that says what the file is instead of a
-      program; the package, imported late; a place where it is quiet and unpickles no classes.
-Next: torch.py loads the program.
+Out:  its checked files, and an archive of these alone; or a ModelError that says what the file is
+      instead of a program; the package, imported late; a place where it is quiet and unpickles no
+      classes.
+Next: torch_graph.py reads the program, or PyTorch does.
 
-An archive is packed anew, because PyTorch's reader of archives is another than Python's: what was
-checked, and nothing beside it, is what PyTorch sees.
+For PyTorch an archive is packed anew, because its reader of archives is another than Python's: what
+was checked, and nothing beside it, is what PyTorch sees.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 
@@ -27,7 +28,7 @@ from loadstone.errors import ModelError, not_installed
 from loadstone.frontend.message import short
 from loadstone.frontend.torch_text import check_config, checked_program
 
-__all__ = ["checked_archive", "pytorch", "quietly"]
+__all__ = ["checked_files", "packed", "pytorch", "quietly"]
 
 EXPORT = 'torch.export.save(torch.export.export(model.eval(), (example,)), "model.pt2")'
 PICKLED = (
@@ -46,28 +47,40 @@ OTHERS = re.compile(
 )
 
 
-def checked_archive(data: bytes, name: str) -> bytes:
-    """The archive packed anew of the parts that PyTorch needs of a program, with every text in them
-    checked before PyTorch is imported for it."""
-    files = _archived(data, name)
-    root = "" if "version" in files else next(iter(files)).partition("/")[0] + "/"
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as target:
-        for file, read in files.items():
-            part, content = file.removeprefix(root), read
-            if PROGRAMS.fullmatch(part):
-                content = checked_program(content, name)
-            elif CONFIGS.fullmatch(part):
-                check_config(content, name)
-            elif part.startswith(("extra/", "extra_files")):
-                continue  # notes of the user's, which are no part of the program
-            elif not OTHERS.fullmatch(part):
-                raise ModelError(
-                    f'{name}: holds "{short(file)}" besides its program, which could be code: '
-                    f"write it with {EXPORT}"
-                )
-            target.writestr(f"model/{part}" if root else part, content)
-    return packed.getvalue()
+#: A file that archives without a root folder have, those before PyTorch 2.8.
+ROOTLESS = "version"
+
+
+def checked_files(data: bytes, name: str) -> dict[str, bytes]:
+    """The files of an archive that PyTorch needs of a program, by their places below its root
+    folder, with every text in them checked before PyTorch is imported for it."""
+    files, checked = _archived(data, name), dict[str, bytes]()
+    root = "" if ROOTLESS in files else next(iter(files)).partition("/")[0] + "/"
+    for file, content in files.items():
+        part = file.removeprefix(root)
+        if PROGRAMS.fullmatch(part):
+            checked[part] = checked_program(content, name)
+            continue
+        if CONFIGS.fullmatch(part):
+            check_config(content, name)
+        elif part.startswith(("extra/", "extra_files")):
+            continue  # notes of the user's, which are no part of the program
+        elif not OTHERS.fullmatch(part):
+            raise ModelError(
+                f'{name}: holds "{short(file)}" besides its program, which could be code: '
+                f"write it with {EXPORT}"
+            )
+        checked[part] = content
+    return checked
+
+
+def packed(files: Mapping[str, bytes]) -> bytes:
+    """An archive of these files alone, for PyTorch."""
+    root, target = "" if ROOTLESS in files else "model/", io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for part, content in files.items():
+            archive.writestr(f"{root}{part}", content)
+    return target.getvalue()
 
 
 def _archived(data: bytes, name: str) -> dict[str, bytes]:

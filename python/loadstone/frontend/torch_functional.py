@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Most programs of torch.export as functional ones, without tracing them anew.
 
-In:   a torch.export.ExportedProgram of static shapes.
+In:   a torch.export.ExportedProgram of static shapes, or an ExportedGraph.
 Out:  a FunctionalProgram, as PyTorch's run_decompositions would give it; or None, where an
       operator needs more than a rule of this file.
 Next: torch.py walks it; torch_static.py has PyTorch trace the others.
@@ -33,8 +33,12 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram, ExportGraphSignature
     from torch.fx import Graph, Node
 
-__all__ = ["FunctionalProgram", "functional"]
+    from loadstone.frontend.torch_graph import ExportedGraph
 
+__all__ = ["CHECKS", "FunctionalProgram", "functional"]
+
+#: Checks of the exporter about shapes and types; they compute nothing.
+CHECKS = ("aten._assert", "aten.sym_constrain", "aten._check")
 #: Operators whose result shares memory with no other tensor.
 FRESH = (
     *("conv1d", "conv2d", "linear", "_native_batch_norm_legit_no_training", "add", "mul", "sub"),
@@ -57,16 +61,18 @@ class FunctionalProgram:
     constants: Mapping[str, Any] = field(default_factory=dict)
 
 
-def functional(program: ExportedProgram) -> FunctionalProgram | None:
+def functional(program: ExportedProgram | ExportedGraph) -> FunctionalProgram | None:
     """The program itself is not changed."""
-    graph = copy.deepcopy(program.graph_module.graph)
-    for node, before in zip(graph.nodes, program.graph_module.graph.nodes, strict=True):
+    graph = copy.deepcopy(program.graph)
+    for node, before in zip(graph.nodes, program.graph.nodes, strict=True):
         node.name = before.name  # the copy has no builtins as names
     inputs = set(program.graph_signature.user_inputs)
     varies: set[Node] = set()
     for node in list(graph.nodes):
         if node.op == "placeholder":
             varies.update({node} if node.name in inputs else ())
+        elif node.op == "call_function" and str(node.target).startswith(CHECKS) and not node.users:
+            graph.erase_node(node)
         elif node.op == "call_function":
             changed = _changed(graph, node)
             if changed is None:

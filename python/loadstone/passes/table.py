@@ -29,7 +29,7 @@ PASSES = numbered(
             "import",
             "frontend",
             "reads a model file and writes it as Relax, as the importer of its format does",
-            "a .tflite, .onnx or .pt2 file, or a module in memory",
+            "a .tflite, .onnx, .pt2 or .gguf file, or a module in memory",
             "Relax whose calls have the names of the file; what is not understood is refused",
         ),
         relax_pass(

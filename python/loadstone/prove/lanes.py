@@ -274,7 +274,7 @@ class SymbolLanes:
         """The range of sums of linear lanes, before the shift."""
         low, high = self.low[lanes] + self.c[lanes], self.high[lanes] + self.c[lanes]
         digits = self.digits
-        size = np.abs(low).astype(np.float64) + np.abs(high).astype(np.float64)
+        size = np.abs(low.astype(np.float64)) + np.abs(high.astype(np.float64))
         for slot in range(int(np.minimum(digits.count[lanes], digits.slots).max(initial=0))):
             at = digits.count[lanes] > slot
             ends = self.values.limits(digits.symbol[lanes[at], slot])

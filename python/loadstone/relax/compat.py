@@ -112,7 +112,6 @@ __all__ = [
     "tirx",
     "tirx_transform",
     "tvm",
-    "tvm_ffi",
     "uses",
     "value",
     "with_main",

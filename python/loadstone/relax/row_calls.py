@@ -19,7 +19,7 @@ import numpy as np
 
 from loadstone.numerics import Array
 from loadstone.relax import row_numerics as rows
-from loadstone.relax.compat import dtype, relax, scalar, shape, tvm_ffi
+from loadstone.relax.compat import dtype, relax, scalar, shape, tvm
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr, TvmTensor
@@ -153,4 +153,4 @@ def _packed(function: Callable[..., Array]) -> Callable[..., None]:
 
 
 for _name, _function in _FUNCTIONS.items():
-    tvm_ffi.register_global_func(_PREFIX + _name, _packed(_function), override=True)
+    tvm.register_global_func(_PREFIX + _name, _packed(_function), override=True)

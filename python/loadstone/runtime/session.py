@@ -91,7 +91,7 @@ class Session:
         raise_for(lib().lds_model_open(self._model, self._bytes, len(data)), artifact.name)
         config = ffi.new("lds_session_config *")
         lib().lds_session_config_default(config)
-        lib().lds_session_config_real(config)
+        lib().lds_session_config_all(config)
         config.hang_ns = 0 if hang_seconds is None else max(1, _nanoseconds(hang_seconds))
         config.clock_hz = device.clock_mhz * 1_000_000
         self._callback: CData = ffi.callback("int(void *, lds_session *, uint32_t)", self._external)

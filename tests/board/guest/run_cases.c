@@ -88,7 +88,7 @@ int run_cases(const board *b) {
   if (status == LDS_OK) status = lds_model_output(&model, 0, &y);
   if (status == LDS_OK) status = lds_device_open(&device, b->hal, b->registers, 0);
   lds_session_config_default(&config);
-  lds_session_config_real(&config);
+  lds_session_config_all(&config);
   config.hang_ns = HANG_NS;
   if (status == LDS_OK) status = lds_session_open(&session, &model, &device, &config, b->memory, b->memory_bytes, NULL);
   if (status != LDS_OK) {

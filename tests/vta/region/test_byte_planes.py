@@ -14,7 +14,19 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 from loadstone.compiler import compile
 from loadstone.frontend import onnx
 from loadstone.frontend.rewrites import canonical
-from loadstone.relax.compat import bindings, dtype, is_call, op_name, result
+from loadstone.relax.compat import (
+    bindings,
+    dtype,
+    exact_constant,
+    is_call,
+    named,
+    op_name,
+    relax,
+    result,
+    tvm,
+)
+from loadstone.relax.row_calls import rescale_rows
+from loadstone.relax.saved import run_module
 from loadstone.vta.region.byte_planes import with_byte_planes
 from tests.onnx_builder import Graph
 
@@ -88,3 +100,38 @@ def test_a_device_s_planes_join_to_the_sums(
     x[0, 0, 0], x[0, 0, 1] = 127, -128
     (got,) = compiled.run(x)
     np.testing.assert_array_equal(got, x.astype(np.int32) @ weights.astype(np.int32))
+
+
+@pytest.mark.parametrize("also", [False, True], ids=["alone", "beside a reader of sums"])
+def test_rescaled_sums_are_read_as_planes(also: bool) -> None:
+    """A call of rescale_rows reads the bytes; sums are joined where something else reads them."""
+    weights, rng = random_weights(70, 20), np.random.default_rng(3)
+    scales = np.linspace(0.5, 2, 20, dtype=np.float32)
+
+    def network(x: Any, s: Any) -> Any:
+        sums = builder.emit(named(relax.op.matmul(x, exact_constant(weights), "int32"), "sums"))
+        call = rescale_rows(sums, s, exact_constant(scales))
+        y = builder.emit(named(call, "y"))
+        return relax.Tuple([y, sums]) if also else y
+
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((1, 3, 70), "int8"))
+    s = relax.Var("s", relax.TensorType((1, 3, 1), "float32"))
+    with builder.function("main", [x, s]):
+        with builder.dataflow():
+            final = builder.emit_output(network(x, s))
+        builder.emit_func_output(final)
+    before = canonical(with_attributes(builder.get()))
+    after = with_byte_planes(before, 16)
+    calls = [op_name(call) for _, call in bindings(after["main"])]
+    assert ("bitwise_or" in calls) == also
+    given = [
+        rng.integers(-127, 128, (1, 3, 70)).astype(np.int8),
+        rng.uniform(0.1, 1, (1, 3, 1)).astype(np.float32),
+    ]
+    for found, wanted in zip(run_module(after, given), run_module(before, given), strict=True):
+        assert np.array_equal(found, wanted)
+
+
+def with_attributes(module: Any) -> Any:
+    return tvm.IRModule({"main": module["main"].with_attr("loadstone.numerics", "onnx")})

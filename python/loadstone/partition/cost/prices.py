@@ -21,18 +21,15 @@ edit the file, to enter the times of the board's CPU for instance.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from math import floor, log10
 from pathlib import Path
 
 from loadstone.artifact.format import Artifact, HostStep
-from loadstone.artifact.host_step import EXTERNAL_OPERATOR, HostOpcode
-from loadstone.artifact.memory_plan import BufferView
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
 from loadstone.files import parsed_json, read_whole, write_whole
 from loadstone.partition.cost.hosts import StatedHost
+from loadstone.runtime.step_signature import digest, step_signature
 from loadstone.runtime.step_time import has_compiler, measured_ns
 from loadstone.simulator.programs import simulators
 
@@ -113,7 +110,7 @@ class CostTable:
         found: dict[int, int] = {}
         for simulator in simulators(artifact, self.device):
             keys = {
-                step: f"{step.device} #{_digest(*step.decisive)}"
+                step: f"{step.device} #{digest(*step.decisive)}"
                 for step in simulator.steps(artifact)
             }
             if any(key not in self.device_cycles for key in keys.values()):
@@ -125,7 +122,7 @@ class CostTable:
 
     # --- host -------------------------------------------------------------------------------------
     def _host_ns(self, step: HostStep, artifact: Artifact) -> int:
-        key = _signature(step, artifact.tensors)
+        key = step_signature(step, artifact.tensors)
         if self.host is not None:
             key = f"{self.host} {key}"
         if key not in self.host_ns:
@@ -158,36 +155,3 @@ def _two_digits(ns: int) -> int:
         return 1
     unit = 10 ** max(0, floor(log10(ns)) - 1)
     return int(round(ns / unit) * unit)
-
-
-def _signature(step: HostStep, tensors: Sequence[BufferView]) -> str:
-    """What determines the time of a step, names of layers left out."""
-    sides = [
-        " ".join(_type(tensors[index]) for index in side) for side in (step.inputs, step.outputs)
-    ]
-    name = step.function or HostOpcode(step.opcode).name.lower()
-    attributes = step.attributes
-    if step.function == EXTERNAL_OPERATOR:
-        said = json.loads(attributes)
-        name += " " + said["kind"]
-        attributes = json.dumps(
-            [{**said["fields"], "name": ""}, [[t[1:] for t in side] for side in said["tensors"]]],
-            sort_keys=True,
-        )
-    return f"{name} {sides[0]} -> {sides[1]} #{_digest(_parameters(step.parameters), attributes)}"
-
-
-def _parameters(values: Mapping[str, int]) -> str:
-    return json.dumps(sorted(values.items()))
-
-
-def _type(tensor: BufferView) -> str:
-    return f"{tensor.dtype.name.lower()}[{'x'.join(map(str, tensor.shape))}]"
-
-
-def _digest(*parts: str | bytes) -> str:
-    digest = sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()[:16]

@@ -9,7 +9,7 @@ Out:  the same function, in which int32 = matmul or conv2d of int8 by an int8 co
 
       with three planes where the weights prove that no sum leaves 24 bits, else four.
 Next: partition/patterns/planes.py matches the first line; the second joins whatever reads the sums,
-      in one C function of the host.
+      in one C function of the host. A call of rescale_rows reads the planes themselves.
 
 Output channels are padded by zeros to whole blocks, so that each plane begins at one.
 """
@@ -28,6 +28,7 @@ from loadstone.relax.compat import (
     exact_constant,
     is_call,
     is_constant,
+    name_of,
     named,
     relax,
     result,
@@ -36,6 +37,7 @@ from loadstone.relax.compat import (
     value,
 )
 from loadstone.relax.rewriter import Rewriter
+from loadstone.relax.row_calls import rescale_rows, row_call
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr, IRModule, RelaxFunction, Var
@@ -70,11 +72,22 @@ class _Planes(Rewriter):
         self.block = block
         self.outputs = set(result(function))
         self.taken.update(variable.name for variable, _ in bindings(function))
+        self.planes: dict[Var, tuple[Expr, int]] = {}  # of sums, by their old variable
+        self.rescaled: set[Var] = set()  # sums that such calls alone read
+        others = set(self.outputs)
+        for _, call in bindings(function):
+            said = row_call(call)
+            if said is not None and said[0] == "rescale_rows":
+                self.rescaled.add(said[1][0])
+            else:
+                others |= _read(call)
+        self.rescaled -= others
 
     def visit(self, variable: Var, call: Expr) -> Expr:
         """Names: the planes are an operator of their own."""
         if not _is_product(call):
-            return self.emit(self.mapped(call))
+            made = self.rescaled_planes(call)
+            return self.emit(self.mapped(call)) if made is None else made
         weights, axis = value(call.args[1]), 1 if is_call(call, "matmul") else 0
         channels = weights.shape[axis]
         padded = self.padded(weights, axis, call)
@@ -92,7 +105,20 @@ class _Planes(Rewriter):
             high = self.bound(relax.op.right_shift(acc, _number(8 * plane)), f"shifted{plane}")
             parts.append(self.bound(relax.op.astype(high, "int8"), f"byte{plane}"))
         whole = self.bound(relax.op.concat(parts, axis=-1), "planes")
+        if variable in self.rescaled:
+            self.planes[variable] = whole, planes
+            return whole
         return self.joined(whole, planes, kernels.shape[0], channels)
+
+    def rescaled_planes(self, call: Expr) -> Expr | None:
+        """A call of rescale_rows on the planes; None for any other call."""
+        said = row_call(call)
+        if said is None or said[0] != "rescale_rows" or said[1][0] not in self.planes:
+            return None
+        whole, planes = self.planes[said[1][0]]
+        scales, channels = map(self.mapped, said[1][1:])
+        made = rescale_rows(whole, scales, channels, planes)
+        return self.emit(named(made, name_of(call) or self.name))
 
     def padded(self, weights: Array, axis: int, call: Call) -> Array:
         """Zeros for output channels up to a whole block. A grouped convolution's stay: its groups
@@ -124,6 +150,14 @@ class _Planes(Rewriter):
     def bound(self, expr: Expr, what: str) -> Expr:
         name = self.unique(f"{self.name}/{what}")
         return self.emit(named(expr, name), name)
+
+
+def _read(expr: Expr) -> set[Var]:
+    """The variables in it."""
+    if isinstance(expr, relax.Var):
+        return {expr}
+    inner = expr.fields if isinstance(expr, relax.Tuple) else getattr(expr, "args", ())
+    return {variable for item in inner for variable in _read(item)}
 
 
 def _number(number: int) -> Expr:

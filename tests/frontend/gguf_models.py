@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small decoders as GGUF files, and what they compute, in NumPy.
+
+In:   an architecture's name; a file.
+Out:  `tiny`, a file of random weights by the writer of the package gguf; `Reference`, a decoder
+      that reads it with that package's own reader.
+Next: test_gguf.py, test_language_models.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.relax import row_numerics as rows
+
+__all__ = ["Reference", "tiny"]
+
+Array = NDArray[Any]
+F = np.float32
+LAYERS, WIDTH, HEADS, GROUPS, INNER, WORDS = 2, 64, 2, 1, 96, 50
+EPSILON = 1e-5
+
+
+def tiny(path: Path, arch: str = "llama", **changes: Any) -> Path:
+    """Two layers of 64, two heads on one group, 96 inner, 50 words. changes: further keys, without
+    the architecture's name; None leaves one out."""
+    import gguf
+
+    rng, writer = np.random.default_rng(1), gguf.GGUFWriter(str(path), arch)
+    size = WIDTH // HEADS
+    keys: dict[str, Any] = {
+        "block_count": LAYERS,
+        "context_length": 32,
+        "embedding_length": WIDTH,
+        "feed_forward_length": INNER,
+        "attention.head_count": HEADS,
+        "attention.head_count_kv": GROUPS,
+        "attention.layer_norm_rms_epsilon": EPSILON,
+        "rope.dimension_count": size,
+        "rope.freq_base": 10000.0,
+        **{name.replace("__", "."): value for name, value in changes.items()},
+    }
+    for name, value in keys.items():
+        if isinstance(value, str):
+            writer.add_string(f"{arch}.{name}", value)
+        elif isinstance(value, float):
+            writer.add_float32(f"{arch}.{name}", value)
+        elif value is not None:
+            writer.add_uint32(f"{arch}.{name}", value)
+
+    def matrix(name: str, *shape: int) -> None:
+        made = rng.standard_normal(shape).astype(F) / F(np.sqrt(shape[-1]))
+        wanted = ("ffn_gate", "token_embd") if arch in ("llama", "gemma3") else ("ffn_gate",)
+        kind = gguf.GGMLQuantizationType.Q8_0 if name.endswith(wanted) else None
+        if kind is not None:
+            writer.add_tensor(f"{name}.weight", gguf.quants.quantize(made, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(f"{name}.weight", made)
+
+    def vector(name: str, count: int, end: str = "weight") -> None:
+        writer.add_tensor(f"{name}.{end}", rng.uniform(0.5, 1.5, count).astype(F))
+
+    matrix("token_embd", WORDS, WIDTH)
+    vector("output_norm", WIDTH)
+    for layer in range(LAYERS):
+        name = f"blk.{layer}"
+        vector(f"{name}.attn_norm", WIDTH)
+        vector(f"{name}.ffn_norm", WIDTH)
+        outputs = {"q": HEADS * size, "k": GROUPS * size, "v": GROUPS * size}
+        for one, count in outputs.items():
+            matrix(f"{name}.attn_{one}", count, WIDTH)
+            if arch == "qwen2":
+                vector(f"{name}.attn_{one}", count, "bias")
+        matrix(f"{name}.attn_output", WIDTH, HEADS * size)
+        matrix(f"{name}.ffn_gate", INNER, WIDTH)
+        matrix(f"{name}.ffn_up", INNER, WIDTH)
+        matrix(f"{name}.ffn_down", WIDTH, INNER)
+        if arch in ("qwen3", "gemma3"):
+            vector(f"{name}.attn_q_norm", size)
+            vector(f"{name}.attn_k_norm", size)
+        if arch == "gemma3":
+            vector(f"{name}.post_attention_norm", WIDTH)
+            vector(f"{name}.post_ffw_norm", WIDTH)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+class Reference:
+    """One token at a time. caches: of each layer keys and values, a list of (int8 rows, scales) for
+    each place. sums: the int32 of each product of the last token, by the weight's name."""
+
+    def __init__(self, path: Path) -> None:
+        import gguf
+
+        reader = gguf.GGUFReader(str(path))
+        self.arch = str(reader.fields["general.architecture"].contents())
+        self.weights = {
+            t.name: np.asarray(gguf.quants.dequantize(t.data, t.tensor_type), F)
+            for t in reader.tensors
+        }
+        self.keys = {
+            name.removeprefix(f"{self.arch}."): field.contents()
+            for name, field in reader.fields.items()
+        }
+        self.caches: list[dict[str, list[tuple[Array, Array]]]] = [
+            {"k": [], "v": []} for _ in range(LAYERS)
+        ]
+        self.sums: dict[str, Array] = {}
+        self.place = 0
+
+    def product(self, x: Array, name: str, weights: str | None = None) -> Array:
+        w = self.weights[f"{weights or name}.weight"]
+        rotate = len(x) % 64 == 0
+        w, x = (rows.hadamard(w), rows.hadamard(x)) if rotate else (w, x)
+        channel = np.abs(w).max(1) / F(127)
+        scale = np.abs(x).max() / F(127)
+        q = np.rint(x / scale).astype(np.int64)
+        sums = np.rint(w / channel[:, None]).astype(np.int64) @ q
+        self.sums[name] = sums.astype(np.int32)
+        y = sums.astype(F) * scale * channel
+        bias = self.weights.get(f"{name}.bias")
+        return y if bias is None else y + bias
+
+    def norm(self, x: Array, name: str) -> Array:
+        w = self.weights[f"{name}.weight"]
+        return x * (F(1) / np.sqrt(rows.sum_rows(x * x) / F(len(w)) + F(EPSILON)))[..., None] * w
+
+    def turned(self, x: Array, base: float) -> Array:
+        size = x.shape[-1]
+        angle = self.place * base ** (-np.arange(0, size, 2) / size)
+        cosine, sine = np.cos(angle).astype(F), np.sin(angle).astype(F)
+        pairs = (slice(0, None, 2), slice(1, None, 2))
+        if self.arch != "llama":
+            pairs = (slice(0, size // 2), slice(size // 2, None))
+        y = np.empty_like(x)
+        for head in range(len(x)):
+            a, b = x[head, pairs[0]], x[head, pairs[1]]
+            y[head, pairs[0]], y[head, pairs[1]] = a * cosine - b * sine, a * sine + b * cosine
+        return y
+
+    def attended(self, q: Array, layer: int, window: int) -> Array:
+        size, made = q.shape[1], []
+        for head, query in enumerate(q):
+            group = head // (HEADS // GROUPS)
+            kept = [self.caches[layer][kind][-window:] for kind in "kv"]
+            keys, values = ([(c[0][group], c[1][group]) for c in one] for one in kept)
+            score = np.array(
+                [
+                    rows.sum_rows(query * k.astype(F)) * scale * F(1 / np.sqrt(size))
+                    for k, scale in keys
+                ],
+                F,
+            )
+            weight = rows.row_exp(score - score.max())
+            total = F(0)
+            y = np.zeros(size, F)
+            total = rows.sum_rows(weight)
+            for by, (v, scale) in zip(weight, values, strict=True):
+                y = y + by * scale * v.astype(F)
+            made.append(y / total)
+        return np.concatenate(made)
+
+    def next(self, token: int) -> Array:
+        """Scores of the token behind this one."""
+        gemma, size = self.arch == "gemma3", WIDTH // HEADS
+        x = self.weights["token_embd.weight"][token]
+        x = x * F(np.sqrt(WIDTH)) if gemma else x
+        for layer in range(LAYERS):
+            name = f"blk.{layer}"
+            pattern = self.keys.get("attention.sliding_window_pattern", 0)
+            slides = bool(pattern) and (layer + 1) % pattern != 0
+            window = int(self.keys["attention.sliding_window"]) if slides else 1 << 20
+            base = float(self.keys["rope.freq_base_swa" if slides and gemma else "rope.freq_base"])
+            h = self.norm(x, f"{name}.attn_norm")
+            q, k, v = (self.product(h, f"{name}.attn_{one}").reshape(-1, size) for one in "qkv")
+            if f"{name}.attn_q_norm.weight" in self.weights:
+                q, k = self.norm(q, f"{name}.attn_q_norm"), self.norm(k, f"{name}.attn_k_norm")
+            q, k = self.turned(q, base), self.turned(k, base)
+            for kind, new in (("k", k), ("v", v)):
+                scale = np.abs(new).max(1) / F(127)
+                levels = np.rint(new / scale[:, None]).astype(np.int8)
+                self.caches[layer][kind].append((levels, scale))
+            y = self.product(self.attended(q, layer, window), f"{name}.attn_output")
+            x = x + (self.norm(y, f"{name}.post_attention_norm") if gemma else y)
+            h = self.norm(x, f"{name}.ffn_norm")
+            gate, up = (self.product(h, f"{name}.ffn_{one}") for one in ("gate", "up"))
+            y = self.product(rows.gate(gate, up, int(gemma)), f"{name}.ffn_down")
+            x = x + (self.norm(y, f"{name}.post_ffw_norm") if gemma else y)
+        self.place += 1
+        return self.product(self.norm(x, "output_norm"), "output", "token_embd")

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gguf.py: decoders of the Llama family from GGUF files, against an independent decoder in NumPy,
+bit by bit; and chunks of rows against single rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
+pytest.importorskip("gguf", reason="gguf is not installed (the extra `language`)")
+
+import loadstone
+from loadstone.artifact.format import HostStep, RegionKind
+from loadstone.artifact.host_step import HostOpcode
+from loadstone.errors import LoadstoneError
+from loadstone.frontend import Reading, import_model
+from loadstone.relax.saved import run_module
+from loadstone.runtime.device import OpenedDevice
+from tests.board.tools import run
+from tests.c.build import STRICT
+from tests.frontend.gguf_models import GROUPS, HEADS, LAYERS, WIDTH, WORDS, Reference, tiny
+from tests.hosts.in_c import run_in_c
+
+Array = NDArray[Any]
+PLACES = 8
+READING = Reading(shapes={"window": (PLACES,)})
+GEMMA = {
+    "attention__sliding_window": 3,
+    "attention__sliding_window_pattern": 2,
+    "rope__freq_base_swa": 100.0,
+}
+FAMILIES: dict[str, dict[str, Any]] = {"llama": {}, "qwen2": {}, "qwen3": {}, "gemma3": GEMMA}
+CACHES = ("keys", "key_scales", "values", "value_scales")
+
+
+def empty() -> list[Array]:
+    """The caches of all layers."""
+    size = WIDTH // HEADS
+    kinds = [(size, np.int8), (1, np.float32), (size, np.int8), (1, np.float32)]
+    return [np.zeros((GROUPS, PLACES, last), kind) for _ in range(LAYERS) for last, kind in kinds]
+
+
+def stepped(module: Any, tokens: list[int], place: int, caches: list[Array]) -> list[Array]:
+    """Scores and caches, by TVM and NumPy."""
+    given = [np.array(tokens, np.int32), np.array([place, len(tokens)], np.int32), *caches]
+    return [np.asarray(y) for y in run_module(module, given)]
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_a_decoder_computes_what_an_independent_one_does(arch: str, tmp_path: Path) -> None:
+    path = tiny(tmp_path / "m.gguf", arch, **FAMILIES[arch])
+    module, reference = import_model(path, READING), Reference(path)
+    caches, token = empty(), 7
+    for place in range(6):
+        scores, *caches = stepped(module, [token], place, caches)
+        wanted = reference.next(token)
+        assert scores.shape == (1, WORDS)
+        assert np.array_equal(scores[0].view(np.int32), wanted.view(np.int32)), place
+        token = (int(wanted.argmax()) + place) % WORDS
+    for layer in range(LAYERS):
+        for kind, at in (("k", 0), ("v", 2)):
+            kept = reference.caches[layer][kind]
+            levels = np.stack([entry[0] for entry in kept], 1)
+            scales = np.stack([entry[1] for entry in kept], 1)
+            assert np.array_equal(caches[4 * layer + at][:, :6], levels)
+            assert np.array_equal(caches[4 * layer + at + 1][:, :6, 0], scales)
+
+
+def test_a_chunk_leaves_what_single_tokens_leave(tmp_path: Path) -> None:
+    path = tiny(tmp_path / "m.gguf")
+    shapes = {"window": (PLACES,), "tokens": (4,)}
+    single, chunk = import_model(path, READING), import_model(path, Reading(shapes=shapes))
+    one, whole = [np.zeros(0), *empty()], [np.zeros(0), *empty()]
+    for place, token in enumerate((3, 1, 4)):
+        one = stepped(single, [token], place, one[1:])
+    given = [np.array([3, 1, 4, 9], np.int32), np.array([0, 3], np.int32), *whole[1:]]
+    whole = [np.asarray(y) for y in run_module(chunk, given)]
+    assert all(np.array_equal(a, b) for a, b in zip(one, whole, strict=True))
+
+
+@pytest.mark.parametrize("target", ["vtaq-1x16x16", "vta-pynq"])
+def test_on_a_device_token_by_token(target: str, tmp_path: Path) -> None:
+    """Through compiler, C runtime and simulator, its caches in place: tokens, scores, caches, and
+    the int32 sums of every product."""
+    path = tiny(tmp_path / "m.gguf")
+    compiled = loadstone.compile(path, target, reading=READING)
+    artifact, reference = compiled.artifact, Reference(path)
+    host = [step.opcode for step in artifact.steps if isinstance(step, HostStep)]
+    assert HostOpcode.EXTERNAL not in host
+    assert HostOpcode.COPY not in host  # the caches are never moved
+    assert [artifact.tensors[i].name for i in artifact.inputs] == ["tokens", "place"]
+    assert [artifact.tensors[i].name for i in artifact.outputs] == ["scores"]
+    with OpenedDevice("sim", "", compiled.device) as device, device.load(artifact) as session:
+        token = 7
+        for place in range(5):
+            given = [np.array([[token]], np.int32), np.array([[place, 1]], np.int32)]
+            (scores,) = session.run(given)
+            wanted = reference.next(token)
+            assert np.array_equal(np.asarray(scores).reshape(-1), wanted), place
+            check_sums(session, reference)
+            token = int(wanted.argmax())
+        check_caches(session, reference)
+        session.reset()
+        (again,) = session.run([np.array([[7]], np.int32), np.array([[0, 1]], np.int32)])
+        assert np.array_equal(np.asarray(again).reshape(-1), Reference(path).next(7))
+        with pytest.raises(LoadstoneError, match="lie beyond the places"):
+            session.run([np.array([[7]], np.int32), np.array([[PLACES, 1]], np.int32)])
+
+
+def test_in_c_alone(tmp_path: Path) -> None:
+    """What `loadstone export` writes: the same scores, and a set of the operators it has."""
+    path = tiny(tmp_path / "m.gguf")
+    compiled, reference = loadstone.compile(path, "vtaq-1x16x16", reading=READING), Reference(path)
+    tokens = np.array([[7], [3], [49], [0]], np.int32)
+    places = np.array([[k, 1] for k in range(4)], np.int32)
+    (folder := tmp_path / "c").mkdir()
+    (scores,) = run_in_c(compiled.artifact, [tokens, places], folder)
+    wanted = np.stack([reference.next(int(token)) for (token,) in tokens])
+    assert np.array_equal(scores.reshape(4, -1), wanted)
+    text = (folder / "steps/operators.c").read_text()
+    assert "lds_row_step_check" in text
+    assert "lds_attention" in text
+    assert "lds_softmax_int8" not in text
+    include = [f"-I{folder}", f"-I{folder / 'loadstone/include'}"]
+    run(["gcc", *STRICT, *include, "-c", str(folder / "steps/operators.c"), "-o", "/dev/null"])
+
+
+def memory(session: Any, name: str) -> Array:
+    """What a tensor of a host step holds, by the tensor's name."""
+    for number, step in enumerate(session.artifact.steps):
+        if isinstance(step, HostStep):
+            for k, index in enumerate((*step.inputs, *step.outputs)):
+                if session.artifact.tensors[index].name == name:
+                    return np.array(session._operand(session._session, number, k, index))
+    raise KeyError(name)
+
+
+def check_sums(session: Any, reference: Reference) -> None:
+    """The int32 of each product that no other step has overwritten: of the last layer's and the
+    head's, which share no memory with others."""
+    step = next(
+        s
+        for s in reversed(session.artifact.steps)
+        if isinstance(s, HostStep) and s.opcode == HostOpcode.RESCALE_ROWS
+    )
+    tensor = session.artifact.tensors[step.inputs[0]]
+    planes = memory(session, tensor.name).reshape(step.parameters["planes"], -1)
+    wide = planes.astype(np.int32)
+    sums = wide[-1] << (8 * (len(wide) - 1))
+    for plane in range(len(wide) - 1):
+        sums |= (wide[plane] & 255) << (8 * plane)
+    assert np.array_equal(sums[:WORDS], reference.sums["output"])
+
+
+def check_caches(session: Any, reference: Reference) -> None:
+    states = [k for k, r in enumerate(session.artifact.regions) if r.kind == RegionKind.STATE]
+    assert len(states) == 1
+    for layer in range(LAYERS):
+        for kind, name in (("k", "keys"), ("v", "values")):
+            kept = reference.caches[layer][kind]
+            levels = np.stack([entry[0] for entry in kept], 1)
+            scales = np.stack([entry[1] for entry in kept], 1)
+            found = memory(session, f"{name}_{layer}_next").reshape(GROUPS, PLACES, -1)
+            assert np.array_equal(found[:, : len(kept)], levels)
+            assert not found[:, len(kept) :].any()
+            by = memory(session, f"{name[:-1]}_scales_{layer}_next").reshape(GROUPS, PLACES)
+            assert np.array_equal(by[:, : len(kept)], scales)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        ({"window": (33,)}, "a window of 33 is more than its context 32"),
+        ({"tokens": (9,), "window": (8,)}, "9 tokens are more than the 8 places"),
+        ({"batch": (2,)}, "two sizes can be said"),
+        ({"tokens": (1, 2)}, "two sizes can be said"),
+    ],
+)
+def test_sizes_that_are_refused(shapes: Any, said: str, tmp_path: Path) -> None:
+    path = tiny(tmp_path / "m.gguf")
+    with pytest.raises(LoadstoneError, match=said) as caught:
+        import_model(path, Reading(shapes=shapes))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tensor_that_nobody_reads_is_refused(tmp_path: Path) -> None:
+    """Qwen2's biases in a Llama are read; a norm of queries' neighbours is not."""
+    import gguf
+
+    path = tiny(tmp_path / "m.gguf")
+    reader = gguf.GGUFReader(str(path))
+    assert "blk.0.attn_q.weight" in {t.name for t in reader.tensors}
+    data = path.read_bytes().replace(b"blk.1.ffn_norm.weight", b"blk.9.ffn_norm.weight")
+    path.write_bytes(data)
+    with pytest.raises(LoadstoneError, match=r"'blk\.1\.ffn_norm\.weight' is missing"):
+        import_model(path)
+    data = tiny(path).read_bytes().replace(b"llama.block_count", b"llama.vocab_size\x00")
+    assert data != path.read_bytes()
+    path = tiny(path, block_count=1)
+    with pytest.raises(LoadstoneError, match=r"tensor 'blk\.1\.[a-z_.]+' is not understood"):
+        import_model(path)
+
+
+def test_a_tensor_of_another_shape_is_refused(tmp_path: Path) -> None:
+    path = tiny(tmp_path / "m.gguf", attention__head_count=4)
+    with pytest.raises(LoadstoneError):
+        import_model(path)
