@@ -62,21 +62,22 @@ def resnet50() -> bytes:
     return graph.save([(scores, np.int8)])
 
 
-def yolov8n() -> bytes:
-    """3.2 M parameters at 640 x 640, in float32: backbone, neck, and three heads as they stand
-    before boxes are decoded."""
+def yolov8n(size: int = 640, gain: float = 1.0) -> bytes:
+    """3.2 M parameters, in float32: backbone, neck, and three heads as they stand before boxes are
+    decoded. size: of the image. gain: of the weights: at 1 SiLU makes what it gets ever smaller, at
+    1.8 tensors stay as large as they were."""
     rng = np.random.default_rng(8)
     graph = Graph()
 
-    def plain(x: str, inputs: int, outputs: int, size: int, stride: int = 1) -> str:
-        weights = rng.normal(0, 1 / np.sqrt(inputs * size * size), (outputs, inputs, size, size))
+    def plain(x: str, inputs: int, outputs: int, taps: int, stride: int = 1) -> str:
+        weights = rng.normal(0, gain / np.sqrt(inputs * taps * taps), (outputs, inputs, taps, taps))
         bias = graph.constant(rng.normal(0, 0.1, outputs), np.float32)
-        pads = [size // 2] * 4
+        pads = [taps // 2] * 4
         made = graph.constant(weights, np.float32)
         return graph.node("Conv", x, made, bias, strides=[stride] * 2, pads=pads)
 
-    def conv(x: str, inputs: int, outputs: int, size: int = 3, stride: int = 1) -> str:
-        made = plain(x, inputs, outputs, size, stride)
+    def conv(x: str, inputs: int, outputs: int, taps: int = 3, stride: int = 1) -> str:
+        made = plain(x, inputs, outputs, taps, stride)
         return graph.node("Mul", made, graph.node("Sigmoid", made))
 
     def sliced(x: str, begin: int, end: int) -> str:
@@ -107,7 +108,7 @@ def yolov8n() -> bytes:
     def head(x: str, channels: int, inner: int, outputs: int) -> str:
         return plain(conv(conv(x, channels, inner), inner, inner), inner, outputs, 1)
 
-    x = conv(conv(graph.input((1, 3, 640, 640), np.float32), 3, 16, 3, 2), 16, 32, 3, 2)
+    x = conv(conv(graph.input((1, 3, size, size), np.float32), 3, 16, 3, 2), 16, 32, 3, 2)
     x = conv(c2f(x, 32, 32, 1, shortcut=True), 32, 64, 3, 2)
     eighth = c2f(x, 64, 64, 2, shortcut=True)
     sixteenth = c2f(conv(eighth, 64, 128, 3, 2), 128, 128, 2, shortcut=True)

@@ -192,6 +192,7 @@ def quantize_prepared(
     from threadpoolctl import threadpool_limits
 
     from loadstone.quantization.accuracy import faults_of_samples
+    from loadstone.quantization.apart import ranges_on, with_own_scales
     from loadstone.quantization.attempt import repaired
     from loadstone.quantization.compare import compare
     from loadstone.quantization.mixed import host_cycles, measure_sensitivities
@@ -200,6 +201,7 @@ def quantize_prepared(
     from loadstone.quantization.report import report
     from loadstone.quantization.rewrite import rewrite
     from loadstone.quantization.samples import samples_from
+    from loadstone.quantization.scales import SCHEMES
     from loadstone.quantization.texts import host_text
     from loadstone.quantization.verify import verify_host
     from loadstone.relax.compat import tvm
@@ -214,6 +216,9 @@ def quantize_prepared(
     steps = [f"calibrated on {len(samples)} samples"]
     with phase("compiling the float network", options.show):
         runner.compile()
+    if not SCHEMES[options.scheme].powers_of_two:  # which are chosen for what needs no product
+        ranges = ranges_on(runner, samples)
+        runner = runner.with_network(with_own_scales(network, ranges))
     # NumPy's own threads spin while they wait, on the processor that runs the network.
     with threadpool_limits(1, "blas"):
         chosen, comparison, repairs = repaired(runner, samples, few, options, log)

@@ -12,7 +12,7 @@ its source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,7 @@ from loadstone.relax.compat import (
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr, IRModule, RelaxFunction, Var
 
-__all__ = ["read_network"]
+__all__ = ["groups_of", "read_network"]
 
 _COMPUTED = ("add", "subtract", "multiply", "nn.avg_pool2d", "mean", "matmul")
 _MOVED = (
@@ -71,7 +71,7 @@ def read_network(module: IRModule) -> Network:
         tuple(function.params),
         outputs,
         frozenset(quantized),
-        _groups(layers, quantized),
+        groups_of(layers, quantized),
     )
 
 
@@ -278,7 +278,7 @@ def _fed_by_host(layer: Layer, host: set[Var], parameters: tuple[Var, ...]) -> b
     )
 
 
-def _groups(layers: tuple[Layer, ...], quantized: set[Var]) -> dict[Var, int]:
+def groups_of(layers: tuple[Layer, ...], quantized: Set[Var]) -> dict[Var, int]:
     """The number of each variable's group; a moved tensor has the group of its source."""
     parent: dict[Var, Var] = {}
 

@@ -15,6 +15,7 @@ two steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -85,6 +86,13 @@ class FakeQuantizedRunner:
     @cached_property
     def _run(self) -> Callable[[Sequence[TvmTensor]], list[TvmTensor]]:
         return executable(self._module)
+
+    def with_network(self, network: Network) -> FakeQuantizedRunner:
+        """The same executable for the network with other groups."""
+        self.compile()
+        other = copy(self)
+        other.network = network
+        return other
 
     def compile(self) -> None:
         """Compiles the network now instead of at the first run, which takes seconds for a large
@@ -193,7 +201,10 @@ class _Instrumented(Rewriter):
             for position in layer.constants
             if layer.role is Role.COMPUTED
         ]
-        self.boundaries = list(network.boundaries())
+        # A concatenation rounds where it gets a scale of its own (apart.py).
+        joins = {layer.output for layer in network.layers if layer.kind == "concat"}
+        rounds = joins.union(network.boundaries())
+        self.boundaries = [variable for variable in network.groups if variable in rounds]
         # by shape, a function that rounds: TVM takes half a millisecond to make one
         self.rounders: dict[tuple[int, ...] | None, Expr] = {}
         self.weights = {
