@@ -160,8 +160,8 @@ def test_what_has_no_pieces_is_compared_on_so_many_values_and_no_more() -> None:
     made = Made()
     plain = made.of(K.MIN, [9], FIRST)
     same = made.of(K.MAX_OF_TWO, [], plain, plain)
-    assert made.equal(same, plain, 7, 6 + (1 << 22))
-    assert not made.equal(same, plain, 7, 7 + (1 << 22))
+    assert made.equal(same, plain, 7, 6 + (1 << 23))
+    assert not made.equal(same, plain, 7, 7 + (1 << 23))
 
 
 def test_a_difference_at_one_place_that_is_looked_at_first_is_found_there() -> None:

@@ -29,7 +29,7 @@ from loadstone.prove.pieces import INT32, Mask, Pieces, chunks
 
 __all__ = ["INT32", "Equality", "Mask"]
 
-_FEW, _MANY = 1 << 10, 1 << 22  # values: compared one by one, at once; at all
+_FEW, _MANY = 1 << 10, 1 << 23  # values: compared one by one, at once; at all
 _ROWS = 64  # functions that are looked at side by side
 _PROBES = 33
 _MARGIN = 1 << 10  # sums before the first step, behind the last one: a few pieces
