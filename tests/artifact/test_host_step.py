@@ -31,7 +31,7 @@ from loadstone.numerics import quantize_multiplier
 from loadstone.runtime import device
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.operators.layout import Blocked, Im2colLayout
-from tests.artifact.test_format import BINARY, UNARY
+from tests.artifact.test_format import BINARY, ON_ROWS, UNARY
 
 Array = npt.NDArray[Any]
 CONFIG = load_config("vtaq-1x16x16")
@@ -317,6 +317,7 @@ def test_maker_functions_give_sound_steps() -> None:
     together = {
         **dict.fromkeys(UNARY, host_step.unary),
         **dict.fromkeys(BINARY, host_step.broadcast),
+        **dict.fromkeys(ON_ROWS, host_step.on_rows),
     }
     makers: dict[host_step.HostOpcode, Callable[..., HostStep]] = {
         operator: together.get(operator) or getattr(host_step, operator.name.lower())

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from loadstone.artifact.file_layout import DEVICE, HEADER, HEADER_BYTES, MAGIC, SECTIONS, VERSION
+from loadstone.artifact.file_layout import DEVICE, HEADER, HEADER_BYTES, MAGIC, OLDEST, SECTIONS
 from loadstone.artifact.writer import ArtifactWriter
 from loadstone.errors import ArtifactError
 from tests.sample_model import copy_model
@@ -25,7 +25,7 @@ def test_the_header_says_size_checksum_and_device() -> None:
     model = copy_model()
     data = ArtifactWriter(model).file()
     magic, version, size, crc, samples, *_ = HEADER.unpack_from(data)
-    assert (magic, version, size) == (MAGIC, VERSION, len(data))
+    assert (magic, version, size) == (MAGIC, OLDEST, len(data))  # nothing in it is newer
     assert crc == zlib.crc32(data[16:])
     assert samples == model.samples
     offset, size = sections(data)["devices"]

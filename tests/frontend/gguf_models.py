@@ -4,7 +4,7 @@
 In:   an architecture's name; a file.
 Out:  `tiny`, a file of random weights by the writer of the package gguf; `Reference`, a decoder
       that reads it with that package's own reader.
-Next: test_gguf.py, test_language_models.py.
+Next: test_gguf.py, test_gguf_decoder.py.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def test_a_missing_file_and_a_file_of_another_kind_are_named(tmp_path: Path) -> 
     other = tmp_path / "model.pb"
     other.write_bytes(b"0123456789")
     with pytest.raises(
-        ModelError, match=r"unknown kind of model \.pb: Loadstone reads \.tflite, \.onnx and \.pt2"
+        ModelError, match=r"unknown kind of model \.pb: Loadstone reads \.tflite, \.onnx, \.pt2 and"
     ):
         load(other)
 

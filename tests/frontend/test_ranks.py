@@ -130,7 +130,7 @@ def test_a_product_of_two_matrices_is_a_batch_of_one(tail: str, tmp_path: Path) 
 def test_rows_times_a_computed_matrix(
     shape: tuple[int, ...], transposed: bool, target: str, tmp_path: Path
 ) -> None:
-    """As a dense layer has it whose weights are an activation: on a device that requantizes."""
+    """As a dense layer has it whose weights are an activation."""
     graph = Graph()
     a = graph.dequantize(graph.input(shape, np.int8), 2**-4, 3)
     own = (24, 32) if transposed else (32, 24)
@@ -140,7 +140,7 @@ def test_rows_times_a_computed_matrix(
     model = graph.save([(graph.quantize(y, 2**-2, -3), np.int8)])
     (tmp_path / "m.onnx").write_bytes(model)
     found = compile(tmp_path / "m.onnx", target)
-    assert on_device(found, "batch_matmul") == (target == "vtaq-1x16x16")
+    assert on_device(found, "batch_matmul") == 1
     assert not found.python_steps
     x = [RNG.integers(-128, 128, extents).astype(np.int8) for extents in (shape, own)]
     (wanted,) = run(model, x)

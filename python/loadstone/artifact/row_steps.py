@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of row_calls.py as steps of the runtime.
+"""Calls of relax/row_calls.py as steps of the runtime.
 
 In:   a call in a Host operator's function, and a StepWriter.
 Out:  the step's operands and parameters.

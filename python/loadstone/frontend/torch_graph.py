@@ -8,8 +8,8 @@ Next: torch_functional.py makes it functional; where that or this gives None, Py
       archive (torch.py).
 
 torch.export.load imports PyTorch's compiler, tracer and SymPy for symbolic sizes, and examines the
-types of all its classes: 2 s, of which this takes a tenth. The format is that of
-torch/_export/serde/schema.py.
+types of all its classes: 2 s, of which this takes a tenth. PyTorch states the format as the module
+schema of torch._export.serde.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 """Steps on rows of a decoder, in NumPy: sums of floats in the one order that C keeps.
 
 In:   float32 arrays, int8 caches, places.
-Out:  what runtime/operators_rows.c and operators_cache.c write, bit by bit (but for the payload of
-      what is no number); runtime/FORMAT.md defines it, docs/numerics.md gives the reasons.
+Out:  what runtime/operators_rows.c and runtime/operators_cache.c write, bit by bit (but for the
+      payload of what is no number); runtime/FORMAT.md defines it, docs/numerics.md says why.
 Next: row_calls.py brings them into Relax.
 
 No sum depends on the number of rows, so that a chunk of rows leaves what single rows leave.
@@ -45,8 +45,8 @@ _MAGIC = F(12582912)
 
 
 def sum_rows(x: Floats) -> Floats:
-    """The sum along the last axis: lane j begins at 0 and adds elements j, j + 8, j + 16 ...; then
-    a tree of the lanes."""
+    """The sum along the last axis, (..., n) -> (...): lane j begins at 0 and adds elements j,
+    j + 8, j + 16 ...; then a tree of the lanes."""
     lanes = np.zeros((*x.shape[:-1], _LANES), F)
     for begin in range(0, x.shape[-1], _LANES):
         piece = x[..., begin : begin + _LANES]
@@ -56,8 +56,8 @@ def sum_rows(x: Floats) -> Floats:
 
 
 def row_exp(x: Floats) -> Floats:
-    """e^x by products and sums of float32 alone; x is clamped to 200 on either side. Within 1e-7
-    where the result is a normal number, 0 below, infinity above."""
+    """e^x of any shape, by products and sums of float32 alone; x is clamped to 200 on either side.
+    Within 1e-7 where the result is a normal number, 0 below, infinity above."""
     x = np.where(np.abs(x) > F(200), np.copysign(F(200), x), x)
     shifted = x * F(1.44269504) + _MAGIC
     whole = shifted - _MAGIC
@@ -71,8 +71,8 @@ def row_exp(x: Floats) -> Floats:
 
 
 def rms_norm(x: Floats, weights: Floats, epsilon: float) -> Floats:
-    """x * (1 / sqrt(mean of squares + epsilon)) * weights, along the last axis, of the weights'
-    length."""
+    """x * (1 / sqrt(mean of squares + epsilon)) * weights (n,), along rows of n elements of x, of
+    any shape."""
     rows = x.reshape(-1, weights.size)
     mean = sum_rows(rows * rows) / F(weights.size)
     factor = F(1) / np.sqrt(mean + F(epsilon))
@@ -94,8 +94,8 @@ def rotate_places(x: Floats, place: Integers, angles: Floats, neighbours: bool) 
 
 
 def hadamard(x: Floats) -> Floats:
-    """Rows times a block-diagonal Hadamard matrix of 64 by 64, over 8: six passes of sums and
-    differences, of pairs that are 32, 16 ... 1 apart."""
+    """Rows (..., 64 k) times a block-diagonal Hadamard matrix of 64 by 64, over 8: six passes of
+    sums and differences, of pairs that are 32, 16 ... 1 apart."""
     y = x.reshape(-1, _TURN)
     for half in (32, 16, 8, 4, 2, 1):
         pairs = y.reshape(-1, _TURN // (2 * half), 2, half)
@@ -113,7 +113,8 @@ def row_scales(x: Floats, rotate: bool = False) -> Floats:
 
 
 def quantize_rows(x: Floats, scales: Floats, rotate: bool = False) -> Bytes:
-    """x / scale, half to even, at most 127 on either side; zeros where the scale is not finite."""
+    """x (..., n) / scales (..., 1), half to even, at most 127 on either side; zeros where the scale
+    is not finite."""
     turned = hadamard(x) if rotate else x
     rows = scales.reshape(*x.shape[:-1], 1)
     finite = np.isfinite(rows)
@@ -175,6 +176,6 @@ def attention(
 
 
 def gate(a: Floats, x: Floats, function: int) -> Floats:
-    """function 0: SiLU(a) * x; 1: GELU by tanh(a) * x."""
+    """function 0: SiLU(a) * x; 1: GELU by tanh(a) * x; a and x of any shape, the same."""
     inner = a if function == 0 else F(1.5957691216) * (a + F(0.044715) * (a * a * a))
     return a / (F(1) + row_exp(-inner)) * x
