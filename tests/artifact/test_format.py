@@ -30,7 +30,6 @@ def test_what_is_written_is_read() -> None:
 
 UNARY = [code for code in host_step.HostOpcode if 11 <= code <= 17]
 BINARY = [code for code in host_step.HostOpcode if 18 <= code <= 24]
-ON_ROWS = [code for code in host_step.HostOpcode if 28 <= code <= 35]
 
 
 #: Position 2, one row.

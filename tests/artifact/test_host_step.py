@@ -317,7 +317,7 @@ def test_maker_functions_give_sound_steps() -> None:
     together = {
         **dict.fromkeys(UNARY, host_step.unary),
         **dict.fromkeys(BINARY, host_step.broadcast),
-        **dict.fromkeys(ON_ROWS, host_step.on_rows),
+        **dict.fromkeys((opcode for opcode, *_ in ON_ROWS), host_step.on_rows),
     }
     makers: dict[host_step.HostOpcode, Callable[..., HostStep]] = {
         operator: together.get(operator) or getattr(host_step, operator.name.lower())
