@@ -134,6 +134,21 @@ def named(said: InstructionTable, meaning: Mapping[str, Meaning]) -> list[str]:
     return [f"{found.memory}: {found.why}" for found in watch.findings()]
 
 
+def test_an_instruction_that_no_program_executes_is_named() -> None:
+    """Of it nothing is believed, and nothing said."""
+    accelerator = Accelerator("weigher", table(), MEANING)
+    memory = np.random.default_rng(5).integers(0, 256, 1024, np.uint8)
+    watch = ReachWatch(accelerator)
+    machine = TableMachine(accelerator, Dram([DramWindow(BASE, memory)]), watch=watch)
+    reaching = [form.name for form in table().forms if form.reaches]
+    assert watch.untried() == reaching
+    first = program()[:1]
+    machine.run(0, 1, encode(table(), first))
+    assert watch.untried() == reaching[1:]
+    machine.run(0, len(program()), encode(table(), program()))
+    assert watch.untried() == []
+
+
 def variants(form: InstructionForm) -> Iterator[tuple[str, tuple[Reach, ...]]]:
     """Each reach of an instruction dropped, longer, shorter, elsewhere, and read for written."""
     for k, reach in enumerate(form.reaches):

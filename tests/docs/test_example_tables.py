@@ -29,6 +29,8 @@ from tests.docs.test_example_programs import EXAMPLES, layers
 from tests.repeat import ALL
 
 _NINE = 9
+#: Of two movers of one meaning the compiler takes the first.
+UNTRIED = {"gemmini": ["mvin2"]}
 #: Not seen: what the larger reach names besides is what the next reach names, wherever it stands.
 UNSEEN = {"descriptors": "conv: reach 2 is too large", "word_fifo": "add: reach 1 is too large"}
 
@@ -119,10 +121,18 @@ def named(folder: str, mistake: Mistake) -> str:
 def test_every_mistake_in_a_table_is_named(folder: str, figure: Callable[[str], None]) -> None:
     """Nine of each kind of device, and every one there is in `make test-all`; the table as it is
     has none."""
-    _, _, accelerator = compiled(folder)
+    artifact, number, accelerator = compiled(folder)
     sound = accelerator.table.forms[0]
     assert named(folder, Mistake("none", sound)) == ""
-    every = [one for one in mistakes(accelerator) if one.kind != UNSEEN.get(folder)]
+    watch = ReachWatch(accelerator)
+    runs = TableSimulator({number: accelerator}).runs(artifact, watches={accelerator.name: watch})
+    assert len(list(runs)) > 0
+    assert watch.untried() == UNTRIED.get(folder, [])
+    every = [
+        one
+        for one in mistakes(accelerator)
+        if one.kind != UNSEEN.get(folder) and one.form.name not in watch.untried()
+    ]
     chosen = every if ALL else every[:: len(every) // _NINE][:_NINE]
     assert len(chosen) >= _NINE
     for mistake in chosen:

@@ -108,9 +108,11 @@ def table(verdicts: Sequence[Verdict]) -> str:
         )
     wrong = [verdict for verdict in verdicts if verdict.outcome == "wrong"]
     lines += [f"WRONG {verdict.kind}: {verdict.why}: {verdict.case}" for verdict in wrong]
+    untried = [verdict for verdict in verdicts if verdict.outcome == "untried"]
+    lines += [f"untried {verdict.case}: {verdict.why}" for verdict in untried]
     count = Counter(verdict.outcome for verdict in verdicts)
     lines.append(
-        f"{len(verdicts)} cases: {count['taken']} taken and equal, {count['refused']} "
+        f"{len(verdicts) - len(untried)} cases: {count['taken']} taken and equal, {count['refused']} "
         f"refused, {count['wrong']} wrong"
     )
     return "\n".join([*lines, *_departures(verdicts)])

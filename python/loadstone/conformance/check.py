@@ -50,9 +50,9 @@ _MORE = 9
 
 @dataclass(frozen=True)
 class Verdict:
-    """case: the operators in words. outcome: taken, refused, wrong. why: of a refusal (of a part,
-    too), or of what is wrong. departures: of operators that the device rounds in a way of its own,
-    one for each sample."""
+    """case: the operators in words. outcome: taken, refused, wrong; untried, of an instruction that
+    no case executed. why: of a refusal (of a part, too), or of what is wrong. departures: of
+    operators that the device rounds in a way of its own, one for each sample."""
 
     kind: str
     case: str
@@ -88,6 +88,10 @@ def conform(target: Target, cases: int = 8, seed: int = 0) -> Iterator[Verdict]:
         for finding in watch.findings():
             case = f"instruction {finding.instruction} of {watch.accelerator.name}"
             yield Verdict("reaches", case, "wrong", finding.why)
+        for name in watch.untried():
+            case = f"instruction {name} of {watch.accelerator.name}"
+            why = "no case executed it: nothing is said of what it reaches"
+            yield Verdict("reaches", case, "untried", why)
 
 
 @dataclass

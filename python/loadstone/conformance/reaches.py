@@ -4,7 +4,8 @@ program executes is tried by itself.
 
 In:   the state before an instruction, its fields, the places that its reaches name.
 Out:  ReachFinding: an instruction, and the places that its meaning touches though no reach names
-      them, or that a reach names though its meaning never touches them.
+      them, or that a reach names though its meaning never touches them; the instructions that no
+      program executed, of which nothing is said.
 Next: check.py reports them. isa/machine.py calls the watch before each instruction.
 
 The validator on the board, the order of instructions and their time depend on the reaches alone, so
@@ -66,6 +67,7 @@ class ReachWatch:
 
     accelerator: Accelerator
     found: dict[tuple[str, str, str], ReachFinding] = field(default_factory=dict)
+    _executed: set[str] = field(default_factory=set)
     _whole: dict[tuple[str, int], _Whole] = field(default_factory=dict)
     _tried: set[tuple[object, ...]] = field(default_factory=set)
 
@@ -78,6 +80,7 @@ class ReachWatch:
     ) -> None:
         """Tries one instruction on copies of what it works on. touched: (reach, first, end) of
         each reach that is not empty. Those that differ in addresses alone are tried once."""
+        self._executed.add(form.name)
         meaning = self.accelerator.meaning.get(form.name)
         addresses = {bits.name for bits in form.fields if bits.address}
         key = (form.name, *(fields[name] for name in fields if name not in addresses))
@@ -98,6 +101,11 @@ class ReachWatch:
             if fault.error == DRAM_BOUNDS:  # of another fault the program itself stops
                 places = f"more of dram from {fault.address:#x} on than its reaches name"
                 self._note(form, DRAM, "outside", f"touches {places} ({trial.said(DRAM)})")
+
+    def untried(self) -> list[str]:
+        """The instructions with reaches that no program executed, in the table's order."""
+        forms = self.accelerator.table.forms
+        return [form.name for form in forms if form.reaches and form.name not in self._executed]
 
     def findings(self) -> Iterator[ReachFinding]:
         """What is touched and not named, then what is named and not touched."""
