@@ -64,7 +64,9 @@ JUDGES = {
     f"{_PROVE}/fingerprints.py": ["tests/prove/test_fingerprints.py"],
     f"{_PROVE}/values.py": ["tests/prove/test_values.py"],
     f"{_PROVE}/equality.py": ["tests/prove/test_equality.py"],
-    f"{_PROVE}/machine.py": ["tests/prove/test_machine.py", "tests/prove/test_digits.py"],
+    f"{_PROVE}/machine.py": [
+        f"tests/prove/test_{name}.py" for name in ("machine_products", "machine", "digits")
+    ],
     f"{_PROVE}/memory.py": ["tests/prove/test_memory.py", "tests/prove/test_machine.py"],
     f"{_PROVE}/functions.py": ["tests/prove/test_functions.py"],
     f"{_PROVE}/lanes.py": [f"tests/prove/test_{name}.py" for name in ("lanes", "maxima", "digits")],
@@ -152,7 +154,6 @@ SAMPLED = {
     f"{_PROVE}/equality.py",
     f"{_PROVE}/functions.py",
     f"{_PROVE}/lanes.py",
-    f"{_PROVE}/maxima.py",
     f"{_PROVE}/values.py",
     "runtime/validate.c",
 }

@@ -216,3 +216,28 @@ def test_what_is_no_largest_of_bytes() -> None:
     one = sources[:1], np.array([values.identity])
     assert joined(values, [one, (sources[:1], np.array([least]))]) is None
     assert joined(values, [one, one]) is not None
+
+
+def test_a_function_of_a_largest_is_no_largest() -> None:
+    """One of them among others is enough that they have no common window."""
+    values = ValuesAt(np.array([3, 90]))
+    symbols = values.opaque(np.full(2, -128), np.full(2, 127))
+    sources, functions = largest(values, symbols[None])
+    least = values.functions.make(FunctionKind.MIN, np.array([[5]]), functions[:, None])
+    assert window_of(values, int(sources[0]), int(functions[0])) == set(symbols.tolist())
+    assert window_of(values, int(sources[0]), int(least[0])) is None
+    sides = np.append(sources, sources), np.append(functions, least)
+    assert joined(values, [sides, sides]) is None
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer"), [(5, 3), (5, 4), (5, 5), (5, 6), (6, 5), (-3, -4), (-4, -3), (-128, -127)]
+)
+def test_of_two_constants_the_larger_one_counts(inner: int, outer: int) -> None:
+    values = Values()
+    (a,) = opaque(values, n=1)
+    sources, functions = values.origin(np.array([a]))
+    for limit in (inner, outer):
+        limits = np.array([[limit]])
+        functions = values.functions.make(FunctionKind.MAX, limits, functions[:, None])
+    assert window_of(values, int(sources[0]), int(functions[0])) == {a, byte(max(inner, outer))}
