@@ -25,6 +25,7 @@ from loadstone.runtime.accelerators import accelerators_of
 from loadstone.simulator.table_profile import TableSimulator
 from loadstone.simulator.table_vectors import TableVector, measure_table, table_programs
 from tests.conftest import ROOT
+from tests.repeat import more
 
 EXAMPLE = ROOT / "docs/examples/gemmini"
 COMMAND_BYTES = 20
@@ -84,7 +85,9 @@ def vectors(compiled: Compiled) -> tuple[Accelerator, list[TableVector]]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[more] if name == "vww" else []) for name in FLOATS]
+)
 def test_the_truth_computes_the_same_from_its_commands(
     name: str, shared: Path, figure: Callable[[str], None]
 ) -> None:
