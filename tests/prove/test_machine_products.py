@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loadstone.prove.memory import NOBODY
 from loadstone.prove.values import CONSTANTS
 from loadstone.prove.verdict import Unsupported
 from loadstone.vta.isa.insn import Alu, Gemm, Insn, Load, Store
@@ -56,3 +57,24 @@ def test_products_have_the_range_of_their_inputs() -> None:
     at = np.arange(len(weights))
     assert (lanes.low[at] + lanes.c[at]).tolist() == least.tolist()
     assert (lanes.high[at] + lanes.c[at]).tolist() == most.tolist()
+
+
+def test_products_of_two_have_the_range_of_what_varies() -> None:
+    """One weight is an activation; the others and the inputs are known."""
+    tiny = Tiny()
+    for one in tiny.ready():
+        tiny.run(one, 0)
+    place = np.arange(tiny.NOTHING, tiny.NOTHING + 16)
+    known = tiny.both.dram.read(0, np.arange(tiny.KNOWN, tiny.KNOWN + 16), "the test")
+    known[15] = tiny.both.dram.read(0, np.array([tiny.INPUTS]), "the test")[0]
+    tiny.both.dram.write(0, place, known, "the test", NOBODY)
+    for one in (tiny.load(Memory.INP, tiny.KNOWN, 1), tiny.load(Memory.WGT, tiny.NOTHING, 1)):
+        tiny.run(one, 0)
+    tiny.run(_CLEAR, 0)
+    tiny.run(Gemm(**_ONE), 0)
+    inputs, weights = tiny.known[:4].view(np.int8).astype(int), tiny.known[:16].view(np.int8)
+    others = int(inputs[:3] @ weights[12:15].astype(int))
+    lanes = tiny.both.machine.lanes
+    ends = sorted(others + int(inputs[3]) * end for end in (-128, 127))
+    assert others != 0
+    assert [int((limit + lanes.c)[3]) for limit in (lanes.low, lanes.high)] == ends
