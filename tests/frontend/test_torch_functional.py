@@ -33,6 +33,7 @@ class Usual(nn.Module):
         x = self.act(self.norm(self.conv(x)))
         y = self.drop(x) * 2
         y += x
+        y = y * x.mean((2, 3), keepdim=True).expand_as(y)
         flat = (y - 1).flatten(1).contiguous()
         return nn.functional.hardswish(self.linear(flat), inplace=True), y
 

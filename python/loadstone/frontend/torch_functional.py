@@ -148,6 +148,12 @@ def _reshape(graph: Graph, node: Node) -> Node | None:
     return _made(graph, node, import_module("torch").ops.aten.view.default, (node.args[0], sizes))
 
 
+def _expand_as(graph: Graph, node: Node) -> Node | None:
+    sizes = list(node.meta["val"].shape)
+    expand = import_module("torch").ops.aten.expand.default
+    return _made(graph, node, expand, (node.args[0], sizes))
+
+
 def _dropout(graph: Graph, node: Node) -> Node | None:
     """Of evaluation: it gives its operand."""
     _, _, train = node.args
@@ -203,6 +209,7 @@ def _is_read(node: Node) -> bool:
 _RULES: dict[str, Callable[[Graph, Node], Node | None]] = {
     **dict.fromkeys(IN_PLACE, _in_place),
     **dict.fromkeys(RESHAPES, _reshape),
+    "expand_as": _expand_as,
     "contiguous": _contiguous,
     "dropout": _dropout,
     "batch_norm": _batch_norm,
