@@ -149,7 +149,7 @@ FUNCTIONS = {
 SAMPLED = {
     "python/loadstone/backend/rounding_bound.py",  # 16 of 150 are not gone into
     "python/loadstone/graph/accumulators.py",
-    f"{_PROVE}/machine.py",  # which lanes are settled and named is not gone into
+    f"{_PROVE}/machine.py",  # of 496 the first 60 % were tried, of these 17 are not gone into
     # Not all mutants of these were tried since they changed:
     f"{_PROVE}/equality.py",
     f"{_PROVE}/functions.py",
