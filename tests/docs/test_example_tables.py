@@ -31,8 +31,13 @@ from tests.repeat import ALL
 _NINE = 9
 #: Of two movers of one meaning the compiler takes the first.
 UNTRIED = {"gemmini": ["mvin2"]}
-#: Not seen: what the larger reach names besides is what the next reach names, wherever it stands.
-UNSEEN = {"descriptors": "conv: reach 2 is too large", "word_fifo": "add: reach 1 is too large"}
+#: Not seen: what the larger reach names besides is what the next reach names, wherever it stands;
+#: and a register that only says when a meaning holds, which its function never looks at.
+UNSEEN = {
+    "descriptors": ["conv: reach 2 is too large"],
+    "word_fifo": ["add: reach 1 is too large"],
+    "gemmini": [f"compute_{kind}: reads no c_rows" for kind in ("preloaded", "accumulated")],
+}
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,7 @@ def test_every_mistake_in_a_table_is_named(folder: str, figure: Callable[[str], 
     every = [
         one
         for one in mistakes(accelerator)
-        if one.kind != UNSEEN.get(folder) and one.form.name not in watch.untried()
+        if one.kind not in UNSEEN.get(folder, []) and one.form.name not in watch.untried()
     ]
     chosen = every if ALL else every[:: len(every) // _NINE][:_NINE]
     assert len(chosen) >= _NINE
