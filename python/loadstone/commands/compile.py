@@ -67,7 +67,7 @@ examples:
   loadstone compile net.tflite --uma-backends mine/ --target npu,vtaq-1x16x16 --target-npu-lanes 8
                                                                  a back end of your own before VTA; add --help-targets for its options
 
-A model is int8 (TFLite, ONNX in QDQ or QOperator form, PyTorch quantized by PT2E) or uint8 (TFLite), or float with --data.
+A model is int8 (TFLite, ONNX in QDQ or QOperator form, PyTorch quantized by PT2E) or uint8 (TFLite), or float with --data; a .gguf file is a language model, made int8 (docs/language-models.md).
 An operator that the device cannot execute is no error: it stays on the host.
 """
 
