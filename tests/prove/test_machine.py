@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from loadstone.errors import LoadstoneError
+from loadstone.prove import machine as machine_module
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.memory import NOBODY, flipped
 from loadstone.prove.values import CONSTANTS
@@ -194,6 +195,8 @@ _ONE = {"uop_end": 1, "iter_out": 1, "iter_in": 1}
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, use_imm=1, dst_out=8), "nobody wrote"),
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, src_out=8), "nobody wrote"),
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, use_imm=1, src_out=8), ""),
+        (Alu(uop_bgn=12, uop_end=13, iter_out=2, iter_in=1, alu_op=AluOp.ADD, use_imm=1,
+             src_out=255), ""),
         (Alu(uop_bgn=6, uop_end=7, iter_out=1, iter_in=1, alu_op=AluOp.RQ), "nobody wrote"),
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.RQ, src_out=254), "ALU leaves ACC: tile 256"),
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.RQ, src_out=253), "nobody wrote"),
@@ -259,6 +262,9 @@ SMALL: dict[str, list[Insn]] = {
         _CLEAR, _ACTIVATIONS, _ACTIVATIONS.changed(dram_base=Tiny.KNOWN // 16),
         Gemm(**_ONE | {"iter_in": 2}, src_in=1, wgt_in=1),
     ],
+    "a product of activations and one activation more": [
+        _CLEAR, _ACTIVATIONS, Gemm(**_ONE | {"uop_bgn": 1, "uop_end": 2}), _BYTES, _add(12, 13)
+    ],
     "products of several tiles into one": [_CLEAR, Gemm(**_ONE | {"iter_in": 3}, src_in=1)],
     "the last of several tiles remains": [
         Gemm(**_ONE | {"iter_in": 3}, src_in=1, wgt_in=1, overwrite=1)
@@ -288,12 +294,24 @@ SMALL: dict[str, list[Insn]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("every", [1, 2])
 @pytest.mark.parametrize("name", SMALL)
-def test_small_programs_do_to_symbols_what_they_do_to_bytes(name: str) -> None:
-    tiny = Tiny()
+def test_small_programs_do_to_symbols_what_they_do_to_bytes(name: str, every: int) -> None:
+    """Also where lanes are known beside some that are not."""
+    tiny = Tiny(every)
     tiny.both.run([*tiny.ready(), *SMALL[name], *_STORED])
     stored = tiny.both.dram.read(0, np.arange(tiny.NOTHING, tiny.NOTHING + 16), "the test")
     assert (stored >= CONSTANTS).any()
+    tiny.both.check(tiny.NOTHING + 16)
+
+
+@pytest.mark.parametrize("chunk", [1, 20])
+def test_products_one_after_the_other_are_those_of_all_together(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_module, "_CHUNK", chunk)
+    tiny = Tiny()
+    tiny.both.run([*tiny.ready(), *_STORED])
     tiny.both.check(tiny.NOTHING + 16)
 
 
