@@ -82,6 +82,10 @@ JUDGES = {
         f"{_PROVE}/operators/{name}.py": ["tests/prove/test_operators.py"]
         for name in ("elements", "movement", "pooling", "resizing")
     },
+    **{
+        f"{_PROVE}/tflite/{name}.py": ["tests/prove/test_read_tflite.py"]
+        for name in ("file", "geometry", "graph", "levels", "operators", "weighted")
+    },
     "python/loadstone/ir_pass/verify_dma_copy.py": [
         "tests/ir_pass/test_verify_dma_copy.py",
         "tests/ir_pass/test_verify_dma_copy_rules.py",

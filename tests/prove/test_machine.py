@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from loadstone.errors import LoadstoneError
-from loadstone.prove import machine as machine_module
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.memory import NOBODY, flipped
 from loadstone.prove.values import CONSTANTS
@@ -265,6 +264,12 @@ SMALL: dict[str, list[Insn]] = {
     "a product of activations and one activation more": [
         _CLEAR, _ACTIVATIONS, Gemm(**_ONE | {"uop_bgn": 1, "uop_end": 2}), _BYTES, _add(12, 13)
     ],
+    **{
+        f"{operation.name} of two lanes": [
+            _CLEAR, _BYTES, _add(14, 15), _add(12, 13).changed(alu_op=operation)
+        ]
+        for operation in (AluOp.MIN, AluOp.MAX, AluOp.MUL)
+    },
     "products of several tiles into one": [_CLEAR, Gemm(**_ONE | {"iter_in": 3}, src_in=1)],
     "the last of several tiles remains": [
         Gemm(**_ONE | {"iter_in": 3}, src_in=1, wgt_in=1, overwrite=1)
@@ -305,16 +310,6 @@ def test_small_programs_do_to_symbols_what_they_do_to_bytes(name: str, every: in
     tiny.both.check(tiny.NOTHING + 16)
 
 
-@pytest.mark.parametrize("chunk", [1, 20])
-def test_products_one_after_the_other_are_those_of_all_together(
-    chunk: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(machine_module, "_CHUNK", chunk)
-    tiny = Tiny()
-    tiny.both.run([*tiny.ready(), *_STORED])
-    tiny.both.check(tiny.NOTHING + 16)
-
-
 @pytest.mark.parametrize("rounding", [0, 1, 2, 3, -1])
 def test_roundings_of_a_requantization(rounding: int) -> None:
     tiny = Tiny()
@@ -330,6 +325,16 @@ def test_roundings_of_a_requantization(rounding: int) -> None:
         tiny.run(one, 0)
     with pytest.raises(NotProved, match=f"RQ_ROUNDING={rounding}, which is none"):
         tiny.run(requantize, 0)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_no_lane_is_shifted_by_one_that_varies(every: int) -> None:
+    """Nor any other one by the same instruction."""
+    tiny = Tiny(every)
+    for one in (*tiny.ready(), _CLEAR, _BYTES):
+        tiny.run(one, 0)
+    with pytest.raises(Unsupported, match="ALU SHR by activations"):
+        tiny.run(_add(12, 13).changed(alu_op=AluOp.SHR), 0)
 
 
 def test_regions_of_a_device_without_them_are_parts_of_its_memory() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loadstone.prove import machine as machine_module
 from loadstone.prove.memory import NOBODY
 from loadstone.prove.values import CONSTANTS
 from loadstone.prove.verdict import Unsupported
@@ -119,3 +120,30 @@ def test_products_of_two_have_the_range_of_what_varies() -> None:
     ends = sorted(others + int(inputs[3]) * end for end in (-128, 127))
     assert others != 0
     assert [int((limit + lanes.c)[3]) for limit in (lanes.low, lanes.high)] == ends
+
+
+@pytest.mark.parametrize("chunk", [1, 20])
+def test_products_one_after_the_other_are_those_of_all_together(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_module, "_CHUNK", chunk)
+    tiny = Tiny()
+    tiny.both.run([*tiny.ready(), *_STORED])
+    tiny.both.check(tiny.NOTHING + 16)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize("operand", range(3))
+def test_a_requantization_has_constants_alone(operand: int, every: int) -> None:
+    """In each lane of each of its three tiles."""
+    tiny = Tiny(every)
+    for one in tiny.ready():
+        tiny.run(one, 0)
+    requantize = Alu(**_ONE | {"uop_bgn": 4, "uop_end": 5}, alu_op=AluOp.RQ)
+    tiny.run(requantize, 0)
+    varies = Load(memory_id=Memory.ACC_8BIT, sram_base=4 + operand, dram_base=Tiny.INPUTS // 4,
+                  y_size=1, x_size=1)  # fmt: skip
+    for one in (tiny.load(Memory.ACC, tiny.KNOWN, 3, at=4), varies):
+        tiny.run(one, 0)
+    with pytest.raises(Unsupported, match="RQ with operands that are no constants"):
+        tiny.run(requantize, 0)
