@@ -9,6 +9,7 @@ Next: test_gguf.py, test_gguf_decoder.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,58 @@ from numpy.typing import NDArray
 
 from loadstone.relax import row_numerics as rows
 
-__all__ = ["Reference", "tiny"]
+__all__ = ["LETTERS", "Reference", "add_words", "tiny"]
 
 Array = NDArray[Any]
 F = np.float32
 LAYERS, WIDTH, HEADS, GROUPS, INNER, WORDS = 2, 64, 2, 1, 96, 50
 EPSILON = 1e-5
+#: Of the 256 bytes, as byte-level pairs write them: printable ones stand for themselves, the others
+#: for letters from 256 on, one after the other.
+PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
+OTHERS = [byte for byte in range(256) if byte not in PRINTABLE]
+LETTERS = [chr(b) if b in PRINTABLE else chr(256 + OTHERS.index(b)) for b in range(256)]
+CONTROLS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+MERGES = ("Ġ t", "h e", "Ġt he", "i n", "Ġ a", "in g", "Ċ Ċ")
 
 
-def tiny(path: Path, arch: str = "llama", **changes: Any) -> Path:
-    """Two layers of 64, two heads on one group, 96 inner, 50 words. changes: further keys, without
-    the architecture's name; None leaves one out."""
+def add_words(writer: Any, controls: Sequence[str] = CONTROLS, **changes: Any) -> int:
+    """A tokenizer of byte-level pairs; how many words it has. changes: of its keys, None leaves one
+    out."""
+    words = [*controls, *LETTERS, *("".join(merge.split()) for merge in MERGES)]
+    keys: dict[str, Any] = {
+        "model": "gpt2",
+        "pre": "smollm",
+        "tokens": words,
+        "token_type": [3] * len(controls) + [1] * (len(words) - len(controls)),
+        "merges": list(MERGES),
+        "eos_token_id": 2,
+        "bos_token_id": 1,
+        **changes,
+    }
+    for name, value in keys.items():
+        key = f"tokenizer.ggml.{name}"
+        if isinstance(value, list):
+            writer.add_array(key, value)
+        elif isinstance(value, bool):
+            writer.add_bool(key, value)
+        elif isinstance(value, int):
+            writer.add_uint32(key, value)
+        elif value is not None:
+            writer.add_string(key, value)
+    return len(words)
+
+
+def tiny(
+    path: Path, arch: str = "llama", *, words: dict[str, Any] | None = None, **changes: Any
+) -> Path:
+    """Two layers of 64, two heads on one group, 96 inner, 50 words. words: with a tokenizer, whose
+    keys are changed so. changes: further keys, without the architecture's name; None leaves one
+    out."""
     import gguf
 
     rng, writer = np.random.default_rng(1), gguf.GGUFWriter(str(path), arch)
+    count = WORDS if words is None else add_words(writer, **words)
     size = WIDTH // HEADS
     keys: dict[str, Any] = {
         "block_count": LAYERS,
@@ -64,7 +103,7 @@ def tiny(path: Path, arch: str = "llama", **changes: Any) -> Path:
     def vector(name: str, count: int, end: str = "weight") -> None:
         writer.add_tensor(f"{name}.{end}", rng.uniform(0.5, 1.5, count).astype(F))
 
-    matrix("token_embd", WORDS, WIDTH)
+    matrix("token_embd", count, WIDTH)
     vector("output_norm", WIDTH)
     for layer in range(LAYERS):
         name = f"blk.{layer}"
@@ -93,12 +132,15 @@ def tiny(path: Path, arch: str = "llama", **changes: Any) -> Path:
 
 
 class Reference:
-    """One token at a time. caches: of each layer keys and values, a list of (int8 rows, scales) for
-    each place. sums: the int32 of each product of the last token, by the weight's name."""
+    """One token at a time. real: without any rounding to int8. rotate:
+    rows of whole blocks of 64. caches: of each layer keys and
+    values, a list of (int8 rows, scales) for each place. sums: the int32 of
+    each product of the last token, by the weight's name."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, real: bool = False, rotate: bool = True) -> None:
         import gguf
 
+        self.real, self.rotate = real, rotate
         reader = gguf.GGUFReader(str(path))
         self.arch = str(reader.fields["general.architecture"].contents())
         self.weights = {
@@ -117,7 +159,9 @@ class Reference:
 
     def product(self, x: Array, name: str, weights: str | None = None) -> Array:
         w = self.weights[f"{weights or name}.weight"]
-        rotate = len(x) % 64 == 0
+        if self.real:
+            return np.asarray(w @ x + self.weights.get(f"{name}.bias", F(0)))
+        rotate = self.rotate and len(x) % 64 == 0
         w, x = (rows.hadamard(w), rows.hadamard(x)) if rotate else (w, x)
         channel = np.abs(w).max(1) / F(127)
         scale = np.abs(x).max() / F(127)
@@ -185,8 +229,9 @@ class Reference:
             q, k = self.turned(q, base), self.turned(k, base)
             for kind, new in (("k", k), ("v", v)):
                 scale = np.abs(new).max(1) / F(127)
-                levels = np.rint(new / scale[:, None]).astype(np.int8)
-                self.caches[layer][kind].append((levels, scale))
+                kept = np.rint(new / scale[:, None]).astype(np.int8), scale
+                exact = new, np.ones(len(new), F)
+                self.caches[layer][kind].append(exact if self.real else kept)
             y = self.product(self.attended(q, layer, window), f"{name}.attn_output")
             x = x + (self.norm(y, f"{name}.post_attention_norm") if gemma else y)
             h = self.norm(x, f"{name}.ffn_norm")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,7 @@ examples:
   loadstone compile net.tflite -t vtaq-1x16x16 --verify          its verifier checks the result of every pass
   loadstone compile net.tflite --target vtaq-1x16x16 --json      figures for programs
   loadstone compile gru.onnx -t vtaq-1x16x16 --state h_in=h_out  the output h_out of a run is the input h_in of the next
+  loadstone compile model.gguf -t vtaq-1x16x16 --shape window=1024      a language model, with room for 1,024 tokens (docs/language-models.md)
   loadstone compile net.onnx -t vtaq-1x16x16 --shape x=1,3,224,224 --outputs logits      sets an open size, and cuts the model behind `logits`
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16    quantize and compile
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16 --save-quantized int8.onnx      and keep the int8 model
@@ -185,6 +187,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="IN=OUT",
         help="output OUT of a run is input IN of the next one: both become memory of the session",
     )
+    model.add_argument(
+        "--rotate",
+        type=int,
+        choices=(64, 0),
+        help="of a .gguf file: rotate rows and weights in blocks of 64 (default), which spreads outliers; 0: do not",
+    )
     quantize.add_reading(parser)
     quantize.add_options(parser)
 
@@ -210,7 +218,7 @@ def run(args: argparse.Namespace) -> None:
         target_of(args, args.target),
         dump=Dump(args.dump, args.dump_after),
         plugins=args.plugins,
-        reading=quantize.reading(args),
+        reading=replace(quantize.reading(args), rotate=args.rotate),
         states=_states(args.state),
         tuned=args.tuned,
         rounding=args.rounding,
