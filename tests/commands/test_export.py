@@ -82,6 +82,11 @@ def test_an_artifact_that_is_not_proved_is_refused(
     write_certificate(tmp_path / "m.lds", tmp_path / "proof.json")
     words = ["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]
     assert main([*words, "--require-proof", f"{tmp_path}/proof.json"]) == 0
+    write_certificate(tmp_path / "m.lds", tmp_path / "proof.json", tolerance=1)
+    capsys.readouterr()
+    assert main([*words, "--require-proof", f"{tmp_path}/proof.json"]) == 2
+    assert "is at most 1 level(s) off, not equal" in capsys.readouterr().err
+    assert main([*words, "--require-proof", f"{tmp_path}/proof.json", "--near"]) == 0
     dense_model(load_config("vtaq-1x16x16")).artifact.save(tmp_path / "m.lds")
     capsys.readouterr()
     assert main([*words, "--require-proof", f"{tmp_path}/proof.json"]) == 2

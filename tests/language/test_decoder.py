@@ -26,7 +26,9 @@ def test_scores_are_those_of_the_last_token() -> None:
     with TextSession(Artifact.load(artifact)) as session:
         assert np.array_equal(session.next([7, 3, 9]), wanted)
         assert session.place == 3
-        assert session.last.cycles > 0
+        assert session.single is None  # a chunk has been run
+        one = session.measured().cycles
+        assert 0 < one < session.cycles
         session.reset()
         assert np.array_equal(session.next([7]), Reference(path).next(7))
         with pytest.raises(ModelError, match=f"25 tokens are more than the {PLACES} places"):
@@ -35,9 +37,21 @@ def test_scores_are_those_of_the_last_token() -> None:
             session.next([])
 
 
+def test_a_prompt_by_chunks_is_one_by_tokens() -> None:
+    tokens = [(7 * k) % 250 for k in range(PLACES - 3)]  # a chunk of 16, and one of 5
+    with TextSession(Artifact.load(small()[1])) as session:
+        whole = session.next(tokens)
+        session.reset()
+        for token in tokens:
+            single = session.next([token])
+    assert np.array_equal(whole, single)
+    reference = Reference(small()[0])
+    assert np.array_equal(whole, [reference.next(token) for token in tokens][-1])
+
+
 def test_what_an_artifact_is() -> None:
     shape = decoder_shape(Artifact.load(small()[1]))
-    assert (shape.rows, shape.places, shape.words) == (1, PLACES, 266)
+    assert (shape.rows, shape.places, shape.words) == ((1, 16), PLACES, 266)
     with pytest.raises(ModelError, match="takes no tokens"):
         decoder_shape(copy_model())
 

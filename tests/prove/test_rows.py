@@ -153,6 +153,16 @@ def test_equal_names_on_equal_rows_are_equal() -> None:
         assert not set(one.reshape(-1).tolist()) & set(other.reshape(-1).tolist())
 
 
+def test_each_row_has_as_many_symbols_as_are_asked_for_once() -> None:
+    values = Values()
+    rows, x = RowFunctions(values), values.opaque(np.full(6, -128), np.full(6, 127)).reshape(2, 3)
+    before = values.symbol_count
+    for _ in range(2):
+        assert rows.of(("largest",), x, 1).shape == (2, 1)
+        assert rows.of(("largest",), x[:1], 1).shape == (1, 1)
+        assert values.symbol_count == before + 2
+
+
 def test_a_real_number_is_its_four_bytes_in_their_order() -> None:
     values = Values()
     rows, x = RowFunctions(values), values.opaque(np.full(2, -128), np.full(2, 127))

@@ -92,6 +92,19 @@ def test_dense_layers(net: Net, small: bool, monkeypatch: pytest.MonkeyPatch) ->
     assert (elements.symbols(made[0]) == elements.symbols(made[1])).all()
 
 
+@pytest.mark.parametrize("shape", [(4, 1), (1, 4), (2, 2)])
+def test_a_bias_is_one_number_for_each_output(net: Net, shape: tuple[int, int]) -> None:
+    """Whatever axes it has, of which LiteRT counts the elements alone."""
+    x, image = net.input(4, 7), net.input(1, 2, 2, 3)
+    biases = [net.constant(net.rng.integers(-900, 900, shape).astype(np.int32), zero_points=(0,))
+              for _ in range(2)]  # fmt: skip
+    y = net.of("dense", [x, net.weights(4, 7), biases[0]], (4, 4), requantization=net.rule(4))
+    said = {**PLAIN, "layout": "NHWC", "groups": 1, "requantization": net.rule(4)}
+    net.check(
+        y, net.of("conv2d", [image, net.weights(4, 1, 1, 3), biases[1]], (1, 2, 2, 4), **said)
+    )
+
+
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 def test_averages_over_windows(net: Net, layout: str) -> None:
     """Divided by the number of elements inside; of levels, or of levels less a zero point."""
@@ -106,6 +119,16 @@ def test_averages_over_windows(net: Net, layout: str) -> None:
         net.of("average_pool", [x], shape, averages=scaled, zero_point=net.zero - 20, **said),
     ]
     net.check(*made)
+
+
+def test_an_average_without_an_element_is_not_covered() -> None:
+    net = Net()
+    x = net.input(1, 2, 2, 1)
+    averages = {n: Requantizer(Average(n), 0, -128, 127) for n in (1, 2)}
+    said = {"layout": "NHWC", "kernel": (1, 2), "strides": (1, 1), "zero_point": 0}
+    y = net.of("average_pool", [x], (1, 3, 1, 1), averages=averages, pads=(1, 0, 0, 0), **said)
+    with pytest.raises(Unsupported, match="the average_pool: the average of 0 elements"):
+        state(net.network(y))
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from loadstone.analysis.graph_page import explain_page
 from loadstone.backend.builtin import backend_for, is_builtin
 from loadstone.backend.request import ROUNDINGS
 from loadstone.commands import quantize
+from loadstone.commands.decoder_options import add_decoder_options
 from loadstone.commands.explained import explained_rows, some_names, table
 from loadstone.commands.fit import add_limits, check_fit, fit_lines, fit_report
 from loadstone.commands.host_formats import ARTIFACT, add_format, compile_for_host
@@ -187,12 +188,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="IN=OUT",
         help="output OUT of a run is input IN of the next one: both become memory of the session",
     )
-    model.add_argument(
-        "--rotate",
-        type=int,
-        choices=(64, 0),
-        help="of a .gguf file: rotate rows and weights in blocks of 64 (default), which spreads outliers; 0: do not",
-    )
+    add_decoder_options(parser)
     quantize.add_reading(parser)
     quantize.add_options(parser)
 
@@ -223,6 +219,7 @@ def run(args: argparse.Namespace) -> None:
         tuned=args.tuned,
         rounding=args.rounding,
         as_float=args.float,
+        rows=args.rows,
         **options,
     )
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name

@@ -101,9 +101,14 @@ def _speed(made: Generated) -> str:
         if made.cycles_per_token
         else "measured on this machine: it counts no cycles"
     )
+    first = (
+        f"; the first one after {made.prompt_cycles / made.clock_mhz / 1e6:.2f} s of the device"
+        if made.prompt_cycles
+        else ""
+    )
     return "\n".join(
         (
-            f"{len(made.tokens)} tokens behind {made.prompt_tokens} of the prompt; {ends[made.ended_by]}",
+            f"{len(made.tokens)} tokens behind {made.prompt_tokens} of the prompt{first}; {ends[made.ended_by]}",
             f"  {made.device:<14} {made.device_per_second:8.1f} tokens a second, {counted}",
             f"  {'host':<14} {made.host_per_second:8.1f} tokens a second, its steps on one thread of this machine",
             f"  {'both':<14} {made.per_second:8.1f} tokens a second, one after the other",

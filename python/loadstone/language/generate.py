@@ -34,7 +34,8 @@ class Generated:
     ended_by: "end" (a token that ends texts), "tokens" (as many as were asked for), "window" (no
     place is left). prompt_tokens: of the text that it was given.
 
-    cycles_per_token: of a run with one token; None where the device counts none. device_per_second:
+    prompt_cycles: until the first token can be chosen. cycles_per_token: of a run with one token;
+    both None where the device counts none. device_per_second:
     tokens, at the device's clock, or measured where it counts no cycles. host_per_second: by the
     processor time of the host's steps on this machine, one thread, at the middle of the text.
     per_second: both together, one after the other, as they work.
@@ -44,6 +45,7 @@ class Generated:
     tokens: tuple[int, ...]
     ended_by: str
     prompt_tokens: int
+    prompt_cycles: int | None
     cycles_per_token: int | None
     device: str
     clock_mhz: int
@@ -106,15 +108,17 @@ def generate(model: str | Path, text: str, **options: Unpack[_Options]) -> Gener
     with TextSession(artifact, asked.device) as session:
         words.check_count(session.shape.words, artifact.name)
         written = _written(session, words, words.tokens(text), asked, rng)
-        cycles, clock = session.last.cycles, session.device.clock_mhz
-        device_seconds = cycles / clock / 1e6 if cycles else session.last.device_ns / 1e9
-        middle, name = max(0, session.place - len(written.tokens) // 2 - 1), session.device.name
+        counted, clock = session.measured(), session.device.clock_mhz
+        cycles, name = counted.cycles, session.device.name
+        device_seconds = cycles / clock / 1e6 if cycles else counted.device_ns / 1e9
+        middle = max(0, session.place - len(written.tokens) // 2 - 1)
     host = host_seconds(artifact, middle)
     return Generated(
         text="".join(written.pieces),
         tokens=tuple(written.tokens),
         ended_by=written.ended_by,
         prompt_tokens=written.prompt,
+        prompt_cycles=written.prompt_cycles or None,
         cycles_per_token=cycles or None,
         device=name,
         clock_mhz=clock,
@@ -144,6 +148,7 @@ class _Written:
     pieces: list[str]
     tokens: list[int]
     prompt: int
+    prompt_cycles: int
     ended_by: str
 
 
@@ -156,6 +161,7 @@ def _written(
 ) -> _Written:
     """Until something ends it."""
     scores, grown = session.next(prompt), words.growing()
+    prompt_cycles = session.cycles
     pieces: list[str] = []
     tokens: list[int] = []
     ended_by = ""
@@ -179,4 +185,4 @@ def _written(
         else:
             scores = session.next([token])
     add(None)
-    return _Written(pieces, tokens, len(prompt), ended_by)
+    return _Written(pieces, tokens, len(prompt), prompt_cycles, ended_by)
