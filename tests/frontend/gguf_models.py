@@ -132,10 +132,9 @@ def tiny(
 
 
 class Reference:
-    """One token at a time. real: without any rounding to int8. rotate:
-    rows of whole blocks of 64. caches: of each layer keys and
-    values, a list of (int8 rows, scales) for each place. sums: the int32 of
-    each product of the last token, by the weight's name."""
+    """One token at a time, of a file of any size. real: without any rounding to int8. rotate: rows
+    of whole blocks of 64. caches: of each layer keys and values, a list of (int8 rows, scales) for
+    each place. sums: the int32 of each product of the last token, by the weight's name."""
 
     def __init__(self, path: Path, *, real: bool = False, rotate: bool = True) -> None:
         import gguf
@@ -151,30 +150,41 @@ class Reference:
             name.removeprefix(f"{self.arch}."): field.contents()
             for name, field in reader.fields.items()
         }
+        self.layers, self.width = (self.keys[n] for n in ("block_count", "embedding_length"))
+        self.heads = self.keys["attention.head_count"]
+        self.groups = self.keys["attention.head_count_kv"]
+        self.epsilon = F(self.keys["attention.layer_norm_rms_epsilon"])
+        self.rounded: dict[str, tuple[Array, Array]] = {}
         self.caches: list[dict[str, list[tuple[Array, Array]]]] = [
-            {"k": [], "v": []} for _ in range(LAYERS)
+            {"k": [], "v": []} for _ in range(self.layers)
         ]
         self.sums: dict[str, Array] = {}
         self.place = 0
 
     def product(self, x: Array, name: str, weights: str | None = None) -> Array:
-        w = self.weights[f"{weights or name}.weight"]
+        key = f"{weights or name}.weight"
         if self.real:
-            return np.asarray(w @ x + self.weights.get(f"{name}.bias", F(0)))
+            return np.asarray(self.weights[key] @ x + self.weights.get(f"{name}.bias", F(0)))
         rotate = self.rotate and len(x) % 64 == 0
-        w, x = (rows.hadamard(w), rows.hadamard(x)) if rotate else (w, x)
-        channel = np.abs(w).max(1) / F(127)
+        if key not in self.rounded:
+            w = rows.hadamard(self.weights[key]) if rotate else self.weights[key]
+            channel = np.abs(w).max(1) / F(127)
+            self.rounded[key] = np.rint(w / channel[:, None]), channel
+        levels, channel = self.rounded[key]
+        x = rows.hadamard(x) if rotate else x
         scale = np.abs(x).max() / F(127)
-        q = np.rint(x / scale).astype(np.int64)
-        sums = np.rint(w / channel[:, None]).astype(np.int64) @ q
-        self.sums[name] = sums.astype(np.int32)
+        q, sums = np.rint(x / scale), np.zeros(len(levels), np.int32)
+        for begin in range(0, len(q), 1024):  # below 2^24, where float32 has every integer
+            piece = slice(begin, begin + 1024)
+            sums += (levels[:, piece] @ q[piece]).astype(np.int32)
+        self.sums[name] = sums
         y = sums.astype(F) * scale * channel
         bias = self.weights.get(f"{name}.bias")
         return y if bias is None else y + bias
 
     def norm(self, x: Array, name: str) -> Array:
         w = self.weights[f"{name}.weight"]
-        return x * (F(1) / np.sqrt(rows.sum_rows(x * x) / F(len(w)) + F(EPSILON)))[..., None] * w
+        return x * (F(1) / np.sqrt(rows.sum_rows(x * x) / F(len(w)) + self.epsilon))[..., None] * w
 
     def turned(self, x: Array, base: float) -> Array:
         size = x.shape[-1]
@@ -190,33 +200,28 @@ class Reference:
         return y
 
     def attended(self, q: Array, layer: int, window: int) -> Array:
+        """Head for head, place for place."""
         size, made = q.shape[1], []
+        kept = [self.caches[layer][kind][-window:] for kind in "kv"]
+        levels = [np.stack([entry[0] for entry in one]).astype(F) for one in kept]
+        scales = [np.stack([entry[1] for entry in one]) for one in kept]
         for head, query in enumerate(q):
-            group = head // (HEADS // GROUPS)
-            kept = [self.caches[layer][kind][-window:] for kind in "kv"]
-            keys, values = ([(c[0][group], c[1][group]) for c in one] for one in kept)
-            score = np.array(
-                [
-                    rows.sum_rows(query * k.astype(F)) * scale * F(1 / np.sqrt(size))
-                    for k, scale in keys
-                ],
-                F,
-            )
+            group = head // (self.heads // self.groups)
+            products = rows.sum_rows(query * levels[0][:, group])
+            score = products * scales[0][:, group] * F(1 / np.sqrt(size))
             weight = rows.row_exp(score - score.max())
-            total = F(0)
             y = np.zeros(size, F)
-            total = rows.sum_rows(weight)
-            for by, (v, scale) in zip(weight, values, strict=True):
-                y = y + by * scale * v.astype(F)
-            made.append(y / total)
+            for by, v in zip(weight * scales[1][:, group], levels[1][:, group], strict=True):
+                y = y + by * v
+            made.append(y / rows.sum_rows(weight))
         return np.concatenate(made)
 
     def next(self, token: int) -> Array:
         """Scores of the token behind this one."""
-        gemma, size = self.arch == "gemma3", WIDTH // HEADS
+        gemma, size = self.arch == "gemma3", self.width // self.heads
         x = self.weights["token_embd.weight"][token]
-        x = x * F(np.sqrt(WIDTH)) if gemma else x
-        for layer in range(LAYERS):
+        x = x * F(np.sqrt(self.width)) if gemma else x
+        for layer in range(self.layers):
             name = f"blk.{layer}"
             pattern = self.keys.get("attention.sliding_window_pattern", 0)
             slides = bool(pattern) and (layer + 1) % pattern != 0
