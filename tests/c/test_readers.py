@@ -10,12 +10,14 @@ import functools
 import struct
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from loadstone.artifact.format import Artifact
+from loadstone.artifact.format import Artifact, DataType, HostStep
+from loadstone.artifact.host_step import HostOpcode
 from loadstone.artifact.program_step import PROGRAM_STEP
 from loadstone.errors import ArtifactError
 from loadstone.library.native import ffi, lib
@@ -26,14 +28,20 @@ from tests.c.build import LONG_MODES, compile_c, includes
 from tests.c.test_c import board_sources, run
 from tests.fuzz.artifacts import fuzz
 from tests.repeat import times
-from tests.sample_model import copy_model, dense_model, state_model, with_host_memory
+from tests.sample_model import (
+    copy_model,
+    dense_model,
+    entries_model,
+    state_model,
+    with_host_memory,
+)
 
 pytestmark = pytest.mark.rung("0")
 
 
 def c_accepts(data: bytes) -> bool:
-    """lds_model_open, and the rules of host steps and relocations as lds_session_open would check
-    them."""
+    """lds_model_open, the rules of host steps and relocations as lds_session_open would check them,
+    and those of entries as lds_model_entry does."""
     open_model = lib().lds_model_open
     model, buffer = ffi.new("lds_model *"), ffi.from_buffer(data)
     if open_model(model, buffer, len(data)):
@@ -42,7 +50,8 @@ def c_accepts(data: bytes) -> bool:
     kinds = [steps[16 * k] | steps[16 * k + 1] << 8 for k in range(model.section[5].count)]
     hosts = [k for k, kind in enumerate(kinds) if kind != PROGRAM_STEP]
     relocated = lib().lds_relocations_check(model) == 0
-    return relocated and all(lib().lds_row_step_check(model, k) == 0 for k in hosts)
+    divided = lib().lds_model_entry(model, 0, ffi.new("lds_entry *")) == 0
+    return relocated and divided and all(lib().lds_row_step_check(model, k) == 0 for k in hosts)
 
 
 def python_accepts(data: bytes) -> bool:
@@ -60,8 +69,8 @@ def sealed(data: bytearray) -> bytes:
 
 @pytest.mark.parametrize(
     "model",
-    [copy_model(), every_operator_model(), state_model()],
-    ids=["copy", "every operator", "state"],
+    [copy_model(), every_operator_model(), state_model(), entries_model()],
+    ids=["copy", "every operator", "state", "entries"],
 )
 def test_both_readers_refuse_the_same_files(model: Artifact) -> None:
     original, random = model.to_bytes(), np.random.default_rng(1)
@@ -197,6 +206,23 @@ def test_both_readers_refuse_what_breaks_one_rule_of_a_step(name: str) -> None:
         if group and (c_accepts(file) or python_accepts(file)):
             taken.append((group, c_accepts(file), python_accepts(file)))
     assert taken == []
+
+
+@pytest.mark.parametrize(("zero_point", "accepted"), [(-129, False), (-128, True), (128, False)])
+def test_a_quantized_tensor_has_a_zero_point_of_its_type(zero_point: int, accepted: bool) -> None:
+    model = every_operator_model()
+    step = next(
+        s for s in model.steps if isinstance(s, HostStep) and s.opcode == HostOpcode.QUANTIZE
+    )
+    tensors = list(model.tensors)
+    (number,) = step.outputs
+    assert tensors[number].dtype == DataType.INT8
+    tensors[number] = replace(tensors[number], scale=0.7734375, zero_point=101)
+    data = bytearray(replace(model, tensors=tuple(tensors)).to_bytes())
+    at = data.index(struct.pack("<fi", 0.7734375, 101))
+    struct.pack_into("<i", data, at + 4, zero_point)
+    file = sealed(data)
+    assert (c_accepts(file), python_accepts(file)) == (accepted, accepted)
 
 
 def test_a_file_cut_anywhere_is_refused_by_c() -> None:

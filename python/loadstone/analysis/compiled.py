@@ -26,6 +26,7 @@ from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.device import Device
 from loadstone.backend.interface import Backend, Segment
 from loadstone.files import JsonObject
+from loadstone.language.words import save_words
 from loadstone.numerics import Array
 from loadstone.partition.eager import HOST, Partition, explain
 from loadstone.partition.partitioner import Choice
@@ -50,7 +51,8 @@ class Compiled:
     """The result of compile(). seconds: by stage. choice: of strategy "cost". accelerators: by back
     end, its name in the target. remarks: by region and operator, the method that the device uses.
     segments: the operators that one back end lowered together. quantized: of a float model with
-    samples. passes: those that ran, in the order of passes/table.py."""
+    samples. passes: those that ran, in the order of passes/table.py. words: the tokenizer of a
+    language model (frontend/gguf_words.py)."""
 
     artifact: Artifact
     device: Device
@@ -64,6 +66,7 @@ class Compiled:
     segments: Sequence[tuple[Backend, Segment]] = ()
     quantized: Quantized | None = None
     passes: tuple[PassRun, ...] = ()
+    words: JsonObject | None = None
 
     @property
     def python_steps(self) -> list[HostStep]:
@@ -71,9 +74,12 @@ class Compiled:
         return python_steps(self.artifact)
 
     def save(self, path: str | Path) -> None:
-        """Writes the artifact. One with steps that are programs is recorded as this user's own: on
-        this machine it runs without --trust (runtime/own_files.py)."""
+        """Writes the artifact, and beside that of a language model its words (language/words.py).
+        One with steps that are programs is recorded as this user's own: on this machine it runs
+        without --trust (runtime/own_files.py)."""
         self.artifact.save(path)
+        if self.words is not None:
+            save_words(self.words, path)
         if code_steps(self.artifact):
             remember(self.artifact)
 
@@ -89,13 +95,14 @@ class Compiled:
         return bool(relax & _MULTIPLY) and not relax & {"quantize", "dequantize"}
 
     def explain(self) -> list[JsonObject]:
-        """One row per operator: operator, kind, where, why, remedy, how (the method, where there
-        are several), shape of its output, macs; on a simulated device, else None: cycles in total,
-        as in `profile`, and compute_busy_cycles, those in which the compute stage works for it;
+        """One row per operator of the first entry: operator, kind, where, why, remedy, how (the
+        method, where there are several), shape of its output, macs; on a simulated device, else
+        None: cycles in total, as in `profile`, and compute_busy_cycles, those in which the compute
+        stage works for it;
         with strategy "cost" also its alternatives: place, pattern, us, transfer_us."""
         from loadstone.simulator.programs import layer_figures
 
-        counted = layer_figures(self.artifact, self.device)
+        counted = layer_figures(self.artifact.only(), self.device)
         rows: list[JsonObject] = []
         for row, assignment in zip(
             explain(self.partition), self.partition.assignments, strict=True
@@ -128,8 +135,8 @@ class Compiled:
         return replace(found, sqnr_db=lost)
 
     def profile(self) -> ProfileReport:
-        """The time of every layer, on one time axis; in a notebook, a table."""
-        return profile_report(self.artifact, self.device, self.known(), trust=True)
+        """The time of every layer of the first entry, on one time axis; in a notebook, a table."""
+        return profile_report(self.artifact.only(), self.device, self.known(), trust=True)
 
     @property
     def loaded(self) -> LoadedModel:
@@ -137,11 +144,16 @@ class Compiled:
         return LoadedModel(self.artifact, self.device, trust=True)
 
     def run(
-        self, *inputs: object, device: str = "sim", allow_nan: bool = False, **named: object
+        self,
+        *inputs: object,
+        device: str = "sim",
+        allow_nan: bool = False,
+        entry: str | None = None,
+        **named: object,
     ) -> list[Array]:
         """Runs samples (arrays with a leading axis of samples, one per input, or by name) through
-        the C runtime; one array per output. allow_nan: NaN goes in as it is."""
-        return self.loaded.run(*inputs, device=device, allow_nan=allow_nan, **named)
+        the C runtime; one array per output. allow_nan: NaN goes in as it is. entry: by name."""
+        return self.loaded.run(*inputs, device=device, allow_nan=allow_nan, entry=entry, **named)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:

@@ -73,4 +73,4 @@ def arg_max(elements: Elements, operator: ModelOperator, rows: RowFunctions) -> 
 
 def positions(rows: RowFunctions, x: Integers) -> Integers:
     """Symbols (n,) of the positions of the first largest of rows (n, depth) of signed bytes."""
-    return rows.of(("position of the largest",), x)[:, 0]
+    return rows.of(("position of the largest",), x, 1)[:, 0]
