@@ -19,8 +19,8 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from loadstone.analysis.compiled import Compiled
-from loadstone.artifact.deploy import Contents
-from loadstone.artifact.entries import joined
+from loadstone.artifact.deploy import Contents, Deployment
+from loadstone.artifact.entries import with_others
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.states import with_states
 from loadstone.backend.plugins import Registry
@@ -283,12 +283,15 @@ def _by_stages(
         made += log.runs
         writer.write(made)
         if len(readings) > 1:
-            (first, _), *others = readings.items()
-            entries = {first: artifact}
-            for entry, reading in others:
-                contents = Contents(contents)
-                entries[entry] = _further(source, options, target, clock, reading, contents)
-            artifact = joined(entries)
+            whole = with_others(
+                replace(lowered.deployment, artifact=artifact),
+                list(readings),
+                lambda name, before: _further(
+                    source, options, target, clock, readings[name], before
+                ),
+                contents,
+            )
+            lowered, artifact = replace(lowered, deployment=whole), whole.artifact
         with clock("accept"):
             check_accepted(artifact)
         compiled = replace(
@@ -337,7 +340,7 @@ def _further(
     clock: Clock,
     reading: Reading,
     contents: Contents,
-) -> Artifact:
+) -> Deployment:
     """One more entry. contents: what those before it have brought."""
     log = PassLog()
     with clock("frontend"):
@@ -346,7 +349,8 @@ def _further(
     with clock("partition"):
         module = relax_passed(module, target.backends, log)
     partitioner = EagerPartitioner(module, _name(model), target, log, contents)
-    return with_states(partitioner.run(clock).deployment.artifact, options.states, own)
+    made = partitioner.run(clock).deployment
+    return replace(made, artifact=with_states(made.artifact, options.states, own))
 
 
 def _compiled(

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from loadstone.prove.network import ModelTensor
+from loadstone.prove.operators.elements import Elements
+from loadstone.prove.operators.resizing import resize_bilinear
 from loadstone.prove.requantize import Average, Requantizer
+from loadstone.prove.values import Values
 from loadstone.prove.verdict import Unsupported
 from tests.prove.networks import LIMITS, Array, Net, state
 from tests.prove.test_definition import check
@@ -142,10 +145,11 @@ def test_a_resize_of_uint8_by_rounded_weights_takes_elements_or_is_not_covered()
     x = net.padded(1, 3, 2, 2)
     said = {"layout": "NHWC", "arithmetic": "litert_uint8"}
     whole = _between(0, 0, dtype=np.float32)
-    same = (np.array([2]), np.array([2]), np.array([0.3], np.float32))
-    y = net.of("resize_bilinear", [x], (1, 2, 1, 2), rows=whole, columns=same, **said)
-    elements = state(net.network(y)).elements
-    assert (elements.symbols(y) == elements.symbols(x)[:, [0, 1]][:, :, [2]]).all()
+    for weight in (1, 0.3):
+        same = (np.array([2]), np.array([2]), np.array([weight], np.float32))
+        y = net.of("resize_bilinear", [x], (1, 2, 1, 2), rows=whole, columns=same, **said)
+        elements = state(net.network(y)).elements
+        assert (elements.symbols(y) == elements.symbols(x)[:, [0, 1]][:, :, [2]]).all()
     for weight, upper in ((0.5, 1), (1, 1), (-0.5, 0), (1.5, 0), (1 / 128, 1)):
         for name in ("rows", "columns"):
             other = (np.array([0]), np.array([upper]), np.array([weight], np.float32))
@@ -158,6 +162,26 @@ def test_a_resize_of_uint8_by_rounded_weights_takes_elements_or_is_not_covered()
             )
             with pytest.raises(Unsupported, match="resize between levels of uint8"):
                 state(spoilt.network(z))
+
+
+@pytest.mark.parametrize("weights", [(0.3, -0.3), (0.3, 1.3), (0.5, 1.5), (0.5, -1.5)])
+@pytest.mark.parametrize("name", ["rows", "columns"])
+def test_one_weight_of_a_resize_that_is_no_part_is_not_covered(
+    weights: tuple[float, float], name: str
+) -> None:
+    """Beside one that is, of an element that is read twice."""
+    net, at = Net(dtype="uint8"), np.array([0, 1])
+    places = dict.fromkeys(("rows", "columns"), _between(0, 0.5, dtype=np.float32))
+    if 0.3 in weights:
+        places = dict.fromkeys(("rows", "columns"), (at, at, np.zeros(2, np.float32)))
+    places[name] = (at, at, np.array(weights, np.float32))
+    said = {"layout": "NHWC", "arithmetic": "litert_uint8"} | places
+    z = net.of("resize_bilinear", [net.input(1, 3, 4, 2)], (1, 2, 2, 2), **said)
+    made = net.network(z)
+    with pytest.raises(Unsupported, match="resize between levels of uint8"):
+        state(made)
+    with pytest.raises(Unsupported, match="resize between levels of uint8"):
+        resize_bilinear(Elements(Values(), made), made.operators[0])
 
 
 def test_what_is_no_constant_or_no_byte_is_not_covered() -> None:
