@@ -108,6 +108,7 @@ check-format:
 	git ls-files '*.c' '*.h' '*.cc' '*.hh' | grep -v lds_isa.h | xargs -r $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/python -m tools.isa --check
 	$(BIN)/python -m tools.api_text --check
+	$(BIN)/python -m tools.schema_page --check
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/vulture
 
