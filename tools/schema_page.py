@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/json.md, what every command prints with --json: `python -m tools.schema_page [--check]`.
 
-In:   the schemas of loadstone/commands/schemas; the commands of loadstone/cli.py.
+In:   the schemas of python/loadstone/commands/schemas; the commands of python/loadstone/cli.py.
 Out:  the page; with --check exit status 1 when it is not current.
 Next: who writes a program that calls Loadstone; tests/tools/test_schema_page.py runs the check.
 """
@@ -36,7 +36,7 @@ along, and which the tests hold the commands against.
 import json
 from importlib.resources import files
 
-schema = json.loads((files("loadstone.commands") / "schemas" / "profile.json").read_text())
+schema = json.loads((files("loadstone") / "commands/schemas/profile.json").read_text())
 ```
 
 The exit status is the same with and without `--json`: 0 done, 1 a check found a difference, 2 a

@@ -63,6 +63,7 @@ COMMANDS = {
     "export": "write a small C project that runs a compiled model",
     "disasm": "disassemble: print instructions as text, one line each",
     "asm": "assemble: convert text to instruction bytes",
+    "mcp": "serve compile, explain, profile, compare, conform and disasm to other programs (MCP)",
     "simd": "serve the simulator to other processes: registers over a socket, DMA in a shared file",
     "replay": "run conformance vectors on the simulator: memory byte for byte, and cycles",
     "vectors": "write conformance vectors from a model or a program, for a hardware team's RTL",
@@ -81,6 +82,7 @@ exit status: 0 done; 1 a check found a difference; 2 a user's mistake, in one li
 
 #: Package -> the extra that installs it; other packages are those of `compiler`.
 _EXTRAS = dict.fromkeys(("dask", "distributed", "optuna", "pyarrow", "yaml"), "search")
+_EXTRAS |= dict.fromkeys(("anyio", "mcp"), "mcp")
 _AS_JSON = "--json"
 _EXIT_MISTAKE = 2
 _EXIT_OUR_MISTAKE = 70  # EX_SOFTWARE of BSD's exit statuses

@@ -48,6 +48,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "sweep": ("space.yaml", "--models", "net.onnx", "-o", "r.parquet", "--workers", "1"),
     "quantize": ("float.onnx", "--data", "few.npz", "-o", "q.onnx"),
     "demo": ("-o", "shown"),
+    "mcp": (),
     "simd": ("socket", "--clients", "0"),
 }
 OTHERS = (

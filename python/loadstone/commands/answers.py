@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a command answers, as lines for a person or as one JSON value for a program.
 
-In:   the value that the command's schema describes (commands/schemas/NAME.json), and its lines.
+In:   the value that the command's schema in commands/schemas describes, and its lines.
 Out:  either of them on stdout.
 Next: every command; docs/json.md.
 """

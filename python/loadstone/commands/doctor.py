@@ -43,6 +43,7 @@ PACKAGES = {
     "pillow": ("folders of images as samples", "pip install 'loadstone[images]'"),
     "rich": ("tables in a terminal", "pip install 'loadstone[terminal]'"),
     "argcomplete": ("loadstone completion", "pip install 'loadstone[terminal]'"),
+    "mcp": ("loadstone mcp", "pip install 'loadstone[mcp]'"),
     "onnxruntime": ("docs/onnxruntime.md; the demo's comparison", "pip install onnxruntime"),
     "ai-edge-litert": ("docs/litert.md", "pip install ai-edge-litert"),
 }

@@ -90,7 +90,7 @@ def with_flat_kernels(expr: Expr) -> Expr:
         return expr
     arguments = [with_flat_kernels(argument) for argument in expr.args]
     if is_call(expr, "nn.conv2d") and expr.attrs.kernel_layout == "HWOI":
-        arguments[1] = _flat_kernel(*arguments, int(expr.attrs.groups))
+        arguments[1] = _flat_kernel(arguments[0], arguments[1], int(expr.attrs.groups))
     if all(new.same_as(old) for new, old in zip(arguments, expr.args, strict=True)):
         return expr
     return relax.Call(expr.op, arguments, expr.attrs, expr.ty_args, span=expr.span)
