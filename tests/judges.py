@@ -59,8 +59,18 @@ JUDGES = {
         f"{_TESTS}/meaning/test_reference_floats.py",
     ],
     f"{_PROVE}/tokens.py": ["tests/prove/test_tokens.py"],
+    f"{_PROVE}/pieces.py": ["tests/prove/test_pieces.py", "tests/prove/test_rising.py"],
+    f"{_PROVE}/near.py": ["tests/prove/test_near.py"],
+    f"{_PROVE}/products.py": ["tests/prove/test_products_by_hand.py"],
+    f"{_PROVE}/softmax.py": ["tests/prove/test_softmax.py"],
+    f"{_PROVE}/host_operators.py": ["tests/prove/test_host_operators_by_hand.py"],
+    f"{_PROVE}/windows.py": ["tests/prove/test_windows.py"],
     f"{_PROVE}/requantize.py": ["tests/prove/test_requantize.py"],
     f"{_PROVE}/rows.py": ["tests/prove/test_rows.py"],
+    f"{_PROVE}/operators/ends.py": ["tests/prove/test_rows.py"],
+    f"{_PROVE}/proof.py": ["tests/prove/test_proof_by_hand.py", "tests/prove/test_rows.py"],
+    f"{_PROVE}/verdict.py": ["tests/prove/test_proof_by_hand.py"],
+    f"{_PROVE}/certificate.py": ["tests/prove/test_certificate.py"],
     f"{_PROVE}/fingerprints.py": ["tests/prove/test_fingerprints.py"],
     f"{_PROVE}/values.py": ["tests/prove/test_values.py"],
     f"{_PROVE}/equality.py": ["tests/prove/test_equality.py"],
@@ -76,7 +86,11 @@ JUDGES = {
     f"{_PROVE}/host_steps.py": ["tests/prove/test_host_steps.py"],
     **{
         f"{_PROVE}/operators/{name}.py": ["tests/prove/test_operators.py"]
-        for name in ("elements", "movement", "pooling")
+        for name in ("elements", "movement", "pooling", "resizing")
+    },
+    **{
+        f"{_PROVE}/tflite/{name}.py": ["tests/prove/test_read_tflite.py"]
+        for name in ("file", "geometry", "graph", "levels", "operators", "weighted")
     },
     "python/loadstone/ir_pass/verify_dma_copy.py": [
         "tests/ir_pass/test_verify_dma_copy.py",

@@ -65,6 +65,21 @@ def test_an_artifact_that_is_not_proved_is_refused(
     assert "copy.lds: its SHA-256 begins with" in capsys.readouterr().err
 
 
+def test_a_proof_of_one_level_off_is_taken_where_it_is_asked_for(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proof = folder / "proof.json"
+    write_certificate(folder / "copy.lds", proof, tolerance=1)
+    assert run(folder, "--require-proof", str(proof)) == 2
+    assert "is at most 1 level(s) off, not equal" in capsys.readouterr().err
+    assert run(folder, "--require-proof", str(proof), "--near") == 0
+    write_certificate(folder / "copy.lds", proof)
+    assert run(folder, "--require-proof", str(proof), "--near") == 0
+    capsys.readouterr()
+    assert run(folder, "--near") == 2
+    assert "--near says what proof is enough, and none is demanded" in capsys.readouterr().err
+
+
 def test_outputs_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(folder, "-o", f"{folder}/y.npz") == 0
     assert np.array_equal(np.load(folder / "y.npz")["out0"], X)

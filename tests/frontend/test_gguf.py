@@ -4,6 +4,7 @@ bit by bit; and chunks of rows against single rows."""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,16 @@ pytest.importorskip("gguf", reason="gguf is not installed (the extra `language`)
 import loadstone
 from loadstone.artifact.format import HostStep, RegionKind
 from loadstone.artifact.host_step import HostOpcode
+from loadstone.commands.export import export
 from loadstone.errors import LoadstoneError
 from loadstone.frontend import Reading, import_model
 from loadstone.relax.saved import run_module
-from loadstone.runtime.device import OpenedDevice
+from loadstone.runtime.device import OpenedDevice, device_of_artifact
 from tests.board.tools import run
 from tests.c.build import STRICT
+from tests.commands.test_export import make, serving
 from tests.frontend.gguf_models import GROUPS, HEADS, LAYERS, WIDTH, WORDS, Reference, tiny
+from tests.hosts.easy import Easy
 from tests.hosts.in_c import run_in_c
 
 Array = NDArray[Any]
@@ -88,7 +92,7 @@ def test_on_a_device_token_by_token(target: str, tmp_path: Path) -> None:
     """Through compiler, C runtime and simulator, its caches in place: tokens, scores, caches, and
     the int32 sums of every product."""
     path = tiny(tmp_path / "m.gguf")
-    compiled = loadstone.compile(path, target, reading=READING)
+    compiled = loadstone.compile(path, target, reading=READING, rows=1)
     artifact, reference = compiled.artifact, Reference(path)
     host = [step.opcode for step in artifact.steps if isinstance(step, HostStep)]
     assert HostOpcode.EXTERNAL not in host
@@ -112,6 +116,44 @@ def test_on_a_device_token_by_token(target: str, tmp_path: Path) -> None:
             session.run([np.array([[7]], np.int32), np.array([[PLACES, 1]], np.int32)])
 
 
+@pytest.mark.parametrize("target", ["vtaq-1x16x16", "vta-pynq"])
+def test_chunks_and_single_tokens_of_one_artifact(target: str, tmp_path: Path) -> None:
+    """Both entries in one session, in turn: scores and caches are the independent decoder's."""
+    path = tiny(tmp_path / "m.gguf")
+    whole = loadstone.compile(path, target, reading=READING, rows=4)
+    alone = loadstone.compile(path, target, reading=READING, rows=1).artifact
+    artifact, reference = whole.artifact, Reference(path)
+    assert artifact.entry_names == ("next", "chunk")
+    first = artifact.only()
+    assert artifact.regions[0].data.startswith(alone.regions[0].data)
+    assert (first.steps, first.inputs, first.outputs) == (alone.steps, alone.inputs, alone.outputs)
+    grown = len(artifact.regions[0].data) - len(alone.regions[0].data)
+    assert grown < len(alone.regions[0].data) // 50  # no weights stand there twice
+    tokens = [7, 3, 49, 0, 11, 5, 6]
+    wanted = [reference.next(token) for token in tokens]
+    with OpenedDevice("sim", "", whole.device) as device, device.load(artifact) as session:
+        place = 0
+        for count in (3, 1, 2, 1):
+            given, rows = tokens[place : place + count], 1 if count == 1 else 4
+            row = np.array([[*given, *[13] * (rows - count)]], np.int32)
+            entry = "next" if count == 1 else "chunk"
+            (scores,) = session.run([row, np.array([[place, count]], np.int32)], entry=entry)
+            place += count
+            assert np.array_equal(np.asarray(scores).reshape(-1), wanted[place - 1]), place
+        check_caches(session, reference)
+        with pytest.raises(LoadstoneError, match="lie beyond the places"):
+            session.run([row[:, :1].repeat(4, 1), np.array([[6, 3]], np.int32)], entry="chunk")
+        check_caches(session, reference)  # nothing was written
+    with Easy(artifact) as net:  # the same in C alone
+        scores = np.zeros((1, 1, WORDS), np.float32)
+        net.choose("chunk")
+        net.run([np.array([tokens[:4]], np.int32), np.array([[0, 4]], np.int32)], [scores])
+        assert np.array_equal(scores.reshape(-1), wanted[3])
+        net.choose("next")
+        net.run([np.array([tokens[4:5]], np.int32), np.array([[4, 1]], np.int32)], [scores])
+        assert np.array_equal(scores.reshape(-1), wanted[4])
+
+
 def test_in_c_alone(tmp_path: Path) -> None:
     """What `loadstone export` writes: the same scores, and a set of the operators it has."""
     path = tiny(tmp_path / "m.gguf")
@@ -128,6 +170,38 @@ def test_in_c_alone(tmp_path: Path) -> None:
     assert "lds_softmax_int8" not in text
     include = [f"-I{folder}", f"-I{folder / 'loadstone/include'}"]
     run(["gcc", *STRICT, *include, "-c", str(folder / "steps/operators.c"), "-o", "/dev/null"])
+
+
+def test_an_exported_decoder_continues_a_text(tmp_path: Path) -> None:
+    """boards/decoder/decode.c: the file stays where it is read to, a prompt of two chunks, then
+    single tokens."""
+    path = tiny(tmp_path / "m.gguf")
+    artifact = loadstone.compile(path, "vtaq-1x16x16", reading=READING, rows=4).artifact
+    export(artifact, device_of_artifact(artifact), "linux", tmp_path / "app")
+    make(tmp_path / "app", "FLAGS=-Werror", "decode", compiler="gcc")
+    prompt, reference = [7, 3, 49, 0, 11], Reference(path)
+    for token in prompt:
+        scores = reference.next(token)
+    wanted = [int(scores.argmax())]
+    while len(wanted) < 3:
+        wanted.append(int(reference.next(wanted[-1]).argmax()))
+    with serving(tmp_path / "socket", "vtaq-1x16x16") as socket:
+        command = [str(tmp_path / "app/decode"), f"simd:{socket}", f"{tmp_path}/app/model.lds"]
+        done = decoded(command, prompt, 3)
+        assert [int(word) for word in done.stdout.split()] == wanted, done.stderr
+        assert done.stderr.startswith("4 runs, ")
+        done = decoded(command, prompt, 9)  # more than the window has places
+        assert done.returncode == 1
+        assert "lie beyond the places" in done.stderr
+        done = decoded(command, [WORDS], 1)
+        assert "a token that the model does not have" in done.stderr
+
+
+def decoded(command: list[str], prompt: list[int], count: int) -> subprocess.CompletedProcess[str]:
+    text = " ".join(map(str, prompt))
+    return subprocess.run(
+        [*command, str(count)], input=text, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def memory(session: Any, name: str) -> Array:

@@ -50,6 +50,25 @@ def test_the_digest_is_that_of_the_file(artifact: bytes, proved: Path, tmp_path:
         require_proof(str(proved), str(path))
 
 
+def test_one_level_off_is_no_proof_of_equal_levels(artifact: bytes, tmp_path: Path) -> None:
+    path, proof = tmp_path / "net.lds", tmp_path / "near.json"
+    path.write_bytes(artifact)
+    certify(verdict(tolerance=1), NETWORK, artifact, b"the model", "1.2.3").save(proof)
+    with pytest.raises(ArtifactError, match=r"1 level\(s\) off, .*, or take it with --near$"):
+        require_proof(str(proof), str(path))
+    assert require_proof(str(proof), str(path), near=True).to_bytes() == artifact
+    _spoil(lambda content: content.update(tolerance=2), proof)
+    for near in (False, True):
+        with pytest.raises(ArtifactError, match=r"2 level\(s\) off, .* and prove that$"):
+            require_proof(str(proof), str(path), near=near)
+
+
+def test_files_that_are_missing_are_named(proved: Path, tmp_path: Path) -> None:
+    for pair in ((str(proved), f"{tmp_path}/no.lds"), (f"{tmp_path}/no.json", str(proved))):
+        with pytest.raises(ArtifactError, match=r"/no\.(lds|json): No such file"):
+            require_proof(*pair)
+
+
 def test_only_what_is_proved_is_certified(artifact: bytes) -> None:
     with pytest.raises(AssertionError):
         certify(verdict(Status.NOT_PROVED), NETWORK, artifact, b"", "1")
@@ -70,6 +89,7 @@ def _spoil(change: Callable[[dict[str, Any]], object], path: Path) -> None:
         (lambda c: c["artifact"].update(md5=""), "not a certificate: artifact has 'md5'"),
         (lambda c: c.update(error_bits="many"), "not a certificate: error_bits is not a number"),
         (lambda c: c.update(error_bits=True), "not a certificate: error_bits is not a number"),
+        (lambda c: c.update(tolerance=-1), "not a certificate: tolerance is -1, below 0"),
         (lambda c: c["operators"].append(3), "not a certificate: an operator is not an object"),
         (lambda c: c["equalities"].update(x=""), "not a certificate: x is not a number"),
         (lambda c: c.update(assumptions=[1]), "not a certificate: assumptions is not a list of"),

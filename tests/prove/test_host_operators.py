@@ -24,6 +24,7 @@ from loadstone.prove.read_tflite import read_tflite
 from loadstone.prove.verdict import Status
 from tests.onnx_builder import Graph as OnnxGraph
 from tests.prove.comparison import MODELS
+from tests.prove.networks import state
 from tests.tflite_builder import Graph
 
 Said = dict[str, Any]
@@ -63,12 +64,19 @@ def of_onnx(make: Callable[[OnnxGraph], str], folder: Path) -> tuple[ModelNetwor
     return network, compile_model(path, "vtaq-1x16x16").artifact
 
 
-def resized(folder: Path, dtype: type[np.generic] = np.int8) -> tuple[ModelNetwork, Artifact]:
+def resized(
+    folder: Path,
+    dtype: type[np.generic] = np.int8,
+    sizes: tuple[int, int, int, int] = (4, 5, 7, 11),
+    **said: bool,
+) -> tuple[ModelNetwork, Artifact]:
+    """sizes: rows and columns of the input and of the output."""
     graph = Graph()
-    x = graph.input((1, 4, 5, 3), dtype, 0.05, 3)
-    y = graph.tensor((1, 7, 11, 3), dtype, 0.05, 3)
-    size = graph.constant(np.array([7, 11], np.int32))
-    graph.operator("RESIZE_BILINEAR", [x, size], [y], align_corners=False, half_pixel_centers=True)
+    x = graph.input((1, *sizes[:2], 3), dtype, 0.05, 3)
+    y = graph.tensor((1, *sizes[2:], 3), dtype, 0.05, 3)
+    size = graph.constant(np.array(sizes[2:], np.int32))
+    said = said or {"align_corners": False, "half_pixel_centers": True}
+    graph.operator("RESIZE_BILINEAR", [x, size], [y], **said)
     path = folder / "net.tflite"
     path.write_bytes(graph.save([y]))
     network = read_tflite(path.read_bytes(), "net.tflite")
@@ -155,7 +163,31 @@ def test_levels_of_uint8_are_not_read_as_int8(tmp_path: Path) -> None:
     assert said.reason.endswith("levels of uint8 as int8")
 
 
-def test_a_resize_of_uint8_is_not_covered(tmp_path: Path) -> None:
+def test_a_resize_of_uint8_by_exact_weights(tmp_path: Path) -> None:
+    """Of sixteenths, with sums that lie on a half."""
+    network, artifact = resized(tmp_path, np.uint8, (2, 3, 17, 33), align_corners=True)
+    assert verdict(network, artifact) is Status.PROVED
+    for change in (field("half_pixel_centers", True), field("align_corners", False)):
+        assert verdict(network, changed(artifact, change)) is not Status.PROVED
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_wrong_weight_of_a_resize_is_refused(side: int, tmp_path: Path) -> None:
+    """The artifact has the right one: the network's side has one weight that is a sixty-fourth
+    off, and the artifact's, whose own weights are not data, is compared with it."""
+    network, artifact = resized(tmp_path, np.uint8, (2, 3, 17, 33), align_corners=True)
+    (operator,) = network.operators
+    name = ("rows", "columns")[side]
+    lower, upper, weights = operator.attributes[name]  # type: ignore[misc]
+    wrong = weights.copy()
+    wrong[5] += np.float32(1 / 64)
+    spoilt = replace(operator, attributes={**operator.attributes, name: (lower, upper, wrong)})
+    said = Proof.attempt(replace(network, operators=(spoilt,)), artifact)
+    assert said.status is Status.NOT_PROVED
+    assert said.reason.count("First at RESIZE_BILINEAR") == 1
+
+
+def test_a_resize_of_uint8_by_rounded_weights_is_not_covered(tmp_path: Path) -> None:
     """LiteRT computes it in float32."""
     network, artifact = resized(tmp_path, np.uint8)
     said = Proof.attempt(network, artifact)
@@ -163,16 +195,13 @@ def test_a_resize_of_uint8_is_not_covered(tmp_path: Path) -> None:
     assert said.reason.startswith("RESIZE_BILINEAR (operator 0")
 
 
-def test_a_resize_of_uint8_from_one_element_is_that_element(tmp_path: Path) -> None:
-    graph = Graph()
-    x = graph.input((1, 1, 1, 3), np.uint8, 0.05, 3)
-    y = graph.tensor((1, 4, 5, 3), np.uint8, 0.05, 3)
-    size = graph.constant(np.array([4, 5], np.int32))
-    graph.operator("RESIZE_BILINEAR", [x, size], [y], align_corners=True)
-    path = tmp_path / "net.tflite"
-    path.write_bytes(graph.save([y]))
-    network = read_tflite(path.read_bytes(), "net.tflite")
-    assert verdict(network, compile_model(path, "vtaq-1x16x16").artifact) is Status.PROVED
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_a_resize_from_one_element_is_that_element(dtype: type[np.generic], tmp_path: Path) -> None:
+    network, artifact = resized(tmp_path, dtype, (1, 1, 4, 5), align_corners=True)
+    assert verdict(network, artifact) is Status.PROVED
+    elements = state(network).elements
+    symbols = elements.symbols(network.outputs[0])
+    assert (symbols == elements.symbols(network.inputs[0])).all()
 
 
 @pytest.mark.skipif(not MODELS.is_dir(), reason="the real models are not here")

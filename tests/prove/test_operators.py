@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from loadstone.prove.network import ModelTensor
+from loadstone.prove.operators.elements import Elements
+from loadstone.prove.operators.resizing import resize_bilinear
 from loadstone.prove.requantize import Average, Requantizer
+from loadstone.prove.values import Values
 from loadstone.prove.verdict import Unsupported
 from tests.prove.networks import LIMITS, Array, Net, state
 from tests.prove.test_definition import check
@@ -101,7 +104,7 @@ def test_a_resize_to_the_nearest(net: Net, layout: str) -> None:
     assert (elements.symbols(y) == taken).all()
 
 
-def _between(*weights: int, one: int = 1 << 10, dtype: Any = np.int64) -> tuple[Array, ...]:
+def _between(*weights: float, dtype: Any = np.int64) -> tuple[Array, ...]:
     """Places between elements 0 and 1, 1 and 2 ..., with these weights of the upper one."""
     lower = np.arange(len(weights)) % 2
     return lower, lower + 1, np.array(weights, dtype)
@@ -120,25 +123,65 @@ def test_a_resize_between_elements() -> None:
     net.check(net.of("resize_bilinear", [x], (2, 4, 5, 2), **said))
 
 
-def test_a_resize_of_uint8_takes_elements_or_is_not_covered() -> None:
+def test_a_resize_of_uint8_between_elements() -> None:
+    """With weights that float32 has exactly; the sums at a half are LiteRT's, upward."""
+    net = Net(dtype="uint8")
+    x = net.padded(2, 3, 2, 2)
+    said = {
+        "layout": "NHWC",
+        "arithmetic": "litert_uint8",
+        "requantization": Requantizer(Average(1 << 20), 0, 0, 255),
+        "rows": _between(0, 0.5, 63 / 64, 1, dtype=np.float32),
+        "columns": _between(0.5, 0, 1 / 64, 0.25, 0.5, dtype=np.float32),
+    }
+    same = np.array([0]), np.array([0]), np.array([-0.25], np.float32)
+    made = [net.of("resize_bilinear", [x], (2, 4, 5, 2), **said)]
+    made.append(net.of("resize_bilinear", [x], (2, 1, 5, 2), **(said | {"rows": same})))
+    net.check(*made)
+
+
+def test_a_resize_of_uint8_by_rounded_weights_takes_elements_or_is_not_covered() -> None:
     net = Net(dtype="uint8")
     x = net.padded(1, 3, 2, 2)
     said = {"layout": "NHWC", "arithmetic": "litert_uint8"}
     whole = _between(0, 0, dtype=np.float32)
-    same = (np.array([2]), np.array([2]), np.array([1], np.float32))
-    y = net.of("resize_bilinear", [x], (1, 2, 1, 2), rows=whole, columns=same, **said)
-    elements = state(net.network(y)).elements
-    assert (elements.symbols(y) == elements.symbols(x)[:, [0, 1]][:, :, [2]]).all()
-    for weight, upper in ((0.5, 1), (1, 1), (-0.5, 0), (1.5, 0)):
+    for weight in (1, 0.3):
+        same = (np.array([2]), np.array([2]), np.array([weight], np.float32))
+        y = net.of("resize_bilinear", [x], (1, 2, 1, 2), rows=whole, columns=same, **said)
+        elements = state(net.network(y)).elements
+        assert (elements.symbols(y) == elements.symbols(x)[:, [0, 1]][:, :, [2]]).all()
+    for weight, upper in ((0.5, 1), (1, 1), (-0.5, 0), (1.5, 0), (1 / 128, 1)):
         for name in ("rows", "columns"):
             other = (np.array([0]), np.array([upper]), np.array([weight], np.float32))
             spoilt = Net(dtype="uint8")
             places = {"rows": whole, "columns": same, name: other}
+            if name == "columns":
+                places["rows"] = same
             z = spoilt.of(
                 "resize_bilinear", [spoilt.input(1, 3, 4, 2)], (1, 2, 1, 2), **said, **places
             )
             with pytest.raises(Unsupported, match="resize between levels of uint8"):
                 state(spoilt.network(z))
+
+
+@pytest.mark.parametrize("weights", [(0.3, -0.3), (0.3, 1.3), (0.5, 1.5), (0.5, -1.5)])
+@pytest.mark.parametrize("name", ["rows", "columns"])
+def test_one_weight_of_a_resize_that_is_no_part_is_not_covered(
+    weights: tuple[float, float], name: str
+) -> None:
+    """Beside one that is, of an element that is read twice."""
+    net, at = Net(dtype="uint8"), np.array([0, 1])
+    places = dict.fromkeys(("rows", "columns"), _between(0, 0.5, dtype=np.float32))
+    if 0.3 in weights:
+        places = dict.fromkeys(("rows", "columns"), (at, at, np.zeros(2, np.float32)))
+    places[name] = (at, at, np.array(weights, np.float32))
+    said = {"layout": "NHWC", "arithmetic": "litert_uint8"} | places
+    z = net.of("resize_bilinear", [net.input(1, 3, 4, 2)], (1, 2, 2, 2), **said)
+    made = net.network(z)
+    with pytest.raises(Unsupported, match="resize between levels of uint8"):
+        state(made)
+    with pytest.raises(Unsupported, match="resize between levels of uint8"):
+        resize_bilinear(Elements(Values(), made), made.operators[0])
 
 
 def test_what_is_no_constant_or_no_byte_is_not_covered() -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """prove/read_tflite.py and tests/prove/definition.py against LiteRT's reference kernels: random
-operators and networks, real files, tables of all levels; and what is refused."""
+operators and networks, tables of all levels; and what is refused."""
 
 from __future__ import annotations
 
@@ -16,23 +16,11 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.prove.read_tflite import read_tflite
 from tests.draw import Random
-from tests.prove.comparison import MODELS, differing, golden_differs
+from tests.prove.comparison import differing
 from tests.random_tflite import network as random_network
-from tests.repeat import more, times
+from tests.repeat import times
 from tests.tflite_builder import Activation, Graph, Padding, run
 
-QUICK = (
-    "mlonmcu_micro_kws_m_int8",
-    "mlpt_ad_int8",
-    "mlpt_kws_int8",
-    "mlpt_resnet8_int8",
-    "mlpt_strww_int8",
-    "mlpt_vww_int8",
-    "tflm_micro_speech",
-    "coral_mnv1_0.25_128_u8",
-    "tinyengine_mcunet_det_int8",
-)
-LONG = ("tflm_person_detect", "coral_tf2_mnv2_1.0_224_ptq", "coral_deeplab_mnv2_dm05")
 Make = Callable[[Graph], Any]
 
 
@@ -42,15 +30,6 @@ def test_random_networks_are_litert_s(seed: int) -> None:
     network = read_tflite(drawn.model, "random.tflite")
     inputs = [array[0] for array in drawn.draw_inputs(seed, 1)]
     assert differing(network, inputs, run(drawn.model, inputs)) == 0
-
-
-@pytest.mark.skipif(not MODELS.is_dir(), reason="the real models are not here")
-@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=more) for name in LONG)])
-def test_real_files_are_litert_s(name: str) -> None:
-    file = f"{name}.tflite"
-    network = read_tflite((MODELS / file).read_bytes(), file)
-    assert not any(operator.kind.startswith("float:") for operator in network.operators)
-    assert golden_differs(network, file) == 0
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])

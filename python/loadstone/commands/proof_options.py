@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options on proofs that commands share: --require-proof, and --prove of `loadstone compile`.
+"""Options on proofs that commands share: --require-proof with --near, and --prove of `loadstone
+compile`.
 
 In:   a parser; arguments; an artifact.
 Out:  the artifact, refused where the certificate is not its own; a certificate, or a refusal of
@@ -19,11 +20,17 @@ __all__ = ["add_prove_option", "add_require_option", "loaded", "prove_compiled"]
 
 
 def add_require_option(parser: argparse._ArgumentGroup) -> None:
-    """Adds --require-proof."""
+    """Adds --require-proof and --near."""
     parser.add_argument(
         "--require-proof",
         metavar="CERTIFICATE",
         help="refuse the artifact unless this file is a proof of it (loadstone prove --certificate)",
+    )
+    parser.add_argument(
+        "--near",
+        action="store_true",
+        help="with --require-proof: take a proof of each operator being at most one level off, too "
+        "(loadstone prove --near)",
     )
 
 
@@ -38,12 +45,17 @@ def add_prove_option(parser: argparse._ArgumentGroup) -> None:
 
 
 def loaded(args: argparse.Namespace) -> Artifact:
-    """The artifact MODEL."""
+    """The artifact MODEL. Raises ArtifactError where it is not proved as it is demanded."""
     if args.require_proof is None:
+        if args.near:
+            raise ConfigError(
+                "--near says what proof is enough, and none is demanded: give --require-proof "
+                "CERTIFICATE, or leave --near out"
+            )
         return Artifact.load(args.model)
     from loadstone.prove.certificate import require_proof
 
-    return require_proof(args.require_proof, args.model)
+    return require_proof(args.require_proof, args.model, near=args.near)
 
 
 def prove_compiled(model: str, artifact: Artifact, certificate: str, *, near: bool) -> None:

@@ -142,10 +142,17 @@ def certify(
     )
 
 
-def require_proof(certificate: str, artifact: str) -> Artifact:
-    """The artifact of a file. Raises ArtifactError unless the file `certificate` is its proof."""
-    data = _read(artifact)
-    read_certificate(certificate).check(data, artifact, certificate)
+def require_proof(certificate: str, artifact: str, *, near: bool = False) -> Artifact:
+    """The artifact of a file. Raises ArtifactError unless the file `certificate` is its proof, and
+    says that all levels are equal; near: or each operator's at most one off."""
+    data, held = _read(artifact), read_certificate(certificate)
+    held.check(data, artifact, certificate)
+    if held.tolerance > (1 if near else 0):
+        raise ArtifactError(
+            f"{certificate}: proves of {artifact} that each operator is at most {held.tolerance} "
+            f"level(s) off, not equal: compile without --rounding near and prove that"
+            + ("" if held.tolerance > 1 else ", or take it with --near")
+        )
     return Artifact.from_bytes(data)
 
 
@@ -198,7 +205,10 @@ class _Fields:
         return str(self.of(self.value.get(name), str, "a text", name))
 
     def count(self, name: str) -> int:
-        return int(self.of(self.value.get(name), int, "a number", name))
+        number = int(self.of(self.value.get(name), int, "a number", name))
+        if number < 0:
+            raise ArtifactError(f"{self.path}: not a certificate: {name} is {number}, below 0")
+        return number
 
     def list(self, name: str) -> list[JsonValue]:
         return list(self.of(self.value.get(name), list, "a list", name))

@@ -40,6 +40,14 @@ __all__ = ["computed"]
 _LITERT, _ONNX = 0, 2
 _Fields: TypeAlias = Mapping[str, JsonValue]
 _MISFITS = (KeyError, TypeError, ValueError, IndexError)
+#: What is read here of each operator's fields; what one has besides may change what it computes.
+_WINDOWS = ("kernel", "strides", "padding", "count_include_pad")
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "Softmax": ("beta",),
+    "Mean": ("axes", "low", "high"),
+    "AveragePool2D": (*_WINDOWS, "low", "high", "unsigned"),
+    "ResizeBilinear": ("align_corners", "half_pixel_centers", "unsigned"),
+}
 _T = TypeVar("_T")
 
 
@@ -77,7 +85,7 @@ def _tensors(sides: JsonValue, views: Sequence[BufferView]) -> list[ModelTensor]
         name, shape, dtype, grid = _of(list, tensor)
         scale, zero_point = _of(float, grid[0]), _of(int, grid[1])
         extents = tuple(int(str(n)) for n in _of(list, shape))
-        _must(len(grid) == 2 and float(np.float32(scale)) == scale)
+        _must(len(grid) == 2 and scale > 0 and float(np.float32(scale)) == scale)
         _must(dtype == "int8" == view.dtype.name.lower())
         _must(math.prod(extents) == view.elements)
         made.append(ModelTensor(str(name), extents, "int8", (scale,), (zero_point,)))
@@ -104,6 +112,8 @@ def _stated(
     x: Integers,
     rows: RowFunctions,
 ) -> Integers:
+    for field in fields.keys() - {"name", "rounding", *_FIELDS[kind]}:
+        raise Unsupported(f"{name} with {field}={fields[field]}")
     if fields.get("unsigned"):
         tensors = [
             ModelTensor(t.name, t.shape, "uint8", t.scales, (t.zero_point + 128,)) for t in tensors
@@ -147,7 +157,7 @@ def _mean(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, object] | Non
     axes = _wholes(f, "axes")
     count = math.prod(x.shape[axis] for axis in axes)
     if f["rounding"] == _ONNX:
-        rule = _rounded_once(f, x, y, count)
+        rule = _rounded_once(x, y, count, (_whole(f, "low"), _whole(f, "high")))
     elif f["rounding"] == _LITERT and (f["low"], f["high"]) == (-128, 127):
         rule = mean_scaling(x, y, count)
     else:
@@ -155,12 +165,12 @@ def _mean(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, object] | Non
     return {"axes": axes, "keep_dims": len(x.shape) == len(y.shape), "requantization": rule}
 
 
-def _rounded_once(f: _Fields, x: ModelTensor, y: ModelTensor, count: int) -> Requantizer:
+def _rounded_once(
+    x: ModelTensor, y: ModelTensor, count: int, limits: tuple[int, int]
+) -> Requantizer:
     """An average as ONNX Runtime's integer kernel has it (onnx/averages.py)."""
     real = np.float32(x.scale) / (np.float32(count) * np.float32(y.scale))
-    return Requantizer(
-        Float32(np.array([real], np.float64)), y.zero_point, _whole(f, "low"), _whole(f, "high")
-    )
+    return Requantizer(Float32(np.array([real], np.float64)), y.zero_point, *limits)
 
 
 def _one_grid(x: ModelTensor, y: ModelTensor) -> bool:
@@ -171,17 +181,18 @@ def _average_pool(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, objec
     kernel, strides, pads = (_wholes(f, name) for name in ("kernel", "strides", "padding"))
     ends = zip(pads[:2], pads[2:], strict=True)
     sizes = zip(x.shape[1:3], y.shape[1:3], kernel, strides, ends, strict=True)
+    _must(min(strides) > 0)
     _must(all((n + sum(end) - k) // by + 1 == out for n, out, k, by, end in sizes))
     taps, padded = kernel[0] * kernel[1], bool(f["count_include_pad"])
     said: dict[str, object] = {"layout": "NHWC", "kernel": kernel, "pads": pads, "strides": strides}
     said |= {"count_include_pad": padded}
     counts = range(1, taps + 1)
+    low, high = (_whole(f, name) + (128 if f["unsigned"] else 0) for name in ("low", "high"))
     if f["rounding"] == _ONNX:
-        rules = {n: _rounded_once(f, x, y, taps if padded else n) for n in counts}
+        rules = {n: _rounded_once(x, y, taps if padded else n, (low, high)) for n in counts}
         return {**said, "zero_point": x.zero_point, "averages": rules}
     if f["rounding"] != _LITERT or padded or not _one_grid(x, y):
         return None
-    low, high = (_whole(f, name) + (128 if f["unsigned"] else 0) for name in ("low", "high"))
     return {
         **said,
         "zero_point": 0,

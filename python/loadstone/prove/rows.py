@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from loadstone.prove.fingerprints import Integers
+from loadstone.prove.keys import RowNumbers
+from loadstone.prove.tables import Growing
 from loadstone.prove.values import Values
 
 __all__ = ["RowFunctions"]
@@ -21,14 +23,17 @@ class RowFunctions:
 
     def __init__(self, values: Values) -> None:
         self.values = values
-        self._known: dict[tuple[object, ...], Integers] = {}
+        self._known: dict[tuple[object, ...], tuple[RowNumbers, Growing]] = {}
 
-    def of(self, name: tuple[object, ...], rows: Integers) -> Integers:
-        """Symbols of an operator's output, a row for each row (n, depth). name: the operator and
-        all that it depends on besides."""
-        keys = [(*name, *row) for row in rows.tolist()]
-        new = [key for key in dict.fromkeys(keys) if key not in self._known]
-        n = len(new) * rows.shape[1]
-        made = self.values.opaque(np.full(n, -128), np.full(n, 127))
-        self._known.update(zip(new, made.reshape(len(new), rows.shape[1]), strict=True))
-        return np.stack([self._known[key] for key in keys])
+    def of(self, name: tuple[object, ...], rows: Integers, width: int = 0) -> Integers:
+        """Symbols (n, width) of an operator's output, a row for each row (n, depth); width 0: as
+        deep. name: the operator and all that it depends on besides."""
+        depth = rows.shape[1]
+        width = width or depth
+        held = RowNumbers(depth, np.int32), Growing(width, np.int32)
+        numbers, symbols = self._known.setdefault((name, depth, width), held)
+        which = numbers.enter(rows)
+        new = numbers.data.shape[1] - symbols.count
+        made = self.values.opaque(np.full(new * width, -128), np.full(new * width, 127))
+        symbols.extend(made.reshape(new, width).T)
+        return np.asarray(symbols.data[:, which].T, np.int64)

@@ -20,7 +20,7 @@ from loadstone.prove.verdict import Unsupported
 
 __all__ = ["arg_max", "positions", "softmax", "softmax_litert", "softmax_onnx"]
 
-_INTEGER_BITS, _BETA_BITS = 5, 26
+_INTEGER_BITS = 5
 
 
 def softmax(elements: Elements, operator: ModelOperator, rows: RowFunctions) -> None:
@@ -73,4 +73,4 @@ def arg_max(elements: Elements, operator: ModelOperator, rows: RowFunctions) -> 
 
 def positions(rows: RowFunctions, x: Integers) -> Integers:
     """Symbols (n,) of the positions of the first largest of rows (n, depth) of signed bytes."""
-    return rows.of(("position of the largest",), x)[:, 0]
+    return rows.of(("position of the largest",), x, 1)[:, 0]

@@ -39,7 +39,7 @@ def quantized(
     """Symbols (n,) of signed bytes from the bytes (4 * n,) of real numbers. zero_point: of the
     signed byte."""
     name = "quantize", bits(scale), zero_point, half_to_even
-    return rows.of(name, real.reshape(-1, _REAL_BYTES))[:, 0]
+    return rows.of(name, real.reshape(-1, _REAL_BYTES), 1)[:, 0]
 
 
 def dequantized(rows: RowFunctions, levels: Integers, scale: float, zero_point: int) -> Integers:

@@ -157,9 +157,10 @@ def _weights(elements: Elements, number: int) -> NDArray[np.float64]:
 
 
 def _bias(elements: Elements, operator: ModelOperator, outputs: int) -> Integers:
+    """A number for each output, whatever axes the file gives them."""
     if len(operator.inputs) < 3 or operator.inputs[2] < 0:
         return np.zeros(outputs, np.int64)
-    return elements.constant(operator.inputs[2]).astype(np.int64)
+    return elements.constant(operator.inputs[2]).astype(np.int64).reshape(outputs)
 
 
 def zero_point(elements: Elements, number: int) -> int:
@@ -226,6 +227,8 @@ def average_pool(elements: Elements, operator: ModelOperator) -> None:
     made = np.zeros((len(rows), channels), np.int64)
     for size in np.unique(divisor).tolist():
         at = divisor == size
+        if size not in averages:
+            raise Unsupported(f"{operator.where}: the average of {size} elements")
         rule = rule_of(elements, operator, averages[size])
         sums = Sums(elements, rows[at].reshape(-1, count), np.ones((count, 1)))
         sums.constant += moved * size
