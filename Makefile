@@ -16,6 +16,7 @@
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
 #   make wheel    for other Linux machines, in dist/: its name says the oldest glibc that it runs with
 #   make wheels   for boards and other machines: aarch64, armv7l, musl; PLATFORMS="aarch64 armv7l"
+#   make models   the public models of tests and benches, by digest: into a cache, unless ../shared/models has them
 #   make sbom     what it is made of, in dist/: a software bill of materials (CycloneDX)
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -28,7 +29,7 @@ EXTRAS ?= compiler,dev
 PINS ?=
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help language-model demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz mutants bench docs wheel wheels sbom clean system
+.PHONY: help language-model demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz mutants bench models docs wheel wheels sbom clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -109,6 +110,7 @@ check-format:
 	git ls-files '*.c' '*.h' '*.cc' '*.hh' | grep -v lds_isa.h | xargs -r $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/python -m tools.isa --check
 	$(BIN)/python -m tools.api_text --check
+	$(BIN)/python -m tools.schema_page --check
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/vulture
 
@@ -170,6 +172,9 @@ bitstream: route
 	@sed -n 's/.*Max frequency for clock.*: \([0-9.]*\) MHz.*/\1/p' $(RTL_DIR)/route.log | awk 'END { if ($$1 < 25) { print "$(DEVICE) runs at " $$1 " MHz, the board at 25"; exit 1 } }'
 	$(PACK) --compress $(RTL_DIR)/lds_ulx3s.config $(RTL_DIR)/lds_ulx3s.bit
 	@echo "$(RTL_DIR)/lds_ulx3s.bit: untested on hardware"
+
+models: lib
+	@$(BIN)/python -m tests.model_files $(WORDS)
 
 measure: lib
 	@$(BIN)/python -m tests.measure

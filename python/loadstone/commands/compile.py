@@ -10,7 +10,6 @@ Next: `loadstone run model.lds`, `loadstone inspect model.lds`, `loadstone expor
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from loadstone.analysis.graph_page import explain_page
 from loadstone.backend.builtin import backend_for, is_builtin
 from loadstone.backend.request import ROUNDINGS
 from loadstone.commands import quantize
+from loadstone.commands.answers import json_text
 from loadstone.commands.decoder_options import add_decoder_options
 from loadstone.commands.explained import explained_rows, some_names, table
 from loadstone.commands.fit import add_limits, check_fit, fit_lines, fit_report
@@ -270,7 +270,7 @@ def _say(args: argparse.Namespace, compiled: Compiled, report: JsonObject) -> No
     """The report as JSON, or a table and a summary for people."""
     if args.json:
         explained = {"explain": compiled.explain()} if args.explain else {}
-        print(json.dumps({**report, **explained}, indent=2))
+        print(json_text({**report, **explained}))
         return
     if args.explain:
         rows = compiled.explain()

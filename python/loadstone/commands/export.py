@@ -21,6 +21,7 @@ import numpy as np
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.builtin import load_config
 from loadstone.backend.device import Device
+from loadstone.commands.answers import add_json_option, answer
 from loadstone.commands.exported_accelerators import (
     REGISTER_BLOCKS,
     accelerator_declarations,
@@ -115,6 +116,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="inputs whose first sample is built into the firmware (cortex-m, riscv)",
     )
     add_require_option(what)
+    add_json_option(results)
 
 
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -136,11 +138,22 @@ def run(args: argparse.Namespace) -> None:
     check_name(args.name, args.board, others=bool(artifact.further))
     export(artifact, device, args.board, folder, sample, args.name)
     steps = folder / ("src/steps_steps.c" if args.board == "arduino" else "steps")
+    foreign = list[str]()
     if any(isinstance(step, HostStep) and step.function for step in artifact.steps):
-        print(f"{steps}: C from {args.model}, the code of whoever made it")
+        foreign = [str(steps)]
     then = _NEXT.get(args.board, "make -C {}").format(folder)
-    names = one_line(", ".join(artifact.names_at_work(device.name)))
-    print(f"{folder}: {one_line(artifact.name)} for {args.board} ({names}); next: {then}")
+    names = [one_line(name) for name in artifact.names_at_work(device.name)]
+    value = {
+        "folder": str(folder),
+        "model": one_line(artifact.name),
+        "board": args.board,
+        "devices": names,
+        "foreign_code": foreign,
+        "next": then,
+    }
+    lines = [f"{path}: C from {args.model}, the code of whoever made it" for path in foreign]
+    about = f"{value['model']} for {args.board} ({', '.join(names)})"
+    answer(args, value, [*lines, f"{folder}: {about}; next: {then}"])
 
 
 def export(

@@ -9,9 +9,9 @@ Next: a person, or a script.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
+from loadstone.commands.answers import json_text
 from loadstone.language.generate import Generated, generate
 
 __all__ = ["configure", "run"]
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> None:
         tokenizer=args.tokenizer,
         show=show,
     )
-    print(json.dumps(made.to_json(), indent=2) if args.json else "\n\n" + _speed(made))
+    print(json_text(made.to_json()) if args.json else "\n\n" + _speed(made))
 
 
 def _speed(made: Generated) -> str:

@@ -9,7 +9,6 @@ Next: `loadstone disasm` shows the instructions.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from loadstone.artifact.format import (
     ProgramStep,
 )
 from loadstone.backend.device import LayerRange
+from loadstone.commands.answers import json_text
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import ConfigError, EncodingError
 from loadstone.files import JsonObject
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     artifact = Artifact.load(args.model)
     names = instruction_names(artifact, bool(args.uma_backends)) if args.layers else {}
     print(
-        json.dumps(_as_dict(artifact, size, names), indent=2)
+        json_text(_as_dict(artifact, size, names))
         if args.json
         else text(artifact, size, args.layers, names)
     )

@@ -9,9 +9,9 @@ Next: a person, or a script.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
+from loadstone.commands.answers import json_text
 from loadstone.language.perplexity import Perplexity, perplexity
 
 __all__ = ["configure", "run"]
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> None:
         tokenizer=args.tokenizer,
         progress=_progress,
     )
-    print(json.dumps(made.to_json(), indent=2) if args.json else _text(made))
+    print(json_text(made.to_json()) if args.json else _text(made))
 
 
 def _progress(done: int, count: int) -> None:
