@@ -70,6 +70,18 @@ def test_functions_of_a_level_are_litert_s_for_all_levels(kind: str, seed: int) 
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_tables_have_an_element_for_each_level(dtype: type[np.integer[Any]]) -> None:
+    graph = Graph()
+    x, y, z = (tensor((1, 4), dtype, 0.1, 3) for tensor in (graph.input, graph.input, graph.tensor))
+    out = graph.tensor((1, 4), dtype, 0.2, 3)
+    graph.operator("SUB", [x, y], [z])
+    graph.operator("RELU", [z], [out])
+    network = read_tflite(graph.save([out]), "tables")
+    shapes = [operator.attributes["table"].shape for operator in network.operators]  # type: ignore[attr-defined]
+    assert shapes == [(256, 256), (256,)]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_quantize_of_real_numbers_is_litert_s(dtype: type[np.integer[Any]]) -> None:
     graph = Graph()
     x = graph.input((4000,), np.float32)
@@ -176,11 +188,50 @@ def _float(graph: Graph) -> Any:
     return y
 
 
+def _sum(graph: Graph, *operands: tuple[Any, ...], shape: tuple[int, ...] = (1, 4)) -> Any:
+    """operands: shape, type, scales, zero points."""
+    y = graph.tensor(shape, np.int8, 0.1, 0)
+    graph.operator("ADD", [graph.input(*operand) for operand in operands], [y])
+    return y
+
+
+def _mean_over(graph: Graph, axes: Any) -> Any:
+    """axes: an array, or None for an input."""
+    x, y = graph.input((1, 4), np.int8, 0.1, 0), graph.tensor((1, 1), np.int8, 0.1, 0)
+    held = graph.input((1,), np.int32) if axes is None else graph.constant(axes)
+    graph.operator("MEAN", [x, held], [y], keep_dims=True)
+    return y
+
+
+def _real_numbers(graph: Graph) -> Any:
+    """Levels that become real numbers, and nothing else."""
+    x, y = graph.input((4,), np.int8, 0.1, 0), graph.tensor((4,), np.float32)
+    graph.operator("DEQUANTIZE", [x], [y])
+    z = graph.tensor((4,), np.float32)
+    graph.operator("RELU", [y], [z])
+    return z
+
+
+_LEVELS = (1, 4), np.int8, 0.1, 0
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (_unknown, r'CUMSUM \(operator 0, output "t\d"\) is not known: a proof knows ADD, '),
         (_float, "no operator computes on int8 or uint8: a proof compares integers"),
+        (_real_numbers, "no operator computes on int8 or uint8: a proof compares integers"),
+        (lambda g: _sum(g, _LEVELS, ((1, 4), np.uint8, 0.1, 0)), "has tensors of int8, uint8: ten"),
+        (
+            lambda g: _sum(g, _LEVELS, ((1, 3), np.int8, 0.1, 0)),
+            r"shapes \[1, 4\] and \[1, 3\]: th",
+        ),
+        (
+            lambda g: _sum(g, _LEVELS, ((4,), np.int8, [0.1] * 4, [0] * 4)),
+            "with 4 scales: one is",
+        ),
+        (lambda g: _mean_over(g, None), "has input 1 that is no constant: make it one"),
+        (lambda g: _mean_over(g, np.array([1], np.uint8)), "has input 1 of uint8: int32 is"),
         (_dense_of_int16, "has tensors of int16: tensors of int8 alone or of uint8 alone"),
         (_concat_of_scales, "moves levels between tensors of different scales"),
         (lambda g: _convolution(g, zero=1), "has int8 weights with a zero point"),
@@ -188,12 +239,11 @@ def _float(graph: Graph) -> Any:
         (lambda g: _convolution(g, stride_h=0), "a stride, a dilation or a padding that means"),
         (lambda g: _convolution(g, fused_activation_function=4), "has the fused activation 4"),
     ],
-    ids=["unknown", "float", "int16", "scales", "zero point", "shape", "stride", "activation"],
 )
 def test_what_is_not_understood_is_refused_by_one_line(make: Make, said: str) -> None:
     graph = Graph()
     model = graph.save([make(graph)])
-    kind = ModelError if make is _float else UnsupportedError
+    kind = ModelError if said.startswith("no operator") else UnsupportedError
     with pytest.raises(kind, match=said) as refused:
         read_tflite(model, "net.tflite")
     assert str(refused.value).startswith("net.tflite: ")
