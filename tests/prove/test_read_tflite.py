@@ -136,6 +136,66 @@ def test_strided_slices_and_paddings_are_litert_s(seed: int) -> None:
     assert differing(read_tflite(model, "slices"), inputs, run(model, inputs)) == 0
 
 
+@pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("kind", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
+def test_resizes_are_litert_s(
+    kind: str, dtype: type[np.integer[Any]], flags: tuple[bool, bool]
+) -> None:
+    """To one row, to as many, to fewer, to more, and between elements at a half."""
+    graph, sizes, made = Graph(), [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33], []
+    said = {"align_corners": flags[0], "half_pixel_centers": flags[1]}
+    shapes = [(1, 1, 1, 2), (2, 3, 5, 3), (1, 5, 4, 1), (1, 9, 8, 2), (1, 17, 2, 2)]
+    inputs = [graph.input(shape, dtype, 0.1, 3) for shape in shapes]
+    for k, rows in enumerate(sizes):
+        columns = sizes[(5 * k + 3) % len(sizes)]
+        for x, shape in zip(inputs, shapes, strict=True):
+            y = graph.tensor((shape[0], rows, columns, shape[3]), dtype, 0.1, 3)
+            graph.operator(kind, [x, graph.constant(np.array([rows, columns], np.int32))], [y],
+                           **said)  # fmt: skip
+            made.append(y)
+    model, rng = graph.save(made), np.random.default_rng(3)
+    limits = np.iinfo(dtype)
+    drawn = [rng.integers(limits.min, limits.max, s, dtype, endpoint=True) for s in shapes]
+    assert differing(read_tflite(model, "resizes"), drawn, run(model, drawn)) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_concatenations_are_litert_s(dtype: type[np.integer[Any]]) -> None:
+    """Along each axis, for all levels; those of uint8 of other scales and zero points."""
+    graph, every = Graph(), np.arange(256).astype(np.uint8).view(dtype)
+    middle = 128 if dtype is np.uint8 else 0
+    grids = [(0.1, 3), (0.1, 3)] if dtype is np.int8 else [(0.1, 3), (0.13, 131), (0.04, 9)]
+    parts = [graph.input((1, 256, 1), dtype, *grid) for grid in grids]
+    made = []
+    for axis in (0, 1, 2, -1):
+        shape = [1, 256, 1]
+        shape[axis] *= len(parts)
+        for scale, zero in ((0.1, 3), (0.07, middle + 3)) if middle else ((0.1, 3),):
+            made.append(graph.tensor(shape, dtype, scale, zero))
+            graph.operator("CONCATENATION", parts, made[-1:], axis=axis)
+    model, inputs = graph.save(made), [every.reshape(1, 256, 1)] * len(parts)
+    assert differing(read_tflite(model, "joined"), inputs, run(model, inputs)) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_means_are_litert_s(dtype: type[np.integer[Any]]) -> None:
+    """Of one element to thousands, of scales far from each other."""
+    graph, made, inputs, rng = Graph(), [], [], np.random.default_rng(5)
+    limits = np.iinfo(dtype)
+    for count in (1, 2, 3, 7, 49, 256, 1000, 5000):
+        for scale in (0.001, 0.09, 0.1, 0.11, 3.0, 70.0):
+            x = graph.input((4, count), dtype, 0.1, 3)
+            made.append(graph.tensor((4, 1), dtype, scale, 5))
+            axes = graph.constant(np.array([1], np.int32))
+            graph.operator("MEAN", [x, axes], made[-1:], keep_dims=True)
+            drawn = rng.integers(limits.min, limits.max, (4, count), dtype, endpoint=True)
+            drawn[0] = limits.max
+            inputs.append(drawn)
+    model = graph.save(made)
+    assert differing(read_tflite(model, "means"), inputs, run(model, inputs)) == 0
+
+
 def test_arg_max_is_litert_s() -> None:
     graph = Graph()
     x = graph.input((5, 7), np.uint8, 0.1, 4)
