@@ -22,14 +22,12 @@ namespace {
 
 constexpr uint32_t kVectorLanes = 8;
 
-// The products of even and of odd lanes; their bits 31 to 62 are the result.
+// The products of even and of odd lanes; their bits 31 to 62 are the result (a and b are not both INT32_MIN).
 inline Vectors<8>::I32 high_product(Vectors<8>, Vectors<8>::I32 a, Vectors<8>::I32 b) {
   const __m256i half = _mm256_set1_epi64x(int64_t{1} << 30), x = (__m256i)a, y = (__m256i)b;
   const __m256i even = _mm256_srli_epi64(_mm256_add_epi64(_mm256_mul_epi32(x, y), half), 31);
   const __m256i odd = _mm256_slli_epi64(_mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(y, 32)), half), 1);
-  const __m256i high = _mm256_blend_epi32(even, odd, 0xAA);
-  // Only the one product that exceeds 32 bits gives the smallest number.
-  return (Vectors<8>::I32)_mm256_xor_si256(high, _mm256_cmpeq_epi32(high, _mm256_set1_epi32(INT32_MIN)));
+  return (Vectors<8>::I32)_mm256_blend_epi32(even, odd, 0xAA);
 }
 
 #include "float_lanes.inc"

@@ -23,15 +23,12 @@ namespace {
 
 constexpr uint32_t kVectorLanes = 16;
 
-// The products of even and of odd lanes; their bits 31 to 62 are the result.
+// The products of even and of odd lanes; their bits 31 to 62 are the result (a and b are not both INT32_MIN).
 inline Vectors<16>::I32 high_product(Vectors<16>, Vectors<16>::I32 a, Vectors<16>::I32 b) {
   const __m512i half = _mm512_set1_epi64(int64_t{1} << 30), x = (__m512i)a, y = (__m512i)b;
   const __m512i even = _mm512_srli_epi64(_mm512_add_epi64(_mm512_mul_epi32(x, y), half), 31);
   const __m512i odd = _mm512_slli_epi64(_mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(y, 32)), half), 1);
-  const __m512i high = _mm512_mask_blend_epi32(0xAAAA, even, odd);
-  // Only the one product that exceeds 32 bits gives the smallest number.
-  const __mmask16 over = _mm512_cmpeq_epi32_mask(high, _mm512_set1_epi32(INT32_MIN));
-  return (Vectors<16>::I32)_mm512_mask_mov_epi32(high, over, _mm512_set1_epi32(INT32_MAX));
+  return (Vectors<16>::I32)_mm512_mask_blend_epi32(0xAAAA, even, odd);
 }
 
 #include "float_lanes.inc"
@@ -88,7 +85,9 @@ inline __m512i four_rows(const void *first, const void *second, const void *thir
   return _mm512_inserti32x4(_mm512_inserti32x4(two, load(third), 2), load(fourth), 3);
 }
 
-inline __m512i four_rows(const int8_t *row, uint32_t stride) { return four_rows(row, row + stride, row + 2 * stride, row + 3 * stride); }
+inline __m512i four_rows(const int8_t *row, uint32_t stride) {
+  return stride == 16 ? _mm512_loadu_si512(row) : four_rows(row, row + stride, row + 2 * stride, row + 3 * stride);
+}
 
 // Each 16 bytes hold the bytes of four taps interleaved, for four channels in each of four vectors.
 struct Mixed {
@@ -109,7 +108,7 @@ void multiply_diagonals(const GemmOperands &t, const Row *rows, uint32_t row_cou
   const size_t row_elements = size_t{t.batch} * t.block, bytes = tile_bytes(t.block);
   const uint32_t groups = (tap_count + 3) / 4;
   for (uint32_t first = 0; first < t.block; first += Dot::kDiagonalLanes) {
-    __m512i weights[kMostTaps / 4][4], start[4] = {};
+    __m512i weights[kMostTaps / 4][4], sums = _mm512_setzero_si512();
     size_t at[kMostTaps];
     for (uint32_t g = 0; g < groups; ++g) {
       __m512i diagonals[4];
@@ -120,14 +119,13 @@ void multiply_diagonals(const GemmOperands &t, const Row *rows, uint32_t row_cou
         diagonals[k] = _mm512_setzero_si512();
         if (4 * g + k >= tap_count) continue;
         diagonals[k] = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i *>(tile + diagonal_at(t.block) + first)));
-        for (uint32_t j = 0; j < 4; ++j) {
-          const int32_t *const sums = column_sums(t.block, tile) + first + 4 * j;
-          start[j] = Dot::add(start[j], _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i *>(sums))));
-        }
+        sums = Dot::add(sums, Dot::load(column_sums(t.block, tile) + first));
       }
       const Mixed mixed(diagonals);
       for (uint32_t j = 0; j < 4; ++j) weights[g][j] = mixed.channels[j];
     }
+    const __m512i start[4] = {_mm512_shuffle_i32x4(sums, sums, 0x00), _mm512_shuffle_i32x4(sums, sums, 0x55),
+                              _mm512_shuffle_i32x4(sums, sums, 0xAA), _mm512_shuffle_i32x4(sums, sums, 0xFF)};
     for (uint32_t b = 0; b < t.batch; ++b)
       for (uint32_t r = 0; r < row_count; r += 4) {
         const size_t own = size_t{b} * t.block + first;

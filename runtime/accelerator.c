@@ -94,7 +94,7 @@ static uint64_t most_ns(const lds_session *s, const lds_program *p, const uint8_
 static int may_start(const lds_session *s, uint32_t step) {
   lds_program p;
   uint32_t k;
-  if (step >= s->model->section[LDS_STEPS].count || lds_model_step(s->model, step).kind != LDS_STEP_PROGRAM) return 0;
+  if (step >= s->end || lds_model_step(s->model, step).kind != LDS_STEP_PROGRAM) return 0;
   lds_program_at(s->model, step, &p);
   if (p.beside == 0) return 0;
   for (k = s->step; k < step; ++k) {

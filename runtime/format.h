@@ -15,10 +15,17 @@
 
 enum { LDS_STRINGS, LDS_REGION_TABLE, LDS_TENSOR_TABLE, LDS_INPUTS, LDS_OUTPUTS, LDS_STEPS, LDS_WORDS, LDS_DEVICES, LDS_CODE, LDS_DATA };
 
-/* The newest and the oldest that is read (FORMAT.md, Versions). */
-enum { LDS_FORMAT_VERSION = 6, LDS_FORMAT_OLDEST = 5 };
+/* The newest, the first that has entries, and the oldest that is read (FORMAT.md, Versions). */
+enum { LDS_FORMAT_VERSION = 7, LDS_FORMAT_ENTRIES = 7, LDS_FORMAT_OLDEST = 5 };
 
-enum { LDS_HEADER_BYTES = 112, LDS_SECTIONS_AT = 32, LDS_CHECKSUM_AT = 12, LDS_DEVICE_ALIGN = 64 };
+enum {
+  LDS_HEADER_BYTES = 112,
+  LDS_ENTRIES_AT = 24,
+  LDS_FIRST_STEPS_AT = 28,
+  LDS_SECTIONS_AT = 32,
+  LDS_CHECKSUM_AT = 12,
+  LDS_DEVICE_ALIGN = 64
+};
 
 enum { LDS_REGION_CONSTANTS, LDS_REGION_ARENA, LDS_REGION_INPUT, LDS_REGION_OUTPUT, LDS_REGION_HOST, LDS_REGION_STATE };
 
@@ -108,7 +115,7 @@ uint32_t lds_crc32(const uint8_t *p, size_t n);
 
 /* Bytes of an entry of each section, and where an entry begins. */
 extern const uint8_t lds_entry_bytes[LDS_SECTIONS];
-const uint8_t *lds_model_entry(const lds_model *model, int section, uint32_t index);
+const uint8_t *lds_section_entry(const lds_model *model, int section, uint32_t index);
 
 /* Whether a text begins at an offset of the strings: R9. */
 int lds_model_is_string(const lds_model *model, uint32_t offset);
@@ -125,6 +132,12 @@ LDS_ONE_LOAD uint32_t lds_model_word(const lds_model *model, uint32_t index) {
  * table's. */
 enum { LDS_CONFIGURATION_BYTES = 20 };
 uint32_t lds_hashed_bytes(const uint8_t *fingerprint);
+
+/* How many steps a run has that names no entry: the first one's, which are all where a file has no entries and says 0. */
+LDS_ONE_LOAD uint32_t lds_first_steps(const lds_model *model) {
+  const uint32_t all = model->section[LDS_STEPS].count, first = lds_u32(model->bytes + LDS_FIRST_STEPS_AT);
+  return first - 1u < all ? first : all;
+}
 
 /* Product of a tensor's dims: its elements without those that fill up blocks. */
 uint32_t lds_tensor_elements(const lds_tensor *t);

@@ -132,7 +132,7 @@ int lds_session_digests(lds_session *s, lds_model *model, lds_digest_function te
   to.tell = tell;
   to.ctx = ctx;
   count = model->section[LDS_STEPS].count;
-  for (k = count; k-- > 0 && status == LDS_OK;) {
+  for (k = lds_first_steps(model); k-- > 0 && status == LDS_OK;) { /* the entry that lds_session_run runs */
     const lds_step step = lds_model_step(model, k);
     model->section[LDS_STEPS].count = k + 1u; /* what comes behind it does not run */
     status = step.kind == LDS_STEP_PROGRAM ? tell_program(&to, k) : tell_host_step(&to, k, &step);

@@ -29,7 +29,7 @@ uint32_t lds_crc32(const uint8_t *p, size_t n) {
   return ~crc;
 }
 
-const uint8_t *lds_model_entry(const lds_model *model, int section, uint32_t index) {
+const uint8_t *lds_section_entry(const lds_model *model, int section, uint32_t index) {
   return model->section[section].bytes + (size_t)index * lds_entry_bytes[section];
 }
 
@@ -42,7 +42,7 @@ static const char *string_at(const lds_model *model, uint32_t offset) { return (
 
 /* --- tables ------------------------------------------------------------------------------------------------------------------ */
 lds_region lds_model_region(const lds_model *model, uint32_t index) {
-  const uint8_t *p = lds_model_entry(model, LDS_REGION_TABLE, index);
+  const uint8_t *p = lds_section_entry(model, LDS_REGION_TABLE, index);
   lds_region r;
   r.kind = lds_u32(p);
   r.flags = lds_u32(p + 4);
@@ -55,7 +55,7 @@ lds_region lds_model_region(const lds_model *model, uint32_t index) {
 }
 
 lds_step lds_model_step(const lds_model *model, uint32_t index) {
-  const uint8_t *p = lds_model_entry(model, LDS_STEPS, index);
+  const uint8_t *p = lds_section_entry(model, LDS_STEPS, index);
   lds_step s;
   s.kind = lds_u16(p);
   s.inputs = p[2];
@@ -67,7 +67,7 @@ lds_step lds_model_step(const lds_model *model, uint32_t index) {
 }
 
 void lds_model_tensor(const lds_model *model, uint32_t index, lds_tensor *out) {
-  const uint8_t *p = lds_model_entry(model, LDS_TENSOR_TABLE, index);
+  const uint8_t *p = lds_section_entry(model, LDS_TENSOR_TABLE, index);
   unsigned k;
   out->name = string_at(model, lds_u32(p));
   out->dtype = p[4];
@@ -105,10 +105,10 @@ uint32_t lds_hashed_bytes(const uint8_t *fingerprint) {
 }
 
 const char *lds_model_device(const lds_model *model, uint32_t device) {
-  return string_at(model, lds_u32(lds_model_entry(model, LDS_DEVICES, device)));
+  return string_at(model, lds_u32(lds_section_entry(model, LDS_DEVICES, device)));
 }
 
-const uint8_t *lds_model_fingerprint(const lds_model *model, uint32_t device) { return lds_model_entry(model, LDS_DEVICES, device) + 8; }
+const uint8_t *lds_model_fingerprint(const lds_model *model, uint32_t device) { return lds_section_entry(model, LDS_DEVICES, device) + 8; }
 
 uint32_t lds_model_config_hash(const lds_model *model, uint32_t device) {
   const uint8_t *p = lds_model_fingerprint(model, device);
@@ -124,7 +124,7 @@ uint32_t lds_model_output_count(const lds_model *model) { return model->section[
 
 static int port(const lds_model *model, int section, uint32_t index, lds_tensor *out) {
   if (model == NULL || out == NULL || index >= model->section[section].count) return LDS_ERR_ARGUMENT;
-  lds_model_tensor(model, lds_u32(lds_model_entry(model, section, index)), out);
+  lds_model_tensor(model, lds_u32(lds_section_entry(model, section, index)), out);
   return LDS_OK;
 }
 

@@ -24,7 +24,7 @@ static uint64_t memory_bytes(const lds_tensor *t) {
 
 static int region_is_sound(const lds_model *model, uint32_t index) {
   const lds_region r = lds_model_region(model, index);
-  const uint32_t reserved = lds_u32(lds_model_entry(model, LDS_REGION_TABLE, index) + 28);
+  const uint32_t reserved = lds_u32(lds_section_entry(model, LDS_REGION_TABLE, index) + 28);
   const int first = r.kind == LDS_REGION_STATE && r.data_size_bytes == r.size_bytes; /* the initial value of a state */
   if (r.kind > LDS_REGION_STATE || r.flags > 3u || reserved != 0 || !lds_model_is_string(model, r.name)) return 0;
   if ((r.kind == LDS_REGION_CONSTANTS || r.kind == LDS_REGION_INPUT) && (r.flags & LDS_DMA_DEVICE_WRITES) != 0) return 0;
@@ -45,7 +45,7 @@ static int dims_are_sound(const lds_tensor *t) {
 }
 
 static int tensor_is_sound(const lds_model *model, uint32_t index) {
-  const uint8_t *p = lds_model_entry(model, LDS_TENSOR_TABLE, index);
+  const uint8_t *p = lds_section_entry(model, LDS_TENSOR_TABLE, index);
   lds_tensor t;
   lds_region r;
   if (!lds_model_is_string(model, lds_u32(p)) || (lds_u32(p + 52) | lds_u32(p + 56) | lds_u32(p + 60)) != 0) return 0;
@@ -59,7 +59,7 @@ static int tensor_is_sound(const lds_model *model, uint32_t index) {
 }
 
 static int port_is_sound(const lds_model *model, int section, uint32_t index) {
-  const uint32_t tensor = lds_u32(lds_model_entry(model, section, index));
+  const uint32_t tensor = lds_u32(lds_section_entry(model, section, index));
   lds_tensor t;
   if (tensor >= model->section[LDS_TENSOR_TABLE].count) return 0;
   lds_model_tensor(model, tensor, &t);
@@ -80,7 +80,7 @@ static int steps_are_sound(const lds_model *model) {
 }
 
 static int device_is_sound(const lds_model *model, uint32_t index) {
-  const uint8_t *p = lds_model_entry(model, LDS_DEVICES, index);
+  const uint8_t *p = lds_section_entry(model, LDS_DEVICES, index);
   const int configured = lds_hashed_bytes(p + 8) == LDS_CONFIGURATION_BYTES;
   return lds_model_is_string(model, lds_u32(p)) && lds_model_is_string(model, lds_u32(p + 4)) && (!configured || p[8] == 1);
 }
@@ -100,8 +100,7 @@ static int sections_are_sound(lds_model *model) {
 
 static int strings_are_sound(const lds_model *model) {
   const lds_table s = model->section[LDS_STRINGS];
-  return s.count != 0 && s.bytes[0] == 0 && s.bytes[s.count - 1u] == 0 && lds_model_is_string(model, lds_u32(model->bytes + 20)) &&
-         (lds_u32(model->bytes + 24) | lds_u32(model->bytes + 28)) == 0;
+  return s.count != 0 && s.bytes[0] == 0 && s.bytes[s.count - 1u] == 0 && lds_model_is_string(model, lds_u32(model->bytes + 20));
 }
 
 static int input_is_sound(const lds_model *model, uint32_t index) { return port_is_sound(model, LDS_INPUTS, index); }
@@ -127,14 +126,17 @@ static int tables_are_sound(const lds_model *model) {
 }
 
 static int open_header(lds_model *model, const uint8_t *p, size_t size_bytes) {
+  uint32_t version;
   if (size_bytes < LDS_HEADER_BYTES) return LDS_ERR_TRUNCATED;
   if (lds_u32(p) != 0x4D53444Cu) return LDS_ERR_MAGIC; /* "LDSM" */
-  if (lds_u32(p + 4) < LDS_FORMAT_OLDEST || lds_u32(p + 4) > LDS_FORMAT_VERSION) return LDS_ERR_VERSION;
+  version = lds_u32(p + 4);
+  if (version < LDS_FORMAT_OLDEST || version > LDS_FORMAT_VERSION) return LDS_ERR_VERSION;
   if (lds_u32(p + 8) != size_bytes) return LDS_ERR_TRUNCATED;
   if (lds_u32(p + LDS_CHECKSUM_AT) != lds_crc32(p + 16, size_bytes - 16u)) return LDS_ERR_CHECKSUM;
   model->bytes = p;
   model->size_bytes = (uint32_t)size_bytes;
   model->samples = lds_u32(p + 16);
+  if (version < LDS_FORMAT_ENTRIES && (lds_u32(p + LDS_ENTRIES_AT) | lds_u32(p + LDS_FIRST_STEPS_AT)) != 0) return LDS_ERR_FORMAT; /* R13 */
   return model->samples != 0 ? LDS_OK : LDS_ERR_FORMAT;
 }
 

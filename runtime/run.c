@@ -28,7 +28,7 @@ static int claim(const lds_session *s) {
 }
 
 /* Records the instruction at which the running device is, or at which it stopped, in the fault. */
-static void fault_at(lds_session *s, uint32_t instruction) { lds_fault_at(s->model, s->step, instruction, &s->fault); }
+static void fault_at(lds_session *s, uint32_t instruction) { lds_fault_at(s->model, s->step, instruction, &s->last.fault); }
 
 /* --- one program ------------------------------------------------------------------------------------------------------------- */
 /* Makes this device the one that the session waits for. */
@@ -87,13 +87,13 @@ static void add_counters(lds_session *s, uint64_t time) {
   memset(&c, 0, sizeof c);
   s->running->registers->counters(hal, &c);
   if (c.write_bytes == 0 && hal->counters != NULL) hal->counters(hal->counters_ctx, &c); /* VTA's register pages count nothing but cycles */
-  s->counters.device_ns += time - s->started_ns;
-  s->counters.cycles += c.cycles;
-  s->counters.load_busy_cycles += c.load_busy_cycles;
-  s->counters.compute_busy_cycles += c.compute_busy_cycles;
-  s->counters.store_busy_cycles += c.store_busy_cycles;
-  s->counters.read_bytes += c.read_bytes;
-  s->counters.write_bytes += c.write_bytes;
+  s->last.counters.device_ns += time - s->started_ns;
+  s->last.counters.cycles += c.cycles;
+  s->last.counters.load_busy_cycles += c.load_busy_cycles;
+  s->last.counters.compute_busy_cycles += c.compute_busy_cycles;
+  s->last.counters.store_busy_cycles += c.store_busy_cycles;
+  s->last.counters.read_bytes += c.read_bytes;
+  s->last.counters.write_bytes += c.write_bytes;
 }
 
 /* An empty bus reads as ones or zeros: the device was present, and has disappeared. */
@@ -110,8 +110,8 @@ static int is_gone(const lds_device *device) {
 static int device_error(lds_session *s, const lds_device_state *state) {
   if (is_gone(s->running)) return gone(s);
   fault_at(s, state->error_pc);
-  s->fault.error = state->error;
-  s->fault.error_addr = state->error_addr;
+  s->last.fault.error = state->error;
+  s->last.fault.error_addr = state->error_addr;
   (void)acknowledge(s->running);
   (void)s->running->registers->stop(s->running->hal, LDS_STOP_SOFT_RESET);
   return LDS_ERR_DEVICE;
@@ -199,7 +199,7 @@ static int sync_ports(lds_session *s, int section, int direction) {
 
 /* Executes host steps up to the next program, and starts it with those that may run concurrently: LDS_BUSY. LDS_OK: after the last step. */
 static int advance(lds_session *s) {
-  for (; s->step < s->model->section[LDS_STEPS].count; ++s->step) {
+  for (; s->step < s->end; ++s->step) {
     const lds_step step = lds_model_step(s->model, s->step);
     int status;
     if (step.kind == LDS_STEP_PROGRAM) {
@@ -221,31 +221,31 @@ static int advance(lds_session *s) {
 static int finish(lds_session *s, int status) {
   s->phase = status == LDS_BUSY ? LDS_RUNNING : status == LDS_OK ? LDS_FINISHED : LDS_IDLE;
   if (status < 0) {
-    s->fault.status = status;
-    s->fault.step = s->step;
+    s->last.fault.status = status;
+    s->last.fault.step = s->step;
   }
   if (status != LDS_BUSY) lds_devices_release(s);
   return status;
 }
 
-int lds_session_start(lds_session *s) {
+int lds_session_start_steps(lds_session *s, uint32_t first, uint32_t end) {
   lds_device *device;
   uint32_t k;
   int status;
-  if (s == NULL) return LDS_ERR_ARGUMENT;
   if (s->phase == LDS_RUNNING || !claim(s)) return LDS_ERR_STATE;
-  memset(&s->fault, 0, sizeof s->fault);
-  memset(&s->counters, 0, sizeof s->counters);
-  s->step = s->next = 0;
+  memset(&s->last, 0, sizeof s->last);
+  s->step = s->next = first;
+  s->end = end;
   for (k = 0; (device = lds_session_device(s, k)) != NULL; ++k) {
-    if (device->dead != 0 && lds_device_recover(device) == LDS_ERR_DEAD) return finish(s, LDS_ERR_DEAD);
-    status = lds_device_rest(device);
+    status = device->dead != 0 && lds_device_recover(device) == LDS_ERR_DEAD ? LDS_ERR_DEAD : lds_device_rest(device);
     if (status != LDS_OK) return finish(s, status);
   }
   status = sync_ports(s, LDS_INPUTS, LDS_DMA_TO_DEVICE);
   status = finish(s, status == LDS_OK ? advance(s) : status);
   return status < 0 ? status : LDS_OK;
 }
+
+int lds_session_start(lds_session *s) { return s == NULL ? LDS_ERR_ARGUMENT : lds_session_start_steps(s, 0, lds_first_steps(s->model)); }
 
 int lds_session_wait(lds_session *s, uint64_t timeout_ns) {
   uint64_t begin, until;
@@ -289,6 +289,6 @@ int lds_session_run(lds_session *s) {
   return status == LDS_OK ? lds_session_wait(s, UINT64_MAX) : status;
 }
 
-void lds_session_counters(const lds_session *s, lds_counters *out) { *out = s->counters; }
+void lds_session_counters(const lds_session *s, lds_counters *out) { *out = s->last.counters; }
 
-void lds_session_fault(const lds_session *s, lds_fault *out) { *out = s->fault; }
+void lds_session_fault(const lds_session *s, lds_fault *out) { *out = s->last.fault; }

@@ -29,14 +29,17 @@ struct lds_session {
   int writes_code;  /* binding a program writes into it */
   lds_phase phase;
   uint32_t step; /* the step that is being executed */
+  uint32_t end;  /* the step behind the last of the entry that runs */
   uint32_t next; /* the first step after those in flight, which begin at `step` */
   uint32_t progress;
   uint64_t progress_ns; /* when the device last moved */
   uint64_t started_ns;  /* when it was first waited for */
   uint64_t limit_ns;    /* after this time without progress the device hangs; preliminary until `extended` is set */
   int extended;
-  lds_counters counters;
-  lds_fault fault;
+  struct {
+    lds_counters counters;
+    lds_fault fault;
+  } last; /* of the last run */
 };
 
 /* What validates the programs of VTAs; tables are validated where it is linked in. */
@@ -93,6 +96,8 @@ int lds_device_answers(lds_device *device, uint32_t config_hash);
 int lds_device_reaches(const lds_device *device, const lds_dma_buffer *buffer, uint32_t align_bytes);
 /* The operands and parameters of a host step; returns their number. */
 uint32_t lds_session_operands(lds_session *session, const lds_step *step, lds_operand *operands, int32_t *parameters);
+/* Starts a run of the steps from `first` up to `end`. */
+int lds_session_start_steps(lds_session *session, uint32_t first, uint32_t end);
 /* Starts the program of a step; its device is s->running from now on. */
 void lds_submit(lds_session *session, uint32_t step);
 /* The session's own device at index 0, then those of its configuration; NULL beyond the last. */

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loadstone.artifact import host_step
+from loadstone.artifact.content import ModelEntry
 from loadstone.artifact.format import (
     Artifact,
     BufferView,
@@ -47,6 +48,7 @@ __all__ = [
     "copy_model",
     "dense_model",
     "endless_model",
+    "entries_model",
     "state_model",
     "with_host_memory",
 ]
@@ -150,6 +152,24 @@ def state_model(begin: bytes = b"") -> Artifact:
     region = MemoryRegion("state", RegionKind.STATE, 16, 64, data=begin)
     regions, tensors = (*model.regions, region), (*model.tensors, last)
     return replace(model, regions=regions, tensors=tensors, steps=tuple(shift))
+
+
+def entries_model() -> Artifact:
+    """Three entries that share a state of 16 int8, at first 0 to 15: `give`, whose output is the
+    state; `keep`, whose input becomes it; `both`, which does the one and then the other."""
+    model = state_model(bytes(range(16)))
+    give, keep = model.steps
+    return replace(
+        model,
+        inputs=(0, 0),
+        outputs=(1, 1),
+        steps=(give, keep, give, keep),
+        entries=(
+            ModelEntry("give", 1, 0, 1),
+            ModelEntry("keep", 1, 1, 0),
+            ModelEntry("both", 2, 1, 1),
+        ),
+    )
 
 
 @dataclass(frozen=True)

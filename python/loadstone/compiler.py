@@ -19,6 +19,8 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from loadstone.analysis.compiled import Compiled
+from loadstone.artifact.deploy import Contents
+from loadstone.artifact.entries import joined
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.states import with_states
 from loadstone.backend.plugins import Registry
@@ -29,6 +31,7 @@ from loadstone.backend.target import Target, resolve
 from loadstone.backend.tuned_file import check_all_used, tuned_choices
 from loadstone.errors import ConfigError, ModelError, check_arguments, naming
 from loadstone.frontend import Canonical, import_model, load
+from loadstone.frontend.gguf_entries import entry_readings
 from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
@@ -71,6 +74,8 @@ class CompileOptions:
     rounding: "exact", the framework's integers; "near", at most one level off, proven, where that
         takes fewer cycles and the device has no RQ; on a plug-in's device, what it states.
     as_float: a float model without samples is compiled as it is, for the host alone.
+    rows: of a GGUF file: how many tokens a run of its entry `chunk` takes, beside the entry `next`,
+        which takes one. None: 16, or as many as the window has; 1: there is no `chunk`.
     strategy: "eager", to the first back end that takes an operator; "cost", to where the network
         takes least (partition/cost/choice.py).
     costs: a JSON file, read if it is there, written with what was new: same file, same artifact.
@@ -94,11 +99,17 @@ class CompileOptions:
     tuned: str | Path | None = None
     rounding: str = "exact"
     as_float: bool = False
+    rows: int | None = None
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
             raise ConfigError(
                 f"compile: strategy {self.strategy!r} is not one of {', '.join(STRATEGIES)}"
+            )
+        if self.rows is not None and self.rows > 1 and self.strategy != "eager":
+            raise ConfigError(
+                f"compile: {self.rows} rows are another entry, which strategy {self.strategy!r} "
+                "does not divide: use rows=1, or the strategy 'eager'"
             )
 
 
@@ -115,6 +126,7 @@ class _Choices(TypedDict, total=False):
     states: Mapping[str, str]
     tuned: str | Path | None
     rounding: str
+    rows: int | None
 
 
 def quantize(
@@ -238,7 +250,8 @@ def _by_stages(
     log = PassLog(texts=writer.wanted)
     with clock("frontend"):
         source = model.module if isinstance(model, Quantized) else model
-        module = load(source, options.reading, log)
+        readings = _readings(source, options)
+        module = load(source, next(iter(readings.values())), log)
         own = [str(text) for text in module["main"].attrs.get(STATES, ())]
     quantized = None
     if options.samples is not None:
@@ -254,7 +267,8 @@ def _by_stages(
     with clock("partition"):
         module = relax_passed(module, target.backends, log)
     name = _name(model)
-    partitioner = _partitioner(module, name, target, options, log)
+    contents = Contents()
+    partitioner = _partitioner(module, name, target, options, log, contents)
     with naming(name):
         lowered = partitioner.run(clock)
         made += lowered.runs
@@ -267,6 +281,13 @@ def _by_stages(
         )
         made += log.runs
         writer.write(made)
+        if len(readings) > 1:
+            (first, _), *others = readings.items()
+            entries = {first: artifact}
+            for entry, reading in others:
+                contents = Contents(contents)
+                entries[entry] = _further(source, options, target, clock, reading, contents)
+            artifact = joined(entries)
         with clock("accept"):
             check_accepted(artifact)
         compiled = replace(
@@ -288,12 +309,42 @@ def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]
 
 
 def _partitioner(
-    module: Any, name: str, target: Target, options: CompileOptions, log: PassLog
+    module: Any,
+    name: str,
+    target: Target,
+    options: CompileOptions,
+    log: PassLog,
+    contents: Contents,
 ) -> Partitioner:
     if options.strategy == "cost":
         host = None if options.host is None else stated_host(options.host)
         return CostPartitioner(module, name, target, options.costs, log, host)
-    return EagerPartitioner(module, name, target, log)
+    return EagerPartitioner(module, name, target, log, contents)
+
+
+def _readings(model: object, options: CompileOptions) -> dict[str, Reading]:
+    """How the model is read for each entry of the artifact, by name; one for most models."""
+    alone = options.samples is not None or options.strategy != "eager"
+    return entry_readings(model, options.reading, 1 if alone else options.rows)
+
+
+def _further(
+    model: Model,
+    options: CompileOptions,
+    target: Target,
+    clock: Clock,
+    reading: Reading,
+    contents: Contents,
+) -> Artifact:
+    """One more entry. contents: what those before it have brought."""
+    log = PassLog()
+    with clock("frontend"):
+        module = load(model, reading, log)
+        own = [str(text) for text in module["main"].attrs.get(STATES, ())]
+    with clock("partition"):
+        module = relax_passed(module, target.backends, log)
+    partitioner = EagerPartitioner(module, _name(model), target, log, contents)
+    return with_states(partitioner.run(clock).deployment.artifact, options.states, own)
 
 
 def _compiled(

@@ -21,6 +21,8 @@ struct lds_easy {
   void *memory;
   lds_model model;
   lds_session *session;
+  lds_entry entry; /* the one that runs */
+  uint32_t entry_number;
   lds_binding *ports; /* inputs, then outputs: which may be bound to other memory, and in a run their addresses */
   uint64_t copied_bytes, cycles;
 };
@@ -70,12 +72,22 @@ static int open_session(lds_easy *net, lds_easy_error *error) {
 
 static int find_ports(lds_easy *net, lds_easy_error *error) {
   const uint32_t inputs = lds_easy_input_count(net), outputs = lds_easy_output_count(net);
+  lds_binding *ports = calloc((size_t)inputs + outputs + 1u, sizeof *ports);
   uint32_t k;
-  net->ports = calloc((size_t)inputs + outputs + 1u, sizeof *net->ports);
-  if (net->ports == NULL) return lds_easy_fail(error, LDS_ERR_MEMORY, "model '%.60s': out of memory", lds_easy_name(net));
-  for (k = 0; k < inputs; ++k) (void)lds_binding_input(&net->model, k, &net->ports[k]);
-  for (k = 0; k < outputs; ++k) (void)lds_binding_output(&net->model, k, &net->ports[inputs + k]);
+  if (ports == NULL) return lds_easy_fail(error, LDS_ERR_MEMORY, "model '%.60s': out of memory", lds_easy_name(net));
+  for (k = 0; k < inputs; ++k) (void)lds_binding_input(&net->model, net->entry.first_input + k, &ports[k]);
+  for (k = 0; k < outputs; ++k) (void)lds_binding_output(&net->model, net->entry.first_output + k, &ports[inputs + k]);
+  free(net->ports);
+  net->ports = ports;
   return LDS_OK;
+}
+
+/* Makes an entry the one that runs. */
+static int choose(lds_easy *net, uint32_t number, lds_easy_error *error) {
+  const int status = lds_model_entry(&net->model, number, &net->entry);
+  if (status != LDS_OK) return lds_easy_fail(error, status, "model '%.60s': %s", lds_easy_name(net), lds_status_text(status));
+  net->entry_number = number;
+  return find_ports(net, error);
 }
 
 static int open_owned(lds_easy_device *device, const void *bytes, size_t size_bytes, void *file, const char *what, lds_easy **out,
@@ -96,7 +108,7 @@ static int open_owned(lds_easy_device *device, const void *bytes, size_t size_by
   } else {
     status = lds_device_driver(device, &net->model, error);
     if (status == LDS_OK) status = open_session(net, error);
-    if (status == LDS_OK) status = find_ports(net, error);
+    if (status == LDS_OK) status = choose(net, 0, error);
   }
   (void)pthread_mutex_unlock(&device->lock);
   if (status != LDS_OK) {
@@ -170,45 +182,65 @@ const char *lds_easy_name(const lds_easy *net) { return lds_model_name(&net->mod
 
 uint32_t lds_easy_samples(const lds_easy *net) { return net->model.samples; }
 
-uint32_t lds_easy_input_count(const lds_easy *net) { return lds_model_input_count(&net->model); }
+uint32_t lds_easy_input_count(const lds_easy *net) { return net->entry.inputs; }
 
-uint32_t lds_easy_output_count(const lds_easy *net) { return lds_model_output_count(&net->model); }
+uint32_t lds_easy_output_count(const lds_easy *net) { return net->entry.outputs; }
 
-int lds_easy_input(const lds_easy *net, uint32_t index, lds_tensor *out) { return lds_model_input(&net->model, index, out); }
+int lds_easy_input(const lds_easy *net, uint32_t index, lds_tensor *out) {
+  return index < net->entry.inputs ? lds_model_input(&net->model, net->entry.first_input + index, out) : LDS_ERR_ARGUMENT;
+}
 
-int lds_easy_output(const lds_easy *net, uint32_t index, lds_tensor *out) { return lds_model_output(&net->model, index, out); }
+int lds_easy_output(const lds_easy *net, uint32_t index, lds_tensor *out) {
+  return index < net->entry.outputs ? lds_model_output(&net->model, net->entry.first_output + index, out) : LDS_ERR_ARGUMENT;
+}
 
-typedef int (*lds_port)(const lds_model *model, uint32_t index, lds_tensor *out);
+typedef int (*lds_port)(const lds_easy *net, uint32_t index, lds_tensor *out);
 
-static int find(const lds_model *model, lds_port port, uint32_t count, const char *name) {
+static int find(const lds_easy *net, lds_port port, const char *name) {
   lds_tensor t;
   uint32_t k;
-  for (k = 0; k < count; ++k) {
-    if (port(model, k, &t) == LDS_OK && strcmp(t.name, name) == 0) return (int)k;
+  for (k = 0; port(net, k, &t) == LDS_OK; ++k) {
+    if (strcmp(t.name, name) == 0) return (int)k;
   }
   return -1;
 }
 
-int lds_easy_find_input(const lds_easy *net, const char *name) {
-  return find(&net->model, lds_model_input, lds_easy_input_count(net), name);
+int lds_easy_find_input(const lds_easy *net, const char *name) { return find(net, lds_easy_input, name); }
+
+int lds_easy_find_output(const lds_easy *net, const char *name) { return find(net, lds_easy_output, name); }
+
+int lds_easy_choose(lds_easy *net, const char *name, lds_easy_error *error) {
+  lds_entry entry;
+  uint32_t k;
+  int status;
+  if (net == NULL || name == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "the network or the name of its entry is NULL");
+  (void)pthread_mutex_lock(&net->device->lock);
+  for (k = 0; (status = lds_model_entry(&net->model, k, &entry)) == LDS_OK && strcmp(entry.name, name) != 0;) ++k;
+  if (status == LDS_OK) {
+    status = choose(net, k, error);
+  } else {
+    (void)lds_easy_fail(error, status, "model '%.60s' has no entry '%.60s'", lds_easy_name(net), name);
+  }
+  (void)pthread_mutex_unlock(&net->device->lock);
+  return status == LDS_OK ? lds_easy_fail(error, LDS_OK, "%s", "") : status;
 }
 
-int lds_easy_find_output(const lds_easy *net, const char *name) {
-  return find(&net->model, lds_model_output, lds_easy_output_count(net), name);
-}
-
-static size_t sample_bytes(const lds_model *model, lds_port port, uint32_t index) {
+static size_t sample_bytes(const lds_easy *net, lds_port port, uint32_t index) {
   lds_tensor t;
-  return port(model, index, &t) == LDS_OK ? t.size_bytes / model->samples : 0;
+  return port(net, index, &t) == LDS_OK ? t.size_bytes / net->model.samples : 0;
 }
 
-size_t lds_easy_input_bytes(const lds_easy *net, uint32_t index) { return sample_bytes(&net->model, lds_model_input, index); }
+size_t lds_easy_input_bytes(const lds_easy *net, uint32_t index) { return sample_bytes(net, lds_easy_input, index); }
 
-size_t lds_easy_output_bytes(const lds_easy *net, uint32_t index) { return sample_bytes(&net->model, lds_model_output, index); }
+size_t lds_easy_output_bytes(const lds_easy *net, uint32_t index) { return sample_bytes(net, lds_easy_output, index); }
 
-void *lds_easy_input_data(lds_easy *net, uint32_t index) { return lds_session_input(net->session, index); }
+void *lds_easy_input_data(lds_easy *net, uint32_t index) {
+  return index < net->entry.inputs ? lds_session_input(net->session, net->entry.first_input + index) : NULL;
+}
 
-void *lds_easy_output_data(lds_easy *net, uint32_t index) { return lds_session_output(net->session, index); }
+void *lds_easy_output_data(lds_easy *net, uint32_t index) {
+  return index < net->entry.outputs ? lds_session_output(net->session, net->entry.first_output + index) : NULL;
+}
 
 uint64_t lds_easy_copied_bytes(const lds_easy *net) { return net->copied_bytes; }
 
@@ -236,7 +268,7 @@ static int bound(lds_easy *net, uint32_t port, uint8_t *array, uint32_t count) {
 static void bring(lds_easy *net, const void *const *inputs, uint32_t first, uint32_t count) {
   uint32_t k;
   for (k = 0; k < lds_easy_input_count(net); ++k) {
-    uint8_t *there = lds_session_input(net->session, k);
+    uint8_t *there = lds_easy_input_data(net, k);
     const size_t size_bytes = lds_easy_input_bytes(net, k);
     const uint8_t *here = inputs == NULL ? NULL : inputs[k];
     net->ports[k].data = NULL;
@@ -261,7 +293,7 @@ static void prepare(lds_easy *net, void *const *outputs, uint32_t first, uint32_
 static void take(lds_easy *net, void *const *outputs, uint32_t first, uint32_t count) {
   uint32_t k;
   for (k = 0; k < lds_easy_output_count(net); ++k) {
-    const uint8_t *there = lds_session_output(net->session, k);
+    const uint8_t *there = lds_easy_output_data(net, k);
     const size_t size_bytes = lds_easy_output_bytes(net, k);
     uint8_t *here = outputs == NULL ? NULL : outputs[k];
     if (here == NULL || here == there || net->ports[lds_easy_input_count(net) + k].data != NULL) continue;
@@ -276,10 +308,10 @@ static int in_place(const void *array, const void *memory) { return array == NUL
 static int all_are_copied(lds_easy *net, const void *const *inputs, void *const *outputs) {
   uint32_t k;
   for (k = 0; k < lds_easy_input_count(net); ++k) {
-    if (inputs == NULL || in_place(inputs[k], lds_session_input(net->session, k))) return 0;
+    if (inputs == NULL || in_place(inputs[k], lds_easy_input_data(net, k))) return 0;
   }
   for (k = 0; k < lds_easy_output_count(net); ++k) {
-    if (outputs == NULL || in_place(outputs[k], lds_session_output(net->session, k))) return 0;
+    if (outputs == NULL || in_place(outputs[k], lds_easy_output_data(net, k))) return 0;
   }
   return 1;
 }
@@ -300,7 +332,8 @@ int lds_easy_run(lds_easy *net, const void *const *inputs, void *const *outputs,
     bring(net, inputs, first, count);
     prepare(net, outputs, first, count);
     (void)lds_session_bind(net->session, net->ports, lds_easy_input_count(net) + lds_easy_output_count(net));
-    status = lds_session_run(net->session);
+    status = lds_session_start_entry(net->session, net->entry_number);
+    if (status == LDS_OK) status = lds_session_wait(net->session, UINT64_MAX);
     (void)lds_session_bind(net->session, NULL, 0);
     if (status == LDS_OK) {
       lds_counters counters = {0};

@@ -69,7 +69,7 @@ enum {
   LDS_ERR_VERSION = -11,     /* an artifact of another format version (R2) */
   LDS_ERR_TRUNCATED = -12,   /* the size differs from that in the header (R3) */
   LDS_ERR_CHECKSUM = -13,    /* the content is damaged (R4) */
-  LDS_ERR_FORMAT = -14,      /* a table breaks one of FORMAT.md's rules (R5 to R18, R22, R23) */
+  LDS_ERR_FORMAT = -14,      /* a table breaks one of FORMAT.md's rules (R5 to R18, R22 to R24) */
   LDS_ERR_OPERATOR = -15,    /* a host step breaks one of FORMAT.md's rules (R19 to R21), or the operator is not linked in */
   LDS_ERR_EXTERNAL = -16,    /* a step needs a function that only the Python runtime has */
   LDS_ERR_ACCELERATOR = -17, /* a step is for a device that the session was not given */
@@ -134,8 +134,14 @@ enum {
   LDS_ELEMENT_TYPES /* the number of types: every table that is indexed by type has this many entries */
 };
 
-/* Checks all rules of FORMAT.md except those of host steps (R19 to R21) and of relocations (R23): these are checked by
- * lds_session_open. */
+/* One of the functions of a model: its steps, and its inputs and outputs among those of the model. */
+typedef struct lds_entry {
+  const char *name;
+  uint32_t first_step, steps, first_input, inputs, first_output, outputs;
+} lds_entry;
+
+/* Checks all rules of FORMAT.md except those of host steps (R19 to R21) and of relocations (R23), which lds_session_open
+ * checks, and of entries (R24), which lds_model_entry checks. */
 LDS_EXPORT int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes);
 LDS_EXPORT const char *lds_model_name(const lds_model *model);
 /* Of a device by its number, which the model has; 0 is that of the session that runs it. The fingerprint's 32 bytes decide what its
@@ -147,6 +153,11 @@ LDS_EXPORT uint32_t lds_model_input_count(const lds_model *model);
 LDS_EXPORT uint32_t lds_model_output_count(const lds_model *model);
 LDS_EXPORT int lds_model_input(const lds_model *model, uint32_t index, lds_tensor *out);
 LDS_EXPORT int lds_model_output(const lds_model *model, uint32_t index, lds_tensor *out);
+
+/* Entries share constants, states and memory. A model that names none has one, all of it, whose name is "". LDS_ERR_ARGUMENT: there is no
+ * such index; LDS_ERR_FORMAT: the table of entries breaks rule R24, which lds_model_open does not check. The inputs and outputs above are
+ * those of all entries, one behind the other. */
+LDS_EXPORT int lds_model_entry(const lds_model *model, uint32_t index, lds_entry *out);
 
 /* --- validation ----------------------------------------------------------------------------------------------------------- */
 /* Where an error occurred. A field that does not apply is 0. */
@@ -308,6 +319,8 @@ LDS_EXPORT int lds_session_bind(lds_session *session, const lds_binding *binding
 /* lds_session_start, then lds_session_wait until the run ends. LDS_ERR_STATE while this or another session of its device runs. */
 LDS_EXPORT int lds_session_run(lds_session *session);
 LDS_EXPORT int lds_session_start(lds_session *session);
+/* The same with another entry than the first. Inputs of other entries may stand in the same memory: set them before each start. */
+LDS_EXPORT int lds_session_start_entry(lds_session *session, uint32_t entry);
 /* LDS_BUSY after timeout_ns: call it again. Host steps are executed within start and wait. */
 LDS_EXPORT int lds_session_wait(lds_session *session, uint64_t timeout_ns);
 /* Stops the device and ends the run; the outputs are undefined. LDS_ERR_DEAD when the device cannot be stopped. */

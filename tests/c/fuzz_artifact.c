@@ -14,7 +14,7 @@
 #include "heap.h"
 #include "simulated_device.h"
 
-enum { LARGEST = 1 << 16, MEMORY = 1 << 20, RAW_SIZES = 16 };
+enum { LARGEST = 1 << 16, MEMORY = 1 << 20, RAW_SIZES = 16, MOST_ENTRIES = 4 };
 
 static unsigned long opened, executed;
 
@@ -43,11 +43,11 @@ static void put(uint8_t *p, uint32_t v) {
   p[3] = (uint8_t)(v >> 24);
 }
 
-enum { VERSION = 5 };
+enum { OLD = 5, WITH_ENTRIES = 7 };
 
 static void seal(uint8_t *p, size_t size) {
   memcpy(p, "LDSM", 4);
-  put(p + 4, VERSION);
+  put(p + 4, p[4] == WITH_ENTRIES ? WITH_ENTRIES : OLD);
   put(p + 8, (uint32_t)size);
   put(p + 12, crc32(p + 16, size - 16));
 }
@@ -69,7 +69,9 @@ static void run(const lds_model *model, uint8_t *pool) {
   const lds_accelerator accelerator = {"npu", &npu, &npu_table, NULL};
   lds_session_config config;
   lds_session *session;
+  lds_entry entry;
   size_t size, given;
+  uint32_t k;
   void *memory;
   simulated_device_open(&f, model, pool, MEMORY);
   if (lds_device_open(&device, &f.fake.hal, &lds_registers_native, 0) != LDS_OK) abort();
@@ -85,6 +87,9 @@ static void run(const lds_model *model, uint8_t *pool) {
   if (lds_session_open(&session, model, &device, &config, memory, given, NULL) == LDS_OK) {
     if (given < size) abort();
     executed += lds_session_run(session) == LDS_OK;
+    for (k = 0; lds_model_entry(model, k, &entry) == LDS_OK && k < MOST_ENTRIES; ++k) {
+      if (lds_session_start_entry(session, k) == LDS_OK) executed += lds_session_wait(session, UINT64_MAX) == LDS_OK;
+    }
     lds_session_close(session);
   }
   free(memory);

@@ -26,14 +26,20 @@ from tests.c.build import LONG_MODES, compile_c, includes
 from tests.c.test_c import board_sources, run
 from tests.fuzz.artifacts import fuzz
 from tests.repeat import times
-from tests.sample_model import copy_model, dense_model, state_model, with_host_memory
+from tests.sample_model import (
+    copy_model,
+    dense_model,
+    entries_model,
+    state_model,
+    with_host_memory,
+)
 
 pytestmark = pytest.mark.rung("0")
 
 
 def c_accepts(data: bytes) -> bool:
-    """lds_model_open, and the rules of host steps and relocations as lds_session_open would check
-    them."""
+    """lds_model_open, the rules of host steps and relocations as lds_session_open would check them,
+    and those of entries as lds_model_entry does."""
     open_model = lib().lds_model_open
     model, buffer = ffi.new("lds_model *"), ffi.from_buffer(data)
     if open_model(model, buffer, len(data)):
@@ -42,7 +48,8 @@ def c_accepts(data: bytes) -> bool:
     kinds = [steps[16 * k] | steps[16 * k + 1] << 8 for k in range(model.section[5].count)]
     hosts = [k for k, kind in enumerate(kinds) if kind != PROGRAM_STEP]
     relocated = lib().lds_relocations_check(model) == 0
-    return relocated and all(lib().lds_row_step_check(model, k) == 0 for k in hosts)
+    divided = lib().lds_model_entry(model, 0, ffi.new("lds_entry *")) == 0
+    return relocated and divided and all(lib().lds_row_step_check(model, k) == 0 for k in hosts)
 
 
 def python_accepts(data: bytes) -> bool:
@@ -60,8 +67,8 @@ def sealed(data: bytearray) -> bytes:
 
 @pytest.mark.parametrize(
     "model",
-    [copy_model(), every_operator_model(), state_model()],
-    ids=["copy", "every operator", "state"],
+    [copy_model(), every_operator_model(), state_model(), entries_model()],
+    ids=["copy", "every operator", "state", "entries"],
 )
 def test_both_readers_refuse_the_same_files(model: Artifact) -> None:
     original, random = model.to_bytes(), np.random.default_rng(1)

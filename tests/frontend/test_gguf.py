@@ -24,6 +24,7 @@ from loadstone.runtime.device import OpenedDevice
 from tests.board.tools import run
 from tests.c.build import STRICT
 from tests.frontend.gguf_models import GROUPS, HEADS, LAYERS, WIDTH, WORDS, Reference, tiny
+from tests.hosts.easy import Easy
 from tests.hosts.in_c import run_in_c
 
 Array = NDArray[Any]
@@ -88,7 +89,7 @@ def test_on_a_device_token_by_token(target: str, tmp_path: Path) -> None:
     """Through compiler, C runtime and simulator, its caches in place: tokens, scores, caches, and
     the int32 sums of every product."""
     path = tiny(tmp_path / "m.gguf")
-    compiled = loadstone.compile(path, target, reading=READING)
+    compiled = loadstone.compile(path, target, reading=READING, rows=1)
     artifact, reference = compiled.artifact, Reference(path)
     host = [step.opcode for step in artifact.steps if isinstance(step, HostStep)]
     assert HostOpcode.EXTERNAL not in host
@@ -110,6 +111,44 @@ def test_on_a_device_token_by_token(target: str, tmp_path: Path) -> None:
         assert np.array_equal(np.asarray(again).reshape(-1), Reference(path).next(7))
         with pytest.raises(LoadstoneError, match="lie beyond the places"):
             session.run([np.array([[7]], np.int32), np.array([[PLACES, 1]], np.int32)])
+
+
+@pytest.mark.parametrize("target", ["vtaq-1x16x16", "vta-pynq"])
+def test_chunks_and_single_tokens_of_one_artifact(target: str, tmp_path: Path) -> None:
+    """Both entries in one session, in turn: scores and caches are the independent decoder's."""
+    path = tiny(tmp_path / "m.gguf")
+    whole = loadstone.compile(path, target, reading=READING, rows=4)
+    alone = loadstone.compile(path, target, reading=READING, rows=1).artifact
+    artifact, reference = whole.artifact, Reference(path)
+    assert artifact.entry_names == ("next", "chunk")
+    first = artifact.only()
+    assert artifact.regions[0].data.startswith(alone.regions[0].data)
+    assert (first.steps, first.inputs, first.outputs) == (alone.steps, alone.inputs, alone.outputs)
+    grown = len(artifact.regions[0].data) - len(alone.regions[0].data)
+    assert grown < len(alone.regions[0].data) // 50  # no weights stand there twice
+    tokens = [7, 3, 49, 0, 11, 5, 6]
+    wanted = [reference.next(token) for token in tokens]
+    with OpenedDevice("sim", "", whole.device) as device, device.load(artifact) as session:
+        place = 0
+        for count in (3, 1, 2, 1):
+            given, rows = tokens[place : place + count], 1 if count == 1 else 4
+            row = np.array([[*given, *[13] * (rows - count)]], np.int32)
+            entry = "next" if count == 1 else "chunk"
+            (scores,) = session.run([row, np.array([[place, count]], np.int32)], entry=entry)
+            place += count
+            assert np.array_equal(np.asarray(scores).reshape(-1), wanted[place - 1]), place
+        check_caches(session, reference)
+        with pytest.raises(LoadstoneError, match="lie beyond the places"):
+            session.run([row[:, :1].repeat(4, 1), np.array([[6, 3]], np.int32)], entry="chunk")
+        check_caches(session, reference)  # nothing was written
+    with Easy(artifact) as net:  # the same in C alone
+        scores = np.zeros((1, 1, WORDS), np.float32)
+        net.choose("chunk")
+        net.run([np.array([tokens[:4]], np.int32), np.array([[0, 4]], np.int32)], [scores])
+        assert np.array_equal(scores.reshape(-1), wanted[3])
+        net.choose("next")
+        net.run([np.array([tokens[4:5]], np.int32), np.array([[4, 1]], np.int32)], [scores])
+        assert np.array_equal(scores.reshape(-1), wanted[4])
 
 
 def test_in_c_alone(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from tests.artifact.test_format import every_operator_model
 from tests.c.build import includes, mode_flags
 from tests.c.test_c import board_sources, run, tool
 from tests.isa.tables import NPU
-from tests.sample_model import copy_model, dense_model, with_host_memory
+from tests.sample_model import copy_model, dense_model, entries_model, with_host_memory
 
 __all__ = ["BITS", "build", "fuzz"]
 
@@ -76,6 +76,7 @@ def _models() -> list[Artifact]:
     devices = ("vtaq-1x16x16", "vtaq-tiny", "vta-pynq")
     models = [
         copy_model(),
+        entries_model(),
         every_operator_model(),
         *(dense_model(load_config(n), page_bytes=64).artifact for n in devices),
         with_host_memory(copy_model(), [(1 << 31, 16)] * 2),

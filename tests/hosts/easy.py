@@ -69,8 +69,13 @@ class Easy:
         ]
         error = ffi.new("lds_easy_error *")
         cast = ffi.cast("const void * const *", pointers[0])
-        samples = len(outputs[0])
+        samples = len((outputs or inputs)[0])
         check(lib().lds_easy_run(self.net, cast, pointers[1], samples, error), error)
+
+    def choose(self, entry: str) -> None:
+        """Of the entries the one that runs."""
+        error = ffi.new("lds_easy_error *")
+        check(lib().lds_easy_choose(self.net, entry.encode(), error), error)
 
     def prepared(
         self, inputs: list[NDArray], outputs: list[NDArray]

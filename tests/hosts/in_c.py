@@ -26,7 +26,7 @@ __all__ = ["run_in_c"]
 
 
 def run_in_c(artifact: Artifact, inputs: list[Array], folder: Path) -> list[Array]:
-    """inputs: (samples, ...) each."""
+    """inputs: (samples, ...) each, of the first entry."""
     export(artifact, device_of_artifact(artifact), "linux", folder)
     exported = Artifact.load(folder / "model.lds")
     device = open_device("sim")
@@ -36,7 +36,7 @@ def run_in_c(artifact: Artifact, inputs: list[Array], folder: Path) -> list[Arra
         external = ffi.cast("lds_easy_external", ctypes.addressof(function))
         assert lib().lds_easy_device_external(device, external, ffi.NULL) == 0
     samples = len(inputs[0])
-    views = [exported.tensors[index] for index in exported.outputs]
+    views = [exported.tensors[index] for index in exported.only().outputs]
     shapes = [(samples, view.shape[0] // exported.samples, *view.shape[1:]) for view in views]
     outputs = [np.zeros(shape, view.dtype.numpy) for shape, view in zip(shapes, views, strict=True)]
     with Easy(exported, device) as net:

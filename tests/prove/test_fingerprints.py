@@ -110,3 +110,9 @@ def test_a_sum_that_is_zero_at_a_point_spoils_no_other() -> None:
     found, fits = points.factors(points.times(of, 7), of)
     assert fits.tolist() == [True, True, False, False, True]
     assert (found[fits] == 7).all()
+    found, fits = points.factors(of, of)
+    assert fits.all()
+    assert (found == 1).all()
+    spoilt = of.copy()
+    spoilt[1, 2] += 1
+    assert points.factors(spoilt, of)[1].tolist() == [True, True, False, True, True]

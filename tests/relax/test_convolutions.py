@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.relax.compat import dtype, relax, shape
-from loadstone.relax.convolutions import channels_last_conv2d, with_types
+from loadstone.relax.compat import constant, dtype, relax, shape, value
+from loadstone.relax.convolutions import channels_last_conv2d, with_flat_kernels, with_types
 
 LAYOUTS = st.tuples(st.sampled_from(["NCHW", "NHWC"]), st.sampled_from(["OIHW", "OHWI", "HWIO", "HWOI"]))  # fmt: skip # noqa: E501
 SIZES = st.integers(1, 6)
@@ -107,3 +107,38 @@ def test_what_a_convolution_reads_is_bound() -> None:
             output = builder.emit_output(builder.normalize(found))
         builder.emit_func_output(output)
     relax.analysis.well_formed(builder.get())
+
+
+def depthwise(kernel: Any, channels: int = 5) -> Any:
+    return relax.op.nn.conv2d(
+        tensor([1, 6, 4, channels]),
+        kernel,
+        groups=channels,
+        data_layout="NHWC",
+        kernel_layout="HWOI",
+    )
+
+
+def test_a_depthwise_kernel_with_a_multiplier_is_one_that_tvm_takes() -> None:
+    """As TVM 0.26 imports it from TFLite, under a bias and an activation."""
+    weights = np.arange(3 * 3 * 5 * 3, dtype=np.float32).reshape(3, 3, 5, 3)
+    flat = tensor([1, 3, 3, 15])
+    for kernel in (relax.op.reshape(flat, [3, 3, 5, 3]), constant(weights)):
+        call = relax.op.clip(relax.op.add(depthwise(kernel), tensor([15])), 0, 6)
+        assert found_by_tvm(call) is None
+        made = found_by_tvm(with_flat_kernels(call))
+        assert shape(made) == (1, 4, 2, 15)
+    made = with_flat_kernels(depthwise(constant(weights)))
+    np.testing.assert_array_equal(value(made.args[1]).reshape(3, 3, 5, 3), weights)
+    assert (
+        with_flat_kernels(depthwise(relax.op.reshape(flat, [3, 3, 5, 3])))
+        .args[1]
+        .args[0]
+        .same_as(flat)
+    )
+
+
+@pytest.mark.parametrize("extents", [[3, 3, 15, 1], [3, 3, 5, 1], [3, 3, 10, 2]])
+def test_any_other_kernel_stays_as_it_is(extents: list[int]) -> None:
+    call = depthwise(tensor(extents))
+    assert with_flat_kernels(call).same_as(call)

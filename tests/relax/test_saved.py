@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.errors import DeviceError
+from loadstone.errors import ArtifactError, DeviceError
 from loadstone.relax import saved
 from loadstone.relax.compat import relax, tvm
 from loadstone.relax.saved import (
@@ -37,6 +38,7 @@ def module(outputs: int = 1, codegen: str = "") -> Any:
     return tvm.IRModule({"main": made["main"].with_attr("Codegen", codegen)}) if codegen else made
 
 
+MINE = re.escape(tvm.__version__)
 X, Y = np.arange(6, dtype=np.float32).reshape(2, 3), np.full((2, 3), 2, np.float32)
 
 
@@ -47,6 +49,21 @@ def test_what_is_saved_computes_the_same() -> None:
     np.testing.assert_array_equal(product, X * Y)
     assert parameter_shapes(text) == [(2, 3), (2, 3)]
     assert save_function(load_function(text)) == text
+
+
+@pytest.mark.parametrize("version", ["0.26.3", "0.27.9", "0.28.0"])
+def test_what_another_tvm_saved_is_not_read(version: str) -> None:
+    """TVM reads it without looking, and may end in a segmentation fault."""
+    own = save_function(module())
+    text = own.replace(f'"tvm_version":"{tvm.__version__}"', f'"tvm_version":"{version}"')
+    assert text != own
+    if version[:4] == tvm.__version__[:4]:
+        assert parameter_shapes(text) == [(2, 3), (2, 3)]
+        return
+    with pytest.raises(ArtifactError, match=f"saved by TVM {version}, and this is TVM {MINE}: "):
+        run_saved(text, [X, Y])
+    with pytest.raises(ArtifactError, match=f"by no TVM that says its version, and .* {MINE}: "):
+        load_function(own.partition(',"metadata"')[0] + "}")
 
 
 def test_a_module_is_compiled_once() -> None:

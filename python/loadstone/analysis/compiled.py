@@ -89,13 +89,14 @@ class Compiled:
         return bool(relax & _MULTIPLY) and not relax & {"quantize", "dequantize"}
 
     def explain(self) -> list[JsonObject]:
-        """One row per operator: operator, kind, where, why, remedy, how (the method, where there
-        are several), shape of its output, macs; on a simulated device, else None: cycles in total,
-        as in `profile`, and compute_busy_cycles, those in which the compute stage works for it;
+        """One row per operator of the first entry: operator, kind, where, why, remedy, how (the
+        method, where there are several), shape of its output, macs; on a simulated device, else
+        None: cycles in total, as in `profile`, and compute_busy_cycles, those in which the compute
+        stage works for it;
         with strategy "cost" also its alternatives: place, pattern, us, transfer_us."""
         from loadstone.simulator.programs import layer_figures
 
-        counted = layer_figures(self.artifact, self.device)
+        counted = layer_figures(self.artifact.only(), self.device)
         rows: list[JsonObject] = []
         for row, assignment in zip(
             explain(self.partition), self.partition.assignments, strict=True
@@ -128,8 +129,8 @@ class Compiled:
         return replace(found, sqnr_db=lost)
 
     def profile(self) -> ProfileReport:
-        """The time of every layer, on one time axis; in a notebook, a table."""
-        return profile_report(self.artifact, self.device, self.known(), trust=True)
+        """The time of every layer of the first entry, on one time axis; in a notebook, a table."""
+        return profile_report(self.artifact.only(), self.device, self.known(), trust=True)
 
     @property
     def loaded(self) -> LoadedModel:
@@ -137,11 +138,16 @@ class Compiled:
         return LoadedModel(self.artifact, self.device, trust=True)
 
     def run(
-        self, *inputs: object, device: str = "sim", allow_nan: bool = False, **named: object
+        self,
+        *inputs: object,
+        device: str = "sim",
+        allow_nan: bool = False,
+        entry: str | None = None,
+        **named: object,
     ) -> list[Array]:
         """Runs samples (arrays with a leading axis of samples, one per input, or by name) through
-        the C runtime; one array per output. allow_nan: NaN goes in as it is."""
-        return self.loaded.run(*inputs, device=device, allow_nan=allow_nan, **named)
+        the C runtime; one array per output. allow_nan: NaN goes in as it is. entry: by name."""
+        return self.loaded.run(*inputs, device=device, allow_nan=allow_nan, entry=entry, **named)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:

@@ -72,7 +72,7 @@ def expected_from(
             return from_tensors(meant(artifact, opened, inputs, trust=trust))
     other, spec = artifact, str(against)
     if spec.endswith(".lds"):
-        other, spec = Artifact.load(against), "sim"
+        other, spec = Artifact.load(against).only(), "sim"
         if [other.tensors[i].shape for i in other.inputs] != [a.shape for a in inputs]:
             raise ModelError(f"{against} has other inputs than {artifact.name}")
     with devices.open(spec) as opened:

@@ -38,13 +38,19 @@ class LoadedModel:
     trust: bool = False
 
     def run(
-        self, *inputs: object, device: str = "sim", allow_nan: bool = False, **named: object
+        self,
+        *inputs: object,
+        device: str = "sim",
+        allow_nan: bool = False,
+        entry: str | None = None,
+        **named: object,
     ) -> list[Array]:
         """Runs samples through the C runtime; returns one array (samples, ...) per output.
 
         inputs: one per input of the model, (samples, ...) each: NumPy arrays, tensors of PyTorch,
             lists, or generators of samples; or one mapping by name. named: the same by name.
-        device: as in `loadstone run`. allow_nan: NaN is accepted.
+        device: as in `loadstone run`. allow_nan: NaN is accepted. entry: which of the model's, by
+            name; None: the first. States begin anew: a session keeps them (runtime.device).
         Raises DeviceError for arrays that do not fit, naming the shape and type needed, ModelError
         for NaN.
         """
@@ -52,17 +58,17 @@ class LoadedModel:
             self._opened(device) as opened,
             opened.load(self.artifact, trust=self.trust) as session,
         ):
-            return session.run(_by_name(inputs, named), allow_nan=allow_nan)
+            return session.run(_by_name(inputs, named), allow_nan=allow_nan, entry=entry)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """Name, shape, type and quantization of each input of a sample."""
-        return tensor_infos(self.artifact, self.artifact.inputs)
+        """Name, shape, type and quantization of each input of a sample, of the first entry."""
+        return tensor_infos(self.artifact, self.artifact.only().inputs)
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
         """The same of each output."""
-        return tensor_infos(self.artifact, self.artifact.outputs)
+        return tensor_infos(self.artifact, self.artifact.only().outputs)
 
     def compare(
         self,
@@ -71,14 +77,14 @@ class LoadedModel:
         device: str = "sim",
         sample: int = 0,
     ) -> LayerDifferences:
-        """Compares every layer of one sample with its expected value.
+        """Compares every layer of one sample, in the first entry, with its expected value.
 
         inputs: as in `run`. against: a model's file or a model in memory, quantized or float, an
             .lds file, a device, or `reference`, the meaning of the instructions (expected.py).
         Raises ModelError for a model that does not belong to this artifact.
         """
         return self.compare_with(
-            lambda run: expected_from(against, self.artifact, run, trust=self.trust),
+            lambda run: expected_from(against, self.artifact.only(), run, trust=self.trust),
             inputs,
             device,
             sample,
@@ -93,13 +99,12 @@ class LoadedModel:
     ) -> LayerDifferences:
         """The same with the expected values that `right` returns for the inputs of one run, which
         have the shapes of the artifact's inputs."""
-        arrays = as_inputs(
-            _by_name(inputs), [self.artifact.tensors[i] for i in self.artifact.inputs]
-        )
-        run = one_run(self.artifact, arrays, sample)
+        artifact = self.artifact.only()
+        arrays = as_inputs(_by_name(inputs), [artifact.tensors[i] for i in artifact.inputs])
+        run = one_run(artifact, arrays, sample)
         expected = right(run)
         with self._opened(device) as opened:
-            found = differences(self.artifact, opened, run, expected, trust=self.trust)
+            found = differences(artifact, opened, run, expected, trust=self.trust)
             return LayerDifferences(tuple(found))
 
     def _opened(self, device: str) -> devices.OpenedDevice:
@@ -108,20 +113,23 @@ class LoadedModel:
         return devices.open(device)
 
     def profile(self) -> ProfileReport:
-        """The time of every layer, on one time axis; in a notebook, a table."""
-        return profile_report(self.artifact, self.device, trust=self.trust)
+        """The time of every layer of the first entry, on one time axis; in a notebook, a table."""
+        return profile_report(self.artifact.only(), self.device, trust=self.trust)
 
     def __repr__(self) -> str:
         a = self.artifact
-        ins, outs = (
-            ", ".join(
-                f"{a.tensors[index].dtype.name.lower()}{list(a.tensors[index].shape)}"
-                for index in indices
+        calls = []
+        for number, name in enumerate(a.entry_names):
+            ins, outs = (
+                ", ".join(
+                    f"{a.tensors[index].dtype.name.lower()}{list(a.tensors[index].shape)}"
+                    for index in indices
+                )
+                for indices in (a.only(number).inputs, a.only(number).outputs)
             )
-            for indices in (a.inputs, a.outputs)
-        )
+            calls.append(f"{name}: {ins} -> {outs}" if name else f"{ins} -> {outs}")
         devices = ", ".join(a.names_at_work(a.device or "the host"))
-        return f"<loadstone model {a.name!r} for {devices}: {ins} -> {outs}>"
+        return f"<loadstone model {a.name!r} for {devices}: {'; '.join(calls)}>"
 
     def _repr_html_(self) -> str:
         a = self.artifact

@@ -31,7 +31,6 @@ from loadstone.relax.compat import (
     is_call,
     is_constant,
     op_name,
-    quietly,
     relax,
     result,
     s_tir,
@@ -40,6 +39,7 @@ from loadstone.relax.compat import (
     value,
 )
 from loadstone.relax.extremes import EXTREMES
+from loadstone.relax.quiet import quietly
 from loadstone.relax.sorting import SORTING
 
 if TYPE_CHECKING:

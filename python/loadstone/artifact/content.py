@@ -9,7 +9,8 @@ Next: format.py's Artifact is one that is written and read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from loadstone.artifact.file_layout import require
 from loadstone.artifact.host_step import HostStep
@@ -22,14 +23,30 @@ from loadstone.artifact.memory_plan import (
 )
 from loadstone.artifact.program_step import check_program
 from loadstone.backend.device import FINGERPRINT_BYTES, ProgramDevice, ProgramStep
+from loadstone.errors import ArtifactError
 
-__all__ = ["ArtifactContent"]
+__all__ = ["ArtifactContent", "ModelEntry"]
+
+Content = TypeVar("Content", bound="ArtifactContent")
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """One of the functions of a model: how many of its steps, inputs and outputs are this one's,
+    each behind those of the entry before it."""
+
+    name: str
+    steps: int
+    inputs: int
+    outputs: int
 
 
 @dataclass(frozen=True)
 class ArtifactContent:
     """All that a file holds. inputs and outputs are indices of tensors; `samples` is what a run
-    takes. Device 0 is that of the session which runs it; steps run in order."""
+    takes. Device 0 is that of the session which runs it; steps run in order. entries: functions
+    that share constants, states and memory, and divide steps, inputs and outputs among them; none:
+    there is one, all of it."""
 
     name: str
     devices: tuple[ProgramDevice, ...]
@@ -39,6 +56,39 @@ class ArtifactContent:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     steps: tuple[ProgramStep | HostStep, ...]
+    entries: tuple[ModelEntry, ...] = ()
+
+    @property
+    def entry_names(self) -> tuple[str, ...]:
+        """In the order of the file: the first runs where nobody names one. ("",) for a model
+        without entries."""
+        return tuple(entry.name for entry in self.entries) or ("",)
+
+    def entry_number(self, name: str | None) -> int:
+        """None: the first. Raises ArtifactError for a name that the model does not have."""
+        if name is None:
+            return 0
+        if name not in self.entry_names:
+            known = ", ".join(repr(each) for each in self.entry_names if each)
+            what = f"it has {known}" if known else "it has no entries by name"
+            raise ArtifactError(f"model {self.name!r} has no entry {name!r}: {what}")
+        return self.entry_names.index(name)
+
+    def only(self: Content, number: int = 0) -> Content:
+        """The model as if this entry were all of it; steps keep no numbers of the file."""
+        if not self.entries:
+            return self
+        own, before = self.entries[number], self.entries[:number]
+        steps, inputs, outputs = (
+            sum(getattr(entry, part) for entry in before) for part in ("steps", "inputs", "outputs")
+        )
+        return replace(
+            self,
+            steps=self.steps[steps : steps + own.steps],
+            inputs=self.inputs[inputs : inputs + own.inputs],
+            outputs=self.outputs[outputs : outputs + own.outputs],
+            entries=(),
+        )
 
     @property
     def device(self) -> str:
@@ -138,6 +188,19 @@ class ArtifactContent:
                 alone = not step.beside or isinstance(before, ProgramStep)
                 require(alone, "R18", f"program {step.name!r} is beside no other")
             before = step
+        self._check_entries()
+
+    def _check_entries(self) -> None:
+        if not self.entries:
+            return
+        for part in ("steps", "inputs", "outputs"):
+            found, all_of_it = sum(getattr(e, part) for e in self.entries), len(getattr(self, part))
+            require(
+                found == all_of_it,
+                "R24",
+                f"the entries have {found} {part}, the model has {all_of_it}",
+            )
+        require(self.entries[0].steps > 0, "R24", "the first entry has no steps")
 
 
 def _check_device(device: ProgramDevice) -> None:

@@ -53,10 +53,19 @@ from loadstone.errors import UnsupportedError
 from loadstone.numerics import Array
 from loadstone.passes.log import PassLog
 
-__all__ = ["Deployment", "deploy"]
+__all__ = ["Contents", "Deployment", "deploy"]
 
 #: The context in which a region makes its program.
 Scope = Callable[[LoweredRegion], AbstractContextManager[None]]
+
+
+class Contents:
+    """The constants of an artifact while they are collected: those of the network, and micro-ops.
+    before: of another entry of the same model, of which nothing moves."""
+
+    def __init__(self, before: Contents | None = None) -> None:
+        self.constants: Content = Content(before=before.constants if before else None)
+        self.micro_ops: Content = Content(bytes(before.micro_ops.data) if before else b"")
 
 
 @dataclass(frozen=True)
@@ -74,20 +83,23 @@ def deploy(
     device: Device,
     scope: Scope = lambda _: nullcontext(),
     log: PassLog | None = None,
+    contents: Contents | None = None,
 ) -> Deployment:
     """`segments` cover the graph's operators in order. scope: for a region's build. log: of the
-    network's passes."""
+    network's passes. contents: gets the constants; the artifact has what was there before, too.
+    """
+    contents = contents or Contents()
     _refuse_tensors_without_elements(graph)
     lifetimes = find_lifetimes(graph, segments)
     align_bytes = max([device.align_bytes, *(r.align_bytes for r in programs_of(segments))])
     memory = (log or PassLog()).run(
         "memory_plan",
-        lambda found: plan_memory(graph, segments, found, align_bytes),
+        lambda found: plan_memory(graph, segments, found, align_bytes, contents.constants),
         lifetimes,
         verify=verify_memory,
         show=memory_text,
     )
-    assembly = _Assembly(graph, lifetimes, memory, ProgramDevice.of(device))
+    assembly = _Assembly(graph, lifetimes, memory, ProgramDevice.of(device), contents)
     for group in side_by_side(segments):
         assembly.add(group, scope)
     assembly.finish()
@@ -116,14 +128,19 @@ class _Assembly:
     """The steps in order, and what they add to memory. It is the Workspace of host.py."""
 
     def __init__(
-        self, graph: g.Graph, lifetimes: Lifetimes, memory: MemoryLayout, own: ProgramDevice
+        self,
+        graph: g.Graph,
+        lifetimes: Lifetimes,
+        memory: MemoryLayout,
+        own: ProgramDevice,
+        contents: Contents,
     ) -> None:
         self.memory = memory
         self.lifetimes = lifetimes
         self.named = tensors_by_name(graph)
         self.views: list[BufferView] = list(memory.views)
         self.index = {view.name: number for number, view in enumerate(memory.views)}
-        self.constants, self.micro_ops = Content(memory.constants), Content()
+        self.constants, self.micro_ops = contents.constants, contents.micro_ops
         self.host_bytes = memory.size_bytes[RegionIndex.HOST]  # the temporary tensors included
         self.temporary_bytes = 0  # of one operator
         self.scratch_view: int | None = None

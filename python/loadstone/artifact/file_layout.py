@@ -15,7 +15,9 @@ from loadstone.errors import ArtifactError
 __all__ = [
     "CODE_ALIGN_BYTES",
     "DEVICE",
+    "ENTRIES_SINCE",
     "ENTRY_BYTES",
+    "ENTRY_WORDS",
     "HEADER",
     "HEADER_BYTES",
     "MAGIC",
@@ -34,7 +36,9 @@ __all__ = [
 
 MAGIC = b"LDSM"
 #: The newest format, and the oldest that is read (runtime/FORMAT.md, Versions).
-VERSION, OLDEST = 6, 5
+VERSION, OLDEST = 7, 5
+#: The first that has entries; and the words of one: name, steps, inputs, outputs.
+ENTRIES_SINCE, ENTRY_WORDS = 7, 4
 HEADER = struct.Struct("<4s7I")
 SECTIONS = (
     "strings",

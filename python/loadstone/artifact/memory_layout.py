@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
@@ -85,10 +86,13 @@ class MemoryLayout:
 
 
 class Content:
-    """Bytes of a region of constants while they are collected."""
+    """Bytes of a region of constants while they are collected. before: what an entry of the same
+    model has collected: it stays where it is, and its pieces are used again."""
 
-    def __init__(self, data: bytes = b"") -> None:
-        self.data = bytearray(data)
+    def __init__(self, data: bytes = b"", before: Content | None = None) -> None:
+        self.data: bytearray = bytearray(data if before is None else before.data)
+        self.pieces: list[tuple[int, int]] = []  # first byte, size
+        self.known: dict[bytes, int] = {} if before is None else before.found()
 
     @property
     def end(self) -> int:
@@ -96,20 +100,37 @@ class Content:
         return rounded_up(len(self.data), DEVICE_ALIGN_BYTES)
 
     def add(self, content: bytes, align_bytes: int = DEVICE_ALIGN_BYTES) -> int:
-        """Appends; the offset in bytes."""
-        offset = rounded_up(len(self.data), max(align_bytes, DEVICE_ALIGN_BYTES))
+        """Appends what is not there; the offset in bytes."""
+        align_bytes = max(align_bytes, DEVICE_ALIGN_BYTES)
+        if self.known:
+            known = self.known.get(sha256(content).digest())
+            if known is not None and known % align_bytes == 0:
+                return known
+        offset = rounded_up(len(self.data), align_bytes)
         self.data += bytes(offset - len(self.data)) + content
+        self.pieces.append((offset, len(content)))
         return offset
 
     def filled(self) -> bytes:
         """All of it, zeros behind it up to the least size of a region."""
         return bytes(self.data).ljust(DEVICE_ALIGN_BYTES, b"\0")
 
+    def found(self) -> dict[bytes, int]:
+        """Where pieces of this content stand, by digest."""
+        whole = memoryview(self.data)
+        own = {sha256(whole[at : at + size]).digest(): at for at, size in self.pieces}
+        return {**own, **self.known}
+
 
 def plan_memory(
-    graph: g.Graph, segments: Sequence[Step], lifetimes: Lifetimes, align_bytes: int
+    graph: g.Graph,
+    segments: Sequence[Step],
+    lifetimes: Lifetimes,
+    align_bytes: int,
+    content: Content | None = None,
 ) -> MemoryLayout:
-    """align_bytes: what tensors in the device's memory are aligned to."""
+    """align_bytes: what tensors in the device's memory are aligned to. content: gets the constants;
+    what it has of other entries stays."""
     align_bytes = max(align_bytes, DEVICE_ALIGN_BYTES)
     arena = plan(lifetimes.arena, align_bytes)
     host = plan(lifetimes.rows, DEVICE_ALIGN_BYTES)
@@ -122,7 +143,7 @@ def plan_memory(
             if tensor.name not in views:
                 views[tensor.name] = row_view(tensor, region, size_bytes[region])
                 size_bytes[region] += rounded_up(tensor.size_bytes, DEVICE_ALIGN_BYTES)
-    content = Content()
+    content = Content() if content is None else content
     for name, value in graph.constants.items():
         if name not in views:
             views[name] = constant_view(named.get(name), name, value, content)

@@ -13,10 +13,12 @@ import zlib
 from collections.abc import Sequence
 from typing import TypeVar
 
-from loadstone.artifact.content import ArtifactContent
+from loadstone.artifact.content import ArtifactContent, ModelEntry
 from loadstone.artifact.file_layout import (
     DEVICE,
+    ENTRIES_SINCE,
     ENTRY_BYTES,
+    ENTRY_WORDS,
     HEADER,
     HEADER_BYTES,
     MAGIC,
@@ -63,7 +65,8 @@ class ArtifactReader:
             crc,
             self.samples,
             self.name,
-            *zeros,
+            self.entry_count,
+            self.first_steps,
         ) = HEADER.unpack_from(data)
         require(magic == MAGIC, "R1", f"it begins with {magic!r}, not {MAGIC!r}")
         age = "newer" if version > VERSION else "older"
@@ -79,7 +82,12 @@ class ArtifactReader:
             "R4",
             "the checksum does not fit the content: the file is damaged",
         )
-        require(not any(zeros), "R13", "a reserved word of the header is not 0")
+        self.has_entries = version >= ENTRIES_SINCE
+        require(
+            self.has_entries or not (self.entry_count or self.first_steps),
+            "R13",
+            "a reserved word of the header is not 0",
+        )
         places = struct.unpack_from(f"<{2 * len(SECTIONS)}I", data, HEADER.size)
         self.section = {
             n: self._slice(n, *places[2 * i : 2 * i + 2]) for i, n in enumerate(SECTIONS)
@@ -255,6 +263,25 @@ class ArtifactReader:
             *texts,
         )
 
+    def entries(self) -> tuple[ModelEntry, ...]:
+        """The table of entries, behind the words of all steps, which were read before."""
+        if not self.has_entries:
+            return ()
+        first = len(self.words) - ENTRY_WORDS * self.entry_count
+        require(
+            self.entry_count > 0 and first >= self._words_behind,
+            "R24",
+            f"{self.entry_count} entries do not stand behind the words of the steps",
+        )
+        records = range(first, len(self.words), ENTRY_WORDS)
+        table = [self.words[at : at + ENTRY_WORDS] for at in records]
+        require(
+            self.first_steps == table[0][1],
+            "R24",
+            f"the first entry has {table[0][1]} steps, the header says {self.first_steps}",
+        )
+        return tuple(ModelEntry(self.string(name), *parts) for name, *parts in table)
+
     def content(self, kind: type[Content]) -> Content:
         """All of the file, as an object of `kind`."""
 
@@ -264,6 +291,7 @@ class ArtifactReader:
         inputs, outputs = (
             [w for (w,) in WORD.iter_unpack(self.section[n])] for n in ("inputs", "outputs")
         )
+        steps = tuple(self.step(*r) for r in rows(STEP, "steps"))
         return kind(
             name=self.string(self.name),
             devices=tuple(map(self.device, DEVICE.iter_unpack(self.section["devices"]))),
@@ -272,5 +300,6 @@ class ArtifactReader:
             tensors=tuple(self.tensor(r) for r in rows(TENSOR, "tensors")),
             inputs=tuple(inputs),
             outputs=tuple(outputs),
-            steps=tuple(self.step(*r) for r in rows(STEP, "steps")),
+            steps=steps,
+            entries=self.entries(),
         )

@@ -16,6 +16,7 @@ from loadstone.artifact.content import ArtifactContent
 from loadstone.artifact.file_layout import (
     CODE_ALIGN_BYTES,
     DEVICE,
+    ENTRIES_SINCE,
     HEADER_BYTES,
     MAGIC,
     MAX_DATA_ALIGN,
@@ -25,7 +26,6 @@ from loadstone.artifact.file_layout import (
     SECTIONS,
     STEP,
     TENSOR,
-    VERSION,
     align,
 )
 from loadstone.artifact.host_step import HostOpcode, HostStep
@@ -35,6 +35,9 @@ from loadstone.backend.device import ProgramDevice, ProgramStep
 from loadstone.errors import ArtifactError
 
 __all__ = ["ArtifactWriter"]
+
+#: The first version with operators on rows.
+_ROWS_SINCE = 6
 
 
 class ArtifactWriter:
@@ -122,6 +125,8 @@ class ArtifactWriter:
         regions = b"".join(map(self.region, a.regions))
         tensors = b"".join(map(self.tensor, a.tensors))
         steps = b"".join(map(self.step, a.steps))
+        for entry in a.entries:
+            self.words += [self.string(entry.name), entry.steps, entry.inputs, entry.outputs]
         devices = b"".join(map(self.device, a.devices))
         contents = (
             *(
@@ -148,7 +153,8 @@ class ArtifactWriter:
             raise ArtifactError(
                 f"model {a.name!r} has {len(body)} bytes: an artifact holds less than 4 GiB"
             )
-        head = struct.pack("<4I", a.samples, name, 0, 0)
+        first_steps = a.entries[0].steps if a.entries else 0
+        head = struct.pack("<4I", a.samples, name, len(a.entries), first_steps)
         body[16:HEADER_BYTES] = head + table
         crc = zlib.crc32(body[16:])
         struct.pack_into("<4sIII", body, 0, MAGIC, _version(a), len(body), crc)
@@ -157,9 +163,11 @@ class ArtifactWriter:
 
 def _version(artifact: ArtifactContent) -> int:
     """The oldest that has what the file holds: older runtimes read it, too."""
+    if artifact.entries:
+        return ENTRIES_SINCE
     rows = range(HostOpcode.RMS_NORM, HostOpcode.GATE + 1)
     newer = any(isinstance(s, HostStep) and s.opcode in rows for s in artifact.steps)
-    return VERSION if newer else OLDEST
+    return _ROWS_SINCE if newer else OLDEST
 
 
 def _words(values: Sequence[int]) -> bytes:

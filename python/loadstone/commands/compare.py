@@ -30,6 +30,7 @@ from loadstone.analysis.taps import taps
 from loadstone.analysis.tokens import LayerRace, races
 from loadstone.artifact.format import Artifact
 from loadstone.backend.rounded_network import Departure
+from loadstone.commands.entry_option import add_entry, chosen_entry
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.terminal import print_table
 from loadstone.errors import ConfigError, ModelError
@@ -113,6 +114,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     results.add_argument("--all", action="store_true", help="every layer, not only the first")
     results.add_argument("--json", action="store_true", help="as JSON")
+    add_entry(what)
     what.add_argument(
         "--trust",
         action="store_true",
@@ -132,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
         raise ModelError(f"--atol {args.atol:g} is no difference: it is not 0 or more")
     if not math.isfinite(args.min_db):
         raise ModelError(f"--min-db {args.min_db:g} is no ratio: it is not finite")
-    artifact = Artifact.load(args.model)
+    artifact = chosen_entry(args, Artifact.load(args.model))
     args.trust = trusts(artifact, args.trust)
     given = read_inputs(args.inputs, artifact)
     inputs = one_run(artifact, given, args.sample)

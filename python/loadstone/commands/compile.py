@@ -185,6 +185,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="IN=OUT",
         help="output OUT of a run is input IN of the next one: both become memory of the session",
     )
+    model.add_argument(
+        "--rows",
+        type=int,
+        metavar="R",
+        help="of a .gguf file: the tokens that a run of its entry `chunk` takes, beside the entry `next`, which "
+        "takes one (default: 16, or as many as the window has); 1: one entry alone",
+    )
     quantize.add_reading(parser)
     quantize.add_options(parser)
 
@@ -215,6 +222,7 @@ def run(args: argparse.Namespace) -> None:
         tuned=args.tuned,
         rounding=args.rounding,
         as_float=args.float,
+        rows=args.rows,
         **options,
     )
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name

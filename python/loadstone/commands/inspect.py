@@ -139,6 +139,7 @@ def _as_dict(a: Artifact, size: int, names: Mapping[int, Sequence[str]]) -> Json
         "samples": a.samples,
         "inputs": list(a.inputs),
         "outputs": list(a.outputs),
+        **({"entries": [vars(entry) for entry in a.entries]} if a.entries else {}),
         "regions": [
             {
                 "name": r.name,
@@ -185,20 +186,41 @@ def text(
     )
     lines = [
         f"{one_line(a.name)}: {size} bytes for device {devices}, {a.samples} sample(s) a run",
-        "inputs",
-        *(_tensor(a.tensors[i]) for i in a.inputs),
-        "outputs",
-        *(_tensor(a.tensors[i]) for i in a.outputs),
+        *(line for number in range(len(a.entry_names)) for line in _ports(a, number)),
         f"memory, {sum(r.size_bytes for r in a.regions)} bytes",
     ]
     lines += [_region_line(index, r) for index, r in enumerate(a.regions)]
     lines.append(f"steps, {instructions} instructions")
+    begins = _begins(a)
     for index, step in enumerate(a.steps):
+        lines += [f"  entry {one_line(name)}" for name in begins.get(index, ())]
         if isinstance(step, HostStep):
             lines.append(_host_line(index, step, a))
         else:
             lines += _program_lines(index, step, a, layers, names.get(index, ()))
     return "\n".join(lines)
+
+
+def _ports(a: Artifact, number: int) -> list[str]:
+    """The inputs and outputs of an entry, under its name where it has one."""
+    name, own = a.entry_names[number], a.only(number)
+    return [
+        *([f"entry {one_line(name)}"] if a.entries else []),
+        "inputs",
+        *(_tensor(own.tensors[i]) for i in own.inputs),
+        "outputs",
+        *(_tensor(own.tensors[i]) for i in own.outputs),
+    ]
+
+
+def _begins(a: Artifact) -> dict[int, list[str]]:
+    """The names of the entries that begin at a step, by its number."""
+    found: dict[int, list[str]] = {}
+    step = 0
+    for entry in a.entries:
+        found.setdefault(step, []).append(entry.name)
+        step += entry.steps
+    return found
 
 
 def _region_line(index: int, r: MemoryRegion) -> str:

@@ -23,6 +23,7 @@ from loadstone.analysis.tables import csv_text, profile_rows, text_table, totals
 from loadstone.artifact.format import Artifact
 from loadstone.backend.builtin import is_builtin, load_config
 from loadstone.backend.device import Device
+from loadstone.commands.entry_option import add_entry, chosen_entry
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
 from loadstone.commands.terminal import print_table
@@ -93,6 +94,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="what runs them, as of `loadstone run`; sim:FILE gives the device of an artifact "
         "other timing (default: %(default)s)",
     )
+    add_entry(running)
     running.add_argument(
         "--trust",
         action="store_true",
@@ -137,7 +139,7 @@ def _subject(args: argparse.Namespace) -> tuple[Artifact, Device, Known | None]:
         compiled = compile_model(
             args.model, target_of(args, args.target), plugins=args.plugins, as_float=True
         )
-        return compiled.artifact, compiled.device, compiled.known()
+        return chosen_entry(args, compiled.artifact), compiled.device, compiled.known()
     artifact, device = _artifact(args)
     return artifact, device, None if args.network is None else _known(args, artifact, device)
 
@@ -182,7 +184,7 @@ def _artifact(args: argparse.Namespace) -> tuple[Artifact, Device]:
             f"{args.model}: a model is profiled for a device: name it with --target, or compile it "
             "first and profile the .lds file"
         )
-    artifact = Artifact.load(args.model)
+    artifact = chosen_entry(args, Artifact.load(args.model))
     kind, _, name = args.device.partition(":")
     if kind == "sim" and name:
         device: Device = load_config(name)

@@ -93,7 +93,12 @@ def attempt(
     path: str, data: bytes, artifact: Artifact, *, near: bool
 ) -> tuple[ModelNetwork | None, ProofVerdict]:
     """The network of a model's file, None where it holds what no proof covers, and what is said of
-    an artifact. near: elements may be one level off."""
+    an artifact. near: elements may be one level off. Raises ArtifactError for one with entries."""
+    if artifact.entries:
+        raise ArtifactError(
+            f"{artifact.name} has the entries {', '.join(artifact.entry_names)}: a proof is of an "
+            "artifact with one, which `loadstone compile --rows 1` writes"
+        )
     tolerance = 1 if near else 0
     try:
         network = read_network(path, data)

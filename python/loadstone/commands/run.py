@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.device import Device
+from loadstone.commands.entry_option import add_entry, chosen_entry
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.proof_options import add_require_option, loaded
 from loadstone.errors import DeviceError, ModelError
@@ -113,6 +114,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "trust; files that you compiled on this machine, or without such steps, do not need it",
     )
     add_require_option(where)
+    add_entry(where)
     results.add_argument("--json", action="store_true", help="the report as JSON")
 
 
@@ -123,7 +125,7 @@ def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs all samples; 1 when the outputs differ from the expected ones."""
-    artifact = loaded(args)
+    artifact = chosen_entry(args, loaded(args))
     inputs, wanted = _arrays(args, artifact)
     if args.threads > 1 and not device.is_private(args.device):
         raise DeviceError(

@@ -19,6 +19,7 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact
 from loadstone.backend.plugins import described_accelerator
+from loadstone.commands.entry_option import add_entry, chosen_entry
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.table_sources import (
     accelerator_of_index,
@@ -105,6 +106,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="the seed of the random bytes in a model's arena (default 0)",
     )
+    add_entry(what)
 
 
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -161,7 +163,7 @@ def _table_programs(
             source, lambda device: accelerator_of_index(args.plugins, device, args.device)
         )
         return [vector.program for vector in vectors]
-    artifact = Artifact.load(source)
+    artifact = chosen_entry(args, Artifact.load(source))
     chosen = accelerator_of_model(artifact, args.device, args.plugins)
     return None if chosen is None else programs_of_model(artifact, chosen, args.seed)
 
@@ -206,7 +208,7 @@ def _vectors_of(source: Path, args: argparse.Namespace) -> list[Vector]:
         ]
     if source.suffix in (".txt", ".asm", ".bin"):
         return [_of_stream(source, args)]
-    artifact = Artifact.load(source)
+    artifact = chosen_entry(args, Artifact.load(source))
     return of_artifact(
         artifact, load_config(args.device) if args.device else _device_of(artifact), args.seed
     )

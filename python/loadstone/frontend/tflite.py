@@ -59,7 +59,7 @@ from loadstone.relax.compat import (
     tflite_importer,
     with_main,
 )
-from loadstone.relax.convolutions import with_types
+from loadstone.relax.convolutions import with_flat_kernels, with_types
 
 if TYPE_CHECKING:
     from loadstone.relax.types import BlockBuilder, Expr, IRModule, TensorWrapper
@@ -259,7 +259,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         """Quantizes what an operator returned, names it, and compares its shape with the file's."""
         if converted is None:
             return
-        converted = self.bb.normalize(with_types(converted, self.bb.emit))
+        converted = self.bb.normalize(with_types(with_flat_kernels(converted), self.bb.emit))
         for position, index in enumerate(record.outputs):
             target = self.file.tensors[index]
             expr = converted if len(record.outputs) == 1 else self.bb.emit(converted[position])

@@ -34,7 +34,7 @@ from loadstone.ir_pass.nests import Function
 from loadstone.ir_pass.to_tir import tensor_ir
 from loadstone.ir_pass.verify_dma_copy import verify_dma_copy
 from loadstone.passes.log import PassLog, checked
-from loadstone.relax.compat import s_tir, s_tir_transform, structural_walk, tirx_transform
+from loadstone.relax.compat import SBlockRealize, s_tir_transform, structural_walk, tirx_transform
 
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule, PrimFunc, Stmt
@@ -137,7 +137,7 @@ def text_of_function(function: PrimFunc) -> str:
 
 def _has_blocks(module: IRModule) -> bool:
     found: list[Stmt] = []
-    structural_walk(module["main"].body, (s_tir.SBlockRealize, found.append))
+    structural_walk(module["main"].body, (SBlockRealize, found.append))
     return bool(found)
 
 

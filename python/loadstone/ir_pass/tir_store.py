@@ -19,7 +19,7 @@ from loadstone.ir_pass.memory_table import MemoryTable
 from loadstone.ir_pass.nests import COPY, Nest, NestAccess, NestStep, NestTensor
 from loadstone.ir_pass.tir_index import bounds_of, implied, index_of
 from loadstone.ir_pass.tir_tensors import Tensors, loaded
-from loadstone.relax.compat import TensorLoad, is_tir_call, tirx
+from loadstone.relax.compat import TensorLoad, is_tir_call, loaded_buffer, tirx
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, BufferStore, Expr
@@ -120,7 +120,7 @@ class StoreReader:
         return self._products(nest, store) or [self._chain(nest, store)]
 
     def _in_dram(self, load: TensorLoad) -> bool:
-        return self._tensors.of(load.source).role != "local"
+        return self._tensors.of(loaded_buffer(load)).role != "local"
 
     # --- what is stored ---------------------------------------------------------------------------
     def _stored(self, nest: OpenNest, store: BufferStore, value: Expr) -> Nest:
@@ -176,14 +176,16 @@ class StoreReader:
             elements = [self._element(nest, each) for each in loads]
             calls.append((name, elements, tuple(int(each.value) for each in constants)))
         if not calls:
-            raise LoweringError(f"TensorIR: no step copies {head.source.name}: {_line(store)}")
+            raise LoweringError(
+                f"TensorIR: no step copies {loaded_buffer(head).name}: {_line(store)}"
+            )
         place = self._element(nest, head)
         if place.tensor.role != "local":
             raise LoweringError(
                 f"TensorIR: {place.tensor.name} is in DRAM, and an operation works in place: "
                 f"{_line(store)}"
             )
-        if not head.source.same_as(store.buffer):
+        if not loaded_buffer(head).same_as(store.buffer):
             self._take_over(nest, store, head, place)
         lanes = _LaneLoops(nest)
         steps = [self._step(lanes, name, [place, *es], ns) for name, es, ns in reversed(calls)]
@@ -203,9 +205,9 @@ class StoreReader:
         if not same or target.tensor.shape != place.tensor.shape:
             raise LoweringError(
                 f"TensorIR: {store.buffer.name} cannot be computed in the place of "
-                f"{head.source.name}, whose shape or index is another: {_line(store)}"
+                f"{loaded_buffer(head).name}, whose shape or index is another: {_line(store)}"
             )
-        self._tensors.take_over(store.buffer, head.source)
+        self._tensors.take_over(store.buffer, loaded_buffer(head))
 
     def _called(self, expr: Expr, store: BufferStore) -> tuple[str, Expr, list[Expr]]:
         """One operation: its name, its first operand, its other operands."""
@@ -228,7 +230,7 @@ class StoreReader:
         if not isinstance(load, TensorLoad):
             raise LoweringError(f"TensorIR: {load} is neither an element of a buffer nor a number")
         inside = None if condition is None else tuple(bounds_of(condition, nest.known))
-        return self._at(nest, self._tensors.read(load.source), load.indices[:], inside, pad)
+        return self._at(nest, self._tensors.read(loaded_buffer(load)), load.indices[:], inside, pad)
 
     def _at(
         self,
@@ -375,7 +377,7 @@ def _distance(a: Index, b: Index) -> int | None:
 
 
 def _is_load_of(expr: Expr, buffer: Buffer) -> bool:
-    return isinstance(expr, TensorLoad) and bool(expr.source.same_as(buffer))
+    return isinstance(expr, TensorLoad) and bool(loaded_buffer(expr).same_as(buffer))
 
 
 def _line(store: BufferStore) -> str:

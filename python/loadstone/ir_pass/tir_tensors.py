@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.memory_table import MemoryTable
 from loadstone.ir_pass.nests import NestTensor, Role
-from loadstone.relax.compat import TensorLoad, is_tir_call, structural_walk, tirx
+from loadstone.relax.compat import TensorLoad, is_tir_call, loaded_buffer, structural_walk, tirx
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, BufferStore, Expr, PrimFunc
@@ -137,7 +137,7 @@ class Tensors:
         if not str(store.buffer.scope()).startswith(SCOPE):
             return False
         value = loaded(store.value)[0]
-        return isinstance(value, TensorLoad) and str(value.source.scope()) == _DRAM
+        return isinstance(value, TensorLoad) and str(loaded_buffer(value).scope()) == _DRAM
 
 
 def loaded(value: Expr) -> tuple[Expr, Expr | None, int | None]:

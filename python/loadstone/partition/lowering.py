@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from loadstone.artifact.deploy import Deployment, deploy
+from loadstone.artifact.deploy import Contents, Deployment, deploy
 from loadstone.artifact.lifetimes import Step
 from loadstone.backend.interface import Backend, Segment
 from loadstone.backend.region import ExternalRegion, LoweredRegion
@@ -70,16 +70,25 @@ def _runs(log: PassLog, steps: Sequence[Step]) -> list[PassRun]:
 
 
 def lower_partition(
-    divided: Partition, target: Target, clock: Clock | None = None
+    divided: Partition,
+    target: Target,
+    clock: Clock | None = None,
+    contents: Contents | None = None,
 ) -> LoweredPartition:
-    """clock: counts stages lower and deploy. Raises LoweringError, UnsupportedError."""
+    """clock: counts stages lower and deploy. contents: as deploy has it. Raises LoweringError,
+    UnsupportedError."""
     log, regions = divided.log.continued(), list[Step]()
     with keeping(lambda: _runs(log, regions)):
-        return _lowered_partition(divided, target, clock or Clock(), log, regions)
+        return _lowered_partition(divided, target, clock or Clock(), log, regions, contents)
 
 
 def _lowered_partition(
-    divided: Partition, target: Target, clock: Clock, log: PassLog, regions: list[Step]
+    divided: Partition,
+    target: Target,
+    clock: Clock,
+    log: PassLog,
+    regions: list[Step],
+    contents: Contents | None,
 ) -> LoweredPartition:
     """regions: gets the steps, as they are made."""
     network, renewed = log.run(
@@ -92,9 +101,8 @@ def _lowered_partition(
     with clock("lower"):
         regions += lower_segments(divided.graph, segments, renewed, target.backends)
     with clock("deploy"):
-        deployment = deploy(
-            network, regions, target.device, partial(_building, segments, target.backends), log
-        )
+        scope = partial(_building, segments, target.backends)
+        deployment = deploy(network, regions, target.device, scope, log, contents)
     return LoweredPartition(divided, network, segments, regions, deployment, log)
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from loadstone.artifact.deploy import Contents
 from loadstone.backend.target import Target
 from loadstone.partition.eager import Match, Partition, partition
 from loadstone.partition.lowering import Clock, LoweredPartition, lower_partition
@@ -95,13 +96,22 @@ class Partitioner(Protocol):
 
 class EagerPartitioner:
     """Every operator goes to the first back end that takes it. name: of the model, for messages.
-    log: of the passes before."""
+    log: of the passes before. contents: what other entries of the model have brought to the
+    artifact; gets this one's."""
 
-    def __init__(self, module: Any, name: str, target: Target, log: PassLog | None = None) -> None:
+    def __init__(
+        self,
+        module: Any,
+        name: str,
+        target: Target,
+        log: PassLog | None = None,
+        contents: Contents | None = None,
+    ) -> None:
         self.module = module
         self.name = name
         self.target = target
         self.log = log
+        self.contents = contents
 
     @property
     def choice(self) -> None:
@@ -119,7 +129,7 @@ class EagerPartitioner:
         with collected_rarely():
             with clock("partition"):
                 divided = self.split()
-            return lower_partition(divided, self.target, clock)
+            return lower_partition(divided, self.target, clock, self.contents)
 
 
 @contextmanager

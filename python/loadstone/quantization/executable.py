@@ -18,7 +18,8 @@ from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING
 
-from loadstone.relax.compat import quietly, relax, s_tir, tirx, tvm
+from loadstone.relax.compat import relax, s_tir, tirx, tvm
+from loadstone.relax.quiet import quietly
 from loadstone.relax.saved import UNCHECKED
 from loadstone.relax.targets import system_cpu
 

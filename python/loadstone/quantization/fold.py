@@ -32,7 +32,6 @@ from loadstone.relax.compat import (
     is_constant,
     named,
     op_name,
-    quietly,
     relax,
     shape,
     tvm,
@@ -40,6 +39,7 @@ from loadstone.relax.compat import (
     value,
 )
 from loadstone.relax.convolutions import channels_last_conv2d
+from loadstone.relax.quiet import quietly
 from loadstone.relax.rewriter import Rewriter
 
 if TYPE_CHECKING:

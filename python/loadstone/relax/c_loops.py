@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loadstone.relax.compat import s_tir_transform, tirx_transform, tvm
+from loadstone.relax.compat import s_tir_transform, simplify_blocks, tirx_transform, tvm
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, IRModule, PrimFunc, Stmt
@@ -30,7 +30,7 @@ def lowered(function: PrimFunc, name: str) -> IRModule:
         s_tir_transform.ConvertBlocksToOpaque(),
         s_tir_transform.CompactBufferAllocation(),
         s_tir_transform.LowerMatchBuffer(),
-        s_tir_transform.StmtSimplify(),
+        simplify_blocks(),
         s_tir_transform.LowerOpaqueBlock(),
         tirx_transform.FlattenBuffer(),
         tirx_transform.NarrowDataType(32),

@@ -24,6 +24,7 @@ from loadstone.errors import UnsupportedError
 from loadstone.relax.c_helpers import C_TYPES
 from loadstone.relax.c_loops import lowered, owner, written
 from loadstone.relax.c_math import MATH
+from loadstone.relax.compat import loaded_buffer
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, PrimFunc, Stmt
@@ -325,8 +326,7 @@ class _Printer:
         return f"(({self.type(kind)})({text}))"
 
     def load(self, node: Expr) -> str:
-        buffer = node.buffer if hasattr(node, "buffer") else node.source
-        return f"{self.identifier(buffer)}[{self.index(node.indices)}]"
+        return f"{self.identifier(loaded_buffer(node))}[{self.index(node.indices)}]"
 
     def call(self, node: Expr) -> str:
         if not hasattr(node.op, "name"):

@@ -2,7 +2,7 @@
 """The only place that knows TVM names that changed, and the few questions that every stage asks
 Relax.
 
-In:   the pinned TVM (see pyproject.toml).
+In:   a TVM that releases.py knows.
 Out:  modules under stable names; helpers that read expressions as Python values and rebuild
       functions.
 Next: frontend/, partition/patterns/, partition/eager.py and the stages import this, never TVM
@@ -14,8 +14,6 @@ from __future__ import annotations
 import os
 import pkgutil
 import re
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -34,11 +32,14 @@ from loadstone.errors import (
     python_too_old,
 )
 from loadstone.numerics import Array
+from loadstone.relax.releases import series
 from loadstone.relax.room import check_room, hidden
 
 if TYPE_CHECKING:
     from loadstone.relax.types import (
         BlockBuilder,
+        Buffer,
+        BufferLoad,
         Call,
         DFPattern,
         Expr,
@@ -57,9 +58,10 @@ check_room()
 # Python module of TVM's asks for, the first such error reads the symbols of all of TVM, which takes
 # as long as importing it: TVM's sessions of many processes ask for such a thing.
 with hidden("torch", "tvm.runtime.disco"):
+    _IS_0_26 = series() == "0.26"
     import tvm
     import tvm_ffi
-    from tvm import relax, s_tir, sym, te, tirx
+    from tvm import relax, s_tir, te, tirx
     from tvm.ir import SourceName, Span
     from tvm.relax import dpl
     from tvm.relax.transform import DeadCodeElimination, FuseOpsByPattern
@@ -71,6 +73,7 @@ __all__ = [
     "FloatImm",
     "Function",
     "FuseOpsByPattern",
+    "SBlockRealize",
     "TensorLoad",
     "Var",
     "abandoning",
@@ -91,12 +94,12 @@ __all__ = [
     "is_call",
     "is_constant",
     "is_tir_call",
+    "loaded_buffer",
     "name_of",
     "named",
     "onnx_importer",
     "op_name",
     "parsed_tir",
-    "quietly",
     "relax",
     "result",
     "retyped",
@@ -104,6 +107,7 @@ __all__ = [
     "s_tir_transform",
     "scalar",
     "shape",
+    "simplify_blocks",
     "structural_map",
     "structural_walk",
     "sym",
@@ -120,7 +124,14 @@ __all__ = [
 Var = relax.Var
 Function = relax.Function
 FloatImm = tvm.tirx.FloatImm
-TensorLoad = tvm.ir.TensorLoad  # tirx.BufferLoad is a function that makes one
+# What 0.26 calls otherwise.
+sym = tvm.arith if _IS_0_26 else tvm.sym
+#: A load, to test for: of 0.27 `tirx.BufferLoad` is a function that makes one.
+TensorLoad = tirx.BufferLoad if _IS_0_26 else tvm.ir.TensorLoad
+SBlockRealize = (tirx if _IS_0_26 else s_tir).SBlockRealize
+#: The pass that simplifies statements before blocks are gone.
+simplify_blocks = (tirx_transform if _IS_0_26 else s_tir_transform).StmtSimplify
+_Constant = relax.Constant if _IS_0_26 else tvm.ir.GenericConst
 #: What a pass of ours raises inside TVM comes out as it is, not as a RuntimeError.
 for _error in (LoweringError, ModelError, UnsupportedError, VerificationError):
     tvm_ffi.register_error(_error)
@@ -155,24 +166,6 @@ def abandoning(builder: BlockBuilder) -> Iterator[None]:
         with suppress(Exception):
             builder._end_block()  # noqa: SLF001 (TVM has no public one)
         raise
-
-
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Drops the warnings that TVM's C++ writes to stderr about code of its own making; what else
-    comes there passes, at the end."""
-    sys.stderr.flush()
-    own = os.dup(2)
-    with tempfile.TemporaryFile() as caught:
-        os.dup2(caught.fileno(), 2)
-        try:
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(own, 2)
-            os.close(own)
-            caught.seek(0)
-            os.write(2, b"".join(line for line in caught if b": Warning: " not in line))
 
 
 #: A module of TVM's importers: classes to build on.
@@ -215,9 +208,14 @@ def is_tir_call(expr: Expr, name: str) -> bool:
     )
 
 
+def loaded_buffer(load: BufferLoad) -> Buffer:
+    """The buffer that a TensorLoad reads."""
+    return load.buffer if _IS_0_26 else load.source
+
+
 def is_constant(expr: Expr) -> bool:
     """Whether it is a tensor constant."""
-    return isinstance(expr, tvm.ir.GenericConst)
+    return isinstance(expr, _Constant)
 
 
 def constant(array: ArrayLike) -> Expr:
@@ -237,7 +235,7 @@ def exact_constant(array: Array) -> Expr:
 
 def value(expr: Expr) -> Array:
     """The array in a tensor constant (a copy), of the same shape and type."""
-    return np.array(expr.value.numpy())
+    return np.array((expr.data if _IS_0_26 else expr.value).numpy())
 
 
 def scalar(expr: Expr) -> float | int:

@@ -16,12 +16,22 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from loadstone.relax.compat import dtype, integers, is_call, relax, retyped, shape
+from loadstone.relax.compat import (
+    dtype,
+    exact_constant,
+    integers,
+    is_call,
+    is_constant,
+    relax,
+    retyped,
+    shape,
+    value,
+)
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Attrs, Call, Expr
 
-__all__ = ["channels_last_conv2d", "with_types"]
+__all__ = ["channels_last_conv2d", "with_flat_kernels", "with_types"]
 
 
 #: How a convolution says that its result has the type of what it reads.
@@ -70,6 +80,32 @@ def with_types(expr: Expr, bind: Callable[[Expr], Expr] = lambda expr: expr) -> 
     if expr.ty.is_missing() and (extents := _extents(expr)) is not None:
         return retyped(expr, relax.TensorType(extents, dtype(expr.args[0])))
     return expr
+
+
+def with_flat_kernels(expr: Expr) -> Expr:
+    """The expression; kernels of depthwise convolutions in it that TVM 0.26 imports as (H, W,
+    channels, multiplier), which it then refuses, are (H, W, channels * multiplier, 1), as of 0.27.
+    """
+    if not isinstance(expr, relax.Call):
+        return expr
+    arguments = [with_flat_kernels(argument) for argument in expr.args]
+    if is_call(expr, "nn.conv2d") and expr.attrs.kernel_layout == "HWOI":
+        arguments[1] = _flat_kernel(arguments[0], arguments[1], int(expr.attrs.groups))
+    if all(new.same_as(old) for new, old in zip(arguments, expr.args, strict=True)):
+        return expr
+    return relax.Call(expr.op, arguments, expr.attrs, expr.ty_args, span=expr.span)
+
+
+def _flat_kernel(data: Expr, kernel: Expr, groups: int) -> Expr:
+    read = shape(data)
+    reshaped = is_call(kernel, "reshape") and isinstance(kernel.args[1], relax.ShapeExpr)
+    extents = integers(kernel.args[1]) if reshaped else shape(kernel)
+    if not read or not extents or not read[-1] == groups == extents[2] or extents[3] == 1:
+        return kernel
+    flat = (*extents[:2], extents[2] * extents[3], 1)
+    if is_constant(kernel):
+        return exact_constant(value(kernel).reshape(flat))
+    return relax.op.reshape(kernel.args[0] if reshaped else kernel, flat)
 
 
 def _extents(expr: Call) -> tuple[int, ...] | None:

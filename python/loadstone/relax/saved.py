@@ -8,13 +8,14 @@ Next: artifact/host.py saves, runtime/externals.py runs, graph/reference.py runs
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loadstone.errors import DeviceError
+from loadstone.errors import ArtifactError, DeviceError
 from loadstone.numerics import Array
 from loadstone.relax.compat import (
     bindings,
@@ -22,12 +23,13 @@ from loadstone.relax.compat import (
     codegens,
     has_external,
     is_call,
-    quietly,
     relax,
     shape,
     tvm,
 )
 from loadstone.relax.extremes import EXTREMES
+from loadstone.relax.quiet import quietly
+from loadstone.relax.releases import series, series_of
 
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule, VirtualMachine
@@ -45,6 +47,8 @@ __all__ = [
 #: Functions of an executable call each other alone: checks of their arguments are half of the code
 #: that LLVM compiles. What `main` is given is checked by TVM's virtual machine.
 UNCHECKED = {"tirx.disable_assert": True}
+#: What TVM writes at the end of a text.
+_VERSION = re.compile(r'"tvm_version":\s*"([^"]+)"')
 #: Most operators run a few times: to compile one by LLVM's third level takes twice as long as by
 #: the first, and what it gains is half of the time of functions element by element.
 _OPT_LEVEL = 1
@@ -56,7 +60,15 @@ def save_function(module: IRModule) -> str:
 
 
 def load_function(text: str) -> IRModule:
-    """What `save_function` wrote."""
+    """What `save_function` wrote. Raises ArtifactError where a TVM of another series did: its types
+    have other names and fields, and TVM reads them without looking."""
+    said = _VERSION.search(text, max(0, len(text) - 200))
+    if said is None or series_of(said[1]) != series():
+        by = f"by TVM {said[1]}" if said else "by no TVM that says its version"
+        raise ArtifactError(
+            f"an operator of the host was saved {by}, and this is TVM {tvm.__version__}: compile "
+            "the model again with this one"
+        )
     return tvm.ir.load_json(text)
 
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,11 +29,11 @@ from loadstone.backend.external import External, register_external
 from loadstone.errors import DeviceError
 from loadstone.library.native import CData, ffi, lib, raise_for
 from loadstone.numerics import Array
-from loadstone.runtime.arrays import as_inputs, check_numbers, misfit
 from loadstone.runtime.counters import Counters, Totals
 from loadstone.runtime.external_steps import CallTimes, call_external, check_externals, place_of
 from loadstone.runtime.handle import Handle
 from loadstone.runtime.long_steps import LongSteps
+from loadstone.runtime.ports import EntryPorts, Inputs
 
 if TYPE_CHECKING:
     from loadstone.runtime.accelerators import AcceleratorSet
@@ -46,8 +47,6 @@ __all__ = [
     "register_external",
 ]
 
-#: The inputs of a run: an array for each, in order or by name.
-Inputs: TypeAlias = Array | Sequence[Any] | Mapping[str, Any]
 #: The interval in which Python checks, while a device works, for Ctrl-C and cancel().
 _LOOK_SECONDS = 0.04
 
@@ -126,12 +125,33 @@ class Session:
             self.accelerators.find_stranger()
         raise_for(status, artifact.name)
         self._session = session[0]
-        self.inputs = tuple(
-            self._view(lib().lds_session_input, k, i) for k, i in enumerate(artifact.inputs)
+        inputs, outputs = (
+            iter([self._view(get, k, i) for k, i in enumerate(indices)])
+            for get, indices in (
+                (lib().lds_session_input, artifact.inputs),
+                (lib().lds_session_output, artifact.outputs),
+            )
         )
-        self.outputs = tuple(
-            self._view(lib().lds_session_output, k, i) for k, i in enumerate(artifact.outputs)
+        every = (artifact.only(number) for number in range(len(artifact.entry_names)))
+        self.ports = tuple(
+            EntryPorts(
+                number,
+                own,
+                tuple(islice(inputs, len(own.inputs))),
+                tuple(islice(outputs, len(own.outputs))),
+            )
+            for number, own in enumerate(every)
         )
+
+    @property
+    def inputs(self) -> tuple[Array, ...]:
+        """Views of the memory of the first entry's inputs; `ports` has those of all entries."""
+        return self.ports[0].inputs if self.ports else ()
+
+    @property
+    def outputs(self) -> tuple[Array, ...]:
+        """The same of its outputs."""
+        return self.ports[0].outputs if self.ports else ()
 
     # --- running ----------------------------------------------------------------------------------
     def run(
@@ -140,51 +160,41 @@ class Session:
         progress: Callable[[int], None] | None = None,
         *,
         allow_nan: bool = False,
+        entry: str | None = None,
     ) -> list[Array]:
         """Runs all samples: arrays with a leading axis of samples, then the model's own shape.
 
-        inputs: as arrays.as_inputs accepts them: in the model's order, or by name. progress: called
-            with the number of finished samples. allow_nan: NaN is accepted.
+        inputs: as arrays.as_inputs accepts them: in the entry's order, or by name. progress: called
+            with the number of finished samples. allow_nan: NaN is accepted. entry: by its name; the
+            first where it is not said.
         Raises DeviceError for arrays that do not fit, naming the name, shape and type needed;
-        ModelError for NaN.
+        ModelError for NaN; ArtifactError for an entry that the model does not have.
         """
         with self._alone():
             if self._started:
                 raise DeviceError(
                     f"model {self.artifact.name!r}: a run was started and not waited for"
                 )
-            arrays = self._checked(inputs)
-            if not allow_nan:
-                check_numbers(arrays, self._tensors(self.artifact.inputs))
-            return self._run(arrays, progress)
+            ports = self.ports[self.artifact.entry_number(entry)]
+            arrays = ports.checked(inputs, allow_nan)
+            count, group = len(arrays[0]) if arrays else 1, self.artifact.samples
+            outputs = ports.empty_outputs(count)
+            for begin in range(0, count, group):
+                end = min(begin + group, count)
+                ports.bring(arrays, begin, end)
+                self.execute(entry)
+                ports.take(outputs, begin, end)
+                if progress is not None:
+                    progress(end)
+            return outputs
 
-    def _run(self, arrays: Sequence[Array], progress: Callable[[int], None] | None) -> list[Array]:
-        count = len(arrays[0]) if arrays else 1
-        outputs = [
-            np.empty((count, *_sample_shape(t, self.artifact.samples)), t.dtype.numpy)
-            for t in self._tensors(self.artifact.outputs)
-        ]
-        group = self.artifact.samples
-        for begin in range(0, count, group):
-            end = min(begin + group, count)
-            for view, array in zip(self.inputs, arrays, strict=True):
-                rows = view.reshape(group, *array.shape[1:])
-                rows[: end - begin] = array[begin:end]
-                rows[end - begin :] = 0
-            self.execute()
-            for view, out in zip(self.outputs, outputs, strict=True):
-                out[begin:end] = view.reshape(group, *out.shape[1:])[: end - begin]
-            if progress is not None:
-                progress(end)
-        return outputs
-
-    def execute(self) -> None:
-        """One run on the content of `inputs`; the result is in `outputs`. Raises DeviceError.
-        Ctrl-C stops the device."""
+    def execute(self, entry: str | None = None) -> None:
+        """One run on the content of the entry's inputs (`ports`); the result is in its outputs.
+        Raises DeviceError. Ctrl-C stops the device."""
         with self._alone():
             self._go_on()
             try:
-                self.start()
+                self.start(entry)
                 while not self.wait(_LOOK_SECONDS):
                     self._go_on()
             except BaseException:
@@ -203,11 +213,13 @@ class Session:
         second with DeviceError."""
         self._cancelled = True
 
-    def start(self) -> None:
+    def start(self, entry: str | None = None) -> None:
         """Starts a run without waiting for the device. Raises DeviceError while the device runs
         another session."""
+        number = self.artifact.entry_number(entry)
         with self._alone():
-            self._finish(self._not_beside_another(lib().lds_session_start(self._session)))
+            status = lib().lds_session_start_entry(self._session, number)
+            self._finish(self._not_beside_another(status))
             self._started = True
 
     def wait(self, seconds: float = float("inf")) -> bool:
@@ -238,7 +250,7 @@ class Session:
         self._cancelled = True  # for a thread that runs it
         with self._turn:
             if self._session != ffi.NULL:
-                self.inputs = self.outputs = ()
+                self.ports = ()
                 lib().lds_session_close(self._session)
             self._session = ffi.NULL
             self._callback = self._keep = self._long_steps = None
@@ -294,28 +306,8 @@ class Session:
             )
         return status
 
-    def _tensors(self, indices: Sequence[int]) -> list[BufferView]:
-        return [self.artifact.tensors[i] for i in indices]
-
     def _view(self, get: Callable[..., CData], port: int, index: int) -> Array:
         return _array(get(self._session, port), self.artifact.tensors[index], self._keep)
-
-    def _checked(self, inputs: Inputs) -> list[Array]:
-        tensors = self._tensors(self.artifact.inputs)
-        arrays = [
-            array[:, None] if array.ndim == 1 == tensor.elements else array  # a number each
-            for tensor, array in zip(tensors, as_inputs(inputs, tensors), strict=True)
-        ]
-        for tensor, array in zip(tensors, arrays, strict=True):
-            shape = _sample_shape(tensor, self.artifact.samples)
-            if why := misfit(array, tensor, shape):
-                raise DeviceError(why)
-            if len(array) != len(arrays[0]):
-                raise DeviceError(
-                    f"input {tensor.name!r} has {len(array)} samples, {tensors[0].name!r} "
-                    f"has {len(arrays[0])}"
-                )
-        return arrays
 
     def _external(self, _ctx: CData, session: CData, step: int) -> int:
         """Called by the C runtime for an external step. An exception is kept until C has
@@ -378,10 +370,6 @@ class Session:
 def _nanoseconds(seconds: float) -> int:
     """In the runtime's unit; a number that is too large means for ever."""
     return int(seconds * 1e9) if seconds * 1e9 < 2.0**63 else (1 << 64) - 1
-
-
-def _sample_shape(tensor: BufferView, samples: int) -> tuple[int, ...]:
-    return (tensor.shape[0] // samples, *tensor.shape[1:])
 
 
 def _array(data: CData, tensor: BufferView, keep: object) -> Array:

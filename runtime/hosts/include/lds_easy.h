@@ -82,6 +82,9 @@ LDS_EXPORT int lds_easy_open_file(lds_easy_device *device, const char *path, lds
 LDS_EXPORT void lds_easy_close(lds_easy *net);
 
 LDS_EXPORT const char *lds_easy_name(const lds_easy *net);
+/* Of a model with several entries makes the one of this name the one that runs, whose inputs and outputs the functions below mean; at
+ * first it is the first. Entries share the network's states. Not while another thread uses the network. */
+LDS_EXPORT int lds_easy_choose(lds_easy *net, const char *name, lds_easy_error *error);
 /* Samples that one run of the device takes; dims[0] of an input or output is a multiple of it. */
 LDS_EXPORT uint32_t lds_easy_samples(const lds_easy *net);
 LDS_EXPORT uint32_t lds_easy_input_count(const lds_easy *net);

@@ -130,7 +130,8 @@ def listing(program: Program) -> Iterator[str]:
 def _micro_op_notes(program: Program) -> Callable[[Insn], str]:
     """A comment for GEMM and ALU: the micro-ops they use, where all of them were loaded from bytes
     that the file holds."""
-    every = ~Capability.REQUANTIZE if program.config.is_float else ~Capability(0)
+    of_integers = Capability.REQUANTIZE | Capability.STORE_REQUANTIZE
+    every = ~of_integers if program.config.is_float else ~Capability(0)
     machine = Machine(replace(program.config, capabilities=every), program.regions)
     known = np.zeros(len(machine.uop), bool)
 

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries: several functions in one artifact, which share constants, states and memory.
+
+In:   an artifact for each, deployed one after the other with the same Contents (deploy.py).
+Out:  one artifact: steps, tensors, inputs and outputs one behind the other, each region once.
+Next: runtime/entries.c finds an entry's part of them; content.py takes it out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from loadstone.artifact.content import ModelEntry
+from loadstone.artifact.format import (
+    Artifact,
+    BufferView,
+    HostStep,
+    MemoryRegion,
+    ProgramStep,
+    RegionKind,
+)
+from loadstone.errors import ConfigError
+
+__all__ = ["joined"]
+
+
+def joined(entries: Mapping[str, Artifact]) -> Artifact:
+    """entries: in the order in which they were deployed; the first runs where nobody names one.
+    Their activations lie in the same memory: one runs at a time. Raises ConfigError where two of
+    them do not have the same states, or the same devices."""
+    every = list(entries.values())
+    first = every[0]
+    for name, other in entries.items():
+        if _states(other) != _states(first):
+            raise ConfigError(
+                f"model {first.name!r}: entry {name!r} has other states than entry "
+                f"{next(iter(entries))!r}: entries share them"
+            )
+        if other.devices != first.devices:
+            raise ConfigError(
+                f"model {first.name!r}: entry {name!r} has programs of other devices than entry "
+                f"{next(iter(entries))!r}: name one device"
+            )
+    assert len({(a.samples, len(a.regions)) for a in every}) == 1
+    tensors, steps = list[BufferView](), list[ProgramStep | HostStep]()
+    inputs, outputs = list[int](), list[int]()
+    for artifact in every:
+        behind = len(tensors)
+        tensors += artifact.tensors
+        inputs += [behind + index for index in artifact.inputs]
+        outputs += [behind + index for index in artifact.outputs]
+        steps += [_moved(step, behind) for step in artifact.steps]
+    return replace(
+        first,
+        regions=tuple(_region([a.regions[k] for a in every]) for k in range(len(first.regions))),
+        tensors=tuple(tensors),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        steps=tuple(steps),
+        entries=tuple(
+            ModelEntry(name, len(a.steps), len(a.inputs), len(a.outputs))
+            for name, a in entries.items()
+        ),
+    )
+
+
+def _states(artifact: Artifact) -> object:
+    """Everything of them, without the order of tensors."""
+    numbers = [k for k, r in enumerate(artifact.regions) if r.kind == RegionKind.STATE]
+    return (
+        [artifact.regions[k] for k in numbers],
+        {(t.name, t) for t in artifact.tensors if t.region in numbers},
+    )
+
+
+def _region(each: Sequence[MemoryRegion]) -> MemoryRegion:
+    """One region for all entries: constants have been collected one behind the other."""
+    last = each[-1]
+    if last.kind == RegionKind.CONSTANTS:
+        assert all(last.data.startswith(region.data.rstrip(b"\0")) for region in each)
+        return last
+    return replace(
+        last,
+        size_bytes=max(region.size_bytes for region in each),
+        align_bytes=max(region.align_bytes for region in each),
+    )
+
+
+def _moved(step: ProgramStep | HostStep, behind: int) -> ProgramStep | HostStep:
+    """The step with the numbers that its tensors have in the whole."""
+    if isinstance(step, ProgramStep):
+        return step
+    return replace(
+        step,
+        inputs=tuple(behind + index for index in step.inputs),
+        outputs=tuple(behind + index for index in step.outputs),
+    )
