@@ -89,7 +89,9 @@ JUDGES = {
         for name in ("elements", "movement", "pooling", "resizing")
     },
     **{
-        f"{_PROVE}/tflite/{name}.py": ["tests/prove/test_read_tflite.py"]
+        f"{_PROVE}/tflite/{name}.py": [
+            f"tests/prove/test_read_tflite{part}.py" for part in ("_limits", "")
+        ]
         for name in ("file", "geometry", "graph", "levels", "operators", "weighted")
     },
     "python/loadstone/ir_pass/verify_dma_copy.py": [
