@@ -96,6 +96,13 @@ def _mean_over(graph: Graph, axes: Any) -> Any:
     return y
 
 
+def _resize(graph: Graph, kind: str) -> Any:
+    x, y = graph.input((1, 5, 5, 1), np.int8, 0.1, 0), graph.tensor((1, 2, 2, 1), np.int8, 0.1, 0)
+    size = graph.constant(np.array([2, 2], np.int32))
+    graph.operator(f"RESIZE_{kind}", [x, size], [y], align_corners=True, half_pixel_centers=True)
+    return y
+
+
 def _real_numbers(graph: Graph) -> Any:
     """Levels that become real numbers, and nothing else."""
     x, y = graph.input((4,), np.int8, 0.1, 0), graph.tensor((4,), np.float32)
@@ -144,6 +151,14 @@ _W = np.ones((2, 4), np.int8)
         (
             lambda g: _convolution(g, dtype=np.uint8),
             "has uint8 activations and a scale for each ch",
+        ),
+        (
+            lambda g: _resize(g, "BILINEAR"),
+            "aligns corners and takes centers of half a pixel: LiteRT",
+        ),
+        (
+            lambda g: _resize(g, "NEAREST_NEIGHBOR"),
+            "aligns corners and takes centers of half a pix",
         ),
         (lambda g: _dense(g, _W, 0.1, 1), "has int8 weights with a zero point"),
         (lambda g: _dense(g, _W, [0.1, 0.2], [0, 1], axis=0), "has int8 weights with a zero point"),
