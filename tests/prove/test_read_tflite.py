@@ -107,6 +107,33 @@ def test_products_of_two_activations_are_litert_s(seed: int) -> None:
     assert differing(read_tflite(model, "product"), inputs, run(model, inputs)) == 0
 
 
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((1, 3, 4), (2, 4, 5)), ((2, 1, 3, 4), (1, 3, 4, 5))],
+)
+def test_products_of_several_matrices_are_litert_s(
+    left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    graph, draw = Graph(), Random(5)
+    tensors = [graph.input(shape, np.int8, 0.1, 3) for shape in (left, right)]
+    batch = np.broadcast_shapes(left[:-2], right[:-2])
+    y = graph.tensor((*batch, 3, 5), np.int8, 0.7, -4)
+    graph.operator("BATCH_MATMUL", tensors, [y], adj_x=False, adj_y=False)
+    model, inputs = graph.save([y]), [draw.int8(*left), draw.int8(*right)]
+    assert differing(read_tflite(model, "product"), inputs, run(model, inputs)) == 0
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_rows_of_a_dense_layer_are_litert_s(keeps: bool) -> None:
+    graph, draw = Graph(), Random(6)
+    x = graph.input((2, 3, 4), np.int8, 0.1, 3)
+    w = graph.constant(draw.int8(5, 4), 0.02)
+    y = graph.tensor((2, 3, 5) if keeps else (6, 5), np.int8, 0.1, -4)
+    graph.operator("FULLY_CONNECTED", [x, w], [y], keep_num_dims=keeps)
+    model, inputs = graph.save([y]), [draw.int8(2, 3, 4)]
+    assert differing(read_tflite(model, "dense"), inputs, run(model, inputs)) == 0
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_strided_slices_and_paddings_are_litert_s(seed: int) -> None:
     draw, graph = Random(seed), Graph()

@@ -103,6 +103,29 @@ def _resize(graph: Graph, kind: str) -> Any:
     return y
 
 
+def _product(graph: Graph, left: tuple[int, ...], right: tuple[int, ...], *out: int) -> Any:
+    tensors = [graph.input(shape, np.int8, 0.1, 0) for shape in (left, right)]
+    y = graph.tensor(out, np.int8, 0.1, 0)
+    graph.operator("BATCH_MATMUL", tensors, [y], adj_x=False, adj_y=False)
+    return y
+
+
+def _rows(graph: Graph, keeps: bool, *out: int) -> Any:
+    x, y = graph.input((2, 3, 4), np.int8, 0.1, 1), graph.tensor(out, np.int8, 0.1, 1)
+    graph.operator("FULLY_CONNECTED", [x, graph.constant(_W, 0.1)], [y], keep_num_dims=keeps)
+    return y
+
+
+def _resize_of_ten_bits(graph: Graph, *sizes: int) -> Any:
+    """Rows and columns of the input, and of the output: steps are rounded up to 1/1024."""
+    x = graph.input((1, *sizes[:2], 1), np.int8, 0.1, 0)
+    y = graph.tensor((1, *sizes[2:], 1), np.int8, 0.1, 0)
+    size = graph.constant(np.array(sizes[2:], np.int32))
+    said = {"align_corners": False, "half_pixel_centers": False}
+    graph.operator("RESIZE_BILINEAR", [x, size], [y], **said)
+    return y
+
+
 def _real_numbers(graph: Graph) -> Any:
     """Levels that become real numbers, and nothing else."""
     x, y = graph.input((4,), np.int8, 0.1, 0), graph.tensor((4,), np.float32)
@@ -160,6 +183,17 @@ _W = np.ones((2, 4), np.int8)
             lambda g: _resize(g, "NEAREST_NEIGHBOR"),
             "aligns corners and takes centers of half a pix",
         ),
+        (
+            lambda g: _product(g, (3, 4), (5, 6), 3, 6),
+            r"multiplies \[3, 4\] and \[5, 6\]: matrices",
+        ),
+        (lambda g: _product(g, (4,), (4, 6), 1, 6), r"multiplies \[4\] and \[4, 6\]: matrices"),
+        (lambda g: _product(g, (3, 4), (4,), 3, 1), r"multiplies \[3, 4\] and \[4\]: matrices"),
+        (lambda g: _product(g, (3, 4), (4, 6), 6, 3), r"shape \[6, 3\], and gives \[3, 6\]"),
+        (lambda g: _rows(g, True, 6, 2), r"shape \[6, 2\], and gives \[2, 3, 2\]"),
+        (lambda g: _rows(g, False, 2, 3, 2), r"shape \[2, 3, 2\], and gives \[6, 2\]"),
+        (lambda g: _resize_of_ten_bits(g, 33, 3, 500, 3), "LiteRT reads beyond the last row"),
+        (lambda g: _resize_of_ten_bits(g, 3, 33, 3, 500), "LiteRT reads beyond the last row"),
         (lambda g: _dense(g, _W, 0.1, 1), "has int8 weights with a zero point"),
         (lambda g: _dense(g, _W, [0.1, 0.2], [0, 1], axis=0), "has int8 weights with a zero point"),
         (lambda g: _dense(g, _W[..., None], 0.1), r"has weights of shape \[2, 4, 1\]: 2 axes are"),
@@ -210,6 +244,12 @@ def test_scales_of_weights_lie_along_their_first_axis() -> None:
         network = read_tflite(graph.save([_dense(graph, _W, *quantization, axis=0)]), "dense")
         (operator,) = network.operators
         assert network.tensors[operator.inputs[1]].axis == axis
+
+
+def test_a_resize_whose_steps_are_rounded_down_is_read() -> None:
+    graph = Graph()
+    network = read_tflite(graph.save([_resize_of_ten_bits(graph, 33, 33, 510, 510)]), "resize")
+    assert [operator.kind for operator in network.operators] == ["resize_bilinear"]
 
 
 def test_a_later_version_of_an_operator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

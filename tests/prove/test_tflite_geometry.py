@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""prove/tflite/geometry.py: windows, slices and places, one by one; LiteRT's kernels are asked in
-test_read_tflite.py."""
+"""prove/tflite/geometry.py: windows and slices, one by one; LiteRT's kernels are asked in
+test_read_tflite.py, of resizes, too."""
 
 from __future__ import annotations
 
 from itertools import product
 
-import numpy as np
 import pytest
 
 from loadstone.prove.tflite.file import TfliteOperator
 from loadstone.prove.tflite.geometry import (
     SliceBounds,
     WindowGeometry,
-    bilinear,
-    bilinear_uint8,
-    nearest,
     sliced,
     window,
 )
@@ -164,18 +160,3 @@ def test_axes_that_are_dropped_have_one_element(axis: int) -> None:
     for stride in (-1, 0, 2):
         assert strided(1, 2, stride, 0, 0, 1, axis=axis) is None
     assert strided(1, 2, 0, axis=axis) is None
-
-
-@pytest.mark.parametrize(("corners", "centres"), [(False, False), (True, False), (False, True)])
-def test_places_of_a_resize_are_inside(corners: bool, centres: bool) -> None:
-    """Those of float32 are those of ten bits, nearly."""
-    for size, out in product((1, 2, 3, 5, 8, 33), (1, 2, 3, 4, 7, 16, 65)):
-        index = nearest(size, out, corners, centres)
-        assert ((index >= 0) & (index < size)).all()
-        lower, upper, weight = bilinear(size, out, corners, centres)
-        low, high, real = bilinear_uint8(size, out, corners, centres)
-        for some in (lower, upper, low, high):
-            assert some.shape == (out,)
-            assert ((some >= 0) & (some < size)).all()
-        place, near = lower + weight / 1024, low + real.astype(np.float64)
-        assert (np.abs(place - near) <= (out + 1) / 1024).all()
