@@ -92,8 +92,12 @@ JUDGES = {
         f"{_PROVE}/tflite/{name}.py": [
             f"tests/prove/test_read_tflite{part}.py" for part in ("_limits", "")
         ]
-        for name in ("file", "graph", "levels", "operators", "weighted")
+        for name in ("file", "graph", "levels", "weighted")
     },
+    f"{_PROVE}/tflite/operators.py": [
+        f"tests/prove/test_{name}.py"
+        for name in ("tflite_operators", "read_tflite_limits", "read_tflite")
+    ],
     f"{_PROVE}/tflite/geometry.py": [
         "tests/prove/test_tflite_geometry.py",
         "tests/prove/test_read_tflite.py",
