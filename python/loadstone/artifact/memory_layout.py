@@ -87,10 +87,10 @@ class MemoryLayout:
 
 class Content:
     """Bytes of a region of constants while they are collected. before: what an entry of the same
-    model has collected: it stays where it is, and its pieces are used again."""
+    model has collected, which is given up: it stays where it is, and its pieces are used again."""
 
     def __init__(self, data: bytes = b"", before: Content | None = None) -> None:
-        self.data: bytearray = bytearray(data if before is None else before.data)
+        self.data: bytearray = bytearray(data) if before is None else before.data
         self.pieces: list[tuple[int, int]] = []  # first byte, size
         self.known: dict[bytes, int] = {} if before is None else before.found()
 
