@@ -73,7 +73,7 @@ JUDGES = {
     f"{_PROVE}/verdict.py": ["tests/prove/test_proof_by_hand.py"],
     f"{_PROVE}/certificate.py": ["tests/prove/test_certificate.py"],
     f"{_PROVE}/fingerprints.py": ["tests/prove/test_fingerprints.py"],
-    f"{_PROVE}/values.py": ["tests/prove/test_values.py"],
+    f"{_PROVE}/values.py": ["tests/prove/test_values.py", "tests/prove/test_values_stated.py"],
     f"{_PROVE}/equality.py": ["tests/prove/test_equality.py"],
     f"{_PROVE}/machine.py": [
         f"tests/prove/test_{name}.py" for name in ("machine_products", "machine", "digits")
