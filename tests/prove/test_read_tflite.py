@@ -221,10 +221,11 @@ def test_means_are_litert_s(dtype: type[np.integer[Any]]) -> None:
     assert differing(read_tflite(model, "means"), inputs, run(model, inputs)) == 0
 
 
-def test_arg_max_is_litert_s() -> None:
+@pytest.mark.parametrize("axis", [0, 1, -1, -2])
+def test_arg_max_is_litert_s(axis: int) -> None:
     graph = Graph()
     x = graph.input((5, 7), np.uint8, 0.1, 4)
-    y = graph.tensor((5,), np.int64)
-    graph.operator("ARG_MAX", [x, graph.constant(np.array(1, np.int32))], [y], output_type=4)
+    y = graph.tensor(((7,), (5,))[axis], np.int64)
+    graph.operator("ARG_MAX", [x, graph.constant(np.array(axis, np.int32))], [y], output_type=4)
     model, inputs = graph.save([y]), [np.random.default_rng(1).integers(0, 9, (5, 7), np.uint8)]
     assert differing(read_tflite(model, "arg"), inputs, run(model, inputs)) == 0

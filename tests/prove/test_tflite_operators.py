@@ -69,8 +69,10 @@ def test_operators_of_real_numbers_are_kept_by_name() -> None:
     z, out = graph.tensor((4,), np.float32), graph.tensor((4,), np.float32)
     graph.operator("DEQUANTIZE", [y], [z])
     graph.operator("RELU", [z], [out])
-    kinds = [operator.kind for operator in read_tflite(graph.save([out]), "net").operators]
-    assert kinds == ["table", "dequantize", "float:RELU"]
+    last = graph.tensor((2, 2), np.float32)
+    graph.operator("RESHAPE", [out, graph.constant(np.array([2, 2], np.int32))], [last])
+    kinds = [operator.kind for operator in read_tflite(graph.save([last]), "net").operators]
+    assert kinds == ["table", "dequantize", "float:RELU", "float:RESHAPE"]
 
 
 def of(
