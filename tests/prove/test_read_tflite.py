@@ -193,7 +193,7 @@ def test_concatenations_are_litert_s(dtype: type[np.integer[Any]]) -> None:
     grids = [(0.1, 3), (0.1, 3)] if dtype is np.int8 else [(0.1, 3), (0.13, 131), (0.04, 9)]
     parts = [graph.input((1, 256, 1), dtype, *grid) for grid in grids]
     made = []
-    for axis in (0, 1, 2, -1):
+    for axis in (0, 1, 2, -1, -3):
         shape = [1, 256, 1]
         shape[axis] *= len(parts)
         for scale, zero in ((0.1, 3), (0.07, middle + 3)) if middle else ((0.1, 3),):

@@ -133,6 +133,7 @@ _INT64 = (np.int64,)
         (joined((1, 2), (1, 3), made=(1, 5), axis=-3), "has axis -3 of 2 axes, or an activation"),
         (joined((1, 2), (1, 3), made=(1, 5), axis=1, fused_activation_function=1), "has axis 1 of"),
         (joined((1, 2), (2, 3), made=(1, 5), axis=1), r"joins shapes \[\[1, 2\], \[2, 3\]\] along"),
+        (joined((1, 2), (1, 3), made=(2, 2), axis=0), r"joins shapes \[\[1, 2\], \[1, 3\]\] along"),
         (joined((1, 2), (3,), made=(1, 5), axis=1), r"\[1, 5\], and gives \[1, 2\]"),
         (joined((1, 2), (1, 3), made=(1, 6), axis=1), r"\[1, 6\], and gives \[1, 5\]"),
         (of("RESHAPE", (2, 3), (5,), [5]), r"turns shape \[2, 3\] into \[5\]: sizes must be equal"),
