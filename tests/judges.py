@@ -65,6 +65,7 @@ JUDGES = {
     f"{_PROVE}/softmax.py": ["tests/prove/test_softmax.py"],
     f"{_PROVE}/host_operators.py": ["tests/prove/test_host_operators_by_hand.py"],
     f"{_PROVE}/windows.py": ["tests/prove/test_windows.py"],
+    f"{_PROVE}/operators/weighted.py": ["tests/prove/test_weighted.py"],
     f"{_PROVE}/requantize.py": ["tests/prove/test_requantize.py"],
     f"{_PROVE}/rows.py": ["tests/prove/test_rows.py"],
     f"{_PROVE}/operators/ends.py": ["tests/prove/test_rows.py"],
@@ -86,7 +87,7 @@ JUDGES = {
     f"{_PROVE}/host_steps.py": ["tests/prove/test_host_steps.py"],
     **{
         f"{_PROVE}/operators/{name}.py": ["tests/prove/test_operators.py"]
-        for name in ("elements", "movement", "pooling", "resizing")
+        for name in ("elements", "elementwise", "movement", "pooling", "products", "resizing")
     },
     **{
         f"{_PROVE}/tflite/{name}.py": ["tests/prove/test_read_tflite.py"]

@@ -55,6 +55,8 @@ COMMANDS = {
     "completion": "print the code by which a shell completes commands and options",
     "devices": "show the devices: geometry, scratchpads, speed, capabilities",
     "run": "run a compiled model on a device, and compare its outputs with expected ones",
+    "generate": "let a language model write on behind a text, and say how fast it is",
+    "perplexity": "measure how well a language model predicts texts, beside its float network",
     "profile": "show the cycles and the bound of each layer: a table, a page, a trace",
     "compare": "find the first layer whose results differ from the framework's",
     "prove": "prove that a compiled model computes its network, for every input",

@@ -32,6 +32,7 @@ from loadstone.backend.tuned_file import check_all_used, tuned_choices
 from loadstone.errors import ConfigError, ModelError, check_arguments, naming
 from loadstone.frontend import Canonical, import_model, load
 from loadstone.frontend.gguf_entries import entry_readings
+from loadstone.frontend.gguf_words import words_beside
 from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
@@ -297,6 +298,7 @@ def _by_stages(
             _compiled(lowered, target, partitioner, clock, artifact),
             quantized=quantized,
             passes=tuple(made),
+            words=words_beside(model),
         )
     if schedules is not None and options.tuned is not None:
         check_all_used(options.tuned, schedules, name)

@@ -5,6 +5,8 @@ errors."""
 from __future__ import annotations
 
 import json
+import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,13 @@ from loadstone.commands import devices
 from loadstone.errors import Refusal, UnsupportedError, VerificationError
 from tests.conftest import ROOT
 from tests.float_models import images, small_onnx
+from tests.language.texts import small
 from tests.search.small_network import small_network
 from tests.test_cli import status_of
 
 SCHEMAS = ROOT / "python/loadstone/commands/schemas"
 T = "vtaq-tiny"
+LANGUAGE = all(find_spec(name) for name in ("gguf", "tokenizers"))
 #: Command -> words, in an order in which each finds what it reads. Other ways of asking stand in
 #: OTHERS.
 WORDS: dict[str, tuple[str, ...]] = {
@@ -33,6 +37,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "profile": ("net.lds",),
     "compare": ("net.lds", "--inputs", "x.npz", "--against", "net.onnx", "--all"),
     "prove": ("net.lds", "net.onnx"),
+    "generate": ("text.lds", "in the", "--tokens", "3"),
+    "perplexity": ("text.lds", "text.txt", "--against", "text.gguf"),
     "vectors": ("net.lds", "-o", "vectors"),
     "replay": ("vectors",),
     "export": ("net.lds", "--board", "linux", "-o", "project"),
@@ -73,6 +79,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(made / "x.npz", in0=rng.integers(-128, 128, (2, 1, 16, 20, 20), np.int8))
     np.savez(made / "y.npz", out0=np.zeros((2, 1, 16, 20, 20), np.int8))
     np.savez(made / "few.npz", in0=images(4))
+    (made / "text.txt").write_text("the thing in the king")
+    if LANGUAGE:
+        gguf, artifact = small()
+        shutil.copy(gguf, made / "text.gguf")
+        for end in (".lds", ".words.json"):
+            shutil.copy(artifact.with_suffix(end), made / f"text{end}")
     return made
 
 
@@ -107,6 +119,8 @@ def test_an_answer_is_what_its_schema_says(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if words[0] in ("generate", "perplexity") and not LANGUAGE:
+        pytest.skip("gguf or tokenizers is not installed (the extra `language`)")
     monkeypatch.chdir(folder)
     if not (folder / "net.lds").exists() and "net.lds" in words[1:2]:
         assert main(["compile", *WORDS["compile"]]) == 0

@@ -75,6 +75,20 @@ def test_a_decoder_computes_what_an_independent_one_does(arch: str, tmp_path: Pa
             assert np.array_equal(caches[4 * layer + at + 1][:, :6, 0], scales)
 
 
+def test_without_a_rotation(tmp_path: Path) -> None:
+    path = tiny(tmp_path / "m.gguf")
+    reading = Reading(shapes={"window": (PLACES,)}, rotate=0)
+    (scores, *_) = stepped(import_model(path, reading), [7], 0, empty())
+    wanted = Reference(path, rotate=False).next(7)
+    assert np.array_equal(scores[0].view(np.int32), wanted.view(np.int32))
+    assert not np.array_equal(wanted, Reference(path).next(7))
+    (tmp_path / "m.onnx").write_bytes(b"")
+    with pytest.raises(LoadstoneError, match=r"rotate is for \.gguf files"):
+        import_model(tmp_path / "m.onnx", Reading(rotate=64))
+    with pytest.raises(LoadstoneError, match="rotate=32 is not 64 or 0"):
+        import_model(path, Reading(rotate=32))
+
+
 def test_a_chunk_leaves_what_single_tokens_leave(tmp_path: Path) -> None:
     path = tiny(tmp_path / "m.gguf")
     shapes = {"window": (PLACES,), "tokens": (4,)}

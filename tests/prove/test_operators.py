@@ -12,7 +12,7 @@ import pytest
 from loadstone.prove.network import ModelTensor
 from loadstone.prove.operators.elements import Elements
 from loadstone.prove.operators.resizing import resize_bilinear
-from loadstone.prove.requantize import Average, Requantizer
+from loadstone.prove.requantize import Average, Away, Requantizer
 from loadstone.prove.values import Values
 from loadstone.prove.verdict import Unsupported
 from tests.prove.networks import LIMITS, Array, Net, state
@@ -47,6 +47,55 @@ def test_products_of_two_activations(net: Net, flips: tuple[bool, bool]) -> None
     b = net.input(*((4, shape_a[1]) if flips[1] else (shape_a[1], 4)))
     said = {"transpose_a": flips[0], "transpose_b": flips[1], "requantization": net.rule()}
     net.check(net.of("batch_matmul", [a, b], (2, shape_a[0], 4), **said))
+
+
+@pytest.mark.parametrize("flips", [(False, False), (True, True)])
+@pytest.mark.parametrize("batches", [((), (2,)), ((3,), (3,)), ((2, 1), (3,)), ((), ())])
+def test_products_of_many_matrices(
+    net: Net, flips: tuple[bool, bool], batches: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    """One by many, one by one, each by each."""
+    sides = [(4, 3)[:: -1 if flips[0] else 1], (3, 5)[:: -1 if flips[1] else 1]]
+    a, b = (
+        net.padded(*batch, rows - 2, columns)
+        for batch, (rows, columns) in zip(batches, sides, strict=True)
+    )
+    said = {"transpose_a": flips[0], "transpose_b": flips[1], "requantization": net.rule()}
+    shape = *np.broadcast_shapes(*batches), 4, 5
+    net.check(net.of("batch_matmul", [a, b], shape, **said))
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_product_with_constants_is_a_sum_of_elements(net: Net, side: int) -> None:
+    """So a device may make it of that element."""
+    x = net.input(*((2, 1) if side else (1, 2)))
+    fixed = np.array([net.zero + 5, net.zero - 3]).astype(net.dtype)
+    w = net.constant(fixed.reshape((1, 2) if side else (2, 1)))
+    rule = Requantizer(Away(np.array([0.03])), net.zero, *LIMITS[net.dtype])
+    said = {"transpose_a": False, "transpose_b": False, "requantization": rule}
+    y = net.of("batch_matmul", [x, w] if side else [w, x], (2, 2), **said)
+    net.check(y)
+    elements = state(net.network(y)).elements
+    made = elements.symbols(y) if side else elements.symbols(y).T
+    sources = elements.values.origin(elements.symbols(x).reshape(-1))[0]
+    for row, source in zip(made, sources, strict=True):
+        assert [elements.values.element(int(one))[0] for one in row] == [source] * 2
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_product_has_the_range_of_its_sum(net: Net, side: int) -> None:
+    """Of two elements with constants, at all pairs of their levels."""
+    x = net.input(*((1, 2) if side else (2, 1)))
+    factors = np.array([5, 3])
+    w = net.constant((net.zero + factors).astype(net.dtype).reshape((2, 1) if side else (1, 2)))
+    rule = Requantizer(Away(np.array([0.03])), net.zero, *LIMITS[net.dtype])
+    said = {"transpose_a": False, "transpose_b": False, "requantization": rule}
+    y = net.of("batch_matmul", [x, w] if side else [w, x], (1, 1), **said)
+    elements = state(net.network(y)).elements
+    levels = np.arange(256) + LIMITS[net.dtype][0] - net.tensors[x].zero_point
+    every = rule.levels(factors[0] * levels[:, None] + factors[1] * levels, 0) - elements.taken(y)
+    ends = [int(end[0, 0]) for end in elements.values.limits(elements.symbols(y))]
+    assert ends == [every.min(), every.max()]
 
 
 @pytest.mark.parametrize("kind", ["add", "sub", "mul"])

@@ -180,6 +180,20 @@ def test_sums_of_constants_alone_are_constants(net: Net) -> None:
     assert (state(net.network(y)).elements.symbols(y) < CONSTANTS).all()
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_first_term_of_each_sum(seed: int) -> None:
+    """The first symbol with a weight that is no constant: 256 is the least."""
+    rng = np.random.default_rng(seed)
+    symbols = rng.integers(CONSTANTS - 3, CONSTANTS + 3, (5, 4))
+    used = rng.random((4, 6)) < 0.6
+    made = weighted._first_terms(symbols, used)
+    for place, row in enumerate(symbols.tolist()):
+        for output in range(6):
+            terms = [x for x, counts in zip(row, used[:, output], strict=True)
+                     if counts and x >= CONSTANTS]  # fmt: skip
+            assert not terms or made[place, output] == terms[0]
+
+
 def test_a_sum_that_is_0_at_a_point_is_no_constant() -> None:
     """By chance; one that is 0 at all of them is its constant part."""
     net = Net()

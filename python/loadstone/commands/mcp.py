@@ -15,12 +15,13 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from loadstone.commands.answers import add_json_option, json_text
-from loadstone.commands.mcp_tools import Folder, Words, bounded, environment
+from loadstone.commands.mcp_tools import Asked, Folder, bounded, environment
 from loadstone.errors import LoadstoneError
+from loadstone.files import JsonValue
 
 __all__ = ["configure", "run"]
 
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
     print(json_text({"tools": tools}))
 
 
-def _tools(folder: Folder) -> list[Any]:
+def _tools(folder: Folder) -> list[Callable[..., Awaitable[str]]]:
     """Functions whose names, arguments and docstrings a client is shown."""
 
     async def compile_(model: str, target: str, output: str) -> str:
@@ -114,19 +115,19 @@ def _tools(folder: Folder) -> list[Any]:
     return [compile_, explain, profile, compare, conform, disasm]
 
 
-async def _answer(folder: Folder, words_of: Any, first: int = 0) -> str:
+async def _answer(folder: Folder, words_of: Callable[[], Asked], first: int = 0) -> str:
     """Runs the words; raises ToolError with what Loadstone says, which reaches the client."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     try:
-        words: Words = words_of()
-        value = await _value(folder, words)
-        return bounded(_sorted(value) if not words.table else value, words.table, first)
+        asked = words_of()
+        value = await _value(folder, asked)
+        return bounded(value if asked.table else _sorted(value), asked.table, first)
     except LoadstoneError as error:
         raise ToolError(str(error)) from None
 
 
-async def _value(folder: Folder, asked: Words) -> Any:
+async def _value(folder: Folder, asked: Asked) -> JsonValue:
     import anyio
 
     head, *rest = asked.words
@@ -150,7 +151,9 @@ async def _value(folder: Folder, asked: Words) -> Any:
     return value
 
 
-def _sorted(cases: Any) -> Any:
+def _sorted(cases: JsonValue) -> JsonValue:
     """Of conform: what is wrong comes first."""
+    if not isinstance(cases, list):
+        return cases
     order = ("wrong", "untried", "refused", "taken")
     return sorted(cases, key=lambda case: order.index(case["outcome"]))

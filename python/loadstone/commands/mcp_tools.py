@@ -21,7 +21,7 @@ from pathlib import Path
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, JsonValue
 
-__all__ = ["MAX_CHARACTERS", "Folder", "Words", "bounded", "environment"]
+__all__ = ["MAX_CHARACTERS", "Asked", "Folder", "bounded", "environment"]
 
 #: The longest answer: what a program reads at once. A table that does not fit is cut.
 MAX_CHARACTERS = 12_000
@@ -30,7 +30,7 @@ _MAX_LIST = 20
 
 
 @dataclass(frozen=True)
-class Words:
+class Asked:
     """A command. table: the field of its answer that is cut; empty where the answer is a list."""
 
     words: tuple[str, ...]
@@ -68,34 +68,34 @@ class Folder:
                     part[index] = self.path(part[index])
         return ",".join(" ".join(part) for part in parts)
 
-    def compile(self, model: str, target: str, output: str) -> Words:
+    def compile(self, model: str, target: str, output: str) -> Asked:
         """`loadstone compile`: its figures."""
         words = (self.path(model), f"--target={self.target(target)}", "-o", self.path(output))
-        return Words(("compile", *words), "operators_on_host")
+        return Asked(("compile", *words), "operators_on_host")
 
-    def explain(self, model: str, target: str, output: str) -> Words:
+    def explain(self, model: str, target: str, output: str) -> Asked:
         """`loadstone compile --explain`: every operator. output: of the caller's, not below the
         folder."""
         words = (self.path(model), f"--target={self.target(target)}", "-o", output, "--explain")
-        return Words(("compile", *words), "explain")
+        return Asked(("compile", *words), "explain")
 
-    def profile(self, artifact: str) -> Words:
+    def profile(self, artifact: str) -> Asked:
         """`loadstone profile`: every layer."""
-        return Words(("profile", self.path(artifact)), "layers")
+        return Asked(("profile", self.path(artifact)), "layers")
 
-    def compare(self, artifact: str, inputs: str, model: str) -> Words:
+    def compare(self, artifact: str, inputs: str, model: str) -> Asked:
         """`loadstone compare --all` with the model's definition."""
         against = ("--inputs", self.path(inputs), "--against", self.path(model), "--all")
-        return Words(("compare", self.path(artifact), *against), "layers")
+        return Asked(("compare", self.path(artifact), *against), "layers")
 
-    def conform(self, backend: str, cases: int) -> Words:
+    def conform(self, backend: str, cases: int) -> Asked:
         """`loadstone conform`."""
-        return Words(("conform", "--cases", str(cases), "--", self.target(backend)), "")
+        return Asked(("conform", "--cases", str(cases), "--", self.target(backend)), "")
 
-    def disasm(self, file: str, device: str) -> Words:
+    def disasm(self, file: str, device: str) -> Asked:
         """`loadstone disasm`. device: empty for the artifact's own."""
         of = (f"--device={self.target(device)}",) if device else ()
-        return Words(("disasm", self.path(file), *of), "lines")
+        return Asked(("disasm", self.path(file), *of), "lines")
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:

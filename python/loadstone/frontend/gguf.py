@@ -9,8 +9,9 @@ Next: vta/region/byte_planes.py brings the sums out of a device, artifact/states
       in place.
 
 Weights become int8, a scale a channel, and each row of activations gets a scale of its own when the
-network runs; where rows are whole blocks of 64, both are rotated by Hadamard matrices first
-(relax/row_numerics.py). R and the places are the reader's: shapes `tokens` and `window`.
+network runs; where rows are whole blocks of 64, and nobody says otherwise, both are rotated by
+Hadamard matrices first (relax/row_numerics.py). R and the places are the reader's: shapes `tokens`
+and `window`.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
         raise ModelError(f"{name}: a window of {places} is more than its context {sizes.context}")
     if count > places:
         raise ModelError(f"{name}: {count} tokens are more than the {places} places of its window")
-    return _Decoder(file, sizes, count, places).module()
+    return _Decoder(file, sizes, count, places, rotates=reading.rotate != 0).module()
 
 
 def _asked(reading: Reading, name: str, places: int) -> tuple[int, int]:
@@ -71,7 +72,10 @@ def _asked(reading: Reading, name: str, places: int) -> tuple[int, int]:
 class _Decoder:
     """Writes one module. count: rows of a run."""
 
-    def __init__(self, file: GgufFile, sizes: DecoderSizes, count: int, places: int) -> None:
+    def __init__(
+        self, file: GgufFile, sizes: DecoderSizes, count: int, places: int, *, rotates: bool
+    ) -> None:
+        self.rotates = rotates
         self.file, self.sizes, self.count, self.places = file, sizes, count, places
         self.bb = relax.BlockBuilder()
         self.tokens = relax.Var("tokens", relax.TensorType((count,), "int32"))
@@ -211,7 +215,7 @@ class _Decoder:
         depth = (shape(x) or ())[-1]
         if weights.ndim != 2 or weights.shape[1] != depth:
             self._check(name, weights, (len(weights), depth))
-        rotate = depth % _BLOCK == 0
+        rotate = self.rotates and depth % _BLOCK == 0
         channels = rows.row_scales(weights, rotate)
         levels = rows.quantize_rows(weights, channels, rotate)
         integers, scale = self._rounded(x, rotate, name)
