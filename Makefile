@@ -111,6 +111,7 @@ check-format:
 	$(BIN)/python -m tools.isa --check
 	$(BIN)/python -m tools.api_text --check
 	$(BIN)/python -m tools.schema_page --check
+	$(BIN)/python -m tools.operators_page --check
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/vulture
 
