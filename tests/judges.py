@@ -87,15 +87,11 @@ JUDGES = {
     f"{_PROVE}/host_steps.py": ["tests/prove/test_host_steps.py"],
     **{
         f"{_PROVE}/operators/{name}.py": ["tests/prove/test_operators.py"]
-<<<<<<< HEAD
-        for name in ("elements", "elementwise", "movement", "pooling", "products")
-=======
-        for name in ("elements", "movement", "pooling", "resizing")
+        for name in ("elements", "elementwise", "movement", "pooling", "products", "resizing")
     },
     **{
         f"{_PROVE}/tflite/{name}.py": ["tests/prove/test_read_tflite.py"]
         for name in ("file", "geometry", "graph", "levels", "operators", "weighted")
->>>>>>> main
     },
     "python/loadstone/ir_pass/verify_dma_copy.py": [
         "tests/ir_pass/test_verify_dma_copy.py",
