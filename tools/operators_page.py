@@ -63,7 +63,7 @@ def _on_devices() -> str:
     """One line for each operator of the graph."""
     kinds = sorted(
         (kind for kind in vars(g).values() if isinstance(kind, type) and kind.__dict__.get("kind")),
-        key=lambda kind: kind.kind,
+        key=lambda kind: str(kind.__dict__["kind"]),
     )
     real = next(name for name in device_names() if load_config(name).is_float)
     lines = [
