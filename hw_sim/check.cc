@@ -90,16 +90,25 @@ void Checker::give_tokens(int stage, const lds_insn_flags &flags) {
 void Checker::memory(const Insn &insn) {
   const lds_insn_memory &i = insn.fields.u.memory;
   if (i.x_size == 0) return;
-  const uint64_t rows = uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1, width = uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
+  const bool store = insn.fields.opcode == LDS_OPCODE_STORE;
+  const uint64_t rows = store ? i.y_size : uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1;
+  const uint64_t width = store ? i.x_size : uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
   if (rows == 0) return;
   const uint32_t memory = scratchpad_of(i.memory_id);
   check_sram(m_, i.memory_id, i.sram_base + rows * width - 1, "the instruction");
-  const bool store = insn.fields.opcode == LDS_OPCODE_STORE;
+  if (store) read_operands(insn.fields.u.store);
   for (uint64_t k = 0; k < rows * width; ++k) {
     const uint32_t tile = static_cast<uint32_t>(i.sram_base + k);
     store ? read_tile(memory, tile) : write_tile(memory, tile);
   }
   visit_rows(m_, i, store, [&](uint64_t begin, uint64_t end) { store ? write_dram(begin, end) : read_dram(begin, end); });
+}
+
+void Checker::read_operands(const lds_insn_store &i) {
+  if (i.requantize == 0) return;
+  const uint64_t count = 3 * (i.operand_step != 0 ? uint64_t{i.y_size} : 1);
+  check_sram(m_, LDS_MEMORY_ACC, i.operands + count - 1, "STORE operands");
+  for (uint64_t k = 0; k < count; ++k) read_tile(LDS_MEMORY_ACC, static_cast<uint32_t>(i.operands + k));
 }
 
 void Checker::gemm(const lds_insn_gemm &i) {

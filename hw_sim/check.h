@@ -55,6 +55,7 @@ class Checker : public Observer {
   void take_tokens(int stage, const lds_insn_flags &flags);
   void give_tokens(int stage, const lds_insn_flags &flags);
   void memory(const Insn &insn);
+  void read_operands(const lds_insn_store &insn);
   void gemm(const lds_insn_gemm &insn);
   void alu(const lds_insn_alu &insn);
 

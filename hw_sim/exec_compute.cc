@@ -125,21 +125,22 @@ void exec_alu(Machine &m, const lds_insn_alu &i) {
 }
 
 void exec_config(Machine &m, const lds_insn_config &i) {
+  RqRegisters &rq = i.stage == LDS_STAGE_STORE ? m.registers.store_rq : m.registers.rq;
   switch (i.register_id) {
     case LDS_CONFIG_PAD_VALUE:
       (i.stage == LDS_STAGE_LOAD ? m.registers.load_pad : m.registers.compute_pad) = i.value;
       return;
     case LDS_CONFIG_RQ_ZERO_POINT:
-      m.registers.rq.zero_point = i.value;
+      rq.zero_point = i.value;
       return;
     case LDS_CONFIG_RQ_MIN:
-      m.registers.rq.min = i.value;
+      rq.min = i.value;
       return;
     case LDS_CONFIG_RQ_MAX:
-      m.registers.rq.max = i.value;
+      rq.max = i.value;
       return;
     default:
-      m.registers.rq.rounding = static_cast<uint32_t>(i.value);
+      rq.rounding = static_cast<uint32_t>(i.value);
       return;
   }
 }

@@ -197,6 +197,35 @@ void store_floats(const int32_t *acc, size_t lanes, uint8_t *out) {
   }
 }
 
+// Requantizes a row of n accumulator tiles by three operand tiles: copies of both, the operands in front, of which the row remains.
+class RequantizedRow {
+ public:
+  RequantizedRow(const Machine &m, uint32_t n) : m_(m), lanes_(m.g.lanes), tiles_((size_t{n} + kOperands) * m.g.lanes) {
+    row_.uops = &kUop;
+    row_.count = row_.iter_out = row_.dst_in = 1;
+    row_.iter_in = n;
+  }
+
+  const int32_t *of(const int32_t *acc, uint32_t operands) {
+    m_.poll->spend(Poll::kLane * lanes_ * row_.iter_in);
+    std::copy_n(m_.acc.data() + operands * lanes_, kOperands * lanes_, tiles_.data());
+    std::copy_n(acc, row_.iter_in * lanes_, row());
+    m_.kernels->rq(row_, m_.g.lanes, tiles_.data(), m_.registers.store_rq);
+    return row();
+  }
+
+ private:
+  static constexpr size_t kOperands = 3;
+  static constexpr Uop kUop = {kOperands, 0, 0};
+
+  int32_t *row() { return tiles_.data() + kOperands * lanes_; }
+
+  const Machine &m_;
+  size_t lanes_;
+  AlignedBuffer<int32_t> tiles_;
+  Loops row_{};
+};
+
 }  // namespace
 
 void check_sram(const Machine &m, uint32_t memory, uint64_t last, const char *what) {
@@ -243,15 +272,20 @@ void exec_load(Machine &m, const lds_insn_memory &i) {
   }
 }
 
-void exec_store(Machine &m, const lds_insn_memory &i) {
+void exec_store(Machine &m, const lds_insn &insn) {
+  const lds_insn_memory &i = insn.u.memory;  // the fields that LOAD and STORE begin with
+  const lds_insn_store &store = insn.u.store;
   if (i.x_size == 0 || i.y_size == 0) return;
   check_sram(m, LDS_MEMORY_OUT, i.sram_base + uint64_t{i.x_size} * i.y_size - 1, "STORE");
+  const uint32_t moves = store.operand_step != 0 ? 3 : 0;
+  if (store.requantize != 0) check_sram(m, LDS_MEMORY_ACC, store.operands + uint64_t{moves} * (i.y_size - 1) + 2, "STORE operands");
   const uint64_t address = dram_address(m, i, true);
   const uint32_t tile_bytes = m.g.dram_tile_bytes[LDS_MEMORY_OUT];
   const uint64_t stride = uint64_t{i.x_stride} * tile_bytes;
   const size_t row_lanes = size_t{i.x_size} * m.g.lanes, row_bytes = size_t{i.x_size} * tile_bytes;
   const int32_t *acc = m.acc.data() + size_t{i.sram_base} * m.g.lanes;
   std::vector<uint8_t> row;
+  RequantizedRow requantized(m, store.requantize != 0 ? i.x_size : 0);
   uint8_t *const all = m.dram.span(address, (i.y_size - 1) * stride + row_bytes, true);
   for (uint32_t y = 0; y < i.y_size; ++y, acc += row_lanes) {
     uint8_t *host = all != nullptr ? all + y * stride : m.dram.span(address + y * stride, row_bytes, true);
@@ -260,7 +294,7 @@ void exec_store(Machine &m, const lds_insn_memory &i) {
     if (m.g.is_float)
       store_floats(acc, row_lanes, out);
     else
-      m.kernels->take_bytes(acc, row_lanes, out);
+      m.kernels->take_bytes(store.requantize != 0 ? requantized.of(acc, store.operands + moves * y) : acc, row_lanes, out);
     if (host == nullptr) m.dram.write(address + y * stride, row.data(), row_bytes);
   }
 }

@@ -44,6 +44,7 @@ class AlignedBuffer {
 struct Registers {
   int32_t load_pad = LDS_DEFAULT_PAD_VALUE, compute_pad = LDS_DEFAULT_PAD_VALUE;  // the low bits are used, as many as an element has
   RqRegisters rq = {LDS_DEFAULT_RQ_ZERO_POINT, LDS_DEFAULT_RQ_MIN, LDS_DEFAULT_RQ_MAX, LDS_DEFAULT_RQ_ROUNDING};
+  RqRegisters store_rq = rq;
 };
 
 struct Machine {
@@ -77,7 +78,7 @@ struct Machine {
 
 // --- The instructions. One that throws Stop has changed nothing in DRAM, but may have changed part of the scratchpads. ---
 void exec_load(Machine &m, const lds_insn_memory &insn);
-void exec_store(Machine &m, const lds_insn_memory &insn);
+void exec_store(Machine &m, const lds_insn &insn);
 void exec_gemm(Machine &m, const lds_insn_gemm &insn);
 void exec_alu(Machine &m, const lds_insn_alu &insn);
 void exec_config(Machine &m, const lds_insn_config &insn);

@@ -9,15 +9,18 @@ namespace lds::sim {
 namespace {
 
 std::string refuse_memory(const Geometry &g, const lds_insn &i) {
-  const lds_insn_memory &m = i.u.memory;
+  const lds_insn_memory &m = i.u.memory;  // the fields that LOAD and STORE begin with
   const bool store = i.opcode == LDS_OPCODE_STORE;
   const bool nop = m.x_size == 0;  // moves no data: in VTA's programs all its fields are 0
   if (!nop && store != (m.memory_id == LDS_MEMORY_OUT))
     return format("%s of memory %s: only OUT is stored, and never loaded", store ? "STORE" : "LOAD", memory_name(m.memory_id));
   if (m.memory_id == LDS_MEMORY_ACC_8BIT && !g.has(LDS_CAP_LOAD_ACC8)) return "LOAD of ACC_8BIT needs capability load_acc8";
   if (m.region != 0 && !g.has(LDS_CAP_REGIONS)) return format("region %u needs capability regions", m.region);
-  if (store && !nop && (m.y_pad_0 | m.y_pad_1 | m.x_pad_0 | m.x_pad_1) != 0) return "STORE has no padding: its pads must be 0";
-  return "";
+  if (!store) return "";
+  const lds_insn_store &s = i.u.store;
+  if ((s.operands | s.operand_step | s.requantize) == 0) return "";
+  if (!g.has(LDS_CAP_STORE_REQUANTIZE)) return "STORE with operands or requantize needs capability store_requantize";
+  return s.requantize == 0 ? "STORE without requantize has no operands: they must be 0" : "";
 }
 
 std::string refuse_alu(const Geometry &g, const lds_insn_alu &a) {
@@ -32,7 +35,8 @@ std::string refuse_alu(const Geometry &g, const lds_insn_alu &a) {
 std::string refuse_config(const Geometry &g, const lds_insn_config &c) {
   if (!g.has(LDS_CAP_CONFIG)) return "CONFIG needs capability config";
   const bool pad = c.register_id == LDS_CONFIG_PAD_VALUE;
-  const bool exists = c.stage == LDS_STAGE_COMPUTE || (c.stage == LDS_STAGE_LOAD && pad);
+  if (c.stage == LDS_STAGE_STORE && !g.has(LDS_CAP_STORE_REQUANTIZE)) return "CONFIG of store needs capability store_requantize";
+  const bool exists = c.stage == LDS_STAGE_COMPUTE || pad == (c.stage == LDS_STAGE_LOAD);
   if (!exists) return format("CONFIG: stage %u has no register %u", c.stage, c.register_id);
   const bool rounding = c.register_id == LDS_CONFIG_RQ_ROUNDING;
   if (rounding && (c.value < 0 || c.value > static_cast<int32_t>(LDS_ROUNDING_FLOAT32)))

@@ -127,7 +127,7 @@ class Sequencer {
         exec_load(m_, f.u.memory);
         return count_memory(f.u.memory, r_.read_bytes[reader_of(f.u.memory.memory_id)]);
       case LDS_OPCODE_STORE:
-        exec_store(m_, f.u.memory);
+        exec_store(m_, f);
         return count_memory(f.u.memory, r_.write_bytes);
       case LDS_OPCODE_GEMM:
         count_steps(uint64_t{f.u.gemm.iter_out} * f.u.gemm.iter_in, f.u.gemm.uop_bgn, f.u.gemm.uop_end, &r_.gemm_steps);

@@ -17,8 +17,14 @@ constexpr int32_t kMaxShift = 31;
   throw Stop{LDS_ERROR_UNSAFE, 0, "real VTA hardware computes something else: " + std::move(message)};
 }
 
-bool all_zero(const lds_insn_memory &i) {
-  return (i.sram_base | i.dram_base | i.y_size | i.x_stride | i.y_pad_0 | i.y_pad_1 | i.x_pad_0 | i.x_pad_1) == 0;
+uint32_t pads_of(const lds_insn &i) {
+  const lds_insn_memory &m = i.u.memory;
+  return i.opcode == LDS_OPCODE_STORE ? 0 : m.y_pad_0 | m.y_pad_1 | m.x_pad_0 | m.x_pad_1;
+}
+
+bool all_zero(const lds_insn &i) {
+  const lds_insn_memory &m = i.u.memory;
+  return (m.sram_base | m.dram_base | m.y_size | m.x_stride | pads_of(i)) == 0;
 }
 
 template <typename Loop>
@@ -115,21 +121,24 @@ void Strict::bursts(uint32_t index, const lds_insn_memory &i) const {
 void Strict::memory(uint32_t index, const Insn &insn) {
   const lds_insn_memory &i = insn.fields.u.memory;
   if (i.x_size == 0) {
-    if (!all_zero(i)) unsafe("a no-op (x_size = 0) whose other fields are not 0");
+    if (!all_zero(insn.fields)) unsafe("a no-op (x_size = 0) whose other fields are not 0");
     return;
   }
   if (i.y_size == 0) unsafe("y_size = 0");
-  const uint32_t pads = i.y_pad_0 | i.y_pad_1 | i.x_pad_0 | i.x_pad_1;
+  const bool store = insn.fields.opcode == LDS_OPCODE_STORE;
+  const uint32_t pads = pads_of(insn.fields);
   if (i.memory_id == LDS_MEMORY_WGT && pads != 0) unsafe("padding of WGT");
   if (i.memory_id == LDS_MEMORY_UOP && (pads != 0 || i.y_size != 1)) unsafe("LOAD UOP must be one-dimensional: y_size = 1, no pads");
   if (i.memory_id == LDS_MEMORY_INP && uint64_t{i.x_size} * i.y_size > kMaxInpTiles)
     unsafe(format("LOAD INP of %u tiles, more than %u", i.x_size * i.y_size, kMaxInpTiles));
-  if (measured_bus_ && insn.fields.opcode == LDS_OPCODE_LOAD) bursts(index, i);
+  if (store && insn.fields.u.store.requantize != 0) return;  // no device of VTA's has it
+  if (measured_bus_ && !store) bursts(index, i);
   if (scratchpad_of(i.memory_id) != LDS_MEMORY_ACC) return;
-  const uint64_t rows = uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1, width = uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
+  const uint64_t rows = store ? i.y_size : uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1;
+  const uint64_t width = store ? i.x_size : uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
   check_sram(m_, i.memory_id, i.sram_base + rows * width - 1, "the instruction");
   for (size_t t = i.sram_base; t < i.sram_base + rows * width; ++t) {
-    if (insn.fields.opcode == LDS_OPCODE_LOAD)
+    if (!store)
       computed_[t] = 0;
     else if (computed_[t] == 0)
       unsafe(

@@ -171,7 +171,7 @@ class Model {
       case LDS_OPCODE_LOAD:  // without rows, but perhaps with padding; or a no-op
         return f.u.memory.x_size == 0 ? cycles_of(c_.nop_cycles) : padding_done(f.u.memory, 0, {}, c_) + 1;
       case LDS_OPCODE_STORE:
-        return f.u.memory.x_size == 0 || f.u.memory.y_size == 0 ? cycles_of(c_.nop_cycles) : store_cycles(f.u.memory);
+        return f.u.memory.x_size == 0 || f.u.memory.y_size == 0 ? cycles_of(c_.nop_cycles) : store_cycles(f);
       default:
         return cycles_of(c_.nop_cycles);
     }
@@ -187,14 +187,19 @@ class Model {
     return Bursts(bus_, in_.regions[i.region].base + i.dram_base * tile_bytes, i.x_size * tile_bytes, i.y_size, i.x_stride * tile_bytes);
   }
 
-  uint64_t store_cycles(const lds_insn_memory &i) {
+  uint64_t store_cycles(const lds_insn &insn) {
+    const lds_insn_memory &i = insn.u.memory;  // the fields that LOAD and STORE begin with
+    const lds_insn_store &store = insn.u.store;
     uint64_t beats = 0, bursts = 0;
     for (Bursts b = bursts_of(i); !b.done(); ++bursts) beats += b.next();
     r_.write_beats += beats;
     r_.write_bursts += bursts;
     const uint64_t tiles = uint64_t{i.x_size} * i.y_size;
-    return cycles_of(c_.store_overhead_cycles) + bursts * cycles_of(c_.store_burst_cycles) +
-           std::max(tiles * cycles_of(c_.store_tile_cycles), beats);
+    const uint64_t cycles = cycles_of(c_.store_overhead_cycles) + bursts * cycles_of(c_.store_burst_cycles);
+    if (store.requantize == 0) return cycles + std::max(tiles * cycles_of(c_.store_tile_cycles), beats);
+    const uint64_t moves = store.operand_step != 0 ? i.y_size : 1;
+    return cycles + cycles_of(c_.store_rq_cycles) + moves * cycles_of(c_.rq_operand_cycles) +
+           std::max(tiles * std::max(cycles_of(c_.store_tile_cycles), cycles_of(c_.rq_step_cycles)), beats);
   }
 
   // --- loads ----------------------------------------------------------------------------------------

@@ -23,6 +23,9 @@ enum { RING = 256, SHAPES = 128, LOG_SLOTS = 8, SLOTS = 1 << LOG_SLOTS, OPCODES 
 /* The data that a LOAD or STORE moves: tiles; micro-ops; nothing, in which case its place must be 0. */
 enum { TILES, UOPS, NO_OP };
 
+/* The operand tiles of a requantization. */
+enum { RQ_TILES = 3 };
+
 typedef struct shape {
   uint64_t key[2];   /* the instruction, with ones for its place and flags; zeros: none */
   uint64_t below[3]; /* limits: LOAD, STORE: of dram_base, sram_base; GEMM, ALU: of dst, src, wgt at their bits of a micro-op */
@@ -120,25 +123,43 @@ static uint32_t dram_places(const walk *w, const lds_insn_memory *m, int store) 
   return lds_places(r->size_bytes >> w->log_tile_bytes[m->memory_id], lds_rows_extent(m->y_size, m->x_stride, m->x_size));
 }
 
-static uint32_t sram_places(const walk *w, const lds_insn_memory *m) {
-  const uint32_t rows = m->y_pad_0 + m->y_size + m->y_pad_1, width = m->x_pad_0 + m->x_size + m->x_pad_1;
-  return lds_places(w->depth[m->memory_id], lds_area(rows, width));
-}
-
-static int shape_memory(const walk *w, const lds_insn_memory *m, int store, shape *s) {
+static int shape_load(const walk *w, const lds_insn_memory *m, shape *s) {
   const uint32_t pads = m->y_pad_0 | m->y_pad_1 | m->x_pad_0 | m->x_pad_1;
-  const int padless = store || m->memory_id == LDS_MEMORY_UOP || m->memory_id == LDS_MEMORY_WGT;
-  s->stage = store ? LDS_STAGE_STORE : load_stage_of[m->memory_id];
+  const int padless = m->memory_id == LDS_MEMORY_UOP || m->memory_id == LDS_MEMORY_WGT;
+  s->stage = load_stage_of[m->memory_id];
   s->moves = m->x_size == 0 ? NO_OP : m->memory_id == LDS_MEMORY_UOP ? UOPS : TILES;
   if (m->memory_id == LDS_MEMORY_ACC_8BIT && !has(w, LDS_CAP_LOAD_ACC8)) return LDS_ERR_INSTRUCTION;
-  if (m->x_size == 0) { /* zeros; a STORE's memory too */
-    if ((m->region | m->y_size | m->x_stride | pads) != 0) return LDS_ERR_INSTRUCTION;
-    return store == (m->memory_id == LDS_MEMORY_OUT) || (store && m->memory_id == 0) ? LDS_OK : LDS_ERR_INSTRUCTION;
-  }
-  if (store != (m->memory_id == LDS_MEMORY_OUT) || m->y_size == 0 || (padless && pads != 0)) return LDS_ERR_INSTRUCTION;
+  if (m->memory_id == LDS_MEMORY_OUT) return LDS_ERR_INSTRUCTION;
+  if (m->x_size == 0) return (m->region | m->y_size | m->x_stride | pads) == 0 ? LDS_OK : LDS_ERR_INSTRUCTION;
+  if (m->y_size == 0 || (padless && pads != 0)) return LDS_ERR_INSTRUCTION;
   if (m->memory_id == LDS_MEMORY_UOP && m->y_size != 1) return LDS_ERR_INSTRUCTION;
-  s->below[0] = dram_places(w, m, store);
-  s->below[1] = sram_places(w, m);
+  s->below[0] = dram_places(w, m, 0);
+  s->below[1] = lds_places(w->depth[m->memory_id], lds_area(m->y_pad_0 + m->y_size + m->y_pad_1, m->x_pad_0 + m->x_size + m->x_pad_1));
+  return LDS_OK;
+}
+
+/* The operand tiles of a STORE that requantizes: three, or three for each row. */
+static int check_operands(const walk *w, const lds_insn_store *i) {
+  if (i->requantize == 0) return (i->operands | i->operand_step) == 0 ? LDS_OK : LDS_ERR_INSTRUCTION;
+  if (i->x_size == 0 || i->y_size == 0 || !has(w, LDS_CAP_STORE_REQUANTIZE)) return LDS_ERR_INSTRUCTION;
+  return i->operands < lds_places(w->depth[LDS_MEMORY_ACC], lds_rows_extent(i->y_size, i->operand_step * RQ_TILES, RQ_TILES))
+             ? LDS_OK
+             : LDS_ERR_SRAM;
+}
+
+static int shape_store(const walk *w, const lds_insn *insn, shape *s) {
+  const lds_insn_memory *m = &insn->u.memory; /* the fields that LOAD and STORE begin with */
+  const int status = check_operands(w, &insn->u.store);
+  s->stage = LDS_STAGE_STORE;
+  s->moves = m->x_size == 0 ? NO_OP : TILES;
+  if (status == LDS_ERR_INSTRUCTION) return status;
+  if (m->x_size == 0) { /* zeros; its memory too */
+    if ((m->region | m->y_size | m->x_stride) != 0) return LDS_ERR_INSTRUCTION;
+    return m->memory_id == LDS_MEMORY_OUT || m->memory_id == 0 ? LDS_OK : LDS_ERR_INSTRUCTION;
+  }
+  if (m->memory_id != LDS_MEMORY_OUT || m->y_size == 0) return LDS_ERR_INSTRUCTION;
+  s->below[0] = dram_places(w, m, 1);
+  s->below[1] = status == LDS_OK ? lds_places(w->depth[LDS_MEMORY_OUT], lds_area(m->y_size, m->x_size)) : 0;
   return LDS_OK;
 }
 
@@ -171,9 +192,10 @@ static int shape_alu(const walk *w, const lds_insn_alu *a, shape *s) {
 static int shape_config(const walk *w, const lds_insn_config *c, shape *s) {
   const int32_t limit = lds_is_float(&w->config) ? 32768 : 128; /* of a signed number with an element's bits */
   s->stage = (uint8_t)c->stage;
-  if (!has(w, LDS_CAP_CONFIG) || c->stage == LDS_STAGE_STORE) return LDS_ERR_INSTRUCTION;
-  if (c->register_id == LDS_CONFIG_PAD_VALUE) return c->value >= -limit && c->value < limit ? LDS_OK : LDS_ERR_INSTRUCTION;
-  if (c->stage != LDS_STAGE_COMPUTE) return LDS_ERR_INSTRUCTION;
+  if (!has(w, LDS_CAP_CONFIG) || (c->stage == LDS_STAGE_STORE && !has(w, LDS_CAP_STORE_REQUANTIZE))) return LDS_ERR_INSTRUCTION;
+  if (c->register_id == LDS_CONFIG_PAD_VALUE && c->stage != LDS_STAGE_STORE)
+    return c->value >= -limit && c->value < limit ? LDS_OK : LDS_ERR_INSTRUCTION;
+  if (c->stage == LDS_STAGE_LOAD || c->register_id == LDS_CONFIG_PAD_VALUE) return LDS_ERR_INSTRUCTION;
   return c->register_id == LDS_CONFIG_RQ_ROUNDING && (uint32_t)c->value > LDS_ROUNDING_FLOAT32 ? LDS_ERR_INSTRUCTION : LDS_OK;
 }
 
@@ -188,9 +210,11 @@ static int learn(const walk *w, const uint8_t *bytes, int last, shape *s) {
   lds_insn i;
   switch (opcode) {
     case LDS_OPCODE_LOAD:
-    case LDS_OPCODE_STORE:
       if (!is_sound(lds_decode_memory(w->widths, word, &i.u.memory), word)) return LDS_ERR_INSTRUCTION;
-      return last ? LDS_ERR_FINISH : shape_memory(w, &i.u.memory, opcode == LDS_OPCODE_STORE, s);
+      return last ? LDS_ERR_FINISH : shape_load(w, &i.u.memory, s);
+    case LDS_OPCODE_STORE:
+      if (!is_sound(lds_decode_store(w->widths, word, &i.u.store), word)) return LDS_ERR_INSTRUCTION;
+      return last ? LDS_ERR_FINISH : shape_store(w, &i, s);
     case LDS_OPCODE_GEMM:
       if (!is_sound(lds_decode_gemm(w->widths, word, &i.u.gemm), word)) return LDS_ERR_INSTRUCTION;
       return last ? LDS_ERR_FINISH : shape_gemm(w, &i.u.gemm, s);
@@ -295,6 +319,7 @@ static int config_is_possible(const lds_hw_config *c) {
   const lds_isa_widths w = lds_isa_widths_of(c);
   if ((c->log_inp_width != 3 && c->log_inp_width != 4) || c->log_wgt_width != c->log_inp_width || c->log_acc_width != 5) return 0;
   if ((c->capabilities & LDS_CAP_REQUANTIZE) != 0 && (lds_is_float(c) || (c->capabilities & LDS_CAP_CONFIG) == 0)) return 0;
+  if ((c->capabilities & LDS_CAP_STORE_REQUANTIZE) != 0 && (c->capabilities & LDS_CAP_REQUANTIZE) == 0) return 0;
   if (c->log_batch > 6 || c->log_block < 1 || c->log_block > 7) return 0;
   if (w.lu < 1 || w.lu > 13 || w.li < 1 || w.li > 15 || w.lw < 1 || w.lw > 15 || w.la < 1 || w.la > 11) return 0;
   if (w.la + w.li + w.lw > 32 || w.la + lds_max_u32(w.la, w.li) + w.lw > 32) return 0;

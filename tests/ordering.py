@@ -123,10 +123,10 @@ def _touched(
                 dram = {
                     ("DRAM", byte) for row in rows for byte in range(row, row + insn.x_size * size)
                 }
-                width, height = (
-                    insn.x_size + insn.x_pad_0 + insn.x_pad_1,
-                    insn.y_size + insn.y_pad_0 + insn.y_pad_1,
-                )
+                width, height = insn.x_size, insn.y_size
+                if isinstance(insn, Load):
+                    width += insn.x_pad_0 + insn.x_pad_1
+                    height += insn.y_pad_0 + insn.y_pad_1
                 name = (
                     "ACC"
                     if insn.memory_id in (Memory.ACC_8BIT, Memory.OUT)
@@ -134,6 +134,10 @@ def _touched(
                 )
                 tiles = {(name, t) for t in range(insn.sram_base, insn.sram_base + width * height)}
                 reads, writes = (dram, tiles) if isinstance(insn, Load) else (tiles, dram)
+                if isinstance(insn, Store) and insn.requantize:
+                    count = 3 * (insn.y_size if insn.operand_step else 1)
+                    operands = range(insn.operands, insn.operands + count)
+                    reads |= {("ACC", tile) for tile in operands}
                 if insn.memory_id == Memory.UOP:
                     start = rows[0] - base
                     uops[insn.sram_base : insn.sram_base + insn.x_size] = decode_uops(

@@ -222,7 +222,14 @@ class _Maker:
             x_size=x,
             x_stride=stride,
         )
-        self.emit(insn, [self.places(Memory.ACC, tiles)], [self._rows(insn)])
+        read = [self.places(Memory.ACC, tiles)]
+        if self.config.has(Capability.STORE_REQUANTIZE) and self.chance(0.6):
+            step = int(self.chance(0.5))
+            count = 3 * (y if step else 1)
+            operands = first + self.below(size - count + 1)
+            insn = replace(insn, operands=operands, operand_step=step, requantize=1)
+            read.append(self.places(Memory.ACC, range(operands, operands + count)))
+        self.emit(insn, read, [self._rows(insn)])
 
     def alu_imm(self, tiles: range) -> None:
         """Touches tiles, so that real hardware's out buffer holds them."""
@@ -350,6 +357,8 @@ class _Maker:
             return
         register = ConfigRegister(self.below(len(ConfigRegister)))
         stage = Stage(self.below(2)) if register == ConfigRegister.PAD_VALUE else Stage.COMPUTE
+        if register != ConfigRegister.PAD_VALUE and self.config.has(Capability.STORE_REQUANTIZE):
+            stage = Stage.STORE if self.chance(0.5) else Stage.COMPUTE
         if register == ConfigRegister.RQ_ROUNDING:
             value = self.below(3)
         elif self.chance(0.2):

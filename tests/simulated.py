@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, builtin_timing, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.spec import Capability
 from loadstone.vta.meaning.reference import DramBytes, Machine
@@ -22,6 +22,13 @@ from tests.programs import BASE, Program
 
 VTA = load_config("vta-pynq")
 TINY = load_config("vtaq-tiny")
+#: The second generation at the least size: its stores requantize, a tile in each cycle.
+TINY_STORING = replace(
+    TINY,
+    name="vtaq2-tiny",
+    capabilities=TINY.capabilities | Capability.STORE_REQUANTIZE,
+    timing=builtin_timing("vtaq2-rtl"),
+)
 #: Devices with tiles of all shapes, with and without each capability.
 DEVICES = [
     VTA,
@@ -31,6 +38,7 @@ DEVICES = [
     *(load_config(name) for name in ("vtab-1x16x16", "vtab-1x8x8")),
     replace(load_config("vtab-1x8x8"), name="vtab-2x32x32", log_batch=1, log_block=5),
     *(load_config(name) for name in ("vtaq-1x16x16", "vtaq-1x32x32", "vtaq-4x16x16", "vtaq-tiny")),
+    TINY_STORING,
     replace(
         load_config("vtaq-tiny"),
         name="2x8x8",

@@ -82,6 +82,7 @@ extern "C" {
 #define LDS_CAP_REQUANTIZE 8u
 #define LDS_CAP_GEMM_OVERWRITE 16u
 #define LDS_CAP_REGIONS 32u
+#define LDS_CAP_STORE_REQUANTIZE 128u
 
 /* What a stage's registers hold when a program starts. */
 #define LDS_DEFAULT_PAD_VALUE (0)
@@ -126,7 +127,7 @@ typedef struct lds_insn_flags {
   uint8_t pop_prev, pop_next, push_prev, push_next;
 } lds_insn_flags;
 
-/* LOAD and STORE */
+/* LOAD */
 typedef struct lds_insn_memory {
   uint32_t memory_id; /* scratchpad */
   uint32_t sram_base; /* first tile in the scratchpad */
@@ -140,6 +141,20 @@ typedef struct lds_insn_memory {
   uint32_t x_pad_0; /* tiles of padding at the left of a row */
   uint32_t x_pad_1; /* tiles of padding at the right of a row */
 } lds_insn_memory;
+
+/* STORE */
+typedef struct lds_insn_store {
+  uint32_t memory_id; /* scratchpad */
+  uint32_t sram_base; /* first tile in the scratchpad */
+  uint32_t dram_base; /* first tile in DRAM, counted in tiles of that memory */
+  uint32_t region; /* DRAM region that dram_base counts from */
+  uint32_t y_size; /* rows */
+  uint32_t x_size; /* tiles in a row; 0 makes a no-op */
+  uint32_t x_stride; /* tiles from one row to the next in DRAM */
+  uint32_t operands; /* first of the three accumulator tiles that requantize the first row */
+  uint32_t operand_step; /* each row has three tiles of its own, behind those of the row before */
+  uint32_t requantize; /* store what RQ makes of a tile instead of its low bits */
+} lds_insn_store;
 
 /* GEMM */
 typedef struct lds_insn_gemm {
@@ -197,6 +212,16 @@ typedef struct lds_insn_config {
 #define LDS_BIT_MEMORY_Y_PAD_1 116u
 #define LDS_BIT_MEMORY_X_PAD_0 120u
 #define LDS_BIT_MEMORY_X_PAD_1 124u
+#define LDS_BIT_STORE_MEMORY_ID 7u
+#define LDS_BIT_STORE_SRAM_BASE 10u
+#define LDS_BIT_STORE_DRAM_BASE 26u
+#define LDS_BIT_STORE_REGION 58u
+#define LDS_BIT_STORE_Y_SIZE 64u
+#define LDS_BIT_STORE_X_SIZE 80u
+#define LDS_BIT_STORE_X_STRIDE 96u
+#define LDS_BIT_STORE_OPERANDS 112u
+#define LDS_BIT_STORE_OPERAND_STEP(w) (112u + (w).la)
+#define LDS_BIT_STORE_REQUANTIZE(w) (113u + (w).la)
 #define LDS_BIT_GEMM_RESET 7u
 #define LDS_BIT_GEMM_UOP_BGN 8u
 #define LDS_BIT_GEMM_UOP_END(w) (8u + (w).lu)
@@ -225,11 +250,13 @@ typedef struct lds_insn_config {
 #define LDS_BIT_CONFIG_REGISTER_ID 10u
 #define LDS_BIT_CONFIG_VALUE 64u
 
+/* The fields of `store` up to x_stride are those of `memory`, and may be read as such. */
 typedef struct lds_insn {
   uint32_t opcode;
   lds_insn_flags flags;
   union {
     lds_insn_memory memory;
+    lds_insn_store store;
     lds_insn_gemm gemm;
     lds_insn_alu alu;
     lds_insn_config config;
@@ -324,6 +351,39 @@ static inline uint32_t lds_encode_memory(lds_isa_widths w, const lds_insn_memory
   lds_give(&word[1], &at, 4u, in->y_pad_1, &misfits);
   lds_give(&word[1], &at, 4u, in->x_pad_0, &misfits);
   lds_give(&word[1], &at, 4u, in->x_pad_1, &misfits);
+  (void)w;
+  return misfits;
+}
+
+static inline int lds_decode_store(lds_isa_widths w, uint64_t word[2], lds_insn_store *out) {
+  out->memory_id = lds_take(&word[0], 3u);
+  out->sram_base = lds_take(&word[0], 16u);
+  out->dram_base = lds_take(&word[0], 32u);
+  out->region = lds_take(&word[0], 3u);
+  out->y_size = lds_take(&word[1], 16u);
+  out->x_size = lds_take(&word[1], 16u);
+  out->x_stride = lds_take(&word[1], 16u);
+  out->operands = lds_take(&word[1], w.la);
+  out->operand_step = lds_take(&word[1], 1u);
+  out->requantize = lds_take(&word[1], 1u);
+  (void)w;
+  if (out->memory_id > 5u) return LDS_ISA_BAD_VALUE;
+  return LDS_ISA_OK;
+}
+
+static inline uint32_t lds_encode_store(lds_isa_widths w, const lds_insn_store *in, uint64_t word[2]) {
+  uint32_t at = 7u, misfits = 0;
+  lds_give(&word[0], &at, 3u, in->memory_id, &misfits);
+  lds_give(&word[0], &at, 16u, in->sram_base, &misfits);
+  lds_give(&word[0], &at, 32u, in->dram_base, &misfits);
+  lds_give(&word[0], &at, 3u, in->region, &misfits);
+  at = 0u;
+  lds_give(&word[1], &at, 16u, in->y_size, &misfits);
+  lds_give(&word[1], &at, 16u, in->x_size, &misfits);
+  lds_give(&word[1], &at, 16u, in->x_stride, &misfits);
+  lds_give(&word[1], &at, w.la, in->operands, &misfits);
+  lds_give(&word[1], &at, 1u, in->operand_step, &misfits);
+  lds_give(&word[1], &at, 1u, in->requantize, &misfits);
   (void)w;
   return misfits;
 }
@@ -435,8 +495,10 @@ static inline int lds_insn_decode(lds_isa_widths w, const uint8_t *bytes, lds_in
   out->flags.push_next = (uint8_t)lds_take(&word[0], 1u);
   switch (out->opcode) {
     case LDS_OPCODE_LOAD:
-    case LDS_OPCODE_STORE:
       status = lds_decode_memory(w, word, &out->u.memory);
+      break;
+    case LDS_OPCODE_STORE:
+      status = lds_decode_store(w, word, &out->u.store);
       break;
     case LDS_OPCODE_GEMM:
       status = lds_decode_gemm(w, word, &out->u.gemm);
@@ -467,8 +529,10 @@ static inline int lds_insn_encode(lds_isa_widths w, const lds_insn *in, uint8_t 
   lds_give(&word[0], &at, 1u, in->flags.push_next, &misfits);
   switch (in->opcode) {
     case LDS_OPCODE_LOAD:
-    case LDS_OPCODE_STORE:
       misfits += lds_encode_memory(w, &in->u.memory, word);
+      break;
+    case LDS_OPCODE_STORE:
+      misfits += lds_encode_store(w, &in->u.store, word);
       break;
     case LDS_OPCODE_GEMM:
       misfits += lds_encode_gemm(w, &in->u.gemm, word);

@@ -1,4 +1,4 @@
-// The accumulators, and OUT: a copy of their lanes' low bytes, which the store stage reads.
+// The accumulators, and OUT: a copy of their lanes' low bytes, which the store stage reads; of whole lanes where it requantizes.
 //
 // In:   the tile that compute writes; words of LOADs of ACC or ACC_8BIT; addresses.
 // Out:  tiles, in the next cycle: one or two of ACC, one of OUT.
@@ -21,7 +21,7 @@ module lds_acc_ram #(
     output logic [ACC_BITS-1:0] data_b,
     input logic out_read,
     input logic [LA-1:0] out_tile,
-    output logic [INP_BITS-1:0] out_data
+    output logic [OUT_BITS-1:0] out_data
 );
   localparam int WORD_LANES = BUS_BITS / 32;
   localparam int NARROW_WORDS = BUS_BYTES / WORD_LANES;  // words of ACC that a word of ACC_8BIT fills
@@ -54,9 +54,13 @@ module lds_acc_ram #(
     assign data_b = data_a;
   end
 
-  logic [INP_BITS-1:0] low;
-  always_comb for (int n = 0; n < LANES; n++) low[8*n+:8] = data[32*n+:8];
-  lds_ram #(.WIDTH(INP_BITS), .LOG_DEPTH(LA), .PARTS(ACC_WORDS)) out (
-      .clk, .write(enable), .write_at(at), .write_data(low), .read(out_read), .read_at(out_tile), .read_data(out_data)
+  logic [OUT_BITS-1:0] kept;
+  if (CAN_STORE_REQUANTIZE) begin : g_whole
+    assign kept = data;
+  end else begin : g_low
+    always_comb for (int n = 0; n < LANES; n++) kept[8*n+:8] = data[32*n+:8];
+  end
+  lds_ram #(.WIDTH(OUT_BITS), .LOG_DEPTH(LA), .PARTS(ACC_WORDS)) out (
+      .clk, .write(enable), .write_at(at), .write_data(kept), .read(out_read), .read_at(out_tile), .read_data(out_data)
   );
 endmodule

@@ -25,7 +25,7 @@ module lds_compute_stage (
     input write_t load_write,
     input logic out_read,
     input logic [LA-1:0] out_tile,
-    output logic [INP_BITS-1:0] out_data,
+    output logic [OUT_BITS-1:0] out_data,
     output logic [15:0] bytes,
     output logic done,
     output logic finish,

@@ -139,7 +139,7 @@ module lds_device (
   write_t load_write;
   logic out_read;
   logic [LA-1:0] out_tile;
-  logic [INP_BITS-1:0] out_data;
+  logic [OUT_BITS-1:0] out_data;
   logic [15:0] load_bytes, compute_bytes, store_bytes;
   lds_load_stage load (
       .clk, .clear, .start(starts[L]), .head(head[L]), .running(running[L]), .regions, .request(request[1]), .refused(refused[1]),
@@ -185,7 +185,7 @@ module lds_device (
     case (probe_memory)
       MEMORY_WGT: probe_data = PROBE_BITS'(compute.macs.wgt_ram.memory.words[LW'(probe_tile)]);
       MEMORY_INP: probe_data = PROBE_BITS'(compute.macs.inp_ram.memory.words[LI'(probe_tile)]);
-      MEMORY_OUT: probe_data = PROBE_BITS'(compute.acc_ram.out.words[LA'(probe_tile)]);
+      MEMORY_OUT: probe_data = PROBE_BITS'(low_bytes(compute.acc_ram.out.words[LA'(probe_tile)]));
       default: probe_data = PROBE_BITS'(compute.acc_ram.first.words[LA'(probe_tile)]);
     endcase
 `endif

@@ -16,7 +16,7 @@ module lds_insn_check (
   wire [2:0] memory = insn[MEMORY_MEMORY_ID_AT+:MEMORY_MEMORY_ID_BITS];
   wire noop = insn[MEMORY_X_SIZE_AT+:MEMORY_X_SIZE_BITS] == 0;
   wire has_region = insn[MEMORY_REGION_AT+:MEMORY_REGION_BITS] != 0;
-  wire has_pads = {insn[MEMORY_Y_PAD_0_AT+:4], insn[MEMORY_Y_PAD_1_AT+:4], insn[MEMORY_X_PAD_0_AT+:4], insn[MEMORY_X_PAD_1_AT+:4]} != 0;
+  wire has_operands = insn[STORE_OPERANDS_AT+:STORE_OPERANDS_BITS] != 0 || insn[STORE_OPERAND_STEP_AT];
   wire [2:0] operation = insn[ALU_ALU_OP_AT+:ALU_ALU_OP_BITS];
   wire [2:0] config_stage = insn[CONFIG_STAGE_AT+:CONFIG_STAGE_BITS];
   wire [5:0] register_id = insn[CONFIG_REGISTER_ID_AT+:CONFIG_REGISTER_ID_BITS];
@@ -36,9 +36,10 @@ module lds_insn_check (
               (has_region && !CAN_REGIONS);
       end
       OPCODE_STORE: begin
-        known = COMMON_BITS | MEMORY_OWN_BITS;
+        known = COMMON_BITS | STORE_OWN_BITS;
         wanted = STAGE_STORE;
-        bad = 32'(memory) >= MEMORY_VALUES || (!noop && (memory != MEMORY_OUT || has_pads)) ||
+        bad = 32'(memory) >= MEMORY_VALUES || (!noop && memory != MEMORY_OUT) || (insn[STORE_REQUANTIZE_AT] && !CAN_STORE_REQUANTIZE) ||
+              (has_operands && !insn[STORE_REQUANTIZE_AT]) ||
               (memory == MEMORY_ACC_8BIT && !CAN_LOAD_ACC8) || (has_region && !CAN_REGIONS);
       end
       OPCODE_GEMM: begin
@@ -54,7 +55,8 @@ module lds_insn_check (
         known = COMMON_BITS | CONFIG_OWN_BITS;
         wanted = config_stage;
         bad = !CAN_CONFIG || 32'(config_stage) >= STAGE_VALUES || 32'(register_id) >= CONFIG_VALUES ||
-              config_stage == STAGE_STORE || (config_stage == STAGE_LOAD && register_id != CONFIG_PAD_VALUE) ||
+              (config_stage == STAGE_STORE && (!CAN_STORE_REQUANTIZE || register_id == CONFIG_PAD_VALUE)) ||
+              (config_stage == STAGE_LOAD && register_id != CONFIG_PAD_VALUE) ||
               (register_id == CONFIG_RQ_ROUNDING && insn[CONFIG_VALUE_AT+:32] >= ROUNDING_VALUES);
       end
       OPCODE_FINISH: bad = 1'b0;

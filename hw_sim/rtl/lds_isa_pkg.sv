@@ -64,6 +64,7 @@ package lds_isa_pkg;
   localparam bit CAN_REQUANTIZE = (lds_config_pkg::CAPABILITIES & 8) != 0;
   localparam bit CAN_GEMM_OVERWRITE = (lds_config_pkg::CAPABILITIES & 16) != 0;
   localparam bit CAN_REGIONS = (lds_config_pkg::CAPABILITIES & 32) != 0;
+  localparam bit CAN_STORE_REQUANTIZE = (lds_config_pkg::CAPABILITIES & 128) != 0;
 
   // What the stages' registers hold when a program starts.
   localparam logic [31:0] DEFAULT_PAD_VALUE = 32'd0;
@@ -119,6 +120,39 @@ package lds_isa_pkg;
       ((128'd1 << MEMORY_Y_PAD_1_BITS) - 128'd1) << MEMORY_Y_PAD_1_AT |
       ((128'd1 << MEMORY_X_PAD_0_BITS) - 128'd1) << MEMORY_X_PAD_0_AT |
       ((128'd1 << MEMORY_X_PAD_1_BITS) - 128'd1) << MEMORY_X_PAD_1_AT;
+
+  // STORE
+  localparam int STORE_MEMORY_ID_AT = PUSH_NEXT_AT + PUSH_NEXT_BITS;
+  localparam int STORE_MEMORY_ID_BITS = 3;
+  localparam int STORE_SRAM_BASE_AT = STORE_MEMORY_ID_AT + STORE_MEMORY_ID_BITS;
+  localparam int STORE_SRAM_BASE_BITS = 16;
+  localparam int STORE_DRAM_BASE_AT = STORE_SRAM_BASE_AT + STORE_SRAM_BASE_BITS;
+  localparam int STORE_DRAM_BASE_BITS = 32;
+  localparam int STORE_REGION_AT = STORE_DRAM_BASE_AT + STORE_DRAM_BASE_BITS;
+  localparam int STORE_REGION_BITS = 3;
+  localparam int STORE_Y_SIZE_AT = 64;
+  localparam int STORE_Y_SIZE_BITS = 16;
+  localparam int STORE_X_SIZE_AT = STORE_Y_SIZE_AT + STORE_Y_SIZE_BITS;
+  localparam int STORE_X_SIZE_BITS = 16;
+  localparam int STORE_X_STRIDE_AT = STORE_X_SIZE_AT + STORE_X_SIZE_BITS;
+  localparam int STORE_X_STRIDE_BITS = 16;
+  localparam int STORE_OPERANDS_AT = STORE_X_STRIDE_AT + STORE_X_STRIDE_BITS;
+  localparam int STORE_OPERANDS_BITS = lds_config_pkg::LA;
+  localparam int STORE_OPERAND_STEP_AT = STORE_OPERANDS_AT + STORE_OPERANDS_BITS;
+  localparam int STORE_OPERAND_STEP_BITS = 1;
+  localparam int STORE_REQUANTIZE_AT = STORE_OPERAND_STEP_AT + STORE_OPERAND_STEP_BITS;
+  localparam int STORE_REQUANTIZE_BITS = 1;
+  localparam logic [127:0] STORE_OWN_BITS =
+      ((128'd1 << STORE_MEMORY_ID_BITS) - 128'd1) << STORE_MEMORY_ID_AT |
+      ((128'd1 << STORE_SRAM_BASE_BITS) - 128'd1) << STORE_SRAM_BASE_AT |
+      ((128'd1 << STORE_DRAM_BASE_BITS) - 128'd1) << STORE_DRAM_BASE_AT |
+      ((128'd1 << STORE_REGION_BITS) - 128'd1) << STORE_REGION_AT |
+      ((128'd1 << STORE_Y_SIZE_BITS) - 128'd1) << STORE_Y_SIZE_AT |
+      ((128'd1 << STORE_X_SIZE_BITS) - 128'd1) << STORE_X_SIZE_AT |
+      ((128'd1 << STORE_X_STRIDE_BITS) - 128'd1) << STORE_X_STRIDE_AT |
+      ((128'd1 << STORE_OPERANDS_BITS) - 128'd1) << STORE_OPERANDS_AT |
+      ((128'd1 << STORE_OPERAND_STEP_BITS) - 128'd1) << STORE_OPERAND_STEP_AT |
+      ((128'd1 << STORE_REQUANTIZE_BITS) - 128'd1) << STORE_REQUANTIZE_AT;
 
   // GEMM
   localparam int GEMM_RESET_AT = PUSH_NEXT_AT + PUSH_NEXT_BITS;

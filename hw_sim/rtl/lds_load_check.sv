@@ -35,8 +35,8 @@ module lds_load_check #(
   logic [SIZE_BITS-1:0] offset;
   region_t region;
   always_ff @(posedge clk) begin
-    height <= 17'(y_size) + 17'(head[MEMORY_Y_PAD_0_AT+:4]) + 17'(head[MEMORY_Y_PAD_1_AT+:4]);
-    width <= 17'(x_size) + 17'(head[MEMORY_X_PAD_0_AT+:4]) + 17'(head[MEMORY_X_PAD_1_AT+:4]);
+    height <= 17'(y_size) + (WRITES ? 17'd0 : 17'(head[MEMORY_Y_PAD_0_AT+:4]) + 17'(head[MEMORY_Y_PAD_1_AT+:4]));
+    width <= 17'(x_size) + (WRITES ? 17'd0 : 17'(head[MEMORY_X_PAD_0_AT+:4]) + 17'(head[MEMORY_X_PAD_1_AT+:4]));
     rows_span <= 32'(y_size) * 32'(x_stride);
     any_rows <= y_size != 0;
     offset <= SIZE_BITS'(head[MEMORY_DRAM_BASE_AT+:32]) << tile_log2(head_memory);

@@ -1,10 +1,11 @@
-// The store stage: tiles of OUT to DRAM, burst by burst.
+// The store stage: tiles of OUT to DRAM, burst by burst, as they are or requantized; CONFIG.
 //
 // In:   its queue's head; tiles of OUT; AXI's responses.
 // Out:  AXI's writes; `done` when the last one is acknowledged: a token of this stage means that the bytes are in DRAM.
 // Next: lds_device.sv.
 //
-//   start + 2: address and first word.  A word a cycle; with STORE_TILE_CYCLES a tile takes that long.  last acknowledge: done.
+//   start + 2: address and first word; of a STORE that requantizes 14 cycles later, and 3 for its operands, which all rows with operands
+//   of their own wait for.  A word a cycle; with STORE_TILE_CYCLES a tile takes that long.  last acknowledge: done.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
 import lds_isa_pkg::*;
@@ -19,7 +20,7 @@ module lds_store_stage (
     input region_t [MAX_REGIONS-1:0] regions,
     output logic out_read,
     output logic [LA-1:0] out_tile,
-    input logic [INP_BITS-1:0] out_data,  // in the cycle after
+    input logic [OUT_BITS-1:0] out_data,  // in the cycle after
     output logic done,
     output error_t error,  // a cycle later
     output logic idle,  // no burst is in flight
@@ -43,15 +44,17 @@ module lds_store_stage (
   logic begins, checked, second, sends;  // sends: a burst is in flight
   wire [127:0] insn = running.insn;
   wire [15:0] y_size = insn[MEMORY_Y_SIZE_AT+:16], x_size = insn[MEMORY_X_SIZE_AT+:16], x_stride = insn[MEMORY_X_STRIDE_AT+:16];
-  wire moves = head.insn[MEMORY_X_SIZE_AT+:16] != 0 && head.insn[MEMORY_Y_SIZE_AT+:16] != 0;
+  wire is_store = !CAN_STORE_REQUANTIZE || head.insn[OPCODE_AT+:3] == OPCODE_STORE;
+  wire moves = is_store && head.insn[MEMORY_X_SIZE_AT+:16] != 0 && head.insn[MEMORY_Y_SIZE_AT+:16] != 0;
 
   logic [63:0] address, bad_address;
   logic [16:0] width_unused;
-  logic [3:0] bad;
-  logic fits_nothing_unused, fine;
+  logic [3:0] bad, bad_place;
+  logic fits_nothing_unused, fine, fine_place;
+  logic [63:0] bad_place_address;
   lds_load_check #(.WRITES(1'b1)) check (
-      .clk, .head(head.insn), .insn, .begins, .regions, .address, .width(width_unused), .fits_nothing(fits_nothing_unused), .fine, .error(bad),
-      .error_address(bad_address)
+      .clk, .head(head.insn), .insn, .begins, .regions, .address, .width(width_unused), .fits_nothing(fits_nothing_unused), .fine(fine_place),
+      .error(bad_place), .error_address(bad_place_address)
   );
 
   logic asks, single, last, grant;
@@ -65,7 +68,7 @@ module lds_store_stage (
 
   // --- the address, once a burst --------------------------------------------------------------------------
   logic addressed;  // the burst's address has been accepted
-  wire burst = asks && fine && (!halt || sends);
+  wire burst = asks && fine && ready && (!halt || sends);
   assign awvalid = burst && !addressed;
   assign awaddr = burst_address;
   assign awlen = 8'(beats - 9'd1);
@@ -77,14 +80,78 @@ module lds_store_stage (
   logic [8:0] sent, ahead_of_last;  // ahead_of_last: words before the burst's last one, known from its second cycle on
   logic sent_all;
   logic was_last;  // the burst is the last one: the request is held for two cycles at least
-  assign wvalid = burst && !sent_all && pause == 0;
-  assign wdata = out_data[32'(word)*BUS_BITS+:BUS_BITS];
+  assign wvalid = burst && !sent_all && pause == 0 && has_tile;
+  assign wdata = sent_tile[32'(word)*BUS_BITS+:BUS_BITS];
   assign wlast = sent == 0 ? single : sent == ahead_of_last;
   wire takes = wvalid && wready;
   wire tile_ends = takes && (INP_WORDS == 1 || 32'(word) == INP_WORDS - 1);
-  assign out_read = begins || tile_ends;
-  assign out_tile = begins ? LA'(insn[MEMORY_SRAM_BASE_AT+:16]) : tile;
+  wire plain_read = begins || tile_ends;
+  wire [LA-1:0] plain_tile = begins ? LA'(insn[MEMORY_SRAM_BASE_AT+:16]) : tile;
   assign bytes = takes ? 16'(BUS_BYTES) : 16'd0;
+
+  // --- requantization -------------------------------------------------------------------------------------
+  logic ready;  // the burst may begin
+  logic has_tile;
+  logic [INP_BITS-1:0] sent_tile;
+  if (CAN_STORE_REQUANTIZE) begin : g_requantize
+    localparam int FIRST_WAIT = 14, OPERAND_WAIT = 3;
+    wire requantizes = insn[STORE_REQUANTIZE_AT], steps = insn[STORE_OPERAND_STEP_AT];
+
+    logic [31:0] zero_point, low, high;
+    logic [1:0] rounding;
+    always_ff @(posedge clk) begin
+      if (start && !is_store)
+        case (head.insn[CONFIG_REGISTER_ID_AT+:6])
+          CONFIG_RQ_ZERO_POINT: zero_point <= head.insn[CONFIG_VALUE_AT+:32];
+          CONFIG_RQ_MIN: low <= head.insn[CONFIG_VALUE_AT+:32];
+          CONFIG_RQ_MAX: high <= head.insn[CONFIG_VALUE_AT+:32];
+          default: rounding <= head.insn[CONFIG_VALUE_AT+:2];
+        endcase
+      if (clear) begin
+        zero_point <= DEFAULT_RQ_ZERO_POINT;
+        low <= DEFAULT_RQ_MIN;
+        high <= DEFAULT_RQ_MAX;
+        rounding <= DEFAULT_RQ_ROUNDING[1:0];
+      end
+    end
+
+    logic some, rq_read;
+    logic [LA-1:0] rq_read_at;
+    logic [INP_BITS-1:0] requantized;
+    lds_store_rq lanes (
+        .clk, .clear, .begins, .insn, .zero_point, .low, .high, .rounding, .read(rq_read), .read_at(rq_read_at), .data(out_data),
+        .tile(requantized), .some, .take(tile_ends && requantizes)
+    );
+
+    // The cycles until the next burst may begin, and the tiles that are left of its row.
+    logic [4:0] waits;
+    logic [15:0] columns;
+    wire row_ends = tile_ends && columns == 16'd1;
+    always_ff @(posedge clk) begin
+      if (begins) waits <= requantizes ? 5'(FIRST_WAIT + OPERAND_WAIT) : 5'd0;
+      else if (row_ends && requantizes && steps) waits <= 5'(OPERAND_WAIT);
+      else if (asks && fine && !sends && waits != 0) waits <= waits - 1'b1;
+      if (begins || row_ends) columns <= x_size;
+      else if (tile_ends) columns <= columns - 1'b1;
+    end
+    assign ready = sends || waits == 0;
+    assign has_tile = !requantizes || some;
+    assign sent_tile = requantizes ? requantized : low_bytes(out_data);
+    assign out_read = requantizes ? rq_read : plain_read;
+    assign out_tile = requantizes ? rq_read_at : plain_tile;
+
+    logic [19:0] past_operands;
+    always_ff @(posedge clk) if (begins) past_operands <= 20'(insn[STORE_OPERANDS_AT+:LA]) + (steps ? 20'd3 * 20'(y_size) : 20'd3);
+    wire operands_over = requantizes && past_operands > 20'(1 << LA);
+    assign fine = fine_place && !operands_over;
+    assign bad = operands_over ? ERROR_SRAM_BOUNDS : bad_place;
+    assign bad_address = operands_over ? 64'd0 : bad_place_address;
+  end else begin : g_plain
+    assign {ready, has_tile} = 2'b11;
+    assign sent_tile = out_data;
+    assign {out_read, out_tile} = {plain_read, plain_tile};
+    assign {fine, bad, bad_address} = {fine_place, bad_place, bad_place_address};
+  end
 
   assign grant = sends && bvalid;
   wire failed = grant && bresp != 2'd0;

@@ -15,6 +15,8 @@ package lds_types_pkg;
   // Bits of a tile, and the number of bus words that contain it (UOP: micro-ops in a word).
   localparam int INP_BITS = 8 * LANES, WGT_BITS = 8 * BLOCK * BLOCK, ACC_BITS = 32 * LANES;
   localparam int INP_WORDS = INP_BITS / BUS_BITS, WGT_WORDS = WGT_BITS / BUS_BITS, ACC_WORDS = ACC_BITS / BUS_BITS;
+  // Of a tile that the store stage reads: it requantizes whole accumulators.
+  localparam int OUT_BITS = CAN_STORE_REQUANTIZE ? ACC_BITS : INP_BITS;
   localparam int UOPS = BUS_BITS / 32, LOG_UOPS = $clog2(UOPS);
   localparam int UOP_INDEX_BITS = $clog2(UOP_DEPTH);
   localparam int SRC_BITS = LA > LI ? LA : LI;
@@ -39,6 +41,11 @@ package lds_types_pkg;
       MEMORY_INP: depth_of = 17'(1 << LI);
       default: depth_of = 17'(1 << LA);
     endcase
+  endfunction
+
+  // What is stored of a tile that the store stage reads, as it is.
+  function automatic logic [INP_BITS-1:0] low_bytes(input logic [OUT_BITS-1:0] tile);
+    for (int n = 0; n < LANES; n++) low_bytes[8*n+:8] = tile[(OUT_BITS/LANES)*n+:8];
   endfunction
 
   // An instruction in a queue. `index`: its index in the stream.

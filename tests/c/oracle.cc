@@ -27,7 +27,7 @@
 namespace {
 
 constexpr uint64_t kStreamBus = uint64_t{1} << 44, kCycleLimit = 4000;
-constexpr uint32_t kIslandTiles = 1u << 16, kAllCapabilities = 63;
+constexpr uint32_t kIslandTiles = 1u << 16, kAllCapabilities = 63 | LDS_CAP_STORE_REQUANTIZE;
 
 struct Field {
   uint32_t opcode, start, width;
@@ -268,11 +268,13 @@ int main(int argc, char **argv) {
   uint32_t sets = 0;
   for (uint32_t capabilities = 0; capabilities <= kAllCapabilities; ++capabilities) {
     // all, none, and each alone or missing; of the others each `step`-th
+    if ((capabilities & ~kAllCapabilities) != 0) continue;
     const uint32_t missing = kAllCapabilities & ~capabilities;
     const bool edge = (capabilities & (capabilities - 1)) == 0 || (missing & (missing - 1)) == 0;
     if (!edge && capabilities % step != 0) continue;
     const bool is_float = lds_model_fingerprint(&o.model, 0)[1] == 4;
     if ((capabilities & LDS_CAP_REQUANTIZE) != 0 && (is_float || (capabilities & LDS_CAP_CONFIG) == 0)) continue;  // no such device
+    if ((capabilities & LDS_CAP_STORE_REQUANTIZE) != 0 && (capabilities & LDS_CAP_REQUANTIZE) == 0) continue;
     o.device(capabilities);
     ++sets;
     for (uint32_t opcode = 0; opcode < 8; ++opcode) o.opcode(opcode);

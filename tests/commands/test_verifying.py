@@ -36,7 +36,9 @@ def test_the_summary_names_the_verifiers_that_ran(
     assert os.environ[VERIFY] == "1"  # for workers
     (line,) = (s for s in capsys.readouterr().out.splitlines() if s.startswith("  verified "))
     assert "single 1, " in line
-    assert line.endswith("skip_pads 1, prefetch 1, allocate 1, encode 1, synchronize 1")
+    assert line.endswith(
+        "skip_pads 1, store_requantize 1, prefetch 1, allocate 1, encode 1, synchronize 1"
+    )
 
 
 def test_what_a_verifier_finds_is_one_line_and_no_artifact(

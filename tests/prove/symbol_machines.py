@@ -17,8 +17,8 @@ from loadstone.prove.memory import NOBODY, SymbolDram
 from loadstone.prove.verdict import NotProved, Unsupported
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import encode_uops
-from loadstone.vta.isa.insn import Alu, Gemm, Insn, Load, MicroOp, Store
-from loadstone.vta.isa.spec import AluOp, Capability, Memory
+from loadstone.vta.isa.insn import Alu, Config, Gemm, Insn, Load, MicroOp, Store
+from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
 from loadstone.vta.meaning.reference import DramBytes, Machine
 from tests.prove.values_at import ValuesAt
 
@@ -127,8 +127,13 @@ class Drawn:
         if has(Capability.REQUANTIZE):
             by = {"uop_bgn": 1, "uop_end": 2, "iter_out": 1, "iter_in": 2, "dst_in": 1}
             program.append(Alu(**by, alu_op=AluOp.RQ))
+        stored = {}
+        if has(Capability.STORE_REQUANTIZE):
+            program.append(Config(stage=Stage.STORE, register_id=ConfigRegister.RQ_MAX, value=90))
+            stored = {"requantize": 1, "operands": OPERANDS + int(self.rng.integers(3))}
         base = int(self.begin[4]) // config.tile_bytes(Memory.OUT)
-        store = Store(memory_id=Memory.OUT, dram_base=base, y_size=1, x_size=2, x_stride=2)
+        store = Store(memory_id=Memory.OUT, dram_base=base, y_size=1, x_size=2, x_stride=2,
+                      **stored)  # fmt: skip
         again = self.load(Memory.INP, 4, 2)
         more = Gemm(uop_end=1, iter_out=1, iter_in=2, dst_in=1, src_in=1, wgt_in=1)
         return [*program, store, again, more, *self.alu(False), store.changed(dram_base=base + 2)]
@@ -141,7 +146,8 @@ class Tiny:
 
     UOPS, INPUTS, KNOWN, NOTHING = 0, 64, 128, 384
 
-    def __init__(self) -> None:
+    def __init__(self, every: int = 1) -> None:
+        """every: so many bytes from one that is an input to the next; those between are known."""
         others = [MicroOp(1, 4), MicroOp(0, 1), MicroOp(1, 5), MicroOp(0, 1, 1)]
         each = [MicroOp(k, k, k) for k in range(12)]
         uops = encode_uops([*each, *others], TINY).view(np.uint8)
@@ -149,7 +155,7 @@ class Tiny:
         self.known[:16] = np.tile([7, 250, 3, 9], 4)  # weights of one sum
         inputs = np.random.default_rng(4).integers(0, 256, 64, np.uint8)
         memory = np.concatenate([uops, inputs, self.known, np.zeros(64, np.uint8)])
-        self.both = Both(TINY, memory, np.arange(self.INPUTS, self.KNOWN))
+        self.both = Both(TINY, memory, np.arange(self.INPUTS, self.KNOWN, every))
         nothing = np.arange(self.NOTHING, self.NOTHING + 64)
         self.both.dram.write(0, nothing, np.full(64, NOBODY), "the test", NOBODY)
         self.run = self.both.machine.run

@@ -4,6 +4,8 @@ bytes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -19,11 +21,17 @@ from tests.programs import BASE, random_program
 from tests.prove.symbol_machines import OPERANDS, TINY, Both, Drawn, Tiny
 from tests.repeat import times
 
+_STORES = Capability.STORE_REQUANTIZE
 VTAQ, VTA = load_config("vtaq-1x8x8"), load_config("vta-pynq")
+#: Devices whose stores requantize.
+STORING, TINY_STORING = (
+    replace(config, name=f"{config.name}-sr", capabilities=config.capabilities | _STORES)
+    for config in (VTAQ, TINY)
+)
 WIDE = load_config("vtaq-4x16x16")
 
 
-@pytest.mark.parametrize("config", [VTAQ, VTA], ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [VTAQ, VTA, STORING], ids=lambda config: config.name)
 @pytest.mark.parametrize("seed", range(times(12, 3000)))
 def test_programs_do_to_symbols_what_they_do_to_bytes(config: HwConfig, seed: int) -> None:
     drawn = Drawn(config, seed)
@@ -39,7 +47,7 @@ def test_programs_do_to_symbols_what_they_do_to_bytes(config: HwConfig, seed: in
         drawn.both.check()
 
 
-@pytest.mark.parametrize("config", [TINY, WIDE, VTA], ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [TINY, WIDE, VTA, TINY_STORING], ids=lambda config: config.name)
 def test_instructions_of_every_kind(config: HwConfig) -> None:
     """Programs of any instructions, in which some bytes are unknown: pads, strides, loops, repeated
     tiles, operations of two lanes, registers."""
@@ -76,11 +84,11 @@ def _loads(instruction: Insn, name: str) -> bool:
         (Load(memory_id=Memory.INP, sram_base=65535, x_size=1, y_size=1), "LOAD leaves INP"),
         (Load(memory_id=Memory.INP, region=3, x_size=1, y_size=1), "region 3"),
         (Load(memory_id=Memory.INP, dram_base=1 << 20, x_size=1, y_size=1), "reaches byte"),
-        (Store(memory_id=Memory.OUT, x_size=1, y_size=1, x_pad_0=1), "with padding"),
         (Store(memory_id=Memory.OUT, x_size=1, y_size=1), "no product"),
         (Gemm(uop_end=1, iter_out=1, iter_in=1), "micro-op"),
         (Alu(alu_op=7, uop_end=1, iter_out=1, iter_in=1), "alu_op=7"),
-        (Config(stage=Stage.STORE), "which stage STORE has not"),
+        (Config(stage=Stage.STORE), "needs store_requantize, which the device lacks"),
+        (Config(stage=Stage.LOAD, register_id=1), "which stage LOAD has not"),
         (Config(stage=5), "which is none"),
     ],
 )
@@ -102,6 +110,24 @@ def test_vta_stores_what_was_put_out_and_not_what_was_loaded() -> None:
     drawn.both.machine.run(drawn.load(Memory.ACC, 2, 6, at=OPERANDS), 0)
     with pytest.raises(NotProved, match="no product and no ALU operation put out"):
         drawn.both.machine.run(store, 1)
+
+
+def test_a_store_requantizes_by_tiles_that_are_there() -> None:
+    """It needs no product in what it takes; its operands are constants, and in ACC."""
+    made = {"x_size": 2, "y_size": 2, "x_stride": 2, "requantize": 1, "operand_step": 1}
+    store = Store(memory_id=Memory.OUT, sram_base=OPERANDS, operands=OPERANDS, **made)
+    drawn = Drawn(STORING, 0)
+    drawn.both.run([drawn.load(Memory.ACC, 2, 6, at=OPERANDS), store])
+    drawn.both.check()
+    done = drawn.both.machine.run(store.changed(sram_base=OPERANDS + 2), 2)
+    read = sorted(int(tile) for _, tiles in done.reads for tile in tiles)
+    assert read == sorted([*range(OPERANDS + 2, OPERANDS + 6), *range(OPERANDS, OPERANDS + 6)])
+    depth = STORING.depth(Memory.ACC)
+    for operands in (OPERANDS - 1, OPERANDS + 1, depth - 5):
+        with pytest.raises(NotProved, match="STORE requantizes by tiles that nobody wrote"):
+            drawn.both.machine.run(store.changed(operands=operands), 3)
+    with pytest.raises(NotProved, match="which stage STORE has not"):
+        drawn.both.machine.run(Config(stage=Stage.STORE), 4)
 
 
 def test_what_instructions_touch() -> None:
@@ -155,7 +181,7 @@ def test_constants_are_read_before_and_behind_everything() -> None:
     "instruction",
     [
         Load(memory_id=Memory.INP, sram_base=1 << 20, dram_base=1 << 20),
-        Store(memory_id=Memory.INP, x_pad_0=1),
+        Store(memory_id=Memory.INP, y_size=1),
         Gemm(uop_end=4, iter_out=1),
         Gemm(uop_end=4, iter_in=1),
         Gemm(iter_out=1, iter_in=1),
@@ -194,6 +220,8 @@ _ONE = {"uop_end": 1, "iter_out": 1, "iter_in": 1}
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, use_imm=1, dst_out=8), "nobody wrote"),
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, src_out=8), "nobody wrote"),
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, use_imm=1, src_out=8), ""),
+        (Alu(uop_bgn=12, uop_end=13, iter_out=2, iter_in=1, alu_op=AluOp.ADD, use_imm=1,
+             src_out=255), ""),
         (Alu(uop_bgn=6, uop_end=7, iter_out=1, iter_in=1, alu_op=AluOp.RQ), "nobody wrote"),
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.RQ, src_out=254), "ALU leaves ACC: tile 256"),
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.RQ, src_out=253), "nobody wrote"),
@@ -204,8 +232,8 @@ _ONE = {"uop_end": 1, "iter_out": 1, "iter_in": 1}
         (Store(memory_id=Memory.OUT, sram_base=3, x_size=1, y_size=2, x_stride=1), "no product"),
         (Store(memory_id=Memory.OUT, sram_base=255, x_size=2, y_size=1), "no product"),
         (Store(memory_id=Memory.ACC, x_size=1, y_size=1), "another memory"),
-        *((Store(memory_id=Memory.OUT, x_size=1, y_size=1, **{pad: 1}), "with padding")
-          for pad in ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")),
+        *((Store(memory_id=Memory.OUT, x_size=1, y_size=1, **{name: 1}), "which the device lacks")
+          for name in ("operands", "operand_step", "requantize")),
         (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1), ""),
         (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1, x_pad_0=1), "tile 256"),
         (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1, x_pad_1=1), "tile 256"),
@@ -259,6 +287,15 @@ SMALL: dict[str, list[Insn]] = {
         _CLEAR, _ACTIVATIONS, _ACTIVATIONS.changed(dram_base=Tiny.KNOWN // 16),
         Gemm(**_ONE | {"iter_in": 2}, src_in=1, wgt_in=1),
     ],
+    "a product of activations and one activation more": [
+        _CLEAR, _ACTIVATIONS, Gemm(**_ONE | {"uop_bgn": 1, "uop_end": 2}), _BYTES, _add(12, 13)
+    ],
+    **{
+        f"{operation.name} of two lanes": [
+            _CLEAR, _BYTES, _add(14, 15), _add(12, 13).changed(alu_op=operation)
+        ]
+        for operation in (AluOp.MIN, AluOp.MAX, AluOp.MUL)
+    },
     "products of several tiles into one": [_CLEAR, Gemm(**_ONE | {"iter_in": 3}, src_in=1)],
     "the last of several tiles remains": [
         Gemm(**_ONE | {"iter_in": 3}, src_in=1, wgt_in=1, overwrite=1)
@@ -288,9 +325,11 @@ SMALL: dict[str, list[Insn]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("every", [1, 2])
 @pytest.mark.parametrize("name", SMALL)
-def test_small_programs_do_to_symbols_what_they_do_to_bytes(name: str) -> None:
-    tiny = Tiny()
+def test_small_programs_do_to_symbols_what_they_do_to_bytes(name: str, every: int) -> None:
+    """Also where lanes are known beside some that are not."""
+    tiny = Tiny(every)
     tiny.both.run([*tiny.ready(), *SMALL[name], *_STORED])
     stored = tiny.both.dram.read(0, np.arange(tiny.NOTHING, tiny.NOTHING + 16), "the test")
     assert (stored >= CONSTANTS).any()
@@ -312,6 +351,16 @@ def test_roundings_of_a_requantization(rounding: int) -> None:
         tiny.run(one, 0)
     with pytest.raises(NotProved, match=f"RQ_ROUNDING={rounding}, which is none"):
         tiny.run(requantize, 0)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_no_lane_is_shifted_by_one_that_varies(every: int) -> None:
+    """Nor any other one by the same instruction."""
+    tiny = Tiny(every)
+    for one in (*tiny.ready(), _CLEAR, _BYTES):
+        tiny.run(one, 0)
+    with pytest.raises(Unsupported, match="ALU SHR by activations"):
+        tiny.run(_add(12, 13).changed(alu_op=AluOp.SHR), 0)
 
 
 def test_regions_of_a_device_without_them_are_parts_of_its_memory() -> None:

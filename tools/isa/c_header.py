@@ -176,7 +176,8 @@ def _structs() -> str:
         f"    lds_insn_{struct_of(i)} {struct_of(i)};" for i in distinct() if own_fields(i)
     )
     parts.append(
-        f"typedef struct lds_insn "
+        "/* The fields of `store` up to x_stride are those of `memory`, and may be read as such. */\n"
+        "typedef struct lds_insn "
         f"{{\n  uint32_t opcode;\n  lds_insn_flags flags;\n  union {{\n{members}\n  }} u;\n}} "
         f"lds_insn;"
     )

@@ -18,7 +18,7 @@ DEFAULT = {"lu": 13, "li": 11, "lw": 10, "la": 11}
 
 
 def distinct() -> list[Instruction]:
-    """One instruction for each set of fields: STORE looks like LOAD."""
+    """One instruction for each set of fields."""
     seen: dict[tuple[Field, ...], Instruction] = {}
     for insn in INSTRUCTIONS:
         seen.setdefault(insn.fields, insn)

@@ -283,6 +283,14 @@ PASSES = numbered(
             "vta.passes.skip_pads.skip_pads.SkipPads.verify",
         ),
         (
+            "store_requantize",
+            "vta.passes.store_requantize.store_requantize",
+            "requantizes what is only stored on its way to DRAM, where the device can",
+            "operations on virtual tiles",
+            "every tile of DRAM gets what it got, and all else reads what it read",
+            "vta.passes.store_requantize.store_requantize.StoreRequantize.verify",
+        ),
+        (
             "prefetch",
             "vta.passes.prefetch",
             "moves loads of weights forward, to where the load stage would wait",

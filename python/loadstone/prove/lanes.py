@@ -199,26 +199,26 @@ class SymbolLanes:
         self.s[lanes[composes]] += numbers[composes]
         rest = ~plain & ~composes & ~fixed
         if rest.any():
-            at = lanes[rest]
-            made = at[~self._is_function(at)]
-            if len(made):
-                self.put_functions(made, *self.resolve(made))
-            self._step(at, FunctionKind.SHIFT, numbers[rest][:, None])
+            self.step(lanes[rest], FunctionKind.SHIFT, numbers[rest][:, None])
 
     # --- steps that are not linear ----------------------------------------------------------------
     def step(self, lanes: Integers, kind: FunctionKind, parameters: Integers) -> None:
         """One function of each lane; parameters (n, p)."""
-        made = lanes[~self._is_function(lanes)]
-        if len(made):
-            self.put_functions(made, *self.resolve(made))
-        self._step(lanes, kind, parameters)
+        self.put_functions(lanes, *self.stepped(lanes, kind, parameters))
 
-    def _step(self, lanes: Integers, kind: FunctionKind, parameters: Integers) -> None:
-        self._functions_step(lanes, kind, parameters)
-        fixed = self.source[lanes] == NO_SOURCE
+    def stepped(
+        self, lanes: Integers, kind: FunctionKind, parameters: Integers
+    ) -> tuple[Integers, Integers]:
+        """Sources and functions (n,) of what `step` would make of lanes, as resolve gives them."""
+        sources, functions = self.resolve(lanes)
+        fixed, all_functions = sources == NO_SOURCE, self.values.functions
+        at, kids = np.flatnonzero(~fixed), functions[:, None]
+        if len(at):
+            functions[at] = all_functions.make(kind, parameters[at], kids[at])
         if fixed.any():
-            at, p = lanes[fixed], parameters[fixed].T[..., None]
-            self.put_numbers(at, self.values.functions.apply(kind, p, [self.c[at][:, None]])[:, 0])
+            p = parameters[fixed].T[..., None]
+            functions[fixed] = wrapped(all_functions.apply(kind, p, [kids[fixed]])[:, 0])
+        return sources, functions
 
     def _functions_step(self, lanes: Integers, kind: FunctionKind, parameters: Integers) -> None:
         made = self._is_function(lanes)

@@ -19,6 +19,7 @@ from loadstone.prove.functions import FunctionKind
 from loadstone.prove.lanes import SymbolLanes
 from loadstone.prove.memory import NOBODY, SymbolDram
 from loadstone.prove.products import products
+from loadstone.prove.requantized_lanes import rq_parameters
 from loadstone.prove.runs import runs
 from loadstone.prove.terms import Terms
 from loadstone.prove.tokens import CellAccess
@@ -41,7 +42,7 @@ __all__ = ["SymbolMachine"]
 
 #: Columns of products that are summed exactly in float64: 2^31 * 2^8 * 2^14 = 2^53.
 _EXACT_COLUMNS = 1 << 14
-_CHUNK, _ROUNDINGS = 1 << 18, (0, 1, 2)
+_CHUNK = 1 << 18
 
 
 class SymbolMachine:
@@ -173,14 +174,25 @@ class SymbolMachine:
     def _store(self, i: Store, number: int) -> CellAccess:
         if i.is_noop:
             return CellAccess()
-        if i.memory_id != Memory.OUT or i.y_pad_0 or i.y_pad_1 or i.x_pad_0 or i.x_pad_1:
-            raise NotProved("STORE of another memory than OUT, or with padding")
+        if i.memory_id != Memory.OUT:
+            raise NotProved("STORE of another memory than OUT")
         end = i.sram_base + i.y_size * i.x_size
-        if end > len(self.known) or not self.put_out[i.sram_base : end].all():
+        there = self.known if i.requantize else self.put_out
+        if end > len(self.known) or not there[i.sram_base : end].all():
             raise NotProved("STORE of tiles that no product and no ALU operation put out")
         _, place = self._tiles(i, Memory.OUT)
         lanes = np.arange(i.sram_base * len(self._tile), end * len(self._tile))
-        sources, functions = self.lanes.resolve(lanes)
+        read = [np.arange(i.sram_base, end)]
+        if i.requantize:
+            rows = np.repeat(np.arange(i.y_size), i.x_size)
+            src = i.operands + (3 * rows if i.operand_step else 0 * rows)
+            read.append(np.unique(src[:, None] + np.arange(3)))
+            if read[1].max(initial=0) >= len(self.known) or not self.known[read[1]].all():
+                raise NotProved("STORE requantizes by tiles that nobody wrote")
+            by = self._operands(Stage.STORE, src)
+            sources, functions = self.lanes.stepped(lanes, FunctionKind.RQ, by)
+        else:
+            sources, functions = self.lanes.resolve(lanes)
         symbols = functions & 255
         varies = sources >= 0
         if self.values.is_unknown(sources[varies]).any():
@@ -188,7 +200,7 @@ class SymbolMachine:
         symbols[varies] = self.values.stored(sources[varies], functions[varies])
         self.dram.write(i.region, place.reshape(-1), symbols, "STORE", number)
         return CellAccess(
-            reads=[("ACC", np.arange(i.sram_base, end))],
+            reads=[("ACC", tiles) for tiles in read],
             writes=[(f"region {i.region}", self._cells(place))],
             stored=symbols.astype(np.int32),
         )
@@ -343,7 +355,7 @@ class SymbolMachine:
     def _operate(self, operation: AluOp, dst: Integers, src: Integers, i: Alu) -> None:
         lanes = self._lanes_of(dst)
         if operation == AluOp.RQ:
-            self._requantize(lanes, src)
+            self.lanes.step(lanes, FunctionKind.RQ, self._operands(Stage.COMPUTE, src))
             return
         if i.use_imm:
             self._by_numbers(operation, lanes, np.full(len(lanes), int(i.imm)))
@@ -381,17 +393,8 @@ class SymbolMachine:
             case _:
                 raise Unsupported("ALU SHR by activations")
 
-    def _requantize(self, lanes: Integers, src: Integers) -> None:
+    def _operands(self, stage: Stage, src: Integers) -> Integers:
+        """Of the lanes of tiles that a stage requantizes, the parameters: (lanes, 7). src (tiles,):
+        where their operands stand."""
         operands = [self._lanes_of(src + k) for k in range(3)]
-        if not all(self.lanes.is_number(at).all() for at in operands):
-            raise Unsupported("RQ with operands that are no constants")
-        fixed = [
-            self.registers[Stage.COMPUTE, register]
-            for register in ConfigRegister
-            if register != ConfigRegister.PAD_VALUE
-        ]
-        if fixed[-1] not in _ROUNDINGS:
-            raise NotProved(f"RQ with RQ_ROUNDING={fixed[-1]}, which is none")
-        numbers = [self.lanes.numbers(at) for at in operands]
-        parameters = np.stack([*numbers, *(np.full(len(lanes), one) for one in fixed)], 1)
-        self.lanes.step(lanes, FunctionKind.RQ, parameters)
+        return rq_parameters(self.lanes, operands, self.registers, stage)

@@ -90,7 +90,7 @@ def harness() -> str:
     what the header makes of them."""
 
     def members(opcode: Opcode) -> list[str]:
-        own = {Opcode.LOAD: "memory", Opcode.STORE: "memory"}.get(opcode, opcode.name.lower())
+        own = {Opcode.LOAD: "memory"}.get(opcode, opcode.name.lower())
         fields = KINDS[opcode].fields[1:]
         return [
             f"flags.{f.name}" if f in KINDS[Opcode.FINISH].fields else f"u.{own}.{f.name}"

@@ -44,6 +44,7 @@ def test_the_built_in_devices() -> None:
         "vtaq-1x8x8",
         "vtaq-4x16x16",
         "vtaq-tiny",
+        "vtaq2-1x16x16",
     ]
     assert {load_config(name).name for name in device_names()} == set(device_names())
 
@@ -221,7 +222,7 @@ def test_the_hash_follows_what_changes_meaning_and_nothing_else() -> None:
     for change in ({"LOG_INP_BUFF_SIZE": 11}, {"capabilities": []}, {"uop_depth": 128}):
         assert load_config({**TINY, **change}).config_hash != c.config_hash
     assert (
-        len({load_config(name).fingerprint() for name in device_names()}) == 8
+        len({load_config(name).fingerprint() for name in device_names()}) == 9
     )  # the four boards are one VTA
 
 

@@ -165,5 +165,5 @@ def test_the_docstring_assembles() -> None:
     lines = "\n".join(re.findall(r"^    (\S.*)$", asm.__doc__, re.MULTILINE))
     device = load_config("vtaq-1x16x16")
     insns = assemble(lines, device)
-    assert len(insns) == 10
+    assert len(insns) == 11
     assert [text_of(insn) for insn in decode_stream(insns, device)] == lines.splitlines()

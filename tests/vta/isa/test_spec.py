@@ -27,12 +27,11 @@ FLAGS = "opcode 0:3 pop_prev 3:1 pop_next 4:1 push_prev 5:1 push_next 6:1"
 LOOPS = "reset 7:1 uop_bgn 8:13 uop_end 21:14 iter_out 35:14 iter_in 49:14"
 MEMORY = (
     "memory_id 7:3 sram_base 10:16 dram_base 26:32 region 58:3 "
-    "y_size 64:16 x_size 80:16 x_stride 96:16 y_pad_0 112:4 y_pad_1 116:4 x_pad_0 120:4 "
-    "x_pad_1 124:4"
+    "y_size 64:16 x_size 80:16 x_stride 96:16"
 )
 BITS = {
-    "LOAD": f"{FLAGS} {MEMORY}",
-    "STORE": f"{FLAGS} {MEMORY}",
+    "LOAD": f"{FLAGS} {MEMORY} y_pad_0 112:4 y_pad_1 116:4 x_pad_0 120:4 x_pad_1 124:4",
+    "STORE": f"{FLAGS} {MEMORY} operands 112:11 operand_step 123:1 requantize 124:1",
     "GEMM": f"{FLAGS} {LOOPS} overwrite 63:1 dst_out 64:11 dst_in 75:11 src_out 86:11 src_in "
     "97:11 wgt_out 108:10 wgt_in 118:10",
     "ALU": f"{FLAGS} {LOOPS} dst_out 64:11 dst_in 75:11 src_out 86:11 src_in 97:11 alu_op "

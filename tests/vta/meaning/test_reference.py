@@ -18,8 +18,8 @@ from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream, encode_uops
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, MicroOp, Store
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
-from loadstone.vta.meaning import reference
-from loadstone.vta.meaning.reference import DramBytes, Machine, shift_right
+from loadstone.vta.meaning import lane_operations
+from loadstone.vta.meaning.reference import DramBytes, Machine
 
 VTA = load_config("vta-pynq")
 #: With every capability that there is.
@@ -46,7 +46,9 @@ def test_the_vectors_would_catch_a_change(
     vectors: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(
-        reference._OPERATIONS, AluOp.SHR, lambda x, n: shift_right(x, n) + (x < 0)
+        lane_operations.OPERATIONS,
+        AluOp.SHR,
+        lambda x, n: lane_operations.shift_right(x, n) + (x < 0),
     )  # toward zero, nearly
     differing = 0
     for path in vectors:
@@ -179,16 +181,6 @@ def test_alu_is_its_loop_and_a_step_sees_the_steps_before(
     assert m.acc.tolist() == acc
 
 
-def test_shift_right_takes_any_amount() -> None:
-    x = np.array([1, -1, 5, -5, 2**31 - 1, -(2**31)], np.int32)
-    for amount in (0, 1, 31, 32, 33, 2**31 - 1):
-        assert shift_right(x, np.int32(amount)).tolist() == [int(v) >> amount for v in x]
-    for amount in (-1, -31, -32, -(2**31)):
-        assert shift_right(x, np.int32(amount)).tolist() == [
-            int32(int(v) << min(-amount, 32)) for v in x
-        ]
-
-
 @pytest.mark.parametrize("rounding", Rounding)
 def test_rq_takes_three_operand_tiles_and_the_registers(rounding: Rounding) -> None:
     m = machine(1)
@@ -225,6 +217,29 @@ def test_without_a_turn_no_micro_op_is_read() -> None:
     end = TINY.depth(Memory.UOP) + 1
     execute(m, Gemm(uop_end=end, iter_in=1), Alu(use_imm=1, imm=1, uop_end=end, iter_out=1))
     np.testing.assert_array_equal(m.acc, before)
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_store_requantizes_each_row_by_its_operands_and_the_stages_registers(step: int) -> None:
+    m = machine(5)
+    m.acc[:] = np.random.default_rng(5).integers(-9999, 9999, m.acc.shape)
+    m.acc[40:46] = 0
+    m.acc[[41, 44]] = np.array([1 << 30, 3 << 29]).reshape(2, 1, 1)  # a half, three quarters
+    before = m.acc.copy()
+    registers = {ConfigRegister.RQ_ZERO_POINT: 7, ConfigRegister.RQ_MIN: -100}
+    execute(
+        m,
+        Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_MAX, value=0),  # another stage's
+        *(Config(stage=Stage.STORE, register_id=r, value=v) for r, v in registers.items()),
+        Store(memory_id=Memory.OUT, sram_base=3, y_size=2, x_size=2, x_stride=5, operands=40,
+              operand_step=step, requantize=1),
+    )  # fmt: skip
+    np.testing.assert_array_equal(m.acc, before)
+    stored = m.regions[0].data.view(np.int8)
+    for y, half in enumerate((2, 3 if step else 2)):
+        row = before[3 + 2 * y : 5 + 2 * y].reshape(-1)
+        expected = np.clip(np.floor(row * half / 4 + 0.5) + 7, -100, 127)
+        np.testing.assert_array_equal(stored[20 * y : 20 * y + 8], expected)
 
 
 def test_steps_beyond_one_chunk() -> None:
@@ -339,8 +354,18 @@ def test_regions_are_memories_of_their_own() -> None:
             "STORE of memory ACC: only OUT is stored",
         ),
         (
-            Store(memory_id=Memory.OUT, y_size=1, x_size=1, x_pad_0=1),
-            "STORE has no padding: its pads must be 0",
+            Store(memory_id=Memory.OUT, y_size=1, x_size=1, operands=1),
+            "STORE without requantize has no operands: they must be 0",
+        ),
+        (
+            Store(memory_id=Memory.OUT, y_size=1, x_size=1, operands=254, requantize=1),
+            "STORE rq reaches tile 256 of ACC, which has 256",
+        ),
+        (
+            Store(memory_id=Memory.OUT, y_size=2, x_size=1, operands=251, operand_step=1).changed(
+                requantize=1
+            ),
+            "STORE rq reaches tile 256 of ACC, which has 256",
         ),
         (
             Store(memory_id=Memory.OUT, y_size=1, x_size=1, region=1),

@@ -16,7 +16,7 @@ from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.simulator.rtl import RtlDevice, RtlResult
 from tests.programs import BASE, Program, random_program
 from tests.repeat import more, times
-from tests.simulated import refer, simulate
+from tests.simulated import TINY_STORING, refer, simulate
 
 pytestmark = pytest.mark.usefixtures("verilator")
 
@@ -26,12 +26,19 @@ TWO_BY_FOUR = replace(
 )
 VTA = load_config("vta-pynq")
 SHARED_MULTIPLIERS = replace(TINY, name="two-products", products_per_multiplier=2)
-OTHERS = (SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS)
+STORING = load_config("vtaq2-1x16x16")
+OTHERS = (SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS, STORING)
 
 
 @pytest.fixture(scope="module")
 def tiny(verilator: None) -> RtlDevice:
     return RtlDevice(TINY)
+
+
+@pytest.fixture(scope="module")
+def storing(verilator: None) -> RtlDevice:
+    """A tile is a word of the bus: the lanes must deliver one in each cycle."""
+    return RtlDevice(TINY_STORING)
 
 
 def run(device: RtlDevice, program: Program, latency: int = 0) -> tuple[np.ndarray, RtlResult]:
@@ -77,6 +84,56 @@ def test_random_programs_are_the_simulators_in_bytes_and_cycles(tiny: RtlDevice)
     assert sum(check(tiny, seed) for seed in range(times(60, 10_000))) > 10_000
 
 
+def test_stores_that_requantize_are_the_simulators_in_bytes_and_cycles(storing: RtlDevice) -> None:
+    assert sum(check(storing, seed) for seed in range(times(60, 10_000))) > 10_000
+
+
+@pytest.mark.parametrize("latency", [0, 64])
+def test_rows_that_requantize_are_as_fast_as_the_bus(storing: RtlDevice, latency: int) -> None:
+    """Longer than the queue behind the lanes, and short with operands of their own."""
+    depth = TINY_STORING.depth(Memory.ACC)
+    for rows, columns in ((1, depth), (2, depth // 2), (3, 40), (20, 1), (9, 3), (5, 18)):
+        for step in ("", " + 3y"):
+            text = (
+                f"store dram[4 + {columns + 1}y + x] = out[0] rq acc[9{step}] "
+                f"for y<{rows} x<{columns} push(compute)\npop(store) finish"
+            )
+            memory = np.random.default_rng(rows).integers(0, 256, 1 << 13, np.uint8)
+            load = f"load acc[0] = dram[64 + x] for x<{depth} push(store)\npop(compute) "
+            insns = assemble(load + text, TINY_STORING)
+            program = Program(TINY_STORING, [], insns, memory)
+            found, result = run(storing, program, latency)
+            timing = dict(TINY_STORING.timing)
+            extra = replace(timing["read_burst_extra_cycles"], value=latency)
+            timing["read_burst_extra_cycles"] = extra
+            timed = replace(program, config=replace(TINY_STORING, timing=timing))
+            assert result.cycles == simulate(timed, strict=False)[2].cycles, (text, latency)
+            assert np.array_equal(found, refer(program)[0]), (text, latency)
+
+
+@pytest.mark.parametrize(
+    ("store", "error"),
+    [
+        ("store dram[0 + 1y + x] = out[0] rq acc[{}] for y<4 x<1", "SRAM_BOUNDS"),
+        ("store dram[0 + 1y + x] = out[0] rq acc[{} + 3y] for y<4 x<1", "SRAM_BOUNDS"),
+        ("store dram7[0 + x] = out[0] rq acc[0] for x<1", "DRAM_BOUNDS"),
+        ("store dram[0 + x] = out[0] for x<1 with operands=1", "BAD_INSTRUCTION"),
+        ("config store pad_value = 3", "BAD_INSTRUCTION"),
+    ],
+)
+def test_a_store_that_cannot_requantize_is_refused(
+    storing: RtlDevice, tiny: RtlDevice, store: str, error: str
+) -> None:
+    last = TINY_STORING.depth(Memory.ACC) - (12 if "y]" in store else 3)
+    program = f"nop compute\n{store} push(compute)\npop(store) finish"
+    result = text(storing, program.format(last + 1))
+    assert (result.status, result.error_pc) == (error, 1)
+    if "{" in store:
+        assert text(storing, program.format(last)).status == "NONE"
+    lacking = text(tiny, program.format(0))
+    assert (lacking.status, lacking.error_pc) == ("BAD_INSTRUCTION", 1)
+
+
 @pytest.mark.parametrize(
     "config", [EIGHT, *(pytest.param(c, marks=more) for c in OTHERS)], ids=lambda c: c.name
 )
@@ -86,14 +143,18 @@ def test_random_programs_of_other_devices(config: HwConfig) -> None:
         check(device, seed)
 
 
-def test_a_memory_that_is_not_always_ready_changes_no_byte(tiny: RtlDevice) -> None:
+@pytest.mark.parametrize("config", [TINY, TINY_STORING], ids=lambda c: c.name)
+def test_a_memory_that_is_not_always_ready_changes_no_byte(
+    tiny: RtlDevice, storing: RtlDevice, config: HwConfig
+) -> None:
     """Requests, words, beats and acknowledgements wait for each other, each in its own cycles."""
+    device = tiny if config is TINY else storing
     for seed in range(1, times(9, 1001)):
-        program = random_program(TINY, np.random.default_rng(seed))
-        prompt = run(tiny, program)[1].cycles
-        tiny.set_stalls(seed)
-        memory, result = run(tiny, program)
-        tiny.set_stalls(0)
+        program = random_program(config, np.random.default_rng(seed))
+        prompt = run(device, program)[1].cycles
+        device.set_stalls(seed)
+        memory, result = run(device, program)
+        device.set_stalls(0)
         assert result.status == "NONE", seed
         assert np.array_equal(memory, refer(program)[0]), seed
         assert result.cycles > prompt, seed

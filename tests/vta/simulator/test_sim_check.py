@@ -19,7 +19,7 @@ from loadstone.vta.simulator.sim import Simulator
 from loadstone.vta.simulator.vectors import load_vectors
 from tests.ordering import conflicts_of, tokens_of, unordered, without
 from tests.programs import BASE, random_program
-from tests.simulated import TINY, VTA, simulate_text
+from tests.simulated import TINY, TINY_STORING, VTA, simulate_text
 
 
 def races_of(
@@ -103,7 +103,7 @@ def test_every_token_of_a_convolution_counts_or_another_covers_it(shared: Path) 
     np.testing.assert_array_equal(memory, vector.dram_out())
 
 
-@pytest.mark.parametrize("config", [VTA, TINY], ids=lambda c: c.name)
+@pytest.mark.parametrize("config", [VTA, TINY, TINY_STORING], ids=lambda c: c.name)
 def test_race_check_is_exact_on_random_programs_with_tokens_removed(config: HwConfig) -> None:
     outcomes = Counter[str]()
     for seed in range(60):
@@ -120,6 +120,25 @@ def test_race_check_is_exact_on_random_programs_with_tokens_removed(config: HwCo
             outcomes["deadlock" if found is None else "race" if found else "none"] += 1
     assert min(outcomes.values()) > 5
     assert len(outcomes) == 3
+
+
+@pytest.mark.parametrize(("first", "step"), [(8, ""), (5, " + 3y")])
+def test_operands_of_a_store_are_read_by_it(first: int, step: str) -> None:
+    """A LOAD that writes one of them, behind the STORE, must wait for it."""
+    text = (
+        "load acc[0] = dram[0 + x] for x<16 push(store)\n"
+        f"pop(compute) store dram[256 + 1y + x] = out[0] rq acc[{first}{step}] for y<2 x<1 "
+        "push(compute)\n{}load acc[10] = dram[0 + x] for x<1\n{}finish"
+    )
+    late, early = (text.format(*pops) for pops in (("pop(store) ", ""), ("", "pop(store) ")))
+    assert simulate_text(late, TINY_STORING, races=True)[0].findings() == []
+    (found,) = simulate_text(early, TINY_STORING, races=True)[0].findings()
+    assert "ACC tiles 10 to 10" in found.text
+    simulator, _ = simulate_text(text.format("pop(store) ", ""), TINY_STORING, uninitialised=True)
+    assert simulator.findings() == []
+    bare = text.replace("x<16", "x<8").format("pop(store) ", "")
+    (found,) = simulate_text(bare, TINY_STORING, uninitialised=True)[0].findings()
+    assert "reads ACC tiles 8 to 10, never written" in found.text
 
 
 def test_uninitialised_reads_are_told_once_an_instruction() -> None:

@@ -172,6 +172,18 @@ def test_a_store_runs_at_the_speed_of_the_bus_and_a_wide_bus_is_faster() -> None
     assert cycles(load, wide) == 10 * 4 + 23
 
 
+def test_a_store_that_requantizes_waits_for_the_lanes_and_for_operands() -> None:
+    device = load_config("vtaq2-1x16x16")
+    store = "store dram[300 + 10y + x] = out[0]{} for y<4 x<10\n"
+    plain = cycles(store.format(""), device)
+    assert plain == 4 * (10 * 2 + 3) + 1
+    assert cycles(store.format(" rq acc[50]"), device) == plain + 14 + 3
+    assert cycles(store.format(" rq acc[50 + 3y]"), device) == plain + 14 + 4 * 3
+    slow = cycles(store.format(" rq acc[50]"), device, rq_step_cycles=3)
+    assert slow == plain + 14 + 3 + 4 * 10
+    assert cycles("config store rq_max = 5\n", device) == cycles("nop store\n", device) == 2
+
+
 def test_partial_beats_are_whole_ones() -> None:
     """vtaq-tiny has tiles of 4 bytes on a bus of 4; here on a bus of 8."""
     wide = replace(TINY, bus_bits=64)

@@ -29,6 +29,7 @@ from loadstone.vta.stream.operations import (
     GemmNest,
     Operation,
     RequantizeNest,
+    StoreRequantization,
     TileLoad,
     TileStore,
     VirtualTile,
@@ -101,7 +102,23 @@ class _Machine:
             + np.arange(store.x_size)
         )
         tiles = self._contents(store.tile)[store.offset : store.offset + rows.size]
+        if store.requantization is not None:
+            tiles = self._requantized(tiles, store, store.requantization)
         self._dram[store.dram.tensor][rows.ravel()] = tiles.astype(np.int8)  # the low 8 bits
+
+    def _requantized(self, tiles: Tiles, store: TileStore, by: StoreRequantization) -> Tiles:
+        operands, made = self._contents(by.tile), tiles.copy()
+        for y in range(store.y_size):
+            row, first = slice(y * store.x_size, (y + 1) * store.x_size), by.offset + y * by.step
+            made[row] = rq(
+                tiles[row],
+                *operands[first : first + 3],
+                zero_point=by.zero_point,
+                low=by.low,
+                high=by.high,
+                rounding=by.rounding,
+            )
+        return made
 
     def _gemm(self, gemm: GemmNest) -> None:
         acc, inp, wgt = (self._data(access) for access in (gemm.dst, gemm.src, gemm.wgt))

@@ -83,6 +83,9 @@ def _devices(rows: Rows) -> None:
         "elements of 4 bits": {"width": 2},
         "requantization without registers": {"capabilities": int(Capability.REQUANTIZE)},
         "requantization of floats": {"capabilities": both, "width": 4},
+        "requantizing stores alone": {
+            "capabilities": int(Capability.STORE_REQUANTIZE | Capability.CONFIG)
+        },
     }.items():
         fine = {"capabilities": both} if "capabilities" in bad else {}
         rows.switch("V0", name, possible(fine, "lu", 0, 0), possible(bad, "lu", 0, 0), "s")

@@ -26,6 +26,7 @@ from tests.vta.validator.limit_rows import Rows
 from tests.vta.validator.one_instruction import (
     FLOATS,
     INTEGERS,
+    STORING,
     Case,
     alu,
     computed,
@@ -139,6 +140,11 @@ def _reach_of(rows: Rows, insn: Gemm | Alu, number: int, operand: str) -> None:
         )
 
 
+def _told(config: Config) -> Case:
+    """A CONFIG of a store stage that requantizes."""
+    return Case((having(config, push_prev=1), Finish(pop_next=1)), config=STORING)
+
+
 def _registers(rows: Rows) -> None:
     """V13."""
     for stage in (Stage.LOAD, Stage.COMPUTE):
@@ -162,6 +168,17 @@ def _registers(rows: Rows) -> None:
     good = moved(rounding())
     told = Case((Config(stage=Stage.STORE, push_prev=1), Finish(pop_next=1)))
     rows.switch("V13", "a register of store", good, told, "sr")
+    low = partial(Config, stage=Stage.STORE, register_id=ConfigRegister.RQ_MIN)
+    rounding_of_store = partial(low, register_id=ConfigRegister.RQ_ROUNDING)
+    for name, value in (("RQ_ROUNDING", 2), ("RQ_ROUNDING below 0", 0)):
+        sign = 1 if value else -1
+
+        def rounded(more: int, value: int = value, sign: int = sign) -> Case:
+            return _told(rounding_of_store(value=value + sign * more))
+
+        rows.limit("V13", f"{name} of store", rounded, "sr")
+    pad = _told(low(register_id=ConfigRegister.PAD_VALUE))
+    rows.switch("V13", "PAD_VALUE of store", _told(low()), pad, "sr")
     other = moved(Config(stage=Stage.LOAD, register_id=ConfigRegister.RQ_ZERO_POINT))
     rows.switch("V13", "a register of load", good, other, "sr")
     plain = without(Capability.CONFIG | Capability.REQUANTIZE)

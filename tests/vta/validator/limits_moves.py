@@ -20,6 +20,7 @@ from tests.vta.validator.one_instruction import (
     INTEGERS,
     MICRO_OPS,
     RESULT,
+    STORING,
     TILES,
     Case,
     having,
@@ -31,6 +32,8 @@ from tests.vta.validator.one_instruction import (
 )
 
 PADS = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
+#: What a STORE has in their place.
+OPERANDS = ("operands", "operand_step", "requantize")
 
 
 def moves(rows: Rows) -> None:
@@ -52,7 +55,8 @@ def _shapes(rows: Rows) -> None:
         "V3", "a STORE of no WGT", moved(unstored), moved(store(**idle, memory_id=Memory.WGT))
     )
     for insn in (nothing, unstored, store(**idle)):
-        for name in ("sram_base", "dram_base", "region", "y_size", "x_stride", *PADS):
+        own = PADS if isinstance(insn, Load) else OPERANDS
+        for name in ("sram_base", "dram_base", "region", "y_size", "x_stride", *own):
             other = moved(having(insn, **{name: 1}))
             title = f"{name} of a no-op, {insn.SPEC.name} of {Memory(insn.memory_id).name}"
             rows.switch("V4", title, moved(insn), other)
@@ -61,11 +65,11 @@ def _shapes(rows: Rows) -> None:
     uops = load(Memory.UOP)
     rows.switch("V5", "rows of micro-ops", moved(uops), moved(load(Memory.UOP, y_size=2)))
     rows.switch("V5", "no row of micro-ops", moved(uops), moved(load(Memory.UOP, y_size=0)))
-    for insn in (uops, load(Memory.WGT), store()):
+    for insn in (uops, load(Memory.WGT)):
         for name in PADS:
             padded = moved(having(insn, **{name: 1}))
-            title = f"{name} of {insn.SPEC.name} {Memory(insn.memory_id).name}"
-            rows.switch("V5", title, moved(insn), padded, "sr" if isinstance(insn, Store) else "")
+            rows.switch("V5", f"{name} of LOAD {insn.memory_id.name}", moved(insn), padded)
+    _requantized(rows)
     lesser = without(Capability.LOAD_ACC8)
     for title, insn in {
         "ACC_8BIT": load(Memory.ACC_8BIT),
@@ -75,6 +79,36 @@ def _shapes(rows: Rows) -> None:
     rows.switch(
         "V9", "micro-ops of no constants", moved(uops), moved(load(Memory.UOP, region=INPUT))
     )
+
+
+def _requantized(rows: Rows) -> None:
+    """STOREs that requantize: V5 and V8."""
+    for name in OPERANDS:
+        bad = moved(store(**{name: 1}))
+        rows.switch("V5", f"{name} without store_requantize", moved(store()), bad, "sr")
+    made = store(requantize=1, operands=1)
+    fine = moved(made, config=STORING)
+    for name in OPERANDS[:2]:
+        bad = moved(store(**{name: 1}), config=STORING)
+        rows.switch("V5", f"{name} without requantize", fine, bad, "sr")
+    idle = having(made, region=0, y_size=0, x_size=0, operands=0)
+    nothing = moved(having(idle, requantize=0), config=STORING)
+    rows.switch("V4", "a no-op that requantizes", nothing, moved(idle, config=STORING))
+    depth = STORING.depth(Memory.ACC)
+    for steps, count in ((0, 3), (1, 3), (0, 2), (1, 2)):
+        last = depth - (3 * count if steps else 3)
+
+        def beyond(more: int, steps: int = steps, count: int = count, last: int = last) -> Case:
+            insn = having(made, y_size=count, operand_step=steps, operands=last + more)
+            return moved(insn, config=STORING)
+
+        rows.limit("V8", f"operands of {count} rows, step {steps}", beyond, "sr")
+
+    def deep(more: int) -> Case:
+        insn = having(made, y_size=2 + more, operand_step=1, operands=depth - 6)
+        return moved(insn, config=STORING)
+
+    rows.limit("V8", "rows with operands of their own", deep, "sr")
 
 
 def _no_rows(rows: Rows, insn: Load | Store) -> None:

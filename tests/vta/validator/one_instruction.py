@@ -27,6 +27,10 @@ _TINY = load_config("vtaq-tiny")
 INTEGERS = dataclasses.replace(
     _TINY, log_inp_buff=_TINY.log_inp_buff + 1, log_acc_buff=_TINY.log_acc_buff + 2
 )
+#: The same, whose stores requantize.
+STORING = dataclasses.replace(
+    INTEGERS, capabilities=INTEGERS.capabilities | Capability.STORE_REQUANTIZE
+)
 FLOATS = load_config("vtab-1x8x8")
 #: Regions in the order of the artifact: what the device may do there.
 MICRO_OPS, RESULT, INPUT, ARENA = range(4)

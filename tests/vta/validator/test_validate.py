@@ -264,7 +264,7 @@ def test_class_13_one_field_read_as_another() -> None:
     assert refused[GEMM, "iter_out"] == "SRAM"
     assert refused[RQ, "imm"] == "OK"
     assert refused[CONFIG_ZP, "value"] == "OK"
-    assert refused[STORE, "y_pad_1"] == "INSTRUCTION"
+    assert refused[STORE, "operand_step"] == "INSTRUCTION"
     assert refused[LOAD_INP, "pop_prev"] == "TOKEN"
     assert len(refused) > 100
 

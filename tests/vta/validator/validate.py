@@ -79,6 +79,7 @@ Violation = tuple[int, str]  # instruction, rule
 TokenFlags = dict[str, npt.NDArray[np.bool_]]  # name of a flag -> the instructions that have it
 QueueUses = dict[TokenQueue, Indices]
 
+_PADS = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
 #: (stage, flag) -> the queue that the flag is about.
 _QUEUES: dict[tuple[Stage, str], TokenQueue] = {
     **{(queue.pusher, queue.push): queue for queue in TOKEN_QUEUES},
@@ -186,25 +187,19 @@ def _memory(
         yield from _where(
             index, wrong_noop | ((~noop | (not store)) & ((memory == Memory.OUT) != store)), "V3"
         )
+        own = ("operands", "operand_step", "requantize") if store else _PADS
         others = np.zeros(index.size, bool)
-        for name in (
-            "sram_base",
-            "dram_base",
-            "region",
-            "y_size",
-            "x_stride",
-            "y_pad_0",
-            "y_pad_1",
-            "x_pad_0",
-            "x_pad_1",
-        ):
+        for name in ("sram_base", "dram_base", "region", "y_size", "x_stride", *own):
             others |= c[name] != 0
         yield from _where(index, noop & others, "V4")
-        pads = (c["y_pad_0"] + c["y_pad_1"] + c["x_pad_0"] + c["x_pad_1"]) > 0
+        if store:
+            c = {**c, **dict.fromkeys(_PADS, np.zeros(index.size, np.int64))}
+            yield from _operands(index, c, config)
+        pads = sum(c[name] for name in _PADS) > 0
         uop = memory == Memory.UOP
         shape = (
             (c["y_size"] == 0)
-            | (pads & (uop | (memory == Memory.WGT) | store))
+            | (pads & (uop | (memory == Memory.WGT)))
             | (uop & (c["y_size"] != 1))
         )
         lacks = np.full(index.size, not config.has(Capability.LOAD_ACC8)) & (
@@ -212,6 +207,17 @@ def _memory(
         )
         yield from _where(index, (~noop & shape) | lacks, "V5")
         yield from _extents(index, c, ~noop, config, regions, store)
+
+
+def _operands(index: Indices, c: Columns, config: HwConfig) -> Iterator[Violation]:
+    """Of STOREs that requantize."""
+    requantize = c["requantize"] != 0
+    said = (c["operands"] != 0) | (c["operand_step"] != 0)
+    lacks = requantize & (not config.has(Capability.STORE_REQUANTIZE))
+    yield from _where(index, (said & ~requantize) | lacks, "V5")
+    rows = np.where(c["operand_step"] != 0, c["y_size"], 1)
+    beyond = c["operands"] + 3 * rows > config.depth(Memory.ACC)
+    yield from _where(index, requantize & (c["x_size"] != 0) & beyond, "V8")
 
 
 def _extents(
@@ -305,7 +311,8 @@ def _configs(stream: Stream, config: HwConfig) -> Iterator[Violation]:
     index, c = stream.index[Opcode.CONFIG], stream.columns[Opcode.CONFIG]
     register, value = c["register_id"], c["value"]
     pad = register == ConfigRegister.PAD_VALUE
-    exists = (c["stage"] == Stage.COMPUTE) | ((c["stage"] == Stage.LOAD) & pad)
+    stores = (c["stage"] == Stage.STORE) & config.has(Capability.STORE_REQUANTIZE)
+    exists = (c["stage"] == Stage.COMPUTE) | ((c["stage"] == Stage.LOAD) & pad) | (stores & ~pad)
     limit = 1 << (8 * config.element_bytes - 1)
     bad = (pad & ((value < -limit) | (value >= limit))) | (
         (register == ConfigRegister.RQ_ROUNDING) & ((value < 0) | (value > 2))

@@ -130,17 +130,24 @@ def check_profile(device: str, profile: str, log_width: int, capabilities: Capab
             f"device {device}: profile {profile} has LOG_INP_WIDTH={_PROFILES[profile]}, not "
             f"{log_width}: vta and vtaq compute on int8, vtab on bfloat16"
         )
-    if Capability.REQUANTIZE not in capabilities:
-        return
-    if log_width == FLOAT_WIDTH:
+    for capability in (Capability.REQUANTIZE, Capability.STORE_REQUANTIZE):
+        name = str(capability.name).lower()
+        if capability not in capabilities:
+            continue
+        if log_width == FLOAT_WIDTH:
+            raise ConfigError(
+                f"device {device}: capability {name} is of integers, and the device computes on "
+                "bfloat16: leave it out"
+            )
+        if Capability.CONFIG not in capabilities:
+            raise ConfigError(
+                f"device {device}: capability {name} needs capability config, whose "
+                "registers it reads"
+            )
+    if Capability.STORE_REQUANTIZE in capabilities and Capability.REQUANTIZE not in capabilities:
         raise ConfigError(
-            f"device {device}: capability requantize is of integers, and the device computes on "
-            "bfloat16: leave it out"
-        )
-    if Capability.CONFIG not in capabilities:
-        raise ConfigError(
-            f"device {device}: capability requantize needs capability config, whose "
-            "registers it reads"
+            f"device {device}: capability store_requantize needs capability requantize: what is "
+            "not only stored is requantized by compute"
         )
 
 

@@ -124,7 +124,7 @@ def _load(form: InstructionForm, config: HwConfig) -> InstructionForm:
     never = [
         f"(memory_id={int(Memory.OUT)})",
         *_absent("memory_id", Memory, config),
-        *_noop("region+y_size+x_stride+sram_base+dram_base"),
+        *_noop(f"region+y_size+x_stride+sram_base+dram_base+{_PADS}"),
         f"(memory_id<{Memory.WGT + 1})*({_PADS})",
         f"(memory_id={int(Memory.UOP)})*(y_size>1)",
     ]
@@ -134,23 +134,29 @@ def _load(form: InstructionForm, config: HwConfig) -> InstructionForm:
 
 def _store(form: InstructionForm, config: HwConfig) -> InstructionForm:
     out = Memory.OUT
-    reaches = (
+    acc = SCRATCHPAD_OF[out].name.lower()
+    reaches: tuple[Reach, ...] = (
         _dram(out, config, f"x_size*{config.tile_bytes(out)}", writes=True),
-        Reach(SCRATCHPAD_OF[out].name.lower(), "sram_base", (("y_size", "x_size"),), "x_size"),
+        Reach(acc, "sram_base", (("y_size", "x_size"),), "x_size"),
     )
-    never = [
+    operands = "operands+operand_step"
+    never: list[Term] = [f"({operands}+requantize)"]
+    if config.has(Capability.STORE_REQUANTIZE):
+        rows = (("y_size", f"operand_step*{REQUANTIZE_TILES}"),)
+        reaches += (Reach(acc, "operands", rows, f"requantize*{REQUANTIZE_TILES}"),)
+        never = [f"(requantize=0)*({operands})", f"(x_size=0)*({operands}+requantize)"]
+    never += [
         f"(memory_id>0)*(memory_id<{int(out)})",
         f"(memory_id>{int(out)})",
         "(memory_id=0)*(x_size>0)",
         *_noop("region+y_size+x_stride+sram_base+dram_base"),
-        f"({_PADS})",
     ]
     return _saying(form, reaches, never, _unit(Stage.STORE))
 
 
 def _noop(others: str) -> tuple[Term, Term]:
     """With x_size = 0 nothing is moved, and nothing else is said; else there is a row."""
-    return f"(x_size=0)*({others}+{_PADS})", "(x_size>0)*(y_size=0)"
+    return f"(x_size=0)*({others})", "(x_size>0)*(y_size=0)"
 
 
 def _absent(field: str, values: type, config: HwConfig) -> list[Term]:
@@ -204,8 +210,9 @@ def _config(form: InstructionForm, config: HwConfig) -> InstructionForm:
     pad, rounding = int(ConfigRegister.PAD_VALUE), int(ConfigRegister.RQ_ROUNDING)
     beyond = 1 << (8 * config.element_bytes - 1)
     never = [
-        f"(stage={int(Stage.STORE)})",
+        *_absent("stage", Stage, config),
         f"(stage={int(Stage.LOAD)})*(register_id>{pad})",
+        f"(stage={int(Stage.STORE)})*(register_id={pad})",
         f"(register_id={pad})*(value>{beyond - 1})",
         f"(register_id={pad})*(value+{beyond}<0)",
         f"(register_id={rounding})*(value>{int(max(Rounding))})",

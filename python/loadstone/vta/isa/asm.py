@@ -14,12 +14,14 @@ Next: `loadstone disasm` and `loadstone asm`; golden text in tests, where a chan
     alu acc[u+1j] max= 0 for i<1 j<784 u in 0..1
     alu acc[u+1j] rq= acc[u] for i<1 j<784 u in 0..1 push(store)
     pop(compute) store dram3[0 + 28y + x] = out[0] for y<28 x<28
+    store dram3[0 + 28y + x] = out[0] rq acc[96 + 3y] for y<2 x<28
     nop compute
     finish
 
 Indices are tiles. `u` is the micro-op's own index of that operand; a range a..b leaves b out.
 `dram3` is region 3 of DRAM, `dram` region 0. `=` instead of `+=` overwrites. Without `y`, there is
-one row, and x_stride is x_size. pop() waits for a token of that stage, push() gives it one. What
+one row, and x_stride is x_size. `rq acc[96]` requantizes on the way to DRAM by three tiles, with
+`+ 3y` by three others in each row. pop() waits for a token of that stage, push() gives it one. What
 this form does not say is said by field names, so that every instruction that decodes has a text:
 `with src_out=3 pop_prev=1`. Behind `#` stand comments; a number and a colon in front are ignored.
 """
@@ -103,10 +105,13 @@ def _transfer(insn: Load | Store) -> str:
     rows = "" if flat or not insn.x_stride else f"{insn.x_stride}y + "
     dram = f"dram{insn.region or ''}[{insn.dram_base} + {rows}x]"
     pad = f"{Memory(insn.memory_id).name.lower()}[{insn.sram_base}]"
+    sides = PADS.items() if isinstance(insn, Load) else ()
     pads = "".join(
-        f" {name} {getattr(insn, field)}" for name, field in PADS.items() if getattr(insn, field)
+        f" {name} {getattr(insn, field)}" for name, field in sides if getattr(insn, field)
     )
     copy = f"load {pad} = {dram}" if isinstance(insn, Load) else f"store {dram} = {pad}"
+    if isinstance(insn, Store) and insn.requantize:
+        copy += f" rq acc[{insn.operands}{' + 3y' if insn.operand_step else ''}]"
     return f"{copy} for {'' if flat else f'y<{insn.y_size} '}x<{insn.x_size}" + (
         f" pad{pads}" if pads else ""
     )

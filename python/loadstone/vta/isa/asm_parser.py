@@ -159,13 +159,21 @@ _Parsed = tuple[Opcode, dict[str, int]]
 def _parse_load(words: _TokenReader) -> _Parsed:
     sram = _parse_scratchpad(words)
     words.expect("=")
-    return Opcode.LOAD, _parse_rows(words, {**sram, **_parse_dram(words)})
+    return Opcode.LOAD, _parse_pads(words, _parse_rows(words, {**sram, **_parse_dram(words)}))
 
 
 def _parse_store(words: _TokenReader) -> _Parsed:
     dram = _parse_dram(words)
     words.expect("=")
-    return Opcode.STORE, _parse_rows(words, {**dram, **_parse_scratchpad(words)})
+    values = {**dram, **_parse_scratchpad(words)}
+    if words.take("rq"):
+        words.expect("acc", "[")
+        values |= {"requantize": 1, "operands": words.number()}
+        if words.take("+"):
+            words.expect("3", "y")
+            values["operand_step"] = 1
+        words.expect("]")
+    return Opcode.STORE, _parse_rows(words, values)
 
 
 def _parse_scratchpad(words: _TokenReader) -> dict[str, int]:
@@ -203,6 +211,10 @@ def _parse_rows(words: _TokenReader, values: dict[str, int]) -> dict[str, int]:
     values["x_size"] = words.number()
     if flat:
         values["y_size"], values["x_stride"] = 1, values["x_size"]
+    return values
+
+
+def _parse_pads(words: _TokenReader, values: dict[str, int]) -> dict[str, int]:
     if words.take("pad"):
         side = words.one_of(PADS)
         values[PADS[side]] = words.number()

@@ -115,10 +115,6 @@ class _Transfer(Insn):
     y_size: int = 0
     x_size: int = 0
     x_stride: int = 0
-    y_pad_0: int = 0
-    y_pad_1: int = 0
-    x_pad_0: int = 0
-    x_pad_1: int = 0
 
     @property
     def is_noop(self) -> bool:
@@ -133,12 +129,21 @@ class Load(_Transfer):
 
     SPEC = KINDS[Opcode.LOAD]
 
+    y_pad_0: int = 0
+    y_pad_1: int = 0
+    x_pad_0: int = 0
+    x_pad_1: int = 0
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Store(_Transfer):
-    """Accumulator tiles, low 8 bits -> DRAM."""
+    """Accumulator tiles, low 8 bits or requantized -> DRAM."""
 
     SPEC = KINDS[Opcode.STORE]
+
+    operands: int = 0
+    operand_step: int = 0
+    requantize: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -15,7 +15,8 @@ turns in a scratchpad. What depends on the form alone is worked out once:
                form 17   layer 3        at             120          80           257         0
 
 The first place is the one that the instruction states itself: of LOAD and STORE where they begin in
-the scratchpad, of GEMM and ALU where their micro-ops do.
+the scratchpad, of GEMM and ALU where their micro-ops do. A STORE states its second one, too: that
+of the operands by which it requantizes.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ __all__ = [
 PLACES = 4
 #: The fields that state its first place, and where it begins in DRAM.
 _FIRST_FIELDS = ("sram_base", "uop_bgn", "uop_end")
+#: The field that states the second place: of STORE, where the operands begin.
+_SECOND_FIELD = "operands"
 _DRAM_FIELD = "dram_base"
 _flags_of = attrgetter(*TOKEN_FLAGS)
 _NO_FLAGS = dict.fromkeys(TOKEN_FLAGS, 0)
@@ -153,6 +156,8 @@ class InstructionColumns(Sequence[PendingInstruction]):
         held = form.insn.__dict__
         values = dict(zip(TOKEN_FLAGS, map(int, self.flags[number]), strict=True))
         values |= {name: held[name] + int(at[0]) for name in _FIRST_FIELDS if name in held}
+        if _SECOND_FIELD in held:
+            values[_SECOND_FIELD] = held[_SECOND_FIELD] + int(at[1])
         if _DRAM_FIELD in held:
             values[_DRAM_FIELD] = held[_DRAM_FIELD] + dram
         scratch = [
@@ -240,6 +245,8 @@ class InstructionColumns(Sequence[PendingInstruction]):
             found[name] = self.flags[rows, number].astype(np.int64)
         for name in found.keys() & _FIRST_FIELDS:
             found[name] += self.at[rows, 0]
+        if _SECOND_FIELD in found:
+            found[_SECOND_FIELD] += self.at[rows, 1]
         if _DRAM_FIELD in found:
             found[_DRAM_FIELD] += self.dram[rows]
         return found

@@ -17,7 +17,8 @@ their word upwards in the order of the table; a width may depend on the device:
                  word 0                                            word 1
      0  3 4 5 6 7                                       63 | 64                         127
     +--+-+-+-+-+-------------------------------------------+-------------------------------+
-    |op|p|p|p|p| memory_id sram_base dram_base region      | y_size x_size x_stride pads   |  memory
+    |op|p|p|p|p| memory_id sram_base dram_base region      | y_size x_size x_stride pads   |  LOAD
+    |op|p|p|p|p| memory_id sram_base dram_base region      | sizes operands requantize     |  STORE
     |op|p|p|p|p| reset uop_bgn uop_end iter_out iter_in  o | dst src wgt factors           |  GEMM
     |op|p|p|p|p| -     uop_bgn uop_end iter_out iter_in    | dst src factors, op, imm      |  ALU
     |op|p|p|p|p| stage register_id                         | value                         |  CONFIG
@@ -120,7 +121,7 @@ _FLAGS = (
 #: The flags that all instructions have, in the order of the bits.
 TOKEN_FLAGS: tuple[str, ...] = tuple(field.name for field in _FLAGS[1:])
 
-_MEMORY = (
+_TRANSFER = (
     *_FLAGS,
     Field("memory_id", 3, "scratchpad", enum=Memory),
     Field("sram_base", 16, "first tile in the scratchpad"),
@@ -129,10 +130,36 @@ _MEMORY = (
     Field("y_size", 16, "rows", at=64),
     Field("x_size", 16, "tiles in a row; 0 makes a no-op"),
     Field("x_stride", 16, "tiles from one row to the next in DRAM"),
+)
+
+_LOAD = (
+    *_TRANSFER,
     Field("y_pad_0", 4, "rows of padding before"),
     Field("y_pad_1", 4, "rows of padding after"),
     Field("x_pad_0", 4, "tiles of padding at the left of a row"),
     Field("x_pad_1", 4, "tiles of padding at the right of a row"),
+)
+
+_STORE = (
+    *_TRANSFER,
+    Field(
+        "operands",
+        "la",
+        "first of the three accumulator tiles that requantize the first row",
+        needs=Capability.STORE_REQUANTIZE,
+    ),
+    Field(
+        "operand_step",
+        1,
+        "each row has three tiles of its own, behind those of the row before",
+        needs=Capability.STORE_REQUANTIZE,
+    ),
+    Field(
+        "requantize",
+        1,
+        "store what RQ makes of a tile instead of its low bits",
+        needs=Capability.STORE_REQUANTIZE,
+    ),
 )
 
 _LOOPS = (
@@ -147,7 +174,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "LOAD",
         Opcode.LOAD,
         "memory_id",
-        _MEMORY,
+        _LOAD,
         "Copies a strided 2-D block of tiles from DRAM to a scratchpad, packed, with padding "
         "around it. "
         "INP and WGT are loaded by the load stage; UOP, ACC and ACC_8BIT by compute. Pads "
@@ -163,15 +190,22 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "STORE",
         Opcode.STORE,
         Stage.STORE,
-        _MEMORY,
+        _STORE,
         "Copies packed tiles of OUT (the low 8 bits of ACC's lanes, no saturation) to a "
         "strided 2-D block in DRAM. No pads. "
         "OUT is written where a product or an ALU operation writes ACC, and by nothing else: a "
         "tile of ACC whose last writer is a LOAD or a GEMM with reset has no value in OUT, and a "
         "program that stores it has no meaning. "
+        "With requantize, each tile is requantized on its way, by three operand tiles as those of "
+        "ALU RQ and by the store stage's own RQ registers; ACC stays as it is, and what a LOAD or "
+        "a reset wrote there has a value, too. Without it, operands and operand_step are 0. "
         "memory_id is OUT, except in a no-op (x_size = 0), which may be all zero.",
-        "s = sram_base\nfor y in 0 .. y_size:\n  for x in 0 .. x_size:\n    dram[dram_base + "
-        "y*x_stride + x] = low8(acc[s++])",
+        "s = sram_base\n"
+        "for y in 0 .. y_size:\n"
+        "  p = operands + (operand_step ? 3*y : 0)\n"
+        "  for x in 0 .. x_size:\n"
+        "    dram[dram_base + y*x_stride + x] = requantize ? rq(acc[s++], acc[p], acc[p+1], "
+        "acc[p+2]) : low8(acc[s++])",
     ),
     Instruction(
         "GEMM",

@@ -125,8 +125,8 @@ TOKEN_QUEUES: tuple[TokenQueue, ...] = (
 
 class ConfigRegister(IntEnum):
     """CONFIG.register_id. PAD_VALUE exists twice: load's fills INP pads, compute's fills ACC_8BIT
-    pads, because a register is read only by the stage that sets it. The RQ registers are compute's.
-    Store has none."""
+    pads, because a register is read only by the stage that sets it. The RQ registers exist twice,
+    too: compute's are for ALU RQ, store's for STOREs that requantize."""
 
     PAD_VALUE = 0
     RQ_ZERO_POINT = 1
@@ -139,7 +139,12 @@ class ConfigRegister(IntEnum):
 STAGE_REGISTERS: Mapping[Stage, tuple[ConfigRegister, ...]] = {
     Stage.LOAD: (ConfigRegister.PAD_VALUE,),
     Stage.COMPUTE: tuple(ConfigRegister),
-    Stage.STORE: (),
+    Stage.STORE: (
+        ConfigRegister.RQ_ZERO_POINT,
+        ConfigRegister.RQ_MIN,
+        ConfigRegister.RQ_MAX,
+        ConfigRegister.RQ_ROUNDING,
+    ),
 }
 
 #: What a stage's registers hold when a program starts.
@@ -162,10 +167,12 @@ class Capability(IntFlag):
     REQUANTIZE = 1 << 3  # ALU RQ
     GEMM_OVERWRITE = 1 << 4  # GEMM.overwrite
     REGIONS = 1 << 5  # LOAD/STORE.region, REGION_BASE and REGION_LIMIT
+    STORE_REQUANTIZE = 1 << 7  # STORE.requantize, CONFIG of the store stage; 6 is free
 
 
 #: Values of enumerated fields that need a capability.
 VALUE_NEEDS: Mapping[type[IntEnum], Mapping[int, Capability]] = {
     Memory: {Memory.ACC_8BIT: Capability.LOAD_ACC8},
     AluOp: {AluOp.MUL: Capability.ALU_MUL, AluOp.RQ: Capability.REQUANTIZE},
+    Stage: {Stage.STORE: Capability.STORE_REQUANTIZE},
 }

@@ -60,7 +60,8 @@ class Emitter:
             assert piece.dram is not None
             place = DramTile(tensor.tensor, tensor.tile + dram_tile + piece.dram, tensor.role)
             first = self._inside(tile, offset, piece, place)
-            self.operations.append(TileStore(tile, first, place, *piece.fields))
+            y_size, x_size, x_stride = piece.fields
+            self.operations.append(TileStore(tile, first, place, y_size, x_size, x_stride))
 
     def _inside(self, tile: VirtualTile, offset: int, piece: Piece, place: DramTile) -> int:
         """The first tile of a piece that stays inside its tile and its tensor. offset: of the whole

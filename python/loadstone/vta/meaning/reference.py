@@ -16,7 +16,7 @@ int32 and wraps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loadstone.errors import SimulationError
-from loadstone.numerics import rq, wrap_int32
+from loadstone.numerics import rq
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import Stream, decode_stream, decode_uops
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
@@ -36,8 +36,9 @@ from loadstone.vta.isa.spec import (
     Memory,
     Stage,
 )
+from loadstone.vta.meaning.lane_operations import FLOAT_OPERATIONS, OPERATIONS
 
-__all__ = ["DramBytes", "Machine", "shift_right"]
+__all__ = ["DramBytes", "Machine"]
 
 Int32Array = NDArray[np.int32]
 Float32Array = NDArray[np.float32]
@@ -181,24 +182,35 @@ class Machine:
 
     def _store(self, insn: Store) -> None:
         """y_size rows of x_size tiles: the low 8 bits of the lanes, without saturation (200 becomes
-        -56); of float32 the nearest bfloat16."""
+        -56); of float32 the nearest bfloat16. With requantize, the low 8 bits of what RQ makes of
+        them; ACC stays as it is."""
         if insn.is_noop:
             return
         if insn.memory_id != Memory.OUT:
             raise SimulationError(
                 f"STORE of memory {Memory(insn.memory_id).name}: only OUT is stored"
             )
-        if insn.y_pad_0 or insn.y_pad_1 or insn.x_pad_0 or insn.x_pad_1:
-            raise SimulationError("STORE has no padding: its pads must be 0")
+        if not insn.requantize and (insn.operands or insn.operand_step):
+            raise SimulationError("STORE without requantize has no operands: they must be 0")
         last = insn.sram_base + insn.y_size * insn.x_size
         self._check(Memory.OUT, last - 1, "STORE")
         acc = self.acc[insn.sram_base : last]
+        if insn.requantize:
+            acc = self._requantized_rows(insn, acc)
         elements = _bits_of(acc).astype("<u2") if self.config.is_float else acc.astype(np.uint8)
         tiles = elements.view(np.uint8).reshape(
             insn.y_size, insn.x_size, self.config.tile_bytes(Memory.OUT)
         )
         for row, dram in zip(tiles, self._rows(insn), strict=True):
             dram[:] = row
+
+    def _requantized_rows(self, insn: Store, acc: Int32Array) -> Int32Array:
+        """acc (y_size * x_size, batch, block), each row by its operand tiles."""
+        moves = 3 if insn.operand_step else 0
+        self._check(Memory.ACC, insn.operands + moves * max(0, insn.y_size - 1) + 2, "STORE rq")
+        first = insn.operands + moves * np.repeat(np.arange(insn.y_size), insn.x_size)
+        operands = (self.acc[first + k] for k in range(3))
+        return self._requantize(Stage.STORE, acc, *operands)
 
     def _rows(self, insn: Load | Store) -> list[NDArray[np.uint8]]:
         """Views of the rows in DRAM, uint8 [x_size, bytes of a tile] each."""
@@ -275,9 +287,8 @@ class Machine:
             for run in _independent(all_dst, all_src, operands):
                 dst, src = all_dst[run], all_src[run]
                 if insn.alu_op == AluOp.RQ:
-                    self.acc[dst] = self._requantize(
-                        self.acc[dst], self.acc[src], self.acc[src + 1], self.acc[src + 2]
-                    )
+                    operand = (self.acc[src + k] for k in range(3))
+                    self.acc[dst] = self._requantize(Stage.COMPUTE, self.acc[dst], *operand)
                 else:
                     other = self._immediate(insn.imm) if insn.use_imm else self.acc[src]
                     self.acc[dst] = self._operation(AluOp(insn.alu_op), self.acc[dst], other)
@@ -289,16 +300,20 @@ class Machine:
     def _operation(self, op: AluOp, x: NDArray[Any], y: Any) -> NDArray[Any]:
         """One ALU operation on accumulators, lane by lane."""
         if not self.config.is_float:
-            return _OPERATIONS[op](x, y)
+            return OPERATIONS[op](x, y)
         with np.errstate(all="ignore"):
-            return _FLOAT_OPERATIONS[op](x, y)
+            return FLOAT_OPERATIONS[op](x, y)
 
     def _requantize(
-        self, acc: Int32Array, bias: Int32Array, multiplier: Int32Array, shift: Int32Array
+        self,
+        stage: Stage,
+        acc: Int32Array,
+        bias: Int32Array,
+        multiplier: Int32Array,
+        shift: Int32Array,
     ) -> Int32Array:
-        register = {
-            name: self.registers[Stage.COMPUTE, name] for name in STAGE_REGISTERS[Stage.COMPUTE]
-        }
+        """stage: whose registers say the rest."""
+        register = {name: self.registers[stage, name] for name in STAGE_REGISTERS[stage]}
         return rq(
             acc,
             bias,
@@ -361,30 +376,6 @@ def _independent(dst: IndexArray, src: IndexArray, operands: int) -> Iterator[sl
             written.clear()
         written.add(d)
     yield slice(begin, len(dst))
-
-
-def shift_right(x: Int32Array, amount: Int32Array | np.int32) -> Int32Array:
-    """floor(x / 2^amount) for any int32 amount; a negative amount shifts left, and wraps.
-    Shapes broadcast."""
-    n = np.asarray(amount, np.int64)
-    right = np.asarray(x, np.int64) >> np.clip(n, 0, 32)
-    return wrap_int32(right << np.clip(-n, 0, 32))
-
-
-_OPERATIONS: Mapping[AluOp, Callable[[Int32Array, Int32Array | np.int32], Int32Array]] = {
-    AluOp.MIN: np.minimum,
-    AluOp.MAX: np.maximum,
-    AluOp.ADD: lambda x, y: wrap_int32(np.asarray(x, np.int64) + y),
-    AluOp.SHR: shift_right,
-    AluOp.MUL: lambda x, y: wrap_int32(np.asarray(x, np.int64) * y),
-}
-
-_FLOAT_OPERATIONS: Mapping[AluOp, Callable[[Float32Array, Float32Array], Float32Array]] = {
-    AluOp.MIN: lambda x, y: np.where((x < y) | np.isnan(x), x, y),
-    AluOp.MAX: lambda x, y: np.where((x > y) | np.isnan(x), x, y),
-    AluOp.ADD: lambda x, y: x + y,
-    AluOp.MUL: lambda x, y: x * y,
-}
 
 
 def _widened(bits: ArrayLike) -> Float32Array:

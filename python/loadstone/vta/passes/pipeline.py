@@ -5,11 +5,12 @@ In:   a VtaProgram of a region's operations, and of where each DRAM tensor stand
 Out:  a VtaProgram whose instructions are complete; in a PassLog the text behind each pass.
 Next: region/offload.py puts its bytes into an artifact; the simulator or the board runs it.
 
-    SkipPads      products with tiles of zeros are left out
-    Prefetch      loads of weights move forward to where the load stage would wait
-    Allocate      every virtual tile gets a scratchpad address; loads of what is still there go
-    Encode        operations become instructions and micro-ops
-    Synchronize   tokens order the stages
+    SkipPads          products with tiles of zeros are left out
+    StoreRequantize   what is only stored behind an RQ is requantized by its store
+    Prefetch          loads of weights move forward to where the load stage would wait
+    Allocate          every virtual tile gets a scratchpad address; loads of what is still there go
+    Encode            operations become instructions and micro-ops
+    Synchronize       tokens order the stages
 
 Each pass takes a program and returns another one. With --verify, and in the tests, the verifier of
 each runs behind it.
@@ -23,11 +24,19 @@ from loadstone.vta.passes.encode.encode import Encode
 from loadstone.vta.passes.prefetch import Prefetch
 from loadstone.vta.passes.program import ProgramPass, VtaProgram
 from loadstone.vta.passes.skip_pads.skip_pads import SkipPads
+from loadstone.vta.passes.store_requantize.store_requantize import StoreRequantize
 from loadstone.vta.passes.synchronize.synchronize import Synchronize
 
 __all__ = ["PASSES", "build_program"]
 
-PASSES: tuple[type[ProgramPass], ...] = (SkipPads, Prefetch, Allocate, Encode, Synchronize)
+PASSES: tuple[type[ProgramPass], ...] = (
+    SkipPads,
+    StoreRequantize,
+    Prefetch,
+    Allocate,
+    Encode,
+    Synchronize,
+)
 
 
 def build_program(program: VtaProgram, log: PassLog | None = None) -> VtaProgram:

@@ -4,7 +4,8 @@
 In:   the operations of a region with their layers' names, and where each DRAM tensor stands.
 Out:  VtaProgram, which each pass of pipeline.py replaces by one that holds more; `text()` for
       people.
-Next: skip_pads/, prefetch.py, allocate/, encode/ and synchronize/, in this order.
+Next: skip_pads/, store_requantize/, prefetch.py, allocate/, encode/ and synchronize/, in this
+      order.
 """
 
 from __future__ import annotations

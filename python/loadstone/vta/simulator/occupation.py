@@ -144,8 +144,7 @@ def scratchpad_occupation(entry: Profile, config: HwConfig, artifact: Artifact) 
                 uops[places] = decode_uops(table[: len(places) * UOP_BYTES], config)
             pads[memory].write(places, layer, event)
         elif isinstance(insn, Store) and insn.x_size:
-            count = insn.x_size * insn.y_size
-            pads[Memory.ACC].read(np.arange(insn.sram_base, insn.sram_base + count), event)
+            pads[Memory.ACC].read(_stored_places(insn), event)
         elif isinstance(insn, Gemm | Alu) and insn.steps:
             pads[Memory.UOP].read(np.arange(insn.uop_bgn, insn.uop_end), event)
             for memory, places, written in _computed_places(insn, uops):
@@ -160,6 +159,14 @@ def _loaded_places(insn: Load) -> _Numbers:
     width = insn.x_pad_0 + insn.x_size + insn.x_pad_1
     count = width * (insn.y_pad_0 + insn.y_size + insn.y_pad_1)
     return np.arange(insn.sram_base, insn.sram_base + count)
+
+
+def _stored_places(insn: Store) -> _Numbers:
+    """Those of the operands, too."""
+    stored = np.arange(insn.sram_base, insn.sram_base + insn.x_size * insn.y_size)
+    rows = insn.y_size if insn.operand_step else 1
+    operands = np.arange(insn.operands, insn.operands + _RQ_OPERANDS * rows * insn.requantize)
+    return np.union1d(stored, operands)
 
 
 def _computed_places(

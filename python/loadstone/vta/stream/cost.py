@@ -12,6 +12,7 @@ Next: schedule/tile.py, operators/weighted.py and region/fold_pixels.py choose s
     MUL          RQ's overhead + steps x step of an ALU instruction          + fetch
     LOAD         request + latency + beats + done                            + fetch
     STORE        overhead + bursts x burst + tiles x tile                    + fetch
+    with RQ      the same + the way through RQ + operand tiles of each row
 
 The simulator models more: waiting for other instructions and for the bus. Steps of RQ or MUL that
 wait for a tile are not modelled here, because the compiler's nests write a tile once. Fetch is the
@@ -74,6 +75,8 @@ class CostModel:
     load_overhead: int
     store_overhead: int
     store_tile: int
+    store_burst: int
+    store_rq: int
     read_latency: int
     noop: int
     bus_bytes: int
@@ -116,6 +119,11 @@ class CostModel:
         """A STORE of so many tiles."""
         return self.store_overhead + tiles * self.store_tile
 
+    def requantized_store(self, tiles: int, moves: int) -> int:
+        """A STORE that requantizes. moves: operand tiles are read so often."""
+        way = self.store_rq + moves * self.rq_operand
+        return self.store_overhead + tiles * max(self.store_tile, self.rq_step) + way
+
     def uop_load(self, uops: NDArray[np.int64]) -> NDArray[np.int64]:
         """Cycles of LOADs of so many micro-ops each, in the shape of `uops`."""
         return self.load_overhead + uops * UOP_BYTES // self.bus_bytes
@@ -131,6 +139,8 @@ class CostModel:
                 cycles[own] = self.load(tiles[own] * tile_bytes[columns.copies[own, 5]])
             elif kind is TileStore:
                 cycles[own] = self.store(tiles[own])
+                for n in own[columns.touched[own, 1] != NO_TILE].tolist():
+                    cycles[n] = self._requantized(operations[n])
             elif kind is AluNest:
                 nests = [operations[n] for n in own.tolist()]
                 has_source = columns.touched[own, 1] != NO_TILE
@@ -141,6 +151,12 @@ class CostModel:
             else:
                 cycles[own] = self.gemm(steps[own])
         return cycles
+
+    def _requantized(self, o: Operation) -> int:
+        assert type(o) is TileStore
+        assert o.requantization is not None
+        moves = o.y_size if o.requantization.step else 1
+        return self.requantized_store(o.y_size * o.x_size, moves)
 
     def _alus(
         self, nests: Sequence[Operation], steps: Cycles, has_source: NDArray[np.bool_]
@@ -167,7 +183,10 @@ class CostModel:
             return self.noop
         size = dram.rows * dram.row_bytes
         if type(insn) is Store:
-            return self.store(size // config.tile_bytes(Memory.OUT)) + self.read_latency
+            tiles = size // config.tile_bytes(Memory.OUT)
+            moves = insn.y_size if insn.operand_step else 1
+            store = self.requantized_store(tiles, moves) if insn.requantize else self.store(tiles)
+            return store + self.read_latency
         return self.load(size)
 
     def _alu(self, insn: Alu) -> int:
@@ -204,6 +223,8 @@ def cost_model(config: HwConfig) -> CostModel:
         rq_operand=cycles("rq_operand_cycles"),
         load_overhead=wait + cycles("load_done_cycles") + fetch,
         store_overhead=cycles("store_overhead_cycles") + 2 * cycles("store_burst_cycles") + fetch,
+        store_burst=cycles("store_burst_cycles"),
+        store_rq=timing["store_rq_cycles"].value if "store_rq_cycles" in timing else 0,
         read_latency=cycles("read_latency_cycles"),
         store_tile=cycles("store_tile_cycles") or beats(Memory.OUT),
         noop=cycles("nop_cycles") + fetch,

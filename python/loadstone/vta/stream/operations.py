@@ -40,6 +40,7 @@ __all__ = [
     "Nest",
     "Operation",
     "RequantizeNest",
+    "StoreRequantization",
     "TileLoad",
     "TileRole",
     "TileStore",
@@ -116,11 +117,28 @@ class TileLoad:
     pad_value: int = 0
 
 
+@dataclass(slots=True)
+class StoreRequantization:
+    """How a store requantizes what it takes from ACC: as a RequantizeNest does.
+
+    tile, offset: where the three operand tiles of the first row stand; step: tiles from those of
+        one row to those of the next, 0 or 3.
+    """
+
+    tile: VirtualTile
+    offset: int
+    step: int
+    zero_point: int
+    low: int
+    high: int
+    rounding: Rounding
+
+
 @final
 @dataclass(slots=True)
 class TileStore:
-    """Low 8 bits of packed ACC tiles -> DRAM: y_size rows of x_size tiles, x_stride apart in
-    DRAM."""
+    """Packed ACC tiles -> DRAM: y_size rows of x_size tiles, x_stride apart in DRAM; the low 8 bits
+    of what they are, or of what requantization makes of them (passes/store_requantize.py)."""
 
     tile: VirtualTile
     offset: int
@@ -128,6 +146,7 @@ class TileStore:
     y_size: int
     x_size: int
     x_stride: int
+    requantization: StoreRequantization | None = None
 
 
 @final
@@ -190,8 +209,11 @@ Operation: TypeAlias = TileLoad | TileStore | Nest
 def tiles_of(operation: Operation) -> tuple[VirtualTile, ...]:
     """The virtual tiles an operation touches."""
     # Asked of every operation by every pass: comparing classes takes a fifth of isinstance.
-    if type(operation) is TileLoad or type(operation) is TileStore:
+    if type(operation) is TileLoad:
         return (operation.tile,)
+    if type(operation) is TileStore:
+        by = operation.requantization
+        return (operation.tile,) if by is None else (operation.tile, by.tile)
     if type(operation) is GemmNest:
         return (operation.dst.tile, operation.src.tile, operation.wgt.tile)
     if type(operation) is FillNest:

@@ -197,6 +197,10 @@ def _touched(by_kind: _ByKind, tile: defaultdict[VirtualTile, int]) -> Int64Arra
         GemmNest: [tile[o.src.tile] for o in gemms],
         AluNest: [tile[o.src.tile] if o.src else NO_TILE for o in alus],
         RequantizeNest: [tile[o.operands.tile] for o in by_kind.of(RequantizeNest)],
+        TileStore: [
+            NO_TILE if o.requantization is None else tile[o.requantization.tile]
+            for o in by_kind.of(TileStore)
+        ],
     }
     third: dict[type[Operation], list[int]] = {GemmNest: [tile[o.wgt.tile] for o in gemms]}
     columns = [by_kind.column(tiles, NO_TILE) for tiles in (first, second, third)]

@@ -61,10 +61,7 @@ class OperationPrinter:
             case TileLoad():
                 return self._load(operation)
             case TileStore():
-                dram = _rows(operation)
-                return f"store {dram} = {self._tile(operation.tile)} [{operation.offset}]" + (
-                    _extent(operation)
-                )
+                return self._store(operation)
             case GemmNest(extents, dst, src, wgt):
                 return (
                     f"gemm {self._access(dst)} += {self._access(src)} * {self._access(wgt)}"
@@ -90,6 +87,16 @@ class OperationPrinter:
             f"load {o.memory.name.lower()} {self._tile(o.tile)} [{o.offset}] = {_rows(o)}"
             f"{_extent(o)}" + (f" pad{pads} with {o.pad_value}" if pads else "")
         )
+
+    def _store(self, o: TileStore) -> str:
+        by, how = o.requantization, ""
+        if by is not None:
+            rows = f" + {by.step}*y" if by.step else ""
+            how = (
+                f" requantized by {self._tile(by.tile)} [{by.offset}{rows}] to {by.zero_point} in "
+                f"{by.low}..{by.high} {by.rounding.name.lower()}"
+            )
+        return f"store {_rows(o)} = {self._tile(o.tile)} [{o.offset}]{how}{_extent(o)}"
 
     def _requantize(self, o: RequantizeNest) -> str:
         return (

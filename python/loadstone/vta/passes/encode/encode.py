@@ -56,6 +56,7 @@ from loadstone.vta.stream.operations import (
     Nest,
     Operation,
     RequantizeNest,
+    StoreRequantization,
     TileLoad,
     TileStore,
     VirtualTile,
@@ -135,7 +136,7 @@ class _Encoder:
         if type(operation) is TileLoad:
             self.load(operation)
         elif type(operation) is TileStore:
-            self.copy(operation, Memory.OUT)
+            self.store(operation)
         elif type(operation) is FillNest:
             self.fill(operation, following)
         else:
@@ -170,7 +171,16 @@ class _Encoder:
             self.set_register(LOAD_STAGE[o.memory], ConfigRegister.PAD_VALUE, o.pad_value)
         self.copy(o, o.memory)
 
-    def copy(self, o: TileLoad | TileStore, memory: Memory) -> None:
+    def store(self, o: TileStore) -> None:
+        """One STORE, or several."""
+        by = o.requantization
+        if by is None:
+            return self.copy(o, Memory.OUT)
+        self.expander.need(Capability.STORE_REQUANTIZE, "STORE with requantize")
+        self.set_requantization(Stage.STORE, by)
+        return self.copy(o, Memory.OUT, self.address[by.tile] + by.offset)
+
+    def copy(self, o: TileLoad | TileStore, memory: Memory, operands: int = 0) -> None:
         """LOADs or STOREs."""
         region, first = self.begin(o.dram.tensor, memory)
         key = (region, *kind_of_copy(o))
@@ -178,7 +188,7 @@ class _Encoder:
         if kind is None:
             kind = self.known(key, self.expander.copy(o, region))
         at = self.address[o.tile] + o.offset
-        self.rows.append((kind, self.number, first + o.dram.tile, at, 0, 0, 0))
+        self.rows.append((kind, self.number, first + o.dram.tile, at, operands, 0, 0))
 
     def begin(self, tensor: str, memory: Memory) -> tuple[int, int]:
         """A tensor's region, and its first tile, counted from the region's start."""
@@ -225,7 +235,8 @@ class _Encoder:
         if fresh:
             self.fresh.discard(o.dst.tile)
         if type(o) is RequantizeNest:
-            self.set_requantization(o)
+            self.expander.need(Capability.REQUANTIZE, "RQ")
+            self.set_requantization(Stage.COMPUTE, o)
         key = (type(o), fresh, kind_of_nest(o))
         kind = self.kinds.get(key)
         if kind is None:
@@ -234,16 +245,15 @@ class _Encoder:
         begins = [address[access.tile] + access.base for access in accesses_of(o)]
         self.rows.append((kind, self.number, 0, 0, *begins, *_NOWHERE[len(begins) + 1 :]))
 
-    def set_requantization(self, o: RequantizeNest) -> None:
-        """The registers that an RQ reads."""
-        self.expander.need(Capability.REQUANTIZE, "RQ")
+    def set_requantization(self, stage: Stage, o: RequantizeNest | StoreRequantization) -> None:
+        """The registers of a stage that requantizes."""
         for register, value in (
             (ConfigRegister.RQ_ZERO_POINT, o.zero_point),
             (ConfigRegister.RQ_MIN, o.low),
             (ConfigRegister.RQ_MAX, o.high),
             (ConfigRegister.RQ_ROUNDING, int(Rounding(o.rounding))),
         ):
-            self.set_register(Stage.COMPUTE, register, value)
+            self.set_register(stage, register, value)
 
     # --- all instructions -------------------------------------------------------------------------
     def columns(self) -> tuple[InstructionColumns, MicroOpLists]:

@@ -65,7 +65,8 @@ class ExpandedPart:
 def kind_of_copy(o: TileLoad | TileStore) -> tuple[int, ...]:
     """What the parts of a copy depend on."""
     if type(o) is TileStore:
-        return (Memory.OUT, o.y_size, o.x_size, o.x_stride)
+        by = o.requantization
+        return (Memory.OUT, o.y_size, o.x_size, o.x_stride, *(() if by is None else (by.step,)))
     assert type(o) is TileLoad
     pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1)
     return (o.memory, o.y_size, o.x_size, o.x_stride, *pads)
@@ -82,6 +83,12 @@ def kind_of_nest(o: Nest) -> tuple[Hashable, ...]:
         return (AluOp.RQ, o.extents, o.dst.strides, o.operands.strides)
     assert type(o) is FillNest
     return (o.value, o.extents, o.dst.strides)
+
+
+def _operands_of(o: TileLoad | TileStore) -> int:
+    """Where its operands begin in their tile; 0 where it has none."""
+    by = o.requantization if type(o) is TileStore else None
+    return 0 if by is None else by.offset
 
 
 def accesses_of(o: Nest) -> tuple[Access, ...]:
@@ -118,10 +125,13 @@ class Expander:
         )
         for part in parts:
             at, dram = part.offset - o.offset, part.dram.tile - o.dram.tile
-            yield ExpandedPart(self._copy_form(part, region), at, dram)
+            operands = _operands_of(part) - _operands_of(o)
+            yield ExpandedPart(self._copy_form(part, region, operands), at, dram)
 
-    def _copy_form(self, o: TileLoad | TileStore, region: int) -> InsnForm:
-        """Of a copy that fits the fields."""
+    def _copy_form(self, o: TileLoad | TileStore, region: int, operands: int) -> InsnForm:
+        """Of a copy that fits the fields. operands: of a STORE that requantizes, how far behind
+        those of the operation its own are."""
+        scratch = list[ScratchRange]()
         sizes = {
             "region": region,
             "y_size": o.y_size,
@@ -131,6 +141,11 @@ class Expander:
         if isinstance(o, TileStore):
             memory, tiles = Memory.OUT, o.y_size * o.x_size
             insn: Load | Store = Store(memory_id=memory, **sizes)
+            if o.requantization is not None:
+                steps = int(o.requantization.step > 0)
+                insn = insn.changed(operands=operands, operand_step=steps, requantize=1)
+                count = _RQ_TILES * (o.y_size if steps else 1)
+                scratch.append(ScratchRange(Memory.ACC, operands, operands + count, False))
         else:
             memory, width = o.memory, o.x_pad_0 + o.x_size + o.x_pad_1
             tiles = (o.y_pad_0 + o.y_size + o.y_pad_1) * width
@@ -139,7 +154,8 @@ class Expander:
         is_load, size = isinstance(o, TileLoad), self.config.tile_bytes(memory)
         row, stride = o.x_size * size, insn.x_stride * size
         rows = DramRows(region, 0, o.y_size, row, stride, not is_load)
-        return InsnForm(insn, (ScratchRange(SCRATCHPAD_OF[memory], 0, tiles, is_load),), rows, size)
+        scratch.insert(0, ScratchRange(SCRATCHPAD_OF[memory], 0, tiles, is_load))
+        return InsnForm(insn, tuple(scratch), rows, size)
 
     # --- compute instructions ---------------------------------------------------------------------
     def nest(self, o: Nest, *, fresh: bool) -> Iterator[ExpandedPart]:

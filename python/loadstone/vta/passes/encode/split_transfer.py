@@ -15,7 +15,7 @@ from loadstone.errors import LoweringError
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import bit_fields
 from loadstone.vta.isa.spec import BitField, Memory, Opcode
-from loadstone.vta.stream.operations import TileLoad, TileStore
+from loadstone.vta.stream.operations import StoreRequantization, TileLoad, TileStore
 
 __all__ = ["CopyLimits", "split_load", "split_store"]
 
@@ -96,9 +96,14 @@ def split_store(o: TileStore, limits: CopyLimits) -> Sequence[TileStore]:
             offset=o.offset + y * o.x_size,
             dram=replace(o.dram, tile=o.dram.tile + y * o.x_stride),
             y_size=1,
+            requantization=_of_row(o.requantization, y),
         )
         for y in range(o.y_size)
     ]
+
+
+def _of_row(by: StoreRequantization | None, y: int) -> StoreRequantization | None:
+    return None if by is None else replace(by, offset=by.offset + y * by.step, step=0)
 
 
 def _sizes(fields: Mapping[str, BitField]) -> tuple[int, int, int]:

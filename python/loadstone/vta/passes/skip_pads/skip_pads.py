@@ -3,7 +3,7 @@
 
 In:   a VtaProgram's operations on virtual tiles, in program order; which weight tiles are zero.
 Out:  the same, with each GEMM that reads zeros cut into several that read fewer of them.
-Next: prefetch.py.
+Next: ../store_requantize/store_requantize.py.
 
 A LOAD puts zeros around what it brings, and a tap that reaches them multiplies by zero: of a 3x3
 convolution on 7x7 pixels 80 of 441 products. A weight tile is zero where columns were folded (a
