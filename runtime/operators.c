@@ -27,7 +27,13 @@ void lds_copy(const lds_operand *t, const int32_t *p) {
       memcpy(t[1].data + to * size, t[0].data + from * size, columns * size);
     } else {
       for (column = 0; column < columns; ++column) {
-        memcpy(t[1].data + (to + column * (size_t)out_stride[5]) * size, t[0].data + (from + column * (size_t)in_stride[5]) * size, size);
+        if (size == 1u) { /* much the most frequent */
+          t[1].data[to] = t[0].data[from];
+        } else {
+          memcpy(t[1].data + to * size, t[0].data + from * size, size);
+        }
+        from += (size_t)in_stride[5];
+        to += (size_t)out_stride[5];
       }
     }
     for (axis = LDS_RANK - 2; axis >= 0 && ++index[axis] == extent[axis]; --axis) index[axis] = 0;

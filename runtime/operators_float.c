@@ -9,28 +9,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operators.h"
 
-/* Nearest integer of v in [-2^30, 2^30]; a tie goes to even, or away from zero. */
+/* Nearest integer of v in [-2^30, 2^30]; a tie goes to even, or away from zero. Without a branch, which a processor would mispredict for
+ * every second number: twice the rest is 1 from a tie on, and where a tie is cut off, slightly less than twice is 1 above it. */
 static int32_t round_float(float v, int half_to_even) {
   const int32_t whole = (int32_t)v;
   const float rest = v - (float)whole; /* exact */
-  const float distance = rest < 0.0f ? -rest : rest;
-  if (distance < 0.5f || (distance == 0.5f && half_to_even && whole % 2 == 0)) return whole;
-  return v < 0.0f ? whole - 1 : whole + 1;
+  return whole + (int32_t)(rest * ((whole & 1) < half_to_even ? 0x1.fffffep0f : 2.0f));
 }
 
-/* half_to_even, low, high */
+/* half_to_even, low, high. Limits are integers below 2^9: clamping before rounding gives the same. */
 void lds_quantize(const lds_operand *t, const int32_t *p) {
-  const float limit = 1073741824.0f, scale = t[1].tensor.scale;
+  const int32_t zero_point = t[1].tensor.zero_point;
+  const float scale = t[1].tensor.scale, low = (float)(p[1] - zero_point), high = (float)(p[2] - zero_point);
+  const int half_to_even = p[0];
+  const size_t elements = t[1].tensor.size_bytes;
+  const uint8_t *const x = t[0].data;
+  uint8_t *const y = t[1].data;
   size_t k;
-  for (k = 0; k < t[1].tensor.size_bytes; ++k) {
-    const float v = lds_get_float(t[0].data, k) / scale;
-    int64_t q;
-    if (!(v > -limit)) {
-      q = INT64_MIN;
-    } else {
-      q = v >= limit ? INT64_MAX : (int64_t)round_float(v, p[0]) + t[1].tensor.zero_point;
-    }
-    t[1].data[k] = (uint8_t)(q < p[1] ? p[1] : q > p[2] ? p[2] : (int32_t)q);
+  for (k = 0; k < elements; ++k) {
+    float v = lds_get_float(x, k) / scale;
+    v = v > low ? v : low; /* also where v is not a number */
+    v = v < high ? v : high;
+    y[k] = (uint8_t)(round_float(v, half_to_even) + zero_point);
   }
 }
 

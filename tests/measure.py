@@ -130,7 +130,6 @@ TESTED_ELSEWHERE = {
     "conformance/": ("conformance/test_check", "cases are judged, and wrong back ends found"),
     "prove/compiled": ("prove/test_proof", "an artifact, executed"),
     "prove/operators/": ("prove/test_operators", "every operator is compared with its meaning"),
-    "prove/softmax": ("prove/test_proof", "the network's and the host's, which must agree"),
     "prove/verdict": ("prove/test_proof", "dataclasses of what a proof says"),
     "prove/witness": ("prove/test_proof", "what a spoilt artifact is told"),
     "prove/network": ("prove/test_read_tflite", "dataclasses, filled by the readers"),

@@ -75,6 +75,7 @@ WITHOUT_TVM = (
             "inspect",
             "simd",
             "backend",
+            "mcp",
         )
     ),
 )

@@ -21,6 +21,9 @@ run takes an array (samples, ...) for each input, and returns one for each outpu
 A request that cannot be fulfilled raises a LoadstoneError, whose one line names the remedy. Samples
 may be a folder of images: ImageFolder. The command line offers the same and more: loadstone --help.
 
+A language model, compiled from a .gguf file and saved, writes text:
+loadstone.generate("net.lds", "The capital of France is") returns Generated: text, tokens, speed.
+
 In:   public names only.
 Out:  compile, quantize, load and their types, imported on first use, so that a board needs no TVM.
 Next: compiler.py holds all stages as one function.
@@ -35,15 +38,18 @@ from loadstone.errors import LoadstoneError, not_installed
 if TYPE_CHECKING:
     from loadstone.analysis.loaded import LoadedModel, load
     from loadstone.compiler import Compiled, compile, quantize  # noqa: A004
+    from loadstone.language.generate import Generated, generate
     from loadstone.quantization.images import ImageFolder
 
 __all__ = [
     "Compiled",
+    "Generated",
     "ImageFolder",
     "LoadedModel",
     "LoadstoneError",
     "__version__",
     "compile",
+    "generate",
     "load",
     "quantize",
 ]
@@ -57,6 +63,10 @@ def __getattr__(name: str) -> Any:
         from loadstone.analysis import loaded
 
         return getattr(loaded, name)
+    if name in ("Generated", "generate"):
+        from loadstone.language import generate
+
+        return getattr(generate, name)
     if name == "ImageFolder":
         from loadstone.quantization.images import ImageFolder
 

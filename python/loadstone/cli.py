@@ -2,7 +2,8 @@
 """The command line: `loadstone COMMAND ...`.
 
 In:   sys.argv.
-Out:  text on stdout; a user's mistake is one line on stderr and exit status 2.
+Out:  text on stdout; a user's mistake is one line on stderr and exit status 2, with --json also a
+      value on stdout.
 Next: loadstone/commands/<command>.py, imported only when the command is called, so that `loadstone
       disasm` on a board needs neither TVM nor a compiler.
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import os
 import re
 import sys
@@ -29,6 +31,8 @@ from typing import Any, NoReturn
 from loadstone.errors import (
     MAX_MESSAGE_CHARACTERS,
     LoadstoneError,
+    Refusal,
+    UnsupportedError,
     VerificationError,
     not_installed,
     shortened,
@@ -51,6 +55,8 @@ COMMANDS = {
     "completion": "print the code by which a shell completes commands and options",
     "devices": "show the devices: geometry, scratchpads, speed, capabilities",
     "run": "run a compiled model on a device, and compare its outputs with expected ones",
+    "generate": "let a language model write on behind a text, and say how fast it is",
+    "perplexity": "measure how well a language model predicts texts, beside its float network",
     "profile": "show the cycles and the bound of each layer: a table, a page, a trace",
     "compare": "find the first layer whose results differ from the framework's",
     "prove": "prove that a compiled model computes its network, for every input",
@@ -59,6 +65,7 @@ COMMANDS = {
     "export": "write a small C project that runs a compiled model",
     "disasm": "disassemble: print instructions as text, one line each",
     "asm": "assemble: convert text to instruction bytes",
+    "mcp": "serve compile, explain, profile, compare, conform and disasm to other programs (MCP)",
     "simd": "serve the simulator to other processes: registers over a socket, DMA in a shared file",
     "replay": "run conformance vectors on the simulator: memory byte for byte, and cycles",
     "vectors": "write conformance vectors from a model or a program, for a hardware team's RTL",
@@ -77,6 +84,8 @@ exit status: 0 done; 1 a check found a difference; 2 a user's mistake, in one li
 
 #: Package -> the extra that installs it; other packages are those of `compiler`.
 _EXTRAS = dict.fromkeys(("dask", "distributed", "optuna", "pyarrow", "yaml"), "search")
+_EXTRAS |= dict.fromkeys(("anyio", "mcp"), "mcp")
+_AS_JSON = "--json"
 _EXIT_MISTAKE = 2
 _EXIT_OUR_MISTAKE = 70  # EX_SOFTWARE of BSD's exit statuses
 _EXIT_INTERRUPTED = 130  # 128 + SIGINT
@@ -101,13 +110,12 @@ def main(argv: Sequence[str] | None = None, interrupted: Callable[[], bool] = la
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _EXIT_BROKEN_PIPE
     except VerificationError as error:  # our own mistake, found and named: one line, too
-        _mistake(error)
-        return _EXIT_OUR_MISTAKE
+        return _mistake(error, error, words, _EXIT_OUR_MISTAKE)
     except (LoadstoneError, OSError, ImportError) as error:
         ours = isinstance(error, ImportError) and str(error.name).partition(".")[0] == "loadstone"
         if ours or interrupted():
             raise
-        return _mistake(_reason(error))
+        return _mistake(_reason(error), error, words)
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return _EXIT_INTERRUPTED
@@ -142,10 +150,26 @@ def _complete() -> None:
     complete(_parser(words_so_far()))
 
 
-def _mistake(what: object) -> int:
+def _mistake(
+    what: object, error: Exception, words: Sequence[str], status: int = _EXIT_MISTAKE
+) -> int:
+    """Says it in one line on stderr, and with --json as a value on stdout."""
     text = shortened(f"loadstone: {one_line(what)}", MAX_MESSAGE_CHARACTERS)
     print(text, file=sys.stderr)
-    return _EXIT_MISTAKE
+    if _AS_JSON in words:
+        refusal = error.refusal if isinstance(error, UnsupportedError) else None
+        kind = type(error).__name__
+        _print_error(kind, text.removeprefix("loadstone: "), status, refusal)
+    return status
+
+
+def _print_error(kind: str, message: str, status: int, refusal: Refusal | None = None) -> None:
+    """commands/schemas/error.json: of a refusal also its parts, as far as it has them."""
+    parts = {} if refusal is None else {**vars(refusal), "reason": refusal.why}
+    shown = ("model", "operator", "node", "reason", "remedy")
+    said = {name: one_line(parts[name]) for name in shown if parts.get(name)}
+    error = {"type": kind, "message": message, "exit_status": status, **said}
+    print(json.dumps({"error": error}, indent=2), flush=True)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -181,6 +205,8 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         near = self._near(message)
         text = shortened(one_line(message), MAX_MESSAGE_CHARACTERS - 80 - len(near)) + near
+        if _AS_JSON in self.words:
+            _print_error("ArgumentError", f"{self.prog}: {text}", _EXIT_MISTAKE)
         self.exit(_EXIT_MISTAKE, f"{self.prog}: {text} (see {self.prog} --help)\n")
 
     def _near(self, message: str) -> str:
@@ -200,7 +226,7 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
     """The options, including those of the command that was called."""
     for action in parser._actions:  # noqa: SLF001  argparse has no other way to ask
         yield from action.option_strings
-        if isinstance(action.choices, dict):
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             for command in action.choices.values():
                 yield from _options(command)
 

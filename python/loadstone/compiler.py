@@ -19,8 +19,8 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from loadstone.analysis.compiled import Compiled
-from loadstone.artifact.deploy import Contents
-from loadstone.artifact.entries import joined
+from loadstone.artifact.deploy import Contents, Deployment
+from loadstone.artifact.entries import with_others
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.states import with_states
 from loadstone.backend.plugins import Registry
@@ -32,6 +32,7 @@ from loadstone.backend.tuned_file import check_all_used, tuned_choices
 from loadstone.errors import ConfigError, ModelError, check_arguments, naming
 from loadstone.frontend import Canonical, import_model, load
 from loadstone.frontend.gguf_entries import entry_readings
+from loadstone.frontend.gguf_words import words_beside
 from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
@@ -282,18 +283,22 @@ def _by_stages(
         made += log.runs
         writer.write(made)
         if len(readings) > 1:
-            (first, _), *others = readings.items()
-            entries = {first: artifact}
-            for entry, reading in others:
-                contents = Contents(contents)
-                entries[entry] = _further(source, options, target, clock, reading, contents)
-            artifact = joined(entries)
+            whole = with_others(
+                replace(lowered.deployment, artifact=artifact),
+                list(readings),
+                lambda name, before: _further(
+                    source, options, target, clock, readings[name], before
+                ),
+                contents,
+            )
+            lowered, artifact = replace(lowered, deployment=whole), whole.artifact
         with clock("accept"):
             check_accepted(artifact)
         compiled = replace(
             _compiled(lowered, target, partitioner, clock, artifact),
             quantized=quantized,
             passes=tuple(made),
+            words=words_beside(model),
         )
     if schedules is not None and options.tuned is not None:
         check_all_used(options.tuned, schedules, name)
@@ -335,7 +340,7 @@ def _further(
     clock: Clock,
     reading: Reading,
     contents: Contents,
-) -> Artifact:
+) -> Deployment:
     """One more entry. contents: what those before it have brought."""
     log = PassLog()
     with clock("frontend"):
@@ -344,7 +349,8 @@ def _further(
     with clock("partition"):
         module = relax_passed(module, target.backends, log)
     partitioner = EagerPartitioner(module, _name(model), target, log, contents)
-    return with_states(partitioner.run(clock).deployment.artifact, options.states, own)
+    made = partitioner.run(clock).deployment
+    return replace(made, artifact=with_states(made.artifact, options.states, own))
 
 
 def _compiled(

@@ -69,7 +69,7 @@ MAX_MESSAGE_CHARACTERS = 400
 #: The compiler's oldest Python; what runs on a board runs from pyproject.toml's requires-python on.
 COMPILER_PYTHON = (3, 11)
 #: Extras that do not bring the compiler, or parts of it.
-_WITHOUT_COMPILER = ("images", "terminal")
+_WITHOUT_COMPILER = ("images", "language", "terminal")
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def blocked(shape: Sequence[int], batch: int, block: int, region: int = 1) -> Bu
 @given(st.data())
 def test_copy_is_a_strided_copy(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 6))
-    shape = data.draw(st.lists(st.integers(1, 5), min_size=rank, max_size=rank))
+    shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 9]), min_size=rank, max_size=rank))
     order = data.draw(st.permutations(range(rank)))
     dtype = data.draw(st.sampled_from(["int8", "int16", "int32", "int64"]))
     x = np.arange(np.prod(shape)).astype(dtype).reshape(shape)

@@ -10,12 +10,14 @@ import functools
 import struct
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from loadstone.artifact.format import Artifact
+from loadstone.artifact.format import Artifact, DataType, HostStep
+from loadstone.artifact.host_step import HostOpcode
 from loadstone.artifact.program_step import PROGRAM_STEP
 from loadstone.errors import ArtifactError
 from loadstone.library.native import ffi, lib
@@ -204,6 +206,23 @@ def test_both_readers_refuse_what_breaks_one_rule_of_a_step(name: str) -> None:
         if group and (c_accepts(file) or python_accepts(file)):
             taken.append((group, c_accepts(file), python_accepts(file)))
     assert taken == []
+
+
+@pytest.mark.parametrize(("zero_point", "accepted"), [(-129, False), (-128, True), (128, False)])
+def test_a_quantized_tensor_has_a_zero_point_of_its_type(zero_point: int, accepted: bool) -> None:
+    model = every_operator_model()
+    step = next(
+        s for s in model.steps if isinstance(s, HostStep) and s.opcode == HostOpcode.QUANTIZE
+    )
+    tensors = list(model.tensors)
+    (number,) = step.outputs
+    assert tensors[number].dtype == DataType.INT8
+    tensors[number] = replace(tensors[number], scale=0.7734375, zero_point=101)
+    data = bytearray(replace(model, tensors=tuple(tensors)).to_bytes())
+    at = data.index(struct.pack("<fi", 0.7734375, 101))
+    struct.pack_into("<i", data, at + 4, zero_point)
+    file = sealed(data)
+    assert (c_accepts(file), python_accepts(file)) == (accepted, accepted)
 
 
 def test_a_file_cut_anywhere_is_refused_by_c() -> None:

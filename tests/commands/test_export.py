@@ -10,6 +10,8 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -208,6 +210,19 @@ def test_a_module_builds_by_its_platformio_manifest(tmp_path: Path) -> None:
     assert (module / "model.lds").read_bytes() in (tmp_path / "all.o").read_bytes()
 
 
+@contextmanager
+def serving(socket: Path, device: str, *words: str) -> Iterator[Path]:
+    """A simulator process behind a socket."""
+    serve = [sys.executable, "-m", "loadstone", "simd", str(socket), "--device", device, *words]
+    with subprocess.Popen(serve) as server:
+        try:
+            while not socket.exists() and server.poll() is None:
+                time.sleep(0.02)
+            yield socket
+        finally:
+            server.terminate()
+
+
 def application(
     artifact: Artifact, device: str, x: np.ndarray, folder: Path, *words: str, fault: str = ""
 ) -> tuple[bytes, str]:
@@ -217,22 +232,9 @@ def application(
     assert main(["export", f"{folder}/m.lds", "--board", "linux", "-o", f"{folder}/app"]) == 0
     make(folder / "app", "FLAGS=-Werror", *words, compiler="gcc")
     (folder / "in").write_bytes(x.tobytes())
-    socket = folder / "socket"
-    serve = [sys.executable, "-m", "loadstone", "simd", str(socket), "--device", device]
-    serve += ["--fault", fault] if fault else []
-    with subprocess.Popen(serve) as server:
-        try:
-            while not socket.exists() and server.poll() is None:
-                time.sleep(0.02)
-            command = [
-                str(folder / "app/model"),
-                f"simd:{socket}",
-                str(folder / "in"),
-                str(folder / "out"),
-            ]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-        finally:
-            server.terminate()
+    with serving(folder / "socket", device, *(["--fault", fault] if fault else [])) as socket:
+        command = [f"{folder}/app/model", f"simd:{socket}", f"{folder}/in", f"{folder}/out"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == bool(fault), done.stderr
     return (folder / "out").read_bytes(), done.stderr
 
@@ -374,7 +376,7 @@ def test_names_in_a_model_are_no_code(tmp_path: Path, capsys: pytest.CaptureFixt
         assert "\x1b" not in out
         assert "\n#error" not in out
     header = (tmp_path / "app/model.h").read_text()
-    assert header.count("*/") == header.count("/*") == 3
+    assert header.count("*/") == header.count("/*") == 4
     assert "\n#error" not in header
 
 

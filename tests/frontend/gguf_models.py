@@ -9,6 +9,7 @@ Next: test_gguf.py, test_gguf_decoder.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,58 @@ from numpy.typing import NDArray
 
 from loadstone.relax import row_numerics as rows
 
-__all__ = ["Reference", "tiny"]
+__all__ = ["LETTERS", "Reference", "add_words", "tiny"]
 
 Array = NDArray[Any]
 F = np.float32
 LAYERS, WIDTH, HEADS, GROUPS, INNER, WORDS = 2, 64, 2, 1, 96, 50
 EPSILON = 1e-5
+#: Of the 256 bytes, as byte-level pairs write them: printable ones stand for themselves, the others
+#: for letters from 256 on, one after the other.
+PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
+OTHERS = [byte for byte in range(256) if byte not in PRINTABLE]
+LETTERS = [chr(b) if b in PRINTABLE else chr(256 + OTHERS.index(b)) for b in range(256)]
+CONTROLS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+MERGES = ("Ġ t", "h e", "Ġt he", "i n", "Ġ a", "in g", "Ċ Ċ")
 
 
-def tiny(path: Path, arch: str = "llama", **changes: Any) -> Path:
-    """Two layers of 64, two heads on one group, 96 inner, 50 words. changes: further keys, without
-    the architecture's name; None leaves one out."""
+def add_words(writer: Any, controls: Sequence[str] = CONTROLS, **changes: Any) -> int:
+    """A tokenizer of byte-level pairs; how many words it has. changes: of its keys, None leaves one
+    out."""
+    words = [*controls, *LETTERS, *("".join(merge.split()) for merge in MERGES)]
+    keys: dict[str, Any] = {
+        "model": "gpt2",
+        "pre": "smollm",
+        "tokens": words,
+        "token_type": [3] * len(controls) + [1] * (len(words) - len(controls)),
+        "merges": list(MERGES),
+        "eos_token_id": 2,
+        "bos_token_id": 1,
+        **changes,
+    }
+    for name, value in keys.items():
+        key = f"tokenizer.ggml.{name}"
+        if isinstance(value, list):
+            writer.add_array(key, value)
+        elif isinstance(value, bool):
+            writer.add_bool(key, value)
+        elif isinstance(value, int):
+            writer.add_uint32(key, value)
+        elif value is not None:
+            writer.add_string(key, value)
+    return len(words)
+
+
+def tiny(
+    path: Path, arch: str = "llama", *, words: dict[str, Any] | None = None, **changes: Any
+) -> Path:
+    """Two layers of 64, two heads on one group, 96 inner, 50 words. words: with a tokenizer, whose
+    keys are changed so. changes: further keys, without the architecture's name; None leaves one
+    out."""
     import gguf
 
     rng, writer = np.random.default_rng(1), gguf.GGUFWriter(str(path), arch)
+    count = WORDS if words is None else add_words(writer, **words)
     size = WIDTH // HEADS
     keys: dict[str, Any] = {
         "block_count": LAYERS,
@@ -64,7 +103,7 @@ def tiny(path: Path, arch: str = "llama", **changes: Any) -> Path:
     def vector(name: str, count: int, end: str = "weight") -> None:
         writer.add_tensor(f"{name}.{end}", rng.uniform(0.5, 1.5, count).astype(F))
 
-    matrix("token_embd", WORDS, WIDTH)
+    matrix("token_embd", count, WIDTH)
     vector("output_norm", WIDTH)
     for layer in range(LAYERS):
         name = f"blk.{layer}"
@@ -93,12 +132,14 @@ def tiny(path: Path, arch: str = "llama", **changes: Any) -> Path:
 
 
 class Reference:
-    """One token at a time. caches: of each layer keys and values, a list of (int8 rows, scales) for
+    """One token at a time, of a file of any size. real: without any rounding to int8. rotate: rows
+    of whole blocks of 64. caches: of each layer keys and values, a list of (int8 rows, scales) for
     each place. sums: the int32 of each product of the last token, by the weight's name."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, real: bool = False, rotate: bool = True) -> None:
         import gguf
 
+        self.real, self.rotate = real, rotate
         reader = gguf.GGUFReader(str(path))
         self.arch = str(reader.fields["general.architecture"].contents())
         self.weights = {
@@ -109,28 +150,41 @@ class Reference:
             name.removeprefix(f"{self.arch}."): field.contents()
             for name, field in reader.fields.items()
         }
+        self.layers, self.width = (self.keys[n] for n in ("block_count", "embedding_length"))
+        self.heads = self.keys["attention.head_count"]
+        self.groups = self.keys["attention.head_count_kv"]
+        self.epsilon = F(self.keys["attention.layer_norm_rms_epsilon"])
+        self.rounded: dict[str, tuple[Array, Array]] = {}
         self.caches: list[dict[str, list[tuple[Array, Array]]]] = [
-            {"k": [], "v": []} for _ in range(LAYERS)
+            {"k": [], "v": []} for _ in range(self.layers)
         ]
         self.sums: dict[str, Array] = {}
         self.place = 0
 
     def product(self, x: Array, name: str, weights: str | None = None) -> Array:
-        w = self.weights[f"{weights or name}.weight"]
-        rotate = len(x) % 64 == 0
-        w, x = (rows.hadamard(w), rows.hadamard(x)) if rotate else (w, x)
-        channel = np.abs(w).max(1) / F(127)
+        key = f"{weights or name}.weight"
+        if self.real:
+            return np.asarray(self.weights[key] @ x + self.weights.get(f"{name}.bias", F(0)))
+        rotate = self.rotate and len(x) % 64 == 0
+        if key not in self.rounded:
+            w = rows.hadamard(self.weights[key]) if rotate else self.weights[key]
+            channel = np.abs(w).max(1) / F(127)
+            self.rounded[key] = np.rint(w / channel[:, None]), channel
+        levels, channel = self.rounded[key]
+        x = rows.hadamard(x) if rotate else x
         scale = np.abs(x).max() / F(127)
-        q = np.rint(x / scale).astype(np.int64)
-        sums = np.rint(w / channel[:, None]).astype(np.int64) @ q
-        self.sums[name] = sums.astype(np.int32)
+        q, sums = np.rint(x / scale), np.zeros(len(levels), np.int32)
+        for begin in range(0, len(q), 1024):  # below 2^24, where float32 has every integer
+            piece = slice(begin, begin + 1024)
+            sums += (levels[:, piece] @ q[piece]).astype(np.int32)
+        self.sums[name] = sums
         y = sums.astype(F) * scale * channel
         bias = self.weights.get(f"{name}.bias")
         return y if bias is None else y + bias
 
     def norm(self, x: Array, name: str) -> Array:
         w = self.weights[f"{name}.weight"]
-        return x * (F(1) / np.sqrt(rows.sum_rows(x * x) / F(len(w)) + F(EPSILON)))[..., None] * w
+        return x * (F(1) / np.sqrt(rows.sum_rows(x * x) / F(len(w)) + self.epsilon))[..., None] * w
 
     def turned(self, x: Array, base: float) -> Array:
         size = x.shape[-1]
@@ -146,33 +200,28 @@ class Reference:
         return y
 
     def attended(self, q: Array, layer: int, window: int) -> Array:
+        """Head for head, place for place."""
         size, made = q.shape[1], []
+        kept = [self.caches[layer][kind][-window:] for kind in "kv"]
+        levels = [np.stack([entry[0] for entry in one]).astype(F) for one in kept]
+        scales = [np.stack([entry[1] for entry in one]) for one in kept]
         for head, query in enumerate(q):
-            group = head // (HEADS // GROUPS)
-            kept = [self.caches[layer][kind][-window:] for kind in "kv"]
-            keys, values = ([(c[0][group], c[1][group]) for c in one] for one in kept)
-            score = np.array(
-                [
-                    rows.sum_rows(query * k.astype(F)) * scale * F(1 / np.sqrt(size))
-                    for k, scale in keys
-                ],
-                F,
-            )
+            group = head // (self.heads // self.groups)
+            products = rows.sum_rows(query * levels[0][:, group])
+            score = products * scales[0][:, group] * F(1 / np.sqrt(size))
             weight = rows.row_exp(score - score.max())
-            total = F(0)
             y = np.zeros(size, F)
-            total = rows.sum_rows(weight)
-            for by, (v, scale) in zip(weight, values, strict=True):
-                y = y + by * scale * v.astype(F)
-            made.append(y / total)
+            for by, v in zip(weight * scales[1][:, group], levels[1][:, group], strict=True):
+                y = y + by * v
+            made.append(y / rows.sum_rows(weight))
         return np.concatenate(made)
 
     def next(self, token: int) -> Array:
         """Scores of the token behind this one."""
-        gemma, size = self.arch == "gemma3", WIDTH // HEADS
+        gemma, size = self.arch == "gemma3", self.width // self.heads
         x = self.weights["token_embd.weight"][token]
-        x = x * F(np.sqrt(WIDTH)) if gemma else x
-        for layer in range(LAYERS):
+        x = x * F(np.sqrt(self.width)) if gemma else x
+        for layer in range(self.layers):
             name = f"blk.{layer}"
             pattern = self.keys.get("attention.sliding_window_pattern", 0)
             slides = bool(pattern) and (layer + 1) % pattern != 0
@@ -185,8 +234,9 @@ class Reference:
             q, k = self.turned(q, base), self.turned(k, base)
             for kind, new in (("k", k), ("v", v)):
                 scale = np.abs(new).max(1) / F(127)
-                levels = np.rint(new / scale[:, None]).astype(np.int8)
-                self.caches[layer][kind].append((levels, scale))
+                kept = np.rint(new / scale[:, None]).astype(np.int8), scale
+                exact = new, np.ones(len(new), F)
+                self.caches[layer][kind].append(exact if self.real else kept)
             y = self.product(self.attended(q, layer, window), f"{name}.attn_output")
             x = x + (self.norm(y, f"{name}.post_attention_norm") if gemma else y)
             h = self.norm(x, f"{name}.ffn_norm")

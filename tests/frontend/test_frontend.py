@@ -133,7 +133,9 @@ def test_a_module_is_taken_as_it_is(shared: Path) -> None:
 def test_what_was_loaded_is_not_loaded_again(shared: Path) -> None:
     module = load(shared / "models" / "tflm_micro_speech.tflite")
     assert load(Canonical(module)) is module
-    with pytest.raises(ModelError, match="shapes, inputs and outputs are options of model files"):
+    with pytest.raises(
+        ModelError, match="shapes, inputs, outputs and rotate are options of model files"
+    ):
         load(Canonical(module), Reading(outputs=("y",)))
 
 

@@ -4,6 +4,7 @@ bit by bit; and chunks of rows against single rows."""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ pytest.importorskip("gguf", reason="gguf is not installed (the extra `language`)
 import loadstone
 from loadstone.artifact.format import HostStep, RegionKind
 from loadstone.artifact.host_step import HostOpcode
+from loadstone.commands.export import export
 from loadstone.errors import LoadstoneError
 from loadstone.frontend import Reading, import_model
 from loadstone.relax.saved import run_module
-from loadstone.runtime.device import OpenedDevice
+from loadstone.runtime.device import OpenedDevice, device_of_artifact
 from tests.board.tools import run
 from tests.c.build import STRICT
+from tests.commands.test_export import make, serving
 from tests.frontend.gguf_models import GROUPS, HEADS, LAYERS, WIDTH, WORDS, Reference, tiny
 from tests.hosts.easy import Easy
 from tests.hosts.in_c import run_in_c
@@ -70,6 +73,20 @@ def test_a_decoder_computes_what_an_independent_one_does(arch: str, tmp_path: Pa
             scales = np.stack([entry[1] for entry in kept], 1)
             assert np.array_equal(caches[4 * layer + at][:, :6], levels)
             assert np.array_equal(caches[4 * layer + at + 1][:, :6, 0], scales)
+
+
+def test_without_a_rotation(tmp_path: Path) -> None:
+    path = tiny(tmp_path / "m.gguf")
+    reading = Reading(shapes={"window": (PLACES,)}, rotate=0)
+    (scores, *_) = stepped(import_model(path, reading), [7], 0, empty())
+    wanted = Reference(path, rotate=False).next(7)
+    assert np.array_equal(scores[0].view(np.int32), wanted.view(np.int32))
+    assert not np.array_equal(wanted, Reference(path).next(7))
+    (tmp_path / "m.onnx").write_bytes(b"")
+    with pytest.raises(LoadstoneError, match=r"rotate is for \.gguf files"):
+        import_model(tmp_path / "m.onnx", Reading(rotate=64))
+    with pytest.raises(LoadstoneError, match="rotate=32 is not 64 or 0"):
+        import_model(path, Reading(rotate=32))
 
 
 def test_a_chunk_leaves_what_single_tokens_leave(tmp_path: Path) -> None:
@@ -167,6 +184,38 @@ def test_in_c_alone(tmp_path: Path) -> None:
     assert "lds_softmax_int8" not in text
     include = [f"-I{folder}", f"-I{folder / 'loadstone/include'}"]
     run(["gcc", *STRICT, *include, "-c", str(folder / "steps/operators.c"), "-o", "/dev/null"])
+
+
+def test_an_exported_decoder_continues_a_text(tmp_path: Path) -> None:
+    """boards/decoder/decode.c: the file stays where it is read to, a prompt of two chunks, then
+    single tokens."""
+    path = tiny(tmp_path / "m.gguf")
+    artifact = loadstone.compile(path, "vtaq-1x16x16", reading=READING, rows=4).artifact
+    export(artifact, device_of_artifact(artifact), "linux", tmp_path / "app")
+    make(tmp_path / "app", "FLAGS=-Werror", "decode", compiler="gcc")
+    prompt, reference = [7, 3, 49, 0, 11], Reference(path)
+    for token in prompt:
+        scores = reference.next(token)
+    wanted = [int(scores.argmax())]
+    while len(wanted) < 3:
+        wanted.append(int(reference.next(wanted[-1]).argmax()))
+    with serving(tmp_path / "socket", "vtaq-1x16x16") as socket:
+        command = [str(tmp_path / "app/decode"), f"simd:{socket}", f"{tmp_path}/app/model.lds"]
+        done = decoded(command, prompt, 3)
+        assert [int(word) for word in done.stdout.split()] == wanted, done.stderr
+        assert done.stderr.startswith("4 runs, ")
+        done = decoded(command, prompt, 9)  # more than the window has places
+        assert done.returncode == 1
+        assert "lie beyond the places" in done.stderr
+        done = decoded(command, [WORDS], 1)
+        assert "a token that the model does not have" in done.stderr
+
+
+def decoded(command: list[str], prompt: list[int], count: int) -> subprocess.CompletedProcess[str]:
+    text = " ".join(map(str, prompt))
+    return subprocess.run(
+        [*command, str(count)], input=text, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def memory(session: Any, name: str) -> Array:

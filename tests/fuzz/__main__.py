@@ -137,6 +137,7 @@ TARGETS: dict[str, Callable[[int, Path], int]] = {
     "models": model_mutants,
     "devices": _counted("devices"),
     "packets": _counted("packets"),
+    "language": _counted("language"),
 }
 
 

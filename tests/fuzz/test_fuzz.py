@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two seconds of libFuzzer with ASan and UBSan on the simulator, a minute in `make test-all`
-(`make fuzz SECONDS=600` for more of everything); mutants of models, devices, packets."""
+(`make fuzz SECONDS=600` for more of everything); mutants of models, devices, packets,
+language models."""
 
 from __future__ import annotations
 
@@ -112,12 +113,15 @@ def test_what_is_wrong_with_a_mutant_is_seen(
     assert after(lambda: time.sleep(100) or outputs) == "hang"
 
 
-@pytest.mark.parametrize("what", ["devices", "packets"])
+@pytest.mark.parametrize("what", ["devices", "packets", "language"])
 def test_what_anybody_may_say_is_answered_or_refused(
     what: str, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
     from importlib import import_module
 
+    if what == "language":
+        pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
+        pytest.importorskip("tokenizers", reason="not installed (the extra `language`)")
     counts, wrong = import_module(f"tests.fuzz.{what}").fuzz(times(2, 60), tmp_path)
     figure(f"{what}: {dict(sorted(counts.items()))}")
     assert not wrong, wrong[:3]

@@ -3,7 +3,7 @@
 
 In:   kinds, parameters; random numbers.
 Out:  Made: functions and their verdicts; digits of a sum, scalings.
-Next: test_equality.py and test_pieces.py.
+Next: test_equality.py, test_pieces.py and test_rising.py.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import numpy as np
 
 from loadstone.prove.equality import Equality
 from loadstone.prove.functions import FIRST, FunctionKind, Functions
+from loadstone.prove.pieces import Pieces
 from loadstone.prove.requantize import Average, Away, Double, Float32, Requantizer, Scaling
 
-__all__ = ["K", "Made", "digits", "scaling"]
+__all__ = ["ONE", "K", "Made", "arrays", "digits", "requantized", "scaling", "starts"]
 
 K = FunctionKind
+#: A multiplier of 1/2, of which a scaling by a power of two is made.
+ONE = 1 << 30
 
 
 class Made:
@@ -69,3 +72,20 @@ def scaling(rng: np.random.Generator) -> Scaling:
         lambda: Average(int(rng.integers(2, 400))),
     )
     return kinds[int(rng.integers(4))]()
+
+
+def arrays(*numbers: int) -> list[np.ndarray]:
+    """An array of each number."""
+    return [np.array([number]) for number in numbers]
+
+
+def starts(made: Made, f: int, low: int, high: int) -> set[int] | None:
+    """Where the pieces of one function begin; None where it is not cut."""
+    cut, where = Pieces(made.functions).starts(*arrays(f, low, high))
+    return set(where[0].tolist()) if cut[0] else None
+
+
+def requantized(made: Made, scaling: Scaling, taken: int = 0) -> int:
+    """A rule of the sum, with levels between -100 and 90."""
+    number = made.functions.rule(Requantizer(scaling, 3, -100, 90), taken)
+    return made.of(K.RULE, [number, 0], FIRST)

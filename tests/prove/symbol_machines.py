@@ -146,7 +146,8 @@ class Tiny:
 
     UOPS, INPUTS, KNOWN, NOTHING = 0, 64, 128, 384
 
-    def __init__(self) -> None:
+    def __init__(self, every: int = 1) -> None:
+        """every: so many bytes from one that is an input to the next; those between are known."""
         others = [MicroOp(1, 4), MicroOp(0, 1), MicroOp(1, 5), MicroOp(0, 1, 1)]
         each = [MicroOp(k, k, k) for k in range(12)]
         uops = encode_uops([*each, *others], TINY).view(np.uint8)
@@ -154,7 +155,7 @@ class Tiny:
         self.known[:16] = np.tile([7, 250, 3, 9], 4)  # weights of one sum
         inputs = np.random.default_rng(4).integers(0, 256, 64, np.uint8)
         memory = np.concatenate([uops, inputs, self.known, np.zeros(64, np.uint8)])
-        self.both = Both(TINY, memory, np.arange(self.INPUTS, self.KNOWN))
+        self.both = Both(TINY, memory, np.arange(self.INPUTS, self.KNOWN, every))
         nothing = np.arange(self.NOTHING, self.NOTHING + 64)
         self.both.dram.write(0, nothing, np.full(64, NOBODY), "the test", NOBODY)
         self.run = self.both.machine.run

@@ -63,6 +63,12 @@ def test_one_level_off_is_no_proof_of_equal_levels(artifact: bytes, tmp_path: Pa
             require_proof(str(proof), str(path), near=near)
 
 
+def test_files_that_are_missing_are_named(proved: Path, tmp_path: Path) -> None:
+    for pair in ((str(proved), f"{tmp_path}/no.lds"), (f"{tmp_path}/no.json", str(proved))):
+        with pytest.raises(ArtifactError, match=r"/no\.(lds|json): No such file"):
+            require_proof(*pair)
+
+
 def test_only_what_is_proved_is_certified(artifact: bytes) -> None:
     with pytest.raises(AssertionError):
         certify(verdict(Status.NOT_PROVED), NETWORK, artifact, b"", "1")

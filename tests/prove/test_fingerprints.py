@@ -106,7 +106,13 @@ def test_factors_are_below_40_bits() -> None:
 def test_a_sum_that_is_zero_at_a_point_spoils_no_other() -> None:
     points = Points()
     of = points.draw(5)
-    of[0, 2] = of[2, 3] = 0
+    of[0, 2] = of[2, 3] = of[4, 1] = 0  # the last one is not divided by
     found, fits = points.factors(points.times(of, 7), of)
     assert fits.tolist() == [True, True, False, False, True]
     assert (found[fits] == 7).all()
+    found, fits = points.factors(of, of)
+    assert fits.all()
+    assert (found == 1).all()
+    spoilt = of.copy()
+    spoilt[1, 2] += 1
+    assert points.factors(spoilt, of)[1].tolist() == [True, True, False, True, True]

@@ -25,6 +25,14 @@ def at(made: Made, f: int, *inputs: int) -> int:
     return int(made.functions.evaluate(np.array([f]), *(np.array([[x]]) for x in inputs))[0, 0])
 
 
+def test_functions_know_their_last_step() -> None:
+    made = Made()
+    least = made.of(K.MIN, [5], FIRST)
+    asked = np.array([[least, FIRST], [made.of(K.MAX, [5], least), made.of(K.MIN, [5], least)]])
+    assert made.functions.are(K.MIN, asked).tolist() == [[True, False], [False, True]]
+    assert made.functions.are(K.INPUT, asked).tolist() == [[False, True], [False, False]]
+
+
 ENDS = [-(1 << 31), -(1 << 31) + 1, -70_000, -129, -128, -1, 0, 1, 127, 128, 255, 70_001,
         (1 << 31) - 1]  # fmt: skip
 

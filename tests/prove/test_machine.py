@@ -220,6 +220,8 @@ _ONE = {"uop_end": 1, "iter_out": 1, "iter_in": 1}
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, use_imm=1, dst_out=8), "nobody wrote"),
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, src_out=8), "nobody wrote"),
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.ADD, use_imm=1, src_out=8), ""),
+        (Alu(uop_bgn=12, uop_end=13, iter_out=2, iter_in=1, alu_op=AluOp.ADD, use_imm=1,
+             src_out=255), ""),
         (Alu(uop_bgn=6, uop_end=7, iter_out=1, iter_in=1, alu_op=AluOp.RQ), "nobody wrote"),
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.RQ, src_out=254), "ALU leaves ACC: tile 256"),
         (Alu(**_ONE | {"iter_out": 2}, alu_op=AluOp.RQ, src_out=253), "nobody wrote"),
@@ -285,6 +287,15 @@ SMALL: dict[str, list[Insn]] = {
         _CLEAR, _ACTIVATIONS, _ACTIVATIONS.changed(dram_base=Tiny.KNOWN // 16),
         Gemm(**_ONE | {"iter_in": 2}, src_in=1, wgt_in=1),
     ],
+    "a product of activations and one activation more": [
+        _CLEAR, _ACTIVATIONS, Gemm(**_ONE | {"uop_bgn": 1, "uop_end": 2}), _BYTES, _add(12, 13)
+    ],
+    **{
+        f"{operation.name} of two lanes": [
+            _CLEAR, _BYTES, _add(14, 15), _add(12, 13).changed(alu_op=operation)
+        ]
+        for operation in (AluOp.MIN, AluOp.MAX, AluOp.MUL)
+    },
     "products of several tiles into one": [_CLEAR, Gemm(**_ONE | {"iter_in": 3}, src_in=1)],
     "the last of several tiles remains": [
         Gemm(**_ONE | {"iter_in": 3}, src_in=1, wgt_in=1, overwrite=1)
@@ -314,9 +325,11 @@ SMALL: dict[str, list[Insn]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("every", [1, 2])
 @pytest.mark.parametrize("name", SMALL)
-def test_small_programs_do_to_symbols_what_they_do_to_bytes(name: str) -> None:
-    tiny = Tiny()
+def test_small_programs_do_to_symbols_what_they_do_to_bytes(name: str, every: int) -> None:
+    """Also where lanes are known beside some that are not."""
+    tiny = Tiny(every)
     tiny.both.run([*tiny.ready(), *SMALL[name], *_STORED])
     stored = tiny.both.dram.read(0, np.arange(tiny.NOTHING, tiny.NOTHING + 16), "the test")
     assert (stored >= CONSTANTS).any()
@@ -338,6 +351,16 @@ def test_roundings_of_a_requantization(rounding: int) -> None:
         tiny.run(one, 0)
     with pytest.raises(NotProved, match=f"RQ_ROUNDING={rounding}, which is none"):
         tiny.run(requantize, 0)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_no_lane_is_shifted_by_one_that_varies(every: int) -> None:
+    """Nor any other one by the same instruction."""
+    tiny = Tiny(every)
+    for one in (*tiny.ready(), _CLEAR, _BYTES):
+        tiny.run(one, 0)
+    with pytest.raises(Unsupported, match="ALU SHR by activations"):
+        tiny.run(_add(12, 13).changed(alu_op=AluOp.SHR), 0)
 
 
 def test_regions_of_a_device_without_them_are_parts_of_its_memory() -> None:

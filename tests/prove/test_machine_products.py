@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loadstone.prove import machine as machine_module
 from loadstone.prove.memory import NOBODY
 from loadstone.prove.values import CONSTANTS
 from loadstone.prove.verdict import Unsupported
@@ -36,6 +37,47 @@ def test_digits_are_multiplied_with_no_activations(inputs: bool) -> None:
         tiny.run(one, 0)
     with pytest.raises(Unsupported, match="what is no element of the network"):
         tiny.run(Gemm(**_ONE | {"iter_in": 2}, src_in=1, wgt_in=1), 0)
+
+
+def test_only_lanes_that_read_digits_are_settled() -> None:
+    """The first output has no weight of the digits: its lane holds its sum still."""
+    tiny = Tiny()
+    for one in (*tiny.ready(), *_STORED, _INPUTS_FROM_OUT):
+        tiny.run(one, 0)
+    machine = tiny.both.machine
+    machine.wgt[0] = [[0, 0, 0, 0], [1, 0, 0, 0], [0, -1, 0, 0], [2, 3, 4, 5]]
+    tiny.run(Gemm(**_ONE), 0)
+    at = np.arange(4)
+    assert machine.lanes.sums[:, at].any(0).tolist() == [True, False, False, False]
+    assert (machine.lanes.digits.count[at] > 0).tolist() == [False, True, True, True]
+
+
+def test_products_of_one_or_two_elements_keep_their_names() -> None:
+    """Neither constants nor digits have one; weights of 0 count for nothing."""
+    tiny = Tiny()
+    for one in (*tiny.ready(), *_STORED):
+        tiny.run(one, 0)
+    place = np.arange(tiny.NOTHING + 16, tiny.NOTHING + 20)
+    held = tiny.both.dram.read(0, np.arange(tiny.INPUTS, tiny.INPUTS + 4), "the test")
+    held[2:] = 77, tiny.both.dram.read(0, np.array([tiny.NOTHING]), "the test")[0]
+    tiny.both.dram.write(0, place, held, "the test", NOBODY)
+    for one in (_CLEAR, _INPUTS_FROM_OUT.changed(dram_base=(tiny.NOTHING + 16) // 4)):
+        tiny.run(one, 0)
+    machine, at = tiny.both.machine, np.arange(4)
+    machine.wgt[0] = [[3, 0, 5, 0], [-2, 7, 1, 0], [0, 0, 1, 1], [0, 9, 0, 0]]
+    tiny.run(Gemm(**_ONE), 0)
+    named, digits = machine.lanes.named, machine.lanes.digits
+    assert named.count[at].tolist() == [1, 2, 0, 1]
+    assert digits.count[at].tolist() == [0, 0, 1, 0]
+    assert named.symbol[0, 0] == held[0]
+    assert named.symbol[1].tolist() == held[:2].tolist()
+    assert named.coefficient[1].tolist() == [-2, 7]
+    assert (named.symbol[3, 0], named.coefficient[3, 0]) == (held[1], 9)
+    machine.wgt[0] = [[0, 4, 0, 0], [0, 0, 8, 0], [6, 0, 0, 0], [1, 0, 0, 0]]
+    tiny.run(Gemm(**_ONE), 0)
+    assert named.count[at].tolist() == [2, 2, 1, 2]
+    tiny.run(Gemm(**_ONE | {"src_out": 1, "iter_out": 2}), 0)
+    assert (named.count[at] > 2).tolist() == [True, True, False, True]
 
 
 def test_products_have_the_range_of_their_inputs() -> None:
@@ -78,3 +120,30 @@ def test_products_of_two_have_the_range_of_what_varies() -> None:
     ends = sorted(others + int(inputs[3]) * end for end in (-128, 127))
     assert others != 0
     assert [int((limit + lanes.c)[3]) for limit in (lanes.low, lanes.high)] == ends
+
+
+@pytest.mark.parametrize("chunk", [1, 20])
+def test_products_one_after_the_other_are_those_of_all_together(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_module, "_CHUNK", chunk)
+    tiny = Tiny()
+    tiny.both.run([*tiny.ready(), *_STORED])
+    tiny.both.check(tiny.NOTHING + 16)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize("operand", range(3))
+def test_a_requantization_has_constants_alone(operand: int, every: int) -> None:
+    """In each lane of each of its three tiles."""
+    tiny = Tiny(every)
+    for one in tiny.ready():
+        tiny.run(one, 0)
+    requantize = Alu(**_ONE | {"uop_bgn": 4, "uop_end": 5}, alu_op=AluOp.RQ)
+    tiny.run(requantize, 0)
+    varies = Load(memory_id=Memory.ACC_8BIT, sram_base=4 + operand, dram_base=Tiny.INPUTS // 4,
+                  y_size=1, x_size=1)  # fmt: skip
+    for one in (tiny.load(Memory.ACC, tiny.KNOWN, 3, at=4), varies):
+        tiny.run(one, 0)
+    with pytest.raises(Unsupported, match="RQ with operands that are no constants"):
+        tiny.run(requantize, 0)

@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from loadstone.compiler import compile as compile_model
-from loadstone.prove.functions import FIRST, FunctionKind
-from loadstone.prove.network import ModelNetwork
-from loadstone.prove.proof import Proof
-from loadstone.prove.read_tflite import read_tflite
+from loadstone.prove.functions import FIRST, FunctionKind, Functions
+from loadstone.prove.near import NearNames
 from loadstone.prove.values import Values
-from loadstone.prove.verdict import Status
-from tests.tflite_builder import Graph
 
 LOW, HIGH = -400, 400
 
@@ -87,35 +80,47 @@ def test_what_follows_counts_on_a_level_more() -> None:
         assert (low, high) == (-100 - tolerance, 100 + tolerance)
 
 
-@pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelNetwork, Path]:
-    """A dense layer of many inputs, which digits that lose bits compute faster."""
-    rng, graph = np.random.default_rng(3), Graph()
-    x = graph.input((1, 256), np.int8, 0.05, 3)
-    y = graph.tensor((1, 16), np.int8, 0.9, -7)
-    weights = graph.constant(rng.integers(-127, 128, (16, 256)).astype(np.int8), 0.02, 0)
-    bias = graph.constant(rng.integers(-900, 900, 16).astype(np.int32), 0.001)
-    graph.operator("FULLY_CONNECTED", [x, weights, bias], [y])
-    path = tmp_path_factory.mktemp("near") / "net.tflite"
-    path.write_bytes(graph.save([y]))
-    return read_tflite(path.read_bytes(), "net.tflite"), path
+def test_ranges_end_where_bytes_do() -> None:
+    low, high = np.array([-128, -127, 5, -128]), np.array([-128, 5, 126, 127])
+    near = [NearNames(Functions(), tolerance).limits(low, high) for tolerance in (0, 1, 2)]
+    assert [[end.tolist() for end in ends] for ends in near] == [
+        [low.tolist(), high.tolist()],
+        [[-128, -128, 4, -128], [-127, 6, 127, 127]],
+        [[-128, -128, 3, -128], [-126, 7, 127, 127]],
+    ]
 
 
-def test_artifacts_of_near_rounding(network: tuple[ModelNetwork, Path]) -> None:
-    stated, path = network
-    artifact = compile_model(path, "vta-pynq", rounding="near").artifact
-    verdict = Proof.attempt(stated, artifact, 1)
-    assert (verdict.status, verdict.tolerance) == (Status.PROVED, 1)
-    assert verdict.equalities["and differ by a level"] > 0
-    exact = Proof.attempt(stated, artifact)
-    assert exact.status is Status.NOT_PROVED
-    words = "First at FULLY_CONNECTED", "element ", "for sum ", "the device has ", "stored by"
-    for word in words:
-        assert word in exact.reason
+def test_many_bytes_at_once() -> None:
+    """Exact, near and far ones of a sum: the exact one has the name, wherever it stands."""
+    values, source, element = case(1)
+    lasts = [7, 3, 2, 3, -9, 2]
+    functions = made(values, 0, *lasts)
+    stored = values.stored(np.repeat(source, len(lasts)), functions)
+    assert (stored == element).tolist() == [False, False, True, False, False, True]
+    values.begin()
+    stored = values.stored(np.repeat(source, 3), functions[2:5])
+    assert (stored == element).tolist() == [True, False, False]
+    values.begin()
+    stored = values.stored(np.repeat(source, 3), made(values, 0, -9, 3, 7))
+    assert (stored == element).tolist() == [False, True, False]
 
 
-def test_exact_artifacts_are_near_too(network: tuple[ModelNetwork, Path]) -> None:
-    stated, path = network
-    verdict = Proof.attempt(stated, compile_model(path, "vta-pynq").artifact, 1)
-    assert verdict.status is Status.PROVED
-    assert verdict.equalities["and differ by a level"] == 0
+@pytest.mark.parametrize("order", [(2, 3), (3, 2)])
+def test_an_exact_byte_keeps_its_name(order: tuple[int, int]) -> None:
+    """Beside an element of the same sum that is near."""
+    values = Values(1)
+    x = values.opaque(np.full(4, -100), np.full(4, 100))
+    sums = values.columns(x)[:8].astype(np.int64).sum(1, keepdims=True) % values.points.moduli
+    source, _ = values.find(sums, np.array([LOW]), np.array([HIGH]), make=True)
+    both = [int(values.define(source, made(values, 0, last))[0]) for last in order]
+    assert both[0] != both[1]
+    for last, element in reversed([*zip(order, both, strict=True)]):
+        assert values.stored(source, made(values, 0, last)).tolist() == [element]
+
+
+def test_what_was_near_is_counted() -> None:
+    """However it was found: value by value, by pieces, and at the steps of what rises."""
+    near = NearNames(Functions(), 1)
+    equality = near._equality
+    equality.at_steps, equality.by_pieces, equality.value_by_value = 1, 20, 300
+    assert near.count == 321

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from loadstone.prove.network import ModelTensor
-from loadstone.prove.requantize import Average, Requantizer
+from loadstone.prove.operators.elements import Elements
+from loadstone.prove.operators.resizing import resize_bilinear
+from loadstone.prove.requantize import Average, Away, Requantizer
+from loadstone.prove.values import Values
 from loadstone.prove.verdict import Unsupported
 from tests.prove.networks import LIMITS, Array, Net, state
 from tests.prove.test_definition import check
@@ -44,6 +47,55 @@ def test_products_of_two_activations(net: Net, flips: tuple[bool, bool]) -> None
     b = net.input(*((4, shape_a[1]) if flips[1] else (shape_a[1], 4)))
     said = {"transpose_a": flips[0], "transpose_b": flips[1], "requantization": net.rule()}
     net.check(net.of("batch_matmul", [a, b], (2, shape_a[0], 4), **said))
+
+
+@pytest.mark.parametrize("flips", [(False, False), (True, True)])
+@pytest.mark.parametrize("batches", [((), (2,)), ((3,), (3,)), ((2, 1), (3,)), ((), ())])
+def test_products_of_many_matrices(
+    net: Net, flips: tuple[bool, bool], batches: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    """One by many, one by one, each by each."""
+    sides = [(4, 3)[:: -1 if flips[0] else 1], (3, 5)[:: -1 if flips[1] else 1]]
+    a, b = (
+        net.padded(*batch, rows - 2, columns)
+        for batch, (rows, columns) in zip(batches, sides, strict=True)
+    )
+    said = {"transpose_a": flips[0], "transpose_b": flips[1], "requantization": net.rule()}
+    shape = *np.broadcast_shapes(*batches), 4, 5
+    net.check(net.of("batch_matmul", [a, b], shape, **said))
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_product_with_constants_is_a_sum_of_elements(net: Net, side: int) -> None:
+    """So a device may make it of that element."""
+    x = net.input(*((2, 1) if side else (1, 2)))
+    fixed = np.array([net.zero + 5, net.zero - 3]).astype(net.dtype)
+    w = net.constant(fixed.reshape((1, 2) if side else (2, 1)))
+    rule = Requantizer(Away(np.array([0.03])), net.zero, *LIMITS[net.dtype])
+    said = {"transpose_a": False, "transpose_b": False, "requantization": rule}
+    y = net.of("batch_matmul", [x, w] if side else [w, x], (2, 2), **said)
+    net.check(y)
+    elements = state(net.network(y)).elements
+    made = elements.symbols(y) if side else elements.symbols(y).T
+    sources = elements.values.origin(elements.symbols(x).reshape(-1))[0]
+    for row, source in zip(made, sources, strict=True):
+        assert [elements.values.element(int(one))[0] for one in row] == [source] * 2
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_product_has_the_range_of_its_sum(net: Net, side: int) -> None:
+    """Of two elements with constants, at all pairs of their levels."""
+    x = net.input(*((1, 2) if side else (2, 1)))
+    factors = np.array([5, 3])
+    w = net.constant((net.zero + factors).astype(net.dtype).reshape((2, 1) if side else (1, 2)))
+    rule = Requantizer(Away(np.array([0.03])), net.zero, *LIMITS[net.dtype])
+    said = {"transpose_a": False, "transpose_b": False, "requantization": rule}
+    y = net.of("batch_matmul", [x, w] if side else [w, x], (1, 1), **said)
+    elements = state(net.network(y)).elements
+    levels = np.arange(256) + LIMITS[net.dtype][0] - net.tensors[x].zero_point
+    every = rule.levels(factors[0] * levels[:, None] + factors[1] * levels, 0) - elements.taken(y)
+    ends = [int(end[0, 0]) for end in elements.values.limits(elements.symbols(y))]
+    assert ends == [every.min(), every.max()]
 
 
 @pytest.mark.parametrize("kind", ["add", "sub", "mul"])
@@ -142,10 +194,11 @@ def test_a_resize_of_uint8_by_rounded_weights_takes_elements_or_is_not_covered()
     x = net.padded(1, 3, 2, 2)
     said = {"layout": "NHWC", "arithmetic": "litert_uint8"}
     whole = _between(0, 0, dtype=np.float32)
-    same = (np.array([2]), np.array([2]), np.array([0.3], np.float32))
-    y = net.of("resize_bilinear", [x], (1, 2, 1, 2), rows=whole, columns=same, **said)
-    elements = state(net.network(y)).elements
-    assert (elements.symbols(y) == elements.symbols(x)[:, [0, 1]][:, :, [2]]).all()
+    for weight in (1, 0.3):
+        same = (np.array([2]), np.array([2]), np.array([weight], np.float32))
+        y = net.of("resize_bilinear", [x], (1, 2, 1, 2), rows=whole, columns=same, **said)
+        elements = state(net.network(y)).elements
+        assert (elements.symbols(y) == elements.symbols(x)[:, [0, 1]][:, :, [2]]).all()
     for weight, upper in ((0.5, 1), (1, 1), (-0.5, 0), (1.5, 0), (1 / 128, 1)):
         for name in ("rows", "columns"):
             other = (np.array([0]), np.array([upper]), np.array([weight], np.float32))
@@ -158,6 +211,26 @@ def test_a_resize_of_uint8_by_rounded_weights_takes_elements_or_is_not_covered()
             )
             with pytest.raises(Unsupported, match="resize between levels of uint8"):
                 state(spoilt.network(z))
+
+
+@pytest.mark.parametrize("weights", [(0.3, -0.3), (0.3, 1.3), (0.5, 1.5), (0.5, -1.5)])
+@pytest.mark.parametrize("name", ["rows", "columns"])
+def test_one_weight_of_a_resize_that_is_no_part_is_not_covered(
+    weights: tuple[float, float], name: str
+) -> None:
+    """Beside one that is, of an element that is read twice."""
+    net, at = Net(dtype="uint8"), np.array([0, 1])
+    places = dict.fromkeys(("rows", "columns"), _between(0, 0.5, dtype=np.float32))
+    if 0.3 in weights:
+        places = dict.fromkeys(("rows", "columns"), (at, at, np.zeros(2, np.float32)))
+    places[name] = (at, at, np.array(weights, np.float32))
+    said = {"layout": "NHWC", "arithmetic": "litert_uint8"} | places
+    z = net.of("resize_bilinear", [net.input(1, 3, 4, 2)], (1, 2, 2, 2), **said)
+    made = net.network(z)
+    with pytest.raises(Unsupported, match="resize between levels of uint8"):
+        state(made)
+    with pytest.raises(Unsupported, match="resize between levels of uint8"):
+        resize_bilinear(Elements(Values(), made), made.operators[0])
 
 
 def test_what_is_no_constant_or_no_byte_is_not_covered() -> None:

@@ -14,11 +14,9 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 
 from loadstone.compiler import compile as compile_model
 from loadstone.prove.network import ModelNetwork
-from loadstone.prove.products import products
 from loadstone.prove.proof import Proof
 from loadstone.prove.read_onnx import read_onnx
 from loadstone.prove.read_tflite import read_tflite
-from loadstone.prove.values import CONSTANTS, Values
 from loadstone.prove.verdict import Status
 from tests.onnx_builder import Graph as OnnxGraph
 from tests.prove.test_definition import check
@@ -113,26 +111,3 @@ def test_the_bound_of_errors_is_that_of_the_second_degree(
     bits = proof._error_bits()
     proof.values.degree = 1
     assert proof._error_bits() == bits + 4
-
-
-def test_products_are_told_apart() -> None:
-    """By their values at the points, with constants and ranges."""
-    values = Values()
-    x = values.opaque(np.full(6, -128), np.full(6, 127))
-    left, right = x[:4].reshape(2, 2), x[2:].reshape(2, 2)
-    sums, constant, low, high = products(values, left, right)
-    assert not constant.any()
-    moduli = values.points.moduli[..., None]
-    other, *_ = products(values, right, left)
-    assert np.array_equal(sums, other.swapaxes(1, 2))
-    assert len({tuple(column) for column in sums.reshape(len(sums), -1).T.tolist()}) == 4
-    assert (low == -2 * 128 * 127).all()
-    assert (high == 2 * 128 * 128).all()
-    fixed = np.array([[3, CONSTANTS - 2]])  # 3 and -2
-    sums, constant, low, high = products(values, fixed, np.array([[5, x[0]]]))
-    assert constant.tolist() == [[15]]
-    single = -2 * values.columns(x[:1])[: len(sums), :, None].astype(np.int64) % moduli
-    assert np.array_equal(sums, single)
-    assert (low.tolist(), high.tolist()) == ([[15 - 254]], [[15 + 256]])
-    _, _, low, high = products(values, left, right, (128 - 1, 0))
-    assert (low.tolist()[0][0], high.tolist()[0][0]) == (2 * -255 * 127, 2 * 255 * 128)

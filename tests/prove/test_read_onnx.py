@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """prove/read_onnx.py and tests/prove/definition.py against ONNX Runtime without optimisations:
-random QDQ and QOperator networks, real files; and what is refused."""
+random QDQ and QOperator networks; and what is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.prove.read_onnx import read_onnx
 from tests.onnx_builder import Graph, run
-from tests.prove.comparison import MODELS, differing, golden_differs
+from tests.prove.comparison import differing
 from tests.random_onnx import network as random_network
 from tests.repeat import times
 
@@ -32,24 +32,6 @@ def test_random_networks_are_onnx_runtime_s(seed: int) -> None:
     network = read_onnx(drawn.model, "random.onnx")
     inputs = [array[0] for array in drawn.draw_inputs(seed, 1)]
     assert differing(network, inputs, run(drawn.model, inputs)) == 0
-
-
-@pytest.mark.skipif(not MODELS.is_dir(), reason="the real models are not here")
-@pytest.mark.parametrize(
-    "name", ["mlonmcu_micro_kws_m_qdq", "mlonmcu_micro_kws_m_qoperator", "squeezenet_qdq_int8"]
-)
-def test_real_files_are_onnx_runtime_s(name: str) -> None:
-    file = f"{name}.onnx"
-    assert golden_differs(read_onnx((MODELS / file).read_bytes(), file), file) == 0
-
-
-@pytest.mark.skipif(not MODELS.is_dir(), reason="the real models are not here")
-def test_a_file_with_quantized_normalizations_is_read() -> None:
-    file = "ulfg_slim_320_qdq_int8.onnx"
-    network = read_onnx((MODELS / file).read_bytes(), file)
-    kinds = [operator.kind for operator in network.operators]
-    assert kinds.count("channel_table") == 25
-    assert kinds.count("conv2d") + kinds.count("depthwise_conv2d") == 42
 
 
 def test_a_normalization_between_quantizers_is_onnx_runtime_s() -> None:

@@ -14,7 +14,14 @@ from loadstone.artifact.host_step import HostOpcode
 from loadstone.compiler import compile as compile_model
 from loadstone.prove.host_steps import copied
 from loadstone.prove.network import ModelNetwork, ModelOperator, ModelTensor
-from loadstone.prove.operators.ends import quantized, real_bytes
+from loadstone.prove.operators.elements import Elements
+from loadstone.prove.operators.ends import (
+    dequantize,
+    dequantized,
+    quantize,
+    quantized,
+    real_bytes,
+)
 from loadstone.prove.proof import Proof
 from loadstone.prove.read_tflite import read_tflite
 from loadstone.prove.rows import RowFunctions
@@ -161,6 +168,39 @@ def test_each_row_has_as_many_symbols_as_are_asked_for_once() -> None:
         assert rows.of(("largest",), x, 1).shape == (2, 1)
         assert rows.of(("largest",), x[:1], 1).shape == (1, 1)
         assert values.symbol_count == before + 2
+
+
+def test_an_element_is_a_function_of_itself_alone() -> None:
+    """Beside whichever other ones it stands."""
+    values = Values()
+    rows, x = RowFunctions(values), values.opaque(np.full(3, -128), np.full(3, 127))
+    for of in (lambda one: real_bytes(rows, one), lambda one: dequantized(rows, one, 0.5, 3)):
+        together, size = of(x[:2]), len(of(x[:1]))
+        for one in (x[:1], x[[0, 2]]):
+            assert np.array_equal(of(one)[:size], together[:size])
+
+
+@pytest.mark.parametrize("kind", ["quantize", "dequantize"])
+def test_ends_of_other_types_are_not_covered(kind: str) -> None:
+    said = {"arithmetic": "litert"} if kind == "quantize" else {}
+    operator = ModelOperator(kind, (0,), (1,), said, "the end")
+    for dtype, data, refused in (
+        ("float32", None, False),
+        ("float16", None, True),
+        ("float32", np.zeros((1, 4), np.float32), True),
+    ):
+        levels = ModelTensor("levels", (1, 4), "int8", (0.1,), (0,))
+        real = ModelTensor("real", (1, 4), dtype, data=data)
+        quantizes = kind == "quantize"
+        tensors = (real, levels) if quantizes else (levels, real)
+        elements = Elements(values := Values(), ModelNetwork("net", tensors, (operator,), (), (1,)))
+        elements.put(0, values.opaque(np.full(4, -128), np.full(4, 127)))
+        if refused:
+            with pytest.raises(Unsupported, match="the end: real of float(16|32), float32 is"):
+                (quantize if quantizes else dequantize)(elements, operator, RowFunctions(values))
+        else:
+            (quantize if quantizes else dequantize)(elements, operator, RowFunctions(values))
+            assert len(set(elements.symbols(1).reshape(-1).tolist())) == 4
 
 
 def test_a_real_number_is_its_four_bytes_in_their_order() -> None:

@@ -102,6 +102,7 @@ def test_a_multiple_of_one_symbol_is_a_function_of_it() -> None:
     low, high = np.full(3, -900), np.full(3, 900)
     terms = np.array([symbols[0], 5, symbols[1]])
     sources, factors = values.find(sums, low, high, False, terms)
+    assert not values._symbols.has_source(terms[[1]])[0]  # a constant is no sum
     own, identity = values.origin(symbols)
     assert sources.tolist() == [own[0], NO_SOURCE, NO_SOURCE]
     assert (factors[0], identity.tolist()) == (7, [values.identity] * 3)

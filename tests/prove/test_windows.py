@@ -28,6 +28,24 @@ def test_sets_have_each_symbol_once_in_order(seed: int) -> None:
     assert (made[:, -1] != NONE).any()
 
 
+@pytest.mark.parametrize(
+    ("windows", "made"),
+    [
+        ([[5, 4, 3, 4]], [[3, 4, 5]]),  # one window, wider than there are windows
+        ([[7, 7], [NONE, 7]], [[7], [7]]),
+        ([[NONE, NONE]], [[NONE]]),
+        ([[NONE, 2], [9, 1], [NONE, NONE]], [[2, NONE], [1, 9], [NONE, NONE]]),
+    ],
+)
+def test_sets_are_as_wide_as_the_largest(windows: list[list[int]], made: list[list[int]]) -> None:
+    assert sets(np.array(windows)).tolist() == made
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_no_window_has_no_set(width: int) -> None:
+    assert sets(np.zeros((0, width), np.int64)).shape == (0, 1)
+
+
 @pytest.mark.parametrize("seed", range(times(5, 100)))
 def test_equal_sets_have_one_source(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -54,3 +72,10 @@ def test_equal_sets_have_one_source(seed: int) -> None:
 
 def test_no_source_is_of_a_set_where_none_was_made() -> None:
     assert SymbolWindows().of(np.array([0, 3])).tolist() == [[NONE], [NONE]]
+
+
+def test_one_set_is_found_and_no_other() -> None:
+    windows = SymbolWindows()
+    assert windows.sources(np.array([[300, 301]]), lambda new: np.array([7])).tolist() == [7]
+    nothing = [NONE, NONE]
+    assert windows.of(np.array([7, 6, 8, 7])).tolist() == [[300, 301], nothing, nothing, [300, 301]]

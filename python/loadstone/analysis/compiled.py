@@ -26,6 +26,7 @@ from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.device import Device
 from loadstone.backend.interface import Backend, Segment
 from loadstone.files import JsonObject
+from loadstone.language.words import save_words
 from loadstone.numerics import Array
 from loadstone.partition.eager import HOST, Partition, explain
 from loadstone.partition.partitioner import Choice
@@ -50,7 +51,8 @@ class Compiled:
     """The result of compile(). seconds: by stage. choice: of strategy "cost". accelerators: by back
     end, its name in the target. remarks: by region and operator, the method that the device uses.
     segments: the operators that one back end lowered together. quantized: of a float model with
-    samples. passes: those that ran, in the order of passes/table.py."""
+    samples. passes: those that ran, in the order of passes/table.py. words: the tokenizer of a
+    language model (frontend/gguf_words.py)."""
 
     artifact: Artifact
     device: Device
@@ -64,6 +66,7 @@ class Compiled:
     segments: Sequence[tuple[Backend, Segment]] = ()
     quantized: Quantized | None = None
     passes: tuple[PassRun, ...] = ()
+    words: JsonObject | None = None
 
     @property
     def python_steps(self) -> list[HostStep]:
@@ -71,9 +74,12 @@ class Compiled:
         return python_steps(self.artifact)
 
     def save(self, path: str | Path) -> None:
-        """Writes the artifact. One with steps that are programs is recorded as this user's own: on
-        this machine it runs without --trust (runtime/own_files.py)."""
+        """Writes the artifact, and beside that of a language model its words (language/words.py).
+        One with steps that are programs is recorded as this user's own: on this machine it runs
+        without --trust (runtime/own_files.py)."""
         self.artifact.save(path)
+        if self.words is not None:
+            save_words(self.words, path)
         if code_steps(self.artifact):
             remember(self.artifact)
 

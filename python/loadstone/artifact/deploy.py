@@ -61,7 +61,7 @@ Scope = Callable[[LoweredRegion], AbstractContextManager[None]]
 
 class Contents:
     """The constants of an artifact while they are collected: those of the network, and micro-ops.
-    before: of another entry of the same model, of which nothing moves."""
+    before: those of another entry of the same model, which are given up: nothing moves."""
 
     def __init__(self, before: Contents | None = None) -> None:
         self.constants: Content = Content(before=before.constants if before else None)
@@ -135,7 +135,7 @@ class _Assembly:
         own: ProgramDevice,
         contents: Contents,
     ) -> None:
-        self.memory = memory
+        self.memory = replace(memory, constants=b"")  # `contents` has them
         self.lifetimes = lifetimes
         self.named = tensors_by_name(graph)
         self.views: list[BufferView] = list(memory.views)

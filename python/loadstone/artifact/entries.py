@@ -8,10 +8,11 @@ Next: runtime/entries.c finds an entry's part of them; content.py takes it out a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from loadstone.artifact.content import ModelEntry
+from loadstone.artifact.deploy import Contents, Deployment
 from loadstone.artifact.format import (
     Artifact,
     BufferView,
@@ -22,7 +23,27 @@ from loadstone.artifact.format import (
 )
 from loadstone.errors import ConfigError
 
-__all__ = ["joined"]
+__all__ = ["joined", "with_others"]
+
+
+def with_others(
+    first: Deployment,
+    names: Sequence[str],
+    deploy: Callable[[str, Contents], Deployment],
+    contents: Contents,
+) -> Deployment:
+    """The first entry with the others, and the memory plans of that which needs most. names: of all
+    of them. deploy: makes another one, by its name, with what those before it have brought;
+    contents: what the first has."""
+    made = {names[0]: first}
+    for name in names[1:]:
+        contents = Contents(contents)
+        made[name] = deploy(name, contents)
+    return Deployment(
+        joined({name: entry.artifact for name, entry in made.items()}),
+        max((entry.arena for entry in made.values()), key=lambda plan: plan.size_bytes),
+        max((entry.host for entry in made.values()), key=lambda plan: plan.size_bytes),
+    )
 
 
 def joined(entries: Mapping[str, Artifact]) -> Artifact:

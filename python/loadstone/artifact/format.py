@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 #: How files end that are compiled to an artifact.
-_MODELS = (".tflite", ".onnx", ".pt2")
+_MODELS = (".tflite", ".onnx", ".pt2", ".gguf")
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,8 @@ def _quantize_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
     if not (y.scale > 0 and math.isfinite(y.scale)):
         return f"y's scale {y.scale} is not finite and > 0"
     least = -128 if y.dtype == DataType.INT8 else 0
+    if not least <= y.zero_point <= least + 255:
+        return f"y's zero point {y.zero_point} is outside [{least}, {least + 255}]"
     if not least <= p["low"] <= p["high"] <= least + 255 or p["half_to_even"] > 1:
         return (
             f"low={p['low']}, high={p['high']} or half_to_even={p['half_to_even']} is "

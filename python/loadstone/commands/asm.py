@@ -13,9 +13,10 @@ import sys
 from collections.abc import Sequence
 
 from loadstone.backend.plugins import described_accelerator
+from loadstone.commands.answers import add_json_option, answer
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.table_sources import table_bytes
-from loadstone.errors import AssemblerError
+from loadstone.errors import AssemblerError, ConfigError
 from loadstone.files import read_whole, write_whole
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.asm import assemble
@@ -28,6 +29,7 @@ examples:
   loadstone asm program.txt -o program.bin                      for the default VTA
   loadstone asm program.txt -o program.bin --device mine.json   for a device of your own
   loadstone asm program.txt -o program.bin --device systolic --uma-backends DIR     of a plug-in's accelerator
+  loadstone asm program.txt -o program.bin --json               what was written, for programs
   echo finish | loadstone asm - -o - | xxd                      from stdin to stdout
 
 a program:
@@ -57,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_DEVICE,
         help=f"a device, its JSON file, or a plug-in's accelerator (default: {DEFAULT_DEVICE})",
     )
+    add_json_option(parser)
 
 
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -66,6 +69,8 @@ def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Writes the bytes; nothing is written when a line is wrong."""
+    if args.json and args.output == "-":
+        raise ConfigError("asm: --json and -o - would both be on stdout: -o FILE")
     name = "stdin" if args.file == "-" else args.file
     try:
         text = (sys.stdin.buffer.read() if args.file == "-" else read_whole(args.file)).decode(
@@ -86,3 +91,4 @@ def run(args: argparse.Namespace) -> None:
         sys.stdout.buffer.write(insns)
     else:
         write_whole(args.output, insns)
+        answer(args, {"file": args.output, "size_bytes": len(insns)}, ())

@@ -14,6 +14,7 @@ import re
 from importlib import resources
 from pathlib import Path
 
+from loadstone.commands.answers import add_json_option, answer
 from loadstone.errors import TargetError
 from loadstone.files import write_whole
 
@@ -48,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="a device with instructions of its own, with everything up to its board",
     )
+    add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -81,6 +83,7 @@ def run(args: argparse.Namespace) -> None:
             text = text.replace(old, new)
         text = text.replace("MyIsaNpu", title).replace("MyNpu", title)
         write_whole(path, text)
-        print(path)
     edit = "what is marked EDIT" if args.isa else "`accepts` and `execute`"
-    print(f"next: python -m pytest {folder}; then edit {edit} in {next(iter(files))}")
+    then = f"python -m pytest {folder}; then edit {edit} in {next(iter(files))}"
+    paths = list(map(str, files))
+    answer(args, {"files": paths, "next": then}, [*paths, f"next: {then}"])

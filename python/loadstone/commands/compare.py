@@ -11,7 +11,6 @@ Next: docs/debug.md explains how to find the cause.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterator, Mapping
 
@@ -30,6 +29,7 @@ from loadstone.analysis.taps import taps
 from loadstone.analysis.tokens import LayerRace, races
 from loadstone.artifact.format import Artifact
 from loadstone.backend.rounded_network import Departure
+from loadstone.commands.answers import json_text
 from loadstone.commands.entry_option import add_entry, chosen_entry
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.terminal import print_table
@@ -164,7 +164,7 @@ def _say(
         said: JsonObject = {"compared": len(found), "layers": layers, "races": pairs}
         if departures:
             said["departures"] = {name: vars(one) for name, one in departures.items()}
-        print(json.dumps(said, indent=2))
+        print(json_text(said))
     else:
         if args.all:
             plain = "\n".join(

@@ -10,8 +10,8 @@ Next: `loadstone run model.lds`, `loadstone inspect model.lds`, `loadstone expor
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,8 @@ from loadstone.analysis.graph_page import explain_page
 from loadstone.backend.builtin import backend_for, is_builtin
 from loadstone.backend.request import ROUNDINGS
 from loadstone.commands import quantize
+from loadstone.commands.answers import json_text
+from loadstone.commands.decoder_options import add_decoder_options
 from loadstone.commands.explained import explained_rows, some_names, table
 from loadstone.commands.fit import add_limits, check_fit, fit_lines, fit_report
 from loadstone.commands.host_formats import ARTIFACT, add_format, compile_for_host
@@ -52,6 +54,7 @@ examples:
   loadstone compile net.tflite -t vtaq-1x16x16 --verify          its verifier checks the result of every pass
   loadstone compile net.tflite --target vtaq-1x16x16 --json      figures for programs
   loadstone compile gru.onnx -t vtaq-1x16x16 --state h_in=h_out  the output h_out of a run is the input h_in of the next
+  loadstone compile model.gguf -t vtaq-1x16x16 --shape window=1024      a language model, with room for 1,024 tokens (docs/language-models.md)
   loadstone compile net.onnx -t vtaq-1x16x16 --shape x=1,3,224,224 --outputs logits      sets an open size, and cuts the model behind `logits`
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16    quantize and compile
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16 --save-quantized int8.onnx      and keep the int8 model
@@ -185,13 +188,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="IN=OUT",
         help="output OUT of a run is input IN of the next one: both become memory of the session",
     )
-    model.add_argument(
-        "--rows",
-        type=int,
-        metavar="R",
-        help="of a .gguf file: the tokens that a run of its entry `chunk` takes, beside the entry `next`, which "
-        "takes one (default: 16, or as many as the window has); 1: one entry alone",
-    )
+    add_decoder_options(parser)
     quantize.add_reading(parser)
     quantize.add_options(parser)
 
@@ -217,7 +214,7 @@ def run(args: argparse.Namespace) -> None:
         target_of(args, args.target),
         dump=Dump(args.dump, args.dump_after),
         plugins=args.plugins,
-        reading=quantize.reading(args),
+        reading=replace(quantize.reading(args), rotate=args.rotate),
         states=_states(args.state),
         tuned=args.tuned,
         rounding=args.rounding,
@@ -273,7 +270,7 @@ def _say(args: argparse.Namespace, compiled: Compiled, report: JsonObject) -> No
     """The report as JSON, or a table and a summary for people."""
     if args.json:
         explained = {"explain": compiled.explain()} if args.explain else {}
-        print(json.dumps({**report, **explained}, indent=2))
+        print(json_text({**report, **explained}))
         return
     if args.explain:
         rows = compiled.explain()

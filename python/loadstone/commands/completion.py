@@ -14,6 +14,7 @@ import shlex
 from types import ModuleType
 from typing import Any
 
+from loadstone.commands.answers import add_json_option, answer
 from loadstone.errors import ConfigError
 
 __all__ = ["complete", "configure", "run", "words_so_far"]
@@ -32,11 +33,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds SHELL."""
     parser.epilog = _EPILOG
     parser.add_argument("shell", metavar="SHELL", choices=_SHELLS, help=", ".join(_SHELLS))
+    add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Prints the script."""
-    print(_argcomplete().shellcode(["loadstone"], shell=args.shell), end="")
+    script = str(_argcomplete().shellcode(["loadstone"], shell=args.shell))
+    answer(args, {"shell": args.shell, "script": script}, script.splitlines())
 
 
 def words_so_far() -> list[str]:

@@ -11,12 +11,12 @@ Next: docs/bring-your-own-accelerator.md.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from loadstone.commands.answers import json_text
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
 from loadstone.commands.verifying import add_verify, verify_as_asked
@@ -79,11 +79,7 @@ def run(args: argparse.Namespace) -> int:
     verdicts = list(
         conform(resolve(target_of(args, args.backend), args.plugins), args.cases, args.seed)
     )
-    print(
-        json.dumps([asdict(verdict) for verdict in verdicts], indent=2)
-        if args.json
-        else table(verdicts)
-    )
+    print(json_text([asdict(verdict) for verdict in verdicts]) if args.json else table(verdicts))
     return int(any(verdict.outcome == "wrong" for verdict in verdicts))
 
 

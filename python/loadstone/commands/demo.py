@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.commands.answers import Steps, add_json_option
 from loadstone.commands.demo_text import run_text
 from loadstone.errors import ConfigError
 from loadstone.files import write_whole
@@ -83,6 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the number of symbols that `text` writes (default 256)",
     )
+    add_json_option(results)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -90,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     if not 1 <= args.tokens <= MAX_TOKENS:
         raise ConfigError(f"demo: --tokens {args.tokens} is not in [1, {MAX_TOKENS}]")
     if args.network == "text":
-        return run_text(Path(args.output), args.target, args.scheme, args.tokens)
+        return run_text(Path(args.output), args.target, args.scheme, args.tokens, Steps(args))
     from loadstone.compiler import compile as compile_model
     from loadstone.compiler import quantize
     from loadstone.demo import load_digits, network_path
@@ -100,7 +102,8 @@ def run(args: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     images = digits.test_images[:, None]
     right = _accuracy(_onnx_runtime(network_path(), images), digits.test_labels)
-    print(f"network    {network_path().name}, float: {right} of {len(images)} images")
+    steps = Steps(args)
+    steps.done("network", f"{network_path().name}, float: {right} of {len(images)} images")
 
     start = time.perf_counter()
     quantized = quantize(
@@ -108,9 +111,10 @@ def run(args: argparse.Namespace) -> int:
     )
     model = folder / "digits.int8.onnx"
     quantized.save(model)
-    print(
-        f"quantized  {args.scheme}, with {_CALIBRATION_IMAGES} images: {model} "
-        f"({time.perf_counter() - start:.1f} s)"
+    steps.done(
+        "quantized",
+        f"{args.scheme}, with {_CALIBRATION_IMAGES} images: {model} "
+        f"({time.perf_counter() - start:.1f} s)",
     )
 
     compiled = replace(compile_model(model, args.target), quantized=quantized)
@@ -118,24 +122,25 @@ def run(args: argparse.Namespace) -> int:
     compiled.save(artifact)
     report = compiled.report()
     on_device = report["operators"] - len(report["operators_on_host"])
-    print(
-        f"compiled   {artifact}: {report['instructions']} instructions for {report['device']}, "
+    steps.done(
+        "compiled",
+        f"{artifact}: {report['instructions']} instructions for {report['device']}, "
         f"{on_device} of {report['operators']} operators on the device "
-        f"({sum(report['seconds'].values()):.1f} s)"
+        f"({sum(report['seconds'].values()):.1f} s)",
     )
 
     start = time.perf_counter()
     (scores,) = compiled.run(images)
     seconds = time.perf_counter() - start
-    print(
-        f"simulated  {len(images)} images in {seconds:.1f} s, through the C runtime: "
-        f"{_accuracy(scores, digits.test_labels)}"
+    steps.done(
+        "simulated",
+        f"{len(images)} images in {seconds:.1f} s, through the C runtime: "
+        f"{_accuracy(scores, digits.test_labels)}",
     )
     equal, note = _compare(scores, _onnx_runtime(model, images))
-    print(f"compared   {note}")
-
-    _timeline(compiled, folder / "timeline.html")
-    return 0 if equal else 1
+    steps.done("compared", note)
+    steps.done("timeline", _timeline(compiled, folder / "timeline.html"))
+    return steps.end(equal)
 
 
 def _accuracy(scores: Array | None, labels: NDArray[np.int64]) -> str:
@@ -176,8 +181,8 @@ def _compare(scores: Array, wanted: Array | None) -> tuple[bool, str]:
     )
 
 
-def _timeline(compiled: Compiled, path: Path) -> None:
-    """The page of `loadstone profile --html`."""
+def _timeline(compiled: Compiled, path: Path) -> str:
+    """Writes the page of `loadstone profile --html`."""
     from loadstone.analysis.page_data import profile_page
 
     report = compiled.profile()
@@ -190,4 +195,4 @@ def _timeline(compiled: Compiled, path: Path) -> None:
         f"compute works in {100 * busy / report.cycles:.0f} % of them",
     )
     write_whole(path, profile_page(report, compiled.artifact))
-    print(f"timeline   {path}: {'; '.join(facts)}")
+    return f"{path}: {'; '.join(facts)}"

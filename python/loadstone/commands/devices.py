@@ -9,8 +9,8 @@ Next: a person chooses; scripts read the JSON.
 from __future__ import annotations
 
 import argparse
-import json
 
+from loadstone.commands.answers import json_text
 from loadstone.commands.terminal import print_table
 from loadstone.vta.device.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.spec import Capability, Memory
@@ -46,11 +46,11 @@ def run(args: argparse.Namespace) -> None:
     """Prints one device or all."""
     if args.name:
         config = load_config(args.name)
-        print(json.dumps(config.to_json(), indent=2) if args.json else details(config))
+        print(json_text(config.to_json()) if args.json else details(config))
         return
     configs = [load_config(name) for name in device_names()]
     if args.json:
-        print(json.dumps([c.to_json() for c in configs], indent=2))
+        print(json_text([c.to_json() for c in configs]))
     else:
         print_table(_HEADS, map(_cells, configs), table(configs))
 

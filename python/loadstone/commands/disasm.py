@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from loadstone.artifact.format import MAGIC, Artifact
+from loadstone.commands.answers import add_json_option, answer
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.files import read_whole
 from loadstone.vta.meaning.listing import DEFAULT_DEVICE, listing, programs_of
@@ -47,6 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"a device's name or JSON file (default: the artifact's own; else {DEFAULT_DEVICE})",
     )
+    add_json_option(parser)
 
 
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -58,27 +60,32 @@ def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 def run(args: argparse.Namespace) -> None:
     """Prints the listing."""
     data = sys.stdin.buffer.read() if args.file == "-" else read_whole(args.file)
-    if args.device and not data.startswith(MAGIC) and _listed(args, data):
+    name = "stdin" if args.file == "-" else str(args.file)
+    lines = _lines(args, data, name)
+    answer(args, {"file": name, "lines": list(lines) if args.json else []}, lines)
+
+
+def _lines(args: argparse.Namespace, data: bytes, name: str) -> Iterator[str]:
+    own = _described(args, data) if args.device and not data.startswith(MAGIC) else None
+    if own is not None:
+        yield from own
         return
-    for program in programs_of(data, "stdin" if args.file == "-" else args.file, args.device):
-        for line in listing(program):
-            print(line)
+    for program in programs_of(data, name, args.device):
+        yield from listing(program)
     artifact = Artifact.from_bytes(data) if data.startswith(MAGIC) else None
     if artifact is not None and not all(one.has_configuration for one in artifact.devices):
         from loadstone.runtime.table_listing import table_listing
 
-        for line in table_listing(artifact):
-            print(line)
+        yield from table_listing(artifact)
 
 
-def _listed(args: argparse.Namespace, data: bytes) -> bool:
-    """Prints the instructions of a device that a plug-in describes; False where no plug-in does."""
+def _described(args: argparse.Namespace, data: bytes) -> list[str] | None:
+    """The instructions of a device that a plug-in describes; None where no plug-in does."""
     from loadstone.backend.plugins import described_accelerator
     from loadstone.isa.codec import decode
     from loadstone.isa.text import disassemble
 
     own = described_accelerator(args.plugins, args.device)
     if own is None:
-        return False
-    print(disassemble(own.table, decode(own.table, data)), end="")
-    return True
+        return None
+    return disassemble(own.table, decode(own.table, data)).splitlines()

@@ -10,7 +10,6 @@ Next: docs/getting-started.md.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import re
@@ -22,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 
 import loadstone
+from loadstone.commands.answers import json_text
 from loadstone.commands.terminal import print_table
 from loadstone.errors import COMPILER_PYTHON, LoadstoneError, python_too_old
 
@@ -43,6 +43,7 @@ PACKAGES = {
     "pillow": ("folders of images as samples", "pip install 'loadstone[images]'"),
     "rich": ("tables in a terminal", "pip install 'loadstone[terminal]'"),
     "argcomplete": ("loadstone completion", "pip install 'loadstone[terminal]'"),
+    "mcp": ("loadstone mcp", "pip install 'loadstone[mcp]'"),
     "onnxruntime": ("docs/onnxruntime.md; the demo's comparison", "pip install onnxruntime"),
     "ai-edge-litert": ("docs/litert.md", "pip install ai-edge-litert"),
 }
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     """1 when the native library cannot be used."""
     parts = list(_parts())
     if args.json:
-        print(json.dumps([asdict(part) for part in parts], indent=2))
+        print(json_text([asdict(part) for part in parts]))
     else:
         print(version_text())
         print(f"{platform.system()} {platform.machine()}, Python {platform.python_version()}")

@@ -10,11 +10,11 @@ Next: hosts/litert.py and hosts/onnxruntime.py make them; LiteRT's and ONNX Runt
 from __future__ import annotations
 
 import argparse
-import json
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loadstone.commands.answers import json_text
 from loadstone.commands.plugin_options import target_of
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
@@ -82,7 +82,7 @@ def compile_for_host(args: argparse.Namespace) -> None:
         "parts": parts,
         "left_to_host": left,
     }
-    print(json.dumps(report, indent=2) if args.json else _text(report, bool(args.explain)))
+    print(json_text(report) if args.json else _text(report, bool(args.explain)))
 
 
 def _text(report: JsonObject, explain: bool) -> str:

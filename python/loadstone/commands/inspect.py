@@ -9,7 +9,6 @@ Next: `loadstone disasm` shows the instructions.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from loadstone.artifact.format import (
     ProgramStep,
 )
 from loadstone.backend.device import LayerRange
+from loadstone.commands.answers import json_text
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import ConfigError, EncodingError
 from loadstone.files import JsonObject
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     artifact = Artifact.load(args.model)
     names = instruction_names(artifact, bool(args.uma_backends)) if args.layers else {}
     print(
-        json.dumps(_as_dict(artifact, size, names), indent=2)
+        json_text(_as_dict(artifact, size, names))
         if args.json
         else text(artifact, size, args.layers, names)
     )
@@ -191,9 +191,9 @@ def text(
     ]
     lines += [_region_line(index, r) for index, r in enumerate(a.regions)]
     lines.append(f"steps, {instructions} instructions")
-    begins = _begins(a)
+    begins = {sum(e.steps for e in a.entries[:k]): e.name for k, e in enumerate(a.entries)}
     for index, step in enumerate(a.steps):
-        lines += [f"  entry {one_line(name)}" for name in begins.get(index, ())]
+        lines += [f"  entry {one_line(begins[index])}"] if index in begins else []
         if isinstance(step, HostStep):
             lines.append(_host_line(index, step, a))
         else:
@@ -211,16 +211,6 @@ def _ports(a: Artifact, number: int) -> list[str]:
         "outputs",
         *(_tensor(own.tensors[i]) for i in own.outputs),
     ]
-
-
-def _begins(a: Artifact) -> dict[int, list[str]]:
-    """The names of the entries that begin at a step, by its number."""
-    found: dict[int, list[str]] = {}
-    step = 0
-    for entry in a.entries:
-        found.setdefault(step, []).append(entry.name)
-        step += entry.steps
-    return found
 
 
 def _region_line(index: int, r: MemoryRegion) -> str:

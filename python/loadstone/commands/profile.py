@@ -11,7 +11,6 @@ Next: docs/tune.md explains how to improve it.
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from loadstone.analysis.tables import csv_text, profile_rows, text_table, totals
 from loadstone.artifact.format import Artifact
 from loadstone.backend.builtin import is_builtin, load_config
 from loadstone.backend.device import Device
+from loadstone.commands.answers import json_text
 from loadstone.commands.entry_option import add_entry, chosen_entry
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     if args.perfetto is not None:
         write_whole(args.perfetto, trace(artifact, device))
     if args.json:
-        print(json.dumps({**report.to_json(), **counted}, indent=2))
+        print(json_text({**report.to_json(), **counted}))
     else:
         print_table(*profile_rows(report), text_table(report), totals_text(report))
         if counted:

@@ -10,10 +10,10 @@ Next: `loadstone run` and `loadstone export --require-proof` take nothing else t
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from loadstone.artifact.format import Artifact
+from loadstone.commands.answers import json_text
 from loadstone.errors import ArtifactError, ModelError, UnsupportedError
 from loadstone.files import JsonObject, read_whole
 from loadstone.prove.certificate import certify
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         made = certify(verdict, network, artifact, model, __version__)
         made.save(args.certificate)
     print(
-        json.dumps(_as_dict(args, verdict), indent=2)
+        json_text(_as_dict(args, verdict))
         if args.json
         else _text(args.artifact, args.model, verdict)
     )

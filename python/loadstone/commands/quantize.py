@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from loadstone.commands.answers import json_text
 from loadstone.errors import ConfigError, ModelError
 from loadstone.files import JsonObject, check_places, unpacked_arrays, write_whole
 from loadstone.frontend.reading import Reading, parse_shapes
@@ -256,7 +257,7 @@ def run(args: argparse.Namespace) -> None:
             else as_json(found.report)
         )
         write_whole(args.report, text)
-    print(as_json(found.report) if args.json else summary(found.report, output))
+    print(json_text(found.report) if args.json else summary(found.report, output))
 
 
 def _check_report(page: str | None) -> None:

@@ -11,12 +11,12 @@ Next: vectors.py and docs/timing.md explain the numbers.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from loadstone.backend.plugins import described_accelerator
+from loadstone.commands.answers import json_text
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.table_sources import accelerator_of_index
 from loadstone.errors import LoadstoneError
@@ -135,9 +135,8 @@ def _report(args: argparse.Namespace, replayed: Iterable[Replayed]) -> int:
     groups = figures(done)
     if args.json:
         print(
-            json.dumps(
-                {"programs": [r.to_json() for r in done], "groups": [vars(g) for g in groups]},
-                indent=1,
+            json_text(
+                {"programs": [r.to_json() for r in done], "groups": [vars(g) for g in groups]}
             )
         )
     else:

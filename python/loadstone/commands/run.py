@@ -11,7 +11,6 @@ Next: a person, or CI.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.device import Device
+from loadstone.commands.answers import json_text
 from loadstone.commands.entry_option import add_entry, chosen_entry
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.proof_options import add_require_option, loaded
@@ -156,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
         "differences": [vars(d) for d in differences],
         "passed": all(d.largest <= args.atol for d in differences),
     }
-    print(json.dumps(report, indent=2) if args.json else _text(report, differences, args.atol))
+    print(json_text(report) if args.json else _text(report, differences, args.atol))
     return 0 if report["passed"] else 1
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from loadstone.backend.plugins import described_accelerator
+from loadstone.commands.answers import add_json_option, answer
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import DeviceError
 from loadstone.isa.accelerator import Accelerator
@@ -107,6 +108,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     serving.add_argument(
         "--clients", metavar="N", type=_number, help="end after so many clients (default: never)"
     )
+    add_json_option(serving)
 
 
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -173,7 +175,6 @@ def _serve(args: argparse.Namespace, devices: Sequence[_Described]) -> int:
         if args.memory
         else SharedMemory.anonymous(args.base, args.size)
     )
-    end = memory.bus_address + memory.size_bytes
     with _signals() as (stop, caught), contextlib.ExitStack() as ends:
         servers = []
         for number, (name, make) in enumerate(devices):
@@ -182,13 +183,7 @@ def _serve(args: argparse.Namespace, devices: Sequence[_Described]) -> int:
             ends.callback(device.close)
             servers.append(Server(path, device, memory, alone=len(devices) == 1))
             ends.callback(servers[-1].close)
-        for server, (name, _) in zip(servers, devices, strict=True):
-            faults = len(args.fault) if server is servers[0] else 0
-            print(
-                f"{name} at {server.path}: memory 0x{memory.bus_address:X} to 0x{end:X}, "
-                f"{faults} faults",
-                flush=True,
-            )
+        _say(args, [(n, s.path) for s, (n, _) in zip(servers, devices, strict=True)], memory)
         with ThreadPoolExecutor(max_workers=len(servers)) as pool:
             more = [pool.submit(s.serve, clients=args.clients, stop=stop) for s in servers[1:]]
             servers[0].serve(clients=args.clients, stop=stop)
@@ -197,6 +192,24 @@ def _serve(args: argparse.Namespace, devices: Sequence[_Described]) -> int:
     if signal.SIGINT in caught:
         raise KeyboardInterrupt
     return _EXIT_TERMINATED if caught else 0
+
+
+def _say(
+    args: argparse.Namespace, served: Sequence[tuple[str, Path]], memory: SharedMemory
+) -> None:
+    """Which devices can be reached now. Faults are ordered of the first one."""
+    base, end = memory.bus_address, memory.bus_address + memory.size_bytes
+    value = [
+        {"name": name, "socket": str(path), "base": base, "end": end, "faults": faults}
+        for (name, path), faults in zip(
+            served, [len(args.fault), *[0] * (len(served) - 1)], strict=True
+        )
+    ]
+    lines = [
+        f"{one['name']} at {one['socket']}: memory 0x{base:X} to 0x{end:X}, {one['faults']} faults"
+        for one in value
+    ]
+    answer(args, {"devices": value}, lines)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from loadstone.commands.answers import json_text
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.verifying import add_verify, verify_as_asked
 from loadstone.errors import ConfigError, ModelError
@@ -120,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
     best = sweep.best(args.best) if args.best is not None else None
     if args.best_device is not None and best is not None:
         write_whole(args.best_device, json.dumps(device_file(best.device), indent=2) + "\n")
-    print(json.dumps(_report(sweep, best), indent=2) if args.json else _text(args, sweep, best))
+    print(json_text(_report(sweep, best)) if args.json else _text(args, sweep, best))
     return 0
 
 

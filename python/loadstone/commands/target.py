@@ -10,8 +10,8 @@ Next: `loadstone compile --target`.
 from __future__ import annotations
 
 import argparse
-import json
 
+from loadstone.commands.answers import json_text
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
 
@@ -43,13 +43,12 @@ def run(args: argparse.Namespace) -> None:
     if args.name is None:
         if args.json:
             print(
-                json.dumps(
+                json_text(
                     {
                         "accelerators": accelerators(args.plugins),
                         "aliases": ALIASES,
                         "hosts": HOSTS,
-                    },
-                    indent=2,
+                    }
                 )
             )
             return
@@ -71,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
         return
     target = resolve(target_of(args, args.name), args.plugins)
     if args.json:
-        print(json.dumps(target.spec.to_json(), indent=2))
+        print(json_text(target.spec.to_json()))
         return
     print(target.spec)
     for entry in target.spec.accelerators:

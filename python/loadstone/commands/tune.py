@@ -11,13 +11,13 @@ Next: search/tune.py searches.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from loadstone.analysis.names import short_names
 from loadstone.backend.tuned_file import Tuned, write_tuned
+from loadstone.commands.answers import json_text
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
 from loadstone.commands.verifying import add_verify, verify_as_asked
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> None:
     )
     tuned = tune(SimulatedNetwork(args.model, target_of(args, args.target), args.plugins), options)
     write_tuned(output, tuned)
-    print(json.dumps(asdict(tuned), indent=2) if args.json else text(tuned, str(output)))
+    print(json_text(asdict(tuned)) if args.json else text(tuned, str(output)))
 
 
 def _say(line: str) -> None:

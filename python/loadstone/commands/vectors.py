@@ -19,6 +19,7 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact
 from loadstone.backend.plugins import described_accelerator
+from loadstone.commands.answers import add_json_option, answer
 from loadstone.commands.entry_option import add_entry, chosen_entry
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.table_sources import (
@@ -85,6 +86,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     results.add_argument(
         "-o", "--output", required=True, type=Path, metavar="DIR", help="folder to write"
     )
+    add_json_option(results)
     what.add_argument(
         "--device",
         metavar="NAME",
@@ -133,11 +135,19 @@ def run(args: argparse.Namespace) -> None:
         raise LoadstoneError("vectors: the sources have no program of a device: all is on the host")
     _check_names([v.name for v in vectors])
     save_vectors(args.output, vectors)
-    for v in vectors:
-        print(
-            f"{v.name:<28} {v.insns.size // INSN_BYTES:>7} instructions  {v.dram_in.size:>9} "
-            f"bytes  {v.cycles[0]:>9} cycles"
-        )
+    rows = [(v.name, v.insns.size // INSN_BYTES, v.dram_in.size, v.cycles[0]) for v in vectors]
+    _say(args, rows)
+
+
+def _say(args: argparse.Namespace, rows: Sequence[tuple[str, int, int, int]]) -> None:
+    """rows: name, instructions, bytes of memory, cycles."""
+    lines = [
+        f"{name:<28} {insns:>7} instructions  {size:>9} bytes  {cycles:>9} cycles"
+        for name, insns, size, cycles in rows
+    ]
+    keys = ("name", "instructions", "memory_bytes", "cycles")
+    value = [dict(zip(keys, (row[0], *map(int, row[1:])), strict=True)) for row in rows]
+    answer(args, {"folder": str(args.output), "vectors": value}, lines)
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -182,11 +192,11 @@ def _write_tables(args: argparse.Namespace, programs: Sequence[VectorProgram]) -
     counts = save_table_vectors(args.output, vectors)
     if args.hex:
         write_hex(args.output, vectors)
-    for v, count in zip(vectors, counts, strict=True):
-        print(
-            f"{v.program.name:<28} {count:>7} instructions  {v.program.dram_in.size:>9} bytes  "
-            f"{v.cycles[0]:>9} cycles"
-        )
+    rows = [
+        (v.program.name, count, v.program.dram_in.size, v.cycles[0])
+        for v, count in zip(vectors, counts, strict=True)
+    ]
+    _say(args, rows)
 
 
 def _vectors_of(source: Path, args: argparse.Namespace) -> list[Vector]:

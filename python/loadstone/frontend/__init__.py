@@ -78,7 +78,7 @@ def import_model(source: Model, reading: Reading = WHOLE) -> IRModule:
     """The module as the importer of the format leaves it; an IRModule is returned as it is."""
     if not isinstance(source, str | Path):
         if not reading.is_whole:
-            raise ModelError("shapes, inputs and outputs are options of model files")
+            raise ModelError("shapes, inputs, outputs and rotate are options of model files")
         return _from_memory(source)
     path = Path(source)
     try:
@@ -100,6 +100,10 @@ def import_model(source: Model, reading: Reading = WHOLE) -> IRModule:
             f"{path}: unknown kind of model {suffix or 'without a suffix'}: Loadstone reads "
             ".tflite, .onnx, .pt2 and .gguf"
         )
+    if reading.rotate is not None and suffix != ".gguf":
+        raise ModelError(f"{path.name}: rotate is for .gguf files, which the front end makes int8")
+    if reading.rotate not in (None, 0, 64):
+        raise ModelError(f"{path.name}: rotate={reading.rotate} is not 64 or 0")
     return reader.from_bytes(data, path.name, replace(reading, folder=path.parent))
 
 

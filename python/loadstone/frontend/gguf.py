@@ -9,8 +9,9 @@ Next: vta/region/byte_planes.py brings the sums out of a device, artifact/states
       in place.
 
 Weights become int8, a scale a channel, and each row of activations gets a scale of its own when the
-network runs; where rows are whole blocks of 64, both are rotated by Hadamard matrices first
-(relax/row_numerics.py). R and the places are the reader's: shapes `tokens` and `window`.
+network runs; where rows are whole blocks of 64, and nobody says otherwise, both are rotated by
+Hadamard matrices first (relax/row_numerics.py). R and the places are the reader's: shapes `tokens`
+and `window`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ __all__ = ["from_bytes"]
 #: Places of the caches where nobody says how many.
 _PLACES = 512
 _BLOCK = 64  # of a rotation
+_OUTPUTS = 4096  # that are quantized at a time
 _CACHES = ("keys", "key_scales", "values", "value_scales")
 
 
@@ -53,7 +55,7 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
         raise ModelError(f"{name}: a window of {places} is more than its context {sizes.context}")
     if count > places:
         raise ModelError(f"{name}: {count} tokens are more than the {places} places of its window")
-    return _Decoder(file, sizes, count, places).module()
+    return _Decoder(file, sizes, count, places, rotates=reading.rotate != 0).module()
 
 
 def _asked(reading: Reading, name: str, places: int) -> tuple[int, int]:
@@ -71,7 +73,10 @@ def _asked(reading: Reading, name: str, places: int) -> tuple[int, int]:
 class _Decoder:
     """Writes one module. count: rows of a run."""
 
-    def __init__(self, file: GgufFile, sizes: DecoderSizes, count: int, places: int) -> None:
+    def __init__(
+        self, file: GgufFile, sizes: DecoderSizes, count: int, places: int, *, rotates: bool
+    ) -> None:
+        self.rotates = rotates
         self.file, self.sizes, self.count, self.places = file, sizes, count, places
         self.bb = relax.BlockBuilder()
         self.tokens = relax.Var("tokens", relax.TensorType((count,), "int32"))
@@ -211,9 +216,8 @@ class _Decoder:
         depth = (shape(x) or ())[-1]
         if weights.ndim != 2 or weights.shape[1] != depth:
             self._check(name, weights, (len(weights), depth))
-        rotate = depth % _BLOCK == 0
-        channels = rows.row_scales(weights, rotate)
-        levels = rows.quantize_rows(weights, channels, rotate)
+        rotate = self.rotates and depth % _BLOCK == 0
+        channels, levels = _quantized(weights, rotate)
         integers, scale = self._rounded(x, rotate, name)
         turned = exact_constant(np.ascontiguousarray(levels.T))
         sums = self._emit(relax.op.matmul(integers, turned, out_dtype="int32"), f"{name}.sums")
@@ -287,3 +291,18 @@ class _Decoder:
 
     def _emit(self, call: Call, name: str) -> Expr:
         return self.bb.emit(named(call, name), name_hint=name)
+
+
+def _quantized(
+    weights: NDArray[np.float32], rotate: bool
+) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
+    """A scale for each output, and the integers. Some outputs at a time: an embedding is a large
+    part of the machine's memory, and so is each step on all of it."""
+    count = -(-len(weights) // _OUTPUTS)
+    parts = [
+        (scales, rows.quantize_rows(some, scales, rotate))
+        for some in np.array_split(weights, count)
+        for scales in (rows.row_scales(some, rotate),)
+    ]
+    channels, levels = zip(*parts, strict=True)
+    return np.concatenate(channels), np.concatenate(levels)

@@ -72,7 +72,8 @@ class GgufFile:
         kind = package.GGMLQuantizationType(tensor.kind)
         rows = raw.reshape(*tensor.shape[:-1], -1)
         try:
-            found = package.quants.dequantize(rows, kind)
+            with np.errstate(all="ignore"):  # what is no number is refused below
+                found = package.quants.dequantize(rows, kind)
         except NotImplementedError:
             raise ModelError(
                 f"{self.name}: {name!r} is {kind.name}, which the package gguf cannot decode: "

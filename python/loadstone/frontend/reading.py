@@ -26,18 +26,20 @@ STATES = "loadstone.states"
 class Reading:
     """shapes: of inputs by name, for dimensions that the file leaves open. inputs, outputs: names
     of tensors that the part to be read begins and ends with; none: the model's own. folder: where
-    the file lies, for what it keeps in files beside it.
+    the file lies, for what it keeps in files beside it. rotate: of a GGUF file, 64: rows and
+    weights in whole blocks of 64 are rotated; 0: none is; None: as the front end does, which is 64.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     folder: Path | None = None
+    rotate: int | None = None
 
     @property
     def is_whole(self) -> bool:
         """The model as the file has it."""
-        return not (self.shapes or self.inputs or self.outputs)
+        return not (self.shapes or self.inputs or self.outputs or self.rotate is not None)
 
 
 WHOLE = Reading()

@@ -98,12 +98,13 @@ class Points:
 
     def factors(self, sums: Integers, of: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """The integers (n,) of which sums = factor * of, and whether there is such a one; both
-        (POINTS, n)."""
+        (POINTS, n). A sum is once itself, even where it is 0 at a point by chance."""
         p, q = self._primes[:2]
         low = sums[0] * self._inverses(of[0], 0) % p
         high = (sums[2] * self._inverses(of[2], 1) % q - low) % q * pow(p, -1, q) % q
         factor = low + high * p  # the only one below p * q
         factor = np.where(factor > p * q // 2, factor - p * q, factor)
+        factor = np.where((sums == of).all(0), 1, factor)
         fits = (self.times(of, factor) == sums).all(0) & (np.abs(factor) < _MAX_FACTOR)
         return factor, fits
 

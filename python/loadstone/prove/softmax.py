@@ -20,7 +20,7 @@ from loadstone.prove.verdict import Unsupported
 
 __all__ = ["arg_max", "positions", "softmax", "softmax_litert", "softmax_onnx"]
 
-_INTEGER_BITS, _BETA_BITS = 5, 26
+_INTEGER_BITS = 5
 
 
 def softmax(elements: Elements, operator: ModelOperator, rows: RowFunctions) -> None:

@@ -40,6 +40,10 @@ __all__ = [
     "sub",
 ]
 
+#: Powers of a row up to this length are kept on the stack (512 bytes of a board's 2 KiB); of a
+#: longer one each is computed twice.
+_KEPT_POWERS = 64
+
 
 def add(o: g.Add, body: Body) -> None:
     """Both inputs by a table of 256 numbers, then their sum."""
@@ -176,16 +180,16 @@ def softmax(o: g.Softmax, body: Body) -> None:
         raise UnsupportedError(f"softmax {o.name}: rows of {depth} elements")
     reals = body.constant(dequantized(o.input))
     at = f"(double){reals}[(uint8_t)x0[k * {depth} + i]]"
-    value = quantized(
-        o, body, f"(float)({body.helper('lds_exp')}({at} - most) / total)", (-128, 127)
-    )
+    power = f"{body.helper('lds_exp')}({at} - most)"
+    kept = depth <= _KEPT_POWERS
+    value = quantized(o, body, f"(float)({'power[i]' if kept else power} / total)", (-128, 127))
     body.add(f"""
-int32_t k, i;
+int32_t k, i;{f" double power[{depth}];" if kept else ""}
 for (k = 0; k < {rows}; ++k) {{
   double most = {at.replace("+ i]", "+ 0]")}, total = 0.0;
   for (i = 1; i < {depth}; ++i)
     if ({at} > most) most = {at};
-  for (i = 0; i < {depth}; ++i) total += lds_exp({at} - most);
+  for (i = 0; i < {depth}; ++i) total += {f"power[i] = {power}" if kept else power};
   for (i = 0; i < {depth}; ++i) y[k * {depth} + i] = {value};
 }}
 """)

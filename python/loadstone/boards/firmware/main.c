@@ -82,7 +82,7 @@ static int run(lds_fault *fault) {
 #endif
   status = lds_session_open(&session, &model, &device, &config, session_memory, sizeof session_memory, fault);
   if (status != LDS_OK) return status;
-  for (k = 0; k < lds_model_input_count(&model); ++k) {
+  for (k = 0; k < MODEL_INPUTS; ++k) {
     lds_tensor tensor;
     (void)lds_model_input(&model, k, &tensor);
     memset(lds_session_input(session, k), 0, tensor.size_bytes); /* your samples go here */

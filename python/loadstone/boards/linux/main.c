@@ -6,34 +6,18 @@
  * Next: put your application here.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lds_hal_linux.h"
-#include "lds_hal_simd.h"
+#include "device.h"
 #include "lds_layers.h"
-#include "loadstone.h"
-#include "model.h"
 
-#if defined(MODEL_ACCELERATORS) && MODEL_ACCELERATORS > MODEL_FIRST_IS_ACCELERATOR
-#define OTHER_DEVICES (MODEL_ACCELERATORS - MODEL_FIRST_IS_ACCELERATOR)
-#else
-#define OTHER_DEVICES 0
-#endif
-
-static const char usage[] =
+const char usage[] =
     "usage: model DEVICE INPUT OUTPUT [DEVICE ...]\n"
     "  the DEVICEs behind are the other accelerators, in the order of accelerators/accelerators.c; all see the first one's memory\n"
     "  DEVICE   uio:/dev/uio0, uio:/dev/uio0,/dev/udmabuf0, devmem:ADDRESS+BYTES, or simd:SOCKET\n"
     "  INPUT    inputs of every run, one after the other; OUTPUT is written likewise; - is stdin or stdout\n";
-
-static int check(int status, const char *what) {
-  if (status == LDS_OK) return 0;
-  fprintf(stderr, "model: %s: %s (%d)\n", what, lds_status_text(status), status);
-  exit(1);
-}
 
 /* Of the model's own: all that is known of what went wrong. */
 static void check_session(int status, const char *what, const lds_fault *fault) {
@@ -42,42 +26,6 @@ static void check_session(int status, const char *what, const lds_fault *fault) 
             (unsigned long)fault->instruction, fault->layer != NULL ? fault->layer : "", (unsigned long)fault->error,
             (unsigned long)fault->error_addr);
   check(status, what);
-}
-
-static lds_linux boards[1 + OTHER_DEVICES];
-static const char *no_memory = ""; /* why the first device has no more */
-
-/* The HAL that DEVICE names; boards stay open until the program ends. */
-static const lds_hal *open_device(const char *device, uint32_t number) {
-  lds_linux *const board = &boards[number];
-  lds_hal_simd *simd;
-  unsigned long long address, bytes;
-  char path[200], second[200];
-  int status = LDS_HAL_FAILED;
-  if (sscanf(device, "uio:%199[^,],%199s", path, second) == 2) {
-    status = lds_linux_open_uio(board, path, MODEL_REGISTER_BYTES, second, MODEL_BUS_OFFSET, NULL);
-  } else if (sscanf(device, "uio:%199s", path) == 1) {
-    status = lds_linux_open_uio(board, path, MODEL_REGISTER_BYTES, NULL, MODEL_BUS_OFFSET, NULL);
-  } else if (sscanf(device, "devmem:%lli+%lli", (long long *)&address, (long long *)&bytes) == 2) {
-#ifdef MODEL_REGISTER_BASE_UNKNOWN
-    fputs("model: devmem: the device's configuration has no register_base: uio:/dev/uio0 has it from the device tree\n", stderr);
-    exit(1);
-#endif
-    status = lds_linux_open_devmem(board, "/dev/mem", MODEL_REGISTER_BASE, MODEL_REGISTER_BYTES, address, (size_t)bytes, MODEL_BUS_OFFSET);
-  } else if (strncmp(device, "simd:", 5) == 0) {
-    if (lds_hal_simd_open(device + 5, &simd) == LDS_HAL_OK) {
-      if (number == 0) no_memory = lds_hal_simd_message(simd);
-      return lds_hal_simd_hal(simd);
-    }
-    (void)snprintf(board->message, sizeof board->message, "%s: no simulator answers there", device + 5);
-  } else {
-    fputs(usage, stderr);
-    exit(2);
-  }
-  if (number == 0) no_memory = board->message;
-  if (status == LDS_HAL_OK) return &board->hal;
-  fprintf(stderr, "model: %s\n", board->message);
-  exit(1);
 }
 
 #if OTHER_DEVICES > 0
@@ -104,7 +52,7 @@ static FILE *open_file(const char *path, const char *mode, FILE *standard) {
 static int read_inputs(const lds_model *model, lds_session *session, FILE *in) {
   lds_tensor tensor;
   uint32_t k;
-  for (k = 0; lds_model_input(model, k, &tensor) == LDS_OK; ++k) {
+  for (k = 0; k < MODEL_INPUTS && lds_model_input(model, k, &tensor) == LDS_OK; ++k) {
     const size_t size = fread(lds_session_input(session, k), 1, tensor.size_bytes, in);
     if (size == 0 && k == 0) return 0;
     if (size != tensor.size_bytes) {
@@ -118,7 +66,7 @@ static int read_inputs(const lds_model *model, lds_session *session, FILE *in) {
 static void write_outputs(const lds_model *model, lds_session *session, FILE *out) {
   lds_tensor tensor;
   uint32_t k;
-  for (k = 0; lds_model_output(model, k, &tensor) == LDS_OK; ++k) {
+  for (k = 0; k < MODEL_OUTPUTS && lds_model_output(model, k, &tensor) == LDS_OK; ++k) {
     if (fwrite(lds_session_output(session, k), 1, tensor.size_bytes, out) != tensor.size_bytes) {
       perror("output");
       exit(1);
@@ -167,8 +115,8 @@ int main(int argc, char **argv) {
 #endif
   size = lds_session_size_bytes(&model, &config);
   status = lds_session_open(&session, &model, &device, &config, malloc(size), size, &fault);
-  if (status == LDS_ERR_MEMORY && no_memory[0] != 0)
-    fprintf(stderr, "model: %s; the model takes %lu\n", no_memory, (unsigned long)MODEL_DMA_BYTES);
+  if (status == LDS_ERR_MEMORY && memory_shortage()[0] != 0)
+    fprintf(stderr, "model: %s; the model takes %lu\n", memory_shortage(), (unsigned long)MODEL_DMA_BYTES);
   check_session(status, lds_model_name(&model), &fault);
   in = open_file(argv[2], "rb", stdin);
   out = open_file(argv[3], "wb", stdout);

@@ -41,6 +41,7 @@ __all__ = [
     "LoweredOperator",
     "im2col_input",
     "lower_operator",
+    "lowered_kinds",
     "unsupported_reason",
 ]
 
@@ -113,6 +114,12 @@ def im2col_input(
 
 def _rules(config: HwConfig) -> dict[type[g.Operator], _Rule | None]:
     return _REAL_RULES if config.is_float else _RULES
+
+
+def lowered_kinds(config: HwConfig) -> dict[type[g.Operator], bool]:
+    """The operators that such a device does, each within limits of its own; False: only where
+    addresses alone do it."""
+    return {kind: rule is not None for kind, rule in _rules(config).items()}
 
 
 def unsupported_reason(op: g.Operator, config: HwConfig, near: bool = False) -> Refusal | None:

@@ -33,10 +33,10 @@ from loadstone.vta.operators.request import PLAIN, LayerRequest
 from loadstone.vta.passes.allocate.allocate import allocate
 from loadstone.vta.region.offload import is_free
 
-__all__ = ["patterns"]
+__all__ = ["NEVER", "patterns"]
 
 #: Operators that no VTA can run: why, and what would change it.
-_NEVER: Mapping[type[g.Operator], Refusal] = {
+NEVER: Mapping[type[g.Operator], Refusal] = {
     g.Softmax: Refusal(
         "the ALU has no exponential",
         "a model that ends in its logits: their largest names the same class",
@@ -77,7 +77,7 @@ def patterns(config: HwConfig, request: LayerRequest = PLAIN) -> Sequence[Patter
         *taken,
         *(
             offered(name, partial(_refuse, replace(refusal, always=True)))
-            for kind, refusal in _NEVER.items()
+            for kind, refusal in NEVER.items()
             for name in kind.patterns
         ),
     ]

@@ -93,7 +93,7 @@ static int run_once(lds_fault *fault) {
 #endif
   status = lds_session_open(&session, &model, &device, &config, session_memory, sizeof session_memory, fault);
   if (status != LDS_OK) return status;
-  for (uint32_t k = 0; lds_model_input(&model, k, &tensor) == LDS_OK; ++k) {
+  for (uint32_t k = 0; k < MODEL_INPUTS && lds_model_input(&model, k, &tensor) == LDS_OK; ++k) {
     memset(lds_session_input(session, k), 0, tensor.size_bytes); /* your samples go here */
   }
   status = lds_session_run(session);
