@@ -21,6 +21,10 @@ _OF_VALIDATORS = [
 #: Judge -> the files of its tests.
 JUDGES = {
     f"{_VTA}/kernels/verify.py": [f"{_TESTS}/kernels/test_verify.py"],
+    f"{_VTA}/passes/store_requantize/verify.py": [
+        f"{_TESTS}/passes/store_requantize/test_verify.py",
+        f"{_TESTS}/passes/store_requantize/test_store_requantize.py",
+    ],
     f"{_VTA}/passes/synchronize/hazards.py": [
         f"{_TESTS}/passes/synchronize/test_synchronize.py",
     ],
@@ -58,6 +62,12 @@ JUDGES = {
         f"{_TESTS}/meaning/test_reference.py",
         f"{_TESTS}/meaning/test_reference_floats.py",
     ],
+    f"{_VTA}/meaning/lane_operations.py": [
+        f"{_TESTS}/meaning/test_lane_operations.py",
+        f"{_TESTS}/meaning/test_reference.py",
+        f"{_TESTS}/meaning/test_reference_floats.py",
+    ],
+    f"{_PROVE}/requantized_lanes.py": ["tests/prove/test_requantized_lanes.py"],
     f"{_PROVE}/tokens.py": ["tests/prove/test_tokens.py"],
     f"{_PROVE}/pieces.py": ["tests/prove/test_pieces.py", "tests/prove/test_rising.py"],
     f"{_PROVE}/near.py": ["tests/prove/test_near.py"],

@@ -66,11 +66,14 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
         },
         "the C runtime has its own kernel, or it is Relax",
     ),
-    "loadstone.vta.meaning.reference._OPERATIONS": (
+    "loadstone.vta.meaning.lane_operations.OPERATIONS": (
         {"RQ"},
         "it reads three tiles: a function of its own",
     ),
-    "loadstone.vta.meaning.reference._FLOAT_OPERATIONS": ({"RQ", "SHR"}, "they are of integers"),
+    "loadstone.vta.meaning.lane_operations.FLOAT_OPERATIONS": (
+        {"RQ", "SHR"},
+        "they are of integers",
+    ),
     "loadstone.artifact.host_operators._INT8": (
         {
             *("INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64"),

@@ -134,6 +134,21 @@ def test_rows_of_a_dense_layer_are_litert_s(keeps: bool) -> None:
     assert differing(read_tflite(model, "dense"), inputs, run(model, inputs)) == 0
 
 
+@pytest.mark.parametrize("inputs", [1, 6])
+@pytest.mark.parametrize("bias", ["first", "absent", "left out"])
+def test_a_bias_of_a_dense_layer_is_litert_s(bias: str, inputs: int) -> None:
+    """As the file's first tensor, as an input that is none, as no input."""
+    graph, draw = Graph(), Random(7)
+    held: Any = None
+    if bias == "first":
+        held = graph.constant(np.array([900, -700], np.int32), 0.002)
+    x = graph.input((3, inputs), np.int8, 0.1, 3)
+    w, y = graph.constant(draw.int8(2, inputs), 0.02), graph.tensor((3, 2), np.int8, 0.3, -4)
+    graph.operator("FULLY_CONNECTED", [x, w] + ([held] if bias != "left out" else []), [y])
+    model, drawn = graph.save([y]), [draw.int8(3, inputs)]
+    assert differing(read_tflite(model, "dense"), drawn, run(model, drawn)) == 0
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_strided_slices_and_paddings_are_litert_s(seed: int) -> None:
     draw, graph = Random(seed), Graph()

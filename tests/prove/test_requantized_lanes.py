@@ -38,15 +38,19 @@ def test_each_lane_has_its_operands_and_the_registers_of_the_stage(stage: Stage)
 
 def test_operands_that_depend_on_an_input_are_beyond_a_proof() -> None:
     for k in range(3):
-        operands = [np.array([0]), np.array([1]), np.array([2])]
-        operands[k] = np.array([6])
+        operands = [np.array([0, 3]), np.array([1, 4]), np.array([2, 5])]
+        operands[k] = np.array([k, 6])
         with pytest.raises(Unsupported, match="operands that are no constants"):
             rq_parameters(lanes(), operands, REGISTERS, Stage.STORE)
 
 
-def test_a_rounding_that_is_none_is_refused() -> None:
-    wrong = REGISTERS | {(Stage.STORE, ConfigRegister.RQ_ROUNDING): 3}
+@pytest.mark.parametrize("rounding", range(-1, 4))
+def test_a_rounding_that_is_none_is_refused(rounding: int) -> None:
+    registers = REGISTERS | {(Stage.STORE, ConfigRegister.RQ_ROUNDING): rounding}
     operands = [np.array([k]) for k in range(3)]
-    with pytest.raises(NotProved, match="RQ_ROUNDING=3, which is none"):
-        rq_parameters(lanes(), operands, wrong, Stage.STORE)
-    rq_parameters(lanes(), operands, wrong, Stage.COMPUTE)
+    if 0 <= rounding < 3:
+        assert rq_parameters(lanes(), operands, registers, Stage.STORE)[0, -1] == rounding
+        return
+    with pytest.raises(NotProved, match=f"RQ_ROUNDING={rounding}, which is none"):
+        rq_parameters(lanes(), operands, registers, Stage.STORE)
+    rq_parameters(lanes(), operands, registers, Stage.COMPUTE)

@@ -39,5 +39,5 @@ def rq_parameters(
     ]
     if fixed[-1] not in _ROUNDINGS:
         raise NotProved(f"RQ with RQ_ROUNDING={fixed[-1]}, which is none")
-    numbers = [lanes.numbers(at) for at in operands]
-    return np.stack([*numbers, *(np.full(len(numbers[0]), one) for one in fixed)], 1)
+    numbers = np.stack([lanes.numbers(at) for at in operands], 1)
+    return np.hstack([numbers, np.tile(fixed, (len(numbers), 1))])

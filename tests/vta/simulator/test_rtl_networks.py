@@ -21,7 +21,8 @@ pytestmark = pytest.mark.usefixtures("verilator")
 
 SMALLEST = ("mlpt_ad_int8.tflite", "vtaq-tiny")
 FILES = [f"mlpt_{name}_int8.tflite" for name in ("ad", "kws", "resnet8", "strww", "vww")]
-EACH = [(file, name) for name in ("vtaq-1x8x8", "vtaq-1x16x16") for file in FILES]
+DEVICES = ("vtaq-1x8x8", "vtaq-1x16x16", "vtaq2-1x16x16")
+EACH = [(file, name) for name in DEVICES for file in FILES]
 
 
 @pytest.mark.parametrize(

@@ -37,13 +37,17 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.program import LayerOperation, ProgramPass, SourceOrder, VtaProgram
 from loadstone.vta.stream.cost import cost_model
 from loadstone.vta.stream.operations import Operation, TileLoad, TileStore, VirtualTile, tiles_of
-from loadstone.vta.stream.table import StreamColumns, columns_of
+from loadstone.vta.stream.table import NO_TILE, StreamColumns, columns_of
 
 __all__ = ["Prefetch"]
 
 Int64Array: TypeAlias = NDArray[np.int64]
 #: Of WGT, how many weights that come ahead of their turn may fill.
 _QUARTERS = 3
+#: Load hears of a store through compute, which is at the next tile's products while a store
+#: requantizes: about so many cycles later. With 0 the gaps of ResNet8 and of two MobileNets seem so
+#: short that 2 % of their cycles are waits for weights; from 128 to 200 it is all the same.
+_HEARD_CYCLES = 150
 
 
 class Prefetch(ProgramPass):
@@ -56,7 +60,9 @@ class Prefetch(ProgramPass):
         operations = [operation for _, operation in program.operations]
         columns = program.columns or columns_of(operations)
         cycles = cost_model(program.config).operations(operations, columns, program.config)
-        stores = columns.copies[columns.kinds[TileStore], 0]
+        stores = columns.kinds[TileStore]
+        cycles[stores[columns.touched[stores, 1] != NO_TILE]] += _HEARD_CYCLES
+        stores = columns.copies[stores, 0]
         stored = _beside({columns.tensors[n] for n in np.unique(stores).tolist()}, program)
         order = _order(
             _steps(columns, cycles, stored), columns, program.config, program.choice.prefetch

@@ -119,10 +119,16 @@ class CostModel:
         """A STORE of so many tiles."""
         return self.store_overhead + tiles * self.store_tile
 
-    def requantized_store(self, tiles: int, moves: int) -> int:
-        """A STORE that requantizes. moves: operand tiles are read so often."""
-        way = self.store_rq + moves * self.rq_operand
-        return self.store_overhead + tiles * max(self.store_tile, self.rq_step) + way
+    def store_rows(self, rows: int) -> int:
+        """What a STORE of several rows takes more than one of a single row: each is a burst."""
+        return (rows - 1) * self.store_burst
+
+    def requantized_store(self, rows: int, columns: int, *, moves: bool) -> int:
+        """A STORE that requantizes rows of tiles, as if they were one. moves: each row has operands
+        of its own."""
+        tiles = rows * columns * max(self.store_tile, self.rq_step)
+        way = self.store_rq + (rows if moves else 1) * self.rq_operand
+        return self.store_overhead + tiles + way
 
     def uop_load(self, uops: NDArray[np.int64]) -> NDArray[np.int64]:
         """Cycles of LOADs of so many micro-ops each, in the shape of `uops`."""
@@ -155,8 +161,8 @@ class CostModel:
     def _requantized(self, o: Operation) -> int:
         assert type(o) is TileStore
         assert o.requantization is not None
-        moves = o.y_size if o.requantization.step else 1
-        return self.requantized_store(o.y_size * o.x_size, moves)
+        moves = o.requantization.step > 0
+        return self.requantized_store(o.y_size, o.x_size, moves=moves) + self.store_rows(o.y_size)
 
     def _alus(
         self, nests: Sequence[Operation], steps: Cycles, has_source: NDArray[np.bool_]
@@ -183,9 +189,11 @@ class CostModel:
             return self.noop
         size = dram.rows * dram.row_bytes
         if type(insn) is Store:
-            tiles = size // config.tile_bytes(Memory.OUT)
-            moves = insn.y_size if insn.operand_step else 1
-            store = self.requantized_store(tiles, moves) if insn.requantize else self.store(tiles)
+            if insn.requantize:
+                moves = insn.operand_step > 0
+                store = self.requantized_store(insn.y_size, insn.x_size, moves=moves)
+            else:
+                store = self.store(size // config.tile_bytes(Memory.OUT))
             return store + self.read_latency
         return self.load(size)
 

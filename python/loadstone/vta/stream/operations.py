@@ -138,7 +138,7 @@ class StoreRequantization:
 @dataclass(slots=True)
 class TileStore:
     """Packed ACC tiles -> DRAM: y_size rows of x_size tiles, x_stride apart in DRAM; the low 8 bits
-    of what they are, or of what requantization makes of them (passes/store_requantize.py)."""
+    of what they are, or of what requantization makes of them (passes/store_requantize/)."""
 
     tile: VirtualTile
     offset: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""store_requantize/verify.py: what stores otherwise, or lets others read otherwise, is refused."""
+"""verify.py: what stores otherwise, or lets others read otherwise, is refused."""
 
 from __future__ import annotations
 
@@ -85,6 +85,13 @@ MISTAKES: dict[str, Callable[[], list[LayerOperation]]] = {
     "of another layer": lambda: [*AFTER[:-1], ("other", AFTER[-1][1])],
     "a read of what compute no longer requantizes": reads_what_is_no_longer_requantized,
 }
+
+
+def test_operands_that_were_loaded_again_are_others() -> None:
+    """Compute requantized by the first ones, the store by the second ones."""
+    again: LayerOperation = ("layer", replace(S.load, dram=DramTile("p", 12)))
+    with pytest.raises(LoweringError, match="something else is stored"):
+        verify_stores([*BEFORE[:-1], again, BEFORE[-1]], [*AFTER[:-1], again, AFTER[-1]])
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -106,9 +106,8 @@ def _of_tile(
         parts = requantized.stores(operation)
         if not parts:
             return {}
-        was += cost.store(operation.y_size * operation.x_size)
-        rows = sum(part.y_size for part in parts) - operation.y_size
-        now += sum(_store_cycles(part, cost) for part in parts) + rows * cost.store_burst
+        was += cost.store(operation.y_size * operation.x_size) + cost.store_rows(operation.y_size)
+        now += sum(_store_cycles(part, cost) for part in parts)
         changes[number] = list(parts)
     return changes if now <= was else {}
 
@@ -151,8 +150,9 @@ def _cycles(o: RequantizeNest, cost: CostModel) -> int:
 
 
 def _store_cycles(o: TileStore, cost: CostModel) -> int:
-    moves = o.y_size if o.requantization is not None and o.requantization.step else 1
-    return cost.requantized_store(o.y_size * o.x_size, moves)
+    assert o.requantization is not None
+    moves = o.requantization.step > 0
+    return cost.requantized_store(o.y_size, o.x_size, moves=moves) + cost.store_rows(o.y_size)
 
 
 def _places(o: RequantizeNest) -> Int64Array:
