@@ -9,44 +9,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operators.h"
 
-/* The elements of one row, `in` and `out` steps apart. */
-static void copy_row(uint8_t *to, const uint8_t *from, size_t count, size_t in, size_t out, size_t size) {
-  size_t k;
-  if (size == 1u) {
-    for (k = 0; k < count; ++k) to[k * out] = from[k * in];
-  } else {
-    for (k = 0; k < count; ++k) memcpy(to + k * out * size, from + k * in * size, size);
-  }
-}
-
-/* in_offset, out_offset, extent[6], in_stride[6], out_stride[6]. A row is the last axis, or where that is short (the three channels of an
- * image) the longest one. */
+/* in_offset, out_offset, extent[6], in_stride[6], out_stride[6] */
 void lds_copy(const lds_operand *t, const int32_t *p) {
   const size_t size = lds_element_bytes(t[0].tensor.dtype);
-  const int32_t *in_stride = p + 8, *out_stride = p + 14;
+  const int32_t *extent = p + 2, *in_stride = p + 8, *out_stride = p + 14;
+  const size_t columns = (size_t)extent[5];
   const int runs = in_stride[5] == 1 && out_stride[5] == 1;
-  int32_t index[LDS_RANK] = {0}, extent[LDS_RANK];
-  size_t columns;
-  int axis, row = LDS_RANK - 1;
-  for (axis = 0; axis < LDS_RANK; ++axis) extent[axis] = p[2 + axis];
-  for (axis = 0; axis < LDS_RANK - 1 && !runs && extent[LDS_RANK - 1] < 8; ++axis) {
-    if (extent[axis] > extent[row]) row = axis;
-  }
-  columns = (size_t)extent[row];
-  extent[row] = 1;
-  axis = 0;
+  int32_t index[LDS_RANK] = {0};
+  int axis = 0;
   while (axis >= 0) {
-    size_t from = (size_t)p[0], to = (size_t)p[1];
-    for (axis = 0; axis < LDS_RANK; ++axis) {
+    size_t from = (size_t)p[0], to = (size_t)p[1], column;
+    for (axis = 0; axis < LDS_RANK - 1; ++axis) {
       from += (size_t)index[axis] * (size_t)in_stride[axis];
       to += (size_t)index[axis] * (size_t)out_stride[axis];
     }
     if (runs) {
       memcpy(t[1].data + to * size, t[0].data + from * size, columns * size);
     } else {
-      copy_row(t[1].data + to * size, t[0].data + from * size, columns, (size_t)in_stride[row], (size_t)out_stride[row], size);
+      for (column = 0; column < columns; ++column) {
+        if (size == 1u) { /* much the most frequent */
+          t[1].data[to] = t[0].data[from];
+        } else {
+          memcpy(t[1].data + to * size, t[0].data + from * size, size);
+        }
+        from += (size_t)in_stride[5];
+        to += (size_t)out_stride[5];
+      }
     }
-    for (axis = LDS_RANK - 1; axis >= 0 && ++index[axis] == extent[axis]; --axis) index[axis] = 0;
+    for (axis = LDS_RANK - 2; axis >= 0 && ++index[axis] == extent[axis]; --axis) index[axis] = 0;
   }
 }
 

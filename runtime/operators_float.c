@@ -10,12 +10,11 @@
 #include "operators.h"
 
 /* Nearest integer of v in [-2^30, 2^30]; a tie goes to even, or away from zero. Without a branch, which a processor would mispredict for
- * every second number. */
+ * every second number: twice the rest is 1 from a tie on, and where a tie is cut off, slightly less than twice is 1 above it. */
 static int32_t round_float(float v, int half_to_even) {
   const int32_t whole = (int32_t)v;
-  const float rest = v - (float)whole;                                         /* exact */
-  const float most = half_to_even && (whole & 1) == 0 ? 0.5f : 0x1.fffffep-2f; /* what is cut off at most */
-  return whole + (rest > most) - (rest < -most);
+  const float rest = v - (float)whole; /* exact */
+  return whole + (int32_t)(rest * ((whole & 1) < half_to_even ? 0x1.fffffep0f : 2.0f));
 }
 
 /* half_to_even, low, high. Limits are integers below 2^9: clamping before rounding gives the same. */

@@ -81,7 +81,7 @@ static int quantize_is_sound(const lds_tensor *t, const int32_t *p) {
   const int32_t least = t[1].dtype == LDS_INT8 ? -128 : 0;
   if (t[0].dtype != LDS_FLOAT32 || !is_byte(&t[1]) || !same_elements(&t[0], &t[1])) return 0;
   if (!(t[1].scale > 0.0f && t[1].scale <= 3.402823466e38f)) return 0;
-  if (t[1].zero_point < least || t[1].zero_point > least + 255) return 0;
+  if ((uint32_t)t[1].zero_point - (uint32_t)least > 255u) return 0;
   return p[0] <= 1 && least <= p[1] && p[1] <= p[2] && p[2] <= least + 255;
 }
 

@@ -39,6 +39,8 @@ def test_an_entry_alone_is_a_model() -> None:
     assert Artifact.from_bytes(second.to_bytes()) == second
     assert STATE.only() is STATE
     assert STATE.entry_names == ("",)
+    assert [whole.entry_of(number) for number in range(3)] == ["both", "both", "give"]
+    assert STATE.entry_of(1) == ""
 
 
 def test_regions_have_what_the_largest_needs() -> None:

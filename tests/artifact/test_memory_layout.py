@@ -139,6 +139,17 @@ def test_content_is_aligned_and_filled() -> None:
     assert Content().filled() == bytes(64)
 
 
+def test_a_large_constant_stands_in_a_region_once() -> None:
+    content, large = Content(), bytes(range(256)) * 256
+    places = [content.add(large), content.add(b"small"), content.add(b"small")]
+    assert content.add(large) == places[0]
+    assert content.add(large[:-1]) > places[2] > places[1]  # another one; small ones stand twice
+    assert content.add(large, 65536) == places[0]
+    moved = Content(b"x")
+    assert moved.add(large) == 64
+    assert moved.add(large, 128) % 128 == 0  # there, but not at such a place
+
+
 def test_a_constant_of_the_graph_is_a_view_with_its_quantization() -> None:
     x = tensor("x", 1, 4)
     two = g.Tensor("two", (1, 4), "int8", g.Quantization(0.5, 3))

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loadstone.artifact.entries import joined
 from loadstone.cli import main
-from tests.sample_model import entries_model
+from tests.sample_model import copy_model, entries_model
 
 
 @pytest.fixture
@@ -48,6 +49,18 @@ def test_inspect_lists_entries(model: str, capsys: pytest.CaptureFixture[str]) -
         "inputs": 1,
         "outputs": 0,
     }
+
+
+def test_disasm_says_whose_program_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    joined({"one": copy_model(), "other": copy_model()}).save(tmp_path / "m.lds")
+    assert main(["disasm", f"{tmp_path}/m.lds"]) == 0
+    titles = [line for line in capsys.readouterr().out.splitlines() if "instructions for" in line]
+    assert [line.split(":")[0] for line in titles] == [
+        "# copy of entry one",
+        "# copy of entry other",
+    ]
 
 
 def test_a_proof_of_entries_is_refused(

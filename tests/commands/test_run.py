@@ -395,8 +395,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ign
 from loadstone import cli
 from loadstone.runtime import session
 start = session.Session.start
-def tell(self):
-    start(self)
+def tell(self, *entry):
+    start(self, *entry)
     os.write(1, b"started\\n")  # whole, whichever thread it is
 session.Session.start = tell
 status = cli.main(["run", *sys.argv[1:]])

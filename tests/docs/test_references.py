@@ -57,6 +57,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "model.h",
         "NAME_meaning.h",
     ),
+    "docs/language-models.md": ("model.words.json", "tokenizer.json"),
     "docs/c-projects.md": ("classify/classify.c",),
     "docs/any-scale.md": ("lane.py", "average.py"),
     "docs/deploy.md": ("path/to/vta_config.json", "board.c", "idf.py", "model.h"),

@@ -74,6 +74,14 @@ class ArtifactContent:
             raise ArtifactError(f"model {self.name!r} has no entry {name!r}: {what}")
         return self.entry_names.index(name)
 
+    def entry_of(self, step: int) -> str:
+        """The name of the entry that a step belongs to, by its number; "" without entries."""
+        for entry in self.entries:
+            if step < entry.steps:
+                return entry.name
+            step -= entry.steps
+        return ""
+
     def only(self: Content, number: int = 0) -> Content:
         """The model as if this entry were all of it; steps keep no numbers of the file."""
         if not self.entries:

@@ -58,6 +58,10 @@ __all__ = [
 ]
 
 
+#: A constant of so many bytes stands in a region once.
+_LARGE_BYTES = 1 << 16
+
+
 class RegionIndex(IntEnum):
     """Which region of the artifact holds what."""
 
@@ -100,15 +104,19 @@ class Content:
         return rounded_up(len(self.data), DEVICE_ALIGN_BYTES)
 
     def add(self, content: bytes, align_bytes: int = DEVICE_ALIGN_BYTES) -> int:
-        """Appends what is not there; the offset in bytes."""
+        """Appends what is not there; the offset in bytes. Of one entry's own pieces large ones are
+        looked for, such as a table that every layer of a decoder reads."""
         align_bytes = max(align_bytes, DEVICE_ALIGN_BYTES)
-        if self.known:
-            known = self.known.get(sha256(content).digest())
-            if known is not None and known % align_bytes == 0:
-                return known
+        is_large = len(content) >= _LARGE_BYTES
+        digest = sha256(content).digest() if is_large or self.known else b""
+        known = self.known.get(digest)
+        if known is not None and known % align_bytes == 0:
+            return known
         offset = rounded_up(len(self.data), align_bytes)
         self.data += bytes(offset - len(self.data)) + content
         self.pieces.append((offset, len(content)))
+        if is_large:
+            self.known[digest] = offset
         return offset
 
     def filled(self) -> bytes:

@@ -78,7 +78,7 @@ class ArtifactReader:
         )
         require(size == len(data), "R3", f"the header says {size} bytes, the file has {len(data)}")
         require(
-            crc == zlib.crc32(self.data[16:]),
+            crc == zlib.crc32(memoryview(self.data)[16:]),
             "R4",
             "the checksum does not fit the content: the file is damaged",
         )

@@ -128,7 +128,7 @@ class ArtifactWriter:
         for entry in a.entries:
             self.words += [self.string(entry.name), entry.steps, entry.inputs, entry.outputs]
         devices = b"".join(map(self.device, a.devices))
-        contents = (
+        contents: tuple[bytes | bytearray, ...] = (
             *(
                 bytes(self.strings),
                 regions,
@@ -138,7 +138,7 @@ class ArtifactWriter:
                 steps,
                 _words(self.words),
             ),
-            *(devices, bytes(self.code), bytes(self.data)),
+            *(devices, bytes(self.code), self.data),
         )
         data_align = min(
             max([SECTION_ALIGN, *(r.align_bytes for r in a.regions if r.data)]), MAX_DATA_ALIGN
@@ -156,7 +156,7 @@ class ArtifactWriter:
         first_steps = a.entries[0].steps if a.entries else 0
         head = struct.pack("<4I", a.samples, name, len(a.entries), first_steps)
         body[16:HEADER_BYTES] = head + table
-        crc = zlib.crc32(body[16:])
+        crc = zlib.crc32(memoryview(body)[16:])
         struct.pack_into("<4sIII", body, 0, MAGIC, _version(a), len(body), crc)
         return bytes(body)
 

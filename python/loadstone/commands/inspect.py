@@ -191,9 +191,9 @@ def text(
     ]
     lines += [_region_line(index, r) for index, r in enumerate(a.regions)]
     lines.append(f"steps, {instructions} instructions")
-    begins = _begins(a)
+    begins = {sum(e.steps for e in a.entries[:k]): e.name for k, e in enumerate(a.entries)}
     for index, step in enumerate(a.steps):
-        lines += [f"  entry {one_line(name)}" for name in begins.get(index, ())]
+        lines += [f"  entry {one_line(begins[index])}"] if index in begins else []
         if isinstance(step, HostStep):
             lines.append(_host_line(index, step, a))
         else:
@@ -211,16 +211,6 @@ def _ports(a: Artifact, number: int) -> list[str]:
         "outputs",
         *(_tensor(own.tensors[i]) for i in own.outputs),
     ]
-
-
-def _begins(a: Artifact) -> dict[int, list[str]]:
-    """The names of the entries that begin at a step, by its number."""
-    found: dict[int, list[str]] = {}
-    step = 0
-    for entry in a.entries:
-        found.setdefault(step, []).append(entry.name)
-        step += entry.steps
-    return found
 
 
 def _region_line(index: int, r: MemoryRegion) -> str:

@@ -41,6 +41,7 @@ __all__ = ["from_bytes"]
 #: Places of the caches where nobody says how many.
 _PLACES = 512
 _BLOCK = 64  # of a rotation
+_OUTPUTS = 4096  # that are quantized at a time
 _CACHES = ("keys", "key_scales", "values", "value_scales")
 
 
@@ -216,8 +217,7 @@ class _Decoder:
         if weights.ndim != 2 or weights.shape[1] != depth:
             self._check(name, weights, (len(weights), depth))
         rotate = self.rotates and depth % _BLOCK == 0
-        channels = rows.row_scales(weights, rotate)
-        levels = rows.quantize_rows(weights, channels, rotate)
+        channels, levels = _quantized(weights, rotate)
         integers, scale = self._rounded(x, rotate, name)
         turned = exact_constant(np.ascontiguousarray(levels.T))
         sums = self._emit(relax.op.matmul(integers, turned, out_dtype="int32"), f"{name}.sums")
@@ -291,3 +291,18 @@ class _Decoder:
 
     def _emit(self, call: Call, name: str) -> Expr:
         return self.bb.emit(named(call, name), name_hint=name)
+
+
+def _quantized(
+    weights: NDArray[np.float32], rotate: bool
+) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
+    """A scale for each output, and the integers. Some outputs at a time: an embedding is a large
+    part of the machine's memory, and so is each step on all of it."""
+    count = -(-len(weights) // _OUTPUTS)
+    parts = [
+        (scales, rows.quantize_rows(some, scales, rotate))
+        for some in np.array_split(weights, count)
+        for scales in (rows.row_scales(some, rotate),)
+    ]
+    channels, levels = zip(*parts, strict=True)
+    return np.concatenate(channels), np.concatenate(levels)

@@ -181,7 +181,7 @@ def _average_pool(f: _Fields, x: ModelTensor, y: ModelTensor) -> dict[str, objec
     kernel, strides, pads = (_wholes(f, name) for name in ("kernel", "strides", "padding"))
     ends = zip(pads[:2], pads[2:], strict=True)
     sizes = zip(x.shape[1:3], y.shape[1:3], kernel, strides, ends, strict=True)
-    _must(min(strides) > 0)
+    _must(min(*kernel, *strides) > 0)
     _must(all((n + sum(end) - k) // by + 1 == out for n, out, k, by, end in sizes))
     taps, padded = kernel[0] * kernel[1], bool(f["count_include_pad"])
     said: dict[str, object] = {"layout": "NHWC", "kernel": kernel, "pads": pads, "strides": strides}

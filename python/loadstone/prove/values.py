@@ -300,13 +300,14 @@ class Values:
         of, made = sources[first], functions[first]
         symbols = np.full(len(first), NO_SYMBOL)
         fresh = self._sources.wanted(of)[0] == NO_SOURCE
-        _, only = np.unique(of, return_index=True)
-        new = np.zeros(len(of), bool)
-        new[only] = True
-        new &= fresh
+        new = fresh & np.isin(np.arange(len(of)), np.unique(of, return_index=True)[1])
         symbols[new] = self._new_elements(of[new], made[new])
         self._sources.want(of[new], made[new], symbols[new])
-        for k in np.flatnonzero(~new).tolist():
+        wanted, elements = self._sources.wanted(of)
+        again = np.flatnonzero(~new)
+        same = again[self._equal(of[again], made[again], wanted[again])]
+        symbols[same] = elements[same]
+        for k in np.flatnonzero(symbols == NO_SYMBOL).tolist():
             source = int(of[k])
             for function, symbol in self.wanted(source):
                 if self._equal(of[k : k + 1], made[k : k + 1], np.array([function]))[0]:
@@ -314,8 +315,7 @@ class Values:
                     break
             else:
                 symbols[k] = self._new_elements(of[k : k + 1], made[k : k + 1])[0]
-                pair = int(made[k]), int(symbols[k])
-                self._more_wanted.setdefault(source, []).append(pair)
+                self._more_wanted.setdefault(source, []).append((int(made[k]), int(symbols[k])))
         return symbols[inverse]
 
     def _new_elements(self, sources: Integers, functions: Integers) -> Integers:

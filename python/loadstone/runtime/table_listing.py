@@ -24,11 +24,13 @@ def table_listing(artifact: Artifact) -> Iterator[str]:
     """Every program of a plug-in's accelerator, in order. Raises ConfigError for one that no
     plug-in describes."""
     known = accelerators_of(artifact)
-    for step in artifact.programs:
+    for where, step in artifact.numbered_programs:
         if step.device not in known:
             continue
         table, code = known[step.device].table, step.instructions
-        yield f"# {one_line(step.name)}: {len(step)} instructions for {known[step.device].name}"
+        entry = f" of entry {one_line(own)}" if (own := artifact.entry_of(where)) else ""
+        title = f"{one_line(step.name)}{entry}"
+        yield f"# {title}: {len(step)} instructions for {known[step.device].name}"
         first = {layer.first: layer.name for layer in step.layers}
         addresses = {(r.offset_bytes, r.bit): r for r in step.relocations}
         offsets = instruction_offsets(table, code).tolist()

@@ -5,6 +5,7 @@ exact on all 256 values."""
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,12 +14,14 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
 from loadstone import graph as g
+from loadstone.compiler import compile as compile_model
+from loadstone.errors import UnsupportedError
 from loadstone.graph.reference import run, run_operator
 from loadstone.numerics import Rounding
 from loadstone.partition.patterns import OPERATOR_PATTERNS, operator_pattern
 from loadstone.partition.patterns.affine import _search
 from loadstone.partition.patterns.reader import Mismatch
-from tests import onnx_builder
+from tests import onnx_builder, tflite_builder
 from tests.draw import Random
 from tests.imported import onnx_graph
 from tests.onnx_builder import Graph
@@ -246,3 +249,27 @@ def test_a_dequantize_by_other_numbers_than_the_quantize_stays_real() -> None:
     other = graph.dequantize(y, 0.75, 0)
     made = onnx_graph(graph.save([(graph.quantize(graph.node("Softmax", other), 0.5, 0), np.int8)]))
     assert [operator.kind for operator in made.operators] == ["requantize", "host", "quantize"]
+
+
+@pytest.mark.parametrize("sizes", [(33, 3, 500, 3), (3, 33, 3, 500)])
+def test_a_resize_of_which_litert_reads_beyond_the_input_is_refused(
+    sizes: tuple[int, int, int, int], tmp_path: Path
+) -> None:
+    """Its steps of 1/1024 are rounded up: the last of 500 rows begins behind the last of 33. To 510
+    they are rounded down."""
+
+    def compiled(*sizes: int, **flags: bool) -> object:
+        graph = tflite_builder.Graph()
+        x = graph.input((1, *sizes[:2], 1), np.int8, 0.1, 0)
+        y = graph.tensor((1, *sizes[2:], 1), np.int8, 0.1, 0)
+        size = graph.constant(np.array(sizes[2:], np.int32))
+        said = {"align_corners": False, "half_pixel_centers": False} | flags
+        graph.operator("RESIZE_BILINEAR", [x, size], [y], **said)
+        path = tmp_path / "net.tflite"
+        path.write_bytes(graph.save([y]))
+        return compile_model(path, "vtaq-1x16x16")
+
+    with pytest.raises(UnsupportedError, match="of which LiteRT reads number 33, beyond the last"):
+        compiled(*sizes)
+    compiled(*sizes, align_corners=True)
+    compiled(*(510 if n == 500 else n for n in sizes))

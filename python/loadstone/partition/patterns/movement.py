@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from loadstone.errors import UnsupportedError
 from loadstone.graph import (
     Concatenate,
     Pad,
@@ -26,6 +27,7 @@ from loadstone.graph import (
     Transpose,
 )
 from loadstone.graph.base import Fields
+from loadstone.graph.kernels.tflite import bilinear_taps
 from loadstone.partition.patterns.forms import dq, op, q, tail
 from loadstone.partition.patterns.reader import Mismatch, Reader
 from loadstone.relax.compat import dpl, dtype, integers, relax
@@ -201,13 +203,31 @@ def resize(reader: Reader, root: Call) -> ResizeNearest | ResizeBilinear:
         "rounding": reader.rounding,
     }
     if method == "linear":
-        return ResizeBilinear(**fields, unsigned=reader.unsigned)
+        bilinear = ResizeBilinear(**fields, unsigned=reader.unsigned)
+        if reader.tflite and not reader.unsigned:
+            _check_places(bilinear)
+        return bilinear
     if method != "nearest_neighbor":
         raise Mismatch(f"its method is {method}")
     found = ResizeNearest(**fields)
     if not reader.tflite:
         _check_rounding(found, str(attrs.rounding_method))
     return found
+
+
+def _check_places(operator: ResizeBilinear) -> None:
+    """Raises UnsupportedError where steps of 1/1024, which are rounded, leave the input: LiteRT
+    reads what stands behind it."""
+    flags = operator.align_corners, operator.half_pixel_centers
+    for axis in (1, 2):
+        size, out = operator.input.shape[axis], operator.output.shape[axis]
+        last = int(bilinear_taps(size, out, *flags)[0].max())
+        if last >= size:
+            raise UnsupportedError(
+                f"{operator.name}: a resize from {size} to {out} rows or columns, of which LiteRT "
+                f"reads number {last}, beyond the last one: align corners, take centers of half a "
+                "pixel, or choose another size"
+            )
 
 
 def _check_rounding(operator: ResizeNearest, method: str) -> None:

@@ -231,6 +231,10 @@ def _resize(g: TfliteGraph, o: TfliteOperator) -> None:
         raise g.refusal(
             o, f"resizes {list(x.shape)} to {size}", "rows and columns of 4 axes are resized"
         )
+    if all(flags):
+        raise g.refusal(
+            o, "aligns corners and takes centers of half a pixel", "LiteRT knows one of the two"
+        )
     g.expect(o, (x.shape[0], *size, x.shape[3]))
     if o.code == "RESIZE_NEAREST_NEIGHBOR":
         places = [nearest(n, m, *flags) for n, m in zip(x.shape[1:3], size, strict=True)]
@@ -238,6 +242,14 @@ def _resize(g: TfliteGraph, o: TfliteOperator) -> None:
         return
     of = bilinear if x.dtype == "int8" else bilinear_uint8
     rows, columns = (of(n, m, *flags) for n, m in zip(x.shape[1:3], size, strict=True))
+    if any(
+        int(lower.max()) >= n for (lower, *_), n in zip((rows, columns), x.shape[1:3], strict=True)
+    ):
+        raise g.refusal(
+            o,
+            f"resizes {list(x.shape)} to {size}, where LiteRT reads beyond the last row or column",
+            "align corners, take centers of half a pixel, or another size",
+        )
     g.emit(
         "resize_bilinear",
         o,

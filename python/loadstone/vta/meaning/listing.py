@@ -36,13 +36,15 @@ _SHOWN_UOPS = 3
 
 @dataclass(frozen=True)
 class Program:
-    """A stream of instructions and what is known with it. layers: first instruction -> name."""
+    """A stream of instructions and what is known with it. layers: first instruction -> name. entry:
+    that of the artifact which it belongs to, by name."""
 
     name: str
     config: HwConfig
     instructions: NDArray[np.uint8] | bytes
     regions: Sequence[DramBytes] = ()
     layers: Mapping[int, str] = field(default_factory=dict)
+    entry: str = ""
 
 
 def programs_of(data: bytes, name: str, device: str | None = None) -> list[Program]:
@@ -81,10 +83,17 @@ def _of_artifact(data: bytes, name: str, device: str | None) -> list[Program]:
         for number, said in enumerate(artifact.devices)
         if said.has_configuration
     }
-    found = [(p, configs[p.device]) for p in artifact.programs if p.device in configs]
+    found = [(n, p) for n, p in artifact.numbered_programs if p.device in configs]
     return [
-        Program(p.name, c, p.instructions, regions, {layer.first: layer.name for layer in p.layers})
-        for p, c in found
+        Program(
+            p.name,
+            configs[p.device],
+            p.instructions,
+            regions,
+            {layer.first: layer.name for layer in p.layers},
+            artifact.entry_of(number),
+        )
+        for number, p in found
     ]
 
 
@@ -119,7 +128,8 @@ def listing(program: Program) -> Iterator[str]:
     except EncodingError as error:
         raise EncodingError(f"{program.name}: {error}") from None
     device = one_line(program.config.name)
-    yield f"# {one_line(program.name)}: {len(stream)} instructions for {device}"
+    entry = f" of entry {one_line(program.entry)}" if program.entry else ""
+    yield f"# {one_line(program.name)}{entry}: {len(stream)} instructions for {device}"
     lines = disassemble(stream, _micro_op_notes(program))
     for number, line in enumerate(lines):
         if number in program.layers:
