@@ -19,8 +19,8 @@ import queue
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -220,11 +220,11 @@ class _Executed:
     def map(
         self,
         function: Callable[..., Result],
-        units: Sequence[Any],
+        units: Sequence[object],
         on_result: Callable[[int, Result], None] | None = None,
-        shared: Sequence[Any] = (),
+        shared: Sequence[object] = (),
     ) -> list[Result]:
-        futures: dict[int, Any] = {}
+        futures: dict[int, Future[Result]] = {}
         results: dict[int, Result] = {}
         try:
             for index, unit in enumerate(units):
@@ -246,7 +246,7 @@ class _Executed:
         return [results[index] for index in range(len(units))]
 
 
-def _arriving(futures: dict[int, Any]) -> Iterator[int]:
+def _arriving(futures: Mapping[int, Future[Result]]) -> Iterator[int]:
     """The units that are done, in the order in which that is seen. Asked for, not waited for: jobs
     of a batch system are like futures, but call nobody when they end."""
     wait = _FIRST_LOOK_SECONDS
