@@ -61,17 +61,14 @@ def text() -> str:
 
 def _on_devices() -> str:
     """One line for each operator of the graph."""
-    kinds = sorted(
-        (kind for kind in vars(g).values() if isinstance(kind, type) and kind.__dict__.get("kind")),
-        key=lambda kind: str(kind.__dict__["kind"]),
-    )
+    classes = [one for one in vars(g).values() if isinstance(one, type)]
+    kinds = [one for one in classes if issubclass(one, g.Operator) and one.patterns]
     real = next(name for name in device_names() if load_config(name).is_float)
     lines = [
         f"| {kind.kind} | {' '.join(f'`{name}`' for name in kind.patterns)} | "
         f"{_takes(kind, 'vtaq-1x16x16')} | "
         f"{_takes(kind, real)} |"
-        for kind in kinds
-        if issubclass(kind, g.Operator) and kind.patterns
+        for kind in sorted(kinds, key=lambda kind: kind.kind)
     ]
     families = {True: list[str](), False: list[str]()}
     for name in device_names():

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,11 @@ def known() -> ResultStore:
 def sweep(known: ResultStore) -> Sweep:
     with open_pool(1) as pool:
         return swept(pool, known)
+
+
+def test_an_executor_gives_the_same_table(sweep: Sweep) -> None:
+    with ThreadPoolExecutor(1) as executor, open_pool(executor) as pool, ResultStore(None) as store:
+        assert parquet_bytes(swept(pool, store)) == parquet_bytes(sweep)
 
 
 def test_a_row_is_what_compile_and_simulate_give(sweep: Sweep, tmp_path: Path) -> None:

@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from loadstone.errors import DeviceError
+from loadstone.errors import DeviceError, LoadstoneError
 from loadstone.search.workers import open_pool, workers_of
 
 pytest.importorskip("distributed", reason="Dask is not installed (the extra `search`)")
@@ -132,3 +137,71 @@ def test_who_works_is_a_number_or_an_address(text: str) -> None:
 def test_addresses_and_numbers() -> None:
     assert workers_of("tcp://host:8786") == "tcp://host:8786"
     assert workers_of("12") == 12
+
+
+class Job:
+    """What a batch system's library gives: like a future, but it calls nobody when it ends."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work, self.looks, self.cancelled = work, 0, False
+
+    def done(self) -> bool:
+        self.looks += 1
+        return self.looks > 2
+
+    def result(self) -> Any:
+        assert not self.cancelled
+        return self.work()
+
+    def cancel(self) -> bool:
+        self.cancelled = True
+        return True
+
+
+class BatchSystem:
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+        self.jobs.append(Job(partial(function, *arguments)))
+        return self.jobs[-1]
+
+
+def die(unit: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return unit
+
+
+def test_an_executor_gives_what_this_process_gives() -> None:
+    """Order, shared values, a unit that fails, and work after it; it stays open."""
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as executor:
+        with open_pool(executor) as pool:
+            told: dict[int, tuple[int, int]] = {}
+            results = pool.map(square, range(7), told.__setitem__)
+            assert [result for result, _ in results] == [k * k for k in range(7)]
+            assert told == dict(enumerate(results))
+            assert os.getpid() not in {pid for _, pid in results}
+            assert pool.map(lengths, [1, 2], shared=("abc", b"de")) == [6, 7]
+            with pytest.raises(DeviceError, match=r"^unit 1 is broken$"):
+                pool.map(fail, range(4))
+            assert pool.map(square, []) == []
+        assert executor.submit(fail, 3).result() == 3
+
+
+def test_an_executor_whose_worker_dies_is_one_line() -> None:
+    with (
+        ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as executor,
+        open_pool(executor) as pool,
+        pytest.raises(LoadstoneError, match=r"^the executor has ended .* \(BrokenProcessPool\)"),
+    ):
+        pool.map(die, [1, 2])
+
+
+def test_jobs_of_a_batch_system_are_asked_for() -> None:
+    system = BatchSystem()
+    with open_pool(cast("Executor", system)) as pool:
+        assert pool.map(lengths, [1, 2, 3], shared=("ab", b"")) == [3, 4, 5]
+        assert [job.looks for job in system.jobs] == [3, 3, 3]
+        with pytest.raises(DeviceError, match=r"^unit 1 is broken$"):
+            pool.map(fail, range(4))
+    assert [job.cancelled for job in system.jobs[3:]] == [False, False, True, True]

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -53,12 +54,12 @@ MAX_TRIALS = 1_000_000
 @dataclass(frozen=True)
 class TuneOptions:
     """trials: of each layer. seconds: after which no step is begun; None: no limit, and the same
-    result each time. workers: processes, or the address of a Dask scheduler. store: an SQLite file;
-    None: the user's own. say: told what is going on."""
+    result each time. workers: as of open_pool. store: an SQLite file; None: the user's own. say:
+    told what is going on."""
 
     trials: int = 32
     seconds: float | None = None
-    workers: int | str = 1
+    workers: int | str | Executor = 1
     seed: int = 0
     store: Path | None = None
     say: Callable[[str], None] = field(default=lambda _: None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many units of work, each of seconds, on the processes of this machine or of a Dask cluster.
 
-In:   a function, units that can be pickled, and the workers: a number of processes, or the address
-      of a Dask scheduler.
+In:   a function, units that can be pickled, and the workers: a number of processes, the address of
+      a Dask scheduler, or an executor of the caller's.
 Out:  the results in the units' order, the same for any number of workers; each is also reported
       when it arrives.
 Next: search/sweep.py and search/samples.py make the units.
@@ -18,7 +18,9 @@ import logging
 import queue
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -32,6 +34,8 @@ MAX_WORKERS = 1024
 _DEATHS = 20
 #: The interval in which the number of workers is checked.
 _LOOK_SECONDS = 2.0
+#: The same of an executor's units, doubled while none is done.
+_FIRST_LOOK_SECONDS = 0.01
 _CONNECT_SECONDS = 20
 _SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
 #: Ctrl-C in a terminal reaches all its processes; workers are stopped by the main process.
@@ -75,9 +79,10 @@ def workers_of(text: str) -> int | str:
 
 
 @contextmanager
-def open_pool(workers: int | str, label: str = "") -> Iterator[Pool]:
+def open_pool(workers: int | str | Executor, label: str = "") -> Iterator[Pool]:
     """The workers. 1: this process, without Dask; another number: processes of this machine; a
-    text: a scheduler's address.
+    text: a scheduler's address; an executor (concurrent.futures, or one that is like it, such as
+    submitit's for Slurm): that, which stays open.
 
     label: of the progress bar on stderr; there is none where stderr is not a terminal, or for "".
     Raises DeviceError when no scheduler answers.
@@ -85,6 +90,9 @@ def open_pool(workers: int | str, label: str = "") -> Iterator[Pool]:
     show = label if sys.stderr.isatty() else ""
     if workers == 1:
         yield _Here(show)
+        return
+    if not isinstance(workers, int | str):
+        yield _Executed(workers, show)
         return
     from distributed import Client, LocalCluster  # of the extra `search`
 
@@ -200,6 +208,54 @@ class _Here:
                     on_result(index, results[-1])
                 bar.step()
         return results
+
+
+class _Executed:
+    """An executor. What units share goes with each of them."""
+
+    def __init__(self, executor: Executor, label: str) -> None:
+        self.executor = executor
+        self.label = label
+
+    def map(
+        self,
+        function: Callable[..., Result],
+        units: Sequence[object],
+        on_result: Callable[[int, Result], None] | None = None,
+        shared: Sequence[object] = (),
+    ) -> list[Result]:
+        futures: dict[int, Future[Result]] = {}
+        results: dict[int, Result] = {}
+        try:
+            for index, unit in enumerate(units):
+                futures[index] = self.executor.submit(function, unit, *shared)
+            with _Bar(self.label, len(units)) as bar:
+                for index in _arriving(futures):
+                    results[index] = futures.pop(index).result()
+                    if on_result is not None:
+                        on_result(index, results[index])
+                    bar.step()
+        except (BrokenExecutor, CancelledError) as error:
+            raise LoadstoneError(
+                f"the executor has ended in the middle of the work ({type(error).__name__}): what "
+                "was done is kept; start it again, and then the same work"
+            ) from None
+        finally:  # Ctrl-C, or a unit that failed: those that wait are not begun
+            for future in futures.values():
+                future.cancel()
+        return [results[index] for index in range(len(units))]
+
+
+def _arriving(futures: Mapping[int, Future[Result]]) -> Iterator[int]:
+    """The units that are done, in the order in which that is seen. Asked for, not waited for: jobs
+    of a batch system are like futures, but call nobody when they end."""
+    wait = _FIRST_LOOK_SECONDS
+    while futures:
+        done = [index for index, future in futures.items() if future.done()]
+        yield from done
+        wait = _FIRST_LOOK_SECONDS if done else min(2 * wait, _LOOK_SECONDS)
+        if futures:
+            time.sleep(wait)
 
 
 class _Cluster:
