@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 from loadstone.compiler import compile
 from loadstone.frontend import onnx
 from loadstone.frontend.rewrites import canonical
 from loadstone.quantization.apart import FACTOR, ranges_on, with_own_scales
+from loadstone.quantization.export_onnx import export_onnx
 from loadstone.quantization.network import Network, Role
 from loadstone.quantization.options import Options
 from loadstone.quantization.pipeline import prepare, quantize_prepared
@@ -22,9 +24,9 @@ RNG = np.random.default_rng(5)
 SAMPLES = RNG.normal(0, 1, (6, 1, 3, 8, 8)).astype(np.float32)
 
 
-def joined(*gains: float, alone: bool = False) -> bytes:
+def joined(*gains: float, alone: bool = False, at_once: bool = False) -> bytes:
     """Concatenations, one in the other, of convolutions of so different gains; one reads the whole,
-    and one the last of them; alone: nothing else does that."""
+    and one the last of them; alone: nothing else does that. at_once: one concatenation of all."""
     graph = Graph()
     rng = np.random.default_rng(1)
     x = graph.input((1, 3, 8, 8), np.float32)
@@ -35,10 +37,10 @@ def joined(*gains: float, alone: bool = False) -> bytes:
         made = graph.constant(weights, np.float32)
         return graph.node("Conv", source, made, bias, kernel_shape=[1, 1])
 
-    whole = last = conv(x, 3, 16, gains[0])
-    for gain in gains[1:]:
-        last = conv(x, 3, 16, gain)
-        whole = graph.node("Concat", whole, last, axis=1)
+    parts = [conv(x, 3, 16, gain) for gain in gains]
+    whole, last = parts[0], parts[-1]
+    for more in [parts[1:]] if at_once else [[part] for part in parts[1:]]:
+        whole = graph.node("Concat", whole, *more, axis=1)
     outputs = [] if alone else [(conv(last, 16, 8, 1), np.float32)]
     outputs.append((conv(whole, 16 * len(gains), 8, 1), np.float32))
     return graph.save(outputs, [(1, 8, 8, 8)] * len(outputs))
@@ -73,7 +75,8 @@ def test_a_small_one_keeps_its_own_scale_and_the_others_share() -> None:
     first, second = (layer for layer in behind.layers if layer.kind == "concat")
     groups = behind.groups
     assert len({groups[item] for item in (*first.inputs, first.output)}) == 1
-    assert len({groups[item] for item in (*second.inputs, second.output)}) == 3
+    large, small = second.inputs
+    assert groups[large] == groups[second.output] != groups[small]
     assert set(groups) == set(before.groups)
     assert sorted(set(groups.values())) == list(range(len(set(groups.values()))))
 
@@ -82,6 +85,26 @@ def test_what_only_concatenations_read_shares_their_scale() -> None:
     """It is rounded to that in any case."""
     before, behind = regrouped(1.0, 1.1, 0.05, alone=True)
     assert behind is before
+
+
+@pytest.mark.parametrize(
+    ("last", "shares"), [(1.0, True), (0.7, True), (0.3, False), (0.05, False)]
+)
+def test_what_is_like_the_whole_is_not_rounded_twice(last: float, shares: bool) -> None:
+    """Of a concatenation that rounds, inputs of nearly the output's range have its scale in the
+    exported file, so that their integers are moved; one of a third of it has its own."""
+    model = prepared(joined(1.0, 0.7, last, at_once=True))
+    made = quantize_prepared(model, {"in0": SAMPLES}, Options(equalize=False))
+    graph = export_onnx(made.module, made.outputs).graph
+    constants = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
+    makers = {name: node for node in graph.node for name in node.output}
+    (whole,) = (node for node in graph.node if node.op_type == "Concat")
+    output = next(node for node in graph.node if whole.output[0] in node.input)
+    ends = [*(makers[name] for name in whole.input), output]
+    assert [node.op_type for node in ends] == ["DequantizeLinear"] * 3 + ["QuantizeLinear"]
+    first, second, small, scale = (float(constants[node.input[1]]) for node in ends)
+    assert first == second == scale
+    assert small == scale if shares else small < scale / 2
 
 
 def test_a_range_is_held_against_all_that_share_a_scale() -> None:
@@ -119,10 +142,9 @@ def test_powers_of_two_share_as_before() -> None:
 def test_such_a_network_runs_on_devices_with_the_integers_of_its_file(
     device: str, tmp_path: Path
 ) -> None:
-    from loadstone.quantization.export_onnx import export_onnx
     from tests.bench.quantization import run_onnx
 
-    made = quantize_prepared(prepared(joined(1.0, 0.05)), {"in0": SAMPLES})
+    made = quantize_prepared(prepared(joined(1.0, 0.7, 0.05, at_once=True)), {"in0": SAMPLES})
     compiled = compile(made.module, device)
     places = {row["kind"]: row["where"] for row in compiled.explain()}
     assert places["concatenate"] != "host"

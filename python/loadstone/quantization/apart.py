@@ -4,13 +4,14 @@
 In:   a network, in which a concatenation has one scale on both sides; the ranges of its tensors on
       a few samples.
 Out:  the network in which a concatenation of tensors of very different ranges computes: it rounds
-      each to its own output's scale.
+      those that are unlike its output to the output's scale.
 Next: attempt.py calibrates it.
 
-One scale for all costs a tensor of a third of the range more than one of its eight bits, wherever
-else it is read, and a chain of concatenations (YOLO's) joins half of a network. Scales of their own
-cost the device a product for each element; where the ranges are alike, or nothing else reads them,
-a concatenation stays free.
+One scale for all costs a tensor of half the range one of its eight bits wherever else it is
+read, and a chain of concatenations (YOLO's) joins half of a network. Scales of their own cost the
+device a product for each element; where the ranges are alike, or nothing else reads them, a
+concatenation stays free. In one that rounds, the inputs whose range is like the output's keep its
+scale, so that only the others are rounded twice.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["FACTOR", "SAMPLES", "ranges_on", "with_own_scales"]
 
 #: A range that is more than so many times another's is not shared with it.
-FACTOR = 3.0
+FACTOR = 2.5
 #: So many samples tell ranges apart.
 SAMPLES = 4
 
@@ -49,27 +50,32 @@ def ranges_on(runner: FakeQuantizedRunner, samples: Samples) -> dict[Var, tuple[
 
 
 def with_own_scales(network: Network, ranges: Mapping[Var, tuple[float, float]]) -> Network:
-    """The network in which concatenations of tensors of very different ranges are COMPUTED; the
-    same object where there are none."""
+    """The network in which concatenations of tensors of very different ranges are COMPUTED, each
+    input whose range is like the output's still in its group; the same object where there are
+    none."""
     joins = [layer for layer in network.layers if _shares(layer, network)]
-    apart = {layer.output for layer in joins}
-    layers = _computed(network, apart)
+    layers = _computed(network, {layer.output for layer in joins})
     groups = groups_of(layers, network.quantized)
     reach = _reach(groups, ranges)
     narrowest = _narrowest(network, groups, reach)
     for layer in joins:
-        own = {groups[item] for item in (*layer.inputs, layer.output)}
-        low, high = (side(reach[group][k] for group in own) for k, side in enumerate((min, max)))
-        least = min(narrowest[group] for group in own)
-        if high - low <= FACTOR * least:  # alike: one group from here on
-            apart.remove(layer.output)
-            first = min(own)
-            groups = {item: first if group in own else group for item, group in groups.items()}
-            reach[first], narrowest[first] = (low, high), least
+        for item in layer.inputs:
+            own, shared = groups[item], groups[layer.output]
+            low, high = (side(reach[own][k], reach[shared][k]) for k, side in enumerate((min, max)))
+            least = min(narrowest[own], narrowest[shared])
+            if high - low <= FACTOR * least:  # alike: one group from here on
+                groups = {v: shared if group == own else group for v, group in groups.items()}
+                reach[shared], narrowest[shared] = (low, high), least
+    apart = {
+        layer.output
+        for layer in joins
+        if any(groups[item] != groups[layer.output] for item in layer.inputs)
+    }
     if not apart:
         return network
-    layers = _computed(network, apart)
-    return replace(network, layers=layers, groups=groups_of(layers, network.quantized))
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups.values()))}
+    groups = {variable: numbers[group] for variable, group in groups.items()}
+    return replace(network, layers=_computed(network, apart), groups=groups)
 
 
 def _reach(
