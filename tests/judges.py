@@ -21,6 +21,9 @@ _OF_VALIDATORS = [
 #: Judge -> the files of its tests.
 JUDGES = {
     f"{_VTA}/kernels/verify.py": [f"{_TESTS}/kernels/test_verify.py"],
+    f"{_VTA}/passes/store_requantize/store_requantize.py": [
+        f"{_TESTS}/passes/store_requantize/test_store_requantize.py",
+    ],
     f"{_VTA}/passes/store_requantize/verify.py": [
         f"{_TESTS}/passes/store_requantize/test_verify.py",
         f"{_TESTS}/passes/store_requantize/test_store_requantize.py",
@@ -160,6 +163,7 @@ FUNCTIONS = {
         "_by_tile",
     },
     f"{_VTA}/passes/allocate/allocate.py": {"verify"},
+    f"{_VTA}/passes/store_requantize/store_requantize.py": {"verify"},
     f"{_VTA}/passes/encode/encode.py": {"verify"},
     f"{_VTA}/passes/synchronize/synchronize.py": {"verify", "_is_noop", "_without_tokens"},
     "python/loadstone/isa/program_tokens.py": {

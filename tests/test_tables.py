@@ -109,7 +109,7 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
 #: Tables that share all operators between them: a test below says so.
 TOGETHER = (
     "loadstone.vta.operators._RULES",
-    "loadstone.vta.region.patterns._NEVER",
+    "loadstone.vta.region.patterns.NEVER",
     "loadstone.vta.operators._REAL_RULES",
 )
 #: What a back end makes of products of integers where their sums leave its device: no network has
@@ -228,7 +228,7 @@ def extracted(extract: Any) -> set[type[g.Operator]]:
 
 
 def test_a_vta_takes_an_operator_or_says_that_no_vta_can() -> None:
-    taken, never = set(vta_operators._RULES), set(vta_patterns._NEVER)
+    taken, never = set(vta_operators._RULES), set(vta_patterns.NEVER)
     assert taken | never == set(OPERATORS.values()) - REAL - {g.Host}
     assert not taken & never
     assert set(vta_operators._REAL_RULES) == REAL | {g.Reshape, g.Concatenate}

@@ -21,7 +21,7 @@ from loadstone.artifact.format import (
     ProgramStep,
     RegionKind,
 )
-from loadstone.errors import ConfigError
+from loadstone.errors import ConfigError, VerificationError
 
 __all__ = ["joined", "with_others"]
 
@@ -63,7 +63,8 @@ def joined(entries: Mapping[str, Artifact]) -> Artifact:
                 f"model {first.name!r}: entry {name!r} has programs of other devices than entry "
                 f"{next(iter(entries))!r}: name one device"
             )
-    assert len({(a.samples, len(a.regions)) for a in every}) == 1
+    if len({(a.samples, len(a.regions)) for a in every}) != 1:
+        raise VerificationError(f"model {first.name!r}: its entries differ in samples or regions")
     tensors, steps = list[BufferView](), list[ProgramStep | HostStep]()
     inputs, outputs = list[int](), list[int]()
     for artifact in every:
@@ -99,7 +100,8 @@ def _region(each: Sequence[MemoryRegion]) -> MemoryRegion:
     """One region for all entries: constants have been collected one behind the other."""
     last = each[-1]
     if last.kind == RegionKind.CONSTANTS:
-        assert all(last.data.startswith(region.data.rstrip(b"\0")) for region in each)
+        if not all(last.data.startswith(region.data.rstrip(b"\0")) for region in each):
+            raise VerificationError(f"region {last.name!r}: entries disagree about constants")
         return last
     return replace(
         last,

@@ -58,21 +58,21 @@ class EntryPorts:
         return arrays
 
     def empty_outputs(self, count: int) -> list[Array]:
-        """Arrays for so many samples."""
+        """Arrays of shape (count, ...) for so many samples, one for each output."""
         return [
             np.empty((count, *_sample_shape(t, self.artifact.samples)), t.dtype.numpy)
             for t in self._tensors(self.artifact.outputs)
         ]
 
     def bring(self, arrays: Sequence[Array], begin: int, end: int) -> None:
-        """Samples from `begin` up to `end`, zeros behind them."""
+        """Puts samples `begin` up to `end` of arrays of shape (samples, ...), zeros behind them."""
         for view, array in zip(self.inputs, arrays, strict=True):
             rows = view.reshape(self.artifact.samples, *array.shape[1:])
             rows[: end - begin] = array[begin:end]
             rows[end - begin :] = 0
 
     def take(self, outputs: Sequence[Array], begin: int, end: int) -> None:
-        """The results of these samples."""
+        """Writes the results of these samples to arrays of shape (samples, ...)."""
         for view, out in zip(self.outputs, outputs, strict=True):
             out[begin:end] = view.reshape(self.artifact.samples, *out.shape[1:])[: end - begin]
 

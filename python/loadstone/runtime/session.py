@@ -145,12 +145,13 @@ class Session:
 
     @property
     def inputs(self) -> tuple[Array, ...]:
-        """Views of the memory of the first entry's inputs; `ports` has those of all entries."""
+        """Views of the memory of the first entry's inputs, in their shapes; `ports`
+        has those of all entries."""
         return self.ports[0].inputs if self.ports else ()
 
     @property
     def outputs(self) -> tuple[Array, ...]:
-        """The same of its outputs."""
+        """The same of its outputs, in their shapes."""
         return self.ports[0].outputs if self.ports else ()
 
     # --- running ----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from loadstone import graph as g
 from loadstone.backend.interface import Refusal, Taken
 from loadstone.backend.schedule_choices import ScheduleChoices
 from loadstone.compiler import compile
+from loadstone.errors import ConfigError
 from loadstone.frontend import load
 from loadstone.numerics import Rounding
 from loadstone.partition.eager import HOST, explain, partition
@@ -165,3 +166,14 @@ def test_no_layer_is_lowered_twice(
     monkeypatch.setattr(*lowering, counted)
     compile(shared / "models" / "mlpt_ad_int8.tflite", device)
     assert len(names) == len(set(names)) == 10
+
+
+def test_a_mistake_that_is_no_limit_of_the_device_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken table of instructions is no reason to leave an operator to the host."""
+
+    def broken(*_: object, **__: object) -> LoweredOperator:
+        raise ConfigError("the table has no opcode STORE")
+
+    monkeypatch.setattr("loadstone.vta.region.patterns.lower_operator", broken)
+    with pytest.raises(ConfigError, match="no opcode STORE"):
+        asked(dense())

@@ -20,7 +20,7 @@ from functools import partial
 
 from loadstone import graph as g
 from loadstone.backend.interface import Pattern, Refusal, Taken, offered
-from loadstone.errors import LoadstoneError, UnsupportedError
+from loadstone.errors import LoweringError, UnsupportedError
 from loadstone.graph.batching import batched_operator
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.operators import (
@@ -109,6 +109,6 @@ def _predicate(config: HwConfig, request: LayerRequest, operator: g.Operator) ->
         lowered = lower_operator(whole, config, request=request)
         if not lowered.placed:
             allocate(lowered.columns, config)
-    except LoadstoneError as error:
+    except (LoweringError, UnsupportedError) as error:
         return Refusal(f"{operator.kind}: {error}", "a device with larger scratchpads")
     return Taken(lowered)

@@ -67,8 +67,8 @@ class _Walk:
     def _other(self, operation: Operation) -> Hashable:
         tiles = tiles_of(operation)
         found = (id(operation), tuple(self.nests[tile] for tile in tiles))
-        assert not isinstance(operation, TileStore)
-        written = operation.tile if isinstance(operation, TileLoad) else operation.dst.tile
+        copies = isinstance(operation, TileLoad | TileStore)
+        written = operation.tile if copies else operation.dst.tile
         self.version[written] += 1
         return found
 
