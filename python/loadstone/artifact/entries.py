@@ -64,7 +64,7 @@ def joined(entries: Mapping[str, Artifact]) -> Artifact:
                 f"{next(iter(entries))!r}: name one device"
             )
     if len({(a.samples, len(a.regions)) for a in every}) != 1:
-        raise VerificationError(f"model {first.name!r}: its entries differ in samples or regions")
+        raise VerificationError("entries", "they differ in samples or regions", first.name)
     tensors, steps = list[BufferView](), list[ProgramStep | HostStep]()
     inputs, outputs = list[int](), list[int]()
     for artifact in every:
@@ -101,7 +101,7 @@ def _region(each: Sequence[MemoryRegion]) -> MemoryRegion:
     last = each[-1]
     if last.kind == RegionKind.CONSTANTS:
         if not all(last.data.startswith(region.data.rstrip(b"\0")) for region in each):
-            raise VerificationError(f"region {last.name!r}: entries disagree about constants")
+            raise VerificationError("entries", "they disagree about constants", last.name)
         return last
     return replace(
         last,

@@ -67,8 +67,10 @@ class _Walk:
     def _other(self, operation: Operation) -> Hashable:
         tiles = tiles_of(operation)
         found = (id(operation), tuple(self.nests[tile] for tile in tiles))
-        copies = isinstance(operation, TileLoad | TileStore)
-        written = operation.tile if copies else operation.dst.tile
+        if isinstance(operation, TileLoad | TileStore):
+            written = operation.tile
+        else:
+            written = operation.dst.tile
         self.version[written] += 1
         return found
 
