@@ -9,11 +9,12 @@ import pytest
 
 from loadstone.artifact.deploy import Contents
 from loadstone.artifact.entries import joined
-from loadstone.artifact.format import Artifact
-from loadstone.errors import ArtifactError, ConfigError
+from loadstone.artifact.format import Artifact, RegionKind
+from loadstone.errors import ArtifactError, ConfigError, VerificationError
 from tests.sample_model import copy_model, entries_model, state_model
 
 STATE = state_model(bytes(range(16)))
+COPY = copy_model()
 
 
 def test_steps_and_tensors_stand_one_behind_the_other() -> None:
@@ -62,6 +63,17 @@ def test_entries_with_other_states_or_devices_are_refused() -> None:
     device = replace(STATE.devices[0], name="another")
     with pytest.raises(ConfigError, match="programs of other devices"):
         joined({"a": STATE, "b": replace(STATE, devices=(device,))})
+
+
+def test_entries_that_were_made_wrong_are_an_error_of_the_compiler() -> None:
+    longer = replace(COPY, regions=(*COPY.regions, COPY.regions[-1]))
+    with pytest.raises(VerificationError, match="^pass entries on .* differ in samples or regions"):
+        joined({"both": COPY, "more": longer})
+    constants = next(region for region in COPY.regions if region.kind == RegionKind.CONSTANTS)
+    data = bytes(byte ^ 255 for byte in constants.data)
+    regions = [replace(r, data=data) if r == constants else r for r in COPY.regions]
+    with pytest.raises(VerificationError, match="^pass entries on .* disagree about constants"):
+        joined({"other": replace(COPY, regions=tuple(regions)), "both": COPY})
 
 
 def test_what_an_entry_has_brought_is_used_again() -> None:
