@@ -223,22 +223,22 @@ def test_without_a_turn_no_micro_op_is_read() -> None:
 def test_a_store_requantizes_each_row_by_its_operands_and_the_stages_registers(step: int) -> None:
     m = machine(5)
     m.acc[:] = np.random.default_rng(5).integers(-9999, 9999, m.acc.shape)
-    m.acc[40:46] = 0
-    m.acc[[41, 44]] = np.array([1 << 30, 3 << 29]).reshape(2, 1, 1)  # a half, three quarters
+    m.acc[40:49] = 0  # a half, three quarters, a quarter
+    m.acc[[41, 44, 47]] = np.array([1 << 30, 3 << 29, 1 << 29]).reshape(3, 1, 1)
     before = m.acc.copy()
     registers = {ConfigRegister.RQ_ZERO_POINT: 7, ConfigRegister.RQ_MIN: -100}
     execute(
         m,
         Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_MAX, value=0),  # another stage's
         *(Config(stage=Stage.STORE, register_id=r, value=v) for r, v in registers.items()),
-        Store(memory_id=Memory.OUT, sram_base=3, y_size=2, x_size=2, x_stride=5, operands=40,
+        Store(memory_id=Memory.OUT, sram_base=3, y_size=3, x_size=2, x_stride=5, operands=40,
               operand_step=step, requantize=1),
     )  # fmt: skip
     np.testing.assert_array_equal(m.acc, before)
     stored = m.regions[0].data.view(np.int8)
-    for y, half in enumerate((2, 3 if step else 2)):
+    for y, quarters in enumerate((2, 3, 1) if step else (2, 2, 2)):
         row = before[3 + 2 * y : 5 + 2 * y].reshape(-1)
-        expected = np.clip(np.floor(row * half / 4 + 0.5) + 7, -100, 127)
+        expected = np.clip(np.floor(row * quarters / 4 + 0.5) + 7, -100, 127)
         np.testing.assert_array_equal(stored[20 * y : 20 * y + 8], expected)
 
 

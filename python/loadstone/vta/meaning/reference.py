@@ -207,7 +207,7 @@ class Machine:
     def _requantized_rows(self, insn: Store, acc: Int32Array) -> Int32Array:
         """acc (y_size * x_size, batch, block), each row by its operand tiles."""
         moves = 3 if insn.operand_step else 0
-        self._check(Memory.ACC, insn.operands + moves * max(0, insn.y_size - 1) + 2, "STORE rq")
+        self._check(Memory.ACC, insn.operands + moves * (insn.y_size - 1) + 2, "STORE rq")
         first = insn.operands + moves * np.repeat(np.arange(insn.y_size), insn.x_size)
         operands = (self.acc[first + k] for k in range(3))
         return self._requantize(Stage.STORE, acc, *operands)
