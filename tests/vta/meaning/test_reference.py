@@ -210,6 +210,24 @@ def test_rq_takes_three_operand_tiles_and_the_registers(rounding: Rounding) -> N
     assert len(np.unique(expected)) > 3
 
 
+@pytest.mark.parametrize(("operand", "value"), [(0, -4), (1, 1 << 30), (2, 2)])
+def test_an_rq_reads_operands_that_a_step_before_it_wrote(operand: int, value: int) -> None:
+    """A bias, a multiplier and a shift, which the step halves, or clamps to 127."""
+    together, apart = machine(4), machine(4)
+    for m in (together, apart):
+        m.acc[0] = [90, -70, 50, -30]
+        m.acc[10:13] = m.acc[20:23] = np.array([0, 1 << 30, 0]).reshape(3, 1, 1)
+        m.acc[20 + operand] = value
+        m.uop[:2] = [(20 + operand, 10, 0), (0, 20, 0)]
+    first = Alu(alu_op=AluOp.RQ, iter_out=1, iter_in=1, uop_end=1)
+    execute(together, replace(first, uop_end=2))
+    execute(apart, first, replace(first, uop_bgn=1, uop_end=2))
+    np.testing.assert_array_equal(together.acc, apart.acc)
+    together.acc[20 + operand], together.acc[0] = value, [90, -70, 50, -30]
+    execute(together, replace(first, uop_bgn=1, uop_end=2))
+    assert not np.array_equal(together.acc[0], apart.acc[0])
+
+
 def test_without_a_turn_no_micro_op_is_read() -> None:
     """The simulator's rule: the last one would be beyond the memory."""
     m = machine(2)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.spec import AluOp, Memory
@@ -96,6 +97,15 @@ def test_a_store_takes_the_place_of_an_rq_and_a_store() -> None:
     assert made[:2] == s.begin()
     assert stores(made) == [(0, 8, 8, 20, 0, 0)]
     assert len(made) == 3
+
+
+def test_a_program_that_stores_otherwise_is_refused_behind_the_pass() -> None:
+    s = Stream()
+    operations = [*s.begin(), s.rq((TILES,), (1,), (0,)), s.store(8, 8, 20)]
+    before = VtaProgram(SECOND, {}, [("layer", operation) for operation in operations])
+    after = StoreRequantize().run(before)
+    with pytest.raises(LoweringError):
+        StoreRequantize().verify(before, replace(after, operations=after.operations[:-1]))
 
 
 def test_a_device_that_cannot_keeps_its_program() -> None:
