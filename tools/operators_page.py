@@ -9,19 +9,18 @@ Next: who asks whether a network would run; tests/tools/test_operators_page.py r
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import loadstone.frontend.torch  # noqa: F401  fills the table of ATen
 from loadstone import graph as g
-from loadstone.files import write_whole
 from loadstone.frontend.aten.build import OPERATORS as ATEN
 from loadstone.frontend.onnx.table import CONVERTERS
 from loadstone.frontend.tflite_operators import OPERATORS as TFLITE
 from loadstone.vta.device.hw_config import device_names, load_config
 from loadstone.vta.operators import lowered_kinds
 from loadstone.vta.region.patterns import NEVER
+from tools.generated_page import keep_current
 
 __all__ = ["PAGE", "main", "text"]
 
@@ -132,15 +131,7 @@ def _tflite() -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tools.operators_page")
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    check = parser.parse_args(arguments).check
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text():
-        return 0
-    print(f"docs/{PAGE.name} is not current" if check else f"wrote {PAGE.name}")
-    if not check:
-        write_whole(PAGE, text())
-    return int(check)
+    return keep_current("tools.operators_page", PAGE, text(), arguments)
 
 
 if __name__ == "__main__":

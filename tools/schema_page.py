@@ -8,14 +8,13 @@ Next: who writes a program that calls Loadstone; tests/tools/test_schema_page.py
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from loadstone.cli import COMMANDS
-from loadstone.files import write_whole
+from tools.generated_page import keep_current
 
 __all__ = ["FOLDER", "PAGE", "main", "text"]
 
@@ -115,15 +114,7 @@ def _type(field: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tools.schema_page")
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    check = parser.parse_args(arguments).check
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text():
-        return 0
-    print(f"docs/{PAGE.name} is not current" if check else f"wrote {PAGE.name}")
-    if not check:
-        write_whole(PAGE, text())
-    return int(check)
+    return keep_current("tools.schema_page", PAGE, text(), arguments)
 
 
 if __name__ == "__main__":
