@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--rows` and `--rotate`: how `loadstone compile` makes a decoder of a .gguf file.
+"""Options of a decoder: `--rows` and `--rotate`, how `loadstone compile` makes it of a .gguf file;
+`--tokenizer`, `--device` and `--json`, how the commands for texts run it.
 
 In:   the parser.
-Out:  the options, as a group.
-Next: commands/compile.py hands them to the compiler, and to frontend/gguf.py.
+Out:  the options, in groups.
+Next: commands/compile.py hands the first to the compiler, and to frontend/gguf.py;
+      commands/generate.py and commands/perplexity.py the others to language/.
 """
 
 from __future__ import annotations
 
 import argparse
 
-__all__ = ["add_decoder_options"]
+from loadstone.commands.answers import add_json_option
+
+__all__ = ["add_decoder_options", "add_decoder_run_options"]
 
 
 def add_decoder_options(parser: argparse.ArgumentParser) -> None:
@@ -29,3 +33,17 @@ def add_decoder_options(parser: argparse.ArgumentParser) -> None:
         choices=(64, 0),
         help="rotate rows and weights in blocks of 64 (default), which spreads outliers; 0: do not",
     )
+
+
+def add_decoder_run_options(parser: argparse.ArgumentParser, what: argparse._ArgumentGroup) -> None:
+    """--tokenizer goes to the group `what`."""
+    where = parser.add_argument_group("where it runs")
+    what.add_argument(
+        "--tokenizer",
+        metavar="FILE",
+        help="words of the model: a .gguf file, a tokenizer.json, a .words.json; default: beside the artifact",
+    )
+    where.add_argument(
+        "--device", metavar="D", default="sim", help="what runs it (default: %(default)s)"
+    )
+    add_json_option(parser.add_argument_group("results"))

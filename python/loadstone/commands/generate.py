@@ -12,6 +12,7 @@ import argparse
 import sys
 
 from loadstone.commands.answers import json_text
+from loadstone.commands.decoder_options import add_decoder_run_options
 from loadstone.language.generate import Generated, generate
 
 __all__ = ["configure", "run"]
@@ -40,8 +41,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL, TEXT and the options."""
     parser.epilog = _EPILOG
     what = parser.add_argument_group("what is written")
-    where = parser.add_argument_group("where it runs")
-    results = parser.add_argument_group("results")
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact of a .gguf file")
     parser.add_argument("text", metavar="TEXT", help="what it goes on from; - reads it")
     what.add_argument(
@@ -57,15 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--seed", metavar="S", type=int, default=0, help="of what is drawn (default: %(default)s)"
     )
-    what.add_argument(
-        "--tokenizer",
-        metavar="FILE",
-        help="words of the model: a .gguf file, a tokenizer.json, a .words.json; default: beside the artifact",
-    )
-    where.add_argument(
-        "--device", metavar="D", default="sim", help="what runs it (default: %(default)s)"
-    )
-    results.add_argument("--json", action="store_true", help="text and figures as JSON, at the end")
+    add_decoder_run_options(parser, what)
 
 
 def run(args: argparse.Namespace) -> None:

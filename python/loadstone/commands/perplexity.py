@@ -12,6 +12,7 @@ import argparse
 import sys
 
 from loadstone.commands.answers import json_text
+from loadstone.commands.decoder_options import add_decoder_run_options
 from loadstone.language.perplexity import Perplexity, perplexity
 
 __all__ = ["configure", "run"]
@@ -33,8 +34,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL, FILES and the options."""
     parser.epilog = _EPILOG
     what = parser.add_argument_group("what is measured")
-    where = parser.add_argument_group("where it runs")
-    results = parser.add_argument_group("results")
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact of a .gguf file")
     parser.add_argument("files", metavar="FILE", nargs="+", help="texts in UTF-8")
     what.add_argument(
@@ -46,15 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="so many or some more, in windows spread evenly over the texts (default: all)",
     )
-    what.add_argument(
-        "--tokenizer",
-        metavar="FILE",
-        help="words of the model: a .gguf file, a tokenizer.json, a .words.json; default: beside the artifact",
-    )
-    where.add_argument(
-        "--device", metavar="D", default="sim", help="what runs it (default: %(default)s)"
-    )
-    results.add_argument("--json", action="store_true", help="the figures as JSON")
+    add_decoder_run_options(parser, what)
 
 
 def run(args: argparse.Namespace) -> None:
