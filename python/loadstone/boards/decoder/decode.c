@@ -5,6 +5,7 @@
  * Next: put your tokenizer around it. Memory: the device's, and one piece of the host's.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,11 +65,12 @@ static void run(decoder *d, uint32_t entry, uint32_t input, const int32_t *token
   d->place += (int32_t)count;
 }
 
-/* The first of the largest scores. */
+/* The first of the largest scores; of scores that are no numbers none can be chosen. */
 static int32_t likeliest(decoder *d, uint32_t output) {
   const float *scores = lds_session_output(d->session, output);
   uint32_t best = 0, k;
-  for (k = 1; k < d->words; ++k) {
+  for (k = 0; k < d->words; ++k) {
+    if (!(scores[k] >= -FLT_MAX && scores[k] <= FLT_MAX)) check(LDS_ERR_ARGUMENT, "a score is infinite or no number");
     if (scores[k] > scores[best]) best = k;
   }
   return (int32_t)best;
