@@ -81,7 +81,9 @@ def test_a_target_keeps_its_words_and_its_files_are_below_the_folder(folder: Fol
     text = "vtaq-1x16x16 -clock_mhz=250,llvm -mtriple=aarch64-linux-gnu"
     assert folder.target(text) == text
     assert folder.target("mine.json,vta-pynq") == "./mine.json,vta-pynq"
-    for word in ("vta-pynq -a=/etc/passwd", "vta-pynq -a=x.json", "vta-pynq,../x.json"):
+    (folder.root / "mine").write_text("{}")
+    assert folder.target("mine,llvm") == "mine,llvm"
+    for word in ("vta-pynq -a=/etc/passwd", "vta-pynq -a=x.json", "vta-pynq,../x.json", "out"):
         with pytest.raises(ConfigError):
             folder.target(word)
 

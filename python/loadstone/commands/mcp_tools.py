@@ -66,6 +66,8 @@ class Folder:
                     if index != words[0]:
                         raise ConfigError(f"{part[index]}: an attribute of a target is no file")
                     part[index] = self.path(part[index])
+                elif os.path.isfile(self.root / part[index]):
+                    self.path(part[index])  # a device's file by its bare name: no link leads out
         return ",".join(" ".join(part) for part in parts)
 
     def compile(self, model: str, target: str, output: str) -> Asked:
