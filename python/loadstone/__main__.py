@@ -20,6 +20,7 @@ __all__ = ["start"]
 
 _EXIT_MISTAKE = 2
 _EXIT_INTERRUPTED = 130  # 128 + SIGINT
+_AGAIN_SECONDS = 0.01
 _NO_MEMORY = (
     b"loadstone: no memory is left: raise what this process may have (ulimit -v), or give it less "
     b"to do\n"
@@ -68,15 +69,26 @@ class _Interrupts:
         self._here = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if self._here:
             signal.signal(signal.SIGINT, self._interrupt)
+            sys.unraisablehook = self._again
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> NoReturn:
         self.seen = True
         raise KeyboardInterrupt
 
+    def _again(self, ignored: sys.UnraisableHookArgs) -> None:
+        """A callback in which Python ignores errors has taken the interrupt: it comes again, when
+        the callback is over."""
+        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+            sys.__unraisablehook__(ignored)
+            return
+        signal.signal(signal.SIGALRM, self._interrupt)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+
     def end_at_once(self) -> None:
         """From now on: what is left is Python's own end, which a traceback would only disturb."""
         if self._here:
             signal.signal(signal.SIGINT, lambda *_: os._exit(_EXIT_INTERRUPTED))
+            signal.setitimer(signal.ITIMER_REAL, 0)  # an interrupt that would come again
 
 
 _INTERRUPTS = _Interrupts()

@@ -268,6 +268,25 @@ def test_ctrl_c_at_any_moment_ends_without_a_traceback() -> None:
         assert b"Traceback" not in said, said
 
 
+def test_ctrl_c_where_python_ignores_errors_is_not_lost() -> None:
+    """In a callback of a weak reference, of which Python's own import system has one."""
+    script = (
+        "import os, signal, time, weakref\n"
+        "import loadstone.cli\n"
+        "from loadstone.__main__ import start\n"
+        "class Thing: pass\n"
+        "def main(words, seen):\n"
+        "    thing = Thing()\n"
+        "    held = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT))\n"
+        "    del thing\n"
+        "    time.sleep(60)\n"
+        "loadstone.cli.main = main\n"
+        "start([])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=50)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 @pytest.mark.parametrize("command", ["inspect", "disasm", "compile"])
 def test_a_zero_byte_in_a_word_is_one_line(
     command: str, capsys: pytest.CaptureFixture[str]
