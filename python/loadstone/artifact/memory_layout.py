@@ -19,7 +19,7 @@ made there grows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from hashlib import sha256
 from itertools import pairwise
@@ -277,12 +277,21 @@ def row_view(tensor: g.Tensor, region: RegionIndex, offset_bytes: int) -> Buffer
 
 
 def constant_view(
-    tensor: g.Tensor | None, name: str, value: NDArray[Any], content: Content
+    tensor: g.Tensor | None, name: str, value: NDArray[Any], content: Content, block: int = 0
 ) -> BufferView:
     """A row-major constant, its content added; the view has the shape of `value`, and its type.
 
-    tensor: of the graph, where it has one: gives scale and zero point.
+    tensor: of the graph, where it has one: gives scale and zero point. block: of int8 (rows,
+    columns), which stand in blocks of so many by so many, as a device's weights do; 0: row-major.
     """
+    if block:
+        rows, columns = value.shape
+        shape = rows, 1, 1, columns
+        layout = DeviceLayout(name, g.Tensor(name, shape, "int8"), shape, block, block)
+        return replace(
+            device_view(layout, name, content.add(packed(value, layout))),
+            region=int(RegionIndex.CONSTANTS),
+        )
     value = np.ascontiguousarray(value)
     offset = content.add(value.tobytes())
     dtype = DataType.of(value.dtype)

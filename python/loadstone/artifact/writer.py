@@ -29,15 +29,15 @@ from loadstone.artifact.file_layout import (
     align,
 )
 from loadstone.artifact.host_step import HostOpcode, HostStep
-from loadstone.artifact.memory_plan import MAX_RANK, BufferView, MemoryRegion
+from loadstone.artifact.memory_plan import MAX_RANK, BufferView, MemoryRegion, ViewLayout
 from loadstone.artifact.program_step import PROGRAM_STEP, record_of
 from loadstone.backend.device import ProgramDevice, ProgramStep
 from loadstone.errors import ArtifactError
 
 __all__ = ["ArtifactWriter"]
 
-#: The first version with operators on rows.
-_ROWS_SINCE = 6
+#: The first versions with operators on rows, and with rows of a blocked tensor.
+_ROWS_SINCE, _BLOCKED_ROWS_SINCE = 6, 8
 
 
 class ArtifactWriter:
@@ -163,11 +163,17 @@ class ArtifactWriter:
 
 def _version(artifact: ArtifactContent) -> int:
     """The oldest that has what the file holds: older runtimes read it, too."""
+    hosts = [step for step in artifact.steps if isinstance(step, HostStep)]
+    if any(
+        step.opcode == HostOpcode.GATHER
+        and artifact.tensors[step.inputs[0]].layout == ViewLayout.BLOCKED
+        for step in hosts
+    ):
+        return _BLOCKED_ROWS_SINCE
     if artifact.entries:
         return ENTRIES_SINCE
     rows = range(HostOpcode.RMS_NORM, HostOpcode.GATE + 1)
-    newer = any(isinstance(s, HostStep) and s.opcode in rows for s in artifact.steps)
-    return _ROWS_SINCE if newer else OLDEST
+    return _ROWS_SINCE if any(step.opcode in rows for step in hosts) else OLDEST
 
 
 def _words(values: Sequence[int]) -> bytes:
