@@ -139,7 +139,7 @@ class _Assembly:
         block: int,
     ) -> None:
         """block: channels of the device's blocks."""
-        self.memory = replace(memory, constants=b"")  # `contents` has them
+        self.memory = memory
         self.lifetimes = lifetimes
         self.named = tensors_by_name(graph)
         self.views: list[BufferView] = list(memory.views)

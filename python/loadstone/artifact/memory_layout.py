@@ -76,13 +76,12 @@ class RegionIndex(IntEnum):
 @dataclass(frozen=True)
 class MemoryLayout:
     """views: inputs, outputs, the graph's constants, rows of the host, in this order. addresses: of
-    device layouts and regions' constants, by name. constants: content of region 0 so far.
-    size_bytes: of the regions that nothing is added to, the host's so far.
+    device layouts and regions' constants, by name. size_bytes: of the regions that nothing is added
+    to, the host's so far.
     """
 
     views: tuple[BufferView, ...]
     addresses: Mapping[str, Address]
-    constants: bytes
     size_bytes: Mapping[RegionIndex, int]
     arena: ArenaPlan
     host: ArenaPlan
@@ -158,9 +157,7 @@ def plan_memory(
     for name, offset in host.offset_bytes.items():
         views[name] = row_view(named[name], RegionIndex.HOST, offset)
     addresses = _addresses(graph, segments, arena, content, align_bytes)
-    return MemoryLayout(
-        tuple(views.values()), addresses, bytes(content.data), size_bytes, arena, host, align_bytes
-    )
+    return MemoryLayout(tuple(views.values()), addresses, size_bytes, arena, host, align_bytes)
 
 
 def _addresses(
