@@ -82,6 +82,7 @@ class Session:
         self._turn = threading.RLock()
         self.totals = Totals()
         self._calls = CallTimes()
+        self._give_back: Callable[[], None] = lambda: None
         if hang_seconds is not None and not hang_seconds > 0:
             raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
         check_externals(artifact, trust)
@@ -103,6 +104,8 @@ class Session:
 
             self.accelerators = AcceleratorSet(artifact, opened)
             self.accelerators.configure(config)
+        else:  # each device would have to see the file
+            self._in_place(opened, config)
         size = lib().lds_session_size_bytes(self._model, config)
         try:
             self._memory = np.empty(size, np.uint8)
@@ -118,11 +121,14 @@ class Session:
             session, self._model, opened.device, config, memory, size, fault
         )
         if fault.layer != ffi.NULL:  # an instruction was refused
+            self._give_back()
             self._raise(status, fault)
         if status == lib().LDS_ERR_MEMORY and opened.message():
             raise DeviceError(f"model {artifact.name!r}: {opened.message()}")
         if status == lib().LDS_ERR_CONFIG and self.accelerators is not None:
             self.accelerators.find_stranger()
+        if status:
+            self._give_back()
         raise_for(status, artifact.name)
         self._session = session[0]
         inputs, outputs = (
@@ -253,6 +259,7 @@ class Session:
             if self._session != ffi.NULL:
                 self.ports = ()
                 lib().lds_session_close(self._session)
+                self._give_back()
             self._session = ffi.NULL
             self._callback = self._keep = self._long_steps = None
 
@@ -268,6 +275,13 @@ class Session:
         self.close()
 
     # --- inside -----------------------------------------------------------------------------------
+    def _in_place(self, opened: Handle, config: CData) -> None:
+        """A device in this process reads a large file where it is."""
+        bus = opened.files.lend(self._bytes, len(self._bytes)) if opened.files else None
+        if opened.files is not None and bus is not None:
+            config.model_bus = bus
+            self._give_back = partial(opened.files.take_back, bus)
+
     def _go_on(self) -> None:
         if self._cancelled:
             raise DeviceError(f"the run of model {self.artifact.name!r} was cancelled")
