@@ -273,12 +273,15 @@ class _Assembly:
                 self.steps.append(self._pack(layout))
 
     def _add_program(self, region: LoweredRegion, scope: Scope, *, beside: bool) -> None:
-        uops = Address(RegionIndex.MICRO_OPS, self.micro_ops.end)
-        with scope(region):
-            program, table = region.build(self.memory.addresses, uops)
-        self.micro_ops.add(table)
         number = self._number(region.program_device)
-        self.steps.append(replace(program, device=number, beside=beside and number > 0))
+        with scope(region):
+            for program, table in region.programs(self.memory.addresses, self._next_table):
+                self.micro_ops.add(table)
+                self.steps.append(replace(program, device=number, beside=beside and number > 0))
+                beside = False  # what comes behind it waits for it
+
+    def _next_table(self) -> Address:
+        return Address(RegionIndex.MICRO_OPS, self.micro_ops.end)
 
     def _add_unpacks(self, region: LoweredRegion) -> None:
         """Of what others read."""

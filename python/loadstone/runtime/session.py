@@ -26,7 +26,7 @@ import numpy as np
 from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep, ProgramStep
 from loadstone.backend.device import Device
 from loadstone.backend.external import External, register_external
-from loadstone.errors import DeviceError
+from loadstone.errors import DeviceError, LoadstoneError
 from loadstone.library.native import CData, ffi, lib, raise_for
 from loadstone.numerics import Array
 from loadstone.runtime.counters import Counters, Totals
@@ -264,6 +264,19 @@ class Session:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    # --- for schedule.py --------------------------------------------------------------------------
+    def c_session(self) -> CData:
+        """lds_session *, as long as it is open."""
+        return self._open()
+
+    def error_of(self, status: int) -> LoadstoneError | None:
+        """What a run that ended with this status would have raised."""
+        try:
+            self._finish(status)
+        except LoadstoneError as error:
+            return error
+        return None
 
     # --- inside -----------------------------------------------------------------------------------
     def _in_place(self, opened: Handle, config: CData) -> None:
