@@ -26,7 +26,7 @@ import numpy as np
 from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep, ProgramStep
 from loadstone.backend.device import Device
 from loadstone.backend.external import External, register_external
-from loadstone.errors import DeviceError
+from loadstone.errors import DeviceError, LoadstoneError
 from loadstone.library.native import CData, ffi, lib, raise_for
 from loadstone.numerics import Array
 from loadstone.runtime.counters import Counters, Totals
@@ -104,8 +104,6 @@ class Session:
 
             self.accelerators = AcceleratorSet(artifact, opened)
             self.accelerators.configure(config)
-        else:  # each device would have to see the file
-            self._in_place(opened, config)
         size = lib().lds_session_size_bytes(self._model, config)
         try:
             self._memory = np.empty(size, np.uint8)
@@ -117,19 +115,12 @@ class Session:
         self._keep: object = (opened.owner, self._memory, self._bytes, self.accelerators)
         fault, session = ffi.new("lds_fault *"), ffi.new("lds_session **")
         memory = ffi.cast("void *", self._memory.ctypes.data)
+        self._in_place(opened, config)
         status = lib().lds_session_open(
             session, self._model, opened.device, config, memory, size, fault
         )
-        if fault.layer != ffi.NULL:  # an instruction was refused
-            self._give_back()
-            self._raise(status, fault)
-        if status == lib().LDS_ERR_MEMORY and opened.message():
-            raise DeviceError(f"model {artifact.name!r}: {opened.message()}")
-        if status == lib().LDS_ERR_CONFIG and self.accelerators is not None:
-            self.accelerators.find_stranger()
         if status:
-            self._give_back()
-        raise_for(status, artifact.name)
+            self._refuse(status, fault, opened)
         self._session = session[0]
         inputs, outputs = (
             iter([self._view(get, k, i) for k, i in enumerate(indices)])
@@ -274,13 +265,37 @@ class Session:
     ) -> None:
         self.close()
 
+    # --- for schedule.py --------------------------------------------------------------------------
+    def c_session(self) -> CData:
+        """lds_session *, as long as it is open."""
+        return self._open()
+
+    def error_of(self, status: int) -> LoadstoneError | None:
+        """What a run that ended with this status would have raised."""
+        try:
+            self._finish(status)
+        except LoadstoneError as error:
+            return error
+        return None
+
     # --- inside -----------------------------------------------------------------------------------
     def _in_place(self, opened: Handle, config: CData) -> None:
-        """A device in this process reads a large file where it is."""
-        bus = opened.files.lend(self._bytes, len(self._bytes)) if opened.files else None
-        if opened.files is not None and bus is not None:
+        """A device in this process that is alone reads a large file where it is."""
+        files = opened.files if self.accelerators is None else None
+        if files is not None and (bus := files.lend(self._bytes, len(self._bytes))) is not None:
             config.model_bus = bus
-            self._give_back = partial(opened.files.take_back, bus)
+            self._give_back = partial(files.take_back, bus)
+
+    def _refuse(self, status: int, fault: CData, opened: Handle) -> None:
+        """Raises what says why a session could not be opened."""
+        self._give_back()
+        if fault.layer != ffi.NULL:  # an instruction was refused
+            self._raise(status, fault)
+        if status == lib().LDS_ERR_MEMORY and opened.message():
+            raise DeviceError(f"model {self.artifact.name!r}: {opened.message()}")
+        if status == lib().LDS_ERR_CONFIG and self.accelerators is not None:
+            self.accelerators.find_stranger()
+        raise_for(status, self.artifact.name)
 
     def _go_on(self) -> None:
         if self._cancelled:
