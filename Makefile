@@ -14,6 +14,7 @@
 #   make fuzz     arbitrary input against everything that reads input: SECONDS=600
 #   make mutants  do the tests of the judges notice when these are wrong? WORDS="FILE", "--changed-since main", "--seconds 60 --seed 1"
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
+#   make lab      the simulator in a page, in build/lab: instructions, exercises, your own artifact
 #   make wheel    for other Linux machines, in dist/: its name says the oldest glibc that it runs with
 #   make wheels   for boards and other machines: aarch64, armv7l, musl; PLATFORMS="aarch64 armv7l"
 #   make models   the public models of tests and benches, by digest: into a cache, unless ../shared/models has them
@@ -29,7 +30,7 @@ EXTRAS ?= compiler,dev
 PINS ?=
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help language-model demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz mutants bench models docs wheel wheels sbom clean system
+.PHONY: help language-model demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz mutants bench models docs lab wheel wheels sbom clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -191,6 +192,12 @@ $(DOCS_STAMP): pyproject.toml | system
 docs: $(DOCS_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "build/docs/index.html; with search: $(BIN)/python -m http.server -d build/docs"
+
+# A WebAssembly module and its page, compiled by zig: the first time a minute on two cores.
+lab: lib
+	@$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["cross"], sep="\n")' > .venv/lab.txt
+	$(BIN)/pip install -q -r .venv/lab.txt
+	$(BIN)/python -m tools.lab
 
 # What the checkout's environment and a wheel are made of, as CycloneDX JSON; the tool has an environment of its own.
 sbom: lib

@@ -1,7 +1,7 @@
 // The tables of kernels that this host can run.
 //
 // In:   the tables for which the compiler has flags.
-// Out:  avx2_kernels(), avx512_kernels(), neon_kernels().
+// Out:  avx2_kernels(), avx512_kernels(), neon_kernels(), wasm_kernels().
 // Next: machine.cc chooses one.
 //
 // These tests are here and not in the tables' files, because they run on hosts that may lack the instructions of those files.
@@ -49,5 +49,8 @@ const Kernels *neon_kernels() {
   static const bool has = has_dot_products();
   return has ? kNeonKernels : nullptr;
 }
+
+// A host that lacks the vectors would not have loaded the module.
+const Kernels *wasm_kernels() { return kWasmKernels; }
 
 }  // namespace lds::sim

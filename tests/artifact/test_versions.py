@@ -17,8 +17,15 @@ import pytest
 
 from loadstone.artifact.content import ModelEntry
 from loadstone.artifact.file_layout import OLDEST, VERSION
-from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
-from loadstone.artifact.host_step import HostOpcode, on_rows
+from loadstone.artifact.format import (
+    Artifact,
+    BufferView,
+    DataType,
+    MemoryRegion,
+    RegionKind,
+    ViewLayout,
+)
+from loadstone.artifact.host_step import HostOpcode, gather, on_rows
 from loadstone.cli import main
 from loadstone.errors import ArtifactError
 from loadstone.isa import accelerator as accelerators
@@ -45,6 +52,17 @@ MODELS[6] = replace(
         BufferView("b", (1, 8), DataType.FLOAT32, 1, 32),
     ),
     steps=(*MODELS[5].steps, on_rows("gate", HostOpcode.GATE, (2, 2), (3,), (0,))),
+)
+MODELS[8] = replace(
+    MODELS[5],
+    regions=(*MODELS[5].regions, MemoryRegion("host", RegionKind.HOST, 192, 64)),
+    tensors=(
+        *MODELS[5].tensors,
+        BufferView("table", (3, 1, 1, 5), DataType.INT8, 1, 0, 0.0, 0, ViewLayout.BLOCKED, 2, 4),
+        BufferView("numbers", (2,), DataType.INT32, 1, 64),
+        BufferView("rows", (2, 5), DataType.INT8, 1, 128),
+    ),
+    steps=(*MODELS[5].steps, gather("rows", (2, 3, 4), 3, 5)),
 )
 MODELS[7] = replace(MODELS[5], entries=(ModelEntry("one", 1, 1, 1), ModelEntry("other", 1, 0, 0)))
 

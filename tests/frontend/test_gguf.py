@@ -16,7 +16,8 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("gguf", reason="gguf is not installed (the extra `language`)")
 
 import loadstone
-from loadstone.artifact.format import HostStep, RegionKind
+from loadstone.artifact import memory_layout
+from loadstone.artifact.format import HostStep, RegionKind, ViewLayout
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.commands.export import export
 from loadstone.errors import LoadstoneError
@@ -39,6 +40,7 @@ GEMMA = {
     "rope__freq_base_swa": 100.0,
 }
 FAMILIES: dict[str, dict[str, Any]] = {"llama": {}, "qwen2": {}, "qwen3": {}, "gemma3": GEMMA}
+CASES = [*FAMILIES, "llama with a head of its own"]
 CACHES = ("keys", "key_scales", "values", "value_scales")
 
 
@@ -55,9 +57,10 @@ def stepped(module: Any, tokens: list[int], place: int, caches: list[Array]) -> 
     return [np.asarray(y) for y in run_module(module, given)]
 
 
-@pytest.mark.parametrize("arch", FAMILIES)
-def test_a_decoder_computes_what_an_independent_one_does(arch: str, tmp_path: Path) -> None:
-    path = tiny(tmp_path / "m.gguf", arch, **FAMILIES[arch])
+@pytest.mark.parametrize("case", CASES)
+def test_a_decoder_computes_what_an_independent_one_does(case: str, tmp_path: Path) -> None:
+    arch = case.split(" ")[0]
+    path = tiny(tmp_path / "m.gguf", arch, tied=case == arch, **FAMILIES[arch])
     module, reference = import_model(path, READING), Reference(path)
     caches, token = empty(), 7
     for place in range(6):
@@ -73,6 +76,34 @@ def test_a_decoder_computes_what_an_independent_one_does(arch: str, tmp_path: Pa
             scales = np.stack([entry[1] for entry in kept], 1)
             assert np.array_equal(caches[4 * layer + at][:, :6], levels)
             assert np.array_equal(caches[4 * layer + at + 1][:, :6, 0], scales)
+
+
+@pytest.mark.parametrize("target", ["vtaq-1x16x16", "vta-pynq"])
+def test_a_tied_embedding_stands_in_memory_once(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are read out of the head's weights, for both entries; a file with a head of its own
+    has a table for them."""
+    monkeypatch.setattr(memory_layout, "_LARGE_BYTES", WORDS * WIDTH)
+    for name, tied in (("tied", True), ("own", False)):
+        path = tiny(tmp_path / f"{name}.gguf", tied=tied)
+        artifact = loadstone.compile(path, target, reading=READING).artifact
+        gathers = [
+            step.inputs[0]
+            for step in artifact.steps
+            if isinstance(step, HostStep) and step.opcode == HostOpcode.GATHER
+        ]
+        blocked = [
+            (view.offset_bytes, view.shape)
+            for view in (artifact.tensors[number] for number in gathers)
+            if view.layout == ViewLayout.BLOCKED
+        ]
+        assert len(blocked) == 2 * tied  # in `next` and `chunk`
+        for offset, shape in blocked:
+            assert (offset, shape) == (blocked[0][0], (WORDS, 1, 1, WIDTH))
+            constants = artifact.regions[0].data
+            row = constants[offset : offset + 16]  # the first word's first tile
+            assert constants.count(row) == 1
 
 
 def test_without_a_rotation(tmp_path: Path) -> None:

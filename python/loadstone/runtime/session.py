@@ -82,6 +82,7 @@ class Session:
         self._turn = threading.RLock()
         self.totals = Totals()
         self._calls = CallTimes()
+        self._give_back: Callable[[], None] = lambda: None
         if hang_seconds is not None and not hang_seconds > 0:
             raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
         check_externals(artifact, trust)
@@ -114,16 +115,12 @@ class Session:
         self._keep: object = (opened.owner, self._memory, self._bytes, self.accelerators)
         fault, session = ffi.new("lds_fault *"), ffi.new("lds_session **")
         memory = ffi.cast("void *", self._memory.ctypes.data)
+        self._in_place(opened, config)
         status = lib().lds_session_open(
             session, self._model, opened.device, config, memory, size, fault
         )
-        if fault.layer != ffi.NULL:  # an instruction was refused
-            self._raise(status, fault)
-        if status == lib().LDS_ERR_MEMORY and opened.message():
-            raise DeviceError(f"model {artifact.name!r}: {opened.message()}")
-        if status == lib().LDS_ERR_CONFIG and self.accelerators is not None:
-            self.accelerators.find_stranger()
-        raise_for(status, artifact.name)
+        if status:
+            self._refuse(status, fault, opened)
         self._session = session[0]
         inputs, outputs = (
             iter([self._view(get, k, i) for k, i in enumerate(indices)])
@@ -253,6 +250,7 @@ class Session:
             if self._session != ffi.NULL:
                 self.ports = ()
                 lib().lds_session_close(self._session)
+                self._give_back()
             self._session = ffi.NULL
             self._callback = self._keep = self._long_steps = None
 
@@ -281,6 +279,24 @@ class Session:
         return None
 
     # --- inside -----------------------------------------------------------------------------------
+    def _in_place(self, opened: Handle, config: CData) -> None:
+        """A device in this process that is alone reads a large file where it is."""
+        files = opened.files if self.accelerators is None else None
+        if files is not None and (bus := files.lend(self._bytes, len(self._bytes))) is not None:
+            config.model_bus = bus
+            self._give_back = partial(files.take_back, bus)
+
+    def _refuse(self, status: int, fault: CData, opened: Handle) -> None:
+        """Raises what says why a session could not be opened."""
+        self._give_back()
+        if fault.layer != ffi.NULL:  # an instruction was refused
+            self._raise(status, fault)
+        if status == lib().LDS_ERR_MEMORY and opened.message():
+            raise DeviceError(f"model {self.artifact.name!r}: {opened.message()}")
+        if status == lib().LDS_ERR_CONFIG and self.accelerators is not None:
+            self.accelerators.find_stranger()
+        raise_for(status, self.artifact.name)
+
     def _go_on(self) -> None:
         if self._cancelled:
             raise DeviceError(f"the run of model {self.artifact.name!r} was cancelled")

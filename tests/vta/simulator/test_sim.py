@@ -13,8 +13,10 @@ import pytest
 
 from loadstone.errors import SimulationError
 from loadstone.graph.bfloat16 import widened
+from loadstone.library.native import ffi, lib
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Alu, Gemm, Load
 from loadstone.vta.isa.spec import Capability, Memory
@@ -202,3 +204,30 @@ def test_names_of_timing_constants_are_checked() -> None:
         Simulator(VTA).set_timing("nonsense", 1)
     with pytest.raises(SimulationError, match="outside"):
         Simulator(VTA).set_timing("nop_cycles", -1)
+
+
+def test_a_run_ends_before_any_instruction() -> None:
+    """lds_sim_on_insn tells every instruction in its order, and ends the run where it is told to:
+    the instructions before it have run, and no other."""
+    config = load_config("vtaq-tiny")
+    text = [f"load acc[{k}] = dram[{k} + x] for x<1" for k in range(4)]
+    code = assemble("\n".join([*text, "finish"]), config)
+    image = np.arange(1, 65, dtype=np.uint8)
+    told: list[int] = []
+
+    @ffi.callback("int(void *, uint32_t)")  # type: ignore[untyped-decorator]
+    def ask(_: object, insn: int) -> int:
+        told.append(insn)
+        return int(len(told) > most)
+
+    for most in range(6):
+        told.clear()
+        simulator = Simulator(config)
+        simulator.map(0x1000, image)
+        simulator.set_region(0, 0x1000, image.nbytes)
+        lib().lds_sim_on_insn(simulator._sim, ask, ffi.NULL)
+        result = simulator.run(code, address=0x8000, check=False)
+        assert told == list(range(min(most + 1, 5)))
+        assert (result.status, result.insns_done) == ("NONE" if most == 5 else "ABORTED", most)
+        held = simulator.scratchpad(Memory.ACC, 0, 4).any(axis=1)
+        assert held.tolist() == [k < most for k in range(4)]
