@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep, ProgramStep
+from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.backend.device import Device
 from loadstone.backend.external import External, register_external
 from loadstone.errors import DeviceError, LoadstoneError
@@ -33,7 +33,7 @@ from loadstone.runtime.counters import Counters, Totals
 from loadstone.runtime.external_steps import CallTimes, call_external, check_externals, place_of
 from loadstone.runtime.handle import Handle
 from loadstone.runtime.long_steps import LongSteps
-from loadstone.runtime.ports import EntryPorts, Inputs
+from loadstone.runtime.ports import EntryPorts, Inputs, memory_array
 
 if TYPE_CHECKING:
     from loadstone.runtime.accelerators import AcceleratorSet
@@ -265,13 +265,12 @@ class Session:
     ) -> None:
         self.close()
 
-    # --- for schedule.py --------------------------------------------------------------------------
     def c_session(self) -> CData:
-        """lds_session *, as long as it is open."""
+        """For schedule.py: lds_session *, as long as it is open."""
         return self._open()
 
     def error_of(self, status: int) -> LoadstoneError | None:
-        """What a run that ended with this status would have raised."""
+        """For schedule.py: what a run that ended with this status would have raised."""
         try:
             self._finish(status)
         except LoadstoneError as error:
@@ -337,7 +336,7 @@ class Session:
         return status
 
     def _view(self, get: Callable[..., CData], port: int, index: int) -> Array:
-        return _array(get(self._session, port), self.artifact.tensors[index], self._keep)
+        return memory_array(get(self._session, port), self.artifact.tensors[index], self._keep)
 
     def _external(self, _ctx: CData, session: CData, step: int) -> int:
         """Called by the C runtime for an external step. An exception is kept until C has
@@ -360,7 +359,7 @@ class Session:
     def _operand(self, session: CData, step: int, k: int, index: int) -> Array:
         operand = ffi.new("lds_operand *")
         raise_for(lib().lds_session_operand(session, step, k, operand), self.artifact.name)
-        return _array(operand.data, self.artifact.tensors[index], self._keep)
+        return memory_array(operand.data, self.artifact.tensors[index], self._keep)
 
     def _finish(self, status: int) -> None:
         error, self._error = self._error, None
@@ -400,14 +399,3 @@ class Session:
 def _nanoseconds(seconds: float) -> int:
     """In the runtime's unit; a number that is too large means for ever."""
     return int(seconds * 1e9) if seconds * 1e9 < 2.0**63 else (1 << 64) - 1
-
-
-def _array(data: CData, tensor: BufferView, keep: object) -> Array:
-    """The tensor's memory as an array that shares it, and keeps its owner alive."""
-    pointer = ffi.gc(ffi.cast("char *", data), partial(_forget, keep))
-    dtype = tensor.dtype.numpy if tensor.dtype != DataType.BOOL else np.dtype(np.bool_)
-    return np.frombuffer(ffi.buffer(pointer, tensor.size_bytes), dtype).reshape(tensor.memory_shape)
-
-
-def _forget(keep: object, pointer: CData) -> None:
-    """The last view no longer exists, and with it the reference to `keep`."""
