@@ -99,7 +99,7 @@ typedef struct lds_sim_result {
   uint64_t cycles;        /* from the start to FINISH */
   uint32_t insns_done;    /* instructions completed */
   uint32_t findings;      /* races and uninitialised reads, including those that lds_sim_findings no longer keeps */
-  uint64_t insns[6];      /* completed, by LDS_OPCODE_* */
+  uint64_t insns[7];      /* completed, by LDS_OPCODE_* */
   uint64_t busy_cycles[3];
   uint64_t stall_token_cycles[3]; /* an instruction waited for a token */
   uint64_t stall_fetch_cycles[3]; /* the queue was empty */
