@@ -101,36 +101,48 @@ typedef struct loops {
   uint32_t uop_bgn, uop_end, iter_out, iter_in;
 } loops;
 
-/* The tiles of an operand, in w->some. `out` and `in` are its strides; it has `more` tiles behind each. */
-static int touched(const walk *w, const loops *l, operand which, uint32_t out, uint32_t in, uint32_t more, const tiles *of) {
+/* The tiles of one step, from the one that it names on. */
+typedef struct window {
+  uint32_t columns, rows, row_stride;
+} window;
+
+static const window one_tile = {1, 1, 0}, rq_tiles = {3, 1, 0};
+
+/* The tiles of an operand, in w->some. `out` and `in` are its strides. */
+static int touched(const walk *w, const loops *l, operand which, uint32_t out, uint32_t in, window step, const tiles *of) {
   const uint32_t size = words(of->depth);
-  uint32_t last = 0, k;
-  if (l->uop_bgn >= l->uop_end || l->uop_end > w->config.uop_depth || l->iter_out == 0 || l->iter_in == 0) return LDS_ERR_UOP;
+  uint64_t last = 0;
+  uint32_t k;
+  if (l->uop_bgn >= l->uop_end || l->uop_end > w->config.uop_depth) return LDS_ERR_UOP;
+  if (l->iter_out == 0 || l->iter_in == 0 || step.columns == 0 || step.rows == 0) return LDS_ERR_INSTRUCTION;
   memset(w->some, 0, size * sizeof *w->some);
   for (k = l->uop_bgn; k < l->uop_end; ++k) {
     const lds_uop u = lds_uop_decode(w->widths, w->uop[k]);
     const uint32_t tile = which == DST ? u.dst : which == SRC ? u.src : u.wgt;
     if (tile >= of->depth) return LDS_ERR_SRAM;
-    last = lds_max_u32(last, tile);
+    if (tile > last) last = tile;
     w->some[tile / BITS] |= (uint32_t)1 << tile % BITS;
   }
-  if ((uint64_t)last + (uint64_t)(l->iter_out - 1u) * out + (uint64_t)(l->iter_in - 1u) * in + more >= of->depth) return LDS_ERR_SRAM;
-  repeat(w->some, size, more + 1u, 1);
+  last += (uint64_t)(l->iter_out - 1u) * out + (uint64_t)(l->iter_in - 1u) * in;
+  last += (uint64_t)(step.rows - 1u) * step.row_stride + step.columns - 1u;
+  if (last >= of->depth) return LDS_ERR_SRAM;
+  repeat(w->some, size, step.columns, 1);
+  repeat(w->some, size, step.rows, step.row_stride);
   repeat(w->some, size, l->iter_in, in);
   repeat(w->some, size, l->iter_out, out);
   return LDS_OK;
 }
 
 /* Whether all tiles of an operand were written. */
-static int reads(const walk *w, const loops *l, operand which, uint32_t out, uint32_t in, uint32_t more, const tiles *of) {
-  const int status = touched(w, l, which, out, in, more, of);
+static int reads(const walk *w, const loops *l, operand which, uint32_t out, uint32_t in, window step, const tiles *of) {
+  const int status = touched(w, l, which, out, in, step, of);
   if (status != LDS_OK) return status;
   return is_part_of(w->some, of) ? LDS_OK : LDS_ERR_RESIDUE;
 }
 
-/* GEMM and ALU write ACC, and unless they reset, OUT. */
+/* Products and ALU write ACC, and unless they reset, OUT. */
 static int writes(const walk *w, const loops *l, uint32_t out, uint32_t in, int reset) {
-  const int status = touched(w, l, DST, out, in, 0, &w->acc);
+  const int status = touched(w, l, DST, out, in, one_tile, &w->acc);
   if (status != LDS_OK) return status;
   add(w->some, &w->acc);
   if (!reset) add(w->some, &w->out);
@@ -141,20 +153,32 @@ static int gemm(const walk *w, const lds_insn_gemm *g, int checks) {
   const loops l = {g->uop_bgn, g->uop_end, g->iter_out, g->iter_in};
   int status = LDS_OK;
   if (checks && g->reset == 0) {
-    status = reads(w, &l, SRC, g->src_out, g->src_in, 0, &w->inp);
-    if (status == LDS_OK) status = reads(w, &l, WGT, g->wgt_out, g->wgt_in, 0, &w->wgt);
-    if (status == LDS_OK && g->overwrite == 0) status = reads(w, &l, DST, g->dst_out, g->dst_in, 0, &w->acc);
+    status = reads(w, &l, SRC, g->src_out, g->src_in, one_tile, &w->inp);
+    if (status == LDS_OK) status = reads(w, &l, WGT, g->wgt_out, g->wgt_in, one_tile, &w->wgt);
+    if (status == LDS_OK && g->overwrite == 0) status = reads(w, &l, DST, g->dst_out, g->dst_in, one_tile, &w->acc);
   }
   return status == LDS_OK ? writes(w, &l, g->dst_out, g->dst_in, g->reset != 0) : status;
 }
 
-static int alu(const walk *w, const lds_insn_alu *a, int checks) {
-  const loops l = {a->uop_bgn, a->uop_end, a->iter_out, a->iter_in};
-  const uint32_t more = a->alu_op == LDS_ALU_RQ ? 2u : 0u;
+static int depthwise(const walk *w, const lds_insn_depthwise *d, int checks) {
+  const loops l = {d->uop_bgn, d->uop_end, d->iter_out, d->iter_in};
+  const window step = {d->columns, d->rows, d->row_stride};
   int status = LDS_OK;
   if (checks) {
-    status = reads(w, &l, DST, a->dst_out, a->dst_in, 0, &w->acc);
-    if (status == LDS_OK && a->use_imm == 0) status = reads(w, &l, SRC, a->src_out, a->src_in, more, &w->acc);
+    status = reads(w, &l, SRC, d->src_out, d->src_in, step, &w->inp);
+    if (status == LDS_OK) status = reads(w, &l, WGT, d->wgt_out, 0, one_tile, &w->wgt);
+    if (status == LDS_OK && d->overwrite == 0) status = reads(w, &l, DST, d->dst_out, d->dst_in, one_tile, &w->acc);
+  }
+  return status == LDS_OK ? writes(w, &l, d->dst_out, d->dst_in, 0) : status;
+}
+
+static int alu(const walk *w, const lds_insn_alu *a, int checks) {
+  const loops l = {a->uop_bgn, a->uop_end, a->iter_out, a->iter_in};
+  int status = LDS_OK;
+  if (checks) {
+    const window step = a->alu_op == LDS_ALU_RQ ? rq_tiles : one_tile;
+    status = reads(w, &l, DST, a->dst_out, a->dst_in, one_tile, &w->acc);
+    if (status == LDS_OK && a->use_imm == 0) status = reads(w, &l, SRC, a->src_out, a->src_in, step, &w->acc);
   }
   return status == LDS_OK ? writes(w, &l, a->dst_out, a->dst_in, 0) : status;
 }
@@ -196,10 +220,21 @@ static int load(const walk *w, const lds_insn_memory *m) {
 
 /* What an instruction of load or compute does. checks: and whether it reads what was written. */
 static int execute(const walk *w, const lds_insn *insn, int checks) {
-  if (insn->opcode == LDS_OPCODE_LOAD) return load(w, &insn->u.memory);
-  if (insn->opcode == LDS_OPCODE_GEMM) return gemm(w, &insn->u.gemm, checks);
-  if (insn->opcode == LDS_OPCODE_ALU) return alu(w, &insn->u.alu, checks);
-  return LDS_OK; /* FINISH, CONFIG */
+  switch (insn->opcode) {
+    case LDS_OPCODE_LOAD:
+      return load(w, &insn->u.memory);
+    case LDS_OPCODE_GEMM:
+      return gemm(w, &insn->u.gemm, checks);
+    case LDS_OPCODE_DEPTHWISE:
+      return depthwise(w, &insn->u.depthwise, checks);
+    case LDS_OPCODE_ALU:
+      return alu(w, &insn->u.alu, checks);
+    case LDS_OPCODE_CONFIG:
+    case LDS_OPCODE_FINISH:
+      return LDS_OK;
+    default:
+      return LDS_ERR_INSTRUCTION; /* of which nothing is known here */
+  }
 }
 
 static int store(const walk *w, const lds_insn_store *s) {

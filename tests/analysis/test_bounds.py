@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadstone.analysis.bounds import Network, blocks_of, bound
+from loadstone.analysis.bounds import SharedNetwork, blocks_of, bound
 from loadstone.artifact.format import Artifact
 from loadstone.compiler import compile
 from loadstone.errors import ConfigError, SimulationError
@@ -57,12 +57,12 @@ def artifacts(shared: Path) -> tuple[Artifact, ...]:
 
 
 @cache
-def networks(shared: Path) -> tuple[Network, ...]:
+def networks(shared: Path) -> tuple[SharedNetwork, ...]:
     found = []
     for artifact, (_, _, share) in zip(artifacts(shared), NETWORKS, strict=True):
         blocks = blocks_of(artifact, CONFIG, None, 0)
         period = int(sum(blocks) / share)
-        found.append(Network(artifact, blocks, period, period))
+        found.append(SharedNetwork(artifact, blocks, period, period))
     return tuple(found)
 
 
@@ -117,7 +117,7 @@ def _alone(session: Session, seed: int) -> Fed:
     return feed
 
 
-def _together(made: Shared, found: Sequence[Network]) -> None:
+def _together(made: Shared, found: Sequence[SharedNetwork]) -> None:
     """All at once; and all of higher priority right after the longest block of one began."""
     for place in range(len(found)):
         alone = [*accumulate(made_cycles(made, place), initial=0)]
@@ -150,7 +150,7 @@ def _run(made: Shared, releases: Sequence[tuple[int, Task]]) -> None:
 
 
 def _sporadic(
-    found: Sequence[Network], tasks: Sequence[Task], begin: int, count: int
+    found: Sequence[SharedNetwork], tasks: Sequence[Task], begin: int, count: int
 ) -> list[tuple[int, Task]]:
     """Releases at least a period apart, often no more than that."""
     rng = random.Random(count)

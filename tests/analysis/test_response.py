@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from loadstone.analysis.response import Blocks, longest_responses, utilization
+from loadstone.analysis.response import BlockTimes, longest_responses, utilization
 from tests.repeat import times
 
 
@@ -17,9 +17,9 @@ def test_the_counterexample_to_the_first_analysis_of_can() -> None:
     Of the third one the second run responds last, after 3.5 ms, which the first analysis missed."""
     unit = 1000
     networks = [
-        Blocks((unit,), 5 * unit // 2),
-        Blocks((unit,), 7 * unit // 2),
-        Blocks((unit,), 7 * unit // 2),
+        BlockTimes((unit,), 5 * unit // 2),
+        BlockTimes((unit,), 7 * unit // 2),
+        BlockTimes((unit,), 7 * unit // 2),
     ]
     found = longest_responses(networks)
     # time is discrete here: a block that began one unit before, not just before
@@ -27,12 +27,12 @@ def test_the_counterexample_to_the_first_analysis_of_can() -> None:
 
 
 def test_one_alone_takes_its_time() -> None:
-    assert longest_responses([Blocks((3, 4), 7)]) == [7]
-    assert longest_responses([Blocks((3, 5), 7)]) == [None]
+    assert longest_responses([BlockTimes((3, 4), 7)]) == [7]
+    assert longest_responses([BlockTimes((3, 5), 7)]) == [None]
 
 
 def test_only_the_longest_block_of_lower_priority_is_waited_for() -> None:
-    networks = [Blocks((10,), 1000), Blocks((7, 30, 2), 1000), Blocks((90, 1), 1000)]
+    networks = [BlockTimes((10,), 1000), BlockTimes((7, 30, 2), 1000), BlockTimes((90, 1), 1000)]
     assert longest_responses(networks)[0] == 89 + 10
     assert longest_responses(networks[:2])[0] == 29 + 10
     assert longest_responses(networks[:1])[0] == 10
@@ -40,23 +40,23 @@ def test_only_the_longest_block_of_lower_priority_is_waited_for() -> None:
 
 def test_the_last_block_is_not_interrupted() -> None:
     """Of the same length in two blocks, the one with the longer last block responds earlier."""
-    higher = Blocks((5,), 20)
-    long_last, long_first = Blocks((2, 16), 100), Blocks((16, 2), 100)
+    higher = BlockTimes((5,), 20)
+    long_last, long_first = BlockTimes((2, 16), 100), BlockTimes((16, 2), 100)
     assert longest_responses([higher, long_last])[1] == 5 + 18
     assert longest_responses([higher, long_first])[1] == 5 + 16 + 5 + 2
 
 
 def test_who_comes_as_a_block_ends_goes_first() -> None:
-    assert longest_responses([Blocks((5,), 10), Blocks((5, 5), 40)])[1] == 20
-    assert longest_responses([Blocks((5,), 11), Blocks((5, 5), 40)])[1] == 15
+    assert longest_responses([BlockTimes((5,), 10), BlockTimes((5, 5), 40)])[1] == 20
+    assert longest_responses([BlockTimes((5,), 11), BlockTimes((5, 5), 40)])[1] == 15
 
 
 def test_utilization_is_the_share_of_time() -> None:
-    assert utilization([Blocks((3, 2), 10), Blocks((1,), 4)]) == pytest.approx(0.75)
+    assert utilization([BlockTimes((3, 2), 10), BlockTimes((1,), 4)]) == pytest.approx(0.75)
 
 
 # --- beside a search ------------------------------------------------------------------------------
-def _seen(networks: Sequence[Blocks], offsets: Sequence[int], horizon: int) -> list[int]:
+def _seen(networks: Sequence[BlockTimes], offsets: Sequence[int], horizon: int) -> list[int]:
     """The longest response of each in a run with these first releases, as schedule.c does it."""
     after, now = list(offsets), 0
     waiting: list[list[int]] = [[] for _ in networks]
@@ -84,7 +84,7 @@ def test_no_response_is_longer_and_nearly_all_bounds_are_reached() -> None:
         networks = []
         for _ in range(rng.randint(1, 4)):
             blocks = tuple(rng.randint(1, 6) for _ in range(rng.randint(1, 4)))
-            networks.append(Blocks(blocks, rng.randint(sum(blocks), 60)))
+            networks.append(BlockTimes(blocks, rng.randint(sum(blocks), 60)))
         if utilization(networks) > 1:
             continue
         bounds, worst = longest_responses(networks), [0] * len(networks)

@@ -15,21 +15,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from loadstone.analysis.response import Blocks, longest_responses, utilization
+from loadstone.analysis.response import BlockTimes, longest_responses, utilization
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
 from loadstone.runtime.schedule import isolated
 from loadstone.simulator.programs import simulator_of
 
-__all__ = ["Bound", "Network", "blocks_of", "bound"]
+__all__ = ["Bound", "SharedNetwork", "blocks_of", "bound"]
 
 #: Of a host step in an artifact, nanoseconds; None: not known.
 HostTime = Callable[[HostStep, Artifact], int | None]
 
 
 @dataclass(frozen=True)
-class Network:
+class SharedNetwork:
     """One that shares the device. period, deadline: cycles."""
 
     artifact: Artifact
@@ -42,7 +42,7 @@ class Network:
 class Bound:
     """networks: by descending priority. responses: in cycles; None: there is no bound."""
 
-    networks: Sequence[Network]
+    networks: Sequence[SharedNetwork]
     responses: Sequence[int | None]
     utilization: float
     assumed: Sequence[str] = field(default_factory=tuple)
@@ -94,7 +94,7 @@ def _host_cycles(
     return -(-spent * device.clock_mhz // 1000)
 
 
-def bound(networks: Sequence[Network], assumed: Sequence[str] = ()) -> Bound:
+def bound(networks: Sequence[SharedNetwork], assumed: Sequence[str] = ()) -> Bound:
     """Of networks by descending priority. assumed: what the numbers rest on."""
-    blocks = [Blocks(network.blocks, network.period) for network in networks]
+    blocks = [BlockTimes(network.blocks, network.period) for network in networks]
     return Bound(networks, longest_responses(blocks), utilization(blocks), assumed)

@@ -32,14 +32,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-__all__ = ["Blocks", "longest_responses", "utilization"]
+__all__ = ["BlockTimes", "longest_responses", "utilization"]
 
 #: Runs in a busy period that are looked at: of more than that, nobody promises anything.
 _MOST_RUNS = 100_000
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockTimes:
     """A network: the cycles of its blocks, in order; the least time between two releases."""
 
     blocks: tuple[int, ...]
@@ -56,18 +56,18 @@ class Blocks:
         return max(self.blocks, default=0)
 
 
-def utilization(networks: Sequence[Blocks]) -> float:
+def utilization(networks: Sequence[BlockTimes]) -> float:
     """The share of the time in which something runs."""
     return sum(one.cycles / one.period for one in networks)
 
 
-def longest_responses(networks: Sequence[Blocks]) -> list[int | None]:
+def longest_responses(networks: Sequence[BlockTimes]) -> list[int | None]:
     """In cycles, of networks by descending priority; None where a response has no bound, because
     those of higher priority and the network itself leave no time.
 
-    >>> longest_responses([Blocks((3,), 10), Blocks((4, 4), 20)])
+    >>> longest_responses([BlockTimes((3,), 10), BlockTimes((4, 4), 20)])
     [6, 11]
-    >>> longest_responses([Blocks((3,), 4), Blocks((2,), 7)])
+    >>> longest_responses([BlockTimes((3,), 4), BlockTimes((2,), 7)])
     [4, None]
     """
     return [
@@ -75,7 +75,9 @@ def longest_responses(networks: Sequence[Blocks]) -> list[int | None]:
     ]
 
 
-def _longest(higher: Sequence[Blocks], own: Blocks, lower: Sequence[Blocks]) -> int | None:
+def _longest(
+    higher: Sequence[BlockTimes], own: BlockTimes, lower: Sequence[BlockTimes]
+) -> int | None:
     # the block that has begun one cycle before the release
     blocked = max(max((one.longest for one in lower), default=0) - 1, 0)
     if sum(Fraction(one.cycles, one.period) for one in (*higher, own)) > 1:
@@ -94,7 +96,7 @@ def _longest(higher: Sequence[Blocks], own: Blocks, lower: Sequence[Blocks]) -> 
             return None
 
 
-def _first(begin: int, own: int, higher: Sequence[Blocks]) -> int:
+def _first(begin: int, own: int, higher: Sequence[BlockTimes]) -> int:
     """The first w with w = own + what those of higher priority need that came until then."""
     w = begin
     while True:
@@ -104,7 +106,7 @@ def _first(begin: int, own: int, higher: Sequence[Blocks]) -> int:
         w = needed
 
 
-def _busy(own: int, higher: Sequence[Blocks]) -> int:
+def _busy(own: int, higher: Sequence[BlockTimes]) -> int:
     """When all is done that was released before that."""
     w = max(own, 1)
     while True:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from loadstone.analysis.bounds import Bound, HostTime, Network, blocks_of, bound
+from loadstone.analysis.bounds import Bound, HostTime, SharedNetwork, blocks_of, bound
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.device import Device
 from loadstone.commands.answers import json_text
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
             )
         blocks = blocks_of(artifact, device, host.time if host else None, overhead)
         networks.append(
-            Network(artifact, blocks, _cycles(period, device), _cycles(deadline, device))
+            SharedNetwork(artifact, blocks, _cycles(period, device), _cycles(deadline, device))
         )
     found = bound(networks, _assumed(device, host, args.overhead))
     print(json_text(_report(found, device)) if args.json else _text(found, device))

@@ -29,13 +29,8 @@ from tests.validated import (
 )
 from tests.vta.validator.validate import STATUS
 
-RESIDUE, TOKEN, UOP, SRAM, DRAM = (
-    -27,
-    STATUS["TOKEN"],
-    STATUS["UOP"],
-    STATUS["SRAM"],
-    STATUS["DRAM"],
-)
+RESIDUE, SRAM, DRAM = -27, STATUS["SRAM"], STATUS["DRAM"]
+TOKEN, UOP, INSTRUCTION = STATUS["TOKEN"], STATUS["UOP"], STATUS["INSTRUCTION"]
 
 
 def _program() -> Program:
@@ -155,8 +150,8 @@ def test_only_what_came_before_the_token_counts() -> None:
         (replace(LOAD_INP, sram_base=CONFIG.depth(Memory.INP)), (SRAM, None)),
         (replace(GEMM, uop_bgn=5, uop_end=5), (UOP, GEMM)),
         (replace(GEMM, uop_end=CONFIG.depth(Memory.UOP) + 1), (UOP, GEMM)),
-        (replace(GEMM, iter_out=0), (UOP, GEMM)),
-        (replace(GEMM, iter_in=0), (UOP, GEMM)),
+        (replace(GEMM, iter_out=0), (INSTRUCTION, GEMM)),
+        (replace(GEMM, iter_in=0), (INSTRUCTION, GEMM)),
         (replace(GEMM, iter_out=1 << 13, src_out=(1 << 11) - 1), (SRAM, GEMM)),
         (replace(GEMM, iter_in=1 << 13, wgt_in=(1 << 10) - 1), (SRAM, GEMM)),
         (replace(RQ, iter_in=1 << 13, dst_in=(1 << 11) - 1), (SRAM, RQ)),
