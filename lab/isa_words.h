@@ -116,6 +116,26 @@ inline constexpr Field kFieldsOfCONFIG[] = {
     {"register_id", offsetof(lds_insn, u.config.register_id), 4u, false, 6u, nullptr},
     {"value", offsetof(lds_insn, u.config.value), 4u, true, 32u, nullptr},
 };
+inline constexpr Field kFieldsOfDEPTHWISE[] = {
+    {"pop_prev", offsetof(lds_insn, flags.pop_prev), 1u, false, 1u, nullptr},
+    {"pop_next", offsetof(lds_insn, flags.pop_next), 1u, false, 1u, nullptr},
+    {"push_prev", offsetof(lds_insn, flags.push_prev), 1u, false, 1u, nullptr},
+    {"push_next", offsetof(lds_insn, flags.push_next), 1u, false, 1u, nullptr},
+    {"reset", offsetof(lds_insn, u.depthwise.reset), 4u, false, 1u, nullptr},
+    {"uop_bgn", offsetof(lds_insn, u.depthwise.uop_bgn), 4u, false, 0u, &lds_isa_widths::lu},
+    {"uop_end", offsetof(lds_insn, u.depthwise.uop_end), 4u, false, 1u, &lds_isa_widths::lu},
+    {"iter_out", offsetof(lds_insn, u.depthwise.iter_out), 4u, false, 14u, nullptr},
+    {"iter_in", offsetof(lds_insn, u.depthwise.iter_in), 4u, false, 10u, nullptr},
+    {"rows", offsetof(lds_insn, u.depthwise.rows), 4u, false, 2u, nullptr},
+    {"columns", offsetof(lds_insn, u.depthwise.columns), 4u, false, 2u, nullptr},
+    {"overwrite", offsetof(lds_insn, u.depthwise.overwrite), 4u, false, 1u, nullptr},
+    {"dst_out", offsetof(lds_insn, u.depthwise.dst_out), 4u, false, 0u, &lds_isa_widths::la},
+    {"dst_in", offsetof(lds_insn, u.depthwise.dst_in), 4u, false, 0u, &lds_isa_widths::la},
+    {"src_out", offsetof(lds_insn, u.depthwise.src_out), 4u, false, 0u, &lds_isa_widths::li},
+    {"src_in", offsetof(lds_insn, u.depthwise.src_in), 4u, false, 0u, &lds_isa_widths::li},
+    {"wgt_out", offsetof(lds_insn, u.depthwise.wgt_out), 4u, false, 0u, &lds_isa_widths::lw},
+    {"row_stride", offsetof(lds_insn, u.depthwise.row_stride), 4u, false, 0u, &lds_isa_widths::lw},
+};
 
 inline constexpr Form kForms[] = {
     {"LOAD", LDS_OPCODE_LOAD, kFieldsOfLOAD, 15u},
@@ -124,6 +144,7 @@ inline constexpr Form kForms[] = {
     {"FINISH", LDS_OPCODE_FINISH, kFieldsOfFINISH, 4u},
     {"ALU", LDS_OPCODE_ALU, kFieldsOfALU, 16u},
     {"CONFIG", LDS_OPCODE_CONFIG, kFieldsOfCONFIG, 7u},
+    {"DEPTHWISE", LDS_OPCODE_DEPTHWISE, kFieldsOfDEPTHWISE, 18u},
 };
 
 struct Word {
