@@ -45,7 +45,8 @@ namespace lds::sim {
   X(fetch_deliver_cycles, 3)         \
   X(fetch_next_cycles, 2)            \
   X(fetch_splits, 0)                 \
-  X(stage_queue_entries, 512)
+  X(stage_queue_entries, 512)        \
+  X(worst_burst_extra_cycles, 64) /* the most that read_burst_extra_cycles can be: for bounds, not for a run */
 
 struct TimingConstants {
 #define LDS_FIELD(name, value) int64_t name = value;

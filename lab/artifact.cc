@@ -2,7 +2,7 @@
 //
 // In:   an artifact's bytes, inputs.
 // Out:  outputs, cycles; one of its programs instruction by instruction.
-// Next: page/artifact.js.
+// Next: page/artifact.mjs.
 //
 // The block's `start` runs the program, and `state` says how it ended: nothing waits.
 // SPDX-License-Identifier: Apache-2.0

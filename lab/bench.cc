@@ -2,7 +2,7 @@
 //
 // In:   regions with their contents, text.
 // Out:  instructions; the validator's verdict; the regions after a run.
-// Next: page/bench.js.
+// Next: page/bench.mjs.
 //
 // Regions stand one behind the other at a bus address, the program behind them. The validator sees them as a model that has nothing else.
 // SPDX-License-Identifier: Apache-2.0

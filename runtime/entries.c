@@ -62,5 +62,5 @@ int lds_session_start_entry(lds_session *s, uint32_t index) {
   int status;
   if (s == NULL) return LDS_ERR_ARGUMENT;
   status = lds_model_entry(s->model, index, &entry);
-  return status == LDS_OK ? lds_session_start_steps(s, entry.first_step, entry.first_step + entry.steps) : status;
+  return status == LDS_OK ? lds_session_start_steps(s, entry.first_step, entry.first_step + entry.steps, 0) : status;
 }

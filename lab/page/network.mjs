@@ -46,7 +46,7 @@ export class Network {
       document.body.dataset.output = Array.from(output, (byte) => byte.toString(16).padStart(2, "0")).join("");
       verdict([
         { ok: true, text: `${about.name} on ${about.device}: ${module.cycles().toLocaleString("en")} cycles, ${took.toFixed(1)} ms in this page` },
-        { ok: true, text: `output: ${Array.from(new Int8Array(output.slice().buffer)).slice(0, 16).join(" ")}${output.length > 16 ? " ..." : ""}` },
+        { ok: true, text: `output, as bytes: ${Array.from(new Int8Array(output.slice().buffer)).slice(0, 16).join(" ")}${output.length > 16 ? " ..." : ""}` },
       ]);
       this.#table();
     } catch (error) {

@@ -232,6 +232,14 @@ class ProgramSimulator(ABC):
         units do not work concurrently."""
         return ()
 
+    def longest(self, artifact: Artifact) -> dict[int, int]:
+        """By step, the most cycles that a program can take, memory as slow as the device's timing
+        says it can be. Raises SimulationError where that is not known."""
+        raise SimulationError(
+            f"model {artifact.name!r}: nothing says how long programs of an instruction table can "
+            "take at most: bounds are for VTAs"
+        )
+
     # What a debugger asks: a device that does not tell it runs its programs as a whole.
     def layer_stores(self, program: ProgramStep) -> Sequence[LayerStores]:
         """The stores of layers, in the order of their last stores."""
