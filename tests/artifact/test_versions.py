@@ -96,6 +96,26 @@ def test_a_file_is_read_run_and_written_as_it_was(
     np.testing.assert_array_equal(y.reshape(-1), x.reshape(-1))
 
 
+def test_since_version_8_a_file_need_not_have_entries() -> None:
+    """Of version 7 a table is demanded; where there is none its words of the header are 0."""
+    alone = MODELS[8].to_bytes()
+    assert not c_accepts(at_version(alone, 7))
+    with pytest.raises(ArtifactError, match="R24"):
+        Artifact.from_bytes(at_version(alone, 7))
+    for word, rule in ((24, "R24"), (28, "R13")):
+        changed = bytearray(alone)
+        struct.pack_into("<I", changed, word, 1)
+        assert not c_accepts(sealed(changed))
+        with pytest.raises(ArtifactError, match=rule):
+            Artifact.from_bytes(sealed(changed))
+    steps = len(MODELS[8].steps)
+    model = replace(MODELS[8], entries=(ModelEntry("one", steps, 1, 1),))
+    data = model.to_bytes()
+    assert struct.unpack_from("<I", data, 4) == (8,)
+    assert c_accepts(data)
+    assert Artifact.from_bytes(data) == model
+
+
 @pytest.mark.parametrize("version", [0, 1, OLDEST - 1, VERSION + 1, VERSION + 7, (1 << 32) - 1])
 def test_an_older_or_newer_format_is_one_line(
     version: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -12,16 +12,28 @@ stand at addresses that do not depend on their file, and a burst ends where it d
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import partial
 
 from loadstone.library.native import CData, ffi, lib
 
-__all__ = ["LARGE_BYTES", "LentFiles"]
+__all__ = ["LARGE_BYTES", "LentFiles", "in_place"]
 
 #: A file of so many bytes is not copied.
 LARGE_BYTES = 1 << 24
 #: Above what regions of a file are aligned to (runtime/FORMAT.md, R11).
 _ALIGN = 1 << 16
 _END = 1 << 32  # of the addresses of a device with 32 bits
+
+
+def in_place(files: LentFiles | None, content: CData, config: CData) -> Callable[[], None]:
+    """Lets a session of this configuration read a file where it is, if that can be done; what ends
+    it. files: None for a device that cannot."""
+    bus = None if files is None else files.lend(content, len(content))
+    if files is None or bus is None:
+        return lambda: None
+    config.model_bus = bus
+    return partial(files.take_back, bus)
 
 
 class LentFiles:

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, BufferView, DataType
+from loadstone.artifact.format import Artifact, BufferView
 from loadstone.errors import DeviceError
-from loadstone.library.native import CData, ffi
 from loadstone.numerics import Array
 from loadstone.runtime.arrays import as_inputs, check_numbers, misfit
 
-__all__ = ["EntryPorts", "Inputs", "memory_array"]
+__all__ = ["EntryPorts", "Inputs"]
 
 #: The inputs of a run: an array for each, in order or by name.
 Inputs: TypeAlias = Array | Sequence[Any] | Mapping[str, Any]
@@ -84,14 +82,3 @@ class EntryPorts:
 
 def _sample_shape(tensor: BufferView, samples: int) -> tuple[int, ...]:
     return (tensor.shape[0] // samples, *tensor.shape[1:])
-
-
-def memory_array(data: CData, tensor: BufferView, keep: object) -> Array:
-    """The tensor's memory as an array that shares it, and keeps its owner alive."""
-    pointer = ffi.gc(ffi.cast("char *", data), partial(_forget, keep))
-    dtype = tensor.dtype.numpy if tensor.dtype != DataType.BOOL else np.dtype(np.bool_)
-    return np.frombuffer(ffi.buffer(pointer, tensor.size_bytes), dtype).reshape(tensor.memory_shape)
-
-
-def _forget(keep: object, pointer: CData) -> None:
-    """The last view no longer exists, and with it the reference to `keep`."""

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -32,8 +31,10 @@ from loadstone.numerics import Array
 from loadstone.runtime.counters import Counters, Totals
 from loadstone.runtime.external_steps import CallTimes, call_external, check_externals, place_of
 from loadstone.runtime.handle import Handle
+from loadstone.runtime.lent_files import in_place
 from loadstone.runtime.long_steps import LongSteps
-from loadstone.runtime.ports import EntryPorts, Inputs, memory_array
+from loadstone.runtime.ports import EntryPorts, Inputs
+from loadstone.runtime.views import view_of
 
 if TYPE_CHECKING:
     from loadstone.runtime.accelerators import AcceleratorSet
@@ -82,7 +83,6 @@ class Session:
         self._turn = threading.RLock()
         self.totals = Totals()
         self._calls = CallTimes()
-        self._give_back: Callable[[], None] = lambda: None
         if hang_seconds is not None and not hang_seconds > 0:
             raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
         check_externals(artifact, trust)
@@ -115,7 +115,8 @@ class Session:
         self._keep: object = (opened.owner, self._memory, self._bytes, self.accelerators)
         fault, session = ffi.new("lds_fault *"), ffi.new("lds_session **")
         memory = ffi.cast("void *", self._memory.ctypes.data)
-        self._in_place(opened, config)
+        files = opened.files if self.accelerators is None else None
+        self._give_back = in_place(files, self._bytes, config)
         status = lib().lds_session_open(
             session, self._model, opened.device, config, memory, size, fault
         )
@@ -265,12 +266,13 @@ class Session:
     ) -> None:
         self.close()
 
+    # --- for schedule.py --------------------------------------------------------------------------
     def c_session(self) -> CData:
-        """For schedule.py: lds_session *, as long as it is open."""
+        """lds_session *, as long as it is open."""
         return self._open()
 
     def error_of(self, status: int) -> LoadstoneError | None:
-        """For schedule.py: what a run that ended with this status would have raised."""
+        """What a run that ended with this status would have raised."""
         try:
             self._finish(status)
         except LoadstoneError as error:
@@ -278,13 +280,6 @@ class Session:
         return None
 
     # --- inside -----------------------------------------------------------------------------------
-    def _in_place(self, opened: Handle, config: CData) -> None:
-        """A device in this process that is alone reads a large file where it is."""
-        files = opened.files if self.accelerators is None else None
-        if files is not None and (bus := files.lend(self._bytes, len(self._bytes))) is not None:
-            config.model_bus = bus
-            self._give_back = partial(files.take_back, bus)
-
     def _refuse(self, status: int, fault: CData, opened: Handle) -> None:
         """Raises what says why a session could not be opened."""
         self._give_back()
@@ -336,7 +331,7 @@ class Session:
         return status
 
     def _view(self, get: Callable[..., CData], port: int, index: int) -> Array:
-        return memory_array(get(self._session, port), self.artifact.tensors[index], self._keep)
+        return view_of(get(self._session, port), self.artifact.tensors[index], self._keep)
 
     def _external(self, _ctx: CData, session: CData, step: int) -> int:
         """Called by the C runtime for an external step. An exception is kept until C has
@@ -359,7 +354,7 @@ class Session:
     def _operand(self, session: CData, step: int, k: int, index: int) -> Array:
         operand = ffi.new("lds_operand *")
         raise_for(lib().lds_session_operand(session, step, k, operand), self.artifact.name)
-        return memory_array(operand.data, self.artifact.tensors[index], self._keep)
+        return view_of(operand.data, self.artifact.tensors[index], self._keep)
 
     def _finish(self, status: int) -> None:
         error, self._error = self._error, None

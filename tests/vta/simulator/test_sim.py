@@ -4,9 +4,11 @@ what the interface promises."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,6 +161,20 @@ def test_simulators_run_side_by_side_in_threads() -> None:
 def test_the_paths_of_this_processor(figure: Callable[[str], None]) -> None:
     assert HOST_KERNELS[0] == "portable"
     figure(f"simulator: kernels {', '.join(HOST_KERNELS)} on this processor")
+
+
+def test_the_paths_are_those_that_linux_says_this_processor_has() -> None:
+    """The library asks the processor itself (hw_sim/kernels.cc); Linux asked it, too."""
+    if platform.machine() != "x86_64":
+        pytest.skip(f"this processor is {platform.machine()}")
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    flags = set(text.partition("flags")[2].partition("\n")[0].split())
+    wanted = {
+        "avx2": {"avx2"},
+        "avx512": {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"},
+    }
+    there = [name for name, needed in wanted.items() if needed <= flags]
+    assert kernels_available(load_config("vtaq-1x16x16")) == ["portable", *there]
 
 
 def test_kernels_can_be_forced_and_fall_back_by_block_size() -> None:
