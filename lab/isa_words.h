@@ -32,6 +32,8 @@ struct Form {
   uint32_t count;
 };
 
+constexpr uint32_t kMostFields = 18;
+
 inline constexpr Field kFieldsOfLOAD[] = {
     {"pop_prev", offsetof(lds_insn, flags.pop_prev), 1u, false, 1u, nullptr},
     {"pop_next", offsetof(lds_insn, flags.pop_next), 1u, false, 1u, nullptr},

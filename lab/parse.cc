@@ -181,19 +181,35 @@ void read_pads(Reader &r, Values &v) {
   for (; side != nullptr; side = take_side(r)) v[side->field] = r.number();
 }
 
+// A loop, and the field that says how far an operand moves with it.
+struct Moves {
+  const char *loop, *field;
+};
+
 // memory[u + factor i + factor j]
-void read_tile(Reader &r, Values &v, const char *memory, const std::string &operand) {
+void read_tile(Reader &r, Values &v, const char *memory, const std::vector<Moves> &moves) {
+  std::vector<std::string> loops;
+  for (const Moves &each : moves) loops.emplace_back(each.loop);
+  const auto at_loop = [&] {
+    for (const Moves &each : moves)
+      if (r.is(each.loop)) return &each;
+    return static_cast<const Moves *>(nullptr);
+  };
   r.expect(memory);
   r.expect("[");
   r.expect("u");
   while (r.take("+")) {
-    const bool one = r.is("i") || r.is("j");
-    const int64_t factor = one ? 1 : r.number();
-    if (!r.is("i") && !r.is("j")) r.fail_of({"i", "j"});
-    v[operand + (r.next() == "i" ? "_out" : "_in")] = factor;
+    const int64_t factor = at_loop() != nullptr ? 1 : r.number();
+    const Moves *loop = at_loop();
+    if (loop == nullptr) r.fail_of(loops);
+    r.next();
+    v[loop->field] = factor;
   }
   r.expect("]");
 }
+
+const std::vector<Moves> kDst = {{"i", "dst_out"}, {"j", "dst_in"}}, kSrc = {{"i", "src_out"}, {"j", "src_in"}},
+                         kWgt = {{"i", "wgt_out"}, {"j", "wgt_in"}};
 
 void read_loops(Reader &r, Values &v) {
   for (const char *word : {"for", "i", "<"}) r.expect(word);
@@ -242,18 +258,37 @@ Values read_store(Reader &r) {
 
 Values read_gemm(Reader &r) {
   Values v(LDS_OPCODE_GEMM);
-  read_tile(r, v, "acc", "dst");
+  read_tile(r, v, "acc", kDst);
   const bool adds = r.take("+=");
   if (!adds && !r.take("=")) r.fail_of({"+=", "="});
   if (!adds && r.take("0")) {
     v["reset"] = 1;
   } else {
     v["overwrite"] = adds ? 0 : 1;
-    read_tile(r, v, "inp", "src");
+    read_tile(r, v, "inp", kSrc);
     r.expect("*");
-    read_tile(r, v, "wgt", "wgt");
+    read_tile(r, v, "wgt", kWgt);
   }
   read_loops(r, v);
+  return v;
+}
+
+Values read_depthwise(Reader &r) {
+  Values v(LDS_OPCODE_DEPTHWISE);
+  read_tile(r, v, "acc", kDst);
+  const bool adds = r.take("+=");
+  if (!adds && !r.take("=")) r.fail_of({"+=", "="});
+  v["overwrite"] = adds ? 0 : 1;
+  read_tile(r, v, "inp", {{"i", "src_out"}, {"j", "src_in"}, {"r", "row_stride"}});
+  r.expect("*");
+  read_tile(r, v, "wgt", {{"i", "wgt_out"}});
+  read_loops(r, v);
+  r.expect("r");
+  r.expect("<");
+  v["rows"] = r.number();
+  r.expect("c");
+  r.expect("<");
+  v["columns"] = r.number();
   return v;
 }
 
@@ -273,10 +308,10 @@ uint32_t read_sign(Reader &r) {
 
 Values read_alu(Reader &r) {
   Values v(LDS_OPCODE_ALU);
-  read_tile(r, v, "acc", "dst");
+  read_tile(r, v, "acc", kDst);
   v["alu_op"] = read_sign(r);
   if (r.is("acc")) {
-    read_tile(r, v, "acc", "src");
+    read_tile(r, v, "acc", kSrc);
   } else {  // the RTL reads src also then: where nothing else is said, it is dst
     v["use_imm"] = 1;
     v["imm"] = r.number();
@@ -319,8 +354,8 @@ Values read_finish(Reader &) { return Values(LDS_OPCODE_FINISH); }
 const struct {
   const char *verb;
   Values (*read)(Reader &);
-} kVerbs[] = {{"load", read_load},     {"store", read_store}, {"gemm", read_gemm},    {"alu", read_alu},
-              {"config", read_config}, {"nop", read_nop},     {"finish", read_finish}};
+} kVerbs[] = {{"load", read_load}, {"store", read_store},   {"gemm", read_gemm}, {"depthwise", read_depthwise},
+              {"alu", read_alu},   {"config", read_config}, {"nop", read_nop},   {"finish", read_finish}};
 
 Values read_verb(Reader &r) {
   std::vector<std::string> names;

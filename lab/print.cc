@@ -18,12 +18,15 @@ const char *word_for(const Word (&words)[kCount], int64_t value) {
   return nullptr;
 }
 
-std::string tile(const Values &v, const char *memory, const std::string &operand) {
+// fields: how far the operand moves with each loop.
+std::string tile(const Values &v, const char *memory, const std::vector<std::pair<const char *, const char *>> &fields) {
   std::string text = std::string(memory) + "[u";
-  for (const auto &[end, loop] : {std::pair{"_out", "i"}, std::pair{"_in", "j"}})
-    if (v.at(operand + end) != 0) text += "+" + number(v, operand + end) + loop;
+  for (const auto &[field, loop] : fields)
+    if (v.at(field) != 0) text += "+" + number(v, field) + loop;
   return text + "]";
 }
+
+std::string dst(const Values &v) { return tile(v, "acc", {{"dst_out", "i"}, {"dst_in", "j"}}); }
 
 std::string loops(const Values &v) {
   return "for i<" + number(v, "iter_out") + " j<" + number(v, "iter_in") + " u in " + number(v, "uop_bgn") + ".." + number(v, "uop_end");
@@ -55,14 +58,22 @@ std::string transfer(const Values &v) {
 }
 
 std::string gemm(const Values &v) {
-  const std::string right =
-      v.at("reset") != 0 ? "= 0" : (v.at("overwrite") != 0 ? "= " : "+= ") + tile(v, "inp", "src") + " * " + tile(v, "wgt", "wgt");
-  return "gemm " + tile(v, "acc", "dst") + " " + right + " " + loops(v);
+  const std::string right = v.at("reset") != 0
+                                ? "= 0"
+                                : (v.at("overwrite") != 0 ? "= " : "+= ") + tile(v, "inp", {{"src_out", "i"}, {"src_in", "j"}}) + " * " +
+                                      tile(v, "wgt", {{"wgt_out", "i"}, {"wgt_in", "j"}});
+  return "gemm " + dst(v) + " " + right + " " + loops(v);
+}
+
+std::string depthwise(const Values &v) {
+  return "depthwise " + dst(v) + (v.at("overwrite") != 0 ? " = " : " += ") +
+         tile(v, "inp", {{"src_out", "i"}, {"src_in", "j"}, {"row_stride", "r"}}) + " * " + tile(v, "wgt", {{"wgt_out", "i"}}) + " " +
+         loops(v) + " r<" + number(v, "rows") + " c<" + number(v, "columns");
 }
 
 std::string alu(const Values &v) {
-  return "alu " + tile(v, "acc", "dst") + " " + word_for(kSigns, v.at("alu_op")) + " " +
-         (v.at("use_imm") != 0 ? number(v, "imm") : tile(v, "acc", "src")) + " " + loops(v);
+  return "alu " + dst(v) + " " + word_for(kSigns, v.at("alu_op")) + " " +
+         (v.at("use_imm") != 0 ? number(v, "imm") : tile(v, "acc", {{"src_out", "i"}, {"src_in", "j"}})) + " " + loops(v);
 }
 
 std::string config(const Values &v) {
@@ -81,6 +92,8 @@ std::string body(const Values &v) {
       return none.empty() ? transfer(v) : none;
     case LDS_OPCODE_GEMM:
       return gemm(v);
+    case LDS_OPCODE_DEPTHWISE:
+      return depthwise(v);
     case LDS_OPCODE_ALU:
       return alu(v);
     case LDS_OPCODE_CONFIG:

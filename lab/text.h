@@ -18,8 +18,6 @@ struct Refusal {
   std::string message;
 };
 
-constexpr uint32_t kMostFields = 16;
-
 // An instruction as the text has it: numbers that may not fit their fields.
 struct Values {
   explicit Values(uint32_t opcode);

@@ -33,4 +33,31 @@ static inline void lds_release(uint32_t *flag) {
 #endif
 }
 
+/* A word that one thread posts and another one fetches: what was written before is seen by whoever fetches it. 0: there is none. */
+static inline void lds_post(uint32_t *word, uint32_t value) {
+#ifdef __GCC_HAVE_SYNC_COMPARE_AND_SWAP_4
+  __atomic_store_n(word, value, __ATOMIC_RELEASE);
+#else
+  *word = value;
+#endif
+}
+
+static inline uint32_t lds_posted(const uint32_t *word) {
+#ifdef __GCC_HAVE_SYNC_COMPARE_AND_SWAP_4
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#else
+  return *word;
+#endif
+}
+
+static inline uint32_t lds_fetch(uint32_t *word) {
+#ifdef __GCC_HAVE_SYNC_COMPARE_AND_SWAP_4
+  return __atomic_exchange_n(word, 0u, __ATOMIC_ACQ_REL);
+#else
+  const uint32_t value = *word;
+  *word = 0;
+  return value;
+#endif
+}
+
 #endif /* LDS_CLAIM_H */

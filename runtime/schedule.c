@@ -31,7 +31,6 @@ int lds_schedule_add(lds_schedule *schedule, lds_task *task, lds_session *sessio
   task->first = entry.first_step;
   task->end = entry.first_step + entry.steps;
   task->next_release = config->offset;
-  task->no_request = task->no_cancel = 1;
   for (place = &schedule->tasks; *place != NULL && (*place)->config.priority >= config->priority;) place = &(*place)->next;
   task->next = *place;
   *place = task;
@@ -50,20 +49,22 @@ int lds_schedule_remove(lds_schedule *schedule, lds_task *task) {
 }
 
 int lds_task_release(lds_task *task, uint64_t now) {
-  if (*(volatile uint32_t *)&task->no_request == 0) return LDS_ERR_STATE;
-  if (task->active == 0) (void)lds_claim(&task->no_cancel); /* that was for an earlier run */
+  if (lds_posted(&task->request) != 0) return LDS_ERR_STATE;
   task->asked_at = now;
-  lds_release(&task->no_request); /* the time is seen by whoever sees the request */
+  task->asked += task->asked == UINT32_MAX ? 2u : 1u; /* never 0 */
+  lds_post(&task->request, task->asked);
   return LDS_OK;
 }
 
-void lds_task_cancel(lds_task *task) { lds_release(&task->no_cancel); }
+/* Names the run that was asked for last: of a run that comes later it means nothing. */
+void lds_task_cancel(lds_task *task) { lds_post(&task->cancel, task->config.period != 0 ? 1u : task->asked); }
 
 /* --- runs -------------------------------------------------------------------------------------------------------------------- */
-static void begin_run(lds_task *task, uint64_t released_at) {
+static void begin_run(lds_task *task, uint64_t released_at, uint32_t request) {
   task->step = task->first;
   task->released_at = released_at;
   task->active = 1;
+  task->serves = request;
 }
 
 /* Requests are taken when the run before has ended; periods pass in any case. */
@@ -73,7 +74,7 @@ static void take_releases(lds_task *task, uint64_t now) {
     if (task->active != 0) {
       ++task->missed;
     } else {
-      begin_run(task, task->next_release);
+      begin_run(task, task->next_release, 1);
     }
     if (task->next_release > UINT64_MAX - period) {
       task->config.period = 0;
@@ -81,8 +82,10 @@ static void take_releases(lds_task *task, uint64_t now) {
     }
     task->next_release += period;
   }
-  if (task->active == 0 && lds_claim(&task->no_request)) begin_run(task, task->asked_at);
-  if (task->active == 0) (void)lds_claim(&task->no_cancel); /* there is nothing to cancel */
+  if (task->active == 0 && lds_posted(&task->request) != 0) {
+    const uint64_t asked_at = task->asked_at; /* another release may come as soon as this one is fetched */
+    begin_run(task, asked_at, lds_fetch(&task->request));
+  }
 }
 
 static void end_run(lds_task *task, int status, uint64_t now) {
@@ -137,7 +140,7 @@ static lds_task *choose(lds_schedule *schedule, uint64_t now) {
     next = task->next; /* `done` may remove it */
     take_releases(task, now);
     if (task->active == 0) continue;
-    if (!lds_claim(&task->no_cancel)) return task;
+    if (lds_posted(&task->cancel) == 0 || lds_fetch(&task->cancel) != task->serves) return task;
     end_run(task, LDS_ERR_CANCELLED, now);
   }
   return NULL;

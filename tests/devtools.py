@@ -156,7 +156,11 @@ class Page:
         )
 
     def picture(self, file: Path) -> None:
-        """The whole page as PNG."""
+        """The whole page as PNG, when all of it is painted."""
+        height = self.evaluate("document.documentElement.scrollHeight")
+        width = self.evaluate("innerWidth")
+        self.resize(int(str(width)), int(str(height)))
+        self.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 200)))")
         shot = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b64decode(shot["data"]))

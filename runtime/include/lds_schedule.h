@@ -17,7 +17,7 @@
  * All memory is the caller's; a schedule is a list of its tasks. No clock is read: `now` is what the caller says, in any unit. In a
  * firmware or an RTOS one loop or task calls lds_schedule_step, under Linux one thread; lds_task_release and lds_task_cancel may be
  * called from other threads and from interrupt handlers, for each task from one at a time (on processors with an atomic exchange: see
- * loadstone.h). The sessions are used by nobody else meanwhile.
+ * runtime/include/loadstone.h). The sessions are used by nobody else meanwhile.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_SCHEDULE_H
@@ -61,10 +61,12 @@ typedef struct lds_task {
   lds_task_config config;
   struct lds_task *next;
   uint64_t released_at, next_release, asked_at;
-  uint32_t first, end;            /* the steps of the entry */
-  uint32_t step;                  /* where the next block of the run begins */
-  uint32_t active;                /* 1: released, and not ended */
-  uint32_t no_request, no_cancel; /* 0: somebody asked for it */
+  uint32_t first, end;      /* the steps of the entry */
+  uint32_t step;            /* where the next block of the run begins */
+  uint32_t active;          /* 1: released, and not ended */
+  uint32_t serves;          /* the request whose run it is */
+  uint32_t asked;           /* how often somebody asked: known to who does */
+  uint32_t request, cancel; /* posted by others: the number of a request */
 } lds_task;
 
 typedef struct lds_schedule {

@@ -57,7 +57,7 @@ def test_utilization_is_the_share_of_time() -> None:
 
 # --- beside a search ------------------------------------------------------------------------------
 def _seen(networks: Sequence[BlockTimes], offsets: Sequence[int], horizon: int) -> list[int]:
-    """The longest response of each in a run with these first releases, as schedule.c does it."""
+    """The longest response of each in a run with these first releases, as runtime/schedule.c."""
     after, now = list(offsets), 0
     waiting: list[list[int]] = [[] for _ in networks]
     done, worst = [0] * len(networks), [0] * len(networks)

@@ -33,6 +33,7 @@ def words() -> str:
         "  uint32_t lds_isa_widths::*more;\n};",
         "// A kind of instruction: its fields, tokens first.\nstruct Form {\n  const char *name;\n"
         "  uint32_t opcode;\n  const Field *fields;\n  uint32_t count;\n};",
+        f"constexpr uint32_t kMostFields = {max(len(i.fields) for i in INSTRUCTIONS) - 1};",
         "\n".join(_fields(insn) for insn in INSTRUCTIONS),
         _array(
             "Form kForms",

@@ -31,7 +31,7 @@ __all__ = ["table_beside", "words_table"]
 
 _CHECKSUM = slice(12, 16)  # of an artifact's header
 _NONE = 0xFFFFFFFF
-#: Divisions that words.c does, and whether digits are divided from all else.
+#: Divisions that boards/decoder/words.c does, and whether digits are divided from all else.
 _DIGITS = {"gpt-2": 0, "smollm": 1}
 _LETTERS = {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}
 

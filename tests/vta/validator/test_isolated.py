@@ -164,3 +164,23 @@ def test_nothing_is_assumed_of_a_hostile_program(
     """The validator would refuse each of these; this check does not rely on it."""
     status, instruction = _changed(change)
     assert (status, instruction if wanted[1] is not None else None) == wanted
+
+
+@pytest.mark.parametrize(
+    ("change", "at", "status"),
+    [
+        (replace(GEMM, iter_out=2, src_out=2046), GEMM, RESIDUE),
+        (replace(GEMM, iter_out=2, src_out=2047), GEMM, SRAM),
+        (replace(GEMM, iter_out=1, iter_in=2, src_in=2047), GEMM, RESIDUE),
+        (replace(GEMM, iter_out=1, iter_in=3, src_in=1024), GEMM, SRAM),
+        (replace(GEMM, iter_out=3, src_out=1023), GEMM, RESIDUE),
+        (replace(GEMM, iter_out=3, src_out=1024), GEMM, SRAM),
+        (replace(RQ, iter_out=2, src_out=2041), RQ, RESIDUE),
+        (replace(RQ, iter_out=2, src_out=2042), RQ, SRAM),
+    ],
+)
+def test_the_last_tile_of_a_scratchpad_is_the_last(
+    change: Callable[[Program], None], at: int, status: int
+) -> None:
+    """INP and ACC have 2048: one that is there was not written, the next one is not there."""
+    assert _changed(change) == (status, at)

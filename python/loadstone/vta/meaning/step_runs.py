@@ -22,7 +22,7 @@ def independent_runs(
     """Cuts steps into runs in which none reads what an earlier one of the run wrote: such a run may
     be done at once.
 
-    A step reads acc[dst] and `operands` tiles from acc[src] on.
+    dst, src (steps,): a step reads acc[dst] and `operands` tiles from acc[src] on.
     """
     begin = 0
     written: set[int] = set()

@@ -47,8 +47,8 @@ class WindowLoops(Protocol):
 
 
 def rows_besides(outputs: int, loops: WindowLoops, turns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of windows that are read for so many output tiles, in `turns` tiles along the height,
-    besides one for each; 0 where steps are products of a tap."""
+    """Rows of windows that are read for so many output tiles, in `turns` (candidates,) tiles along
+    the height, besides one for each; 0 where steps are products of a tap."""
     if not loops.lane_rows:
         return np.zeros_like(turns)
     moved = min(loops.lane_rows, loops.step[0])
@@ -59,7 +59,7 @@ def rows_besides(outputs: int, loops: WindowLoops, turns: NDArray[np.int64]) -> 
 
 def micro_ops(sizes: NDArray[np.int64], loops: WindowLoops) -> NDArray[np.int64]:
     """Of the sum of a tile, all loops but the two longest that move the accumulator; of windows the
-    rows, where blocks and columns take both. sizes (6, tiles): samples, groups, output blocks,
+    rows, where blocks and columns take both. sizes (6, candidates): samples, groups, output blocks,
     input blocks, rows, columns."""
     n, s, o, c, h, w = sizes
     if loops.lane_rows:
@@ -71,7 +71,7 @@ def micro_ops(sizes: NDArray[np.int64], loops: WindowLoops) -> NDArray[np.int64]
 def row_strides_fit(
     width: NDArray[np.int64], loops: WindowLoops, config: HwConfig
 ) -> NDArray[np.bool_]:
-    """Whether a field holds how far apart the rows of tiles of so many columns are, where rows are
-    those of windows."""
+    """Whether a field holds how far apart the rows of tiles of `width` (candidates,) columns are,
+    where rows are those of windows."""
     apart = (width - 1) * loops.step[1] + loops.window[1]
     return np.asarray((loops.lane_rows == 0) | (apart < 1 << config.lw), np.bool_)
