@@ -50,7 +50,7 @@ def _trained() -> dict[str, Any]:
 
 
 def said(trained: dict[str, Any], division: str = "smollm", **changes: object) -> dict[str, Any]:
-    """As gguf_words.py says it. changes: of the tokenizer."""
+    """As frontend/gguf_words.py says it. changes: of the tokenizer."""
     tokenizer = {
         **trained,
         "decoder": {**DIVISIONS["gpt-2"][0]},
@@ -61,7 +61,7 @@ def said(trained: dict[str, Any], division: str = "smollm", **changes: object) -
 
 
 class InC:
-    """words.c with a table."""
+    """boards/decoder/words.c with a table."""
 
     def __init__(self, program: Path, table: bytes, folder: Path) -> None:
         self.program, self.path = program, folder / "words.bin"

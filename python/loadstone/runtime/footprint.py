@@ -28,7 +28,7 @@ __all__ = ["REAL_BYTES", "RUNTIME_BYTES", "Footprint", "footprint", "pool_bytes"
 #: (tests/c/test_c.py).
 RUNTIME_BYTES = 20 << 10
 #: With all operators of real numbers so much more.
-REAL_BYTES = 6 << 10
+REAL_BYTES = 6400
 _PAGE = 4096
 
 
