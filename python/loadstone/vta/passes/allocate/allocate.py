@@ -57,7 +57,6 @@ Int64Array: TypeAlias = NDArray[np.int64]
 #: As they are tried; the first in a program with a single layer alone, where nothing stays for
 #: another one.
 _ORDERS = (Order.APART, Order.SPREAD, Order.PACKED, Order.FITTED)
-_SHARED = _ORDERS[1:]
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ class Allocate(ProgramPass):
         tiles of one operation do not fit a scratchpad together."""
         source = program.source or _unmoved(program)
         config, used = program.config, _is_used(source.columns)
-        orders = _SHARED if len({layer for layer, _ in source.operations}) > 1 else _ORDERS
+        orders = _ORDERS[1:] if len({layer for layer, _ in source.operations}) > 1 else _ORDERS
         for order in (source.order, np.arange(len(source.operations))):
             stream = _Stream(source.columns, order[used[order]], config)
             with suppress(LoweringError):
@@ -172,7 +171,7 @@ class _Stream:
         # these.
         self.beside = _beside(self.lives)
 
-    def allocated(self, first: str | None, tried: Sequence[Order] = _SHARED) -> Allocation:
+    def allocated(self, first: str | None, tried: Sequence[Order] = _ORDERS[1:]) -> Allocation:
         """As `allocate`. tried: in this order."""
         orders = list(tried)
         if first is not None:
@@ -187,7 +186,7 @@ class _Stream:
         layers: of all operations. Raises LoweringError as `allocate`."""
         number_of = {layer: number for number, layer in enumerate(dict.fromkeys(layers))}
         layer = np.array([number_of[layers[n]] for n in self.numbers.tolist()], np.int64)
-        left = [list(_SHARED) for _ in number_of]
+        left = [list(_ORDERS[1:]) for _ in number_of]
         while True:
             orders = order_numbers([tried[0] for tried in left])
             try:
