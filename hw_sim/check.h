@@ -57,6 +57,7 @@ class Checker : public Observer {
   void memory(const Insn &insn);
   void read_operands(const lds_insn_store &insn);
   void gemm(const lds_insn_gemm &insn);
+  void depthwise(const lds_insn_depthwise &insn);
   void alu(const lds_insn_alu &insn);
 
   void read_tile(uint32_t memory, uint32_t tile);

@@ -33,6 +33,7 @@ namespace lds::sim {
   X(store_burst_cycles, 3)           \
   X(store_tile_cycles, 3)            \
   X(store_rq_cycles, 14)             \
+  X(depthwise_overhead_cycles, 8)    \
   X(read_request_interval_cycles, 2) \
   X(read_requests_in_flight, 16)     \
   X(read_latency_cycles, 17)         \
@@ -44,7 +45,8 @@ namespace lds::sim {
   X(fetch_deliver_cycles, 3)         \
   X(fetch_next_cycles, 2)            \
   X(fetch_splits, 0)                 \
-  X(stage_queue_entries, 512)
+  X(stage_queue_entries, 512)        \
+  X(worst_burst_extra_cycles, 64) /* the most that read_burst_extra_cycles can be: for bounds, not for a run */
 
 struct TimingConstants {
 #define LDS_FIELD(name, value) int64_t name = value;

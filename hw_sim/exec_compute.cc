@@ -1,8 +1,9 @@
-// GEMM, ALU and CONFIG.
+// GEMM, DEPTHWISE, ALU and CONFIG.
 //
 //   for i in 0 .. iter_out:  for j in 0 .. iter_in:  for u in uop_bgn .. uop_end:
 //     d = uop[u].dst + i * dst_out + j * dst_in;  s, w likewise
 //     GEMM: acc[d] (+)= inp[s] * wgt[w]      ALU: acc[d] = op(acc[d], acc[s] or imm)
+//     DEPTHWISE: acc[d][o] (+)= sum of inp[s + r * row_stride + c][o] * the weight of tap (r, c) in wgt[w][o]
 //
 // In:   a decoded instruction.
 // Out:  accumulator tiles; registers (CONFIG).
@@ -68,10 +69,63 @@ void in_parts(const Machine &m, const Loops &loops, uint64_t step_cost, Run run)
 
 }  // namespace
 
+// The taps of a window: their distance from its first tile, and where their weights are in those of a lane.
+class Windows {
+ public:
+  Windows(const Machine &m, const lds_insn_depthwise &i) : wgt_(m.g.dram_tile_bytes[LDS_MEMORY_WGT]), sums_(m.g.lanes) {
+    for (uint32_t r = 0; r < i.rows; ++r)
+      for (uint32_t c = 0; c < i.columns; ++c)
+        taps_.push_back({r * i.row_stride + c, LDS_WINDOW_PITCH * (lds_window_rows(m.g.block) - i.rows + r) + c});
+  }
+
+  void multiply(Machine &m, const Loops &l, bool overwrite) {
+    for (uint32_t i = 0; i < l.iter_out; ++i)
+      for (uint32_t j = 0; j < l.iter_in; ++j)
+        for (uint32_t u = 0; u < l.count; ++u) {
+          const Uop &uop = l.uops[u];
+          unpack(m, uop.wgt + i * l.wgt_out + j * l.wgt_in);
+          step(m, uop.dst + i * l.dst_out + j * l.dst_in, uop.src + i * l.src_out + j * l.src_in, overwrite);
+        }
+  }
+
+ private:
+  struct Tap {
+    uint32_t tile, weight;
+  };
+
+  void unpack(const Machine &m, uint32_t tile) {
+    if (tile != unpacked_) m.unpack_wgt(tile, wgt_.data());
+    unpacked_ = tile;
+  }
+
+  void step(Machine &m, uint32_t dst, uint32_t src, bool overwrite) {
+    const uint32_t lanes = m.g.lanes, block = m.g.block;
+    std::fill(sums_.begin(), sums_.end(), 0);
+    for (const Tap &tap : taps_) {
+      const int8_t *inp = m.inp.data() + size_t{src + tap.tile} * lanes;
+      for (uint32_t n = 0; n < lanes; ++n) sums_[n] += inp[n] * wgt_[n % block * block + tap.weight];
+    }
+    int32_t *acc = m.acc.data() + size_t{dst} * lanes;
+    for (uint32_t n = 0; n < lanes; ++n)  // sums of accumulators wrap
+      acc[n] = static_cast<int32_t>(static_cast<uint32_t>(sums_[n]) + (overwrite ? 0 : static_cast<uint32_t>(acc[n])));
+  }
+
+  std::vector<int8_t> wgt_;  // [out][in] of one tile
+  std::vector<int32_t> sums_;
+  std::vector<Tap> taps_;
+  uint32_t unpacked_ = ~0u;
+};
+
 Loops loops_of(const Machine &m, const lds_insn_gemm &i) {
   Loops loops = loops_without_wgt(m, i);
   loops.wgt_out = i.wgt_out;
   loops.wgt_in = i.wgt_in;
+  return loops;
+}
+
+Loops loops_of(const Machine &m, const lds_insn_depthwise &i) {
+  Loops loops = loops_without_wgt(m, i);
+  loops.wgt_out = i.wgt_out;
   return loops;
 }
 
@@ -103,6 +157,17 @@ void exec_gemm(Machine &m, const lds_insn_gemm &i) {
   }
   const GemmOperands operands = {m.g.batch, m.g.block, m.acc.data(), m.inp.data(), m.inp_side.data(), m.wgt.data()};
   in_parts(m, loops, uint64_t{m.g.lanes} * m.g.block, [&](const Loops &part) { m.kernels->gemm(part, operands, i.overwrite != 0); });
+}
+
+void exec_depthwise(Machine &m, const lds_insn_depthwise &i) {
+  const Loops loops = loops_of(m, i);
+  if (loops.steps() == 0) return;
+  const Reach reach = reach_of(loops);
+  check_sram(m, LDS_MEMORY_ACC, reach.dst, "DEPTHWISE dst");
+  check_sram(m, LDS_MEMORY_INP, reach.src + window_reach(i), "DEPTHWISE src");
+  check_sram(m, LDS_MEMORY_WGT, reach.wgt, "DEPTHWISE wgt");
+  Windows windows(m, i);
+  in_parts(m, loops, uint64_t{m.g.lanes} * i.rows * i.columns, [&](const Loops &part) { windows.multiply(m, part, i.overwrite != 0); });
 }
 
 void exec_alu(Machine &m, const lds_insn_alu &i) {

@@ -18,6 +18,8 @@ bool legal(const lds_hw_config &c) {
   // RQ works on integers, and reads registers that CONFIG sets.
   const bool has_rq = (c.capabilities & LDS_CAP_REQUANTIZE) != 0, stores_rq = (c.capabilities & LDS_CAP_STORE_REQUANTIZE) != 0;
   const bool rounds = has_rq ? wide == 0 && (c.capabilities & LDS_CAP_CONFIG) != 0 : !stores_rq;
+  const bool has_windows = (c.capabilities & LDS_CAP_DEPTHWISE) != 0;
+  if (has_windows && (wide != 0 || c.log_block < 2 || li < 2)) return false;
   return c.isa_version == 1 && within(wide, 0, 1) && c.log_wgt_width == c.log_inp_width && c.log_acc_width == 5 && rounds &&
          within(c.log_batch, 0, 6) && within(c.log_block, 1, 7) && within(lu, 1, 13) && within(li, 1, 15) && within(lw, 1, 15) &&
          within(la, 1, 11) && la + li + lw <= 32 && la + std::max(la, li) + lw <= 32 && within(c.uop_depth, 1, int64_t{1} << lu);

@@ -70,11 +70,12 @@ struct Kernels {
 
 extern const Kernels kPortableKernels;
 // These files are compiled for processors that the host may not have: no other function of them may be called.
-extern const Kernels *const kAvx2Kernels, *const kAvx512Kernels, *const kNeonKernels;
+extern const Kernels *const kAvx2Kernels, *const kAvx512Kernels, *const kNeonKernels, *const kWasmKernels;
 
 // The same, or nullptr when this host or this build does not support it.
 const Kernels *avx2_kernels();
 const Kernels *avx512_kernels();  // AVX-512 F, BW, DQ, VL and VNNI
 const Kernels *neon_kernels();    // arm64 with dot products
+const Kernels *wasm_kernels();    // WebAssembly with vectors of 128 bits
 
 }  // namespace lds::sim

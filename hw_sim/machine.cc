@@ -12,7 +12,7 @@ namespace {
 
 // The table for `path`, or the best one; for a block that is too small, the next simpler table.
 const Kernels *kernels_for(int path, uint32_t block) {
-  const Kernels *tables[] = {avx512_kernels(), avx2_kernels(), neon_kernels(), &kPortableKernels};
+  const Kernels *tables[] = {avx512_kernels(), avx2_kernels(), neon_kernels(), wasm_kernels(), &kPortableKernels};
   for (const Kernels *table : tables) {
     if (table == nullptr || table->min_block > block) continue;
     if (path == LDS_SIM_KERNELS_BEST || table->path <= path) return table;
@@ -31,6 +31,8 @@ bool host_has(int path) {
       return avx512_kernels() != nullptr;
     case LDS_SIM_KERNELS_NEON:
       return neon_kernels() != nullptr;
+    case LDS_SIM_KERNELS_WASM:
+      return wasm_kernels() != nullptr;
     default:
       return false;
   }

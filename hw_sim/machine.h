@@ -80,12 +80,14 @@ struct Machine {
 void exec_load(Machine &m, const lds_insn_memory &insn);
 void exec_store(Machine &m, const lds_insn &insn);
 void exec_gemm(Machine &m, const lds_insn_gemm &insn);
+void exec_depthwise(Machine &m, const lds_insn_depthwise &insn);
 void exec_alu(Machine &m, const lds_insn_alu &insn);
 void exec_config(Machine &m, const lds_insn_config &insn);
 
 // The loops of an instruction. That its micro-ops lie in the scratchpad is checked here, but not the tiles that they name. No loop when a
 // count is 0.
 Loops loops_of(const Machine &m, const lds_insn_gemm &insn);
+Loops loops_of(const Machine &m, const lds_insn_depthwise &insn);
 Loops loops_of(const Machine &m, const lds_insn_alu &insn);
 
 // The largest tile of each operand: the maximum over the micro-ops, plus the last turn of both loops. Only for steps() > 0.
@@ -93,6 +95,9 @@ struct Reach {
   uint64_t dst, src, wgt;
 };
 Reach reach_of(const Loops &loops);
+
+// From the first tile of DEPTHWISE's window to the last.
+inline uint32_t window_reach(const lds_insn_depthwise &i) { return (i.rows - 1) * i.row_stride + i.columns - 1; }
 
 // Throws LDS_ERROR_SRAM_BOUNDS unless `last` < the depth of `memory`; `what` names the operand.
 void check_sram(const Machine &m, uint32_t memory, uint64_t last, const char *what);

@@ -32,6 +32,15 @@ std::string refuse_alu(const Geometry &g, const lds_insn_alu &a) {
   return "";
 }
 
+std::string refuse_depthwise(const Geometry &g, const lds_insn_depthwise &d) {
+  if (!g.has(LDS_CAP_DEPTHWISE)) return "DEPTHWISE needs capability depthwise";
+  if (d.reset != 0) return "DEPTHWISE.reset must be 0";
+  if (d.overwrite != 0 && !g.has(LDS_CAP_GEMM_OVERWRITE)) return "DEPTHWISE.overwrite needs capability gemm_overwrite";
+  const uint32_t most = lds_window_rows(g.block);
+  if (d.rows >= 1 && d.rows <= most && d.columns >= 1 && d.columns <= LDS_WINDOW_COLUMNS) return "";
+  return format("DEPTHWISE: a window of %u x %u is outside [1, %u] x [1, %u]", d.rows, d.columns, most, LDS_WINDOW_COLUMNS);
+}
+
 std::string refuse_config(const Geometry &g, const lds_insn_config &c) {
   if (!g.has(LDS_CAP_CONFIG)) return "CONFIG needs capability config";
   const bool pad = c.register_id == LDS_CONFIG_PAD_VALUE;
@@ -60,6 +69,8 @@ std::string refuse(const Geometry &g, const lds_insn &i) {
       return refuse_alu(g, i.u.alu);
     case LDS_OPCODE_CONFIG:
       return refuse_config(g, i.u.config);
+    case LDS_OPCODE_DEPTHWISE:
+      return refuse_depthwise(g, i.u.depthwise);
     default:
       return "";
   }

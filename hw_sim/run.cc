@@ -134,6 +134,14 @@ class Sequencer {
         exec_gemm(m_, f.u.gemm);
         if (f.u.gemm.reset == 0) r_.macs += last_steps_ * m_.g.lanes * m_.g.block;
         return;
+      case LDS_OPCODE_DEPTHWISE: {
+        const lds_insn_depthwise &i = f.u.depthwise;
+        count_steps(uint64_t{i.iter_out} * i.iter_in, i.uop_bgn, i.uop_end, &r_.gemm_steps);
+        exec_depthwise(m_, i);
+        r_.macs += last_steps_ * m_.g.lanes * i.rows * i.columns;
+        out_.slow_step_cycles.push_back(window_cycles(m_, i) * cycles_of(control_.constants.gemm_step_cycles));
+        return;
+      }
       case LDS_OPCODE_ALU:
         count_steps(uint64_t{f.u.alu.iter_out} * f.u.alu.iter_in, f.u.alu.uop_bgn, f.u.alu.uop_end, &r_.alu_steps);
         exec_alu(m_, f.u.alu);

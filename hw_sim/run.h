@@ -59,7 +59,7 @@ struct RunOutcome {
   uint64_t address = 0;
   std::string message;
   uint32_t done[3] = {0, 0, 0};            // instructions completed, by stage
-  std::vector<uint64_t> slow_step_cycles;  // for each RQ and MUL the cycles of its steps
+  std::vector<uint64_t> slow_step_cycles;  // for each RQ, MUL and DEPTHWISE the cycles of its steps
   lds_sim_waiting waiting = {{~0u, ~0u, ~0u}, {0, 0, 0}};
 };
 

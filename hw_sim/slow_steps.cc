@@ -16,6 +16,24 @@ constexpr uint32_t kOperands = 3;  // bias, multiplier, shift
 
 }  // namespace
 
+uint64_t window_cycles(const Machine &m, const lds_insn_depthwise &insn) {
+  const Loops l = loops_of(m, insn);
+  uint64_t cycles = 0;
+  uint32_t before = kNone;
+  for (uint32_t i = 0; i < l.iter_out && l.count != 0; ++i)
+    for (uint32_t j = 0; j < l.iter_in; ++j) {
+      m.poll->spend(Poll::kStep * l.count);
+      for (uint32_t u = 0; u < l.count; ++u) {
+        const uint32_t src = l.uops[u].src + i * l.src_out + j * l.src_in;
+        uint32_t rows = 1;
+        while (rows < insn.rows && (before == kNone || src != before + rows * insn.row_stride)) ++rows;
+        cycles += rows;
+        before = src;
+      }
+    }
+  return cycles;
+}
+
 Loops SlowLog::loops_of(const Item &item) const {
   Loops loops = item.loops;
   loops.uops = uops_.data() + item.first_uop;

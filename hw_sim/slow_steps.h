@@ -1,4 +1,5 @@
-// The cycles of the steps of RQ and MUL: their results have a latency, and a step that needs one waits.
+// The cycles of the steps of RQ and MUL: their results have a latency, and a step that needs one waits. Those of DEPTHWISE: a step takes a
+// cycle for each row of its window that the step before did not read.
 //
 // In:   the loops of an instruction, the timing constants.
 // Out:  the cycles of all its steps, without the overhead of the instruction.
@@ -15,6 +16,9 @@
 namespace lds::sim {
 
 inline bool is_slow(const lds_insn_alu &i) { return i.alu_op == LDS_ALU_RQ || i.alu_op == LDS_ALU_MUL; }
+
+// Rows of INP that the steps of a DEPTHWISE read, one in each step at least.
+uint64_t window_cycles(const Machine &m, const lds_insn_depthwise &insn);
 
 // The RQ and MUL instructions of a run, in order, with their micro-ops: their cycles depend on nothing else.
 class SlowLog {

@@ -162,6 +162,8 @@ class Model {
     switch (f.opcode) {
       case LDS_OPCODE_GEMM:
         return cycles_of(c_.gemm_overhead_cycles) + steps(f.u.gemm) * cycles_of(c_.gemm_step_cycles);
+      case LDS_OPCODE_DEPTHWISE:
+        return cycles_of(c_.depthwise_overhead_cycles) + in_.slow_step_cycles[next_slow_++];
       case LDS_OPCODE_ALU:
         if (is_slow(f.u.alu)) return cycles_of(c_.rq_overhead_cycles) + in_.slow_step_cycles[next_slow_++];
         return cycles_of(c_.alu_overhead_cycles) +

@@ -27,7 +27,7 @@ struct TimingInput {
   uint32_t bus_bits;
   const Program &program;
   const uint32_t *done;                           // by stage: the number of instructions that were executed
-  const std::vector<uint64_t> &slow_step_cycles;  // for each executed RQ and MUL, in order, the cycles of its steps
+  const std::vector<uint64_t> &slow_step_cycles;  // for each executed RQ, MUL and DEPTHWISE, in order, the cycles of its steps
   uint64_t insn_address;                          // bus address of the stream
   uint32_t insn_count;                            // of the whole stream: fetch reads all of it
   uint64_t cycle_limit;

@@ -34,7 +34,7 @@ int lds_model_entry(const lds_model *model, uint32_t index, lds_entry *out) {
   out->steps = all[0] = model->section[LDS_STEPS].count;
   out->inputs = all[1] = model->section[LDS_INPUTS].count;
   out->outputs = all[2] = model->section[LDS_OUTPUTS].count;
-  if (lds_u32(model->bytes + 4) < LDS_FORMAT_ENTRIES) return index == 0 ? LDS_OK : LDS_ERR_ARGUMENT;
+  if (!lds_has_entries(model->bytes)) return index == 0 ? LDS_OK : LDS_ERR_ARGUMENT;
   entries = find_table(model, &table);
   for (k = 0; k < entries; ++k, table += ENTRY_WORDS) {
     const uint32_t name = lds_model_word(model, table + NAME);
@@ -62,5 +62,5 @@ int lds_session_start_entry(lds_session *s, uint32_t index) {
   int status;
   if (s == NULL) return LDS_ERR_ARGUMENT;
   status = lds_model_entry(s->model, index, &entry);
-  return status == LDS_OK ? lds_session_start_steps(s, entry.first_step, entry.first_step + entry.steps) : status;
+  return status == LDS_OK ? lds_session_start_steps(s, entry.first_step, entry.first_step + entry.steps, 0) : status;
 }

@@ -16,7 +16,7 @@
 enum { LDS_STRINGS, LDS_REGION_TABLE, LDS_TENSOR_TABLE, LDS_INPUTS, LDS_OUTPUTS, LDS_STEPS, LDS_WORDS, LDS_DEVICES, LDS_CODE, LDS_DATA };
 
 /* The newest, the first that has entries, and the oldest that is read (FORMAT.md, Versions). */
-enum { LDS_FORMAT_VERSION = 7, LDS_FORMAT_ENTRIES = 7, LDS_FORMAT_OLDEST = 5 };
+enum { LDS_FORMAT_VERSION = 8, LDS_FORMAT_ENTRIES = 7, LDS_FORMAT_OLDEST = 5 };
 
 enum {
   LDS_HEADER_BYTES = 112,
@@ -103,6 +103,12 @@ LDS_ONE_LOAD uint32_t lds_u32(const uint8_t *p) { return lds_u16(p) | lds_u16(p 
     ensures v <= 0x7FFFFFFF ==> \result == v;
     ensures v > 0x7FFFFFFF ==> \result == v - 0x100000000; */
 static inline int32_t lds_i32(uint32_t v) { return v <= INT32_MAX ? (int32_t)v : (int32_t)(v - 0x80000000u) + INT32_MIN; }
+
+/* Whether a header says a table of entries: version 7 always does. */
+static inline int lds_has_entries(const uint8_t *header) {
+  const uint32_t version = lds_u32(header + 4);
+  return version == LDS_FORMAT_ENTRIES || (version > LDS_FORMAT_ENTRIES && lds_u32(header + LDS_ENTRIES_AT) != 0);
+}
 
 static inline float lds_f32(uint32_t v) {
   float f;

@@ -25,10 +25,11 @@ static uint64_t memory_cycles(const lds_hw_config *c, uint64_t low, uint64_t hig
   return rows * (tiles * beats * STEP_CYCLES + ROW_CYCLES);
 }
 
-/* GEMM and ALU have their loops at the same bits. */
+/* GEMM, ALU and DEPTHWISE have their loops at the same bits; behind the inner one of the last are its rows. */
 static uint64_t loop_cycles(lds_isa_widths w, uint64_t low) {
   const uint64_t first = bits_of(low, LDS_BIT_GEMM_UOP_BGN, w.lu), end = bits_of(low, LDS_BIT_GEMM_UOP_END(w), w.lu + 1u);
-  const uint64_t turns = (uint64_t)bits_of(low, LDS_BIT_GEMM_ITER_OUT(w), 14) * bits_of(low, LDS_BIT_GEMM_ITER_IN(w), 14);
+  const uint32_t inner = bits_of(low, LDS_BIT_OPCODE, 3) == LDS_OPCODE_DEPTHWISE ? 10 : 14;
+  const uint64_t turns = (uint64_t)bits_of(low, LDS_BIT_GEMM_ITER_OUT(w), 14) * bits_of(low, LDS_BIT_GEMM_ITER_IN(w), inner);
   return end > first ? (end - first) * turns * STEP_CYCLES : 0;
 }
 
@@ -43,7 +44,7 @@ uint64_t lds_cycles_at_most(const lds_model *model, uint32_t device, const uint8
     const uint32_t opcode = bits_of(low, LDS_BIT_OPCODE, 3);
     cycles += INSN_CYCLES;
     if (opcode == LDS_OPCODE_LOAD || opcode == LDS_OPCODE_STORE) cycles += memory_cycles(&c, low, lds_get_u64(p + 8));
-    if (opcode == LDS_OPCODE_GEMM || opcode == LDS_OPCODE_ALU) cycles += loop_cycles(w, low);
+    if (opcode == LDS_OPCODE_GEMM || opcode == LDS_OPCODE_ALU || opcode == LDS_OPCODE_DEPTHWISE) cycles += loop_cycles(w, low);
   }
   return cycles;
 }

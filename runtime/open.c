@@ -136,7 +136,7 @@ static int open_header(lds_model *model, const uint8_t *p, size_t size_bytes) {
   model->bytes = p;
   model->size_bytes = (uint32_t)size_bytes;
   model->samples = lds_u32(p + 16);
-  if (version < LDS_FORMAT_ENTRIES && (lds_u32(p + LDS_ENTRIES_AT) | lds_u32(p + LDS_FIRST_STEPS_AT)) != 0) return LDS_ERR_FORMAT; /* R13 */
+  if (!lds_has_entries(p) && (lds_u32(p + LDS_ENTRIES_AT) | lds_u32(p + LDS_FIRST_STEPS_AT)) != 0) return LDS_ERR_FORMAT; /* R13 */
   return model->samples != 0 ? LDS_OK : LDS_ERR_FORMAT;
 }
 

@@ -145,10 +145,22 @@ void lds_matmul_float32(const lds_operand *t, const int32_t *p) {
 }
 
 /* --- embedding --------------------------------------------------------------------------------------------------------------- */
-/* extent, inner: an index outside the axis is replaced by the nearest one inside. */
+/* One row of a table whose rows are in pieces, as weights in a device's blocks are: `together` rows have theirs side by side. */
+static void gather_row(uint8_t *y, const uint8_t *x, size_t index, size_t run, size_t piece, size_t together) {
+  const size_t begin = index / together * ((run + piece - 1u) / piece) * together + index % together;
+  size_t k;
+  for (k = 0; k * piece < run; ++k) {
+    const size_t left = run - k * piece;
+    memcpy(y + k * piece, x + (begin + k * together) * piece, left < piece ? left : piece);
+  }
+}
+
+/* extent, inner: an index outside the axis is replaced by the nearest one inside. A row-major row is one piece. */
 void lds_gather(const lds_operand *t, const int32_t *p) {
   const size_t wide = lds_element_bytes(t[1].tensor.dtype), count = t[1].tensor.size_bytes / wide;
-  const size_t run = (size_t)p[1] * lds_element_bytes(t[0].tensor.dtype), outer = t[0].tensor.size_bytes / ((size_t)p[0] * run);
+  const size_t run = (size_t)p[1] * lds_element_bytes(t[0].tensor.dtype), outer = t[2].tensor.size_bytes / (count * run);
+  const size_t piece = t[0].tensor.layout == LDS_BLOCKED ? t[0].tensor.channel_block * lds_element_bytes(t[0].tensor.dtype) : run;
+  const size_t together = t[0].tensor.layout == LDS_BLOCKED ? t[0].tensor.batch_block : 1u;
   size_t k, at;
   for (k = 0; k < outer; ++k) {
     for (at = 0; at < count; ++at) {
@@ -159,7 +171,7 @@ void lds_gather(const lds_operand *t, const int32_t *p) {
         index = lds_i32(lds_u32(t[1].data + at * wide));
       }
       index = index < 0 ? 0 : index >= p[0] ? p[0] - 1 : index;
-      memcpy(t[2].data + (k * count + at) * run, t[0].data + (k * (size_t)p[0] + (size_t)index) * run, run);
+      gather_row(t[2].data + (k * count + at) * run, t[0].data + k * (size_t)p[0] * run, (size_t)index, run, piece, together);
     }
   }
 }

@@ -228,24 +228,24 @@ static int finish(lds_session *s, int status) {
   return status;
 }
 
-int lds_session_start_steps(lds_session *s, uint32_t first, uint32_t end) {
+int lds_session_start_steps(lds_session *s, uint32_t first, uint32_t end, int goes_on) {
   lds_device *device;
   uint32_t k;
   int status;
   if (s->phase == LDS_RUNNING || !claim(s)) return LDS_ERR_STATE;
-  memset(&s->last, 0, sizeof s->last);
+  if (!goes_on) memset(&s->last, 0, sizeof s->last);
   s->step = s->next = first;
   s->end = end;
   for (k = 0; (device = lds_session_device(s, k)) != NULL; ++k) {
     status = device->dead != 0 && lds_device_recover(device) == LDS_ERR_DEAD ? LDS_ERR_DEAD : lds_device_rest(device);
     if (status != LDS_OK) return finish(s, status);
   }
-  status = sync_ports(s, LDS_INPUTS, LDS_DMA_TO_DEVICE);
+  status = goes_on ? LDS_OK : sync_ports(s, LDS_INPUTS, LDS_DMA_TO_DEVICE);
   status = finish(s, status == LDS_OK ? advance(s) : status);
   return status < 0 ? status : LDS_OK;
 }
 
-int lds_session_start(lds_session *s) { return s == NULL ? LDS_ERR_ARGUMENT : lds_session_start_steps(s, 0, lds_first_steps(s->model)); }
+int lds_session_start(lds_session *s) { return s == NULL ? LDS_ERR_ARGUMENT : lds_session_start_steps(s, 0, lds_first_steps(s->model), 0); }
 
 int lds_session_wait(lds_session *s, uint64_t timeout_ns) {
   uint64_t begin, until;

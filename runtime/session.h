@@ -96,8 +96,8 @@ int lds_device_answers(lds_device *device, uint32_t config_hash);
 int lds_device_reaches(const lds_device *device, const lds_dma_buffer *buffer, uint32_t align_bytes);
 /* The operands and parameters of a host step; returns their number. */
 uint32_t lds_session_operands(lds_session *session, const lds_step *step, lds_operand *operands, int32_t *parameters);
-/* Starts a run of the steps from `first` up to `end`. */
-int lds_session_start_steps(lds_session *session, uint32_t first, uint32_t end);
+/* Starts a run of the steps from `first` up to `end`. goes_on: it is the rest of a run that did those before. */
+int lds_session_start_steps(lds_session *session, uint32_t first, uint32_t end, int goes_on);
 /* Starts the program of a step; its device is s->running from now on. */
 void lds_submit(lds_session *session, uint32_t step);
 /* The session's own device at index 0, then those of its configuration; NULL beyond the last. */

@@ -53,7 +53,11 @@ static int gather_is_sound(const lds_tensor *t, const int32_t *p) {
   const uint32_t elements = lds_tensor_elements(&t[0]);
   uint64_t whole;
   int32_t indices;
-  if (t[0].layout != LDS_ROW_MAJOR || t[1].layout != LDS_ROW_MAJOR || t[2].layout != LDS_ROW_MAJOR || p[0] < 1 || p[1] < 1) return 0;
+  if (t[1].layout != LDS_ROW_MAJOR || t[2].layout != LDS_ROW_MAJOR || p[0] < 1 || p[1] < 1) return 0;
+  if (t[0].layout == LDS_BLOCKED &&
+      ((uint32_t)p[0] != t[0].dims[0] || (uint32_t)p[1] != t[0].dims[3] || (t[0].dims[1] | t[0].dims[2]) != 1u)) {
+    return 0;
+  }
   if (lds_element_bytes(t[0].dtype) != lds_element_bytes(t[2].dtype) || (t[1].dtype != LDS_INT32 && t[1].dtype != LDS_INT64)) return 0;
   whole = (uint64_t)(uint32_t)p[0] * (uint32_t)p[1];
   if (elements % whole != 0) return 0;

@@ -28,7 +28,7 @@ enum { RQ_TILES = 3 };
 
 typedef struct shape {
   uint64_t key[2];   /* the instruction, with ones for its place and flags; zeros: none */
-  uint64_t below[3]; /* limits: LOAD, STORE: of dram_base, sram_base; GEMM, ALU: of dst, src, wgt at their bits of a micro-op */
+  uint64_t below[3]; /* limits: LOAD, STORE: of dram_base, sram_base; GEMM, ALU, DEPTHWISE: of dst, src, wgt at their bits of a micro-op */
   uint8_t stage, moves;
 } shape;
 
@@ -37,7 +37,7 @@ typedef struct walk {
   lds_hw_config config;
   lds_isa_widths widths;
   uint64_t place[OPCODES];             /* per opcode: the bits of place and flags in word 0 */
-  uint32_t uop_bgn_mask, uop_end_mask; /* of the micro-op range in GEMM and ALU */
+  uint32_t uop_bgn_mask, uop_end_mask; /* of the micro-op range in GEMM, ALU and DEPTHWISE */
   uint32_t uop_end_bit;
   uint32_t depth[MEMORIES], log_tile_bytes[MEMORIES]; /* tiles of each scratchpad; the size of one in DRAM */
   uint32_t regions;
@@ -189,6 +189,21 @@ static int shape_alu(const walk *w, const lds_insn_alu *a, shape *s) {
   return LDS_OK;
 }
 
+static int shape_depthwise(const walk *w, const lds_insn_depthwise *d, shape *s) {
+  const uint32_t reach = (d->rows - 1u) * d->row_stride + d->columns - 1u;
+  s->stage = LDS_STAGE_COMPUTE;
+  if (d->iter_out == 0 || d->iter_in == 0 || d->reset != 0 || !has(w, LDS_CAP_DEPTHWISE)) return LDS_ERR_INSTRUCTION;
+  if (d->overwrite != 0 && !has(w, LDS_CAP_GEMM_OVERWRITE)) return LDS_ERR_INSTRUCTION;
+  if (d->rows == 0 || d->rows > lds_window_rows((uint32_t)1 << w->config.log_block)) return LDS_ERR_INSTRUCTION;
+  if (d->columns == 0 || d->columns > LDS_WINDOW_COLUMNS) return LDS_ERR_INSTRUCTION;
+  s->below[0] =
+      (uint64_t)w->unit[0] * lds_places(w->depth[LDS_MEMORY_ACC], lds_loops_extent(d->iter_out, d->dst_out, d->iter_in, d->dst_in, 0));
+  s->below[1] =
+      (uint64_t)w->unit[1] * lds_places(w->depth[LDS_MEMORY_INP], lds_loops_extent(d->iter_out, d->src_out, d->iter_in, d->src_in, reach));
+  s->below[2] = (uint64_t)w->unit[2] * lds_places(w->depth[LDS_MEMORY_WGT], lds_loops_extent(d->iter_out, d->wgt_out, 1, 0, 0));
+  return LDS_OK;
+}
+
 static int shape_config(const walk *w, const lds_insn_config *c, shape *s) {
   const int32_t limit = lds_is_float(&w->config) ? 32768 : 128; /* of a signed number with an element's bits */
   s->stage = (uint8_t)c->stage;
@@ -221,6 +236,9 @@ static int learn(const walk *w, const uint8_t *bytes, int last, shape *s) {
     case LDS_OPCODE_ALU:
       if (!is_sound(lds_decode_alu(w->widths, word, &i.u.alu), word)) return LDS_ERR_INSTRUCTION;
       return last ? LDS_ERR_FINISH : shape_alu(w, &i.u.alu, s);
+    case LDS_OPCODE_DEPTHWISE:
+      if (!is_sound(lds_decode_depthwise(w->widths, word, &i.u.depthwise), word)) return LDS_ERR_INSTRUCTION;
+      return last ? LDS_ERR_FINISH : shape_depthwise(w, &i.u.depthwise, s);
     case LDS_OPCODE_CONFIG:
       if (!is_sound(lds_decode_config(w->widths, word, &i.u.config), word)) return LDS_ERR_INSTRUCTION;
       return last ? LDS_ERR_FINISH : shape_config(w, &i.u.config, s);
@@ -304,7 +322,7 @@ static int check(walk *w, const uint8_t *bytes, int last) {
     *slot = (uint8_t)w->next;
     w->next = w->next + 1u < SHAPES ? w->next + 1u : 1u;
   }
-  if (opcode == LDS_OPCODE_GEMM || opcode == LDS_OPCODE_ALU) {
+  if (opcode == LDS_OPCODE_GEMM || opcode == LDS_OPCODE_ALU || opcode == LDS_OPCODE_DEPTHWISE) {
     status = check_loops(w, s, word[0]);
     if (status != LDS_OK) return status;
   } else if (opcode == LDS_OPCODE_LOAD || opcode == LDS_OPCODE_STORE) {
@@ -320,6 +338,7 @@ static int config_is_possible(const lds_hw_config *c) {
   if ((c->log_inp_width != 3 && c->log_inp_width != 4) || c->log_wgt_width != c->log_inp_width || c->log_acc_width != 5) return 0;
   if ((c->capabilities & LDS_CAP_REQUANTIZE) != 0 && (lds_is_float(c) || (c->capabilities & LDS_CAP_CONFIG) == 0)) return 0;
   if ((c->capabilities & LDS_CAP_STORE_REQUANTIZE) != 0 && (c->capabilities & LDS_CAP_REQUANTIZE) == 0) return 0;
+  if ((c->capabilities & LDS_CAP_DEPTHWISE) != 0 && (lds_is_float(c) || c->log_block < 2 || w.li < 2)) return 0;
   if (c->log_batch > 6 || c->log_block < 1 || c->log_block > 7) return 0;
   if (w.lu < 1 || w.lu > 13 || w.li < 1 || w.li > 15 || w.lw < 1 || w.lw > 15 || w.la < 1 || w.la > 11) return 0;
   if (w.la + w.li + w.lw > 32 || w.la + lds_max_u32(w.la, w.li) + w.lw > 32) return 0;
@@ -336,7 +355,7 @@ static void measure(walk *w) {
   uint32_t k;
   for (k = 0; k < OPCODES; ++k) w->place[k] = flags;
   w->place[LDS_OPCODE_LOAD] = w->place[LDS_OPCODE_STORE] = flags | bases;
-  w->place[LDS_OPCODE_GEMM] = w->place[LDS_OPCODE_ALU] = flags | uops;
+  w->place[LDS_OPCODE_GEMM] = w->place[LDS_OPCODE_ALU] = w->place[LDS_OPCODE_DEPTHWISE] = flags | uops;
   w->uop_end_bit = LDS_BIT_GEMM_UOP_END(w->widths);
   w->uop_bgn_mask = (uint32_t)lds_mask(w->uop_end_bit - LDS_BIT_GEMM_UOP_BGN);
   w->uop_end_mask = (uint32_t)lds_mask(LDS_BIT_GEMM_ITER_OUT(w->widths) - w->uop_end_bit);

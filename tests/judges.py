@@ -139,6 +139,10 @@ JUDGES = {
     f"{_TESTS}/stream/meaning.py": [f"{_TESTS}/stream/test_meaning.py"],
     f"{_TESTS}/validator/validate.py": _OF_VALIDATORS,
     "runtime/validate.c": _OF_VALIDATORS,
+    "runtime/isolated.c": [
+        f"{_TESTS}/validator/test_isolated.py",
+        f"{_TESTS}/validator/test_isolated_rule.py",
+    ],
 }
 #: Of a file that holds more than a judge: the functions that are one.
 FUNCTIONS = {

@@ -93,7 +93,7 @@ def _key(words: Sequence[str], source: Path) -> str:
 def _headers() -> bytes:
     """A digest of every header, by name; they do not change while tests run."""
     digest = hashlib.sha256()
-    for part in ("runtime", "driver", "hw_sim", "native", "tests"):
+    for part in ("runtime", "driver", "hw_sim", "native", "lab", "tests"):
         for path in sorted(p for p in (ROOT / part).rglob("*") if p.suffix in _HEADERS):
             digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
     return digest.digest()

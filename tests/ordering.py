@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import decode_uops
-from loadstone.vta.isa.insn import Alu, Gemm, Insn, Load, Store, stage_of
+from loadstone.vta.isa.insn import Alu, Depthwise, Gemm, Insn, Load, Store, stage_of
 from loadstone.vta.isa.spec import AluOp, Memory, Stage
 
 __all__ = ["Token", "conflicts_of", "tokens_of", "unordered", "without"]
@@ -143,7 +143,7 @@ def _touched(
                     uops[insn.sram_base : insn.sram_base + insn.x_size] = decode_uops(
                         memory[start : start + 4 * insn.x_size], config
                     )
-            case Gemm() | Alu():
+            case Gemm() | Depthwise() | Alu():
                 steps = [
                     uops[u]
                     + np.array(
@@ -159,8 +159,9 @@ def _touched(
                 ]
                 writes = {("ACC", int(d)) for d, _, _ in steps}
                 reads = set(writes)
-                if isinstance(insn, Gemm) and not insn.reset:
-                    reads |= {("INP", int(s)) for _, s, _ in steps} | {
+                if not isinstance(insn, Alu) and not insn.reset:
+                    window = _window(insn) if isinstance(insn, Depthwise) else [0]
+                    reads |= {("INP", int(s) + t) for _, s, _ in steps for t in window} | {
                         ("WGT", int(w)) for _, _, w in steps
                     }
                 if isinstance(insn, Alu) and not insn.use_imm:
@@ -175,5 +176,11 @@ def _touched(
     return result
 
 
-def _wgt(insn: Gemm | Alu, i: int, j: int) -> int:
-    return i * insn.wgt_out + j * insn.wgt_in if isinstance(insn, Gemm) else 0
+def _wgt(insn: Gemm | Depthwise | Alu, i: int, j: int) -> int:
+    if isinstance(insn, Alu):
+        return 0
+    return i * insn.wgt_out + (j * insn.wgt_in if isinstance(insn, Gemm) else 0)
+
+
+def _window(insn: Depthwise) -> list[int]:
+    return [r * insn.row_stride + c for r in range(insn.rows) for c in range(insn.columns)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.vta.isa.insn import Alu, Finish, Gemm, Insn, Load, MicroOp, stage_of
+from loadstone.vta.isa.insn import Alu, Depthwise, Finish, Gemm, Insn, Load, MicroOp, stage_of
 from loadstone.vta.isa.spec import (
     TOKEN_QUEUES,
     Memory,
@@ -108,8 +108,9 @@ def with_tokens(steps: list[Step], rng: np.random.Generator) -> list[Insn]:
     return order.insns
 
 
-def indices(insn: Gemm | Alu, uops: list[MicroOp], operand: str) -> list[int]:
-    out, inner = getattr(insn, operand + "_out"), getattr(insn, operand + "_in")
+def indices(insn: Gemm | Depthwise | Alu, uops: list[MicroOp], operand: str) -> list[int]:
+    """Of all steps. The weights of DEPTHWISE move with the outer loop alone."""
+    out, inner = getattr(insn, operand + "_out"), getattr(insn, operand + "_in", 0)
     return [
         getattr(u, operand) + i * out + j * inner
         for i in range(insn.iter_out)

@@ -26,15 +26,17 @@ from loadstone.graph import bfloat16
 from loadstone.numerics import scale_lane, shift_lane
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import encode, encode_uops
-from loadstone.vta.isa.insn import Alu, Config, Gemm, Insn, Load, MicroOp, Store
+from loadstone.vta.isa.insn import Alu, Config, Depthwise, Gemm, Insn, Load, MicroOp, Store
 from loadstone.vta.isa.spec import (
     INSN_BYTES,
     VALUE_NEEDS,
+    WINDOW_COLUMNS,
     AluOp,
     Capability,
     ConfigRegister,
     Memory,
     Stage,
+    window_rows,
 )
 from tests.program_tokens import Places, Step, far_apart, indices, with_tokens
 
@@ -291,6 +293,55 @@ class _Maker:
         self.emit(insn, [uop, *inputs, acc], [acc])
         self.computed = self.computed - d if insn.reset else self.computed | d
 
+    def depthwise(self) -> None:
+        """Windows that move by rows, as those of a convolution do, and others."""
+        turns = (self.between(1, 3), self.between(1, 4))
+        w = self.windows
+        rows = self.between(1, window_rows(self.config.block))
+        columns, stride = self.between(1, WINDOW_COLUMNS), self.between(0, 4)
+        reach = (rows - 1) * stride + columns - 1
+        (dst_out, dst_in, dst), (wgt_out, _, wgt) = (
+            self._factors(size, turns) for _, size in (w.acc, w.wgt)
+        )
+        src_out, src_in, src = self._factors(w.inp[1] - reach, turns)
+        below = self.between(1, 2) * stride
+        if self.chance(0.7) and (left := w.inp[1] - reach - (turns[1] - 1) * below) > 0:
+            src_out, src_in, src = 0, below, left
+        count = self.between(1, 4)
+        first_src, apart = w.inp[0] + self.below(src), self.chance(0.5)
+        uops = [
+            MicroOp(
+                w.acc[0] + self.below(dst),
+                w.inp[0] + self.below(src) if apart else first_src,
+                w.wgt[0] + self.below(wgt),
+            )
+            for _ in range(count)
+        ]
+        if self.chance(0.3) and first_src + (count - 1) * stride < w.inp[0] + src:
+            uops = [replace(u, src=first_src + k * stride) for k, u in enumerate(uops)]
+        first = self.micro_ops(uops)
+        insn = Depthwise(
+            uop_bgn=first,
+            uop_end=first + count,
+            iter_out=turns[0],
+            iter_in=turns[1],
+            dst_out=dst_out,
+            dst_in=dst_in,
+            src_out=src_out,
+            src_in=src_in,
+            wgt_out=wgt_out,
+            rows=rows,
+            columns=columns,
+            row_stride=stride,
+            overwrite=int(self.config.has(Capability.GEMM_OVERWRITE) and self.chance(0.3)),
+        )
+        d, s, g = (set(indices(insn, uops, name)) for name in ("dst", "src", "wgt"))
+        read = {t + r * stride + c for t in s for r in range(rows) for c in range(columns)}
+        acc, uop = self.places(Memory.ACC, d), self.places(Memory.UOP, range(first, first + count))
+        inputs = [self.places(Memory.INP, read), self.places(Memory.WGT, g)]
+        self.emit(insn, [uop, *inputs, acc], [acc])
+        self.computed |= d
+
     def alu(self) -> None:
         for _ in range(20):
             if self._try_alu():
@@ -381,6 +432,8 @@ class _Maker:
         choices += [lambda: self.load(Memory.ACC, *w.acc)]
         if self.config.has(Capability.LOAD_ACC8):
             choices += [lambda: self.load(Memory.ACC_8BIT, *w.acc)]
+        if self.config.has(Capability.DEPTHWISE):
+            choices += [self.depthwise] * 4
         while len(self.steps) < length:
             choices[self.below(len(choices))]()
         objects = with_tokens(self.steps, self.rng)

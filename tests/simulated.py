@@ -29,6 +29,25 @@ TINY_STORING = replace(
     capabilities=TINY.capabilities | Capability.STORE_REQUANTIZE,
     timing=builtin_timing("vtaq2-rtl"),
 )
+#: The same with windows of three rows, and with those that smaller blocks have.
+TINY_WINDOWS = replace(
+    TINY_STORING,
+    name="vtaq2-tiny-1x16x16",
+    log_block=4,
+    log_inp_buff=12,
+    log_wgt_buff=13,
+    log_acc_buff=13,
+    bus_bits=64,
+    capabilities=TINY_STORING.capabilities | Capability.DEPTHWISE,
+)
+EIGHT_WINDOWS = replace(
+    TINY_WINDOWS, name="2x8x8-windows", log_batch=1, log_block=3, log_wgt_buff=12
+)
+FOUR_WINDOWS = replace(
+    TINY_STORING,
+    name="1x4x4-windows",
+    capabilities=TINY_STORING.capabilities | Capability.DEPTHWISE,
+)
 #: Devices with tiles of all shapes, with and without each capability.
 DEVICES = [
     VTA,
@@ -39,6 +58,9 @@ DEVICES = [
     replace(load_config("vtab-1x8x8"), name="vtab-2x32x32", log_batch=1, log_block=5),
     *(load_config(name) for name in ("vtaq-1x16x16", "vtaq-1x32x32", "vtaq-4x16x16", "vtaq-tiny")),
     TINY_STORING,
+    TINY_WINDOWS,
+    EIGHT_WINDOWS,
+    FOUR_WINDOWS,
     replace(
         load_config("vtaq-tiny"),
         name="2x8x8",

@@ -4,7 +4,8 @@
 In:   the source tree; a platform of PLATFORMS. The compiler is zig's (PyPI's `ziglang`), which
       brings the C library's headers and symbols of each target: no sysroot, nothing of Debian's.
 Out:  loadstone-VERSION-py3-none-PLATFORM.whl, whose name auditwheel read off the library: which
-      processor, how old a glibc; of musl it is told, and checked.
+      processor, how old a glibc; of musl it is told, and checked. One that is for newer systems
+      than its platform says, asks for more than the C library, or is large, is none.
 Next: docs/boards/python.md says which wheel goes where; test_wheels.py runs them.
 
 CMake builds as ever; the compiler it is told is a script that names the target. The C++ library is
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -47,11 +49,16 @@ _OF_MUSL = {"libc.so", "libloadstone.so"}
 #: Whose wheels are made. 2.28 is Debian 10's and Ubuntu 18.10's: no board's Linux that has a Python
 #: of 3.10 is older.
 PLATFORMS = {
+    "x86_64": Platform("x86_64-linux-gnu.2.28", "x86_64"),
     "aarch64": Platform("aarch64-linux-gnu.2.28", "aarch64"),
     "armv7l": Platform("arm-linux-gnueabihf.2.28", "armv7l"),
     "musl-x86_64": Platform("x86_64-linux-musl", "x86_64", _MUSL),
     "musl-aarch64": Platform("aarch64-linux-musl", "aarch64", _MUSL),
 }
+#: PyPI keeps what was published for ever, and a board's disk is small.
+_MOST_BYTES = 10_000_000
+#: What a library for glibc may ask for.
+_OF_GLIBC = re.compile(r"(libc|libm|libpthread|libdl|ld-linux.*|libloadstone)\.so")
 _TOOLS = ("cc", "c++", "ar", "ranlib")
 
 
@@ -95,22 +102,46 @@ def wheel(platform: Platform, source: Path, folder: Path, options: Sequence[str]
     (made,) = into.glob("*.whl")
     if platform.system == _MUSL:
         named.mkdir(exist_ok=True)
-        return _of_musl(made).rename(named / made.name)
+        return _small(_of_musl(made)).rename(named / made.name)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     repair = [sys.executable, "-m", "auditwheel", "repair", made, "-w", named]
     subprocess.run(repair, env={**os.environ, "PATH": path}, check=True)
     (repaired,) = named.glob("*.whl")
-    return repaired
+    return _small(_of_glibc(repaired, platform))
+
+
+def _small(made: Path) -> Path:
+    """The same wheel, which is small enough."""
+    size = made.stat().st_size
+    assert size <= _MOST_BYTES, f"{made.name} has {size} bytes, and at most {_MOST_BYTES} are taken"
+    return made
+
+
+def _of_glibc(made: Path, platform: Platform) -> Path:
+    """The same wheel, whose libraries need no newer glibc than the platform says, and nothing
+    else."""
+    oldest = int(platform.target.rpartition(".")[2])
+    found = re.findall(rf"manylinux_2_(\d+)_{platform.processor}\b", made.name)
+    assert found, f"{made.name} is for another processor than {platform.processor}"
+    assert int(found[0]) <= oldest, f"{made.name} needs a newer glibc than 2.{oldest}"
+    more = {need for need in _needed(made) if not _OF_GLIBC.match(need)}
+    assert not more, f"{made.name} needs {sorted(more)}"
+    return made
 
 
 def _of_musl(made: Path) -> Path:
     """The same wheel, whose libraries need musl alone, as its name says."""
     assert f"-py3-none-{_MUSL}_" in made.name, made.name
-    with zipfile.ZipFile(made) as files:
-        libraries = [name for name in files.namelist() if name.endswith(".so")]
-        needed = {need for name in libraries for need in needs(files.read(name))}
+    needed = _needed(made)
     assert "libc.so" in needed <= _OF_MUSL, f"{made.name} needs {sorted(needed)}"
     return made
+
+
+def _needed(made: Path) -> set[str]:
+    """What the libraries of a wheel ask for."""
+    with zipfile.ZipFile(made) as files:
+        libraries = [name for name in files.namelist() if name.endswith(".so")]
+        return {need for name in libraries for need in needs(files.read(name))}
 
 
 def needs(library: bytes) -> list[str]:

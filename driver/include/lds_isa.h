@@ -28,6 +28,7 @@ extern "C" {
 #define LDS_OPCODE_FINISH 3u
 #define LDS_OPCODE_ALU 4u
 #define LDS_OPCODE_CONFIG 5u
+#define LDS_OPCODE_DEPTHWISE 6u
 
 #define LDS_MEMORY_UOP 0u
 #define LDS_MEMORY_WGT 1u
@@ -82,7 +83,13 @@ extern "C" {
 #define LDS_CAP_REQUANTIZE 8u
 #define LDS_CAP_GEMM_OVERWRITE 16u
 #define LDS_CAP_REGIONS 32u
+#define LDS_CAP_DEPTHWISE 64u
 #define LDS_CAP_STORE_REQUANTIZE 128u
+
+/* The largest window of DEPTHWISE, and the weights that each of its rows has room for. */
+#define LDS_WINDOW_COLUMNS 3u
+#define LDS_WINDOW_ROWS 3u
+#define LDS_WINDOW_PITCH 4u
 
 /* What a stage's registers hold when a program starts. */
 #define LDS_DEFAULT_PAD_VALUE (0)
@@ -107,6 +114,11 @@ typedef struct lds_hw_config {
 } lds_hw_config;
 
 static inline int lds_is_float(const lds_hw_config *c) { return c->log_inp_width == 4u; }
+
+/* The rows of a device's largest window of DEPTHWISE. */
+static inline uint32_t lds_window_rows(uint32_t block) {
+  return block / LDS_WINDOW_PITCH < LDS_WINDOW_ROWS ? block / LDS_WINDOW_PITCH : LDS_WINDOW_ROWS;
+}
 
 /* Field widths of one device: log2 of what the encoding can name (not of what it has: uop_depth). */
 typedef struct lds_isa_widths {
@@ -195,6 +207,24 @@ typedef struct lds_insn_config {
   int32_t value; /* what it holds from here on */
 } lds_insn_config;
 
+/* DEPTHWISE */
+typedef struct lds_insn_depthwise {
+  uint32_t reset; /* must be 0 */
+  uint32_t uop_bgn; /* first micro-op */
+  uint32_t uop_end; /* one past the last micro-op */
+  uint32_t iter_out; /* turns of the outer loop */
+  uint32_t iter_in; /* turns of the inner loop */
+  uint32_t rows; /* rows of the window, 1 to 3 */
+  uint32_t columns; /* tiles in a row of the window, 1 to 3 */
+  uint32_t overwrite; /* write the product instead of adding it */
+  uint32_t dst_out; /* tiles that dst moves per outer turn */
+  uint32_t dst_in; /* tiles that dst moves per inner turn */
+  uint32_t src_out; /* tiles that src moves per outer turn */
+  uint32_t src_in; /* tiles that src moves per inner turn */
+  uint32_t wgt_out; /* tiles that wgt moves per outer turn */
+  uint32_t row_stride; /* tiles from one row of the window to the next */
+} lds_insn_depthwise;
+
 /* First bits, for code that looks at a field, or changes one, without decoding the rest: w is the device's lds_isa_widths. */
 #define LDS_BIT_OPCODE 0u
 #define LDS_BIT_POP_PREV 3u
@@ -249,6 +279,20 @@ typedef struct lds_insn_config {
 #define LDS_BIT_CONFIG_STAGE 7u
 #define LDS_BIT_CONFIG_REGISTER_ID 10u
 #define LDS_BIT_CONFIG_VALUE 64u
+#define LDS_BIT_DEPTHWISE_RESET 7u
+#define LDS_BIT_DEPTHWISE_UOP_BGN 8u
+#define LDS_BIT_DEPTHWISE_UOP_END(w) (8u + (w).lu)
+#define LDS_BIT_DEPTHWISE_ITER_OUT(w) (8u + (w).lu + (w).lu + 1u)
+#define LDS_BIT_DEPTHWISE_ITER_IN(w) (22u + (w).lu + (w).lu + 1u)
+#define LDS_BIT_DEPTHWISE_ROWS(w) (32u + (w).lu + (w).lu + 1u)
+#define LDS_BIT_DEPTHWISE_COLUMNS(w) (34u + (w).lu + (w).lu + 1u)
+#define LDS_BIT_DEPTHWISE_OVERWRITE 63u
+#define LDS_BIT_DEPTHWISE_DST_OUT 64u
+#define LDS_BIT_DEPTHWISE_DST_IN(w) (64u + (w).la)
+#define LDS_BIT_DEPTHWISE_SRC_OUT(w) (64u + (w).la + (w).la)
+#define LDS_BIT_DEPTHWISE_SRC_IN(w) (64u + (w).la + (w).la + (w).li)
+#define LDS_BIT_DEPTHWISE_WGT_OUT(w) (64u + (w).la + (w).la + (w).li + (w).li)
+#define LDS_BIT_DEPTHWISE_ROW_STRIDE(w) (64u + (w).la + (w).la + (w).li + (w).li + (w).lw)
 
 /* The fields of `store` up to x_stride are those of `memory`, and may be read as such. */
 typedef struct lds_insn {
@@ -260,13 +304,14 @@ typedef struct lds_insn {
     lds_insn_gemm gemm;
     lds_insn_alu alu;
     lds_insn_config config;
+    lds_insn_depthwise depthwise;
   } u;
 } lds_insn;
 
 typedef struct lds_uop {
   uint32_t dst; /* accumulator tile */
-  uint32_t src; /* input tile (GEMM) or accumulator tile (ALU) */
-  uint32_t wgt; /* weight tile (GEMM); 0 for ALU */
+  uint32_t src; /* input tile (products) or accumulator tile (ALU) */
+  uint32_t wgt; /* weight tile (products); 0 for ALU */
 } lds_uop;
 
 /* Written out, so that a compiler makes one load of it where it may. */
@@ -482,6 +527,47 @@ static inline uint32_t lds_encode_config(lds_isa_widths w, const lds_insn_config
   return misfits;
 }
 
+static inline int lds_decode_depthwise(lds_isa_widths w, uint64_t word[2], lds_insn_depthwise *out) {
+  out->overwrite = lds_cut(&word[0], 56u, 1u); /* bit 63 */
+  out->reset = lds_take(&word[0], 1u);
+  out->uop_bgn = lds_take(&word[0], w.lu);
+  out->uop_end = lds_take(&word[0], w.lu + 1u);
+  out->iter_out = lds_take(&word[0], 14u);
+  out->iter_in = lds_take(&word[0], 10u);
+  out->rows = lds_take(&word[0], 2u);
+  out->columns = lds_take(&word[0], 2u);
+  out->dst_out = lds_take(&word[1], w.la);
+  out->dst_in = lds_take(&word[1], w.la);
+  out->src_out = lds_take(&word[1], w.li);
+  out->src_in = lds_take(&word[1], w.li);
+  out->wgt_out = lds_take(&word[1], w.lw);
+  out->row_stride = lds_take(&word[1], w.lw);
+  (void)w;
+  return LDS_ISA_OK;
+}
+
+static inline uint32_t lds_encode_depthwise(lds_isa_widths w, const lds_insn_depthwise *in, uint64_t word[2]) {
+  uint32_t at = 7u, misfits = 0;
+  lds_give(&word[0], &at, 1u, in->reset, &misfits);
+  lds_give(&word[0], &at, w.lu, in->uop_bgn, &misfits);
+  lds_give(&word[0], &at, w.lu + 1u, in->uop_end, &misfits);
+  lds_give(&word[0], &at, 14u, in->iter_out, &misfits);
+  lds_give(&word[0], &at, 10u, in->iter_in, &misfits);
+  lds_give(&word[0], &at, 2u, in->rows, &misfits);
+  lds_give(&word[0], &at, 2u, in->columns, &misfits);
+  at = 63u;
+  lds_give(&word[0], &at, 1u, in->overwrite, &misfits);
+  at = 0u;
+  lds_give(&word[1], &at, w.la, in->dst_out, &misfits);
+  lds_give(&word[1], &at, w.la, in->dst_in, &misfits);
+  lds_give(&word[1], &at, w.li, in->src_out, &misfits);
+  lds_give(&word[1], &at, w.li, in->src_in, &misfits);
+  lds_give(&word[1], &at, w.lw, in->wgt_out, &misfits);
+  lds_give(&word[1], &at, w.lw, in->row_stride, &misfits);
+  (void)w;
+  return misfits;
+}
+
 /* Fields of one instruction. LDS_ISA_OK, or why the bytes are none: *out is then partly written and must not be used. */
 static inline int lds_insn_decode(lds_isa_widths w, const uint8_t *bytes, lds_insn *out) {
   uint64_t word[2];
@@ -510,6 +596,9 @@ static inline int lds_insn_decode(lds_isa_widths w, const uint8_t *bytes, lds_in
       break;
     case LDS_OPCODE_CONFIG:
       status = lds_decode_config(w, word, &out->u.config);
+      break;
+    case LDS_OPCODE_DEPTHWISE:
+      status = lds_decode_depthwise(w, word, &out->u.depthwise);
       break;
     default:
       return LDS_ISA_BAD_OPCODE;
@@ -544,6 +633,9 @@ static inline int lds_insn_encode(lds_isa_widths w, const lds_insn *in, uint8_t 
       break;
     case LDS_OPCODE_CONFIG:
       misfits += lds_encode_config(w, &in->u.config, word);
+      break;
+    case LDS_OPCODE_DEPTHWISE:
+      misfits += lds_encode_depthwise(w, &in->u.depthwise, word);
       break;
     default:
       return LDS_ISA_BAD_OPCODE;

@@ -60,13 +60,15 @@ enum {
   LDS_SIM_ORDER_STORE_FIRST = 2 /* store and compute as early as tokens allow; loads late */
 };
 
-/* Implementations of the inner loops, all with the same results. AVX512 needs VNNI, and NEON arm64's dot products. */
+/* Implementations of the inner loops, all with the same results. AVX512 needs VNNI, NEON arm64's dot products, and WASM WebAssembly's
+ * vectors. */
 enum {
   LDS_SIM_KERNELS_BEST = 0,
   LDS_SIM_KERNELS_PORTABLE = 1,
   LDS_SIM_KERNELS_AVX2 = 2,
   LDS_SIM_KERNELS_AVX512 = 3,
-  LDS_SIM_KERNELS_NEON = 4
+  LDS_SIM_KERNELS_NEON = 4,
+  LDS_SIM_KERNELS_WASM = 5
 };
 
 /* Flag of lds_sim_map: stores are refused. */
@@ -97,7 +99,7 @@ typedef struct lds_sim_result {
   uint64_t cycles;        /* from the start to FINISH */
   uint32_t insns_done;    /* instructions completed */
   uint32_t findings;      /* races and uninitialised reads, including those that lds_sim_findings no longer keeps */
-  uint64_t insns[6];      /* completed, by LDS_OPCODE_* */
+  uint64_t insns[7];      /* completed, by LDS_OPCODE_* */
   uint64_t busy_cycles[3];
   uint64_t stall_token_cycles[3]; /* an instruction waited for a token */
   uint64_t stall_fetch_cycles[3]; /* the queue was empty */
@@ -170,6 +172,10 @@ LDS_SIM_EXPORT uint32_t lds_sim_progress(const lds_sim *sim);
 /* Sets a function that the thread that runs a program calls a few dozen times a second; a result other than 0 ends the run as
  * lds_sim_abort does. NULL: none. (With it Ctrl-C works in languages whose signal handlers run in this thread.) */
 LDS_SIM_EXPORT void lds_sim_on_poll(lds_sim *sim, int (*ask)(void *ctx), void *ctx);
+
+/* Sets a function that is called before each instruction, when its tokens are popped, with its index; a result other than 0 ends the run
+ * there, as lds_sim_abort does, and what the instructions before it did stays. NULL: none. For debuggers. */
+LDS_SIM_EXPORT void lds_sim_on_insn(lds_sim *sim, int (*ask)(void *ctx, uint32_t insn), void *ctx);
 
 /* The findings (the first 1000) and the events (in the order of their ends) of the last run; valid until the next one. */
 LDS_SIM_EXPORT size_t lds_sim_findings(const lds_sim *sim, const lds_sim_finding **findings);

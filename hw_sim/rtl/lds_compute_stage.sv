@@ -1,4 +1,4 @@
-// The compute stage: GEMM, ALU, LOADs of UOP, ACC and ACC_8BIT, CONFIG, FINISH.
+// The compute stage: GEMM, DEPTHWISE, ALU, LOADs of UOP, ACC and ACC_8BIT, CONFIG, FINISH.
 //
 // In:   its queue's head; the read channel; the load stage's writes into INP and WGT.
 // Out:  `done` in the last cycle of each instruction, `finish` with FINISH; tiles of OUT for the store stage.
@@ -35,7 +35,7 @@ module lds_compute_stage (
 
   wire [2:0] opcode = head.insn[OPCODE_AT+:3];
   wire moves = opcode == OPCODE_LOAD && head.insn[MEMORY_X_SIZE_AT+:16] != 0;
-  wire loops = opcode == OPCODE_GEMM || opcode == OPCODE_ALU;
+  wire loops = opcode == OPCODE_GEMM || opcode == OPCODE_ALU || (CAN_DEPTHWISE && opcode == OPCODE_DEPTHWISE);
   wire accepted = start && !head.refused;
 
   // --- CONFIG, and instructions of two cycles ----------------------------------------------------------
@@ -74,8 +74,8 @@ module lds_compute_stage (
   );
   assign request_first = memory == MEMORY_UOP;
 
-  // --- GEMM, ALU ----------------------------------------------------------------------------------------
-  logic hold, uop_read, valid, over, looped, runs;
+  // --- GEMM, DEPTHWISE, ALU ----------------------------------------------------------------------------------------
+  logic hold, reads_rows, uop_read, valid, over, looped, runs;
   logic [UOP_INDEX_BITS-1:0] uop_at;
   logic [31:0] uop;
   logic [LA-1:0] dst;
@@ -83,16 +83,29 @@ module lds_compute_stage (
   logic [LW-1:0] wgt;
   lds_uop_ram uop_ram (.clk, .write, .read(uop_read), .read_at(uop_at), .read_data(uop));
   lds_loops #(.DRAIN_CYCLES(6), .SLOW_CYCLES(SLOW - 1)) nest (
-      .clk, .clear, .start(accepted && loops), .head(head.insn), .insn(running.insn), .hold, .uop_read, .uop_at, .uop, .valid, .dst, .src,
+      .clk, .clear, .start(accepted && loops), .head(head.insn), .insn(running.insn), .hold(hold || reads_rows), .uop_read, .uop_at, .uop, .valid, .dst, .src,
       .wgt, .over, .done(looped)
   );
 
   logic [ACC_BITS-1:0] sums, data_a, data_b, write_data;
   logic [LA-1:0] read_a, read_b, write_at;
   logic acc_write;
-  lds_macs macs (.clk, .write(load_write), .src(src[LI-1:0]), .wgt, .sums);
+  logic step, is_window, last_row;
+  logic [LA-1:0] step_dst;
+  logic [LI-1:0] inp_tile;
+  logic [LW-1:0] wgt_tile;
+  if (CAN_DEPTHWISE) begin : g_windows
+    lds_window_rows window_rows (
+        .clk, .clear, .start(accepted && loops), .insn(running.insn), .valid(valid && !over), .dst, .src(src[LI-1:0]), .wgt, .hold(reads_rows),
+        .is_window, .row(last_row), .step, .step_dst, .inp_tile, .wgt_tile
+    );
+  end else begin : g_no_windows
+    assign {reads_rows, is_window, last_row} = '0;
+    assign {step, step_dst, inp_tile, wgt_tile} = {valid && !over, dst, src[LI-1:0], wgt};
+  end
+  lds_macs macs (.clk, .write(load_write), .insn(running.insn), .is_window, .row(last_row), .src(inp_tile), .wgt(wgt_tile), .sums);
   lds_execute #(.SLOW(SLOW), .READ_PORTS(READ_PORTS)) execute (
-      .clk, .clear, .between(!runs), .insn(running.insn), .valid(valid && !over), .dst, .src(src[LA-1:0]), .hold, .sums, .zero_point, .low,
+      .clk, .clear, .between(!runs), .insn(running.insn), .valid(step), .dst(step_dst), .src(src[LA-1:0]), .hold, .sums, .zero_point, .low,
       .high, .rounding, .read_a, .data_a, .read_b, .data_b, .write(acc_write), .write_at, .write_data
   );
   lds_acc_ram #(.READ_PORTS(READ_PORTS)) acc_ram (

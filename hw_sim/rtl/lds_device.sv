@@ -181,10 +181,20 @@ module lds_device (
   );
 
 `ifdef VERILATOR
+  logic [INP_BITS-1:0] inp_probe;
+  if (CAN_DEPTHWISE) begin : g_probe
+    logic [3:0][INP_BITS-1:0] bank;
+    for (genvar b = 0; b < 4; b++) begin : g_bank
+      assign bank[b] = compute.macs.g_windows.inp_ram.g_bank[b].ram.memory.words[probe_tile[LI-1:2]];
+    end
+    assign inp_probe = bank[probe_tile[1:0]];
+  end else begin : g_one_probe
+    assign inp_probe = compute.macs.g_tile.inp_ram.memory.words[LI'(probe_tile)];
+  end
   always_comb
     case (probe_memory)
       MEMORY_WGT: probe_data = PROBE_BITS'(compute.macs.wgt_ram.memory.words[LW'(probe_tile)]);
-      MEMORY_INP: probe_data = PROBE_BITS'(compute.macs.inp_ram.memory.words[LI'(probe_tile)]);
+      MEMORY_INP: probe_data = PROBE_BITS'(inp_probe);
       MEMORY_OUT: probe_data = PROBE_BITS'(low_bytes(compute.acc_ram.out.words[LA'(probe_tile)]));
       default: probe_data = PROBE_BITS'(compute.acc_ram.first.words[LA'(probe_tile)]);
     endcase

@@ -1,4 +1,4 @@
-// Executes the steps of GEMM and ALU on the accumulators: read, compute, write.
+// Executes the steps of GEMM, DEPTHWISE and ALU on the accumulators: read, compute, write.
 //
 //   F2 the step's tiles are known -> T3, T4 INP and WGT are read -> P5 products; ACC is read -> X6 the operation -> W7 the write
 //                                                                                 `-> 12 cycles of lds_rq_lane.sv -> W
@@ -38,7 +38,7 @@ module lds_execute #(
     output logic [ACC_BITS-1:0] write_data
 );
   // Fields of the instruction, two cycles after its start: no step arrives before.
-  wire says_gemm = insn[OPCODE_AT+:3] == OPCODE_GEMM;
+  wire says_gemm = insn[OPCODE_AT+:3] == OPCODE_GEMM || (CAN_DEPTHWISE && insn[OPCODE_AT+:3] == OPCODE_DEPTHWISE);
   wire [2:0] says_operation = insn[ALU_ALU_OP_AT+:3];
   wire says_rq = !says_gemm && says_operation == ALU_RQ, says_mul = !says_gemm && says_operation == ALU_MUL;
   logic is_gemm, is_rq, is_mul, is_slow, use_imm, is_tensor;

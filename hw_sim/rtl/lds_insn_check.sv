@@ -5,6 +5,7 @@
 // Next: lds_fetch.sv. The rules are those of hw_sim/program.cc.
 // SPDX-License-Identifier: Apache-2.0
 import lds_isa_pkg::*;
+import lds_types_pkg::*;
 module lds_insn_check (
     input logic [127:0] insn,
     output logic [1:0] wanted_stage,
@@ -17,6 +18,7 @@ module lds_insn_check (
   wire noop = insn[MEMORY_X_SIZE_AT+:MEMORY_X_SIZE_BITS] == 0;
   wire has_region = insn[MEMORY_REGION_AT+:MEMORY_REGION_BITS] != 0;
   wire has_operands = insn[STORE_OPERANDS_AT+:STORE_OPERANDS_BITS] != 0 || insn[STORE_OPERAND_STEP_AT];
+  wire [1:0] more_rows = insn[DEPTHWISE_ROWS_AT+:2] - 2'd1, more_columns = insn[DEPTHWISE_COLUMNS_AT+:2] - 2'd1;  // than one
   wire [2:0] operation = insn[ALU_ALU_OP_AT+:ALU_ALU_OP_BITS];
   wire [2:0] config_stage = insn[CONFIG_STAGE_AT+:CONFIG_STAGE_BITS];
   wire [5:0] register_id = insn[CONFIG_REGISTER_ID_AT+:CONFIG_REGISTER_ID_BITS];
@@ -50,6 +52,11 @@ module lds_insn_check (
         known = COMMON_BITS | ALU_OWN_BITS;
         bad = 32'(operation) >= ALU_VALUES || insn[ALU_RESET_AT] || (operation == ALU_MUL && !CAN_ALU_MUL) ||
               (operation == ALU_RQ && (!CAN_REQUANTIZE || insn[ALU_USE_IMM_AT]));
+      end
+      OPCODE_DEPTHWISE: begin
+        known = COMMON_BITS | DEPTHWISE_OWN_BITS;
+        bad = !CAN_DEPTHWISE || insn[DEPTHWISE_RESET_AT] || (insn[DEPTHWISE_OVERWRITE_AT] && !CAN_GEMM_OVERWRITE) ||
+              more_rows > 2'(WINDOW_ROWS - 1) || more_columns > 2'(WINDOW_COLUMNS - 1);
       end
       OPCODE_CONFIG: begin
         known = COMMON_BITS | CONFIG_OWN_BITS;

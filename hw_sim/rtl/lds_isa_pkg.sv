@@ -9,6 +9,9 @@ package lds_isa_pkg;
   localparam int INSN_BYTES = 16;
   localparam int MAX_TOKENS = 255;
   localparam int MAX_REGIONS = 8;
+  localparam int WINDOW_COLUMNS = 3;
+  localparam int MOST_WINDOW_ROWS = 3;
+  localparam int WINDOW_PITCH = 4;
 
   // OPCODE
   localparam logic [2:0] OPCODE_LOAD = 3'd0;
@@ -17,7 +20,8 @@ package lds_isa_pkg;
   localparam logic [2:0] OPCODE_FINISH = 3'd3;
   localparam logic [2:0] OPCODE_ALU = 3'd4;
   localparam logic [2:0] OPCODE_CONFIG = 3'd5;
-  localparam int OPCODE_VALUES = 6;
+  localparam logic [2:0] OPCODE_DEPTHWISE = 3'd6;
+  localparam int OPCODE_VALUES = 7;
 
   // MEMORY
   localparam logic [2:0] MEMORY_UOP = 3'd0;
@@ -64,6 +68,7 @@ package lds_isa_pkg;
   localparam bit CAN_REQUANTIZE = (lds_config_pkg::CAPABILITIES & 8) != 0;
   localparam bit CAN_GEMM_OVERWRITE = (lds_config_pkg::CAPABILITIES & 16) != 0;
   localparam bit CAN_REGIONS = (lds_config_pkg::CAPABILITIES & 32) != 0;
+  localparam bit CAN_DEPTHWISE = (lds_config_pkg::CAPABILITIES & 64) != 0;
   localparam bit CAN_STORE_REQUANTIZE = (lds_config_pkg::CAPABILITIES & 128) != 0;
 
   // What the stages' registers hold when a program starts.
@@ -247,6 +252,51 @@ package lds_isa_pkg;
       ((128'd1 << CONFIG_STAGE_BITS) - 128'd1) << CONFIG_STAGE_AT |
       ((128'd1 << CONFIG_REGISTER_ID_BITS) - 128'd1) << CONFIG_REGISTER_ID_AT |
       ((128'd1 << CONFIG_VALUE_BITS) - 128'd1) << CONFIG_VALUE_AT;
+
+  // DEPTHWISE
+  localparam int DEPTHWISE_RESET_AT = PUSH_NEXT_AT + PUSH_NEXT_BITS;
+  localparam int DEPTHWISE_RESET_BITS = 1;
+  localparam int DEPTHWISE_UOP_BGN_AT = DEPTHWISE_RESET_AT + DEPTHWISE_RESET_BITS;
+  localparam int DEPTHWISE_UOP_BGN_BITS = lds_config_pkg::LU;
+  localparam int DEPTHWISE_UOP_END_AT = DEPTHWISE_UOP_BGN_AT + DEPTHWISE_UOP_BGN_BITS;
+  localparam int DEPTHWISE_UOP_END_BITS = lds_config_pkg::LU + 1;
+  localparam int DEPTHWISE_ITER_OUT_AT = DEPTHWISE_UOP_END_AT + DEPTHWISE_UOP_END_BITS;
+  localparam int DEPTHWISE_ITER_OUT_BITS = 14;
+  localparam int DEPTHWISE_ITER_IN_AT = DEPTHWISE_ITER_OUT_AT + DEPTHWISE_ITER_OUT_BITS;
+  localparam int DEPTHWISE_ITER_IN_BITS = 10;
+  localparam int DEPTHWISE_ROWS_AT = DEPTHWISE_ITER_IN_AT + DEPTHWISE_ITER_IN_BITS;
+  localparam int DEPTHWISE_ROWS_BITS = 2;
+  localparam int DEPTHWISE_COLUMNS_AT = DEPTHWISE_ROWS_AT + DEPTHWISE_ROWS_BITS;
+  localparam int DEPTHWISE_COLUMNS_BITS = 2;
+  localparam int DEPTHWISE_OVERWRITE_AT = 63;
+  localparam int DEPTHWISE_OVERWRITE_BITS = 1;
+  localparam int DEPTHWISE_DST_OUT_AT = 64;
+  localparam int DEPTHWISE_DST_OUT_BITS = lds_config_pkg::LA;
+  localparam int DEPTHWISE_DST_IN_AT = DEPTHWISE_DST_OUT_AT + DEPTHWISE_DST_OUT_BITS;
+  localparam int DEPTHWISE_DST_IN_BITS = lds_config_pkg::LA;
+  localparam int DEPTHWISE_SRC_OUT_AT = DEPTHWISE_DST_IN_AT + DEPTHWISE_DST_IN_BITS;
+  localparam int DEPTHWISE_SRC_OUT_BITS = lds_config_pkg::LI;
+  localparam int DEPTHWISE_SRC_IN_AT = DEPTHWISE_SRC_OUT_AT + DEPTHWISE_SRC_OUT_BITS;
+  localparam int DEPTHWISE_SRC_IN_BITS = lds_config_pkg::LI;
+  localparam int DEPTHWISE_WGT_OUT_AT = DEPTHWISE_SRC_IN_AT + DEPTHWISE_SRC_IN_BITS;
+  localparam int DEPTHWISE_WGT_OUT_BITS = lds_config_pkg::LW;
+  localparam int DEPTHWISE_ROW_STRIDE_AT = DEPTHWISE_WGT_OUT_AT + DEPTHWISE_WGT_OUT_BITS;
+  localparam int DEPTHWISE_ROW_STRIDE_BITS = lds_config_pkg::LW;
+  localparam logic [127:0] DEPTHWISE_OWN_BITS =
+      ((128'd1 << DEPTHWISE_RESET_BITS) - 128'd1) << DEPTHWISE_RESET_AT |
+      ((128'd1 << DEPTHWISE_UOP_BGN_BITS) - 128'd1) << DEPTHWISE_UOP_BGN_AT |
+      ((128'd1 << DEPTHWISE_UOP_END_BITS) - 128'd1) << DEPTHWISE_UOP_END_AT |
+      ((128'd1 << DEPTHWISE_ITER_OUT_BITS) - 128'd1) << DEPTHWISE_ITER_OUT_AT |
+      ((128'd1 << DEPTHWISE_ITER_IN_BITS) - 128'd1) << DEPTHWISE_ITER_IN_AT |
+      ((128'd1 << DEPTHWISE_ROWS_BITS) - 128'd1) << DEPTHWISE_ROWS_AT |
+      ((128'd1 << DEPTHWISE_COLUMNS_BITS) - 128'd1) << DEPTHWISE_COLUMNS_AT |
+      ((128'd1 << DEPTHWISE_OVERWRITE_BITS) - 128'd1) << DEPTHWISE_OVERWRITE_AT |
+      ((128'd1 << DEPTHWISE_DST_OUT_BITS) - 128'd1) << DEPTHWISE_DST_OUT_AT |
+      ((128'd1 << DEPTHWISE_DST_IN_BITS) - 128'd1) << DEPTHWISE_DST_IN_AT |
+      ((128'd1 << DEPTHWISE_SRC_OUT_BITS) - 128'd1) << DEPTHWISE_SRC_OUT_AT |
+      ((128'd1 << DEPTHWISE_SRC_IN_BITS) - 128'd1) << DEPTHWISE_SRC_IN_AT |
+      ((128'd1 << DEPTHWISE_WGT_OUT_BITS) - 128'd1) << DEPTHWISE_WGT_OUT_AT |
+      ((128'd1 << DEPTHWISE_ROW_STRIDE_BITS) - 128'd1) << DEPTHWISE_ROW_STRIDE_AT;
 
   // Micro-ops
   localparam int UOP_DST_AT = 0;

@@ -1,4 +1,4 @@
-// The multipliers: an INP tile times a WGT tile, one step a cycle.
+// The multipliers: an INP tile, or the lanes of a window of such (lds_windows.sv), times a WGT tile, one step a cycle.
 //
 //   sum[b][o] = inp[b][0] * wgt[o][0] + inp[b][1] * wgt[o][1] + ...
 //
@@ -16,18 +16,29 @@ import lds_types_pkg::*;
 module lds_macs (
     input logic clk,
     input write_t write,
+    input logic [127:0] insn,
+    input logic is_window,
+    input logic row,  // src begins a row of a window
     input logic [LI-1:0] src,
     input logic [LW-1:0] wgt,
     output logic [ACC_BITS-1:0] sums
 );
-  logic [INP_BITS-1:0] inp_read, inp;
   logic [WGT_BITS-1:0] wgt_read;
+  logic [BATCH*BLOCK*BLOCK-1:0][7:0] inp;  // what output o takes for product k: [(b * BLOCK + o) * BLOCK + k]
   localparam int FACTOR_BITS = PRODUCTS_PER_MULTIPLIER == 2 ? 25 : 8, FACTORS = BLOCK / PRODUCTS_PER_MULTIPLIER;
   logic [FACTORS*BLOCK-1:0][FACTOR_BITS-1:0] factors;  // of the products p, p+1 ... in the block's row k: [p * BLOCK + k]
 
-  lds_tile_ram #(.MEMORY(MEMORY_INP), .TILE_BITS(INP_BITS), .LOG_DEPTH(LI)) inp_ram (.clk, .write, .read_at(src), .read_data(inp_read));
+  if (CAN_DEPTHWISE) begin : g_windows
+    logic [WINDOW_COLUMNS-1:0][INP_BITS-1:0] tiles;
+    lds_inp_ram inp_ram (.clk, .write, .read_at(src), .tiles);
+    lds_windows windows (.clk, .insn, .is_window, .row, .tiles, .operands(inp));
+  end else begin : g_tile
+    logic [INP_BITS-1:0] inp_read, tile;
+    lds_tile_ram #(.MEMORY(MEMORY_INP), .TILE_BITS(INP_BITS), .LOG_DEPTH(LI)) inp_ram (.clk, .write, .read_at(src), .read_data(inp_read));
+    always_ff @(posedge clk) tile <= inp_read;
+    always_comb for (int n = 0; n < BATCH * BLOCK * BLOCK; n++) inp[n] = tile[8*(n/(BLOCK*BLOCK)*BLOCK+n%BLOCK)+:8];
+  end
   lds_tile_ram #(.MEMORY(MEMORY_WGT), .TILE_BITS(WGT_BITS), .LOG_DEPTH(LW)) wgt_ram (.clk, .write, .read_at(wgt), .read_data(wgt_read));
-  always_ff @(posedge clk) inp <= inp_read;
   for (genvar n = 0; n < FACTORS * BLOCK; n++) begin : g_factor
     localparam int FIRST = 8 * (n / BLOCK * PRODUCTS_PER_MULTIPLIER * BLOCK + n % BLOCK);
     if (PRODUCTS_PER_MULTIPLIER == 2) begin : g_two
@@ -42,7 +53,7 @@ module lds_macs (
     for (genvar p = 0; p < FACTORS; p++) begin : g_out
       logic signed [FACTOR_BITS+7:0] products[BLOCK];
       for (genvar k = 0; k < BLOCK; k++) begin : g_in
-        wire signed [7:0] x = inp[8*(b*BLOCK+k)+:8];
+        wire signed [7:0] x = inp[(b*BLOCK+p*PRODUCTS_PER_MULTIPLIER)*BLOCK+k];
         wire signed [FACTOR_BITS-1:0] w = factors[p*BLOCK+k];
         always_ff @(posedge clk) products[k] <= x * w;
       end

@@ -50,9 +50,11 @@ module lds_registers (
   wire running = state == STATE_RUNNING;
 
   assign irq = (irq_status & irq_mask) != 0;
-  wire write = awvalid && wvalid && awready && wready;
-  assign awready = wvalid && awvalid && !bvalid;
-  assign wready = awready;
+  // Address and data are taken together, in the cycle after both are there: no output depends on an input of the same cycle.
+  logic ready;
+  wire write = awvalid && wvalid && ready;
+  assign awready = ready;
+  assign wready = ready;
   assign arready = !rvalid;
 
   wire [2:0] number = awaddr[5:3];  // of a region: both blocks begin at a multiple of 64
@@ -63,6 +65,7 @@ module lds_registers (
     abort <= 1'b0;
     soft_reset <= 1'b0;
     was_running <= running;
+    ready <= awvalid && wvalid && !ready && !bvalid && !rst;
     if (bready) bvalid <= 1'b0;
     if (write) begin
       bvalid <= 1'b1;

@@ -68,6 +68,9 @@ module lds_store_stage (
 
   // --- the address, once a burst --------------------------------------------------------------------------
   logic addressed;  // the burst's address has been accepted
+  logic ready;  // the burst may begin
+  logic has_tile;
+  logic [INP_BITS-1:0] sent_tile;
   wire burst = asks && fine && ready && (!halt || sends);
   assign awvalid = burst && !addressed;
   assign awaddr = burst_address;
@@ -90,9 +93,6 @@ module lds_store_stage (
   assign bytes = takes ? 16'(BUS_BYTES) : 16'd0;
 
   // --- requantization -------------------------------------------------------------------------------------
-  logic ready;  // the burst may begin
-  logic has_tile;
-  logic [INP_BITS-1:0] sent_tile;
   if (CAN_STORE_REQUANTIZE) begin : g_requantize
     localparam int FIRST_WAIT = 14, OPERAND_WAIT = 3;
     wire requantizes = insn[STORE_REQUANTIZE_AT], steps = insn[STORE_OPERAND_STEP_AT];

@@ -19,6 +19,8 @@ package lds_types_pkg;
   localparam int OUT_BITS = CAN_STORE_REQUANTIZE ? ACC_BITS : INP_BITS;
   localparam int UOPS = BUS_BITS / 32, LOG_UOPS = $clog2(UOPS);
   localparam int UOP_INDEX_BITS = $clog2(UOP_DEPTH);
+  // The largest window of DEPTHWISE.
+  localparam int WINDOW_ROWS = BLOCK / WINDOW_PITCH < MOST_WINDOW_ROWS ? BLOCK / WINDOW_PITCH : MOST_WINDOW_ROWS;
   localparam int SRC_BITS = LA > LI ? LA : LI;
   localparam int PROBE_BITS = WGT_BITS > ACC_BITS ? WGT_BITS : ACC_BITS;
   localparam int WORD_INDEX_BITS = 16;  // of a word within a tile

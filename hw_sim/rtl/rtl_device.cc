@@ -79,6 +79,7 @@ struct lds_rtl {
     top->s_axi_awaddr = static_cast<uint16_t>(offset);
     top->s_axi_wdata = value;
     tick();
+    tick();  // accepted in the cycle after both are there
     top->s_axi_awvalid = top->s_axi_wvalid = 0;
     tick();
   }

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from loadstone.compiler import Compiled, compile, quantize  # noqa: A004
     from loadstone.language.generate import Generated, generate
     from loadstone.quantization.images import ImageFolder
+    from loadstone.runtime.schedule import Schedule
 
 __all__ = [
     "Compiled",
@@ -47,6 +48,7 @@ __all__ = [
     "ImageFolder",
     "LoadedModel",
     "LoadstoneError",
+    "Schedule",
     "__version__",
     "compile",
     "generate",
@@ -67,6 +69,10 @@ def __getattr__(name: str) -> Any:
         from loadstone.language import generate
 
         return getattr(generate, name)
+    if name == "Schedule":
+        from loadstone.runtime.schedule import Schedule
+
+        return Schedule
     if name == "ImageFolder":
         from loadstone.quantization.images import ImageFolder
 

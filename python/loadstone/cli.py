@@ -58,6 +58,7 @@ COMMANDS = {
     "generate": "let a language model write on behind a text, and say how fast it is",
     "perplexity": "measure how well a language model predicts texts, beside its float network",
     "profile": "show the cycles and the bound of each layer: a table, a page, a trace",
+    "bound": "how long responses take at most, of networks that share a device",
     "compare": "find the first layer whose results differ from the framework's",
     "prove": "prove that a compiled model computes its network, for every input",
     "inspect": "show the contents of a compiled model",

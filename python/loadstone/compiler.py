@@ -70,21 +70,19 @@ class CompileOptions:
 
     dump: a folder for what every pass makes. tuned: a file of `loadstone tune`, for schedules.
     plugins: back ends besides the built-in ones (plugins.load_plugins); None: the installed ones.
-    samples: of a float model, to quantize it with first, as `quantize` takes them; options: its
-        other arguments. Without a scheme, powers of two where a back end can only shift.
-    rounding: "exact", the framework's integers; "near", at most one level off, proven, where that
+    samples: of a float model, to quantize it with, as `quantize` takes them; options: its other
+        arguments. Without a scheme, powers of two where a back end can only shift.
+    rounding: "exact", the framework's integers; "near", one level off at most, proven, where that
         takes fewer cycles and the device has no RQ; on a plug-in's device, what it states.
     as_float: a float model without samples is compiled as it is, for the host alone.
     rows: of a GGUF file: how many tokens a run of its entry `chunk` takes, beside the entry `next`,
         which takes one. None: 16, or as many as the window has; 1: there is no `chunk`.
-    strategy: "eager", to the first back end that takes an operator; "cost", to where the network
-        takes least (partition/cost/choice.py).
+    strategy: "eager", to the first back end that takes it; "cost", to where all takes least.
     costs: a JSON file, read if it is there, written with what was new: same file, same artifact.
-    host: NAME@MHZ, whose costs the host's steps have (partition/cost/hosts.py); None: they are
-        timed on this machine, as C.
+    host: NAME@MHZ, whose costs the host's steps have; None: they are timed here, as C.
     reading: sizes that the model's file leaves open, and which part of it is wanted.
-    states: inputs of the artifact, each with the output that is its value in the next run: both
-        become memory of the session (artifact/states.py).
+    states: inputs, each with the output that is its value in the next run (artifact/states.py).
+    switch_cycles: within so many the device can turn to another network; None: after a run's end.
     """
 
     target: Any
@@ -101,6 +99,7 @@ class CompileOptions:
     rounding: str = "exact"
     as_float: bool = False
     rows: int | None = None
+    switch_cycles: int | None = None
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
@@ -128,6 +127,7 @@ class _Choices(TypedDict, total=False):
     tuned: str | Path | None
     rounding: str
     rows: int | None
+    switch_cycles: int | None
 
 
 def quantize(
@@ -243,7 +243,7 @@ def _by_stages(
     clock = Clock()
     target = resolve(options.target, options.plugins)
     schedules = tuned_choices(options.tuned, target.backends)
-    target = target.asked(CompileRequest(options.rounding, schedules))
+    target = target.asked(CompileRequest(options.rounding, schedules, options.switch_cycles))
     if target.spec.tag:
         register_tag(target.spec.tag, target.spec)
     with clock("import TVM"):

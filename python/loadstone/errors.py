@@ -78,7 +78,8 @@ class Refusal:
 
     why: names the thing, its value and the limit. remedy: what would change it, and is true; empty
     where nothing does. operator, node, model: as the model's file calls them; empty where whoever
-    shows the refusal says them, as `--explain` does. always: a back end never takes an operator of
+    shows the refusal says them, as `--explain` does. place: how the line calls operator and node,
+    where a format has a way of its own. always: a back end never takes an operator of
     this kind, and offers its pattern for the sake of this reason alone; `loadstone conform` then
     does not ask for cases that are taken.
 
@@ -94,10 +95,11 @@ class Refusal:
     node: str = ""
     model: str = ""
     always: bool = False
+    place: str = ""
 
     def __str__(self) -> str:
         node = f'(node "{self.node}")' if self.node else ""
-        about = " ".join(part for part in (self.operator, node) if part)
+        about = self.place or " ".join(part for part in (self.operator, node) if part)
         parts = (self.model, about, self.why, self.remedy)
         return " ".join(": ".join(part for part in parts if part).split())
 
@@ -138,6 +140,20 @@ class UnsupportedError(ModelError):
     ...     print(error.refusal.node, "|", error)
     pool_1 | MaxPool (node "pool_1"): dilated: dilation 1
     """
+
+    def about(self, model: str, operator: str, node: str, place: str = "") -> UnsupportedError:
+        """The same, of an operator of a model; a text is `why: remedy`, and may begin with model
+        and place. One that has a Refusal stays as it is.
+
+        >>> error = UnsupportedError("its axis is 9: name one of 4").about("a.tflite", "PACK", "y")
+        >>> error.refusal.remedy, str(error)
+        ('name one of 4', 'a.tflite: PACK (node "y"): its axis is 9: name one of 4')
+        """
+        if self.refusal is not None:
+            return self
+        text = " ".join(str(word) for word in self.args).removeprefix(f"{model}: {place}: ")
+        why, _, remedy = text.partition(": ")
+        return UnsupportedError(Refusal(why, remedy, operator, node, model, place=place))
 
     @property
     def refusal(self) -> Refusal | None:

@@ -13,6 +13,7 @@
 #include "lds_prefetch.h"
 #include "lds_rescale.h"
 #include "lds_reside.h"
+#include "lds_schedule.h"
 #include "lds_sim.h"
 #include "lds_simdev.h"
 #include "loadstone.h"

@@ -65,6 +65,8 @@ enum {
   LDS_ERR_ADDRESS = -4,  /* a buffer's bus address is misaligned, wraps around, or is beyond what the device can address */
   LDS_ERR_PLACE = -5,    /* a position, or the rows behind it, lie beyond the places of a cache; or there are not so many rows */
 
+  LDS_ERR_CANCELLED = -6, /* the run was cancelled before its end */
+
   LDS_ERR_MAGIC = -10,       /* not an artifact (R1) */
   LDS_ERR_VERSION = -11,     /* an artifact of another format version (R2) */
   LDS_ERR_TRUNCATED = -12,   /* the size differs from that in the header (R3) */
@@ -81,6 +83,8 @@ enum {
   LDS_ERR_UOP = -24,         /* micro-ops that were not loaded, or were loaded from memory that is not constant */
   LDS_ERR_TOKEN = -25,       /* tokens deadlock, overflow, or are left over */
   LDS_ERR_FINISH = -26,      /* FINISH is missing, not last, or does not wait for load and store */
+
+  LDS_ERR_RESIDUE = -27, /* a tile is read that its own program has not certainly written (V17; lds_schedule.h) */
 
   LDS_ERR_DEVICE = -30, /* the device stopped with an error: lds_session_fault says which */
   LDS_ERR_HUNG = -31,   /* the device made no progress; it was reset and is usable again */

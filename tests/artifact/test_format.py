@@ -109,6 +109,19 @@ def every_operator_model() -> Artifact:
                 channel_block=4,
             ),
             *ROWS,
+            BufferView(
+                *("words", (6, 1, 1, 5), DataType.INT8, 3, 16384, 0.0, 0, ViewLayout.BLOCKED, 4, 4)
+            ),
+            BufferView("word rows", (3, 5), DataType.INT8, 3, 16448),
+            BufferView(
+                *("wide words", (6, 1, 2, 5), DataType.INT8, 3, 16512, 0.0, 0),
+                *(ViewLayout.BLOCKED, 4, 4),
+            ),
+            BufferView(
+                *("tall words", (6, 2, 1, 5), DataType.INT8, 3, 16640, 0.0, 0),
+                *(ViewLayout.BLOCKED, 4, 4),
+            ),
+            BufferView("twice", (2, 3, 5), DataType.INT8, 3, 16768),
         ),
         steps=(
             *copy_model().steps,
@@ -130,6 +143,7 @@ def every_operator_model() -> Artifact:
             host_step.sum_float32("sum", 7, 8, 4, 1),
             host_step.matmul_float32("matmul", (11, 7, 12), (4, 4, 4), b_shared=True),
             host_step.gather("gather", (7, 9, 10), 4, 4),
+            host_step.gather("blocked rows", (30, 9, 31), 6, 5),
             host_step.matmul_float32("square", (7, 7, 2), (4, 4, 4)),
             *(
                 host_step.on_rows(code.name, code, inputs, outputs, values)

@@ -176,6 +176,34 @@ def test_pack_folds_the_taps_of_a_kernel_into_channels(data: st.DataObject) -> N
     )
 
 
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_gather_reads_rows_out_of_blocks(data: st.DataObject) -> None:
+    """As pack has put them there; a number outside is the nearest one inside."""
+    rows, columns = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 40))
+    by = data.draw(st.integers(1, 17)), data.draw(st.integers(1, 17))
+    dtype = data.draw(st.sampled_from(["int8", "float32"]))
+    kinds = st.sampled_from(["int32", "int64"])
+    numbers = np.array(
+        data.draw(st.lists(st.integers(-2, rows + 2), min_size=1, max_size=5)), data.draw(kinds)
+    )
+    table = np.arange(rows * columns).reshape(rows, columns).astype(dtype)
+    whole = np.full((-(-rows // by[0]) * by[0], -(-columns // by[1]) * by[1]), -1, dtype)
+    whole[:rows, :columns] = table
+    tiles = whole.reshape(-1, by[0], whole.shape[1] // by[1], by[1]).transpose(0, 2, 1, 3)
+    x = BufferView(
+        *("x", (rows, 1, 1, columns), DataType.of(dtype), 0, 0, 0.0, 0, ViewLayout.BLOCKED, *by)
+    )
+    y = run_step(
+        host_step.gather("g", (0, 2, 1), rows, columns),
+        np.ascontiguousarray(tiles),
+        tensor((len(numbers), columns), dtype),
+        numbers,
+        x,
+    )
+    assert np.array_equal(y, table[np.clip(numbers, 0, rows - 1)])
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int16", "float32", "int64"])
 def test_lookup(dtype: str) -> None:
     table = np.arange(256)[::-1].astype(dtype)

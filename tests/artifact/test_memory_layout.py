@@ -30,18 +30,18 @@ from tests.artifact.test_deploy import conv, join, tensor
 from tests.artifact.test_lifetimes import region
 
 
-def planned(align_bytes: int = 256) -> MemoryLayout:
+def planned(align_bytes: int = 256, content: Content | None = None) -> MemoryLayout:
     x, a, b, y = (tensor(name, 1, 4, 4, 16) for name in "xaby")
     joined = join("j", a, b)
     operators = (conv(x, a), conv(x, b), joined, conv(joined.output, y))
     graph = g.Graph(name="n", inputs=(x,), outputs=(y,), operators=operators)
     segments = [region("p", graph, 0, 4)]
-    return plan_memory(graph, segments, find_lifetimes(graph, segments), align_bytes)
+    return plan_memory(graph, segments, find_lifetimes(graph, segments), align_bytes, content)
 
 
 def test_it_cannot_change() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        planned().constants = b""  # type: ignore[misc]
+        planned().align_bytes = 64  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("align_bytes", [1, 64, 1024])
@@ -60,7 +60,8 @@ def test_parts_stand_in_their_whole() -> None:
 
 
 def test_constants_of_programs_stand_one_behind_the_other() -> None:
-    memory = planned()
+    content = Content()
+    memory = planned(content=content)
     places = sorted(
         address.offset_bytes
         for address in memory.addresses.values()
@@ -68,7 +69,7 @@ def test_constants_of_programs_stand_one_behind_the_other() -> None:
     )
     assert len(places) == len(set(places)) >= 3
     assert all(place % 64 == 0 for place in places)
-    assert places[-1] < len(memory.constants)
+    assert places[-1] < len(content.data)
 
 
 def product_with_a_constant(*, second: bool) -> bytes:
@@ -169,10 +170,11 @@ def test_a_constant_of_the_graph_is_a_view_with_its_quantization() -> None:
         operators=(join_two,),
         constants={"two": np.full((1, 4), 2, np.int8)},
     )
-    memory = plan_memory(graph, graph.operators, find_lifetimes(graph, graph.operators), 1)
+    content, lifetimes = Content(), find_lifetimes(graph, graph.operators)
+    memory = plan_memory(graph, graph.operators, lifetimes, 1, content)
     (view,) = (view for view in memory.views if view.name == "two")
     assert (view.region, view.scale, view.zero_point) == (RegionIndex.CONSTANTS, 0.5, 3)
-    assert memory.constants == bytes([2] * 4)
+    assert bytes(content.data) == bytes([2] * 4)
 
 
 def test_a_constant_operand_is_packed_when_the_model_is_compiled(tmp_path: Path) -> None:

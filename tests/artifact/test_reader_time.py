@@ -263,7 +263,7 @@ def test_both_readers_say_the_same(make: Callable[[int], bytes]) -> None:
 #: slowest takes (micro-ops, ports) on a machine of 2026. Python makes an object of each entry, also
 #: of a few bytes.
 LIMITS: dict[Callable[[bytes], object], tuple[tuple[int, ...], float]] = {
-    validated: ((SMALL, 512 * KIB, times(4, 16) * MIB), 250),
+    validated: ((SMALL, 512 * KIB, times(2, 16) * MIB), 250),
     opened: ((SMALL, times(1, 16) * MIB), 10_000),
 }
 #: Of a measurement that is not the file's.

@@ -17,8 +17,15 @@ import pytest
 
 from loadstone.artifact.content import ModelEntry
 from loadstone.artifact.file_layout import OLDEST, VERSION
-from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
-from loadstone.artifact.host_step import HostOpcode, on_rows
+from loadstone.artifact.format import (
+    Artifact,
+    BufferView,
+    DataType,
+    MemoryRegion,
+    RegionKind,
+    ViewLayout,
+)
+from loadstone.artifact.host_step import HostOpcode, gather, on_rows
 from loadstone.cli import main
 from loadstone.errors import ArtifactError
 from loadstone.isa import accelerator as accelerators
@@ -45,6 +52,17 @@ MODELS[6] = replace(
         BufferView("b", (1, 8), DataType.FLOAT32, 1, 32),
     ),
     steps=(*MODELS[5].steps, on_rows("gate", HostOpcode.GATE, (2, 2), (3,), (0,))),
+)
+MODELS[8] = replace(
+    MODELS[5],
+    regions=(*MODELS[5].regions, MemoryRegion("host", RegionKind.HOST, 192, 64)),
+    tensors=(
+        *MODELS[5].tensors,
+        BufferView("table", (3, 1, 1, 5), DataType.INT8, 1, 0, 0.0, 0, ViewLayout.BLOCKED, 2, 4),
+        BufferView("numbers", (2,), DataType.INT32, 1, 64),
+        BufferView("rows", (2, 5), DataType.INT8, 1, 128),
+    ),
+    steps=(*MODELS[5].steps, gather("rows", (2, 3, 4), 3, 5)),
 )
 MODELS[7] = replace(MODELS[5], entries=(ModelEntry("one", 1, 1, 1), ModelEntry("other", 1, 0, 0)))
 
@@ -76,6 +94,26 @@ def test_a_file_is_read_run_and_written_as_it_was(
     with device.open() as dev, dev.load(data) as session:
         (y,) = session.run([x])
     np.testing.assert_array_equal(y.reshape(-1), x.reshape(-1))
+
+
+def test_since_version_8_a_file_need_not_have_entries() -> None:
+    """Of version 7 a table is demanded; where there is none its words of the header are 0."""
+    alone = MODELS[8].to_bytes()
+    assert not c_accepts(at_version(alone, 7))
+    with pytest.raises(ArtifactError, match="R24"):
+        Artifact.from_bytes(at_version(alone, 7))
+    for word, rule in ((24, "R24"), (28, "R13")):
+        changed = bytearray(alone)
+        struct.pack_into("<I", changed, word, 1)
+        assert not c_accepts(sealed(changed))
+        with pytest.raises(ArtifactError, match=rule):
+            Artifact.from_bytes(sealed(changed))
+    steps = len(MODELS[8].steps)
+    model = replace(MODELS[8], entries=(ModelEntry("one", steps, 1, 1),))
+    data = model.to_bytes()
+    assert struct.unpack_from("<I", data, 4) == (8,)
+    assert c_accepts(data)
+    assert Artifact.from_bytes(data) == model
 
 
 @pytest.mark.parametrize("version", [0, 1, OLDEST - 1, VERSION + 1, VERSION + 7, (1 << 32) - 1])

@@ -14,7 +14,6 @@ bit. Float is NumPy's in float32.
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -98,13 +97,25 @@ def said(what: str, value: float, limit: float) -> bool:
 def compiled(path: Path, artifact: Path, device: str, *options: str) -> tuple[float, float]:
     """(processor seconds, MiB) of `loadstone compile`, in a process of its own."""
     words = ["compile", str(path), "-t", device, "-o", str(artifact), *options]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [sys.executable, "-m", "loadstone", *words], check=True, stdout=subprocess.DEVNULL
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return seconds, after.ru_maxrss / 1024
+    return measured([sys.executable, "-m", "loadstone", *words])
+
+
+#: Runs a command, and prints what it took. Linux counts the memory of whoever starts a program as
+#: the program's: this process has little.
+_LAUNCHER = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+"""
+
+
+def measured(command: list[str]) -> tuple[float, float]:
+    """(processor seconds, MiB) of a command."""
+    launched = [sys.executable, "-c", _LAUNCHER, *command]
+    done = subprocess.run(launched, check=True, capture_output=True, text=True)
+    seconds, mib = map(float, done.stdout.split())
+    return seconds, mib
 
 
 def equal_places(path: Path, artifact: Path, count: int, prompt: str = PROMPT) -> int:

@@ -4,6 +4,8 @@ tokens, scores and caches; and what differs is noticed."""
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,14 @@ def test_a_bit_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert equal_places(*small(), 6, "in the") == 3
     monkeypatch.setattr(Reference, "next", wrong_cache)
     assert equal_places(*small(), 6, "in the") == 5
+
+
+def test_memory_is_the_command_s_own() -> None:
+    """Not that of the process which starts it."""
+    ballast = np.ones(30 << 20)  # 240 MiB
+    _, small = language.measured([sys.executable, "-c", "pass"])
+    _, large = language.measured([sys.executable, "-c", "x = bytearray(b'x') * (100 << 20)"])
+    assert small < 60 < 100 < large < ballast.nbytes / (1 << 20)
 
 
 def test_a_limit_is_one(capsys: pytest.CaptureFixture[str]) -> None:

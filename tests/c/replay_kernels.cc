@@ -18,7 +18,7 @@
 
 namespace {
 
-const char *const kPaths[] = {"best", "portable", "avx2", "avx512", "neon"};
+const char *const kPaths[] = {"best", "portable", "avx2", "avx512", "neon", "wasm"};
 
 typedef std::vector<uint8_t> Bytes;
 
@@ -149,14 +149,14 @@ int main(int argc, char **argv) {
   if (argc < 2) fail("usage: replay_kernels FILE [PATH...]");
   Reader reader(bytes_of(argv[1]));
   const uint64_t count = reader.number();
-  uint64_t done[5] = {};
+  uint64_t done[6] = {};
   for (uint64_t n = 0; n < count; ++n) {
     const Program program = reader.program();
-    for (int path = LDS_SIM_KERNELS_PORTABLE; path <= LDS_SIM_KERNELS_NEON; ++path)
+    for (int path = LDS_SIM_KERNELS_PORTABLE; path <= LDS_SIM_KERNELS_WASM; ++path)
       if (argc == 2 || std::find(argv + 2, argv + argc, std::string(kPaths[path])) != argv + argc)
         done[path] += replay(program, path, "program " + std::to_string(n) + ", " + kPaths[path]);
   }
-  for (int path = LDS_SIM_KERNELS_PORTABLE; path <= LDS_SIM_KERNELS_NEON; ++path)
+  for (int path = LDS_SIM_KERNELS_PORTABLE; path <= LDS_SIM_KERNELS_WASM; ++path)
     if (done[path] != 0) std::printf("%s %llu programs\n", kPaths[path], static_cast<unsigned long long>(done[path]));
   return 0;
 }

@@ -155,7 +155,8 @@ ROWS: dict[str, list[tuple[int, int]]] = {
 #: Steps of operators since version 4 in the model of every operator, by name: words that break one
 #: rule each, by the word's place behind the step's first; operands come first. Tensors: 0 int8, 2
 #: and 7 float32 of 16 elements, 5 constants, 8 of 4, 9 int32 indices, 10 of 12, 11 and 12 of 32,
-#: 13 blocked, of 16.
+#: 13 blocked, of 16; 30 six blocked rows of 5, 32 and 33 twelve such, 34 what a gather of twelve
+#: makes.
 SPOILT: dict[str, list[tuple[int, int]]] = {
     "EXP_FLOAT32": [(0, 0), (0, 8), (1, 0), (1, 5), (1, 2), (0, 99), (0, 13), (1, 13)],
     "ERF_FLOAT32": [(0, 0), (0, 8), (1, 12)],
@@ -178,6 +179,10 @@ SPOILT: dict[str, list[tuple[int, int]]] = {
         *((0, 0), (1, 7), (1, 8), (2, 7), (2, 11), (1, 99), (0, 3), (0, 10), (0, 13)),
         *((3, 0), (4, 0), (3, 3), (4, 3), (3, 8), (4, 8), (3, 1 << 30)),
     ],
+    "blocked rows": [
+        *((0, 0), (0, 13), (0, 32), (0, 33), (1, 30), (2, 30), (2, 34), (1, 31)),
+        *((3, 0), (4, 0), (3, 5), (3, 3), (4, 10), (3, 30), (4, 1)),
+    ],
     **ROWS,
 }
 
@@ -187,6 +192,9 @@ SPOILT: dict[str, list[tuple[int, int]]] = {
 TOGETHER: dict[str, list[tuple[int, int]]] = {
     "matmul": [(0, 8), (1, 11), (2, 10), (3, 1), (4, 4), (5, 8), (7, 0)],
     "gather": [(1, 8), (2, 2)],
+    "wide words": [(0, 32), (2, 34)],
+    "tall words": [(0, 33), (2, 34)],
+    "rows by pieces": [(3, 2), (4, 15)],
 }
 
 
@@ -198,7 +206,9 @@ def test_both_readers_refuse_what_breaks_one_rule_of_a_step(name: str) -> None:
     steps, words = (struct.unpack_from("<I", data, 32 + 8 * k)[0] for k in (5, 6))
     (first,) = struct.unpack_from("<I", data, steps + 16 * number + 4)
     taken = []
-    for group in [*([change] for change in SPOILT[name]), TOGETHER.get(name, [])]:
+    of_it = {"blocked rows": ("wide words", "tall words", "rows by pieces")}.get(name, (name,))
+    together = [TOGETHER.get(each, []) for each in of_it]
+    for group in [*([change] for change in SPOILT[name]), *together]:
         changed = bytearray(data)
         for place, value in group:
             struct.pack_into("<I", changed, words + 4 * (first + place), value & 0xFFFFFFFF)

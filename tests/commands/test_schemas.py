@@ -31,7 +31,11 @@ LANGUAGE = all(find_spec(name) for name in ("gguf", "tokenizers"))
 #: Command -> words, in an order in which each finds what it reads. Other ways of asking stand in
 #: OTHERS.
 WORDS: dict[str, tuple[str, ...]] = {
-    "compile": ("net.onnx", "--target", T, "-o", "net.lds", "--explain"),
+    "compile": (
+        *("net.onnx", "--target", T, "-o", "net.lds", "--explain"),
+        *("--switch-within", "10000000"),
+    ),
+    "bound": ("net.lds", "net.lds", "--periods", "10s,10s"),
     "inspect": ("net.lds",),
     "run": ("net.lds", "--inputs", "x.npz"),
     "profile": ("net.lds",),

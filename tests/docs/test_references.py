@@ -106,6 +106,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "runtime/hosts/tvm/wheel/tvm/support/io.h": ("tvm/runtime/tensor.h", "tensor.h"),  # of TVM's
     "runtime/hosts/tvm/wheel/tvm/support/serializer.h": ("tvm/runtime/tensor.h",),
     "tests/docs/test_references.py": ("device.py", "mine/npu.py"),
+    # what `make lab` writes
+    "tools/lab/__main__.py": ("exercises.json", "devices.json"),
+    "tools/lab/page_data.py": ("exercises.json", "devices.json"),
 }
 #: Dotted names that are no module of ours: attributes of a Relax function, groups, names of passes,
 #: options of MLonMCU, global functions of TVM.
@@ -115,7 +118,18 @@ NO_MODULES = (
     *("loadstone.memory", "loadstone.memory.empty", "loadstone.memory.bus"),
     "loadstone.memory.copied_bytes",
 )
-FOLDERS = ("docs", "driver", "hw_sim", "native", "packages", "python", "runtime", "tests", "tools")
+FOLDERS = (
+    "docs",
+    "driver",
+    "hw_sim",
+    "lab",
+    "native",
+    "packages",
+    "python",
+    "runtime",
+    "tests",
+    "tools",
+)
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 

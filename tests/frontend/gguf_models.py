@@ -61,11 +61,16 @@ def add_words(writer: Any, controls: Sequence[str] = CONTROLS, **changes: Any) -
 
 
 def tiny(
-    path: Path, arch: str = "llama", *, words: dict[str, Any] | None = None, **changes: Any
+    path: Path,
+    arch: str = "llama",
+    *,
+    words: dict[str, Any] | None = None,
+    tied: bool = True,
+    **changes: Any,
 ) -> Path:
     """Two layers of 64, two heads on one group, 96 inner, 50 words. words: with a tokenizer, whose
-    keys are changed so. changes: further keys, without the architecture's name; None leaves one
-    out."""
+    keys are changed so. tied: the head's weights are the embedding's. changes: further keys,
+    without the architecture's name; None leaves one out."""
     import gguf
 
     rng, writer = np.random.default_rng(1), gguf.GGUFWriter(str(path), arch)
@@ -124,6 +129,8 @@ def tiny(
         if arch == "gemma3":
             vector(f"{name}.post_attention_norm", WIDTH)
             vector(f"{name}.post_ffw_norm", WIDTH)
+    if not tied:
+        matrix("output", WORDS, WIDTH)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -154,6 +161,7 @@ class Reference:
         self.heads = self.keys["attention.head_count"]
         self.groups = self.keys["attention.head_count_kv"]
         self.epsilon = F(self.keys["attention.layer_norm_rms_epsilon"])
+        self.tied = "output.weight" not in self.weights
         self.rounded: dict[str, tuple[Array, Array]] = {}
         self.caches: list[dict[str, list[tuple[Array, Array]]]] = [
             {"k": [], "v": []} for _ in range(self.layers)
@@ -161,16 +169,28 @@ class Reference:
         self.sums: dict[str, Array] = {}
         self.place = 0
 
+    def integers(self, key: str, rotate: bool) -> tuple[Array, Array]:
+        """A matrix with a scale for each output."""
+        if key not in self.rounded:
+            w = rows.hadamard(self.weights[key]) if rotate else self.weights[key]
+            channel = np.abs(w).max(1) / F(127)
+            self.rounded[key] = np.rint(w / channel[:, None]), channel
+        return self.rounded[key]
+
+    def embedded(self, token: int) -> Array:
+        """A word's row, rotated where the head's weights, which it is one of, are."""
+        key = "token_embd.weight"
+        if self.real or not self.tied:
+            return np.asarray(self.weights[key][token])
+        levels, channel = self.integers(key, self.rotate and self.width % 64 == 0)
+        return np.asarray(levels[token] * channel[token])
+
     def product(self, x: Array, name: str, weights: str | None = None) -> Array:
         key = f"{weights or name}.weight"
         if self.real:
             return np.asarray(self.weights[key] @ x + self.weights.get(f"{name}.bias", F(0)))
         rotate = self.rotate and len(x) % 64 == 0
-        if key not in self.rounded:
-            w = rows.hadamard(self.weights[key]) if rotate else self.weights[key]
-            channel = np.abs(w).max(1) / F(127)
-            self.rounded[key] = np.rint(w / channel[:, None]), channel
-        levels, channel = self.rounded[key]
+        levels, channel = self.integers(key, rotate)
         x = rows.hadamard(x) if rotate else x
         scale = np.abs(x).max() / F(127)
         q, sums = np.rint(x / scale), np.zeros(len(levels), np.int32)
@@ -219,8 +239,9 @@ class Reference:
     def next(self, token: int) -> Array:
         """Scores of the token behind this one."""
         gemma, size = self.arch == "gemma3", self.width // self.heads
-        x = self.weights["token_embd.weight"][token]
-        x = x * F(np.sqrt(self.width)) if gemma else x
+        x = self.embedded(token) * F(np.sqrt(self.width) if gemma else 1)
+        if not self.real and self.tied and self.rotate and self.width % 64 == 0:
+            x = turned_back(x)
         for layer in range(self.layers):
             name = f"blk.{layer}"
             pattern = self.keys.get("attention.sliding_window_pattern", 0)
@@ -244,4 +265,17 @@ class Reference:
             y = self.product(rows.gate(gate, up, int(gemma)), f"{name}.ffn_down")
             x = x + (self.norm(y, f"{name}.post_ffw_norm") if gemma else y)
         self.place += 1
-        return self.product(self.norm(x, "output_norm"), "output", "token_embd")
+        return self.product(
+            self.norm(x, "output_norm"), "output", "token_embd" if self.tied else None
+        )
+
+
+def turned_back(x: Array) -> Array:
+    """Blocks of 64 by the Hadamard matrix, a product after the other."""
+    number = np.arange(64)
+    parity = np.bitwise_count(number[:, None] & number) & 1
+    matrix = np.where(parity == 1, F(-0.125), F(0.125))
+    y = np.zeros((len(x) // 64, 64), F)
+    for k, by in enumerate(matrix):
+        y = y + x.reshape(-1, 64)[:, k, None] * by
+    return y.reshape(-1)

@@ -16,11 +16,14 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("gguf", reason="gguf is not installed (the extra `language`)")
 
 import loadstone
-from loadstone.artifact.format import HostStep, RegionKind
+from loadstone.artifact import memory_layout
+from loadstone.artifact.format import HostStep, RegionKind, ViewLayout
 from loadstone.artifact.host_step import HostOpcode
+from loadstone.cli import main
 from loadstone.commands.export import export
 from loadstone.errors import LoadstoneError
 from loadstone.frontend import Reading, import_model
+from loadstone.language.generate import generate
 from loadstone.relax.saved import run_module
 from loadstone.runtime.device import OpenedDevice, device_of_artifact
 from tests.board.tools import run
@@ -29,6 +32,7 @@ from tests.commands.test_export import make, serving
 from tests.frontend.gguf_models import GROUPS, HEADS, LAYERS, WIDTH, WORDS, Reference, tiny
 from tests.hosts.easy import Easy
 from tests.hosts.in_c import run_in_c
+from tests.language.texts import small
 
 Array = NDArray[Any]
 PLACES = 8
@@ -39,6 +43,7 @@ GEMMA = {
     "rope__freq_base_swa": 100.0,
 }
 FAMILIES: dict[str, dict[str, Any]] = {"llama": {}, "qwen2": {}, "qwen3": {}, "gemma3": GEMMA}
+CASES = [*FAMILIES, "llama with a head of its own"]
 CACHES = ("keys", "key_scales", "values", "value_scales")
 
 
@@ -55,9 +60,10 @@ def stepped(module: Any, tokens: list[int], place: int, caches: list[Array]) -> 
     return [np.asarray(y) for y in run_module(module, given)]
 
 
-@pytest.mark.parametrize("arch", FAMILIES)
-def test_a_decoder_computes_what_an_independent_one_does(arch: str, tmp_path: Path) -> None:
-    path = tiny(tmp_path / "m.gguf", arch, **FAMILIES[arch])
+@pytest.mark.parametrize("case", CASES)
+def test_a_decoder_computes_what_an_independent_one_does(case: str, tmp_path: Path) -> None:
+    arch = case.split(" ")[0]
+    path = tiny(tmp_path / "m.gguf", arch, tied=case == arch, **FAMILIES[arch])
     module, reference = import_model(path, READING), Reference(path)
     caches, token = empty(), 7
     for place in range(6):
@@ -73,6 +79,34 @@ def test_a_decoder_computes_what_an_independent_one_does(arch: str, tmp_path: Pa
             scales = np.stack([entry[1] for entry in kept], 1)
             assert np.array_equal(caches[4 * layer + at][:, :6], levels)
             assert np.array_equal(caches[4 * layer + at + 1][:, :6, 0], scales)
+
+
+@pytest.mark.parametrize("target", ["vtaq-1x16x16", "vta-pynq"])
+def test_a_tied_embedding_stands_in_memory_once(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are read out of the head's weights, for both entries; a file with a head of its own
+    has a table for them."""
+    monkeypatch.setattr(memory_layout, "_LARGE_BYTES", WORDS * WIDTH)
+    for name, tied in (("tied", True), ("own", False)):
+        path = tiny(tmp_path / f"{name}.gguf", tied=tied)
+        artifact = loadstone.compile(path, target, reading=READING).artifact
+        gathers = [
+            step.inputs[0]
+            for step in artifact.steps
+            if isinstance(step, HostStep) and step.opcode == HostOpcode.GATHER
+        ]
+        blocked = [
+            (view.offset_bytes, view.shape)
+            for view in (artifact.tensors[number] for number in gathers)
+            if view.layout == ViewLayout.BLOCKED
+        ]
+        assert len(blocked) == 2 * tied  # in `next` and `chunk`
+        for offset, shape in blocked:
+            assert (offset, shape) == (blocked[0][0], (WORDS, 1, 1, WIDTH))
+            constants = artifact.regions[0].data
+            row = constants[offset : offset + 16]  # the first word's first tile
+            assert constants.count(row) == 1
 
 
 def test_without_a_rotation(tmp_path: Path) -> None:
@@ -209,6 +243,54 @@ def test_an_exported_decoder_continues_a_text(tmp_path: Path) -> None:
         assert "lie beyond the places" in done.stderr
         done = decoded(command, [WORDS], 1)
         assert "a token that the model does not have" in done.stderr
+
+
+def test_an_exported_decoder_writes_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table of words beside the model: the text of `loadstone generate`, or an error in one
+    line."""
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed (the extra `language`)")
+    _, artifact = small()
+    app = tmp_path / "app"
+    assert main(["export", str(artifact), "--board", "linux", "-o", str(app)]) == 0
+    assert "no text" not in capsys.readouterr().out
+    make(app, "FLAGS=-Werror", "decode", compiler="gcc")
+    prompt = "the king, and the <|im_end|> in a wi"  # more than a chunk
+    other = tmp_path / "other.bin"
+    table = bytearray((app / "words.bin").read_bytes())
+    table[28] ^= 1
+    other.write_bytes(table)
+    with serving(tmp_path / "socket", "vtaq-1x16x16") as socket:
+
+        def said(text: bytes, words: Path) -> tuple[int, bytes, str]:
+            command = [app / "decode", f"simd:{socket}", app / "model.lds", "5", words]
+            done = subprocess.run(command, input=text, capture_output=True, timeout=60, check=False)
+            return done.returncode, done.stdout, done.stderr.decode()
+
+        wanted = generate(artifact, prompt, tokens=5)
+        assert wanted.prompt_tokens > 16
+        status, shown, error = said(prompt.encode(), app / "words.bin")
+        assert (status, shown.decode("utf-8", "replace")) == (0, wanted.text), error
+        for text, words, why in (
+            (b"the \xff", app / "words.bin", "stdin holds no text in UTF-8"),
+            (b"", app / "words.bin", "stdin holds no text"),
+            (b"a" * 70000, app / "words.bin", "stdin holds more than 65536 bytes"),
+            (b"a" * 99, app / "words.bin", "lie beyond the places"),
+            (b"the", other, "other.bin"),
+            (b"the", app / "model.lds", "model.lds"),
+        ):
+            status, shown, error = said(text, words)
+            assert (status, shown) == (1, b"")
+            assert why in error
+            assert error.count("\n") == 1
+    artifact.with_suffix(".words.json").rename(tmp_path / "away.json")
+    try:
+        assert main(["export", str(artifact), "--board", "linux", "-o", str(app)]) == 0
+    finally:
+        (tmp_path / "away.json").rename(artifact.with_suffix(".words.json"))
+    assert "no text: small.words.json is not beside small.lds" in capsys.readouterr().out
+    assert not (app / "words.bin").exists()
 
 
 def decoded(command: list[str], prompt: list[int], count: int) -> subprocess.CompletedProcess[str]:

@@ -258,7 +258,7 @@ def test_an_operator_without_an_importer_is_named() -> None:
     graph.operator("SKIP_GRAM", [x], [y])
     text = refusal(graph.save([y]), UnsupportedError)
     assert text == (
-        'm.tflite: SKIP_GRAM (operator 0, output "t1"): no importer for this operator; '
+        'm.tflite: SKIP_GRAM (operator 0, output "t1"): no importer for this operator: '
         "end the model before it (--outputs in0) and compute it yourself"
     )
 

@@ -197,6 +197,6 @@ def test_every_operator_of_the_schema_is_taken_or_refused() -> None:
         graph.operators[0] = replace(graph.operators[0], options=None)
         text = refusal(graph.save([y]), UnsupportedError)
         assert text == (
-            f'm.tflite: {kind} (operator 0, output "t1"): no importer for this operator; end the '
+            f'm.tflite: {kind} (operator 0, output "t1"): no importer for this operator: end the '
             "model before it (--outputs in0) and compute it yourself"
         )

@@ -75,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::memcpy(&config, data, sizeof config);
   if (log2_sum(config) < 40 && (size_t{1} << log2_sum(config)) > kMaxScratchpadBytes) return 0;
   const Run portable = simulate(data, size, config, LDS_SIM_KERNELS_PORTABLE);
-  for (int kernels : {LDS_SIM_KERNELS_AVX2, LDS_SIM_KERNELS_AVX512, LDS_SIM_KERNELS_NEON}) {
+  for (int kernels : {LDS_SIM_KERNELS_AVX2, LDS_SIM_KERNELS_AVX512, LDS_SIM_KERNELS_NEON, LDS_SIM_KERNELS_WASM}) {
     const Run other = simulate(data, size, config, kernels);
     if (other.status != portable.status || other.memory != portable.memory) std::abort();
     if (std::memcmp(&other.result, &portable.result, sizeof other.result) != 0) std::abort();

@@ -36,6 +36,15 @@ def with_onnx(folder: Path, root: Path, shared: Path) -> None:
     np.save(folder / "sample.npy", images(1)[0])
 
 
+def with_networks(folder: Path, root: Path, shared: Path) -> None:
+    file, sounds = "mlpt_resnet8_int8.tflite", "mlonmcu_micro_kws_m_qdq.onnx"
+    shutil.copyfile(shared / "models" / file, folder / "resnet8.tflite")
+    shutil.copyfile(shared / "models" / sounds, folder / "kws.onnx")
+    x, y = golden(shared, file, 8)
+    np.savez(folder / "golden.npz", in0=x[0], out0=y[0])
+    np.save(folder / "sound.npy", golden(shared, sounds, 4)[0][0][3])
+
+
 def with_c_project(folder: Path, root: Path, shared: Path) -> None:
     (folder / "build").symlink_to(root / "build")
     shutil.copytree(root / "docs/examples/c_project", folder / "classify")
@@ -62,6 +71,7 @@ def with_mlonmcu(folder: Path, root: Path, shared: Path) -> None:
     ("page", "prepare"),
     [
         pytest.param("tvm-runtime.md", with_tflite, marks=more),
+        ("tvm-npu.md", with_networks),
         ("litert.md", with_tflite),
         ("onnxruntime.md", with_onnx),
         pytest.param("c-projects.md", with_c_project, marks=more),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loadstone.prove import machine as machine_module
+from loadstone.prove import steps
 from loadstone.prove.memory import NOBODY
 from loadstone.prove.values import CONSTANTS
 from loadstone.prove.verdict import Unsupported
@@ -126,7 +126,7 @@ def test_products_of_two_have_the_range_of_what_varies() -> None:
 def test_products_one_after_the_other_are_those_of_all_together(
     chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine_module, "_CHUNK", chunk)
+    monkeypatch.setattr(steps, "_CHUNK", chunk)
     tiny = Tiny()
     tiny.both.run([*tiny.ready(), *_STORED])
     tiny.both.check(tiny.NOTHING + 16)

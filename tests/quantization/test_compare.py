@@ -86,6 +86,7 @@ def test_pairs_share_runs_and_let_go_of_them(monkeypatch: pytest.MonkeyPatch) ->
         )
         for scale in (0.5, 0.125)
     )
+    gc.freeze()  # what other tests have left is not collected again at every run
     alive: list[weakref.ref[Any]] = []
     order: list[Settings] = []
 
@@ -104,6 +105,7 @@ def test_pairs_share_runs_and_let_go_of_them(monkeypatch: pytest.MonkeyPatch) ->
     assert order == [FLOAT, coarse, fine, other] * 2
     assert found[1].tensors == found[2].tensors
     monkeypatch.undo()
+    gc.unfreeze()
     assert [comparison.tensors for comparison in found[:2]] == [
         compare(runner, settings, samples).tensors for settings in (coarse, fine)
     ]

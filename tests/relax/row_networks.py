@@ -23,6 +23,7 @@ Array = NDArray[Any]
 F = np.float32
 WEIGHTS = np.linspace(0.5, 2, 64, dtype=F)
 ANGLES = np.random.default_rng(0).uniform(-1, 1, (8, 16)).astype(F)
+COLUMNS = np.arange(-20, 20, dtype=np.int8).reshape(5, 8)
 X, PLACE = ((1, 3, 64), "float32"), ((2,), "int32")
 ROWS = ((1, 3, 4, 16), "float32")
 CACHES = [((2, 8, 16), "int8"), ((2, 8, 1), "float32")] * 2
@@ -58,6 +59,10 @@ CALLS: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
         [ROWS, PLACE, *CACHES],
     ),
     "gate": (lambda a, x: calls.gate(a, x, function=1), [X, X]),
+    "gather of columns": (
+        lambda at: calls.take_columns(exact_constant(COLUMNS), at),
+        [((3,), "int32")],
+    ),
     "row_scales of a constant": (
         lambda x: calls.quantize_rows(x, exact_constant(np.ones((1, 3, 1), F)), rotate=False),
         [X],

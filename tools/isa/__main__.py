@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the files that are generated from VTA's instruction set: `python -m tools.isa [--check]`.
 
-In:   vta/isa/spec.py and vta/isa/registers.py, through c_header.py, sv_package.py and isa_page.py.
-Out:  driver/include/lds_isa.h, hw_sim/rtl/lds_isa_pkg.sv and docs/isa.md of this checkout; with
-      --check exit status 1 when one of them is not current.
+In:   vta/isa/spec.py and vta/isa/registers.py, through c_header.py, sv_package.py, c_words.py and
+      isa_page.py.
+Out:  driver/include/lds_isa.h, hw_sim/rtl/lds_isa_pkg.sv, lab/isa_words.h and docs/isa.md of this
+      checkout; with --check exit status 1 when one of them is not current.
 Next: runtime/, driver/ and hw_sim/ include the header, hw_sim/rtl imports the package; `make check`
       runs the check.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from loadstone.files import write_whole
 from tools.isa.c_header import header
+from tools.isa.c_words import words as assembler_words
 from tools.isa.isa_page import page
 from tools.isa.sv_package import package
 
@@ -26,6 +28,7 @@ OUTPUTS = {
     "driver/include/lds_isa.h": header,
     "hw_sim/rtl/lds_isa_pkg.sv": package,
     "docs/isa.md": page,
+    "lab/isa_words.h": assembler_words,
 }
 
 

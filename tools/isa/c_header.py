@@ -60,6 +60,10 @@ def _constants() -> str:
         _enum(spec.ConfigRegister, "CONFIG"),
         _enum(spec.Rounding, "ROUNDING"),
         _enum(spec.Capability, "CAP"),
+        "/* The largest window of DEPTHWISE, and the weights that each of its rows has room for. */\n"
+        f"#define LDS_WINDOW_COLUMNS {spec.WINDOW_COLUMNS}u\n"
+        f"#define LDS_WINDOW_ROWS {spec.WINDOW_ROWS}u\n"
+        f"#define LDS_WINDOW_PITCH {spec.WINDOW_PITCH}u",
         "/* What a stage's registers hold when a program starts. */\n"
         + "\n".join(f"#define LDS_DEFAULT_{r.name} ({v})" for r, v in spec.CONFIG_DEFAULTS.items()),
         "/* Results of decode and encode. */\n#define LDS_ISA_OK 0\n#define "
@@ -146,6 +150,10 @@ def _structs() -> str:
         "  uint8_t log_batch, log_block, log_uop_buff, log_inp_buff, log_wgt_buff, "
         "log_acc_buff, zero[2];\n  uint32_t uop_depth, capabilities;\n} lds_hw_config;",
         "static inline int lds_is_float(const lds_hw_config *c) { return c->log_inp_width == 4u; }",
+        "/* The rows of a device's largest window of DEPTHWISE. */\n"
+        "static inline uint32_t lds_window_rows(uint32_t block) {\n"
+        "  return block / LDS_WINDOW_PITCH < LDS_WINDOW_ROWS ? block / LDS_WINDOW_PITCH : "
+        "LDS_WINDOW_ROWS;\n}",
         "/* Field widths of one device: log2 of what the encoding can name (not of what it "
         "has: uop_depth). */\n"
         "typedef struct lds_isa_widths {\n  uint32_t lu, li, lw, la;\n} lds_isa_widths;",

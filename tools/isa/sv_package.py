@@ -42,6 +42,9 @@ def package() -> str:
         _parameter("INSN_BYTES", spec.INSN_BYTES),
         _parameter("MAX_TOKENS", spec.MAX_TOKENS),
         _parameter("MAX_REGIONS", spec.MAX_REGIONS),
+        _parameter("WINDOW_COLUMNS", spec.WINDOW_COLUMNS),
+        _parameter("MOST_WINDOW_ROWS", spec.WINDOW_ROWS),
+        _parameter("WINDOW_PITCH", spec.WINDOW_PITCH),
     ]
     for cls, prefix, width in _ENUMERATIONS:
         lines += ["", f"  // {prefix}"]

@@ -1,11 +1,12 @@
 // Proof, inside lds_registers: every access over AXI4-Lite gets one response, which is held until it is accepted; an access that can be
-// accepted is; the parameters of a program do not change while it runs.
+// accepted is, a write in the next cycle; the parameters of a program do not change while it runs.
 //
 // In:   any accesses, any state of the program.
 // Out:  assertions, proved by induction.
 // Next: tests/vta/simulator/test_rtl_proofs.py.
 // SPDX-License-Identifier: Apache-2.0
 reg started = 0, owed_write = 0, owed_read = 0;
+reg before_ask = 0;  // a write waits that can be accepted
 reg before_write = 0, before_read = 0, before_running = 0;
 reg [31:0] before_data = 0;
 reg [63:0] before_address = 0;
@@ -18,6 +19,7 @@ always_ff @(posedge clk) begin
   owed_read <= !rst && ((arvalid && arready) || (owed_read && !rready));
   before_write <= started && !rst && bvalid && !bready;
   before_read <= started && !rst && rvalid && !rready;
+  before_ask <= started && !rst && awvalid && wvalid && !awready && !bvalid;
   before_data <= rdata;
   before_running <= started && !rst && running && !ended;
   before_address <= stream_address;
@@ -32,7 +34,8 @@ always_comb begin
     if (owed_read) assert (!arready);
     if (before_write) assert (bvalid);
     if (before_read) assert (rvalid && rdata == before_data);
-    if (awvalid && wvalid && !owed_write) assert (awready && wready);
+    assert (awready == wready);
+    if (before_ask) assert (awready);
     if (!owed_read) assert (arready);
     if (before_running) assert (stream_address == before_address && stream_count == before_count && regions[5] == before_region);
   end

@@ -54,6 +54,7 @@ def taps(artifact: Artifact) -> list[Tap]:
     which does not contain the places of its layers' outputs."""
     views = {view.name: view for view in artifact.tensors}
     found: list[Tap] = []
+    last_in = _last_programs(artifact)
     for number, step in enumerate(artifact.steps):
         if isinstance(step, HostStep):
             for index in step.outputs:
@@ -64,13 +65,24 @@ def taps(artifact: Artifact) -> list[Tap]:
             continue
         for stores in own_simulator(artifact).layer_stores(step):
             made = views.get(stores.layer + _ON_DEVICE)
-            if made is not None:
+            if made is not None and last_in.get(stores.layer) == number:
                 found.append(Tap(stores.layer, stores.layer, number, made, stores.last, stores))
     if artifact.programs_of(0) and not any(tap.stores for tap in found):
         raise ArtifactError(
             f"model {artifact.name!r} does not say where its layers' outputs stand: compile it anew"
         )
     return found
+
+
+def _last_programs(artifact: Artifact) -> dict[str, int]:
+    """By layer, the step of the last program that works for it: before it, parts of its output are
+    still to come."""
+    return {
+        layer.name: number
+        for number, program in artifact.numbered_programs
+        if program.device == 0
+        for layer in program.layers
+    }
 
 
 def values(

@@ -99,7 +99,9 @@ def deploy(
         verify=verify_memory,
         show=memory_text,
     )
-    assembly = _Assembly(graph, lifetimes, memory, ProgramDevice.of(device), contents)
+    blocks = [y.channel_block for region in programs_of(segments) for y, _, _ in region.layouts]
+    own = ProgramDevice.of(device)
+    assembly = _Assembly(graph, lifetimes, memory, own, contents, max(blocks, default=1))
     for group in side_by_side(segments):
         assembly.add(group, scope)
     assembly.finish()
@@ -134,13 +136,16 @@ class _Assembly:
         memory: MemoryLayout,
         own: ProgramDevice,
         contents: Contents,
+        block: int,
     ) -> None:
-        self.memory = replace(memory, constants=b"")  # `contents` has them
+        """block: channels of the device's blocks."""
+        self.memory = memory
         self.lifetimes = lifetimes
         self.named = tensors_by_name(graph)
         self.views: list[BufferView] = list(memory.views)
         self.index = {view.name: number for number, view in enumerate(memory.views)}
         self.constants, self.micro_ops = contents.constants, contents.micro_ops
+        self.block = block
         self.host_bytes = memory.size_bytes[RegionIndex.HOST]  # the temporary tensors included
         self.temporary_bytes = 0  # of one operator
         self.scratch_view: int | None = None
@@ -204,10 +209,11 @@ class _Assembly:
         self.host_bytes = max(self.host_bytes, end)
         return self._view(row_view(tensor, RegionIndex.HOST, offset))
 
-    def constant(self, name: str, value: Array) -> int:
-        """Row-major content from the file."""
+    def constant(self, name: str, value: Array, *, blocked: bool = False) -> int:
+        """Content from the file, row-major, or as rows of weights stand in the device's blocks."""
         if name not in self.index:
-            self._view(constant_view(self.named.get(name), name, value, self.constants))
+            block = self.block if blocked else 0
+            self._view(constant_view(self.named.get(name), name, value, self.constants, block))
         return self.index[name]
 
     def scratch(self, size_bytes: int) -> int:
@@ -267,12 +273,15 @@ class _Assembly:
                 self.steps.append(self._pack(layout))
 
     def _add_program(self, region: LoweredRegion, scope: Scope, *, beside: bool) -> None:
-        uops = Address(RegionIndex.MICRO_OPS, self.micro_ops.end)
-        with scope(region):
-            program, table = region.build(self.memory.addresses, uops)
-        self.micro_ops.add(table)
         number = self._number(region.program_device)
-        self.steps.append(replace(program, device=number, beside=beside and number > 0))
+        with scope(region):
+            for program, table in region.programs(self.memory.addresses, self._next_table):
+                self.micro_ops.add(table)
+                self.steps.append(replace(program, device=number, beside=beside and number > 0))
+                beside = False  # what comes behind it waits for it
+
+    def _next_table(self) -> Address:
+        return Address(RegionIndex.MICRO_OPS, self.micro_ops.end)
 
     def _add_unpacks(self, region: LoweredRegion) -> None:
         """Of what others read."""

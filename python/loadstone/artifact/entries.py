@@ -21,6 +21,7 @@ from loadstone.artifact.format import (
     ProgramStep,
     RegionKind,
 )
+from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
 from loadstone.errors import ConfigError, VerificationError
 
 __all__ = ["joined", "with_others"]
@@ -100,7 +101,7 @@ def _region(each: Sequence[MemoryRegion]) -> MemoryRegion:
     """One region for all entries: constants have been collected one behind the other."""
     last = each[-1]
     if last.kind == RegionKind.CONSTANTS:
-        if not all(last.data.startswith(region.data.rstrip(b"\0")) for region in each):
+        if not all(last.data.startswith(_content(region)) for region in each):
             raise VerificationError("entries", "they disagree about constants", last.name)
         return last
     return replace(
@@ -108,6 +109,11 @@ def _region(each: Sequence[MemoryRegion]) -> MemoryRegion:
         size_bytes=max(region.size_bytes for region in each),
         align_bytes=max(region.align_bytes for region in each),
     )
+
+
+def _content(region: MemoryRegion) -> bytes:
+    """Without what fills a region up to the least size of one."""
+    return region.data if region.size_bytes > DEVICE_ALIGN_BYTES else region.data.rstrip(b"\0")
 
 
 def _moved(step: ProgramStep | HostStep, behind: int) -> ProgramStep | HostStep:

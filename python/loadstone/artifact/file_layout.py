@@ -36,7 +36,7 @@ __all__ = [
 
 MAGIC = b"LDSM"
 #: The newest format, and the oldest that is read (runtime/FORMAT.md, Versions).
-VERSION, OLDEST = 7, 5
+VERSION, OLDEST = 8, 5
 #: The first that has entries; and the words of one: name, steps, inputs, outputs.
 ENTRIES_SINCE, ENTRY_WORDS = 7, 4
 HEADER = struct.Struct("<4s7I")

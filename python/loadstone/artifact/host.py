@@ -55,8 +55,9 @@ class Workspace(Protocol):
         """A row-major tensor that lives for this operator only."""
         ...
 
-    def constant(self, name: str, value: Array) -> int:
-        """A row-major tensor whose content the file holds. value: of any shape."""
+    def constant(self, name: str, value: Array, *, blocked: bool = False) -> int:
+        """A tensor whose content the file holds, row-major; or in the device's blocks, (rows, 1, 1,
+        columns). value: of any shape, or (rows, columns)."""
         ...
 
     def scratch(self, size_bytes: int) -> int:
@@ -89,7 +90,7 @@ class _Nothing:
     def temporary(self, tensor: g.Tensor) -> int:
         return 0
 
-    def constant(self, name: str, value: Array) -> int:
+    def constant(self, name: str, value: Array, *, blocked: bool = False) -> int:
         return 0
 
     def scratch(self, size_bytes: int) -> int:

@@ -278,8 +278,10 @@ def _matmul_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
 
 def _gather_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
     (x, indices), y = inputs, outputs[0]
-    if not _row_major(x, indices, y) or x.dtype.size_bytes != y.dtype.size_bytes:
+    if not _row_major(indices, y) or x.dtype.size_bytes != y.dtype.size_bytes:
         return "a tensor is not row-major, or elements of x and y differ in size"
+    if not _row_major(x) and x.shape != (p["extent"], 1, 1, p["inner"]):
+        return f"x is blocked, of the shape {x.shape}, not (extent, 1, 1, inner)"
     if indices.dtype not in (DataType.INT32, DataType.INT64):
         return "the indices are not int32 or int64"
     if min(p["extent"], p["inner"]) < 1 or x.elements % (p["extent"] * p["inner"]):

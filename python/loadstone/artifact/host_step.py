@@ -308,7 +308,8 @@ def matmul_float32(
 
 
 def gather(name: str, operands: tuple[int, int, int], extent: int, inner: int) -> HostStep:
-    """Parts of `inner` elements along an axis of `extent`. operands: x, indices, y."""
+    """Parts of `inner` elements along an axis of `extent`. operands: x, indices, y; x row-major, or
+    blocked of the shape (extent, 1, 1, inner)."""
     values = {"extent": extent, "inner": inner}
     return HostStep(name, HostOpcode.GATHER, operands[:2], operands[2:], values)
 

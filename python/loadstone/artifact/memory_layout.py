@@ -19,7 +19,7 @@ made there grows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from hashlib import sha256
 from itertools import pairwise
@@ -76,13 +76,12 @@ class RegionIndex(IntEnum):
 @dataclass(frozen=True)
 class MemoryLayout:
     """views: inputs, outputs, the graph's constants, rows of the host, in this order. addresses: of
-    device layouts and regions' constants, by name. constants: content of region 0 so far.
-    size_bytes: of the regions that nothing is added to, the host's so far.
+    device layouts and regions' constants, by name. size_bytes: of the regions that nothing is added
+    to, the host's so far.
     """
 
     views: tuple[BufferView, ...]
     addresses: Mapping[str, Address]
-    constants: bytes
     size_bytes: Mapping[RegionIndex, int]
     arena: ArenaPlan
     host: ArenaPlan
@@ -158,9 +157,7 @@ def plan_memory(
     for name, offset in host.offset_bytes.items():
         views[name] = row_view(named[name], RegionIndex.HOST, offset)
     addresses = _addresses(graph, segments, arena, content, align_bytes)
-    return MemoryLayout(
-        tuple(views.values()), addresses, bytes(content.data), size_bytes, arena, host, align_bytes
-    )
+    return MemoryLayout(tuple(views.values()), addresses, size_bytes, arena, host, align_bytes)
 
 
 def _addresses(
@@ -277,12 +274,21 @@ def row_view(tensor: g.Tensor, region: RegionIndex, offset_bytes: int) -> Buffer
 
 
 def constant_view(
-    tensor: g.Tensor | None, name: str, value: NDArray[Any], content: Content
+    tensor: g.Tensor | None, name: str, value: NDArray[Any], content: Content, block: int = 0
 ) -> BufferView:
     """A row-major constant, its content added; the view has the shape of `value`, and its type.
 
-    tensor: of the graph, where it has one: gives scale and zero point.
+    tensor: of the graph, where it has one: gives scale and zero point. block: of int8 (rows,
+    columns), which stand in blocks of so many by so many, as a device's weights do; 0: row-major.
     """
+    if block:
+        rows, columns = value.shape
+        shape = rows, 1, 1, columns
+        layout = DeviceLayout(name, g.Tensor(name, shape, "int8"), shape, block, block)
+        return replace(
+            device_view(layout, name, content.add(packed(value, layout))),
+            region=int(RegionIndex.CONSTANTS),
+        )
     value = np.ascontiguousarray(value)
     offset = content.add(value.tobytes())
     dtype = DataType.of(value.dtype)

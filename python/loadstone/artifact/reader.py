@@ -82,7 +82,9 @@ class ArtifactReader:
             "R4",
             "the checksum does not fit the content: the file is damaged",
         )
-        self.has_entries = version >= ENTRIES_SINCE
+        self.has_entries = version == ENTRIES_SINCE or (
+            version > ENTRIES_SINCE and self.entry_count > 0
+        )
         require(
             self.has_entries or not (self.entry_count or self.first_steps),
             "R13",

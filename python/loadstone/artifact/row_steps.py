@@ -33,14 +33,19 @@ def row_step(w: StepWriter, call: Call, y: int) -> None:
     if said is None or (w.samples != 1 and said[0] in _OF_PLACES):
         raise NoOperatorError
     name, tensors, numbers = said
+    if name == "take_columns":
+        depth, count = extents_of(tensors[0])
+        operands = w.blocked(tensors[0]), w.operand(tensors[1]), y
+        w.steps.append(steps.gather(w.o.name, operands, count, depth))
+        return
     opcode = HostOpcode[name.upper()]
-    operands, outputs = tensors, [y]
+    read, outputs = tensors, [y]
     if opcode == HostOpcode.KEEP_ROWS:  # the rest of the cache stays
         w.copy(w.operand(tensors[0]), y, [w.elements(call)], Strided([1]), Strided([1]))
-        operands = tensors[1:]
+        read = tensors[1:]
     if opcode == HostOpcode.ATTENTION:
         outputs.append(w.memory(extents_of(tensors[2])[1], "float32"))
-    inputs = [w.operand(tensor) for tensor in operands]
+    inputs = [w.operand(tensor) for tensor in read]
     shapes = [extents_of(tensor) for tensor in tensors]
     values = [int(number) for number in _VALUES[name](shapes, numbers)]
     w.steps.append(steps.on_rows(w.o.name, opcode, inputs, outputs, values))

@@ -73,8 +73,9 @@ class HostMemory(Protocol):
         """A row-major tensor that lives for this operator only."""
         ...
 
-    def constant(self, name: str, value: Array) -> int:
-        """A row-major tensor whose content the file holds. value: of any shape."""
+    def constant(self, name: str, value: Array, *, blocked: bool = False) -> int:
+        """A tensor whose content the file holds, row-major; or in the device's blocks, (rows, 1, 1,
+        columns). value: of any shape, or (rows, columns)."""
         ...
 
 
@@ -208,6 +209,14 @@ class StepWriter:
             name = f"{self.o.name}.constant{self.numbered()}"
             self.constants[key] = self.space.constant(name, known)
         return self.constants[key]
+
+    def blocked(self, entry: Expr) -> int:
+        """The rows of the transpose of a constant matrix, in the device's blocks: where a program
+        has the matrix as its weights they are these."""
+        known = self.number(entry)
+        if known is None or known.ndim != 2:
+            raise NoOperatorError
+        return self.space.constant(f"{self.o.name}.blocked{self.numbered()}", known.T, blocked=True)
 
     def temporary(self, entry: Expr) -> int:
         """HostMemory for a value."""

@@ -29,15 +29,15 @@ from loadstone.artifact.file_layout import (
     align,
 )
 from loadstone.artifact.host_step import HostOpcode, HostStep
-from loadstone.artifact.memory_plan import MAX_RANK, BufferView, MemoryRegion
+from loadstone.artifact.memory_plan import MAX_RANK, BufferView, MemoryRegion, ViewLayout
 from loadstone.artifact.program_step import PROGRAM_STEP, record_of
 from loadstone.backend.device import ProgramDevice, ProgramStep
 from loadstone.errors import ArtifactError
 
 __all__ = ["ArtifactWriter"]
 
-#: The first version with operators on rows.
-_ROWS_SINCE = 6
+#: The first versions with operators on rows, and with rows of a blocked tensor.
+_ROWS_SINCE, _BLOCKED_ROWS_SINCE = 6, 8
 
 
 class ArtifactWriter:
@@ -48,7 +48,8 @@ class ArtifactWriter:
         self.strings = bytearray(b"\0")
         self.known = {"": 0}
         self.words: list[int] = []
-        self.data = bytearray()
+        self.data: list[bytes] = []  # pieces: a model's weights are copied once
+        self.data_bytes = 0
         self.code = bytearray()
 
     def string(self, text: str) -> int:
@@ -63,13 +64,10 @@ class ArtifactWriter:
     def region(self, region: MemoryRegion) -> bytes:
         """Entry of a region; its data goes to section data."""
         flags = region.device_reads | region.device_writes << 1
-        self.data += (
-            bytes(align(len(self.data), region.align_bytes) - len(self.data))
-            if region.data
-            else b""
-        )
-        offset = len(self.data) if region.data else 0
-        self.data += region.data
+        offset = align(self.data_bytes, region.align_bytes) if region.data else 0
+        if region.data:
+            self.data += [bytes(offset - self.data_bytes), region.data]
+            self.data_bytes = offset + len(region.data)
         kind, name = int(region.kind), self.string(region.name)
         return REGION.pack(
             kind, flags, region.size_bytes, region.align_bytes, offset, len(region.data), name, 0
@@ -128,46 +126,53 @@ class ArtifactWriter:
         for entry in a.entries:
             self.words += [self.string(entry.name), entry.steps, entry.inputs, entry.outputs]
         devices = b"".join(map(self.device, a.devices))
-        contents: tuple[bytes | bytearray, ...] = (
-            *(
-                bytes(self.strings),
-                regions,
-                tensors,
-                _words(a.inputs),
-                _words(a.outputs),
-                steps,
-                _words(self.words),
-            ),
-            *(devices, bytes(self.code), self.data),
-        )
+        contents = [
+            [bytes(self.strings)],
+            [regions],
+            [tensors],
+            [_words(a.inputs)],
+            [_words(a.outputs)],
+            [steps],
+            [_words(self.words)],
+            [devices],
+            [bytes(self.code)],
+        ]
         data_align = min(
             max([SECTION_ALIGN, *(r.align_bytes for r in a.regions if r.data)]), MAX_DATA_ALIGN
         )
         aligns = {"code": SECTION_ALIGN, "data": data_align}
-        body, table = bytearray(HEADER_BYTES), bytearray()
-        for section, content in zip(SECTIONS, contents, strict=True):
-            body += bytes(align(len(body), aligns.get(section, 16)) - len(body))
-            table += struct.pack("<II", len(body), len(content))
-            body += content
-        if len(body) >= 1 << 32:
+        pieces, table, size = list[bytes](), bytearray(), HEADER_BYTES
+        for section, content in zip(SECTIONS, [*contents, self.data], strict=True):
+            begin = align(size, aligns.get(section, 16))
+            length = sum(map(len, content))
+            table += struct.pack("<II", begin, length)
+            pieces += [bytes(begin - size), *content]
+            size = begin + length
+        if size >= 1 << 32:
             raise ArtifactError(
-                f"model {a.name!r} has {len(body)} bytes: an artifact holds less than 4 GiB"
+                f"model {a.name!r} has {size} bytes: an artifact holds less than 4 GiB"
             )
         first_steps = a.entries[0].steps if a.entries else 0
-        head = struct.pack("<4I", a.samples, name, len(a.entries), first_steps)
-        body[16:HEADER_BYTES] = head + table
-        crc = zlib.crc32(memoryview(body)[16:])
-        struct.pack_into("<4sIII", body, 0, MAGIC, _version(a), len(body), crc)
-        return bytes(body)
+        head = struct.pack("<4I", a.samples, name, len(a.entries), first_steps) + table
+        crc = 0
+        for piece in (head, *pieces):
+            crc = zlib.crc32(piece, crc)
+        return b"".join([struct.pack("<4sIII", MAGIC, _version(a), size, crc), head, *pieces])
 
 
 def _version(artifact: ArtifactContent) -> int:
     """The oldest that has what the file holds: older runtimes read it, too."""
+    hosts = [step for step in artifact.steps if isinstance(step, HostStep)]
+    if any(
+        step.opcode == HostOpcode.GATHER
+        and artifact.tensors[step.inputs[0]].layout == ViewLayout.BLOCKED
+        for step in hosts
+    ):
+        return _BLOCKED_ROWS_SINCE
     if artifact.entries:
         return ENTRIES_SINCE
     rows = range(HostOpcode.RMS_NORM, HostOpcode.GATE + 1)
-    newer = any(isinstance(s, HostStep) and s.opcode in rows for s in artifact.steps)
-    return _ROWS_SINCE if newer else OLDEST
+    return _ROWS_SINCE if any(step.opcode in rows for step in hosts) else OLDEST
 
 
 def _words(values: Sequence[int]) -> bytes:

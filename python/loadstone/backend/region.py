@@ -14,7 +14,7 @@ it needs, and builds its program when all of it has been placed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -86,6 +86,8 @@ class LoweredRegion(ABC):
     operators: Sequence[g.Operator]
     aliases: Mapping[str, tuple[str, int]]
     constants: Mapping[str, tuple[Array, int]]
+    #: The cycles that a program of it should take at most; None: it is one program.
+    piece_cycles: int | None = None
 
     @property
     @abstractmethod
@@ -122,6 +124,13 @@ class LoweredRegion(ABC):
     def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[ProgramStep, bytes]:
         """The program for these addresses of layouts and constants, and its micro-op table, which
         will be placed at `uops`."""
+
+    def programs(
+        self, addresses: Mapping[str, Address], uops: Callable[[], Address]
+    ) -> Iterator[tuple[ProgramStep, bytes]]:
+        """Its programs, in order, each with its micro-op table. uops: where the next table will be
+        placed. A back end that cannot cut its programs makes one, whatever `piece_cycles` says."""
+        yield self.build(addresses, uops())
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,13 +19,17 @@ __all__ = ["ROUNDINGS", "CompileRequest"]
 #: The framework's integers; at most one level off, with a proven bound, or as far as a plug-in's
 #: back end states (backend/rounding.py).
 ROUNDINGS = ("exact", "near")
+#: Nobody can have less: a program that does nothing takes some hundred cycles to fetch.
+LEAST_SWITCH_CYCLES = 1000
 
 
 @dataclass(frozen=True)
 class CompileRequest:
     """rounding: one of ROUNDINGS: near, where that takes fewer cycles. schedules: choices that
-    somebody found to be better than the cost model's; None: there are none. Raises ConfigError for
-    a rounding of another name.
+    somebody found to be better than the cost model's; None: there are none. switch_cycles: a
+    program takes so many at most, so that several networks can share the device; None: a program is
+    as long as its segment. Raises ConfigError for a rounding of another name, and for fewer than
+    LEAST_SWITCH_CYCLES.
 
     >>> CompileRequest("near").is_near, CompileRequest().is_near
     (True, False)
@@ -36,11 +40,17 @@ class CompileRequest:
 
     rounding: str = ROUNDINGS[0]
     schedules: ScheduleChoices | None = None
+    switch_cycles: int | None = None
 
     def __post_init__(self) -> None:
         if self.rounding not in ROUNDINGS:
             raise ConfigError(
                 f"compile: rounding {self.rounding!r} is not one of {', '.join(ROUNDINGS)}"
+            )
+        if self.switch_cycles is not None and self.switch_cycles < LEAST_SWITCH_CYCLES:
+            raise ConfigError(
+                f"compile: no program is so short that the device could switch within "
+                f"{self.switch_cycles} cycles: ask for {LEAST_SWITCH_CYCLES} or more"
             )
 
     @property

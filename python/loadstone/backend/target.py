@@ -73,6 +73,11 @@ class Target:
         )
 
     @property
+    def switch_cycles(self) -> int | None:
+        """The cycles that a program may take at most (CompileRequest)."""
+        return next((backend.request.switch_cycles for backend in self.backends), None)
+
+    @property
     def per_channel(self) -> bool:
         """Whether a float network's weights may have a scale for each channel on all of them."""
         return all(backend.per_channel for backend in self.backends)

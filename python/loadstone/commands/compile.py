@@ -218,6 +218,7 @@ def run(args: argparse.Namespace) -> None:
         states=_states(args.state),
         tuned=args.tuned,
         rounding=args.rounding,
+        switch_cycles=args.switch_within,
         as_float=args.float,
         rows=args.rows,
         **options,

@@ -38,8 +38,9 @@ from loadstone.commands.exported_names import (
 from loadstone.commands.exported_steps import for_the_board, operator_set
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.proof_options import add_require_option, loaded
-from loadstone.errors import ArtifactError
+from loadstone.errors import ArtifactError, ModelError
 from loadstone.files import source_folder, write_whole
+from loadstone.language.words_table import table_beside
 from loadstone.printable import c_comment, one_line
 from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.device import device_of_artifact
@@ -137,6 +138,7 @@ def run(args: argparse.Namespace) -> None:
     folder = Path(args.output)
     check_name(args.name, args.board, others=bool(artifact.further))
     export(artifact, device, args.board, folder, sample, args.name)
+    no_text = _add_words(args.model, folder) if has_decoder(args.board, artifact) else ""
     steps = folder / ("src/steps_steps.c" if args.board == "arduino" else "steps")
     foreign = list[str]()
     if any(isinstance(step, HostStep) and step.function for step in artifact.steps):
@@ -150,8 +152,11 @@ def run(args: argparse.Namespace) -> None:
         "devices": names,
         "foreign_code": foreign,
         "next": then,
+        "no_text": no_text,
     }
     lines = [f"{path}: C from {args.model}, the code of whoever made it" for path in foreign]
+    if no_text:
+        lines.append(f"{folder}: decode takes and writes numbers of tokens, no text: {no_text}")
     about = f"{value['model']} for {args.board} ({', '.join(names)})"
     answer(args, value, [*lines, f"{folder}: {about}; next: {then}"])
 
@@ -205,7 +210,23 @@ def export(
 def _templates(board: str, artifact: Artifact) -> list[str]:
     """The folders of files that a project has as they are."""
     parts = ["firmware", board] if board in _FIRMWARE else [board]
-    return [*parts, "decoder"] if board == "linux" and is_decoder(artifact) else parts
+    return [*parts, "decoder"] if has_decoder(board, artifact) else parts
+
+
+def has_decoder(board: str, artifact: Artifact) -> bool:
+    """Whether boards/decoder/decode.c comes with it."""
+    return board == "linux" and is_decoder(artifact)
+
+
+def _add_words(model: str, folder: Path) -> str:
+    """Writes words.bin, with which decode takes and writes text; "" or why there is none."""
+    path = folder / "words.bin"
+    path.unlink(missing_ok=True)  # of another model
+    try:
+        write_whole(path, table_beside(Path(model), (folder / "model.lds").read_bytes()))
+    except ModelError as error:
+        return str(error)
+    return ""
 
 
 def _copy_sources(folder: Path, headers: Path, drivers: list[str], first: bytes) -> None:

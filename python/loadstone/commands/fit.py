@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a compiled model fits: --max-flash and --max-ram of `loadstone compile`, and the line of
-its summary.
+"""Whether a compiled model fits: --max-flash, --max-ram and --switch-within of `loadstone compile`,
+and the line of its summary.
 
 In:   the memory that a model needs (runtime/footprint.py), limits from the command line.
 Out:  figures of the report; ConfigError where a limit is exceeded, before a file is written.
@@ -31,6 +31,13 @@ def add_limits(group: argparse._ArgumentGroup) -> None:
             type=_size,
             help=f"refuse a model that needs more in C: {what}; 64K and 2M are units of 1024",
         )
+    group.add_argument(
+        "--switch-within",
+        metavar="CYCLES",
+        type=int,
+        help="cut programs so that the device can turn to another network within so many cycles "
+        "(docs/schedule.md)",
+    )
 
 
 def _size(text: str) -> int:

@@ -57,6 +57,7 @@ def compile_for_host(args: argparse.Namespace) -> None:
         "--max-flash": args.max_flash,
         "--max-ram": args.max_ram,
         "--prove": args.prove,
+        "--switch-within": args.switch_within,
         "--partition cost": args.partition != "eager",
     }
     for name, value in given.items():

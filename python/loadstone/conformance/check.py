@@ -16,8 +16,9 @@ patterns is left out: patterns are found by the names of their forms.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -40,7 +41,9 @@ from loadstone.partition.patterns import entries_of
 from loadstone.runtime.device import OpenedDevice
 from loadstone.simulator.table_profile import TableSimulator
 
-__all__ = ["CASES", "Verdict", "conform"]
+__all__ = ["CASES", "Verdict", "conform", "judged", "requested", "samples_of"]
+
+Answers: TypeAlias = Mapping[g.Operator, Taken | Refusal]
 
 #: Kind -> what makes a case of it: single operators, then small networks.
 CASES = {**OPERATORS, **NETWORKS}
@@ -51,14 +54,16 @@ _MORE = 9
 @dataclass(frozen=True)
 class Verdict:
     """case: the operators in words. outcome: taken, refused, wrong; untried, of an instruction that
-    no case executed. why: of a refusal (of a part, too), or of what is wrong. departures: of
-    operators that the device rounds in a way of its own, one for each sample."""
+    no case executed; smallest, of the least network that is wrong (smallest.py). why: of a refusal
+    (of a part, too), or of what is wrong. departures: of operators that the device rounds in a way
+    of its own, one for each sample. saved: the file of the smallest, where one was written."""
 
     kind: str
     case: str
     outcome: str
     why: str = ""
     departures: tuple[Departure, ...] = ()
+    saved: str = ""
 
 
 def conform(target: Target, cases: int = 8, seed: int = 0) -> Iterator[Verdict]:
@@ -71,7 +76,7 @@ def conform(target: Target, cases: int = 8, seed: int = 0) -> Iterator[Verdict]:
     for backend in target.backends:
         for pattern in patterns_of(backend):
             entries_of(backend.name, pattern)
-    target = target.asked(CompileRequest("near")) if _states_rounding(target) else target
+    target = requested(target)
     watches = {
         backend.accelerator.name: ReachWatch(backend.accelerator)
         for backend in target.backends
@@ -128,30 +133,14 @@ class _Campaign:
         """Case `number` of a kind."""
         rng = np.random.default_rng([self.seed, number, *kind.encode()])
         graph = in_scheme(CASES[kind](rng), self.backend, number)
-        case = "; ".join(graph.describe().splitlines())
-        try:
-            said = {operator: answer_of(self.backend, operator) for operator in graph.operators}
+
+        def note(said: Answers) -> None:
             if kind in OPERATORS:
                 for operator, answer in said.items():
                     for pattern in self.offers.keys() & set(operator.patterns):
                         self.offers[pattern].count(kind, answer)
-            refusals = [answer.why for answer in said.values() if isinstance(answer, Refusal)]
-            if len(refusals) == len(said):
-                return Verdict(kind, case, "refused", refusals[0])
-            assignments = tuple(
-                Assignment(operator, HOST, ())
-                if isinstance(answer, Refusal)
-                else Assignment(operator, self.backend.name, (), answer)
-                for operator, answer in said.items()
-            )
-            found = _compare(graph, assignments, self.target, self.watches)
-        except Exception as error:  # a back end is foreign code, and this is its test
-            why = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            return Verdict(kind, case, "wrong", why)
-        if found.wrong:
-            return Verdict(kind, case, "wrong", found.wrong)
-        part = [f"in part: {refusals[0]}"] if refusals else []
-        return Verdict(kind, case, "taken", "; ".join(part), found.departures)
+
+        return judged(graph, kind, self.target, self.watches, note)
 
     def more(self, wanted: int, first: int) -> Iterator[Verdict]:
         """Further cases, from number `first` on, of the patterns that were not taken `wanted`
@@ -179,8 +168,42 @@ class _Campaign:
                 )
 
 
-def _states_rounding(target: Target) -> bool:
-    return type(target.backends[0]).rounding is not Backend.rounding
+def requested(target: Target) -> Target:
+    """The target, asked for what its first back end states: `--rounding near` where that rounds in
+    a way of its own."""
+    states = type(target.backends[0]).rounding is not Backend.rounding
+    return target.asked(CompileRequest("near")) if states else target
+
+
+def judged(
+    graph: g.Graph,
+    kind: str,
+    target: Target,
+    watches: Mapping[str, ReachWatch],
+    note: Callable[[Answers], None] = lambda _: None,
+) -> Verdict:
+    """The verdict of one network. note: is told what the back end said of each operator."""
+    case, backend = "; ".join(graph.describe().splitlines()), target.backends[0]
+    try:
+        said = {operator: answer_of(backend, operator) for operator in graph.operators}
+        note(said)
+        refusals = [answer.why for answer in said.values() if isinstance(answer, Refusal)]
+        if len(refusals) == len(said):
+            return Verdict(kind, case, "refused", refusals[0])
+        assignments = tuple(
+            Assignment(operator, HOST, ())
+            if isinstance(answer, Refusal)
+            else Assignment(operator, backend.name, (), answer)
+            for operator, answer in said.items()
+        )
+        found = _compare(graph, assignments, target, watches)
+    except Exception as error:  # a back end is foreign code, and this is its test
+        why = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return Verdict(kind, case, "wrong", why)
+    if found.wrong:
+        return Verdict(kind, case, "wrong", found.wrong)
+    part = [f"in part: {refusals[0]}"] if refusals else []
+    return Verdict(kind, case, "taken", "; ".join(part), found.departures)
 
 
 @dataclass(frozen=True)
@@ -209,7 +232,7 @@ def _compare(
     graph, segments = divide(graph, backend_of, [target.backends[0].name])
     divided = Partition(None, graph, assignments, segments)
     artifact = lower_partition(divided, target).deployment.artifact
-    inputs = [_levels(tensor) for tensor in graph.inputs]
+    inputs = samples_of(graph)
     outputs = _outputs(artifact, inputs, target, watches)
     different = elements = 0
     departures: list[Departure] = []
@@ -245,6 +268,11 @@ def _outputs(
         for _ in simulator.runs(artifact, watches=watches):
             pass
     return outputs
+
+
+def samples_of(graph: g.Graph) -> list[Array]:
+    """The samples that a network is compared on, (4, *shape) for each input."""
+    return [_levels(tensor) for tensor in graph.inputs]
 
 
 def _levels(tensor: g.Tensor) -> Array:

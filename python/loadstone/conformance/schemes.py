@@ -21,7 +21,7 @@ from loadstone.numerics import Rounding
 
 _SIDES = ("inputs", "outputs")
 
-__all__ = ["in_scheme", "per_layer", "powers_of_two", "symmetric"]
+__all__ = ["in_scheme", "per_layer", "powers_of_two", "rounded_as_onnx", "symmetric"]
 
 
 def in_scheme(graph: g.Graph, backend: Backend, number: int) -> g.Graph:
@@ -63,15 +63,25 @@ def symmetric(graph: g.Graph) -> g.Graph:
         return g.Quantization(levels.scale, 0)
 
     def rest(operator: g.Operator) -> g.Fields:
-        changed: g.Fields = {}
-        names = {field.name for field in fields(operator)}
-        if "rounding" in names and not isinstance(operator, g.Softmax):
-            changed["rounding"] = Rounding.FLOAT32
+        changed = _onnx_rounding(operator)
         if hasattr(operator, "low"):  # no clamp, or a ReLU
             changed["low"] = -128 if operator.low == -128 else 0
         return changed
 
     return _mapped(graph, around_zero, rest)
+
+
+def rounded_as_onnx(graph: g.Graph) -> g.Graph:
+    """The same network in the arithmetic of an ONNX model."""
+    return _mapped(graph, lambda levels: levels, _onnx_rounding)
+
+
+def _onnx_rounding(operator: g.Operator) -> g.Fields:
+    """Of a softmax there is one rounding."""
+    names = {field.name for field in fields(operator)}
+    if "rounding" not in names or isinstance(operator, g.Softmax):
+        return {}
+    return {"rounding": Rounding.FLOAT32}
 
 
 def per_layer(graph: g.Graph) -> g.Graph:

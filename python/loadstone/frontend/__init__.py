@@ -124,10 +124,23 @@ def _from_memory(source: Model) -> IRModule:
                 f"a {type(source).__name__} is no model: give the path of a .tflite, .onnx, .pt2 "
                 "or .gguf file, an ONNX ModelProto, a torch.export.ExportedProgram or an IRModule"
             )
+        _require_sizes(source)
         return source
     from loadstone.frontend.torch import from_program
 
     return from_program(source, _name(source))
+
+
+def _require_sizes(module: IRModule) -> None:
+    """Raises UnsupportedError for an input whose size another importer left open."""
+    from loadstone.relax.compat import relax, shape
+
+    for parameter in module["main"].params:
+        if isinstance(parameter.ty, relax.TensorType) and shape(parameter) is None:
+            raise UnsupportedError(
+                f'input "{parameter.name}" has a dynamic shape: give the importer a fixed size '
+                "(from_onnx: shape_dict)"
+            )
 
 
 def _name(source: Model) -> str:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,6 +71,16 @@ def _asked(reading: Reading, name: str, places: int) -> tuple[int, int]:
     return tokens[0], window[0]
 
 
+@dataclass(frozen=True)
+class _Integers:
+    """Weights as constants: int8 levels (inputs, outputs), float32 scales of the outputs."""
+
+    levels: Expr
+    scales: Expr
+    outputs: int
+    rotated: bool
+
+
 class _Decoder:
     """Writes one module. count: rows of a run."""
 
@@ -107,23 +118,23 @@ class _Decoder:
     def _written(self) -> list[Expr]:
         """The scores, and all caches."""
         kept: list[Expr] = []
-        embedding = self._weights("token_embd.weight")
-        self._check("token_embd.weight", embedding, (len(embedding), self.sizes.width))
-        x = self._emit(
-            relax.op.reshape(self._embedded(embedding), (1, self.count, self.sizes.width)), "rows"
-        )
+        width, is_tied = self.sizes.width, not self._has("output")
+        head = self._integers("token_embd.weight" if is_tied else "output.weight", width)
+        embedded = self._embedded_by(head) if is_tied else self._embedded()
+        x = self._emit(relax.op.reshape(embedded, (1, self.count, width)), "rows")
         for layer in range(self.sizes.layers):
             x, after = self._layer(layer, x)
             kept += after
-        head = self._weights("output.weight") if self._has("output") else embedding
         last = self._norm(self._last(x), "output_norm")
         scores = self._product(last, head, "head")
-        scores = self._emit(relax.op.reshape(scores, (1, len(head))), "scores")
+        scores = self._emit(relax.op.reshape(scores, (1, head.outputs)), "scores")
         self._check_all_read()
         return [scores, *kept]
 
-    def _embedded(self, embedding: NDArray[np.float32]) -> Expr:
+    def _embedded(self) -> Expr:
         """Rows of the embedding; where the file has integers and scales these are kept."""
+        embedding = self._weights("token_embd.weight")
+        self._check("token_embd.weight", embedding, (len(embedding), self.sizes.width))
         scale, blocks = (
             np.float32(self.sizes.embedding_scale),
             self.file.blocks("token_embd.weight"),
@@ -138,6 +149,20 @@ class _Decoder:
         )
         channels = exact_constant(np.full(blocks[0].shape[2], scale, np.float32))
         return self._emit(calls.rescale_rows(levels, scales, channels, planes=1), "embedded")
+
+    def _embedded_by(self, head: _Integers) -> Expr:
+        """Rows of the embedding out of the head's weights, which are the same, so that they stand
+        in memory once; the Hadamard matrix turns back what it has turned."""
+        levels = self._emit(calls.take_columns(head.levels, self.tokens), "embedded.levels")
+        scales = self._emit(relax.op.take(head.scales, self.tokens, 0), "embedded.scales")
+        factor = np.float32(self.sizes.embedding_scale)
+        channels = exact_constant(np.full(self.sizes.width, factor, np.float32))
+        made = self._emit(calls.rescale_rows(levels, scales, channels, planes=1), "embedded")
+        if not head.rotated:
+            return made
+        turned = relax.op.reshape(made, (-1, _BLOCK))
+        matrix = exact_constant(rows.hadamard(np.eye(_BLOCK, dtype=np.float32)))
+        return self._emit(relax.op.matmul(self._emit(turned, "blocks"), matrix), "turned")
 
     # --- parts ------------------------------------------------------------------------------------
     def _layer(self, layer: int, x: Expr) -> tuple[Expr, list[Expr]]:
@@ -203,26 +228,29 @@ class _Decoder:
         return self._norm(y, name) if self._has(name) else y
 
     def _linear(self, x: Expr, name: str) -> Expr:
-        y = self._product(x, self._weights(f"{name}.weight"), name)
+        y = self._product(x, self._integers(f"{name}.weight", (shape(x) or ())[-1]), name)
         if f"{name}.bias" not in self.file.tensors:
             return y
         bias = self._weights(f"{name}.bias")
         self._check(f"{name}.bias", bias, ((shape(y) or ())[-1],))
         return self._emit(relax.op.add(y, exact_constant(bias)), f"{name}.biased")
 
-    def _product(self, x: Expr, weights: NDArray[np.float32], name: str) -> Expr:
-        """Rows times weights (outputs, inputs). The row's scale is found once for all that read
-        it."""
-        depth = (shape(x) or ())[-1]
+    def _integers(self, name: str, depth: int) -> _Integers:
+        """Weights (outputs, depth) of the file, rounded."""
+        weights = self._weights(name)
         if weights.ndim != 2 or weights.shape[1] != depth:
             self._check(name, weights, (len(weights), depth))
         rotate = self.rotates and depth % _BLOCK == 0
-        channels, levels = _quantized(weights, rotate)
-        integers, scale = self._rounded(x, rotate, name)
+        scales, levels = _quantized(weights, rotate)
         turned = exact_constant(np.ascontiguousarray(levels.T))
-        sums = self._emit(relax.op.matmul(integers, turned, out_dtype="int32"), f"{name}.sums")
-        made = calls.rescale_rows(sums, scale, exact_constant(channels.reshape(-1)))
-        return self._emit(made, name)
+        return _Integers(turned, exact_constant(scales.reshape(-1)), len(weights), rotate)
+
+    def _product(self, x: Expr, weights: _Integers, name: str) -> Expr:
+        """Rows times weights. The row's scale is found once for all that read it."""
+        integers, scale = self._rounded(x, weights.rotated, name)
+        made = relax.op.matmul(integers, weights.levels, out_dtype="int32")
+        sums = self._emit(made, f"{name}.sums")
+        return self._emit(calls.rescale_rows(sums, scale, weights.scales), name)
 
     def _rounded(self, x: Expr, rotate: bool, name: str) -> tuple[Expr, Expr]:
         """int8 and scale of each row."""

@@ -18,11 +18,16 @@ from loadstone.errors import ModelError
 from loadstone.files import JsonObject, read_whole
 from loadstone.frontend.gguf_file import GgufFile, Value
 
-__all__ = ["words_beside", "words_of"]
+__all__ = ["BYTE_LETTERS", "DIVISIONS", "words_beside", "words_of"]
 
 _KEY = "tokenizer.ggml."
 #: Kinds of words in the file: not text, and never divided.
 _CONTROL, _WHOLE = 3, 4
+#: Bytes that are printed as they are; the others are letters from 256 on.
+_PRINTED = [*range(33, 127), *range(161, 173), *range(174, 256)]
+_HIDDEN = [byte for byte in range(256) if byte not in _PRINTED]
+#: The letter of each byte in the words of byte-level pairs.
+BYTE_LETTERS = [chr(b) if b in _PRINTED else chr(256 + _HIDDEN.index(b)) for b in range(256)]
 _ENDS = ("eos_token_id", "eot_token_id", "eom_token_id")
 _LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _OTHERS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -46,7 +51,7 @@ def _split(pattern: str) -> list[JsonObject]:
 
 _DIGITS: JsonObject = {"type": "Digits", "individual_digits": True}
 #: What divides a text, by its name in the file.
-_DIVISIONS: dict[str, list[JsonObject]] = {
+DIVISIONS: dict[str, list[JsonObject]] = {
     "gpt-2": [_bytes(words=True)],
     "smollm": [_DIGITS, _bytes(words=True)],
     "llama-bpe": _split(_LETTERS + r"\p{N}{1,3}" + _OTHERS),
@@ -75,10 +80,10 @@ def words_beside(model: object) -> JsonObject | None:
 def words_of(file: GgufFile) -> JsonObject:
     """`tokenizer` and `ends`. Raises ModelError for a tokenizer that is not understood."""
     kind, name = file.keys.get(f"{_KEY}model"), str(file.keys.get(f"{_KEY}pre", ""))
-    if kind != "gpt2" or name not in _DIVISIONS:
+    if kind != "gpt2" or name not in DIVISIONS:
         raise ModelError(
             f"{file.name}: its tokenizer is {_said(kind)}, divided by {_said(name)}; known are "
-            f"'gpt2' with {', '.join(_DIVISIONS)}: give the model's tokenizer.json (--tokenizer)"
+            f"'gpt2' with {', '.join(DIVISIONS)}: give the model's tokenizer.json (--tokenizer)"
         )
     words, merges = _texts(file, "tokens"), _texts(file, "merges")
     numbers = {word: number for number, word in enumerate(words)}
@@ -88,7 +93,7 @@ def words_of(file: GgufFile) -> JsonObject:
     for left, right in joined:
         if not {left, right, left + right} <= numbers.keys():
             raise ModelError(f"{file.name}: {_KEY}merges joins {_said(left + right)}, no word")
-    division = _DIVISIONS[name]
+    division = DIVISIONS[name]
     tokenizer = {
         "version": "1.0",
         "truncation": None,

@@ -25,7 +25,7 @@ from loadstone.frontend.canonical import FLOAT
 from loadstone.frontend.names import OUTPUTS
 from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.frontend.tflite_arrays import ARRAYS
-from loadstone.frontend.tflite_checks import CONVERSIONS, check_operator
+from loadstone.frontend.tflite_checks import CONVERSIONS, check_operator, refusing
 from loadstone.frontend.tflite_composite import decomposed
 from loadstone.frontend.tflite_converters import OWN
 from loadstone.frontend.tflite_cut import cut
@@ -237,23 +237,26 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
 
     def convert_op_to_relax(self) -> None:
         for record in self.file.operators:
-            check_operator(self.file, record, self.model_name)
+            with refusing(self.file, record, self.model_name):
+                check_operator(self.file, record, self.model_name)
         for record in self.file.operators:
             self.record = record
-            try:
-                if is_wide(self.file, record):
-                    WIDE[record.code](self, record.table)
-                elif is_hybrid(self.file, record):
-                    self.store(record, HYBRID[record.code](self, record.table))
-                else:
-                    self.store(record, self.convert_map[record.code](op=record.table))
-            except ModelError as error:
-                raise type(error)(
-                    f"{self.model_name}: {self.file.describe(record)}: {error}"
-                ) from None
-            except Exception as error:
-                where = f"{self.model_name}: {self.file.describe(record)}"
-                raise ModelError(f"{where}: {_unfitting(self.file, record)}") from error
+            with refusing(self.file, record, self.model_name):
+                self.convert(record)
+
+    def convert(self, record: OperatorRecord) -> None:
+        """By the converter of its kind. Raises ModelError, without the operator's name."""
+        try:
+            if is_wide(self.file, record):
+                WIDE[record.code](self, record.table)
+            elif is_hybrid(self.file, record):
+                self.store(record, HYBRID[record.code](self, record.table))
+            else:
+                self.store(record, self.convert_map[record.code](op=record.table))
+        except ModelError:
+            raise
+        except Exception as error:
+            raise ModelError(_unfitting(self.file, record)) from error
 
     def store(self, record: OperatorRecord, converted: Expr) -> None:
         """Quantizes what an operator returned, names it, and compares its shape with the file's."""

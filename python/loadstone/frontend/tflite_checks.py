@@ -8,6 +8,9 @@ Next: tflite.py converts operators that passed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from loadstone.errors import ModelError, UnsupportedError
@@ -22,11 +25,27 @@ from loadstone.frontend.tflite_rules import check_kernel
 from loadstone.frontend.tflite_state import STATEFUL
 from loadstone.frontend.tflite_wide import WIDE, is_wide
 
-__all__ = ["CONVERSIONS", "check_operator"]
+__all__ = ["CONVERSIONS", "check_operator", "refusing"]
 
 #: Operators of any type to any type: a float input with an integer constant is no sign of dynamic
 #: range quantization.
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
+
+
+@contextmanager
+def refusing(file: TfliteFile, record: OperatorRecord, name: str) -> Iterator[None]:
+    """What is not done of an operator says which one, in words and as the fields of a Refusal; a
+    file that contradicts itself says so in words. name: of the model."""
+    place = file.describe(record)
+    try:
+        yield
+    except UnsupportedError as error:
+        index = (*record.outputs, *record.inputs, None)[0]
+        node = "" if index is None else short(file.tensors[index].name)
+        raise error.about(name, record.code, node, place) from error.__cause__
+    except ModelError as error:
+        begin = f"{name}: {place}: "
+        raise ModelError(begin + str(error).removeprefix(begin)) from error.__cause__
 
 
 def check_operator(file: TfliteFile, record: OperatorRecord, name: str) -> None:
@@ -36,13 +55,13 @@ def check_operator(file: TfliteFile, record: OperatorRecord, name: str) -> None:
         return
     if record.code not in OPERATORS:
         hint = cut_hint(file, record)
-        raise UnsupportedError(f"{where}: no importer for this operator; {hint}")
+        raise UnsupportedError(f"{where}: no importer for this operator: {hint}")
     _check_sixteen_bits(file, record, where)
     types = [_type(file.tensors[k]) if k >= 0 else None for k in record.inputs]
     made = [_type(file.tensors[k]) for k in record.outputs]
     wrong = wrong_operator(record.code, record.options, types, made)
     if wrong:
-        raise UnsupportedError(f"{where}: it {wrong}; {cut_hint(file, record)}")
+        raise UnsupportedError(f"{where}: it {wrong}: {cut_hint(file, record)}")
     if record.code in STATEFUL or is_wide(file, record):
         return
     if any(index < 0 for index in record.inputs[:-1]):

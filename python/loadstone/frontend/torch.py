@@ -223,6 +223,8 @@ class _Walk:
             if self.is_constant(node) and "dequantize" not in target:
                 return self.computed(node)
             return self.converted(node)
+        except UnsupportedError as error:
+            raise error.about(self.name, str(node.target), short(label(node))) from None
         except ModelError as error:
             why, _, remedy = str(error).partition(": ")
             raise UnsupportedError(self.refusal(node, why, remedy)) from None

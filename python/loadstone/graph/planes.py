@@ -31,7 +31,7 @@ _FEWEST_PLANES = 3
 def planes_needed(weights: NDArray[np.int8]) -> int:
     """How many planes hold every sum that inputs of int8 can give: 3 where 128 * sum |w| of each
     output channel is below 2^23, else 4, which hold it modulo 2^32. weights: (O, ...)."""
-    sums = np.abs(weights.reshape(len(weights), -1).astype(np.int64)).sum(axis=1)
+    sums = np.abs(weights.reshape(len(weights), -1), dtype=np.int16).sum(axis=1, dtype=np.int64)
     return _FEWEST_PLANES if 128 * int(sums.max(initial=0)) < 1 << 23 else _MOST_PLANES
 
 

@@ -28,6 +28,7 @@ from loadstone.hosts.offload import OFFLOADED, Offload, divided_module, offload
 from loadstone.library.native import library_file
 from loadstone.partition.relax_parts import renamed, variables
 from loadstone.partition.relax_region import region_as_relax
+from loadstone.relax.byoc import NUMERICS, numerics_of
 from loadstone.relax.compat import bindings, relax, result, tvm
 from loadstone.relax.compat import codegen as codegen_of
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["codegen", "link", "partition"]
 
-_ATTRIBUTES = ("loadstone.numerics",)
 #: Functions of an exported library besides the artifacts: runtime/hosts/tvm/lds_tvm.h.
 _OWN = ("loadstone_device", "loadstone_memory", "loadstone_copied_bytes", "loadstone_share_memory")
 
@@ -137,10 +137,22 @@ class _Rewriting:
         main = relax.transform.CanonicalizeBindings()(
             relax.transform.InlinePrivateFunctions()(module)
         )["main"]
-        for name in _ATTRIBUTES:
-            if self.main.attrs and name in self.main.attrs:
-                main = main.with_attr(name, self.main.attrs[name])
+        main = _with_rules(main, _rules_of(self.fused))
         return main.with_attr("Codegen", OFFLOADED).with_attr("global_symbol", self._name(number))
+
+
+def _with_rules(function: RelaxFunction, rules: str) -> RelaxFunction:
+    """The function, rounded by these rules unless it says others itself. "": none."""
+    said = function.attrs and NUMERICS in function.attrs
+    return function.with_attr(NUMERICS, rules) if rules and not said else function
+
+
+def _rules_of(module: IRModule) -> str:
+    """Of `main`: TVM's passes give its attributes to no function that they make of a part of it."""
+    for variable, function in module.functions.items():
+        if variable.name_hint == "main" and function.attrs and NUMERICS in function.attrs:
+            return str(function.attrs[NUMERICS])
+    return ""
 
 
 def _with_functions_of(module: IRModule) -> IRModule:
@@ -157,9 +169,10 @@ def codegen(module: IRModule, target: TargetSource, device: str = "sim") -> IRMo
     Raises UnsupportedError for a function that needs Loadstone's compiler at run time.
     """
     names = {OFFLOADED, *(backend.name for backend in resolve(target).backends)}
+    rules = _rules_of(module)
     for variable, function in module.functions.items():
-        if codegen_of(function) in names - {OFFLOADED}:
-            module[variable] = function.with_attr("Codegen", OFFLOADED)
+        if codegen_of(function) in names:
+            module[variable] = _with_rules(function, rules).with_attr("Codegen", OFFLOADED)
     _pending.append((resolve(target), device))
     try:
         return relax.transform.RunCodegen()(module)
@@ -188,11 +201,16 @@ def _modules(functions: Sequence[RelaxFunction], options: Any, constants: Any) -
     target, device = (
         _pending[-1]
         if _pending
-        else (resolve(str(options["target"])), str(options.get("device", "sim")))
+        else (resolve(_source(options["target"])), str(options.get("device", "sim")))
     )
     found = {str(f.attrs["global_symbol"]): _artifact(f, target) for f in functions}
     create = tvm.get_global_func("runtime.CSourceModuleCreate")
     return [create(_c_text(found, device), "c", [*found, *_OWN], [])]
+
+
+def _source(option: object) -> TargetSource:
+    """A target of TVM's as it is, a text of TVM's as Python's."""
+    return option if isinstance(option, tvm.target.Target) else str(option)
 
 
 # `import loadstone.hosts.tvm` is what makes RunCodegen know it.
@@ -205,6 +223,7 @@ def _artifact(function: RelaxFunction, target: Target) -> Artifact:
     module = relax.transform.InlinePrivateFunctions()(
         relax.transform.LambdaLift()(tvm.IRModule({"main": main}))
     )
+    module["main"] = _with_rules(module["main"], numerics_of(module))
     artifact = compile_model(relax.transform.CanonicalizeBindings()(module), target.spec).artifact
     for step in artifact.steps:
         if isinstance(step, HostStep) and step.function:

@@ -81,7 +81,7 @@ def raise_for(status: int, what: str, place: str = "") -> None:
         return
     text = ffi.string(lib().lds_status_text(status)).decode()
     kinds: list[tuple[range, type[LoadstoneError]]] = [
-        (range(-26, -9), ArtifactError),
+        (range(-27, -9), ArtifactError),
         (range(-32, -30), DeviceHungError),
     ]
     kind = next((k for codes, k in kinds if status in codes), DeviceError)

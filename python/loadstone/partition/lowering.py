@@ -25,6 +25,7 @@ from loadstone.graph import Graph, Operator
 from loadstone.graph.batching import batched
 from loadstone.partition.eager import Partition
 from loadstone.partition.relax_region import region_as_relax
+from loadstone.partition.switching import switchable
 from loadstone.passes.log import PassLog, PassRun, keeping
 
 __all__ = ["Clock", "LoweredPartition", "lower_partition", "lower_segments"]
@@ -102,8 +103,26 @@ def _lowered_partition(
         regions += lower_segments(divided.graph, segments, renewed, target.backends)
     with clock("deploy"):
         scope = partial(_building, segments, target.backends)
-        deployment = deploy(network, regions, target.device, scope, log, contents)
+        made = partial(deploy, network, regions, target.device, scope)
+        most = target.switch_cycles
+        if most is None:
+            deployment = made(log, contents)
+        else:
+            apart = log.continued()  # of trials only the last one counts
+            deployment = switchable(
+                lambda trial: made(_emptied(log, apart), trial),
+                regions,
+                target.device,
+                most,
+                contents or Contents(),
+            )
     return LoweredPartition(divided, network, segments, regions, deployment, log)
+
+
+def _emptied(log: PassLog, before: PassLog) -> PassLog:
+    """The log, with what was in it before."""
+    log.runs[:] = before.runs
+    return log
 
 
 def lower_segments(

@@ -21,13 +21,14 @@ from loadstone.prove.memory import NOBODY, SymbolDram
 from loadstone.prove.products import products
 from loadstone.prove.requantized_lanes import rq_parameters
 from loadstone.prove.runs import runs
+from loadstone.prove.steps import Taps, sums, windows
 from loadstone.prove.terms import Terms
 from loadstone.prove.tokens import CellAccess
 from loadstone.prove.values import CENTRE, CONSTANTS, RADIUS, Values
 from loadstone.prove.verdict import NotProved, Unsupported
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import decode_uops
-from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.insn import Alu, Config, Depthwise, Finish, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import (
     CONFIG_DEFAULTS,
     STAGE_REGISTERS,
@@ -39,10 +40,6 @@ from loadstone.vta.isa.spec import (
 )
 
 __all__ = ["SymbolMachine"]
-
-#: Columns of products that are summed exactly in float64: 2^31 * 2^8 * 2^14 = 2^53.
-_EXACT_COLUMNS = 1 << 14
-_CHUNK = 1 << 18
 
 
 class SymbolMachine:
@@ -82,8 +79,8 @@ class SymbolMachine:
                 return self._load(instruction)
             case Store():
                 return self._store(instruction, number)
-            case Gemm():
-                return self._gemm(instruction)
+            case Gemm() | Depthwise():
+                return self._multiply(instruction)
             case Alu():
                 return self._alu(instruction)
             case Config():
@@ -206,14 +203,14 @@ class SymbolMachine:
         )
 
     # --- loops ------------------------------------------------------------------------------------
-    def _indices(self, i: Gemm | Alu) -> Integers:
+    def _indices(self, i: Gemm | Depthwise | Alu) -> Integers:
         """dst, src, wgt of all steps, in their order: (3, steps)."""
         if not 0 <= i.uop_bgn <= i.uop_end <= len(self.uop):
             raise NotProved(f"micro-op {i.uop_end - 1} of {len(self.uop)}")
         used = self.uop[i.uop_bgn : i.uop_end]
         if (used < 0).any():
             raise NotProved("a micro-op that nobody loaded")
-        wgt = (i.wgt_out, i.wgt_in) if isinstance(i, Gemm) else (0, 0)
+        wgt = getattr(i, "wgt_out", 0), getattr(i, "wgt_in", 0)
         outer, inner = np.array([(i.dst_out, i.dst_in), (i.src_out, i.src_in), wgt]).T
         turns = np.arange(i.iter_out)[:, None, None, None] * outer
         turns = turns + np.arange(i.iter_in)[:, None, None] * inner
@@ -223,22 +220,25 @@ class SymbolMachine:
     def _lanes_of(self, tiles: Integers) -> Integers:
         return (tiles[:, None] * len(self._tile) + self._tile).reshape(-1)
 
-    def _gemm(self, i: Gemm) -> CellAccess:
-        dst, src, wgt = self._indices(i)
+    def _multiply(self, i: Gemm | Depthwise) -> CellAccess:
+        (dst, src, wgt), name = self._indices(i), i.SPEC.name
         if not len(dst):
             return CellAccess()
         if dst.max() >= len(self.known):
-            raise NotProved(f"GEMM leaves ACC: tile {dst.max()}")
+            raise NotProved(f"{name} leaves ACC: tile {dst.max()}")
         touched = np.unique(dst)
         if i.reset:
+            if isinstance(i, Depthwise):
+                raise NotProved("DEPTHWISE with reset")
             self._written(touched)
             self.lanes.put_numbers(self._lanes_of(touched), 0)
             return CellAccess(writes=[("ACC", touched)])
-        if src.max() >= len(self.inp) or wgt.max() >= len(self.wgt):
-            raise NotProved(f"GEMM leaves INP or WGT: tiles {src.max()}, {wgt.max()}")
-        inputs, weights = np.unique(src), np.unique(wgt)
+        taps = Taps.of(i, self.config.block)
+        inputs, weights = np.unique(src[:, None] + taps.tiles), np.unique(wgt)
+        if inputs.max() >= len(self.inp) or wgt.max() >= len(self.wgt):
+            raise NotProved(f"{name} leaves INP or WGT: tiles {inputs.max()}, {wgt.max()}")
         if not self.wgt_known[weights].all() or (self.inp[inputs] == NOBODY).any():
-            raise NotProved("GEMM reads tiles that nobody wrote")
+            raise NotProved(f"{name} reads tiles that nobody wrote")
         if i.overwrite:
             _, last = np.unique(dst[::-1], return_index=True)
             keep = len(dst) - 1 - last
@@ -246,53 +246,53 @@ class SymbolMachine:
             self.known[touched] = True
             self.lanes.put_numbers(self._lanes_of(touched), 0)
         elif not self.known[touched].all():
-            raise NotProved("GEMM adds to tiles that nobody wrote")
+            raise NotProved(f"{name} adds to tiles that nobody wrote")
         self.put_out[touched] = True
         self.lanes.linear(self._lanes_of(touched))
-        self._multiply(dst, src, wgt)
+        if isinstance(i, Gemm):
+            for part in sums(dst, src, wgt, self.inp.shape[1:]):
+                self._product(*part)
+        else:
+            self._windows(taps, dst, src, wgt)
         return CellAccess([("INP", inputs), ("WGT", weights)], [("ACC", touched)])
 
-    def _multiply(self, dst: Integers, src: Integers, wgt: Integers) -> None:
-        """The order of sums is free, so those of one tile are one product of matrices, and those
-        of all tiles that meet the same weights too."""
-        order = np.argsort(dst, kind="stable")
-        dst, src, wgt = dst[order], src[order], wgt[order]
-        begins = np.flatnonzero(np.append(True, dst[1:] != dst[:-1]))
-        sizes = np.diff(np.append(begins, len(dst)))
-        most = max(_EXACT_COLUMNS // self.config.block, 1)
-        for size in np.unique(sizes).tolist():
-            rows = begins[sizes == size]
-            for first in range(0, size, most):
-                at = rows[:, None] + np.arange(first, min(first + most, size))
-                shared, which = np.unique(wgt[at], axis=0, return_inverse=True)
-                for k, tiles in enumerate(shared):
-                    chosen = at[which.reshape(-1) == k]
-                    step = max(_CHUNK // (len(tiles) * len(self._tile)), 1)
-                    for begin in range(0, len(chosen), step):
-                        part = chosen[begin : begin + step]
-                        self._product(dst[part[:, 0]], src[part], tiles)
+    def _windows(self, taps: Taps, dst: Integers, src: Integers, wgt: Integers) -> None:
+        for to, of, tile in windows(dst, src, wgt, len(taps.tiles) * len(self._tile)):
+            if self.wgt_varies[tile]:
+                raise Unsupported("DEPTHWISE by activations")
+            symbols = self._symbols(of[:, None] + taps.tiles)
+            self._linear(self._lanes_of(to), symbols, taps.matrix(self.wgt[tile]))
+
+    def _symbols(self, tiles: Integers) -> Integers:
+        """Of each row of tiles (n, m): (n * batch, m * block)."""
+        rows = len(tiles) * self.config.batch
+        return self.inp[tiles].transpose(0, 2, 1, 3).reshape(rows, -1)
 
     def _product(self, dst: Integers, src: Integers, tiles: Integers) -> None:
         """Adds to tiles dst (n,) the products of tiles src (n, m) with weight tiles (m,)."""
-        block, values = self.config.block, self.values
-        symbols = self.inp[src].transpose(0, 2, 1, 3).reshape(len(dst) * self.config.batch, -1)
-        lanes = self._lanes_of(dst)
+        symbols, lanes = self._symbols(src), self._lanes_of(dst)
         if self.wgt_varies[tiles].any():
             self._product_of_two(lanes, symbols, tiles)
             return
-        weights = self.wgt[tiles].transpose(1, 0, 2).reshape(block, -1).astype(np.float64)
+        weights = self.wgt[tiles].transpose(1, 0, 2).reshape(self.config.block, -1)
+        self._linear(lanes, symbols, weights.astype(np.float64))
+
+    def _linear(self, lanes: Integers, symbols: Integers, weights: NDArray[np.float64]) -> None:
+        """Adds to lanes (n * outputs,) what weights (outputs, inputs) make of symbols (n,
+        inputs)."""
+        values = self.values
         varies = symbols >= CONSTANTS
         internal = np.zeros(symbols.shape, bool)
         internal[varies] = values.is_internal(symbols[varies])
-        shape = lanes.reshape(len(symbols), block)
+        shape = lanes.reshape(len(symbols), -1)
         if internal.any():
             reads = internal.astype(np.float32) @ (weights != 0).T.astype(np.float32) > 0
             self.lanes.settle(shape[reads])
         columns = values.columns(symbols)
-        sums = np.matmul(columns[:RADIUS], weights.T).reshape(RADIUS, -1)
+        totals = np.matmul(columns[:RADIUS], weights.T).reshape(RADIUS, -1)
         radius = np.matmul(columns[RADIUS], np.abs(weights).T).reshape(-1)
-        low, high = ((sums[CENTRE] + sign * radius).astype(np.int64) >> 1 for sign in (-1, 1))
-        self.lanes.add_products(lanes, sums[:CENTRE].astype(np.int64), low, high)
+        low, high = ((totals[CENTRE] + sign * radius).astype(np.int64) >> 1 for sign in (-1, 1))
+        self.lanes.add_products(lanes, totals[:CENTRE].astype(np.int64), low, high)
         self._name(self.lanes.digits, shape, symbols, internal, weights)
         self._name(self.lanes.named, shape, symbols, varies & ~internal, weights)
 
@@ -302,8 +302,8 @@ class SymbolMachine:
         for held in (symbols, others):
             if self.values.is_internal(held[held >= CONSTANTS]).any():
                 raise Unsupported("GEMM of activations with what is no element of the network")
-        sums, constant, low, high = products(self.values, symbols, others)
-        flat = np.concatenate([sums, constant[None]]).reshape(len(sums) + 1, -1)
+        totals, constant, low, high = products(self.values, symbols, others)
+        flat = np.concatenate([totals, constant[None]]).reshape(len(totals) + 1, -1)
         low, high = ((end - constant).reshape(-1) for end in (low, high))
         self.lanes.add_products(lanes, flat, low, high)
         self.lanes.named.count[lanes] = self.lanes.named.slots + 1

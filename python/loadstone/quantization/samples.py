@@ -83,8 +83,9 @@ def samples_from(
         key = number if number in named else name
         if key not in named:
             near = suggestion(name, named) if len(named) > 1 else ""
+            also = f" (or {name!r})" if name != number else ""
             raise ModelError(
-                f"{where}: no array {number} (or {name!r}), which is what input {number[2:]} of "
+                f"{where}: no array {number}{also}, which is what input {number[2:]} of "
                 f"the network needs; found: {', '.join(sorted(named)) or 'nothing'}{near}"
             )
         checked.append(_checked(named[key], parameters[len(checked)], f"{where}: {key}"))

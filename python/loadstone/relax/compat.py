@@ -230,7 +230,7 @@ def constant_int64(array: ArrayLike) -> Expr:
 
 def exact_constant(array: Array) -> Expr:
     """A tensor constant of the same shape and type, whatever type that is."""
-    return relax.const(np.array(array, order="C"), array.dtype.name)
+    return relax.const(np.asarray(array, order="C"), array.dtype.name)
 
 
 def value(expr: Expr) -> Array:

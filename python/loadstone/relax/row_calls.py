@@ -34,6 +34,7 @@ __all__ = [
     "rotate_places",
     "row_call",
     "row_scales",
+    "take_columns",
 ]
 
 _PREFIX = "loadstone."
@@ -111,6 +112,12 @@ def gate(a: Expr, x: Expr, *, function: int) -> Call:
     return _made("gate", [a, x], [function], _like(x))
 
 
+def take_columns(table: Expr, numbers: Expr) -> Call:
+    """table: int8 (depth, columns), such as the weights of a head. (numbers, depth)."""
+    (depth, _), (count,) = shape(table) or (0, 0), shape(numbers) or (0,)
+    return _made("take_columns", [table, numbers], [], relax.TensorType((count, depth), "int8"))
+
+
 # --- what TVM's virtual machine runs --------------------------------------------------------------
 def _inner(x: Array, axes: int) -> Array:
     """The last axes; those in front of them are one."""
@@ -138,6 +145,7 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "keep_rows": lambda cache, x, place: rows.keep_rows(cache, _inner(x, 3), place),
     "attention": _attended,
     "gate": rows.gate,
+    "take_columns": rows.take_columns,
 }
 
 

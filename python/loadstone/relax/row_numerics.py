@@ -30,6 +30,7 @@ __all__ = [
     "row_exp",
     "row_scales",
     "sum_rows",
+    "take_columns",
 ]
 
 F = np.float32
@@ -179,3 +180,9 @@ def gate(a: Floats, x: Floats, function: int) -> Floats:
     """function 0: SiLU(a) * x; 1: GELU by tanh(a) * x; a and x of any shape, the same."""
     inner = a if function == 0 else F(1.5957691216) * (a + F(0.044715) * (a * a * a))
     return a / (F(1) + row_exp(-inner)) * x
+
+
+def take_columns(table: Array, numbers: Integers) -> Array:
+    """Columns of a table (depth, columns) as rows (numbers, depth); a number outside of it is the
+    nearest one inside."""
+    return np.asarray(table[:, np.clip(numbers, 0, table.shape[1] - 1)].T)

@@ -16,12 +16,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tvm.ir import Attrs, Call, Expr, GlobalVar, IRModule, Type, Var
+    from tvm.ir import Attrs, Call, Expr, GlobalVar, IRModule, Span, Type, Var
     from tvm.ir.transform import Pass
     from tvm.relax import BlockBuilder, VirtualMachine
     from tvm.relax import Function as RelaxFunction
     from tvm.relax.dpl import DFPattern
     from tvm.relax.frontend.tflite.tflite_frontend import TensorWrapper
+    from tvm.relax.transform import PatternCheckContext
     from tvm.runtime import Tensor as TvmTensor
     from tvm.s_tir import Schedule
     from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -43,10 +44,12 @@ __all__ = [
     "IRModule",
     "LoopRV",
     "Pass",
+    "PatternCheckContext",
     "PrimFunc",
     "RelaxFunction",
     "SBlockRV",
     "Schedule",
+    "Span",
     "Stmt",
     "Target",
     "TeTensor",

@@ -222,9 +222,9 @@ def read_arrays(path: str | Path, tensors: Sequence[BufferView], prefix: str) ->
     for k, tensor in enumerate(tensors):
         name = f"{prefix}{k}" if f"{prefix}{k}" in arrays else tensor.name
         if name not in arrays:
+            also = f" (or {tensor.name!r})" if tensor.name != f"{prefix}{k}" else ""
             raise ModelError(
-                f"{path} has no array {prefix}{k} (or {tensor.name!r}); it has "
-                f"{', '.join(arrays) or 'none'}"
+                f"{path} has no array {prefix}{k}{also}; it has {', '.join(arrays) or 'none'}"
             )
         if not arrays[name].size or not arrays[name].ndim:
             raise ModelError(

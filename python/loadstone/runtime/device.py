@@ -34,6 +34,7 @@ from loadstone.files import is_file, read_whole
 from loadstone.library.native import CData, ffi, lib, owned, raise_for
 from loadstone.printable import one_line
 from loadstone.runtime.handle import Handle
+from loadstone.runtime.lent_files import LentFiles
 from loadstone.runtime.session import (
     Counters,
     External,
@@ -300,13 +301,8 @@ class OpenedDevice:
         """A session of a model (an Artifact, its bytes, or its file). hang_seconds: after this time
         without progress the device counts as hung; None: the time follows from the program
         (docs/runtime.md). Raises ArtifactError, DeviceError."""
-        data = (
-            model.to_bytes()
-            if isinstance(model, Artifact)
-            else model
-            if isinstance(model, bytes)
-            else _read(model)
-        )
+        given = _read(model) if isinstance(model, str | Path) else model
+        data = given.to_bytes() if isinstance(given, Artifact) else given
         artifact = model if isinstance(model, Artifact) else Artifact.from_bytes(data)
         if self._device is None:
             # on a board, where registers stand is not for a file to say
@@ -352,7 +348,8 @@ class OpenedDevice:
         raise_for(lib().lds_device_open(device, hal, registers, self.device.config_hash), "open")
         sim = owner if kind == "sim" else None
         message = partial(_MESSAGES[kind], owner) if kind in _MESSAGES else str
-        return Handle(device, owner, sim, self.timing, self._connect, message)
+        files = None if sim is None or self.shadow else LentFiles(sim)
+        return Handle(device, owner, sim, self.timing, self._connect, message, files)
 
     def _connect(self, name: str) -> tuple[CData, CData] | None:
         """Another device of the same board: (owner, lds_hal); None where there is none. A simulator

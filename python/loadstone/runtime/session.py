@@ -16,24 +16,25 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep, ProgramStep
+from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.backend.device import Device
 from loadstone.backend.external import External, register_external
-from loadstone.errors import DeviceError
+from loadstone.errors import DeviceError, LoadstoneError
 from loadstone.library.native import CData, ffi, lib, raise_for
 from loadstone.numerics import Array
 from loadstone.runtime.counters import Counters, Totals
 from loadstone.runtime.external_steps import CallTimes, call_external, check_externals, place_of
 from loadstone.runtime.handle import Handle
+from loadstone.runtime.lent_files import in_place
 from loadstone.runtime.long_steps import LongSteps
 from loadstone.runtime.ports import EntryPorts, Inputs
+from loadstone.runtime.views import view_of
 
 if TYPE_CHECKING:
     from loadstone.runtime.accelerators import AcceleratorSet
@@ -114,16 +115,13 @@ class Session:
         self._keep: object = (opened.owner, self._memory, self._bytes, self.accelerators)
         fault, session = ffi.new("lds_fault *"), ffi.new("lds_session **")
         memory = ffi.cast("void *", self._memory.ctypes.data)
+        files = opened.files if self.accelerators is None else None
+        self._give_back = in_place(files, self._bytes, config)
         status = lib().lds_session_open(
             session, self._model, opened.device, config, memory, size, fault
         )
-        if fault.layer != ffi.NULL:  # an instruction was refused
-            self._raise(status, fault)
-        if status == lib().LDS_ERR_MEMORY and opened.message():
-            raise DeviceError(f"model {artifact.name!r}: {opened.message()}")
-        if status == lib().LDS_ERR_CONFIG and self.accelerators is not None:
-            self.accelerators.find_stranger()
-        raise_for(status, artifact.name)
+        if status:
+            self._refuse(status, fault, opened)
         self._session = session[0]
         inputs, outputs = (
             iter([self._view(get, k, i) for k, i in enumerate(indices)])
@@ -253,6 +251,7 @@ class Session:
             if self._session != ffi.NULL:
                 self.ports = ()
                 lib().lds_session_close(self._session)
+                self._give_back()
             self._session = ffi.NULL
             self._callback = self._keep = self._long_steps = None
 
@@ -267,7 +266,31 @@ class Session:
     ) -> None:
         self.close()
 
+    # --- for schedule.py --------------------------------------------------------------------------
+    def c_session(self) -> CData:
+        """lds_session *, as long as it is open."""
+        return self._open()
+
+    def error_of(self, status: int) -> LoadstoneError | None:
+        """What a run that ended with this status would have raised."""
+        try:
+            self._finish(status)
+        except LoadstoneError as error:
+            return error
+        return None
+
     # --- inside -----------------------------------------------------------------------------------
+    def _refuse(self, status: int, fault: CData, opened: Handle) -> None:
+        """Raises what says why a session could not be opened."""
+        self._give_back()
+        if fault.layer != ffi.NULL:  # an instruction was refused
+            self._raise(status, fault)
+        if status == lib().LDS_ERR_MEMORY and opened.message():
+            raise DeviceError(f"model {self.artifact.name!r}: {opened.message()}")
+        if status == lib().LDS_ERR_CONFIG and self.accelerators is not None:
+            self.accelerators.find_stranger()
+        raise_for(status, self.artifact.name)
+
     def _go_on(self) -> None:
         if self._cancelled:
             raise DeviceError(f"the run of model {self.artifact.name!r} was cancelled")
@@ -308,7 +331,7 @@ class Session:
         return status
 
     def _view(self, get: Callable[..., CData], port: int, index: int) -> Array:
-        return _array(get(self._session, port), self.artifact.tensors[index], self._keep)
+        return view_of(get(self._session, port), self.artifact.tensors[index], self._keep)
 
     def _external(self, _ctx: CData, session: CData, step: int) -> int:
         """Called by the C runtime for an external step. An exception is kept until C has
@@ -331,7 +354,7 @@ class Session:
     def _operand(self, session: CData, step: int, k: int, index: int) -> Array:
         operand = ffi.new("lds_operand *")
         raise_for(lib().lds_session_operand(session, step, k, operand), self.artifact.name)
-        return _array(operand.data, self.artifact.tensors[index], self._keep)
+        return view_of(operand.data, self.artifact.tensors[index], self._keep)
 
     def _finish(self, status: int) -> None:
         error, self._error = self._error, None
@@ -371,14 +394,3 @@ class Session:
 def _nanoseconds(seconds: float) -> int:
     """In the runtime's unit; a number that is too large means for ever."""
     return int(seconds * 1e9) if seconds * 1e9 < 2.0**63 else (1 << 64) - 1
-
-
-def _array(data: CData, tensor: BufferView, keep: object) -> Array:
-    """The tensor's memory as an array that shares it, and keeps its owner alive."""
-    pointer = ffi.gc(ffi.cast("char *", data), partial(_forget, keep))
-    dtype = tensor.dtype.numpy if tensor.dtype != DataType.BOOL else np.dtype(np.bool_)
-    return np.frombuffer(ffi.buffer(pointer, tensor.size_bytes), dtype).reshape(tensor.memory_shape)
-
-
-def _forget(keep: object, pointer: CData) -> None:
-    """The last view no longer exists, and with it the reference to `keep`."""

@@ -37,7 +37,8 @@ from loadstone.search.tune_study import ScheduleChoice
 from loadstone.search.workers import Pool
 from loadstone.simulator.programs import program_runs
 from loadstone.vta.device.hw_config import configuration
-from loadstone.vta.region.offload import OffloadedRegion, is_done_by_addresses
+from loadstone.vta.region.addresses import is_done_by_addresses
+from loadstone.vta.region.offload import OffloadedRegion
 from loadstone.vta.region.schedule_space import layer_choices
 from loadstone.vta.schedule.choices import LayerChoice, layer_key
 

@@ -63,10 +63,33 @@ class LayerFigures:
     best_cycles: int | None = None
     kind: str = "program"
 
+    def and_then(self, other: LayerFigures) -> LayerFigures:
+        """Both together, where another program goes on with the layer: sums, no place in time."""
+        best = None
+        if self.best_cycles is not None and other.best_cycles is not None:
+            best = self.best_cycles + other.best_cycles
+        return LayerFigures(
+            self.name,
+            self.instructions + other.instructions,
+            self.cycles + other.cycles,
+            self.working_cycles + other.working_cycles,
+            busy_cycles=_sums(self.busy_cycles, other.busy_cycles),
+            spent_cycles=_sums(self.spent_cycles, other.spent_cycles),
+            bytes=_sums(self.bytes, other.bytes),
+            macs=self.macs + other.macs,
+            step_cycles=self.step_cycles + other.step_cycles,
+            best_cycles=best,
+            kind=max((self, other), key=lambda part: part.cycles).kind,
+        )
+
     @property
     def bound(self) -> str:
         """The cause of most of its cycles; empty where that is not reported."""
         return max(self.spent_cycles, key=lambda name: self.spent_cycles[name], default="")
+
+
+def _sums(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
 
 
 @dataclass(frozen=True)
@@ -208,6 +231,14 @@ class ProgramSimulator(ABC):
         """The races that tokens permit, in the order in which they occur; none on a device whose
         units do not work concurrently."""
         return ()
+
+    def longest(self, artifact: Artifact) -> dict[int, int]:
+        """By step, the most cycles that a program can take, memory as slow as the device's timing
+        says it can be. Raises SimulationError where that is not known."""
+        raise SimulationError(
+            f"model {artifact.name!r}: nothing says how long programs of an instruction table can "
+            "take at most: bounds are for VTAs"
+        )
 
     # What a debugger asks: a device that does not tell it runs its programs as a whole.
     def layer_stores(self, program: ProgramStep) -> Sequence[LayerStores]:

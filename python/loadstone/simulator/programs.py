@@ -117,5 +117,9 @@ def trace(artifact: Artifact, device: Device) -> bytes:
 
 def layer_figures(artifact: Artifact, device: Device) -> dict[str, LayerFigures]:
     """By layer, of all programs. Raises SimulationError as program_runs."""
-    runs = program_runs(artifact, device, trace=True).values()
-    return {layer.name: layer for run in runs for layer in run.layers()}
+    found: dict[str, LayerFigures] = {}
+    for run in program_runs(artifact, device, trace=True).values():
+        for layer in run.layers():
+            before = found.get(layer.name)
+            found[layer.name] = layer if before is None else before.and_then(layer)
+    return found

@@ -19,9 +19,10 @@ from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
 from loadstone.vta.operators import LoweredOperator
 from loadstone.vta.operators.request import LayerRequest
+from loadstone.vta.region.addresses import is_free
 from loadstone.vta.region.byte_planes import with_byte_planes
 from loadstone.vta.region.further import FurtherRegion
-from loadstone.vta.region.offload import OffloadedRegion, is_free
+from loadstone.vta.region.offload import OffloadedRegion
 from loadstone.vta.region.patterns import patterns
 from loadstone.vta.region.real_network import fold_real
 from loadstone.vta.region.request import RegionRequest

@@ -11,7 +11,7 @@ from tools.isa.c_names import DEFAULT, c_width, distinct, own_fields, struct_of
 
 
 def test_every_instruction_has_a_struct() -> None:
-    names = ["LOAD", "STORE", "GEMM", "FINISH", "ALU", "CONFIG"]
+    names = ["LOAD", "STORE", "GEMM", "FINISH", "ALU", "CONFIG", "DEPTHWISE"]
     assert [insn.name for insn in distinct()] == names
     assert {insn.name: struct_of(insn) for insn in INSTRUCTIONS} == {
         "LOAD": "memory",
@@ -20,6 +20,7 @@ def test_every_instruction_has_a_struct() -> None:
         "ALU": "alu",
         "FINISH": "finish",
         "CONFIG": "config",
+        "DEPTHWISE": "depthwise",
     }
 
 

@@ -317,7 +317,7 @@ def test_all_classes_are_covered() -> None:
     assert {
         type(i)
         for i in decode_stream(
-            encode_stream(random_stream(CONFIGS[0], 6, 0), CONFIGS[0]), CONFIGS[0]
+            encode_stream(random_stream(CONFIGS[0], len(Opcode), 0), CONFIGS[0]), CONFIGS[0]
         )
     } == set(CLASSES.values())
 
@@ -336,7 +336,7 @@ def test_c_and_python_agree_on_stages_and_queues(root: Path, tmp_path: Path) -> 
           static const unsigned pushers[LDS_QUEUES] = LDS_QUEUE_PUSHERS;
           static const unsigned scratchpads[LDS_MEMORIES] = LDS_SCRATCHPADS;
           unsigned opcode, value, k;
-          for (opcode = 0; opcode < 6u; ++opcode)
+          for (opcode = 0; opcode <= LDS_OPCODE_DEPTHWISE; ++opcode)
             for (value = 0; value < LDS_MEMORIES; ++value) {
               lds_insn i = {0};
               i.opcode = opcode;

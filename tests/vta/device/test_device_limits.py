@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from loadstone.errors import ConfigError
-from loadstone.vta.device.device_limits import DeviceNumbers, check_numbers
+from loadstone.vta.device.device_limits import DeviceNumbers, check_depthwise, check_numbers
 from loadstone.vta.device.hw_config import config_of, load_config
+from loadstone.vta.isa.spec import Capability
 
 FLOAT = load_config("vtab-1x16x16").to_json()
 #: Numbers of vtaq-1x16x16, but for its scratchpads: small, so that each may be as large as it can.
@@ -40,6 +41,24 @@ def test_each_number_has_its_limits(name: str, low: int, high: int) -> None:
     for value in (low - 1, high + 1):
         with pytest.raises(ConfigError, match=rf"device mine: \S+={value} is outside \[{low}, "):
             check_numbers("mine", NUMBERS._replace(**{name: value}))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "why"),
+    [
+        ({"log_width": 4}, "is of integers"),
+        ({"log_block": 1}, "needs blocks of 4 lanes or more"),
+        ({"li": 1}, "reads 4 banks of INP, which has 2 tiles"),
+        ({"products_per_multiplier": 2}, "needs products_per_multiplier=1, not 2"),
+    ],
+)
+def test_windows_have_their_limits(numbers: dict[str, int], why: str) -> None:
+    fine = NUMBERS._replace(log_block=2, li=2)
+    check_depthwise("mine", fine, Capability.DEPTHWISE)
+    bad = fine._replace(**numbers)
+    check_depthwise("mine", bad, ~Capability.DEPTHWISE)
+    with pytest.raises(ConfigError, match=f"device mine: capability depthwise {why}"):
+        check_depthwise("mine", bad, Capability.DEPTHWISE)
 
 
 def test_numbers_that_limit_each_other() -> None:

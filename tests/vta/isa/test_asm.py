@@ -15,7 +15,7 @@ from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa import asm
 from loadstone.vta.isa.asm import assemble, disassemble, parse_insn, text_of
 from loadstone.vta.isa.codec import decode_stream
-from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.insn import Alu, Config, Depthwise, Finish, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import AluOp, ConfigRegister, Memory, Rounding, Stage
 from tests.random_insns import CONFIGS, any_insn
 from tests.repeat import times
@@ -43,6 +43,23 @@ def test_every_measured_program_assembles_to_its_bytes(vectors: list[Path]) -> N
 
 
 GOLDEN = [
+    (
+        "depthwise acc[u+1i+8j] = inp[u+1i+10j+10r] * wgt[u+2i] for i<8 j<6 u in 0..1 r<3 c<2",
+        Depthwise(
+            uop_end=1,
+            iter_out=8,
+            iter_in=6,
+            rows=3,
+            columns=2,
+            overwrite=1,
+            dst_out=1,
+            dst_in=8,
+            src_out=1,
+            src_in=10,
+            wgt_out=2,
+            row_stride=10,
+        ),
+    ),
     (
         "pop(load) gemm acc[u+28i+1j] += inp[u+30i+1j] * wgt[u] for i<3 j<3 u in 0..9 push(load)",
         Gemm(
@@ -165,5 +182,5 @@ def test_the_docstring_assembles() -> None:
     lines = "\n".join(re.findall(r"^    (\S.*)$", asm.__doc__, re.MULTILINE))
     device = load_config("vtaq-1x16x16")
     insns = assemble(lines, device)
-    assert len(insns) == 11
+    assert len(insns) == 12
     assert [text_of(insn) for insn in decode_stream(insns, device)] == lines.splitlines()

@@ -42,7 +42,12 @@ def test_numbers_may_be_hexadecimal_and_factors_of_one_left_out() -> None:
     [
         (
             "frobnicate",
-            "expected one of load, store, gemm, alu, config, nop, finish, found 'frobnicate'",
+            "expected one of load, store, gemm, depthwise, alu, config, nop, finish, found "
+            "'frobnicate'",
+        ),
+        (
+            "depthwise acc[u] = inp[u] * wgt[u+1j] for i<1 j<1 u in 0..1 r<1 c<1",
+            "after '1': expected one of i, found 'j'",
         ),
         ("gemm acc(u]", "after 'acc': expected '[', found '('"),
         ("gemm acc[u] -= 3", "after ']': expected one of +=, =, found '-'"),

@@ -16,6 +16,7 @@ from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import (
     Alu,
     Config,
+    Depthwise,
     Finish,
     Gemm,
     Insn,
@@ -46,7 +47,10 @@ from tests.repeat import times
 VTA = load_config("vta-pynq")
 NAMES = {
     c.__name__: c
-    for c in (Alu, Config, Finish, Gemm, Load, Store, AluOp, ConfigRegister, Memory, Stage)
+    for c in (
+        *(Alu, Config, Depthwise, Finish, Gemm, Load, Store),
+        *(AluOp, ConfigRegister, Memory, Stage),
+    )
 }
 each_config = pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
 
@@ -142,7 +146,7 @@ def test_a_field_beyond_its_limits_is_named() -> None:
         (
             bytes([7]) + bytes(15),
             "instruction 0: opcode 7 is unknown; known are LOAD 0, STORE 1, GEMM 2, FINISH "
-            "3, ALU 4, CONFIG 5",
+            "3, ALU 4, CONFIG 5, DEPTHWISE 6",
         ),
         (
             bytes([0, 3]) + bytes(14),

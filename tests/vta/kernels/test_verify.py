@@ -89,6 +89,46 @@ def test_a_kernel_of_its_own_nests_passes() -> None:
         verify_kernel(kernel_of_nests(function, CONFIG), function)
 
 
+WINDOWS = """\
+func windows:
+  param x: int8[6, 5] x1x16
+  param w: int8[2] x16x16
+  param out: int8[4, 3] x1x16
+  alloc acc: int32[4, 3] x1x16 in acc
+  alloc x_chip: int8[6, 5] x1x16 in inp
+  alloc w_chip: int8[2] x16x16 in wgt
+  copy(x_chip[i, j], x[i, j]) for i<6 j<5
+  copy(w_chip[i], w[i]) for i<2
+  fill(acc[i, j] | 0) for i<4 j<3
+  depthwise(acc[i, j], x_chip[i + y, j + z], w_chip[0] | 3, 3) for i<4 j<3 y<3 z<3
+  copy(out[i, j], acc[i, j]) for i<4 j<3
+"""
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        ("w_chip[0] |", "w_chip[1] |"),
+        ("x_chip[i + y, j + z]", "x_chip[i, j + y + z]"),
+        ("x_chip[i + y, j + z]", "x_chip[i + 1, j + z]"),
+        ("| 3, 3) for i<4 j<3 y<3 z<3", "| 2, 3) for i<4 j<3 y<2 z<3"),
+        ("| 3, 3) for i<4 j<3 y<3 z<3", "| 3, 2) for i<4 j<3 y<3 z<2"),
+        ("depthwise(", "gemm("),
+    ],
+)
+def test_another_window_is_found(spoilt: tuple[str, str]) -> None:
+    device = load_config("vtaq2-1x16x16")
+    function = parsed(WINDOWS)
+    verify_kernel(kernel_of_nests(function, device), function)
+    before, after = spoilt
+    other = WINDOWS.replace(before, after)
+    assert other != WINDOWS
+    if after == "gemm(":
+        other = other.replace(" | 3, 3)", ")")
+    with pytest.raises(LoweringError, match="depthwise"):
+        verify_kernel(kernel_of_nests(parsed(other), device), function)
+
+
 #: What is said by the nests, what the kernel was made of in its place, and what is found.
 SPOILT = [
     ("| 7)", "| 8)", r"fill\(acc\[0\] \| 7\) is emitted as `fill .* = 8"),

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from loadstone.errors import EncodingError, SimulationError
 from loadstone.numerics import Rounding, rq, scale_lane, shift_lane
-from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream, encode_uops
-from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, MicroOp, Store
+from loadstone.vta.isa.insn import Alu, Config, Depthwise, Finish, Gemm, Insn, Load, MicroOp, Store
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
 from loadstone.vta.meaning import lane_operations
 from loadstone.vta.meaning.reference import DramBytes, Machine
+from tests.simulated import EIGHT_WINDOWS, FOUR_WINDOWS, TINY_WINDOWS
 
 VTA = load_config("vta-pynq")
 #: With every capability that there is.
@@ -61,10 +62,10 @@ def test_the_vectors_would_catch_a_change(
 
 
 # --- a machine with random contents, and the loops of the spec in scalars -------------------------
-def machine(seed: int, regions: int = 1) -> Machine:
-    """vtaq-tiny with random scratchpads."""
+def machine(seed: int, config: HwConfig = TINY, regions: int = 1) -> Machine:
+    """A device with random scratchpads."""
     rng = np.random.default_rng(seed)
-    m = Machine(TINY, [DramBytes(rng.integers(0, 256, 4096, np.uint8)) for _ in range(regions)])
+    m = Machine(config, [DramBytes(rng.integers(0, 256, 4096, np.uint8)) for _ in range(regions)])
     for pad in (m.inp, m.wgt, m.acc):
         pad[:] = rng.integers(
             np.iinfo(pad.dtype).min, np.iinfo(pad.dtype).max, pad.shape, endpoint=True
@@ -80,8 +81,9 @@ def int32(x: int) -> int:
     return (x + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def scalar_steps(insn: Gemm | Alu, uops: list[MicroOp]) -> list[tuple[int, int, int]]:
-    wgt_out, wgt_in = (insn.wgt_out, insn.wgt_in) if isinstance(insn, Gemm) else (0, 0)
+def scalar_steps(insn: Gemm | Depthwise | Alu, uops: list[MicroOp]) -> list[tuple[int, int, int]]:
+    wgt_out = 0 if isinstance(insn, Alu) else insn.wgt_out
+    wgt_in = insn.wgt_in if isinstance(insn, Gemm) else 0
     return [
         (
             u.dst + i * insn.dst_out + j * insn.dst_in,
@@ -132,6 +134,44 @@ def test_gemm_is_its_loop(uops: list[MicroOp], insn: Gemm, seed: int) -> None:
                 total = sum(int(m.inp[s, b, k]) * int(m.wgt[w, o, k]) for k in range(TINY.block))
                 total += 0 if insn.overwrite else acc[d][b][o]
                 acc[d][b][o] = 0 if insn.reset else int32(total)
+    execute(m, insn)
+    assert m.acc.tolist() == acc
+
+
+@given(
+    uops=micro_ops,
+    insn=st.builds(
+        Depthwise,
+        iter_out=counts,
+        iter_in=counts,
+        **factors,
+        wgt_out=counts,
+        overwrite=st.integers(0, 1),
+        columns=st.integers(1, 3),
+        rows=st.integers(1, 3),
+        row_stride=st.integers(0, 9),
+    ),
+    config=st.sampled_from([TINY_WINDOWS, EIGHT_WINDOWS, FOUR_WINDOWS]),
+    seed=st.integers(0, 9),
+)
+@settings(max_examples=100, deadline=None)
+def test_depthwise_is_its_loop(
+    uops: list[MicroOp], insn: Depthwise, config: HwConfig, seed: int
+) -> None:
+    most = {4: 1, 8: 2, 16: 3}[config.block]
+    insn = replace(insn, uop_end=len(uops), rows=min(insn.rows, most))
+    m = machine(seed, config)
+    m.uop[: len(uops)] = [(u.dst, u.src, u.wgt) for u in uops]
+    acc = m.acc.tolist()
+    for d, s, w in scalar_steps(insn, uops):
+        for b in range(config.batch):
+            for o in range(config.block):
+                total = 0 if insn.overwrite else acc[d][b][o]
+                for r in range(insn.rows):
+                    for c in range(insn.columns):
+                        x = int(m.inp[s + r * insn.row_stride + c, b, o])
+                        total += x * int(m.wgt[w, o, 4 * (most - insn.rows + r) + c])
+                acc[d][b][o] = int32(total)
     execute(m, insn)
     assert m.acc.tolist() == acc
 

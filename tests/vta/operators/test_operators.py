@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,11 +19,20 @@ from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.spec import AluOp
-from loadstone.vta.operators import im2col_input, lower_operator, unsupported_reason
+from loadstone.vta.operators import (
+    constants,
+    im2col_input,
+    lower_operator,
+    unsupported_reason,
+    weighted,
+)
 from loadstone.vta.passes.allocate.allocate import allocate
-from loadstone.vta.stream.operations import AluNest, TileLoad
+from loadstone.vta.stream.operations import AluNest, GemmNest, TileLoad
 from tests import lowered as lo
 from tests.repeat import times
+from tests.simulated import EIGHT_WINDOWS, FOUR_WINDOWS, TINY_WINDOWS
+
+WINDOWS = load_config("vtaq2-1x16x16")
 
 quick = settings(
     max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
@@ -37,6 +47,52 @@ def test_convolutions_are_exact(data: Any) -> None:
     (x,) = lo.random_inputs(op, 1)
     result, _ = lo.run(op, config, [x])
     np.testing.assert_array_equal(result, lo.weighted_reference(op, x))
+
+
+@given(st.data())
+@quick
+def test_depthwise_convolutions_are_exact_where_a_step_takes_a_window(data: Any) -> None:
+    """Of every kernel that fits, with any strides and padding; the cost model has no say."""
+    config = data.draw(st.sampled_from([WINDOWS, TINY_WINDOWS, EIGHT_WINDOWS, FOUR_WINDOWS]))
+    op = data.draw(lo.convolutions(config))
+    rows, columns = op.weights.shape[1:3]
+    fits = rows <= min(3, config.block // 4) and columns <= 3 and op.dilation == (1, 1)
+    assume(fits and op.groups == op.weights.shape[0] > 1 == op.weights.shape[3])
+    with patch.object(weighted, "_tiled_cycles", lambda spec, _: not spec.by_lane):
+        (x,) = lo.random_inputs(op, 1)
+        result, lowered = lo.run(op, config, [x])
+    np.testing.assert_array_equal(result, lo.weighted_reference(op, x))
+    products = [o for o in lowered.operations if isinstance(o, GemmNest)]
+    wide = bool((constants.centred_weights(op) < -128).any())
+    wide |= bool((constants.centred_weights(op) > 127).any())
+    assert all((o.window is None) == wide for o in products)
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2), (2, 1)])
+def test_a_depthwise_layer_takes_windows_where_they_take_less(strides: tuple[int, int]) -> None:
+    """3x3 on 24x24 pixels and 40 channels: on the device that has them, and not on another."""
+    rng = np.random.default_rng(0)
+    rows, columns = (24 // stride for stride in strides)
+    op = replace(
+        lo.small_convolution(),
+        inputs=(lo.tensor("x", (1, 24, 24, 40), 0.0625, 3),),
+        outputs=(lo.tensor("y", (1, rows, columns, 40), 0.0625, -2),),
+        weights=rng.integers(-128, 128, (40, 3, 3, 1)).astype(np.int8),
+        weight_scales=np.full(40, 2.0**-9, np.float32),
+        weight_zero_points=np.zeros(40, np.int32),
+        bias=rng.integers(-2000, 2000, 40).astype(np.int32),
+        strides=strides,
+        groups=40,
+    )
+    (x,) = lo.random_inputs(op, 2)
+    without = load_config("vtaq-1x16x16")
+    for config, has in ((WINDOWS, True), (without, False)):
+        result, lowered = lo.run(op, config, [x])
+        np.testing.assert_array_equal(result, lo.reference(op, [x]))
+        windows = [o.window is not None for o in lowered.operations if isinstance(o, GemmNest)]
+        assert all(windows) if has else not any(windows)
+    cycles = [weighted.estimated_cycles(op, c, from_host=False) for c in (WINDOWS, without)]
+    assert cycles[0] * 1.2 < cycles[1]
 
 
 @pytest.mark.parametrize("device", ["vtaq-1x16x16", "vtaq-tiny", "vta-pynq"])

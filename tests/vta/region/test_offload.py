@@ -15,7 +15,8 @@ from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Finish, Gemm
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.pipeline import PASSES
-from loadstone.vta.region.offload import OffloadedRegion, find_aliases, is_free
+from loadstone.vta.region.addresses import find_aliases, is_free
+from loadstone.vta.region.offload import OffloadedRegion
 from tests import lowered as lo
 
 CONFIG = load_config("vtaq-1x16x16")
@@ -125,15 +126,6 @@ def test_whole_blocks_are_joined_by_addresses() -> None:
     part = concatenation(lo.tensor("r", (1, 4, 4, 8)), whole[1].output)
     assert not is_free(part, CONFIG)
     assert find_aliases([*whole, part], CONFIG) == {}
-
-
-def test_a_tensor_is_part_of_one_whole_only() -> None:
-    """The second concatenation of one tensor copies, and so does one of an input."""
-    made = addition("a", "b", "p")
-    twice = concatenation(made.output, made.output)
-    assert find_aliases([made, twice], CONFIG) == {}
-    outside = concatenation(lo.tensor("x", (1, 4, 4, 16)), made.output)
-    assert find_aliases([made, outside], CONFIG) == {}
 
 
 def test_the_passes_are_shown_once_there_are_places() -> None:

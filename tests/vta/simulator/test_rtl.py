@@ -16,7 +16,14 @@ from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.simulator.rtl import RtlDevice, RtlResult
 from tests.programs import BASE, Program, random_program
 from tests.repeat import more, times
-from tests.simulated import TINY_STORING, refer, simulate
+from tests.simulated import (
+    EIGHT_WINDOWS,
+    FOUR_WINDOWS,
+    TINY_STORING,
+    TINY_WINDOWS,
+    refer,
+    simulate,
+)
 
 pytestmark = pytest.mark.usefixtures("verilator")
 
@@ -27,7 +34,10 @@ TWO_BY_FOUR = replace(
 VTA = load_config("vta-pynq")
 SHARED_MULTIPLIERS = replace(TINY, name="two-products", products_per_multiplier=2)
 STORING = load_config("vtaq2-1x16x16")
-OTHERS = (SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS, STORING)
+OTHERS = (
+    *(SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS),
+    *(STORING, EIGHT_WINDOWS, FOUR_WINDOWS),
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +49,12 @@ def tiny(verilator: None) -> RtlDevice:
 def storing(verilator: None) -> RtlDevice:
     """A tile is a word of the bus: the lanes must deliver one in each cycle."""
     return RtlDevice(TINY_STORING)
+
+
+@pytest.fixture(scope="module")
+def windows(verilator: None) -> RtlDevice:
+    """Windows of up to three rows."""
+    return RtlDevice(TINY_WINDOWS)
 
 
 def run(device: RtlDevice, program: Program, latency: int = 0) -> tuple[np.ndarray, RtlResult]:
@@ -86,6 +102,43 @@ def test_random_programs_are_the_simulators_in_bytes_and_cycles(tiny: RtlDevice)
 
 def test_stores_that_requantize_are_the_simulators_in_bytes_and_cycles(storing: RtlDevice) -> None:
     assert sum(check(storing, seed) for seed in range(times(60, 10_000))) > 10_000
+
+
+def test_windows_are_the_simulators_in_bytes_and_cycles(windows: RtlDevice) -> None:
+    assert sum(check(windows, seed) for seed in range(times(60, 10_000))) > 10_000
+
+
+WINDOW = "depthwise acc[u] = inp[u+{}i+{}r] * wgt[u] for i<2 j<1 u in 0..1 r<{} c<{}"
+
+
+@pytest.mark.parametrize(("rows", "stride", "columns"), [(3, 1, 2), (2, 2, 2), (1, 9, 3)])
+def test_a_window_beyond_inp_is_refused(
+    windows: RtlDevice, rows: int, stride: int, columns: int
+) -> None:
+    last = TINY_WINDOWS.depth(Memory.INP) - (rows - 1) * stride - columns
+    for first, wanted in ((last, "NONE"), (last + 1, "SRAM_BOUNDS")):
+        insn = WINDOW.format(first, stride, rows, columns)
+        result = text(windows, f"load uop[0] = dram[0 + x] for x<1\n{insn}\nfinish")
+        assert result.status == wanted, first
+        assert result.error_pc == (1 if first > last else 0)
+
+
+@pytest.mark.parametrize(
+    "insn",
+    [
+        WINDOW.format(0, 9, 0, 1),
+        WINDOW.format(0, 9, 1, 0),
+        f"{WINDOW.format(0, 9, 1, 1)} with reset=1",
+    ],
+)
+def test_a_window_that_no_device_has_is_refused(windows: RtlDevice, insn: str) -> None:
+    bad = text(windows, f"nop compute\n{insn}\nfinish")
+    assert (bad.status, bad.error_pc) == ("BAD_INSTRUCTION", 1)
+
+
+def test_a_device_without_windows_refuses_them(tiny: RtlDevice) -> None:
+    bad = text(tiny, f"nop compute\n{WINDOW.format(0, 1, 1, 1)}\nfinish")
+    assert (bad.status, bad.error_pc) == ("BAD_INSTRUCTION", 1)
 
 
 @pytest.mark.parametrize("latency", [0, 64])
@@ -143,12 +196,12 @@ def test_random_programs_of_other_devices(config: HwConfig) -> None:
         check(device, seed)
 
 
-@pytest.mark.parametrize("config", [TINY, TINY_STORING], ids=lambda c: c.name)
+@pytest.mark.parametrize("config", [TINY, TINY_STORING, TINY_WINDOWS], ids=lambda c: c.name)
 def test_a_memory_that_is_not_always_ready_changes_no_byte(
-    tiny: RtlDevice, storing: RtlDevice, config: HwConfig
+    tiny: RtlDevice, storing: RtlDevice, windows: RtlDevice, config: HwConfig
 ) -> None:
     """Requests, words, beats and acknowledgements wait for each other, each in its own cycles."""
-    device = tiny if config is TINY else storing
+    device = {TINY: tiny, TINY_STORING: storing, TINY_WINDOWS: windows}[config]
     for seed in range(1, times(9, 1001)):
         program = random_program(config, np.random.default_rng(seed))
         prompt = run(device, program)[1].cycles
@@ -160,10 +213,11 @@ def test_a_memory_that_is_not_always_ready_changes_no_byte(
         assert result.cycles > prompt, seed
 
 
-def test_scratchpads_are_the_references() -> None:
+@pytest.mark.parametrize("config", [TINY, TINY_WINDOWS], ids=lambda c: c.name)
+def test_scratchpads_are_the_references(config: HwConfig) -> None:
     for seed in range(5):
-        device = RtlDevice(TINY)
-        program = random_program(TINY, np.random.default_rng(seed))
+        device = RtlDevice(config)
+        program = random_program(config, np.random.default_rng(seed))
         run(device, program)
         machine = refer(program)[1]
         for memory, tiles in (

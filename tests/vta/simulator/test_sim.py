@@ -4,17 +4,21 @@ what the interface promises."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from loadstone.errors import SimulationError
 from loadstone.graph.bfloat16 import widened
+from loadstone.library.native import ffi, lib
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Alu, Gemm, Load
 from loadstone.vta.isa.spec import Capability, Memory
@@ -159,6 +163,20 @@ def test_the_paths_of_this_processor(figure: Callable[[str], None]) -> None:
     figure(f"simulator: kernels {', '.join(HOST_KERNELS)} on this processor")
 
 
+def test_the_paths_are_those_that_linux_says_this_processor_has() -> None:
+    """The library asks the processor itself (hw_sim/kernels.cc); Linux asked it, too."""
+    if platform.machine() != "x86_64":
+        pytest.skip(f"this processor is {platform.machine()}")
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    flags = set(text.partition("flags")[2].partition("\n")[0].split())
+    wanted = {
+        "avx2": {"avx2"},
+        "avx512": {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"},
+    }
+    there = [name for name, needed in wanted.items() if needed <= flags]
+    assert kernels_available(load_config("vtaq-1x16x16")) == ["portable", *there]
+
+
 def test_kernels_can_be_forced_and_fall_back_by_block_size() -> None:
     simulator = Simulator(TINY, kernels="portable")
     assert simulator.kernels == "portable"
@@ -202,3 +220,30 @@ def test_names_of_timing_constants_are_checked() -> None:
         Simulator(VTA).set_timing("nonsense", 1)
     with pytest.raises(SimulationError, match="outside"):
         Simulator(VTA).set_timing("nop_cycles", -1)
+
+
+def test_a_run_ends_before_any_instruction() -> None:
+    """lds_sim_on_insn tells every instruction in its order, and ends the run where it is told to:
+    the instructions before it have run, and no other."""
+    config = load_config("vtaq-tiny")
+    text = [f"load acc[{k}] = dram[{k} + x] for x<1" for k in range(4)]
+    code = assemble("\n".join([*text, "finish"]), config)
+    image = np.arange(1, 65, dtype=np.uint8)
+    told: list[int] = []
+
+    @ffi.callback("int(void *, uint32_t)")  # type: ignore[untyped-decorator]
+    def ask(_: object, insn: int) -> int:
+        told.append(insn)
+        return int(len(told) > most)
+
+    for most in range(6):
+        told.clear()
+        simulator = Simulator(config)
+        simulator.map(0x1000, image)
+        simulator.set_region(0, 0x1000, image.nbytes)
+        lib().lds_sim_on_insn(simulator._sim, ask, ffi.NULL)
+        result = simulator.run(code, address=0x8000, check=False)
+        assert told == list(range(min(most + 1, 5)))
+        assert (result.status, result.insns_done) == ("NONE" if most == 5 else "ABORTED", most)
+        held = simulator.scratchpad(Memory.ACC, 0, 4).any(axis=1)
+        assert held.tolist() == [k < most for k in range(4)]

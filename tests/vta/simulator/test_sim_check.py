@@ -19,7 +19,7 @@ from loadstone.vta.simulator.sim import Simulator
 from loadstone.vta.simulator.vectors import load_vectors
 from tests.ordering import conflicts_of, tokens_of, unordered, without
 from tests.programs import BASE, random_program
-from tests.simulated import TINY, TINY_STORING, VTA, simulate_text
+from tests.simulated import TINY, TINY_STORING, TINY_WINDOWS, VTA, simulate_text
 
 
 def races_of(
@@ -103,7 +103,7 @@ def test_every_token_of_a_convolution_counts_or_another_covers_it(shared: Path) 
     np.testing.assert_array_equal(memory, vector.dram_out())
 
 
-@pytest.mark.parametrize("config", [VTA, TINY, TINY_STORING], ids=lambda c: c.name)
+@pytest.mark.parametrize("config", [VTA, TINY, TINY_STORING, TINY_WINDOWS], ids=lambda c: c.name)
 def test_race_check_is_exact_on_random_programs_with_tokens_removed(config: HwConfig) -> None:
     outcomes = Counter[str]()
     for seed in range(60):

@@ -5,7 +5,7 @@ test_replay.py shows.)"""
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from loadstone.vta.isa.spec import AluOp, Memory, Stage
 from loadstone.vta.simulator.result import Event
 from loadstone.vta.simulator.sim import Simulator
 from tests.programs import BASE
-from tests.simulated import TINY, VTA, run_text, simulate_text
+from tests.simulated import TINY, TINY_WINDOWS, VTA, run_text, simulate_text
 
 NOP, LOAD_NOP = "nop compute\n", "nop load\n"
 #: Ends a program when all stages have.
@@ -182,6 +182,33 @@ def test_a_store_that_requantizes_waits_for_the_lanes_and_for_operands() -> None
     slow = cycles(store.format(" rq acc[50]"), device, rq_step_cycles=3)
     assert slow == plain + 14 + 3 + 4 * 10
     assert cycles("config store rq_max = 5\n", device) == cycles("nop store\n", device) == 2
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_windows_read_the_rows_that_the_step_before_did_not(seed: int) -> None:
+    """Of the rows of each step's window, those that are not the last ones of the one before."""
+    rng = np.random.default_rng(seed)
+    rows, stride = int(rng.integers(1, 4)), int(rng.integers(1, 6))
+    outs, ins, by_out, by_in = (int(n) for n in rng.integers(1, 5, 4))
+    by_in = stride * int(rng.integers(1, 4)) if seed % 2 else by_in
+    uops = [MicroOp(0, int(n)) for n in rng.integers(0, 3, 1 + seed % 3)]
+    counted, before = 0, list[int]()
+    for i, j, u in product(range(outs), range(ins), uops):
+        window = [u.src + i * by_out + j * by_in + r * stride for r in range(rows)]
+        kept = next((k for k in range(rows - 1, 0, -1) if window[:k] == before[rows - k :]), 0)
+        counted += rows - kept
+        before = window
+    memory = np.zeros(1 << 16, np.uint8)
+    table = encode_uops(uops, TINY_WINDOWS).view(np.uint8)
+    memory[: table.size] = table
+    insn = (
+        f"depthwise acc[u] = inp[u+{by_out}i+{by_in}j+{stride}r] * wgt[u] for i<{outs} j<{ins} "
+        f"u in 0..{len(uops)} r<{rows} c<3\n"
+    )
+    load = f"load uop[0] = dram[0 + x] for x<{len(uops)}\n"
+    simulator, _ = simulate_text(f"{load}{insn}finish", TINY_WINDOWS, memory, trace=True)
+    (event,) = [e for e in simulator.events() if e.insn == 1]
+    assert event.end - event.start == 8 + counted
 
 
 def test_partial_beats_are_whole_ones() -> None:

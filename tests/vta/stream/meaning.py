@@ -27,6 +27,7 @@ from loadstone.vta.stream.operations import (
     AluNest,
     FillNest,
     GemmNest,
+    LaneWindow,
     Operation,
     RequantizeNest,
     StoreRequantization,
@@ -124,13 +125,31 @@ class _Machine:
         acc, inp, wgt = (self._data(access) for access in (gemm.dst, gemm.src, gemm.wgt))
         accesses = (gemm.dst, gemm.src, gemm.wgt)
         for dst, src, weight in _steps(gemm.extents, *accesses, distinct=False):
-            products = np.matmul(
-                inp[src].astype(np.float64), wgt[weight].astype(np.float64).transpose(0, 2, 1)
-            )  # exact below 2^53
+            if gemm.window is not None:
+                products = self._windows(gemm.window, inp, src, wgt[weight])
+            else:
+                products = np.matmul(
+                    inp[src].astype(np.float64), wgt[weight].astype(np.float64).transpose(0, 2, 1)
+                )  # exact below 2^53
             written, place = np.unique(dst, return_inverse=True)
             sums = acc[written].astype(np.int64)
             np.add.at(sums, place, products.astype(np.int64))
             acc[written] = wrap_int32(sums)
+
+    def _windows(
+        self, window: LaneWindow, inp: Tiles, src: NDArray[np.intp], weights: Tiles
+    ) -> NDArray[Any]:
+        """The weights of a lane are in rows of four, those of the last row where the largest window
+        has them."""
+        block = self._config.block
+        room = min(3, block // 4)
+        taps = weights[..., : room * 4].reshape(len(src), block, room, 4).astype(np.int64)
+        total = np.zeros((len(src), *inp.shape[1:]), np.int64)
+        for row in range(window.rows):
+            for column in range(window.columns):
+                x = inp[src + row * window.row_stride + column].astype(np.int64)
+                total += x * taps[:, None, :, room - window.rows + row, column]
+        return total
 
     def _alu(self, alu: AluNest) -> None:
         acc = self._data(alu.dst)

@@ -9,7 +9,7 @@ import pytest
 
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig, TimingConstant, load_config
-from loadstone.vta.isa.insn import Alu, Config, Gemm, Load, Store
+from loadstone.vta.isa.insn import Alu, Config, Depthwise, Gemm, Load, Store
 from loadstone.vta.isa.instruction_columns import DramRows, PendingInstruction
 from loadstone.vta.isa.spec import AluOp, Memory
 from loadstone.vta.schedule.tile import WeightedNest, choose
@@ -19,6 +19,8 @@ from loadstone.vta.stream.operations import (
     AluNest,
     DramTile,
     FillNest,
+    GemmNest,
+    LaneWindow,
     Operation,
     RequantizeNest,
     TileLoad,
@@ -45,6 +47,48 @@ def test_estimates_are_those_of_the_measured_table_and_a_share_of_fetch() -> Non
     assert cost.store(10) == 3 * 10 + 2 * 3 + 1 + 3
     assert cost_model(VTAQ).store_tile == 2  # at the speed of the bus
     assert cost_model(VTAQ).elementwise(10, 2) == 60
+
+
+def windows_of(extents: tuple[int, ...], strides: tuple[int, ...], rows: int) -> GemmNest:
+    """Windows of 3 columns, whose rows are 10 tiles apart."""
+    acc, inp, wgt = (Tile(memory, 2000, "") for memory in (Memory.ACC, Memory.INP, Memory.WGT))
+    still = (0,) * len(extents)
+    moves = tuple(range(1, len(extents) + 1))
+    accesses = (Access(acc, 0, moves), Access(inp, 0, strides), Access(wgt, 0, still))
+    return GemmNest(extents, *accesses, LaneWindow(rows, 3, 10))
+
+
+@pytest.mark.parametrize(
+    ("extents", "strides", "rows", "read"),
+    [
+        ((8, 4), (10, 1), 3, 4 * (3 + 7)),
+        ((8, 4), (20, 1), 3, 4 * (3 + 7 * 2)),
+        ((8, 4), (30, 1), 3, 8 * 4 * 3),
+        ((2, 8, 4), (300, 10, 1), 2, 2 * 4 * (2 + 7)),
+        ((8,), (1,), 1, 8),
+        ((), (), 3, 3),
+    ],
+)
+def test_windows_below_each_other_share_rows(
+    extents: tuple[int, ...], strides: tuple[int, ...], rows: int, read: int
+) -> None:
+    """An instruction costs the estimate what the operation does."""
+    device = load_config("vtaq2-1x16x16")
+    cost, nest = cost_model(device), windows_of(extents, strides, rows)
+    assert cost.windows(100) == 100 + 8 + 3
+    assert cost.operations([nest], columns_of([nest]), device).tolist() == [cost.windows(read)]
+
+
+def test_an_instruction_of_windows_is_guessed_by_its_loops() -> None:
+    device = load_config("vtaq2-1x16x16")
+    cost = cost_model(device)
+    loops = {"iter_out": 4, "iter_in": 8, "rows": 3, "columns": 3, "row_stride": 10}
+    for insn, read in (
+        (Depthwise(uop_end=1, src_in=10, **loops), 4 * (3 + 7)),
+        (Depthwise(uop_end=1, src_in=20, **loops), 4 * (3 + 14)),
+        (Depthwise(uop_end=5, src_in=1, **loops), 4 * (3 + 39)),
+    ):
+        assert cost.instruction(PendingInstruction(insn, ""), device) == cost.windows(read)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The limits of every rule of runtime/VALIDATION.md, made from the sizes of a device.
 
-In:   limits_moves.py, limits_compute.py; here what is about devices, values and tokens.
+In:   limits_moves.py, limits_compute.py, limits_windows.py; here what is about devices, values and
+      tokens.
 Out:  `limits()`: by name, a rule, and the program that lies one within, at, or one beyond it.
 Next: test_validate_limits.py asks both validators about each, meaning/test_limits.py the others.
 """
@@ -17,6 +18,7 @@ from loadstone.vta.isa.spec import MAX_TOKENS, AluOp, Capability, ConfigRegister
 from tests.vta.validator.limit_rows import Rows
 from tests.vta.validator.limits_compute import computations
 from tests.vta.validator.limits_moves import moves
+from tests.vta.validator.limits_windows import windows_of_lanes
 from tests.vta.validator.one_instruction import (
     INTEGERS,
     Case,
@@ -35,7 +37,7 @@ from tests.vta.validator.one_instruction import (
 def limits() -> Rows:
     """All rows."""
     rows = Rows()
-    for fill in (_devices, _values, moves, computations, _tokens):
+    for fill in (_devices, _values, moves, computations, windows_of_lanes, _tokens):
         fill(rows)
     return rows
 
@@ -75,6 +77,11 @@ def _devices(rows: Rows) -> None:
     for field, step, limit in limits:
         name = f"a device: {field} {'at most' if step > 0 else 'at least'}, {limit}"
         rows.limit("V0", name, partial(possible, limit, field, step), "s")
+    windows = int(Capability.DEPTHWISE)
+    for field in ("block", "li"):
+        limit = {field: 2, "capabilities": windows}
+        name = f"a device of windows: {field} at least 2"
+        rows.limit("V0", name, partial(possible, limit, field, -1), "s")
     both = int(Capability.REQUANTIZE | Capability.CONFIG)
     for name, bad in {
         "weights of another width": {"wgt": 4},
@@ -83,6 +90,7 @@ def _devices(rows: Rows) -> None:
         "elements of 4 bits": {"width": 2},
         "requantization without registers": {"capabilities": int(Capability.REQUANTIZE)},
         "requantization of floats": {"capabilities": both, "width": 4},
+        "windows of floats": {"capabilities": windows, "width": 4},
         "requantizing stores alone": {
             "capabilities": int(Capability.STORE_REQUANTIZE | Capability.CONFIG)
         },
@@ -111,9 +119,8 @@ def _values(rows: Rows) -> None:
     pad = Config(stage=Stage.COMPUTE)
     no_stage = poked(pad, "stage", 3)
     rows.switch("V1", "stage", moved(pad), Case((no_stage, Finish())), "sr")
-    for opcode in (6, 7):
-        bad = computed(poked(gemm(), "opcode", opcode))
-        rows.switch("V1", f"opcode {opcode}", computed(gemm()), bad, "sr")
+    bad = computed(poked(gemm(), "opcode", 7))
+    rows.switch("V1", "opcode 7", computed(gemm()), bad, "sr")
     for insn in (acc, store(), gemm(), alu(), Finish(), pad):
         kind = insn.SPEC.name
         for bit in reserved(insn):

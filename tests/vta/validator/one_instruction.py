@@ -19,7 +19,7 @@ from loadstone.artifact.format import Artifact, MemoryRegion, ProgramStep, Regio
 from loadstone.backend.device import ProgramDevice
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import encode, encode_uops
-from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.insn import Alu, Config, Depthwise, Finish, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import LOAD_STAGE, AluOp, Capability, Memory, Stage, layout
 
 _TINY = load_config("vtaq-tiny")
@@ -30,6 +30,18 @@ INTEGERS = dataclasses.replace(
 #: The same, whose stores requantize.
 STORING = dataclasses.replace(
     INTEGERS, capabilities=INTEGERS.capabilities | Capability.STORE_REQUANTIZE
+)
+#: The same with windows, of which there are larger ones with larger blocks.
+FOUR_LANES, EIGHT_LANES, WINDOWS = (
+    dataclasses.replace(
+        INTEGERS,
+        log_block=log_block,
+        log_inp_buff=INTEGERS.log_inp_buff + log_block - 2,
+        log_wgt_buff=INTEGERS.log_wgt_buff + 2 * (log_block - 2),
+        log_acc_buff=INTEGERS.log_acc_buff + log_block - 2,
+        capabilities=INTEGERS.capabilities | Capability.DEPTHWISE,
+    )
+    for log_block in (2, 3, 4)
 )
 FLOATS = load_config("vtab-1x8x8")
 #: Regions in the order of the artifact: what the device may do there.
@@ -123,6 +135,12 @@ def store(**fields: int) -> Store:
 
 def gemm(**fields: int) -> Gemm:
     return Gemm(**{"uop_end": 1, "iter_out": 1, "iter_in": 1, **fields})
+
+
+def depthwise(**fields: int) -> Depthwise:
+    return Depthwise(
+        **{"uop_end": 1, "iter_out": 1, "iter_in": 1, "rows": 1, "columns": 1, **fields}
+    )
 
 
 def alu(op: AluOp = AluOp.ADD, **fields: int) -> Alu:

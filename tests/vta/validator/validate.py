@@ -254,12 +254,22 @@ def _loops(stream: Stream, config: HwConfig) -> Iterator[Violation]:
         | (overwrite & (not config.has(Capability.GEMM_OVERWRITE))),
         "V10",
     )
+    yield from _windows(stream, config)
     index, a = stream.index[Opcode.ALU], stream.columns[Opcode.ALU]
     empty = (a["iter_out"] == 0) | (a["iter_in"] == 0) | (a["reset"] != 0)
     absent = [op for op, needed in VALUE_NEEDS[AluOp].items() if not config.has(needed)]
     lacks = np.isin(a["alu_op"], [*absent, *[AluOp.SHR] * config.is_float])
     rq = a["alu_op"] == AluOp.RQ
     yield from _where(index, empty | lacks | (rq & (a["use_imm"] != 0)), "V10")
+
+
+def _windows(stream: Stream, config: HwConfig) -> Iterator[Violation]:
+    index, d = stream.index[Opcode.DEPTHWISE], stream.columns[Opcode.DEPTHWISE]
+    most = {4: 1, 8: 2}.get(config.block, 3)
+    bad = (d["iter_out"] == 0) | (d["iter_in"] == 0) | (d["reset"] != 0)
+    bad |= (d["rows"] < 1) | (d["rows"] > most) | (d["columns"] < 1) | (d["columns"] > 3)
+    bad |= (d["overwrite"] != 0) & (not config.has(Capability.GEMM_OVERWRITE))
+    yield from _where(index, bad | (not config.has(Capability.DEPTHWISE)), "V10")
 
 
 def _micro_ops(
@@ -269,7 +279,7 @@ def _micro_ops(
     uops = np.full((config.depth(Memory.UOP), 3), -1, np.int64)
     sources = [decode_uops(r.data[: len(r.data) // UOP_BYTES * UOP_BYTES], config) for r in regions]
     for number, opcode in enumerate(stream.opcode.tolist()):
-        if opcode not in (Opcode.LOAD, Opcode.GEMM, Opcode.ALU):
+        if opcode not in (Opcode.LOAD, Opcode.GEMM, Opcode.ALU, Opcode.DEPTHWISE):
             continue
         kind = Opcode(opcode)
         row = int(np.searchsorted(stream.index[kind], number))
@@ -292,9 +302,13 @@ def _micro_ops(
 
 def _reaches_beyond(kind: Opcode, v: dict[str, int], largest: list[int], config: HwConfig) -> bool:
     acc = config.depth(Memory.ACC)
-    gemm = kind == Opcode.GEMM
+    gemm = kind in (Opcode.GEMM, Opcode.DEPTHWISE)
     depths = (acc, config.depth(Memory.INP) if gemm else acc, config.depth(Memory.WGT))
-    behind = (0, 2 if not gemm and v["alu_op"] == AluOp.RQ else 0, 0)
+    window = 0
+    if kind == Opcode.DEPTHWISE:
+        v = {**v, "wgt_in": 0}
+        window = (v["rows"] - 1) * v["row_stride"] + v["columns"] - 1
+    behind = (0, 2 if not gemm and v["alu_op"] == AluOp.RQ else window, 0)
     for k, name in enumerate(("dst", "src", "wgt") if gemm else ("dst", "src")):
         last = (
             largest[k]

@@ -15,9 +15,16 @@ from typing import NamedTuple
 from loadstone.errors import ConfigError, shortened
 from loadstone.printable import PLAIN_NAME, is_plain_name, one_line
 from loadstone.vta.device.device_file import FLOAT_WIDTH
-from loadstone.vta.isa.spec import Capability
+from loadstone.vta.isa.spec import WINDOW_PITCH, Capability
 
-__all__ = ["DeviceNumbers", "check_name", "check_numbers", "check_profile", "check_registers"]
+__all__ = [
+    "DeviceNumbers",
+    "check_depthwise",
+    "check_name",
+    "check_numbers",
+    "check_profile",
+    "check_registers",
+]
 
 #: Instruction profiles, and log2 of the bits of their elements.
 _PROFILES = {"vta": 3, "vtaq": 3, "vtab": FLOAT_WIDTH}
@@ -149,6 +156,28 @@ def check_profile(device: str, profile: str, log_width: int, capabilities: Capab
             f"device {device}: capability store_requantize needs capability requantize: what is "
             "not only stored is requantized by compute"
         )
+
+
+def check_depthwise(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
+    """Refuses the capability depthwise where its windows do not fit. Raises ConfigError."""
+    if Capability.DEPTHWISE not in capabilities:
+        return
+    for what, fits in (
+        ("is of integers, and the device computes on bfloat16", n.log_width < FLOAT_WIDTH),
+        (
+            f"needs blocks of {WINDOW_PITCH} lanes or more: a weight tile has a row of a window in "
+            "each lane",
+            1 << n.log_block >= WINDOW_PITCH,
+        ),
+        (f"reads {WINDOW_PITCH} banks of INP, which has {1 << n.li} tiles", 1 << n.li >= 4),
+        (
+            f"needs products_per_multiplier=1, not {n.products_per_multiplier}: its products share "
+            "no factor",
+            n.products_per_multiplier == 1,
+        ),
+    ):
+        if not fits:
+            raise ConfigError(f"device {device}: capability depthwise {what}: leave it out")
 
 
 def check_registers(device: str, registers: str, pages: Collection[str]) -> None:

@@ -45,6 +45,7 @@ from loadstone.vta.device.device_file import (
 )
 from loadstone.vta.device.device_limits import (
     DeviceNumbers,
+    check_depthwise,
     check_name,
     check_numbers,
     check_profile,
@@ -106,8 +107,9 @@ class HwConfig:
         if not self.uop_depth:
             object.__setattr__(self, "uop_depth", 1 << min(max(self.lu, 0), 13))
         check_name(self.name)
-        numbers = {name: getattr(self, name) for name in DeviceNumbers._fields}
-        check_numbers(self.name, DeviceNumbers(**numbers))
+        numbers = DeviceNumbers(*(getattr(self, name) for name in DeviceNumbers._fields))
+        check_numbers(self.name, numbers)
+        check_depthwise(self.name, numbers, self.capabilities)
         check_profile(self.name, self.profile, self.log_width, self.capabilities)
         check_registers(self.name, self.registers, _REGISTER_BLOCKS)
 

@@ -40,6 +40,7 @@ from loadstone.vta.isa.spec import (
     SCRATCHPAD_OF,
     TOKEN_QUEUES,
     VALUE_NEEDS,
+    WINDOW_COLUMNS,
     AluOp,
     Capability,
     ConfigRegister,
@@ -47,6 +48,7 @@ from loadstone.vta.isa.spec import (
     Rounding,
     Stage,
     table_of,
+    window_rows,
 )
 
 __all__ = ["REQUANTIZE_TILES", "instruction_table"]
@@ -71,19 +73,24 @@ def instruction_table(config: HwConfig) -> InstructionTable:
         "ALU": _alu,
         "FINISH": _finish,
         "CONFIG": _config,
+        "DEPTHWISE": _depthwise,
     }
     forms = [said[form.name](form, config) for form in bits.forms]
-    lacks_config = not config.has(Capability.CONFIG)
+    lacks = [
+        (str(capability.name), str(capability.name).lower())
+        for capability in (Capability.CONFIG, Capability.DEPTHWISE)
+        if not config.has(capability)
+    ]
     return replace(
         bits,
-        forms=tuple(form for form in forms if form.name != "CONFIG" or not lacks_config),
+        forms=tuple(form for form in forms if form.name not in dict(lacks)),
         memories=_memories(config),
         address_registers=(AddressRegister(_REGIONS, MAX_REGIONS, regions=True),),
         queues=tuple(
             UnitQueue(_unit(q.pusher), _unit(q.popper), q.push, q.pop, MAX_TOKENS)
             for q in TOKEN_QUEUES
         ),
-        lacks=(("CONFIG", "config"),) if lacks_config else (),
+        lacks=tuple(lacks),
     )
 
 
@@ -180,6 +187,19 @@ def _gemm(form: InstructionForm, config: HwConfig) -> InstructionForm:
         Reach("wgt", "wgt", _loops("wgt"), reads, through=_WORDS),
     )
     never = [*_TURNS, "reset*overwrite"]
+    never += [] if config.has(Capability.GEMM_OVERWRITE) else ["overwrite"]
+    return _saying(form, reaches, never, _unit(Stage.COMPUTE))
+
+
+def _depthwise(form: InstructionForm, config: HwConfig) -> InstructionForm:
+    window = (("rows", "row_stride"),)
+    reaches = (
+        Reach("acc", "dst", _loops("dst"), 1, writes=True, through=_WORDS),
+        Reach("inp", "src", (*_loops("src"), *window), "columns", through=_WORDS),
+        Reach("wgt", "wgt", (("iter_out", "wgt_out"),), 1, through=_WORDS),
+    )
+    beyond = [f"(rows>{window_rows(config.block)})", f"(columns>{WINDOW_COLUMNS})"]
+    never = [*_TURNS, "reset", "(rows=0)", "(columns=0)", *beyond]
     never += [] if config.has(Capability.GEMM_OVERWRITE) else ["overwrite"]
     return _saying(form, reaches, never, _unit(Stage.COMPUTE))
 

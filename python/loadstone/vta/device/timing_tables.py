@@ -16,7 +16,19 @@ from loadstone.backend.device import TimingConstant
 from loadstone.errors import ConfigError
 from loadstone.files import JsonValue
 
-__all__ = ["builtin_timing", "compact_timing", "table_names", "timing_table"]
+__all__ = [
+    "BURST",
+    "EXTRA",
+    "WORST_EXTRA",
+    "builtin_timing",
+    "compact_timing",
+    "table_names",
+    "timing_table",
+]
+
+#: Where bursts end; cycles before each that is read, and the most that these can be.
+BURST, EXTRA = "burst_boundary_bytes", "read_burst_extra_cycles"
+WORST_EXTRA = "worst_burst_extra_cycles"
 
 
 def builtin_timing(name: str) -> dict[str, TimingConstant]:

@@ -11,6 +11,7 @@ Next: `loadstone disasm` and `loadstone asm`; golden text in tests, where a chan
     pop(load) gemm acc[u+28i+1j] += inp[u+30i+1j] * wgt[u] for i<28 j<28 u in 0..9 push(load)
     gemm acc[u+28i+1j] = 0 for i<28 j<28 u in 0..1
     config compute rq_min = -128
+    depthwise acc[u+1i+8j] = inp[u+1i+10j+10r] * wgt[u] for i<8 j<8 u in 0..1 r<3 c<3
     alu acc[u+1j] max= 0 for i<1 j<784 u in 0..1
     alu acc[u+1j] rq= acc[u] for i<1 j<784 u in 0..1 push(store)
     pop(compute) store dram3[0 + 28y + x] = out[0] for y<28 x<28
@@ -20,19 +21,30 @@ Next: `loadstone disasm` and `loadstone asm`; golden text in tests, where a chan
 
 Indices are tiles. `u` is the micro-op's own index of that operand; a range a..b leaves b out.
 `dram3` is region 3 of DRAM, `dram` region 0. `=` instead of `+=` overwrites. Without `y`, there is
-one row, and x_stride is x_size. `rq acc[96]` requantizes on the way to DRAM by three tiles, with
-`+ 3y` by three others in each row. pop() waits for a token of that stage, push() gives it one. What
-this form does not say is said by field names, so that every instruction that decodes has a text:
-`with src_out=3 pop_prev=1`. Behind `#` stand comments; a number and a colon in front are ignored.
+one row, and x_stride is x_size. `r` and `c` count rows and columns of a window. `rq acc[96]`
+requantizes on the way to DRAM by three tiles, with `+ 3y` by three others in each row. pop() waits
+for a token of that stage, push() gives it one. What this form does not say is said by field names,
+so that every instruction that decodes has a text: `with src_out=3 pop_prev=1`. Behind `#` stand
+comments; a number and a colon in front are ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from loadstone.vta.isa.asm_parser import assemble, parse_insn
 from loadstone.vta.isa.asm_words import ALU_SIGNS, NEIGHBOURS, NOOPS, PADS
-from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store, stage_of
+from loadstone.vta.isa.insn import (
+    Alu,
+    Config,
+    Depthwise,
+    Finish,
+    Gemm,
+    Insn,
+    Load,
+    Store,
+    stage_of,
+)
 from loadstone.vta.isa.spec import TOKEN_FLAGS, AluOp, ConfigRegister, Memory, Rounding, Stage
 
 __all__ = ["assemble", "disassemble", "parse_insn", "text_of"]
@@ -76,6 +88,14 @@ def _body(insn: Insn) -> str:
                 f"{_tile(insn, 'wgt', 'wgt')}"
             )
             return f"gemm {_tile(insn, 'acc', 'dst')} {right} {_loops(insn)}"
+        case Depthwise():
+            src = (("src_out", "i"), ("src_in", "j"), ("row_stride", "r"))
+            wgt = (("wgt_out", "i"),)
+            return (
+                f"depthwise {_tile(insn, 'acc', 'dst')} {'=' if insn.overwrite else '+='} "
+                f"{_tile(insn, 'inp', 'src', src)} * {_tile(insn, 'wgt', 'wgt', wgt)} "
+                f"{_loops(insn)} r<{insn.rows} c<{insn.columns}"
+            )
         case Alu():
             operand = str(insn.imm) if insn.use_imm else _tile(insn, "acc", "src")
             return (
@@ -117,12 +137,19 @@ def _transfer(insn: Load | Store) -> str:
     )
 
 
-def _tile(insn: Gemm | Alu, memory: str, operand: str) -> str:
-    factors = ((getattr(insn, f"{operand}_out"), "i"), (getattr(insn, f"{operand}_in"), "j"))
+def _tile(
+    insn: Gemm | Depthwise | Alu,
+    memory: str,
+    operand: str,
+    fields: Sequence[tuple[str, str]] = (),
+) -> str:
+    """fields: the factors, and their loops; else those of an operand that both loops move."""
+    fields = fields or ((f"{operand}_out", "i"), (f"{operand}_in", "j"))
+    factors = [(getattr(insn, field), loop) for field, loop in fields]
     return (
         f"{memory}[{'+'.join(['u', *(f'{factor}{loop}' for factor, loop in factors if factor)])}]"
     )
 
 
-def _loops(insn: Gemm | Alu) -> str:
+def _loops(insn: Gemm | Depthwise | Alu) -> str:
     return f"for i<{insn.iter_out} j<{insn.iter_in} u in {insn.uop_bgn}..{insn.uop_end}"

@@ -55,7 +55,7 @@ def parse_insn(text: str) -> Insn:
     """The instruction of one line. Raises AssemblerError saying what was expected where."""
     words = _TokenReader(text)
     pops = _parse_tokens(words, "pop")
-    verb = words.one_of(("load", "store", "gemm", "alu", "config", "nop", "finish"))
+    verb = words.one_of(_PARSERS)
     opcode, values = _PARSERS[verb](words)
     if words.take("with"):
         while not words.at_end() and words.peek() != "push":
@@ -238,6 +238,19 @@ def _parse_gemm(words: _TokenReader) -> _Parsed:
     return Opcode.GEMM, values | _parse_loops(words)
 
 
+def _parse_depthwise(words: _TokenReader) -> _Parsed:
+    values = _parse_tile(words, "acc", "dst")
+    values["overwrite"] = int(words.one_of(("+=", "=")) == "=")
+    values |= _parse_tile(words, "inp", "src", {"i": "src_out", "j": "src_in", "r": "row_stride"})
+    words.expect("*")
+    values |= _parse_tile(words, "wgt", "wgt", {"i": "wgt_out"}) | _parse_loops(words)
+    words.expect("r", "<")
+    values["rows"] = words.number()
+    words.expect("c", "<")
+    values["columns"] = words.number()
+    return Opcode.DEPTHWISE, values
+
+
 def _parse_alu(words: _TokenReader) -> _Parsed:
     values = _parse_tile(words, "acc", "dst")
     sign = words.one_of(_OPERATIONS)
@@ -256,15 +269,18 @@ def _parse_alu(words: _TokenReader) -> _Parsed:
     return Opcode.ALU, values | _parse_loops(words)
 
 
-def _parse_tile(words: _TokenReader, memory: str, operand: str) -> dict[str, int]:
-    """memory[u + factor i + factor j]."""
+def _parse_tile(
+    words: _TokenReader, memory: str, operand: str, fields: dict[str, str] | None = None
+) -> dict[str, int]:
+    """memory[u + factor i + factor j]. fields: the loops, and the fields of their factors."""
     words.expect(memory, "[", "u")
-    factors = {"i": 0, "j": 0}
+    fields = fields or {"i": f"{operand}_out", "j": f"{operand}_in"}
+    factors = dict.fromkeys(fields, 0)
     while words.take("+"):
         factor = 1 if words.peek() in factors else words.number()
         factors[words.one_of(factors)] = factor
     words.expect("]")
-    return {f"{operand}_out": factors["i"], f"{operand}_in": factors["j"]}
+    return {field: factors[loop] for loop, field in fields.items()}
 
 
 def _parse_loops(words: _TokenReader) -> dict[str, int]:
@@ -300,6 +316,7 @@ _PARSERS: dict[str, Callable[[_TokenReader], _Parsed]] = {
     "load": _parse_load,
     "store": _parse_store,
     "gemm": _parse_gemm,
+    "depthwise": _parse_depthwise,
     "alu": _parse_alu,
     "config": _parse_config,
     "nop": _parse_nop,

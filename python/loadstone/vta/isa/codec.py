@@ -33,6 +33,7 @@ from loadstone.vta.isa.insn import (
     KINDS,
     Alu,
     Config,
+    Depthwise,
     Finish,
     Gemm,
     Insn,
@@ -54,6 +55,7 @@ from loadstone.vta.isa.spec import (
 __all__ = [
     "Alu",
     "Config",
+    "Depthwise",
     "Finish",
     "Gemm",
     "Insn",

@@ -36,6 +36,7 @@ __all__ = [
     "KINDS",
     "Alu",
     "Config",
+    "Depthwise",
     "Finish",
     "Gemm",
     "Insn",
@@ -148,7 +149,7 @@ class Store(_Transfer):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Loops(Insn):
-    """Fields that GEMM and ALU share: two loops around a range of micro-ops."""
+    """Fields that GEMM, DEPTHWISE and ALU share: two loops around a range of micro-ops."""
 
     reset: int = 0
     uop_bgn: int = 0
@@ -175,6 +176,24 @@ class Gemm(_Loops):
     overwrite: int = 0
     wgt_out: int = 0
     wgt_in: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Depthwise(_Loops):
+    """Windows of input tiles by the weights of one tile, lane by lane, into accumulator tiles."""
+
+    SPEC = KINDS[Opcode.DEPTHWISE]
+
+    overwrite: int = 0
+    wgt_out: int = 0
+    rows: int = 0
+    columns: int = 0
+    row_stride: int = 0
+
+    @property
+    def reach(self) -> int:
+        """From a window's first tile to its last."""
+        return (self.rows - 1) * self.row_stride + self.columns - 1
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -237,6 +256,7 @@ CLASSES: Mapping[Opcode, type[Insn]] = {
     Opcode.FINISH: Finish,
     Opcode.ALU: Alu,
     Opcode.CONFIG: Config,
+    Opcode.DEPTHWISE: Depthwise,
 }
 for _opcode, _class in CLASSES.items():
     assert _class.SPEC.opcode is _opcode

@@ -22,7 +22,10 @@ their word upwards in the order of the table; a width may depend on the device:
     |op|p|p|p|p| reset uop_bgn uop_end iter_out iter_in  o | dst src wgt factors           |  GEMM
     |op|p|p|p|p| -     uop_bgn uop_end iter_out iter_in    | dst src factors, op, imm      |  ALU
     |op|p|p|p|p| stage register_id                         | value                         |  CONFIG
+    |op|p|p|p|p| - uop_bgn ... iter_in rows columns o      | factors, row_stride           |  WINDOW
     +--+-+-+-+-+-------------------------------------------+-------------------------------+
+
+(WINDOW: DEPTHWISE.)
 
 To add a field or an instruction: one line here (a new value or opcode: in values.py), `loadstone
 isa` to regenerate, a meaning in meaning/reference.py and in hw_sim, and CONTRIBUTING.md's
@@ -45,6 +48,9 @@ from loadstone.vta.isa.values import (
     STAGE_REGISTERS,
     TOKEN_QUEUES,
     VALUE_NEEDS,
+    WINDOW_COLUMNS,
+    WINDOW_PITCH,
+    WINDOW_ROWS,
     AluOp,
     Capability,
     ConfigRegister,
@@ -52,6 +58,7 @@ from loadstone.vta.isa.values import (
     Opcode,
     Stage,
     TokenQueue,
+    window_rows,
 )
 
 __all__ = [
@@ -68,6 +75,9 @@ __all__ = [
     "TOKEN_QUEUES",
     "UOP_BYTES",
     "VALUE_NEEDS",
+    "WINDOW_COLUMNS",
+    "WINDOW_PITCH",
+    "WINDOW_ROWS",
     "AluOp",
     "BitField",
     "Capability",
@@ -82,6 +92,7 @@ __all__ = [
     "TokenQueue",
     "layout",
     "table_of",
+    "window_rows",
 ]
 
 INSN_BYTES = 16
@@ -169,6 +180,14 @@ _LOOPS = (
     Field("iter_in", 14, "turns of the inner loop"),
 )
 
+_OVERWRITE = Field(
+    "overwrite",
+    1,
+    "write the product instead of adding it",
+    at=63,
+    needs=Capability.GEMM_OVERWRITE,
+)
+
 INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "LOAD",
@@ -215,13 +234,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             *_FLAGS,
             Field("reset", 1, "write zeros instead of multiplying"),
             *_LOOPS,
-            Field(
-                "overwrite",
-                1,
-                "write the product instead of adding it",
-                at=63,
-                needs=Capability.GEMM_OVERWRITE,
-            ),
+            _OVERWRITE,
             Field("dst_out", "la", "tiles that dst moves per outer turn", at=64),
             Field("dst_in", "la", "tiles that dst moves per inner turn"),
             Field("src_out", "li", "tiles that src moves per outer turn"),
@@ -300,13 +313,51 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "register[stage][register_id] = value",
         needs=Capability.CONFIG,
     ),
+    Instruction(
+        "DEPTHWISE",
+        Opcode.DEPTHWISE,
+        Stage.COMPUTE,
+        (
+            *_FLAGS,
+            Field("reset", 1, "must be 0"),
+            *_LOOPS[:-1],
+            Field("iter_in", 10, "turns of the inner loop"),
+            Field("rows", 2, "rows of the window, 1 to 3"),
+            Field("columns", 2, "tiles in a row of the window, 1 to 3"),
+            _OVERWRITE,
+            Field("dst_out", "la", "tiles that dst moves per outer turn", at=64),
+            Field("dst_in", "la", "tiles that dst moves per inner turn"),
+            Field("src_out", "li", "tiles that src moves per outer turn"),
+            Field("src_in", "li", "tiles that src moves per inner turn"),
+            Field("wgt_out", "lw", "tiles that wgt moves per outer turn"),
+            Field("row_stride", "lw", "tiles from one row of the window to the next"),
+        ),
+        "Multiplies a window of input tiles by the weights of one tile, lane by lane, into "
+        "accumulator tiles (int32, wrapping): a depthwise convolution takes one step for all taps "
+        "of a window. "
+        "R is the device's largest number of rows: 3, or 2 with blocks of 8 and 1 with blocks of "
+        "4. The weights of a window's last row are always at the same place, 4*(R-1), and those of "
+        "shorter windows before it are not read. "
+        "A step reads the rows that the step before did not: k of them where src is that step's + "
+        "k*row_stride with 0 < k < rows, else all; the first step of an instruction reads all. "
+        "Steps take effect in the order of the loops, as those of GEMM.",
+        "for i in 0 .. iter_out:\n"
+        "  for j in 0 .. iter_in:\n"
+        "    for u in uop_bgn .. uop_end:\n"
+        "      d = uop[u].dst + i*dst_out + j*dst_in\n"
+        "      s = uop[u].src + i*src_out + j*src_in\n"
+        "      w = uop[u].wgt + i*wgt_out\n"
+        "      acc[d][b][o] (+)= sum over r < rows, c < columns of "
+        "inp[s + r*row_stride + c][b][o] * wgt[w][o][4*(R-rows+r) + c]",
+        needs=Capability.DEPTHWISE,
+    ),
 )
 
-#: Micro-ops are 32 bits; the same fields in the same order for both users, ALU leaves wgt 0.
+#: Micro-ops are 32 bits; the same fields in the same order for all users, ALU leaves wgt 0.
 MICRO_OPS: tuple[Field, ...] = (
     Field("dst", "la", "accumulator tile"),
-    Field("src", "max(la,li)", "input tile (GEMM) or accumulator tile (ALU)"),
-    Field("wgt", "lw", "weight tile (GEMM); 0 for ALU"),
+    Field("src", "max(la,li)", "input tile (products) or accumulator tile (ALU)"),
+    Field("wgt", "lw", "weight tile (products); 0 for ALU"),
 )
 
 

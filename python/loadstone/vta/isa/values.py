@@ -22,6 +22,9 @@ __all__ = [
     "STAGE_REGISTERS",
     "TOKEN_QUEUES",
     "VALUE_NEEDS",
+    "WINDOW_COLUMNS",
+    "WINDOW_PITCH",
+    "WINDOW_ROWS",
     "AluOp",
     "Capability",
     "ConfigRegister",
@@ -29,11 +32,12 @@ __all__ = [
     "Opcode",
     "Stage",
     "TokenQueue",
+    "window_rows",
 ]
 
 
 class Opcode(IntEnum):
-    """Bits 0:3 of every instruction. 6 and 7 are free."""
+    """Bits 0:3 of every instruction. 7 is free."""
 
     LOAD = 0
     STORE = 1
@@ -41,6 +45,7 @@ class Opcode(IntEnum):
     FINISH = 3
     ALU = 4
     CONFIG = 5
+    DEPTHWISE = 6
 
 
 class Memory(IntEnum):
@@ -71,6 +76,18 @@ class Stage(IntEnum):
     LOAD = 0
     COMPUTE = 1
     STORE = 2
+
+
+#: A window of DEPTHWISE has at most so many tiles in a row, and so many rows; each row has the room
+#: of WINDOW_PITCH weights, and a device whose blocks have room for fewer rows has only these.
+WINDOW_COLUMNS = 3
+WINDOW_ROWS = 3
+WINDOW_PITCH = 4
+
+
+def window_rows(block: int) -> int:
+    """The rows of the largest window of a device. block: lanes of a tile."""
+    return min(WINDOW_ROWS, block // WINDOW_PITCH)
 
 
 #: The stage whose queue a LOAD of each memory goes to. OUT is never loaded: compute refuses it.
@@ -167,7 +184,8 @@ class Capability(IntFlag):
     REQUANTIZE = 1 << 3  # ALU RQ
     GEMM_OVERWRITE = 1 << 4  # GEMM.overwrite
     REGIONS = 1 << 5  # LOAD/STORE.region, REGION_BASE and REGION_LIMIT
-    STORE_REQUANTIZE = 1 << 7  # STORE.requantize, CONFIG of the store stage; 6 is free
+    DEPTHWISE = 1 << 6  # opcode DEPTHWISE
+    STORE_REQUANTIZE = 1 << 7  # STORE.requantize, CONFIG of the store stage
 
 
 #: Values of enumerated fields that need a capability.

@@ -46,6 +46,7 @@ from loadstone.vta.stream.operations import (
     DramTile,
     FillNest,
     GemmNest,
+    LaneWindow,
     Operation,
     RequantizeNest,
     VirtualTile,
@@ -156,8 +157,11 @@ def _maker(call: NestCall, any_pad: bool) -> Callable[[_Values], _Action]:
     memories = tuple(tensor.memory for tensor, _ in call.operands)
     if call.name == COPY and memories.count(None) == 1:
         return partial(_store, call) if memories[0] is None else partial(_load, call, any_pad)
-    if call.name == "gemm" and memories == ("acc", "inp", "wgt"):
-        return partial(_computation, _product, call)
+    if memories == ("acc", "inp", "wgt"):
+        if call.name == "gemm":
+            return partial(_computation, _product, call)
+        if call.name == "depthwise":
+            return partial(_windows, call)
     if set(memories) == {"acc"}:
         if call.name == "rq":
             return partial(_computation, partial(_requantized, call.immediates), call)
@@ -173,15 +177,19 @@ def _maker(call: NestCall, any_pad: bool) -> Callable[[_Values], _Action]:
 
 
 def _computation(
-    act: Callable[[_Extents, Sequence[_Operand]], _Action], call: NestCall, values: _Values
+    act: Callable[[_Extents, Sequence[_Operand]], _Action],
+    call: NestCall,
+    values: _Values,
+    source: int = 1,
 ) -> _Action:
-    """act: what is done with tiles, where any is."""
+    """act: what is done with tiles, where any is. source: tiles that a step reads of its second
+    operand."""
     loops = tuple((axis.extent, *axis.executed(values), *axis.strides) for axis in call.axes)
     nest = clipped_nest(loops, len(call.operands))
     if nest is None:
         return lambda _: None
     operands = []
-    reaches = (1, REQUANTIZE_TILES if call.name == "rq" else 1, 1)
+    reaches = (1, REQUANTIZE_TILES if call.name == "rq" else source, 1)
     for path, (tensor, number), reach in zip(nest.paths, call.operands, reaches, strict=False):
         life = VirtualTile(_memory(tensor), prod(tensor.shape), tensor.name)
         inside = path.access((life, number.at(values)), reach)
@@ -189,7 +197,29 @@ def _computation(
     return act(nest.extents, operands)
 
 
-def _product(extents: _Extents, operands: Sequence[_Operand]) -> _Action:
+def _windows(call: NestCall, values: _Values) -> _Action:
+    """The innermost loops are those of the window, whose sizes the call says: a loop of one turn is
+    none."""
+    rows, columns = call.immediates
+    axes, strides = list(call.axes), []
+    for size in (columns, rows):
+        stride = 0
+        if size > 1:
+            axis = axes.pop()
+            to, stride, by = axis.strides
+            if axis.executed(values) != (0, size) or axis.extent != size or to or by:
+                raise LoweringError("nest: depthwise of a part of a window")
+        strides.append(stride)
+    if strides[0] > 1:
+        raise LoweringError(f"nest: depthwise of columns {strides[0]} tiles apart")
+    window = LaneWindow(rows, columns, strides[1])
+    act = partial(_product, window=window)
+    return _computation(act, call._replace(axes=tuple(axes)), values, window.reach + 1)
+
+
+def _product(
+    extents: _Extents, operands: Sequence[_Operand], window: LaneWindow | None = None
+) -> _Action:
     (to, dst, ways), (of, src, ways_of), (by, wgt, ways_by) = operands
 
     def act(run: _Run) -> None:
@@ -200,6 +230,7 @@ def _product(extents: _Extents, operands: Sequence[_Operand]) -> _Action:
                 Access(chip[to], dst, ways),
                 Access(chip[of], src, ways_of),
                 Access(chip[by], wgt, ways_by),
+                window,
             )
         )
 

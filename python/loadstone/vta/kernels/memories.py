@@ -13,7 +13,7 @@ from functools import lru_cache
 from loadstone.ir_pass.memory_table import MemoryTable
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.device.instruction_table import instruction_table
-from loadstone.vta.isa.spec import AluOp
+from loadstone.vta.isa.spec import AluOp, Capability
 from loadstone.vta.kernels.emitter import ALU
 from loadstone.vta.schedule.tile import OPERANDS_SHARE
 
@@ -31,9 +31,13 @@ _OPERANDS = {
 }
 
 
+_WINDOWS = {"depthwise": [("DEPTHWISE", operand) for operand in ("dst", "src", "wgt")]}
+
+
 @lru_cache(maxsize=64)
 def memory_table(config: HwConfig) -> MemoryTable:
     """The same object for equal devices."""
     table = instruction_table(config)
     share = {"acc": OPERANDS_SHARE}
-    return MemoryTable.of(table, _OPERANDS, stores=("STORE", "sram_base"), share=share)
+    operands = _OPERANDS | (_WINDOWS if config.has(Capability.DEPTHWISE) else {})
+    return MemoryTable.of(table, operands, stores=("STORE", "sram_base"), share=share)

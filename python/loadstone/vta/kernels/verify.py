@@ -139,7 +139,11 @@ class _Comparison:
             if self.lives.get(place.buffer) is not access.tile:
                 self._alive(place.buffer, access.tile)
             strides, shift = access.strides, access.base - place.offset
-            if not _alike(call.loops, number, nest.extents, strides, shift):
+            extents = nest.extents
+            if isinstance(nest, GemmNest) and (window := nest.window) is not None:
+                extents = (*extents, window.rows, window.columns)
+                strides = (*strides, *((window.row_stride, 1) if number == 1 else (0, 0)))
+            if not _alike(call.loops, number, extents, strides, shift):
                 raise self._differs(call, nest)
 
     def _alive(self, buffer: Buffer, tile: VirtualTile) -> None:
@@ -261,7 +265,10 @@ def _read(nest: Nest) -> tuple[str, tuple[int, ...], list[Access]]:
     """Of an operation of the compute stage, the step's name, its immediates, its operands."""
     match nest:
         case GemmNest():
-            return "gemm", (), [nest.dst, nest.src, nest.wgt]
+            operands, window = [nest.dst, nest.src, nest.wgt], nest.window
+            if window is not None:
+                return "depthwise", (window.rows, window.columns), operands
+            return "gemm", (), operands
         case FillNest():
             return "fill", (nest.value,), [nest.dst]
         case AluNest():

@@ -23,7 +23,7 @@ from loadstone.printable import one_line
 from loadstone.vta.device.hw_config import HwConfig, config_of, load_config
 from loadstone.vta.isa.asm import disassemble
 from loadstone.vta.isa.codec import decode_stream
-from loadstone.vta.isa.insn import Alu, Gemm, Insn, Load
+from loadstone.vta.isa.insn import Alu, Depthwise, Gemm, Insn, Load
 from loadstone.vta.isa.spec import INSN_BYTES, Capability, Memory
 from loadstone.vta.meaning.reference import DramBytes, Machine
 
@@ -138,11 +138,10 @@ def listing(program: Program) -> Iterator[str]:
 
 
 def _micro_op_notes(program: Program) -> Callable[[Insn], str]:
-    """A comment for GEMM and ALU: the micro-ops they use, where all of them were loaded from bytes
-    that the file holds."""
-    of_integers = Capability.REQUANTIZE | Capability.STORE_REQUANTIZE
-    every = ~of_integers if program.config.is_float else ~Capability(0)
-    machine = Machine(replace(program.config, capabilities=every), program.regions)
+    """A comment for GEMM, DEPTHWISE and ALU: the micro-ops they use, where all of them were loaded
+    from bytes that the file holds."""
+    loading = program.config.capabilities | Capability.REGIONS | Capability.LOAD_ACC8
+    machine = Machine(replace(program.config, capabilities=loading), program.regions)
     known = np.zeros(len(machine.uop), bool)
 
     def note(insn: Insn) -> str:
@@ -158,7 +157,7 @@ def _micro_op_notes(program: Program) -> Callable[[Insn], str]:
             except SimulationError:
                 loaded[:] = False
         if (
-            isinstance(insn, Gemm | Alu)
+            isinstance(insn, Gemm | Depthwise | Alu)
             and insn.steps
             and insn.uop_end <= len(known)
             and known[insn.uop_bgn : insn.uop_end].all()
@@ -169,9 +168,9 @@ def _micro_op_notes(program: Program) -> Callable[[Insn], str]:
     return note
 
 
-def _note(uops: NDArray[np.int64], insn: Gemm | Alu) -> str:
-    memories = ["acc", "inp", "wgt"] if isinstance(insn, Gemm) else ["acc", "acc"]
-    if insn.reset if isinstance(insn, Gemm) else insn.use_imm:
+def _note(uops: NDArray[np.int64], insn: Gemm | Depthwise | Alu) -> str:
+    memories = ["acc", "acc"] if isinstance(insn, Alu) else ["acc", "inp", "wgt"]
+    if insn.use_imm if isinstance(insn, Alu) else insn.reset:
         del memories[1:]
     shown = [
         f"u{insn.uop_bgn + k}: "

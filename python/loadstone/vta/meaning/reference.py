@@ -27,7 +27,7 @@ from loadstone.errors import SimulationError
 from loadstone.numerics import rq
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import Stream, decode_stream, decode_uops
-from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.insn import Alu, Config, Depthwise, Finish, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import (
     CONFIG_DEFAULTS,
     STAGE_REGISTERS,
@@ -37,6 +37,8 @@ from loadstone.vta.isa.spec import (
     Stage,
 )
 from loadstone.vta.meaning.lane_operations import FLOAT_OPERATIONS, OPERATIONS
+from loadstone.vta.meaning.step_runs import independent_runs
+from loadstone.vta.meaning.window_taps import window_taps
 
 __all__ = ["DramBytes", "Machine"]
 
@@ -121,6 +123,8 @@ class Machine:
                 self._store(insn)
             case Gemm():
                 self._gemm(insn)
+            case Depthwise():
+                self._depthwise(insn)
             case Alu():
                 self._alu(insn)
             case Config():
@@ -251,10 +255,29 @@ class Machine:
             product = np.einsum(
                 "nbk,nok->nbo", self.inp[src].astype(np.int32), self.wgt[wgt].astype(np.int32)
             )
-            if insn.overwrite:
-                self.acc[dst] = product  # of equal indices the last stays
-            else:
-                np.add.at(self.acc, dst, product)  # equal indices add up
+            self._write_products(dst, product, overwrite=bool(insn.overwrite))
+
+    def _write_products(
+        self, dst: IndexArray, product: NDArray[np.int32], *, overwrite: bool
+    ) -> None:
+        """product (steps, batch, block): of the steps that write the tiles dst."""
+        if overwrite:
+            self.acc[dst] = product  # of equal indices the last stays
+        else:
+            np.add.at(self.acc, dst, product)  # equal indices add up
+
+    def _depthwise(self, insn: Depthwise) -> None:
+        """acc[dst][b][o] += sum over r, c of inp[src + r*row_stride + c][b][o] * the weight of that
+        tap in wgt[wgt][o]; overwrite: = the sum."""
+        taps = window_taps(insn, self.config.block)
+        for dst, src, wgt in self._steps(insn, insn.wgt_out):
+            self._check(Memory.ACC, dst.max(), "DEPTHWISE dst")
+            self._check(Memory.INP, src.max() + insn.reach, "DEPTHWISE src")
+            self._check(Memory.WGT, wgt.max(), "DEPTHWISE wgt")
+            product = np.zeros((len(dst), *self.acc.shape[1:]), np.int32)
+            for tile, tap in taps:
+                product += self.inp[src + tile].astype(np.int32) * self.wgt[wgt][:, None, :, tap]
+            self._write_products(dst, product, overwrite=bool(insn.overwrite))
 
     def _float_gemm(
         self, dst: IndexArray, src: IndexArray, wgt: IndexArray, *, overwrite: bool
@@ -262,7 +285,7 @@ class Machine:
         """The same in float32, where the order counts: runs of steps whose accumulators differ, and
         in them k after k."""
         with np.errstate(all="ignore"):  # infinities and what comes of them are results
-            for run in _independent(dst, dst, 0):
+            for run in independent_runs(dst, dst, 0):
                 acc = self.acc[dst[run]]
                 acc = np.zeros_like(acc) if overwrite else acc
                 x, w = self.inp[src[run]], self.wgt[wgt[run]]
@@ -284,7 +307,7 @@ class Machine:
             self._check(Memory.ACC, all_dst.max(), "ALU dst")
             if operands:
                 self._check(Memory.ACC, all_src.max() + operands - 1, "ALU src")
-            for run in _independent(all_dst, all_src, operands):
+            for run in independent_runs(all_dst, all_src, operands):
                 dst, src = all_dst[run], all_src[run]
                 if insn.alu_op == AluOp.RQ:
                     operand = (self.acc[src + k] for k in range(3))
@@ -326,7 +349,7 @@ class Machine:
         )
 
     def _steps(
-        self, insn: Gemm | Alu, wgt_out: int = 0, wgt_in: int = 0
+        self, insn: Gemm | Depthwise | Alu, wgt_out: int = 0, wgt_in: int = 0
     ) -> Iterator[tuple[IndexArray, IndexArray, IndexArray]]:
         """dst, src, wgt of all steps in order (i outermost, then j, then u), in arrays of at most
         _CHUNK steps."""
@@ -359,23 +382,6 @@ class Machine:
                 f"{what} reaches tile {last} of {memory.name}, which has "
                 f"{self.config.depth(memory)}"
             )
-
-
-def _independent(dst: IndexArray, src: IndexArray, operands: int) -> Iterator[slice]:
-    """Cuts steps into runs in which none reads what an earlier one of the run wrote: such a run may
-    be done at once.
-
-    A step reads acc[dst] and `operands` tiles from acc[src] on.
-    """
-    begin = 0
-    written: set[int] = set()
-    for step, (d, s) in enumerate(zip(dst.tolist(), src.tolist(), strict=True)):
-        if d in written or any(s + k in written for k in range(operands)):
-            yield slice(begin, step)
-            begin = step
-            written.clear()
-        written.add(d)
-    yield slice(begin, len(dst))
 
 
 def _widened(bits: ArrayLike) -> Float32Array:

@@ -58,7 +58,7 @@ class _Rule:
 
 
 #: Every operator that some VTA does, in the order in which their patterns are tried. None: only
-#: where addresses alone do it (region/offload.py).
+#: where addresses alone do it (region/addresses.py).
 _RULES: dict[type[g.Operator], _Rule | None] = {
     g.Conv2D: _Rule(weighted.conv2d, weighted.unsupported, weighted.unproven),
     g.Dense: _Rule(weighted.dense, weighted.unsupported, weighted.unproven),

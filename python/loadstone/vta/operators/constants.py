@@ -29,6 +29,7 @@ from loadstone.numerics import (
     wrap_int32,
 )
 from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.isa.spec import WINDOW_PITCH, window_rows
 
 __all__ = [
     "Grouping",
@@ -46,6 +47,7 @@ __all__ = [
     "split_weights",
     "weight_tiles",
     "weighted_operands",
+    "window_tiles",
 ]
 
 #: What the input tile of a constant's product holds in all lanes but the first.
@@ -131,6 +133,19 @@ def weight_tiles(parts: Sequence[Weights], groups: int, layout: Grouping, block:
         layout.groups, layout.out_blocks, block, height, width, len(parts), layout.in_blocks, block
     )
     return np.ascontiguousarray(split.transpose(0, 1, 6, 5, 3, 4, 2, 7)).reshape(-1, block, block)
+
+
+def window_tiles(weights: Int8Array, block: int) -> Int8Array:
+    """The weights of a depthwise convolution, (channels, rows, columns, 1), as DEPTHWISE reads
+    them: (channel blocks, block, block), the taps of each channel in its lane."""
+    channels, rows, columns, _ = weights.shape
+    first = window_rows(block) - rows
+    blocks = -(-channels // block)
+    lanes = np.zeros((blocks * block, block), np.int8)
+    for row in range(rows):
+        at = WINDOW_PITCH * (first + row)
+        lanes[:channels, at : at + columns] = weights[:, row, :, 0]
+    return lanes.reshape(blocks, block, block)
 
 
 def operand_tiles(rows: Sequence[ArrayLike], channels: int, config: HwConfig) -> Int32Array:

@@ -64,7 +64,7 @@ def with_edges(
     compared."""
     nothing = np.zeros((0, 0, 0), np.int8)
     as_it_was = Edges(spec, nothing, nothing)
-    places = taps_of_pixels(spec) if spec.pad_value else []
+    places = taps_of_pixels(spec) if spec.pad_value and not spec.by_lane else []
     if not 0 < len(places) <= _MOST_EDGES:
         return as_it_was
     sums = weights.sum(axis=3)

@@ -19,15 +19,16 @@ from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
 from loadstone.numerics import Array, Rounding
 from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.isa.spec import WINDOW_COLUMNS, Capability, Memory, window_rows
 from loadstone.vta.operators import constants, layer_plans, rescaled, rescaled_layer, shifted
 from loadstone.vta.operators.edges import joined_edges, with_edges
-from loadstone.vta.operators.kernels import PRODUCT_INPUT, LoweredOperator, emit
+from loadstone.vta.operators.kernels import PRODUCT_INPUT, LoweredOperator, chosen_tile, emit
 from loadstone.vta.operators.layout import Blocked, Im2colLayout
 from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.operators.residual import with_rest
 from loadstone.vta.operators.shifted import Epilogue
 from loadstone.vta.schedule import conv
+from loadstone.vta.schedule.choices import NO_LAYER_CHOICE, LayerChoice
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.epilogue import Rq
 from loadstone.vta.stream.cost import cost_model
@@ -95,7 +96,35 @@ def conv2d(
             config,
             request,
         )
-    return _weighted(op, conv_spec(op, config), weights, op.groups, config, request)
+    spec = conv_spec(op, config)
+    if not request.passes.tensor_ir and not request.passes.loops:  # TensorIR has no window
+        spec = _by_lane(op, spec, config, request.choice)
+    return _weighted(op, spec, weights, op.groups, config, request)
+
+
+def _by_lane(op: g.Conv2D, spec: ConvSpec, config: HwConfig, choice: LayerChoice) -> ConvSpec:
+    """The spec for DEPTHWISE, where the device has it, the windows fit, and the cost model says
+    that it takes less than products of diagonal tiles."""
+    rows, columns = spec.kernel
+    is_one_to_one = op.groups == op.weights.shape[0] and op.weights.shape[3] == 1
+    fits = rows <= window_rows(config.block) and columns <= WINDOW_COLUMNS
+    if not (config.has(Capability.DEPTHWISE) and config.has(Capability.REQUANTIZE)):
+        return spec
+    if not (is_one_to_one and fits and op.dilation == (1, 1)):
+        return spec
+    if len(constants.split_weights(constants.centred_weights(op))) > 1:
+        return spec
+    windows = replace(spec, by_lane=True)
+    cycles = [_tiled_cycles(chosen_tile(each, choice), config) for each in (windows, spec)]
+    return windows if cycles[0] < cycles[1] else spec
+
+
+def _tiled_cycles(spec: ConvSpec, config: HwConfig) -> int:
+    """By the cost model; for a spec that fits no scratchpad, more than those of any other."""
+    try:
+        return conv.tiling(spec, config).cycles
+    except LoweringError:
+        return 1 << 60
 
 
 def dense(op: g.Dense, config: HwConfig, request: LayerRequest) -> LoweredOperator:
@@ -203,7 +232,10 @@ def _weighted(
     )
     if apart:
         parts = parts[:1]
-    own[names["w"]] = (Memory.WGT, constants.weight_tiles(parts, groups, blocks, config.block))
+    if spec.by_lane:
+        own[names["w"]] = (Memory.WGT, constants.window_tiles(parts[0], config.block))
+    else:
+        own[names["w"]] = (Memory.WGT, constants.weight_tiles(parts, groups, blocks, config.block))
     edges = with_edges(replace(spec, parts=len(parts)), weights, config, request.choice)
     spec = edges.spec
     if spec.edges:
@@ -264,7 +296,8 @@ def estimated_cycles(op: g.Conv2D, config: HwConfig, from_host: bool, near: bool
     outputs may be one level off. Raises LoweringError where no schedule fits."""
     if from_host:
         return _cheapest_input(op, config, near)[1]
-    return _cycles(op, conv_spec(op, config), config, near)
+    spec = _by_lane(op, conv_spec(op, config), config, NO_LAYER_CHOICE)
+    return _cycles(op, spec, config, near)
 
 
 def _cycles(op: g.Conv2D, spec: ConvSpec, config: HwConfig, near: bool) -> int:
@@ -275,7 +308,7 @@ def _cycles(op: g.Conv2D, spec: ConvSpec, config: HwConfig, near: bool) -> int:
 
 def _cheapest_input(op: g.Conv2D, config: HwConfig, near: bool) -> tuple[Im2colLayout | None, int]:
     """The layout (None: as it is) and the cycles."""
-    plain = conv_spec(op, config)
+    plain = _by_lane(op, conv_spec(op, config), config, NO_LAYER_CHOICE)
     best, least = None, _cycles(op, plain, config, near)
     if not can_fold(op, config):
         return best, least

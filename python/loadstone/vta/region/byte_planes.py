@@ -127,7 +127,7 @@ class _Planes(Rewriter):
         if is_call(call, "nn.conv2d") and int(call.attrs.groups) > 1:
             missing = 0
         widths = [(0, missing if k == axis else 0) for k in range(weights.ndim)]
-        return np.pad(weights, widths)
+        return np.pad(weights, widths) if missing else weights
 
     def joined(self, whole: Expr, planes: int, stride: int, channels: int) -> Expr:
         """The sums of all planes, under the name that they had."""

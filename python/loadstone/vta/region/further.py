@@ -12,7 +12,7 @@ packs it from one layout into the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from loadstone.backend.device import ProgramDevice, ProgramStep
@@ -70,9 +70,20 @@ class FurtherRegion(LoweredRegion):
 
     def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[ProgramStep, bytes]:
         """The program and its micro-op table."""
+        return self.region.build(self._places(addresses), uops)
+
+    def programs(
+        self, addresses: Mapping[str, Address], uops: Callable[[], Address]
+    ) -> Iterator[tuple[ProgramStep, bytes]]:
+        """As on a VTA alone."""
+        self.region.piece_cycles = self.piece_cycles
+        return self.region.programs(self._places(addresses), uops)
+
+    def _places(self, addresses: Mapping[str, Address]) -> dict[str, Address]:
+        """By the names that the region has for them."""
         names = [layout.name for layout, _, _ in self.region.layouts]
         names += [*self.region.constants, *self.region.aliases]
-        return self.region.build({n: addresses[self._own(n)] for n in names}, uops)
+        return {n: addresses[self._own(n)] for n in names}
 
     def _own(self, name: str) -> str:
         return f"{name} for {self.device}"

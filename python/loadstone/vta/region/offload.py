@@ -6,13 +6,9 @@ Out:  an OffloadedRegion (backend/region.py's LoweredRegion): layouts of its ten
       constants; `build` makes the program.
 Next: artifact/deploy.py plans the memory and asks for the program.
 
-Tensors between operators stay blocked. Some operators cost nothing, because they only change
-addresses:
-
-    reshape that keeps channels and pixels         the output is the input's memory
-    concatenation of whole channel blocks          each input *is* a part of the output:   | a a a |
-                           b b |
-    slice of whole channel blocks                  the output is a part of the input
+Tensors between operators stay blocked. What only changes addresses costs nothing
+(region/addresses.py). Where the device must be able to turn to another network within some cycles,
+the region becomes several programs (region/pieces.py).
 """
 
 from __future__ import annotations
@@ -27,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
 from loadstone.backend.device import LayerRange, ProgramStep
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.errors import LoweringError, VerificationError
@@ -38,21 +33,18 @@ from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.operators import LoweredOperator, im2col_input, lower_operator
 from loadstone.vta.operators.kernels import Constants
-from loadstone.vta.operators.layout import Blocked, Im2colLayout
-from loadstone.vta.passes.pipeline import build_program
+from loadstone.vta.operators.layout import Im2colLayout
+from loadstone.vta.passes.pipeline import PASSES, build_program
 from loadstone.vta.passes.program import UOP_TENSOR, LayerOperation, VtaProgram
+from loadstone.vta.region.addresses import blocked, find_aliases, is_done_by_addresses
 from loadstone.vta.region.fold_pixels import fold_columns, verify_columns
+from loadstone.vta.region.pieces import cut, verify_pieces
 from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.stream.operations import Operation, TileLoad
 from loadstone.vta.stream.table import StreamColumns, columns_of, joined
 from loadstone.vta.stream.text import operation_lines
 
-__all__ = ["OffloadedRegion", "find_aliases", "is_free"]
-
-
-def blocked(tensor: g.Tensor, config: HwConfig) -> Blocked:
-    """The layout of an activation on the device."""
-    return Blocked(tensor.shape, config.batch, config.block)
+__all__ = ["OffloadedRegion"]
 
 
 def layout_type(config: HwConfig) -> str:
@@ -89,13 +81,12 @@ class OffloadedRegion(LoweredRegion):
             verify=partial(verify_columns, self.seen),
             show=lambda made: "\n".join(map(described, made)),
         )
-        self._programs = PassLog(name)
+        self._programs: list[tuple[VtaProgram, PassLog]] = []
         self.choice = request.of_region(operators, config)
         self.inside = tuple(inside)
         self.aliases = find_aliases(inside, config)
         self.constants: dict[str, tuple[Array, int]] = {}
         self._lowered: dict[str, LoweredOperator | None] = {}  # None: addresses do it
-        self._placed: Mapping[str, Address] | None = None
         self.tokens: Mapping[str, int] = {}
         self._layouts: dict[str, tuple[DeviceLayout, int, int]] = {}
         self._operations: list[LayerOperation] = []
@@ -115,22 +106,26 @@ class OffloadedRegion(LoweredRegion):
             for text in (partial(_operations_text, name, made),)
         ]
         programs = [
-            replace(run, text=partial(self._text_behind, number))
-            for number, run in enumerate(self._programs.runs)
+            replace(run, text=partial(self._text_behind, piece, number))
+            for number in range(len(PASSES))
+            for piece, (_, log) in enumerate(self._programs)
+            for run in log.runs[number : number + 1]
         ]
         return [*self._folding.runs, *kernels, *operations, *programs]
 
     @cached_property
-    def _texts(self) -> list[str]:
-        """Behind each pass of the program; where one failed, behind those before it."""
-        assert self._placed is not None
-        log = PassLog(self.name, texts=True)
-        with suppress(LoweringError, VerificationError):
-            build_program(self._unbuilt(self._placed), log)
-        return [run.text() for run in log.runs if run.text is not None]
+    def _texts(self) -> list[list[str]]:
+        """Of each program behind each pass; where one failed, behind those before it."""
+        found = []
+        for unbuilt, _ in self._programs:
+            log = PassLog(self.name, texts=True)
+            with suppress(LoweringError, VerificationError):
+                build_program(unbuilt, log)
+            found.append([run.text() for run in log.runs if run.text is not None])
+        return found
 
-    def _text_behind(self, number: int) -> str:
-        return self._texts[number]
+    def _text_behind(self, piece: int, number: int) -> str:
+        return self._texts[piece][number]
 
     @property
     def remarks(self) -> Mapping[str, str]:
@@ -144,19 +139,42 @@ class OffloadedRegion(LoweredRegion):
         return list(self._layouts.values())
 
     def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[ProgramStep, bytes]:
-        """The program and its micro-op table."""
-        self._placed = {**addresses, UOP_TENSOR: uops}
-        self._programs = PassLog(self.name)
-        program = build_program(self._unbuilt(self._placed), self._programs)
-        self.tokens = program.tokens
+        """The program of all of it, and its micro-op table."""
+        self._programs.clear()
+        return self._built(self.name, self._whole({**addresses, UOP_TENSOR: uops}))
+
+    def programs(
+        self, addresses: Mapping[str, Address], uops: Callable[[], Address]
+    ) -> Iterator[tuple[ProgramStep, bytes]]:
+        """One, or with `piece_cycles` as many as it takes."""
+        if self.piece_cycles is None:
+            yield self.build(addresses, uops())
+            return
+        self._programs.clear()
+        pieces = cut(self._operations, self.config, addresses, self.piece_cycles)
+        verify_pieces(self._operations, pieces)
+        for number, piece in enumerate(pieces, 1):
+            places = {**addresses, UOP_TENSOR: uops()}
+            whole = replace(self._whole(places), operations=piece, columns=None)
+            yield self._built(f"{self.name}.{number}", whole)
+
+    def _built(self, name: str, unbuilt: VtaProgram) -> tuple[ProgramStep, bytes]:
+        """Behind all passes."""
+        log = PassLog(self.name)
+        self._programs.append((unbuilt, log))
+        program = build_program(unbuilt, log)
+        of_all = dict(self.tokens)
+        for queue, count in program.tokens.items():
+            of_all[queue] = max(count, of_all.get(queue, 0))
+        self.tokens = of_all
         layers = tuple(
             LayerRange(layer, first, count) for first, count, layer in program.source_map()
         )
         return ProgramStep(
-            self.name, program.instruction_bytes().tobytes(), layers
+            name, program.instruction_bytes().tobytes(), layers
         ), program.uop_words().tobytes()
 
-    def _unbuilt(self, places: Mapping[str, Address]) -> VtaProgram:
+    def _whole(self, places: Mapping[str, Address]) -> VtaProgram:
         """What the passes begin with."""
         return VtaProgram(
             self.config,
@@ -276,110 +294,6 @@ def _rename(operation: Operation, old: str, new: str) -> Operation:
     if isinstance(operation, TileLoad) and operation.dram.tensor == old:
         return replace(operation, dram=replace(operation.dram, tensor=new))
     return operation
-
-
-# --- operators that addresses do ------------------------------------------------------------------
-def is_free(operator: g.Operator, config: HwConfig) -> bool:
-    """Whether addresses alone can do the operator, given that its inputs are made on the device."""
-    if isinstance(operator, g.Reshape):
-        return _same_tiles(operator.input, operator.output, config)
-    if isinstance(operator, g.Slice):
-        return _slice_offset(operator, config) is not None
-    return isinstance(operator, g.Concatenate) and _parts(operator, config) is not None
-
-
-def is_done_by_addresses(operator: g.Operator, aliases: Mapping[str, tuple[str, int]]) -> bool:
-    """Whether the region's aliases leave the operator nothing to do."""
-    if isinstance(operator, g.Concatenate):
-        return all(aliases.get(t.name, ("", 0))[0] == operator.output.name for t in operator.inputs)
-    return (
-        operator.output.name in aliases and aliases[operator.output.name][0] == operator.input.name
-    )
-
-
-def find_aliases(operators: Sequence[g.Operator], config: HwConfig) -> dict[str, tuple[str, int]]:
-    """Name of a tensor -> (the tensor that it is a part of, offset in bytes)."""
-    aliases: dict[str, tuple[str, int]] = {}
-    written = {t.name for o in operators for t in o.outputs}
-    wholes: set[str] = set()
-    for operator in operators:
-        if isinstance(operator, g.Reshape) and _same_tiles(operator.input, operator.output, config):
-            aliases[operator.output.name] = (operator.input.name, 0)
-        elif isinstance(operator, g.Slice):
-            offset = _slice_offset(operator, config)
-            if offset is not None:
-                aliases[operator.output.name] = (operator.input.name, offset)
-        elif isinstance(operator, g.Concatenate):
-            parts = _parts(operator, config)
-            if parts is not None and _can_be_parts(operator, written - aliases.keys() - wholes):
-                aliases.update(
-                    (part.name, (operator.output.name, offset))
-                    for part, offset in zip(operator.inputs, parts, strict=True)
-                )
-        wholes.update(whole for whole, _ in aliases.values())
-    return aliases
-
-
-def _can_be_parts(operator: g.Concatenate, movable: set[str]) -> bool:
-    """Whether each input is made here and is in no other place yet, also not twice in this one."""
-    names = [tensor.name for tensor in operator.inputs]
-    return len(set(names)) == len(names) and movable.issuperset(names)
-
-
-def _same_tiles(a: g.Tensor, b: g.Tensor, config: HwConfig) -> bool:
-    """One shape in tiles, and one quantization: nothing moves."""
-    if (
-        a.dtype != b.dtype
-        or a.quantization != b.quantization
-        or len(a.shape) < 2
-        or len(b.shape) < 2
-    ):
-        return False
-    return (
-        a.shape[0] == b.shape[0]
-        and a.shape[-1] == b.shape[-1]
-        and blocked(a, config).pixels == blocked(b, config).pixels
-    )
-
-
-def _slice_offset(operator: g.Slice, config: HwConfig) -> int | None:
-    """Bytes from the input's start to a slice of whole channel blocks; None for any other slice."""
-    shape, out = operator.input.shape, operator.output.shape
-    if (
-        shape[0] != config.batch
-        or shape[:-1] != out[:-1]
-        or set(operator.strides) != {1}
-        or operator.begin[-1] % config.block
-    ):
-        return None
-    offset = (
-        operator.begin[-1]
-        // config.block
-        * blocked(operator.input, config).pixels
-        * config.tile_bytes(Memory.INP)
-    )
-    return offset if offset % DEVICE_ALIGN_BYTES == 0 else None
-
-
-def _parts(operator: g.Concatenate, config: HwConfig) -> list[int] | None:
-    """Offsets of the inputs in the output, in bytes, where all are whole channel blocks; else
-    None."""
-    shape = operator.output.shape
-    if (
-        operator.axis != len(shape) - 1
-        or shape[0] != config.batch
-        or not operator.is_copy
-        or (operator.low, operator.high) != (-128, 127)
-    ):
-        return None
-    if any(t.shape[-1] % config.block for t in operator.inputs[:-1]):
-        return None
-    plane = blocked(operator.output, config).pixels * config.tile_bytes(Memory.INP)
-    offsets, block = [], 0
-    for tensor in operator.inputs:
-        offsets.append(block * plane)
-        block += -(-tensor.shape[-1] // config.block)
-    return offsets if all(offset % DEVICE_ALIGN_BYTES == 0 for offset in offsets) else None
 
 
 class _Remarks(Mapping[str, str]):

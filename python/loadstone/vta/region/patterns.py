@@ -31,7 +31,7 @@ from loadstone.vta.operators import (
 )
 from loadstone.vta.operators.request import PLAIN, LayerRequest
 from loadstone.vta.passes.allocate.allocate import allocate
-from loadstone.vta.region.offload import is_free
+from loadstone.vta.region.addresses import is_free
 
 __all__ = ["NEVER", "patterns"]
 

@@ -32,6 +32,7 @@ from loadstone.backend.schedule_choices import ScheduleChoices
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
 from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.device.timing_tables import WORST_EXTRA
 from loadstone.vta.isa.spec import Capability
 
 __all__ = [
@@ -186,8 +187,11 @@ def region_choice(
 
 # --- what they are kept by ------------------------------------------------------------------------
 def device_digest(config: HwConfig) -> str:
-    """Of all that decides cycles: what programs mean, the bus, every constant of the timing."""
-    timing = sorted((name, constant.value) for name, constant in config.timing.items())
+    """Of all that decides cycles: what programs mean, the bus, every constant of the timing but the
+    one that is for bounds alone."""
+    timing = sorted(
+        (name, constant.value) for name, constant in config.timing.items() if name != WORST_EXTRA
+    )
     said = (config.fingerprint(), config.bus_bits, timing)
     return sha256(repr(said).encode()).hexdigest()[:16]
 

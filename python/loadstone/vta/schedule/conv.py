@@ -55,7 +55,8 @@ def nest(spec: ConvSpec) -> tile.WeightedNest:
         in_=spec.in_blocks,
         height=spec.output[0],
         width=spec.output[1],
-        taps=spec.parts * spec.kernel[0] * spec.kernel[1],
+        taps=1 if spec.by_lane else spec.parts * spec.kernel[0] * spec.kernel[1],
+        lane_rows=spec.kernel[0] if spec.by_lane else 0,
         step=(spec.row_step, spec.strides[1]),
         window=spec.window,
         padded_rows=spec.padding[1] > 0

@@ -6,7 +6,7 @@ Out:  `ConvComputation`: a Function of nests that says nothing of tiles or memor
 Next: conv.py tiles it.
 
     copy = 0;  copy += one * c                      where a correction of ties works on a copy
-    group:  acc = 0;  acc += x * w
+    group:  acc = 0;  acc += x * w                  or acc += x, lane by lane, by the taps in w
     acc += e * b                                    where padding is left out, edge by edge
     acc = tail(acc, p, c, copy)
     out = low byte of acc                           of several planes each: acc = acc >> 8, the next
@@ -51,7 +51,8 @@ class ConvComputation:
         self._at: tuple[Index, ...] = tuple(here)
         _, self._s, self._o, self._i, self._j = here
         blocks = (spec.groups, spec.out_blocks)
-        weights = (*blocks, spec.in_blocks, spec.parts, *spec.kernel)
+        taps = () if spec.by_lane else spec.kernel
+        weights = (*blocks, spec.in_blocks, spec.parts, *taps)
         self.x = self._inputs("x", (spec.samples, spec.groups, spec.in_blocks, *spec.input))
         self.w = (
             self._weights("w", (1,), "table")
@@ -170,8 +171,10 @@ class ConvComputation:
         factor = NestAccess(self.x, (n, s, self._block, *places), spec.pad_value)
         weight: tuple[Place, ...] = (0,)
         if not spec.shared_weights:
-            weight = (s, o, self._block, part, *taps)
-        step = NestStep("gemm", (self.acc[self._at], factor, self.w[weight]))
+            weight = (s, o, self._block, part, *([] if spec.by_lane else taps))
+        operands = (self.acc[self._at], factor, self.w[weight])
+        by_lane = NestStep("depthwise", operands, spec.kernel)
+        step = by_lane if spec.by_lane else NestStep("gemm", operands)
         return Nest((*self.axes, *self._taps), (), (step,))
 
     def _edges(self) -> Iterator[Nest]:

@@ -46,7 +46,8 @@ class ConvSpec:
     The bottom and right padding follow from the sizes; a negative padding leaves pixels out.
     operands: what the requantization depends on. edges: where padding is read as 0, though it is
     not: what is added instead. planes: how many bytes of each accumulator are stored, lowest first;
-    behind the tail, whose result they are.
+    behind the tail, whose result they are. by_lane: of a depthwise convolution, each block of
+    channels has a single weight tile, for all taps, which DEPTHWISE takes in one step.
     """
 
     samples: int
@@ -67,6 +68,7 @@ class ConvSpec:
     chosen: tuple[tuple[int, ...], str] | None = None  # sizes and order, as tile.given takes them
     edges: tuple[Edge, ...] = ()
     planes: int = 1
+    by_lane: bool = False
 
     @property
     def operand_rows(self) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from loadstone.vta.isa.spec import UOP_BYTES, Memory
+from loadstone.vta.schedule.lane_windows import micro_ops
 from loadstone.vta.schedule.tilings import Cycles, Tilings
 
 __all__ = ["PlaneTilings", "cycles_of_planes"]
@@ -29,7 +30,9 @@ class PlaneTilings(Tilings):
         which the bus has to wait."""
         stages, parts = self._stages(), self.turns_in
         turns = self.turns_pixels * self.turns_channels
-        stages[0] += turns * parts * self._micro_ops() * UOP_BYTES // self.cost.bus_bytes
+        stages[0] += (
+            turns * parts * micro_ops(self.sizes, self.nest) * UOP_BYTES // self.cost.bus_bytes
+        )
         first = self._inp_load() + self._wgt_load()
         return cycles_of_planes(stages, first, turns, parts, self.nest.planes)
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.schedule.lane_windows import micro_ops, row_strides_fit, rows_besides
 from loadstone.vta.stream.cost import CostModel
 
 __all__ = [
@@ -79,6 +80,7 @@ class WeightedNest:
     tail_steps: for every ALU instruction after the sum, whether its operand is a tile. requantizes:
         whether one of them is RQ. acc_copies: accumulators per output tile. edges: None where
         padding is multiplied, or there is none. planes: how often an accumulator is stored.
+    lane_rows: rows of the window of a step, lane by lane; 0: a step is the product of one tap.
     """
 
     samples: int
@@ -100,6 +102,7 @@ class WeightedNest:
     requantizes: bool = False
     edges: EdgeWork | None = None
     planes: int = 1
+    lane_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -193,7 +196,10 @@ class Tilings:
             & (wgt <= config.depth(Memory.WGT))
             & (acc <= config.depth(Memory.ACC))
         )
-        return np.asarray(room & (self._micro_ops() <= config.depth(Memory.UOP) // 2), np.bool_)
+        room &= row_strides_fit(self.sizes[5], self.nest, config)
+        return np.asarray(
+            room & (micro_ops(self.sizes, self.nest) <= config.depth(Memory.UOP) // 2), np.bool_
+        )
 
     def cycles(self) -> Cycles:
         """Estimated cycles of the whole operator."""
@@ -272,7 +278,8 @@ class Tilings:
         nest = self.nest
         clear = 0 if self.config.has(Capability.GEMM_OVERWRITE) else 1
         tail = sum(self.cost.alu_step(tensor) for tensor in nest.tail_steps)
-        steps = self._out_tiles() * ((nest.in_ * nest.taps + clear) * self.cost.gemm_step + tail)
+        outputs = self._out_tiles()
+        steps = outputs * ((nest.in_ * nest.taps + clear) * self.cost.gemm_step + tail)
         blocks = nest.samples * nest.groups * nest.out
         steps -= blocks * (self.edges.skipped * nest.in_ - self.edges.added) * self.cost.gemm_step
         turns = self.turns_pixels * self.turns_channels
@@ -284,9 +291,14 @@ class Tilings:
             if nest.operand_rows
             else 0
         )
-        micro_ops = self.cost.uop_load(self._micro_ops())
+        lists = self.cost.uop_load(micro_ops(self.sizes, self.nest))
         return np.asarray(
-            steps + instructions * self.cost.gemm_overhead + turns * self._rq() + loads + micro_ops,
+            rows_besides(outputs, nest, self.turns_spatial[0]) * self.cost.gemm_step
+            + steps
+            + instructions * self.cost.gemm_overhead
+            + turns * self._rq()
+            + loads
+            + lists,
             np.int64,
         )
 
@@ -319,12 +331,6 @@ class Tilings:
         stores = self.turns_pixels * self.turns_channels * n * s * o
         once = self._out_tiles() * self.cost.store_tile + stores * self.cost.store_overhead
         return np.asarray(self.nest.planes * once, np.int64)
-
-    def _micro_ops(self) -> Cycles:
-        """Micro-ops of a GEMM: all its loops but the two longest that move the accumulator."""
-        n, s, o, c, h, w = self.sizes
-        moving = np.sort(np.stack([n, s, o, h, w]), axis=0)
-        return np.asarray(moving[:-2].prod(axis=0) * c * self.nest.taps, np.int64)
 
     def _out_tiles(self) -> int:
         nest = self.nest

@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from loadstone.simulator.interface import DeviceFigures, LayerFigures
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import decode_stream
-from loadstone.vta.isa.insn import Alu, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.insn import Alu, Depthwise, Finish, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import INSN_BYTES, AluOp, Memory, Stage
 from loadstone.vta.simulator.profile import Profile
 from loadstone.vta.simulator.result import Event
@@ -39,7 +39,7 @@ __all__ = [
 
 #: What a cycle of the compute stage can be spent on -> what that means.
 BOUNDS: Mapping[str, str] = {
-    "multipliers": "GEMM instructions",
+    "multipliers": "GEMM and DEPTHWISE instructions",
     "RQ": "requantization",
     "ALU": "other ALU instructions",
     "accumulator loads": "loads of accumulators and micro-ops, which the compute stage executes",
@@ -98,6 +98,9 @@ class _Sum:
             self.bytes[_READERS[Memory(insn.memory_id)]] += size
         elif isinstance(insn, Gemm):
             self.macs += 0 if insn.reset else insn.steps * config.macs_per_cycle
+            self.step_cycles += insn.steps * cost.gemm_step
+        elif isinstance(insn, Depthwise):
+            self.macs += insn.steps * config.batch * config.block * insn.rows * insn.columns
             self.step_cycles += insn.steps * cost.gemm_step
         elif isinstance(insn, Alu):
             rq = insn.alu_op == AluOp.RQ
@@ -198,7 +201,7 @@ def _waited(
 
 def _work(insn: Insn) -> str:
     match insn:
-        case Gemm():
+        case Gemm() | Depthwise():
             return "multipliers"
         case Alu(alu_op=AluOp.RQ):
             return "RQ"

@@ -22,7 +22,7 @@ from loadstone.artifact.memory_layout import RegionIndex
 from loadstone.simulator.interface import Lived
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import decode_stream, decode_uops
-from loadstone.vta.isa.insn import Alu, Gemm, Insn, Load, Store
+from loadstone.vta.isa.insn import Alu, Depthwise, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import UOP_BYTES, AluOp, Memory, Stage
 from loadstone.vta.simulator.profile import Profile
 from loadstone.vta.simulator.result import Event
@@ -145,7 +145,7 @@ def scratchpad_occupation(entry: Profile, config: HwConfig, artifact: Artifact) 
             pads[memory].write(places, layer, event)
         elif isinstance(insn, Store) and insn.x_size:
             pads[Memory.ACC].read(_stored_places(insn), event)
-        elif isinstance(insn, Gemm | Alu) and insn.steps:
+        elif isinstance(insn, Gemm | Depthwise | Alu) and insn.steps:
             pads[Memory.UOP].read(np.arange(insn.uop_bgn, insn.uop_end), event)
             for memory, places, written in _computed_places(insn, uops):
                 if written:
@@ -170,7 +170,7 @@ def _stored_places(insn: Store) -> _Numbers:
 
 
 def _computed_places(
-    insn: Gemm | Alu, uops: NDArray[np.int64]
+    insn: Gemm | Depthwise | Alu, uops: NDArray[np.int64]
 ) -> Sequence[tuple[Memory, _Numbers, bool]]:
     """Scratchpad, tiles, and whether they are written. uops: (micro-ops, 3) of dst, src, wgt."""
     used = uops[insn.uop_bgn : insn.uop_end]
@@ -186,6 +186,14 @@ def _computed_places(
         return [
             (Memory.INP, tiles(1, insn.src_out, insn.src_in), False),
             (Memory.WGT, tiles(2, insn.wgt_out, insn.wgt_in), False),
+            (Memory.ACC, dst, True),
+        ]
+    if isinstance(insn, Depthwise):
+        rows, columns = np.arange(insn.rows)[:, None] * insn.row_stride, np.arange(insn.columns)
+        first = tiles(1, insn.src_out, insn.src_in)
+        return [
+            (Memory.INP, np.unique(first[:, None] + (rows + columns).reshape(-1)), False),
+            (Memory.WGT, tiles(2, insn.wgt_out, 0), False),
             (Memory.ACC, dst, True),
         ]
     if insn.use_imm:

@@ -13,14 +13,16 @@ Cycles do not depend on the values of activations, so that memory contains only 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.artifact.format import Artifact
 from loadstone.backend.device import ProgramStep
+from loadstone.errors import SimulationError
 from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.device.timing_tables import BURST, EXTRA, WORST_EXTRA, builtin_timing
 from loadstone.vta.isa.spec import Capability, Stage
 from loadstone.vta.simulator.result import Event, Result
 from loadstone.vta.simulator.sim import Simulator
@@ -30,6 +32,7 @@ __all__ = [
     "LayerTime",
     "Profile",
     "cycles",
+    "longest_cycles",
     "profile",
     "traced_programs",
 ]
@@ -94,6 +97,30 @@ def profile(artifact: Artifact, config: HwConfig, device: int = 0) -> list[Profi
     return profiles
 
 
+def longest_cycles(artifact: Artifact, config: HwConfig, device: int = 0) -> list[int]:
+    """Of every program of a device the most that it takes, wherever a runtime places the code, with
+    memory as slow as the timing table says it can be. Raises SimulationError when one does not
+    reach FINISH, or regions begin where a burst may not: cycles then depend on more than is tried.
+    """
+    timing = {**builtin_timing("vta-rtl"), **config.timing}  # as the simulator has them
+    burst = timing[BURST].value
+    for region in artifact.regions:
+        if region.on_device and region.align_bytes % burst:
+            raise SimulationError(
+                f"model {artifact.name!r}: region {region.name!r} begins at a multiple of "
+                f"{region.align_bytes} bytes, bursts end at multiples of {burst}: what programs "
+                "take depends on where it stands: compile with --switch-within CYCLES"
+            )
+    slow = max(timing[EXTRA], timing[WORST_EXTRA], key=lambda constant: constant.value)
+    simulator = Simulator(replace(config, timing={**timing, EXTRA: slow}))
+    found: list[list[int]] = []
+    for offset in range(0, burst, _STREAM_ALIGN):
+        simulator.unmap_all()
+        placed = _place(simulator, artifact, device, offset)
+        found.append([simulator.run(insns, address=at).cycles for _, insns, at in placed])
+    return [max(each) for each in zip(*found, strict=True)]
+
+
 def cycles(artifact: Artifact, config: HwConfig, device: int = 0) -> list[int]:
     """Of every program of a device. Raises SimulationError when one does not reach FINISH."""
     simulator = Simulator(config)
@@ -102,11 +129,11 @@ def cycles(artifact: Artifact, config: HwConfig, device: int = 0) -> list[int]:
 
 
 def _place(
-    simulator: Simulator, artifact: Artifact, device: int
+    simulator: Simulator, artifact: Artifact, device: int, code_offset: int = 0
 ) -> list[tuple[ProgramStep, NDArray[np.uint8], int]]:
     """Puts what the device sees into the simulator's memory, where a session of the C runtime would
     put it: bursts end at page boundaries, and so cycles depend on addresses. Returns each program,
-    for these places, and the address of its stream."""
+    for these places, and the address of its stream. code_offset: bytes by which code is moved."""
     config = simulator.config
     bases = []
     end = _POOL
@@ -123,7 +150,7 @@ def _place(
             simulator.set_region(number, base, memory.nbytes, read_only=not region.device_writes)
         end = base + memory.nbytes
     placed = []
-    for program, address in _streams(artifact, end, device):
+    for program, address in _streams(artifact, end + code_offset, device):
         insns = np.frombuffer(program.instructions, np.uint8)
         if not config.has(Capability.REGIONS):
             insns = absolute(insns, config, bases)

@@ -29,7 +29,13 @@ from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.simulator.layers import device_figures, layer_figures
 from loadstone.vta.simulator.meaning import memory_behind
 from loadstone.vta.simulator.occupation import arena_occupation, scratchpad_occupation
-from loadstone.vta.simulator.profile import Profile, cycles, profile, traced_programs
+from loadstone.vta.simulator.profile import (
+    Profile,
+    cycles,
+    longest_cycles,
+    profile,
+    traced_programs,
+)
 from loadstone.vta.simulator.stops import layer_stores, without_stores
 from loadstone.vta.simulator.trace import trace_bytes
 from loadstone.vta.simulator.unordered import findings
@@ -122,6 +128,11 @@ class VtaSimulator(ProgramSimulator):
         device, clock_mhz = self.config.name, self.config.clock_mhz
         for (number, program), entry, count in zip(programs, entries, spent, strict=True):
             yield VtaRun(number, program.name, device, clock_mhz, count, self.config, entry)
+
+    def longest(self, artifact: Artifact) -> dict[int, int]:
+        """With the worst latency, at all places of the code."""
+        steps = [number for number, _ in self._programs(artifact)]
+        return dict(zip(steps, longest_cycles(artifact, self.config, self.number), strict=True))
 
     def trace(self, artifact: Artifact) -> bytes:
         """Perfetto's own format: a process for each program, a track for each stage."""

@@ -29,12 +29,14 @@ _SPACING = 1 << 28
 
 
 def findings(
-    artifact: Artifact, config: HwConfig, *, uninitialised: bool = True
+    artifact: Artifact, config: HwConfig, *, uninitialised: bool = True, order: str = "program"
 ) -> list[tuple[int, Finding]]:
-    """(number of the step, finding), in the order in which they are met. uninitialised: also reads
-    of scratchpad tiles that were never written. Raises SimulationError for a program that does not
-    reach its FINISH."""
-    simulator = Simulator(config, timing=False, races=True, uninitialised=uninitialised)
+    """(number of the step, finding), as they are met in this order of instructions (sim.ORDERS).
+    uninitialised: also reads of scratchpad tiles that were never written. Raises SimulationError
+    for a program that does not reach its FINISH."""
+    simulator = Simulator(
+        config, timing=False, races=True, uninitialised=uninitialised, order=order
+    )
     late = Simulator(config, timing=False, strict=False, order="load-first")
     bases = [_SPACING * (number + 1) for number in range(len(artifact.regions))]
     for number, region in enumerate(artifact.regions):

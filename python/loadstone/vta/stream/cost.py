@@ -8,6 +8,7 @@ Next: schedule/tile.py, operators/weighted.py and region/fold_pixels.py choose s
       what.
 
     GEMM, ALU    overhead + steps x step                                     + fetch
+    DEPTHWISE    its own overhead + rows of windows that steps read x step   + fetch
     RQ           its own overhead + steps x step + operand tiles read anew   + fetch
     MUL          RQ's overhead + steps x step of an ALU instruction          + fetch
     LOAD         request + latency + beats + done                            + fetch
@@ -34,11 +35,12 @@ from numpy.typing import NDArray
 
 from loadstone.backend.device import TimingConstant
 from loadstone.vta.device.hw_config import HwConfig, builtin_timing
-from loadstone.vta.isa.insn import Alu, Gemm, Store
+from loadstone.vta.isa.insn import Alu, Depthwise, Gemm, Store
 from loadstone.vta.isa.instruction_columns import InsnForm, PendingInstruction
-from loadstone.vta.isa.spec import INSN_BYTES, UOP_BYTES, AluOp, Memory
+from loadstone.vta.isa.spec import INSN_BYTES, UOP_BYTES, AluOp, Capability, Memory
 from loadstone.vta.stream.operations import (
     AluNest,
+    GemmNest,
     Operation,
     RequantizeNest,
     TileLoad,
@@ -66,6 +68,7 @@ class CostModel:
 
     gemm_overhead: int
     gemm_step: int
+    depthwise_overhead: int
     alu_overhead: int
     alu_immediate_step: int
     alu_tensor_step: int
@@ -87,6 +90,10 @@ class CostModel:
     def gemm(self, steps: Count) -> Count:
         """A GEMM, also one that resets."""
         return self.gemm_overhead + steps * self.gemm_step
+
+    def windows(self, rows: int) -> int:
+        """A DEPTHWISE whose steps read so many rows of windows, one each at least."""
+        return self.depthwise_overhead + rows * self.gemm_step
 
     def alu(self, steps: Count, *, tensor: bool) -> Count:
         """An ALU instruction whose operand is a tile, or an immediate."""
@@ -156,6 +163,10 @@ class CostModel:
                 cycles[own] = self.requantize(steps[own], _nest_moves(nests))
             else:
                 cycles[own] = self.gemm(steps[own])
+                for n in own.tolist() if config.has(Capability.DEPTHWISE) else ():
+                    o = operations[n]
+                    if type(o) is GemmNest and o.window is not None:
+                        cycles[n] = self.windows(_rows_read(o))
         return cycles
 
     def _requantized(self, o: Operation) -> int:
@@ -183,6 +194,11 @@ class CostModel:
         insn, dram = pending.insn, pending.dram
         if type(insn) is Gemm:
             return self.gemm(insn.steps)
+        if type(insn) is Depthwise:
+            below = insn.src_in // insn.row_stride if insn.row_stride else insn.rows
+            moved = below if insn.uop_end - insn.uop_bgn == 1 else 1  # micro-ops are rows else
+            each = insn.rows + (insn.steps // insn.iter_out - 1) * min(moved, insn.rows)
+            return self.windows(insn.iter_out * each)
         if type(insn) is Alu:
             return self._alu(insn)
         if dram is None:
@@ -223,6 +239,12 @@ def cost_model(config: HwConfig) -> CostModel:
     return CostModel(
         gemm_overhead=cycles("gemm_overhead_cycles") + fetch,
         gemm_step=cycles("gemm_step_cycles"),
+        depthwise_overhead=fetch
+        + cycles(
+            "depthwise_overhead_cycles"
+            if "depthwise_overhead_cycles" in timing
+            else "gemm_overhead_cycles"
+        ),
         alu_overhead=cycles("alu_overhead_cycles") + fetch,
         alu_immediate_step=cycles("alu_imm_step_cycles"),
         alu_tensor_step=cycles("alu_tensor_step_cycles"),
@@ -248,6 +270,14 @@ def _moves(extents: tuple[int, ...], strides: tuple[int, ...]) -> int:
     before."""
     moving = [k for k, n in enumerate(extents) if n > 1 and strides[k]]
     return prod(extents[: moving[-1] + 1]) if moving else 1
+
+
+def _rows_read(o: GemmNest) -> int:
+    """Rows of windows that the steps of a nest read, where those below each other follow."""
+    assert o.window is not None
+    moves = [(o.window.move_of(s), n) for n, s in zip(o.extents, o.src.strides, strict=True)]
+    least, below = min(moves, default=(o.window.rows, 1))
+    return prod(o.extents) // below * (o.window.rows + (below - 1) * least)
 
 
 def _nest_moves(nests: Sequence[Operation]) -> Cycles:

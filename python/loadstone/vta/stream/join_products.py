@@ -48,8 +48,8 @@ def _with_loop(gemms: Sequence[GemmNest]) -> list[GemmNest]:
 
 def _moved(gemm: GemmNest, turns: int, move: tuple[int, ...]) -> GemmNest:
     """The GEMM so many times, each time further on."""
-    accesses = (
+    dst, src, wgt = (
         Access(access.tile, access.base, (stride, *access.strides))
         for access, stride in zip((gemm.dst, gemm.src, gemm.wgt), move, strict=True)
     )
-    return GemmNest((turns, *gemm.extents), *accesses)
+    return GemmNest((turns, *gemm.extents), dst, src, wgt)

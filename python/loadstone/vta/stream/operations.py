@@ -37,6 +37,7 @@ __all__ = [
     "DramTile",
     "FillNest",
     "GemmNest",
+    "LaneWindow",
     "Nest",
     "Operation",
     "RequantizeNest",
@@ -150,14 +151,39 @@ class TileStore:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class LaneWindow:
+    """Rows of so many tiles of INP, so far apart, that a step of DEPTHWISE multiplies lane by
+    lane."""
+
+    rows: int
+    columns: int
+    row_stride: int
+
+    @property
+    def reach(self) -> int:
+        """From the first tile to the last."""
+        return (self.rows - 1) * self.row_stride + self.columns - 1
+
+    def move_of(self, stride: int) -> int:
+        """New rows of the window where its first tile moves so far: all of them, or fewer where
+        others of the window before are its own (isa/spec.py)."""
+        moves = range(1, self.rows)
+        return next((k for k in moves if stride == k * self.row_stride), self.rows)
+
+
+@final
 @dataclass(slots=True)
 class GemmNest:
-    """acc[dst] += inp[src] * wgt[wgt]; a loop with dst stride 0 is a reduction."""
+    """acc[dst] += inp[src] * wgt[wgt]; a loop with dst stride 0 is a reduction. With a window,
+    acc[dst] += the window of inp from src on, lane by lane, times the weights in the lanes of
+    wgt[wgt]; then every loop moves dst."""
 
     extents: tuple[int, ...]
     dst: Access
     src: Access
     wgt: Access
+    window: LaneWindow | None = None
 
 
 @final

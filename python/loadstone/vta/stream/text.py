@@ -62,10 +62,12 @@ class OperationPrinter:
                 return self._load(operation)
             case TileStore():
                 return self._store(operation)
-            case GemmNest(extents, dst, src, wgt):
+            case GemmNest(extents, dst, src, wgt, window):
+                name = "gemm" if window is None else f"depthwise {window.rows}x{window.columns}"
+                apart = f" by {window.row_stride}" if window is not None else ""
                 return (
-                    f"gemm {self._access(dst)} += {self._access(src)} * {self._access(wgt)}"
-                    f"{_loops(extents)}"
+                    f"{name} {self._access(dst)} += {self._access(src)}{apart} * "
+                    f"{self._access(wgt)}{_loops(extents)}"
                 )
             case FillNest(extents, dst, value):
                 return f"fill {self._access(dst)} = {value}{_loops(extents)}"

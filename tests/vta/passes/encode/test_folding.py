@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from loadstone.errors import LoweringError
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.passes.encode.folding import can_overwrite, nest_of, products, steps
+from loadstone.vta.passes.encode.folding import can_overwrite, nest_of, products, steps, windows
 from loadstone.vta.stream.loop_nest import FoldingLimits, fold_nest, offsets
 from loadstone.vta.stream.operations import Access, FillNest, GemmNest
 from loadstone.vta.stream.operations import VirtualTile as Tile
@@ -49,6 +51,38 @@ def test_steps_are_those_of_the_nest_wherever_its_operands_begin() -> None:
                 low, high = entry.uops.min(axis=0), entry.uops.max(axis=0)
                 assert (want.bases + step.low).tolist() == low.tolist()
                 assert (want.bases + step.end).tolist() == (high + entry.reach + 1).tolist()
+
+
+@pytest.mark.parametrize(
+    "limits", [LIMITS, FoldingLimits(3, (63, 63), 4), FoldingLimits(9, (9, 9), 2)]
+)
+def test_windows_are_all_steps_with_rows_innermost(limits: FoldingLimits) -> None:
+    """limits: wide ones; those that hold no loop of four turns; those that hold small factors."""
+    rng = np.random.default_rng(0)
+    for turn in range(40):
+        extents = tuple(int(n) for n in rng.integers(1, 5, 3))  # blocks, rows, columns
+        _, rows, columns = extents
+        pitch = columns + 2
+        accesses = (
+            Access(ACC, 0, (rows * columns, columns, 1)),
+            Access(INP, 0, ((rows + 2) * pitch, pitch, 1)),
+            Access(WGT, 0, (1, 0, 0)),
+        )
+        nest = nest_of(extents, accesses)
+        moves = [loop[1][1] == pitch for loop in nest.loops]
+        number = moves.index(True) if True in moves else 0
+        found = list[tuple[int, ...]]()
+        for step in windows(nest, limits, number):
+            assert not step.inner[1][2]  # the inner loop moves no weights
+            loops = [step.outer, step.inner]
+            each = (step.uops[None] + offsets(loops, 3)[:, None]).reshape(-1, 3)
+            assert (each.min(axis=0) >= step.low).all()
+            assert (each.max(axis=0) < step.end).all()
+            found += map(tuple, each.tolist())
+        assert sorted(found) == sorted(map(tuple, offsets(nest.loops, 3).tolist())), turn
+        if limits is LIMITS and rows > 1:  # steps one row below another follow it
+            below = sum(b[1] - a[1] == pitch for a, b in pairwise(found))
+            assert below >= (rows - 1) * extents[0] * columns
 
 
 def test_fresh_products_write_each_tile_once_before_they_add() -> None:

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from loadstone.errors import LoweringError
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import bit_fields
-from loadstone.vta.isa.insn import Alu, Gemm, Load, Store
+from loadstone.vta.isa.insn import Alu, Depthwise, Gemm, Load, Store
 from loadstone.vta.isa.instruction_columns import DramRows, InsnForm, ScratchRange
 from loadstone.vta.isa.spec import MICRO_OPS, SCRATCHPAD_OF, AluOp, Capability, Memory, Opcode
-from loadstone.vta.passes.encode.folding import Step, nest_of, products, steps
+from loadstone.vta.passes.encode.folding import Step, nest_of, products, steps, windows
 from loadstone.vta.passes.encode.split_transfer import CopyLimits, split_load, split_store
 from loadstone.vta.stream.loop_nest import FoldingLimits, LoopNest
 from loadstone.vta.stream.operations import (
@@ -75,7 +75,7 @@ def kind_of_copy(o: TileLoad | TileStore) -> tuple[int, ...]:
 def kind_of_nest(o: Nest) -> tuple[Hashable, ...]:
     """What the parts of a nest depend on; of RQ more stands in registers."""
     if type(o) is GemmNest:
-        return (o.extents, o.dst.strides, o.src.strides, o.wgt.strides)
+        return (o.extents, o.dst.strides, o.src.strides, o.wgt.strides, o.window)
     if type(o) is AluNest:
         src = None if o.src is None else o.src.strides
         return (o.op, o.imm, o.extents, o.dst.strides, src)
@@ -111,6 +111,7 @@ class Expander:
         self.layer = ""
         self.gemm_limits = _limits(Opcode.GEMM, ("dst", "src", "wgt"), config)
         self._fill_limits = _limits(Opcode.GEMM, ("dst",), config)
+        self._window_limits = _limits(Opcode.DEPTHWISE, ("dst", "src"), config)
         self._alu_limits = _limits(Opcode.ALU, ("dst", "src"), config)
         self._copy_limits = CopyLimits(config)
 
@@ -163,8 +164,10 @@ class Expander:
         micro-ops overwrite. Raises LoweringError for an immediate that no field holds, and for
         what the device has not."""
         match o:
-            case GemmNest():
+            case GemmNest(window=None):
                 return self._gemm(o, fresh=fresh)
+            case GemmNest():
+                return self._depthwise(o, fresh=fresh)
             case FillNest():
                 return self._fill(o)
             case RequantizeNest():
@@ -196,6 +199,36 @@ class Expander:
                 src_in=s1[1],
                 wgt_out=s0[2],
                 wgt_in=s1[2],
+            )
+            yield _part(insn, step, (Memory.ACC, Memory.INP, Memory.WGT))
+
+    def _depthwise(self, o: GemmNest, *, fresh: bool) -> Iterator[ExpandedPart]:
+        """DEPTHWISE instructions. Raises LoweringError for a window that no field holds."""
+        window = o.window
+        assert window is not None
+        self.need(Capability.DEPTHWISE, "DEPTHWISE")
+        most = bit_fields(self.config)[Opcode.DEPTHWISE]["row_stride"].high
+        if window.row_stride > most:
+            raise LoweringError(
+                f"encode: {self.layer}: DEPTHWISE.row_stride={window.row_stride} is beyond {most}"
+            )
+        nest = nest_of(o.extents, accesses_of(o))
+        moves = [window.move_of(steps[1]) for _, steps in nest.loops]
+        rows = moves.index(min(moves)) if moves else 0
+        for step in windows(nest, self._window_limits, rows):
+            (n0, s0), (n1, s1) = step.outer, step.inner
+            insn = Depthwise(
+                overwrite=int(fresh),
+                iter_out=n0,
+                iter_in=n1,
+                rows=window.rows,
+                columns=window.columns,
+                row_stride=window.row_stride,
+                dst_out=s0[0],
+                dst_in=s1[0],
+                src_out=s0[1],
+                src_in=s1[1],
+                wgt_out=s0[2],
             )
             yield _part(insn, step, (Memory.ACC, Memory.INP, Memory.WGT))
 
@@ -239,13 +272,14 @@ class Expander:
             yield _part(insn, step, (Memory.ACC, Memory.ACC))
 
 
-def _part(insn: Gemm | Alu, step: Step, memories: tuple[Memory, ...]) -> ExpandedPart:
-    """A GEMM or ALU instruction; memories: of its operands, the first written."""
+def _part(insn: Gemm | Depthwise | Alu, step: Step, memories: tuple[Memory, ...]) -> ExpandedPart:
+    """A GEMM, DEPTHWISE or ALU instruction; memories: of its operands, the first written."""
     tail = _RQ_TILES - 1 if type(insn) is Alu and insn.alu_op == AluOp.RQ else 0
+    tails = (0, insn.reach if type(insn) is Depthwise else tail, 0)
     count = len(step.uops)
     scratch = [ScratchRange(Memory.UOP, 0, count, False)]
     for number, (memory, low, end) in enumerate(zip(memories, step.low, step.end, strict=True)):
-        scratch.append(ScratchRange(memory, low, end + (tail if number else 0), number == 0))
+        scratch.append(ScratchRange(memory, low, end + tails[number], number == 0))
     uops = np.zeros((count, len(MICRO_OPS)), np.int64)
     uops[:, : len(memories)] = step.uops
     return ExpandedPart(InsnForm(insn.changed(uop_end=count), tuple(scratch)), uops=uops)

@@ -26,7 +26,11 @@ from loadstone.vta.stream.loop_nest import (
 )
 from loadstone.vta.stream.operations import Access, FillNest, GemmNest
 
-__all__ = ["Step", "can_overwrite", "nest_of", "products", "steps"]
+__all__ = ["Step", "can_overwrite", "nest_of", "products", "steps", "windows"]
+
+
+#: The operand of a product that is its weights.
+_WGT = 2
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -66,9 +70,51 @@ def products(
         yield _step(part, int(fresh and number == 0))
 
 
+def windows(nest: LoopNest, limits: FoldingLimits, rows: int) -> Iterator[Step]:
+    """Those of a DEPTHWISE. rows: the number of the loop whose turns are innermost, since windows
+    below each other share rows: the inner hardware loop, or the micro-ops where two other loops
+    are hardware's. limits: of both loops, and of the factors of dst and src."""
+    operands = len(nest.bases)
+    inside = nest.loops[rows] if nest.loops else (1, (0,) * operands)
+    rest = sorted((loop for loop in nest.loops if loop is not inside), key=lambda loop: loop[0])
+    outer, inner, uops = _window_loops(inside, rest, limits)
+    outside = [loop for loop in rest if loop is not inner and loop is not outer]
+    if uops[0] > limits.uops:
+        outside, uops = [*outside, uops], (1, (0,) * operands)
+    for shift in offsets(outside, operands):
+        listed = offsets([uops], operands) + (nest.bases + shift)
+        yield _step(FoldedNest(outer, inner, listed))
+
+
+def _window_loops(
+    inside: Loop, rest: Sequence[Loop], limits: FoldingLimits
+) -> tuple[Loop, Loop, Loop]:
+    """The outer and the inner hardware loop, of which the inner one moves no weights, and that of
+    the micro-ops. rest: the loops around `inside`, the one with most turns last."""
+    once = (1, (0,) * len(inside[1]))
+    usable = [once, *(loop for loop in rest if _fits(loop, limits))]
+    still = [loop for loop in usable if not loop[1][_WGT]]
+    if not _fits(inside, limits):
+        return once, still[-1], inside
+    if inside[1][_WGT]:
+        return inside, still[-1], once
+    if len(usable) > 2 and len(still) > 1 and inside[0] <= limits.uops:
+        return [loop for loop in usable if loop is not still[-1]][-1], still[-1], inside
+    return usable[-1], inside, once
+
+
+def _fits(loop: Loop, limits: FoldingLimits) -> bool:
+    """Whether it can be a hardware loop. limits: of the factors of the first operands."""
+    count, strides = loop
+    factors = zip(strides, limits.factors, strict=False)
+    return count <= limits.turns and all(0 <= stride <= most for stride, most in factors)
+
+
 def can_overwrite(fill: FillNest, gemm: GemmNest, limits: FoldingLimits) -> bool:
     """Whether a GEMM writes every tile that a Fill of the same tile would, and can be folded with
-    its reductions in micro-ops."""
+    its reductions in micro-ops; one of windows has none."""
+    if gemm.window is not None:
+        return _writes_all(fill, gemm)
     return _writes_all(fill, gemm) and _is_one(
         nest_of(gemm.extents, (gemm.dst, gemm.src, gemm.wgt)), limits
     )

@@ -19,9 +19,10 @@ cost model says whether a cut pays (live_steps.py).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count, product
+from operator import mul
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -196,11 +197,14 @@ class _Skipper:
         parts = self.relative_parts(gemm)
         if parts is None:
             return None
-        return [GemmNest(part.extents, *_moved(gemm, part)) for part in parts]
+        return [_moved(gemm, part) for part in parts]
 
     def relative_parts(self, gemm: GemmNest) -> list[GemmNest] | None:
         """What it becomes, with bases from its own on: of GEMMs that are alike worked out once.
-        None where nothing that it reads is zero, or no cut pays."""
+        None where nothing that it reads is zero, or no cut pays; a window is one step, whatever it
+        reads."""
+        if gemm.window is not None:
+            return None
         reads = [(read, self.zeros.get(read.tile)) for read in (gemm.src, gemm.wgt)]
         marked = [(read, zeros) for read, zeros in reads if zeros is not None and zeros.mark]
         if not marked:
@@ -270,10 +274,7 @@ def _is_whole(boxes: Sequence[Box], gemm: GemmNest) -> bool:
 
 def _cut(gemm: GemmNest, nest: _Nest, boxes: Sequence[Box]) -> list[GemmNest]:
     """A GEMM for each box, or for several, with bases from those of `gemm` on."""
-    made = [
-        GemmNest(box.extents, *(_inside(access, box) for access in _accesses(gemm)))
-        for box in boxes
-    ]
+    made = [_inside(gemm, box) for box in boxes]
     # One that overwrites may write each tile but once, which boxes that overlap would not.
     return joined(made) if boxes and nest.covers(boxes[0]) else made
 
@@ -282,16 +283,22 @@ def _accesses(gemm: GemmNest) -> tuple[Access, Access, Access]:
     return gemm.dst, gemm.src, gemm.wgt
 
 
-def _inside(access: Access, box: Box) -> Access:
-    """Where the box's first step stands, from the nest's first one on."""
-    moved = sum(first * stride for first, stride in zip(box.first, access.strides, strict=True))
-    return Access(access.tile, moved, access.strides)
+def _inside(gemm: GemmNest, box: Box) -> GemmNest:
+    """The steps of a box, from the nest's first one on."""
+    dst, src, wgt = (
+        Access(access.tile, sum(map(mul, box.first, access.strides)), access.strides)
+        for access in _accesses(gemm)
+    )
+    return GemmNest(box.extents, dst, src, wgt)
 
 
-def _moved(gemm: GemmNest, part: GemmNest) -> Iterator[Access]:
-    """The accesses of a part that begins where the GEMM does."""
-    for own, moved in zip(_accesses(gemm), _accesses(part), strict=True):
-        yield Access(own.tile, own.base + moved.base, moved.strides)
+def _moved(gemm: GemmNest, part: GemmNest) -> GemmNest:
+    """A part that begins where the GEMM does."""
+    dst, src, wgt = (
+        Access(own.tile, own.base + moved.base, moved.strides)
+        for own, moved in zip(_accesses(gemm), _accesses(part), strict=True)
+    )
+    return GemmNest(part.extents, dst, src, wgt)
 
 
 def _has_zeros(load: TileLoad) -> bool:

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blocks of artifacts, with the most that each can take: what response.py computes with.
+
+In:   artifacts of one device; what steps of the host take; periods and deadlines.
+Out:  Bound: for each the longest response, and whether all deadlines are met.
+Next: commands/bound.py.
+
+A block is what nobody interrupts (runtime/schedule.c): a step of the host, or a program with those
+that run beside it. A program's cycles do not depend on data. They are simulated with memory as slow
+as the device's timing table says it can be, at every place that a runtime can give the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from loadstone.analysis.response import BlockTimes, longest_responses, utilization
+from loadstone.artifact.format import Artifact, HostStep
+from loadstone.backend.device import Device
+from loadstone.errors import ConfigError
+from loadstone.runtime.schedule import isolated
+from loadstone.simulator.programs import simulator_of
+
+__all__ = ["Bound", "SharedNetwork", "blocks_of", "bound"]
+
+#: Of a host step in an artifact, nanoseconds; None: not known.
+HostTime = Callable[[HostStep, Artifact], int | None]
+
+
+@dataclass(frozen=True)
+class SharedNetwork:
+    """One that shares the device. period, deadline: cycles."""
+
+    artifact: Artifact
+    blocks: tuple[int, ...]
+    period: int
+    deadline: int
+
+
+@dataclass(frozen=True)
+class Bound:
+    """networks: by descending priority. responses: in cycles; None: there is no bound."""
+
+    networks: Sequence[SharedNetwork]
+    responses: Sequence[int | None]
+    utilization: float
+    assumed: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def schedulable(self) -> bool:
+        """Whether every response is within its deadline."""
+        pairs = zip(self.responses, self.networks, strict=True)
+        return all(r is not None and r <= network.deadline for r, network in pairs)
+
+
+def blocks_of(
+    artifact: Artifact, device: Device, host_time: HostTime | None, overhead_cycles: int
+) -> tuple[int, ...]:
+    """The most cycles of each block of the first entry. host_time: None counts steps of the host
+    as nothing. overhead_cycles: of the host, to end a block and begin the next. Raises ConfigError
+    for an artifact of which no bound is known, SimulationError as ProgramSimulator.longest."""
+    status, step, instruction = isolated(artifact)
+    if status:
+        raise ConfigError(
+            f"model {artifact.name!r}, step {step}, instruction {instruction}: it is not certain "
+            "that it reads only what its program has written: it cannot share a device"
+        )
+    if any(program.device for program in artifact.programs):
+        raise ConfigError(
+            f"model {artifact.name!r} has programs of a further device: bounds are for one device"
+        )
+    longest = simulator_of(device).longest(artifact) if artifact.programs else {}
+    found: list[int] = []
+    for number, entry in enumerate(artifact.only(0).steps):
+        if isinstance(entry, HostStep):
+            found.append(overhead_cycles + _host_cycles(entry, artifact, device, host_time))
+        else:
+            found.append(overhead_cycles + longest[number])
+    return tuple(found)
+
+
+def _host_cycles(
+    step: HostStep, artifact: Artifact, device: Device, host_time: HostTime | None
+) -> int:
+    if host_time is None:
+        return 0
+    spent = host_time(step, artifact)
+    if spent is None:
+        raise ConfigError(
+            f"model {artifact.name!r}: step {step.name!r} is one whose time no stated host has: "
+            "give the most that any step takes, --host 200us"
+        )
+    return -(-spent * device.clock_mhz // 1000)
+
+
+def bound(networks: Sequence[SharedNetwork], assumed: Sequence[str] = ()) -> Bound:
+    """Of networks by descending priority. assumed: what the numbers rest on."""
+    blocks = [BlockTimes(network.blocks, network.period) for network in networks]
+    return Bound(networks, longest_responses(blocks), utilization(blocks), assumed)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`loadstone bound A.lds B.lds --periods 20ms,50ms`: how long each response takes at most.
+
+In:   artifacts of one device, the first of highest priority; how often each is released.
+Out:  for each the longest response, and whether all meet their deadlines; exit status 1 when not.
+Next: docs/schedule.md; lds_schedule.h runs them so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from loadstone.analysis.bounds import Bound, HostTime, SharedNetwork, blocks_of, bound
+from loadstone.artifact.format import Artifact, HostStep
+from loadstone.backend.device import Device
+from loadstone.commands.answers import json_text
+from loadstone.errors import ConfigError
+from loadstone.files import JsonObject
+from loadstone.partition.cost.hosts import HOSTS, stated_host
+from loadstone.printable import one_line
+from loadstone.runtime.device import device_of_artifact
+
+__all__ = ["configure", "run"]
+
+_EPILOG = """\
+examples:
+  loadstone bound kws.lds mnv2.lds --periods 20ms,50ms          the first has the highest priority
+  loadstone bound kws.lds mnv2.lds --periods 20ms,50ms --deadlines 1ms,50ms --host cortex-m55@160
+  loadstone bound kws.lds mnv2.lds --periods 20ms,50ms --host 100us --overhead 5us --json
+
+Artifacts are compiled with --switch-within CYCLES, for one device. A period is the least time between two releases.
+exit status: 0 every response is within its deadline; 1 one is not, or has no bound; 2 a user's mistake
+"""
+_TIME = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)(ns|us|ms|s)")
+_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds MODEL and the options."""
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "models",
+        metavar="MODEL.lds",
+        nargs="+",
+        help="artifacts of one device, the one of highest priority first",
+    )
+    parser.add_argument(
+        "--periods",
+        required=True,
+        metavar="T,T",
+        help="the least time between two releases of each, such as 20ms,50ms",
+    )
+    parser.add_argument(
+        "--deadlines",
+        metavar="T,T",
+        help="from a release to the end of its run, at most the period (default: the period)",
+    )
+    parser.add_argument(
+        "--host",
+        metavar="NAME@MHZ|TIME",
+        help="what steps of the host take: a host by name and clock "
+        f"({', '.join(HOSTS)}), or the most that any of them takes, such as 50us (default: no time)",
+    )
+    parser.add_argument(
+        "--overhead",
+        metavar="TIME",
+        default="0us",
+        help="what the host takes to end a block and to begin the next (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """1 when a response is too long, else 0."""
+    artifacts = [Artifact.load(model) for model in args.models]
+    periods = _times(args.periods, "--periods", len(artifacts))
+    deadlines = (
+        periods if args.deadlines is None else _times(args.deadlines, "--deadlines", len(artifacts))
+    )
+    device = _one_device(artifacts)
+    host = _host(args.host)
+    overhead = _cycles(_time(args.overhead, "--overhead"), device, up=True)
+    networks = []
+    for artifact, period, deadline in zip(artifacts, periods, deadlines, strict=True):
+        if deadline > period:
+            raise ConfigError(
+                f"--deadlines: that of {artifact.name!r} is above its period: a release comes "
+                "before the run before must have ended; give at most the period"
+            )
+        blocks = blocks_of(artifact, device, host.time if host else None, overhead)
+        networks.append(
+            SharedNetwork(artifact, blocks, _cycles(period, device), _cycles(deadline, device))
+        )
+    found = bound(networks, _assumed(device, host, args.overhead))
+    print(json_text(_report(found, device)) if args.json else _text(found, device))
+    return 0 if found.schedulable else 1
+
+
+# --- what is asked --------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Host:
+    said: str
+    time: HostTime
+
+
+def _host(text: str | None) -> _Host | None:
+    if text is None:
+        return None
+    if _TIME.fullmatch(text):
+        most = int(_time(text, "--host"))
+        return _Host(f"a step of the host takes {text} at most", lambda _step, _artifact: most)
+    host = stated_host(text)
+
+    def time(step: HostStep, artifact: Artifact) -> int | None:
+        return host.step_ns(step, artifact)
+
+    return _Host(f"a step of the host takes what {host} is stated to take (no bound)", time)
+
+
+def _time(text: str, option: str) -> Fraction:
+    """Nanoseconds."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"{option} {text!r} is no time, such as 20ms or 50us")
+    return Fraction(found[1]) * _NS[found[2]]
+
+
+def _times(text: str, option: str, count: int) -> list[Fraction]:
+    found = [_time(each, option) for each in text.split(",")]
+    if len(found) != count:
+        raise ConfigError(
+            f"{option} {text}: {len(found)} times for {count} models: give one for each"
+        )
+    if min(found) <= 0:
+        raise ConfigError(f"{option} {text}: a time is not above 0")
+    return found
+
+
+def _cycles(ns: Fraction, device: Device, *, up: bool = False) -> int:
+    """In cycles: of what is promised, at most; of what is needed (up), at least."""
+    exact = ns * device.clock_mhz / 1000
+    return max(-(-exact.numerator // exact.denominator) if up else int(exact), 0 if up else 1)
+
+
+def _one_device(artifacts: Sequence[Artifact]) -> Device:
+    device = device_of_artifact(artifacts[0])
+    for artifact in artifacts[1:]:
+        if artifact.fingerprint != artifacts[0].fingerprint:
+            raise ConfigError(
+                f"{artifact.name!r} was compiled for {artifact.device}, {artifacts[0].name!r} for "
+                f"{artifacts[0].device}: networks that share a device are compiled for one"
+            )
+    return device
+
+
+def _assumed(device: Device, host: _Host | None, overhead: str) -> list[str]:
+    constant = device.timing.get("worst_burst_extra_cycles")
+    slow = (
+        f"memory delays a burst by {constant.value} cycles at most ({constant.source})"
+        if constant is not None
+        else "memory delays a burst by 64 cycles at most"
+    )
+    return [
+        f"{device.name} takes the simulator's cycles, at {device.clock_mhz} MHz",
+        slow,
+        host.said if host else "steps of the host take no time (--host)",
+        f"the host takes {overhead} to end a block and begin the next (--overhead)",
+        "nobody else uses the device, and no run fails: a device that hangs is waited for (hang_ns)",
+    ]
+
+
+# --- what is said ---------------------------------------------------------------------------------
+def _us(cycles: int, device: Device) -> float:
+    return round(cycles / device.clock_mhz, 3)
+
+
+def _report(found: Bound, device: Device) -> JsonObject:
+    rows = []
+    for network, response in zip(found.networks, found.responses, strict=True):
+        rows.append(
+            {
+                "model": network.artifact.name,
+                "blocks": len(network.blocks),
+                "cycles": sum(network.blocks),
+                "longest_block_cycles": max(network.blocks, default=0),
+                "period_cycles": network.period,
+                "deadline_cycles": network.deadline,
+                "response_cycles": response,
+                "response_us": None if response is None else _us(response, device),
+                "meets_deadline": response is not None and response <= network.deadline,
+            }
+        )
+    return {
+        "device": device.name,
+        "clock_mhz": device.clock_mhz,
+        "schedulable": found.schedulable,
+        "utilization": round(found.utilization, 6),
+        "networks": rows,
+        "assumed": list(found.assumed),
+    }
+
+
+def _text(found: Bound, device: Device) -> str:
+    lines = [
+        f"{'model':<28} {'cycles':>12} {'longest block':>14} {'period':>14} {'deadline':>14} "
+        f"{'response':>14}"
+    ]
+    for network, response in zip(found.networks, found.responses, strict=True):
+        said = "no bound" if response is None else f"{response:,}"
+        late = "" if response is not None and response <= network.deadline else "  too late"
+        lines.append(
+            f"{one_line(network.artifact.name):<28.28} {sum(network.blocks):>12,} "
+            f"{max(network.blocks, default=0):>14,} {network.period:>14,} {network.deadline:>14,} "
+            f"{said:>14}{late}"
+        )
+    lines.append(f"cycles of {device.name}, {device.clock_mhz} a microsecond")
+    verdict = "schedulable" if found.schedulable else "not schedulable"
+    lines.append(f"{verdict}: {100 * found.utilization:.1f} % of the device's time is used")
+    return "\n".join([*lines, "assumed:", *(f"  {text}" for text in found.assumed)])

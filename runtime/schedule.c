@@ -1,0 +1,170 @@
+/* What lds_schedule.h says: fixed priorities, and nobody is interrupted inside a block.
+ *
+ * In:   sessions, whose steps run one block after the other; the time.
+ * Out:  runs, in the order of priorities; responses.
+ * Next: run.c runs a block; python/loadstone/analysis/response.py computes how long a response can take.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "claim.h"
+#include "lds_schedule.h"
+#include "program.h"
+#include "session.h"
+
+void lds_schedule_init(lds_schedule *schedule) { memset(schedule, 0, sizeof *schedule); }
+
+void lds_task_config_default(lds_task_config *config) { memset(config, 0, sizeof *config); }
+
+int lds_schedule_add(lds_schedule *schedule, lds_task *task, lds_session *session, const lds_task_config *config) {
+  lds_task **place;
+  lds_entry entry;
+  int status;
+  if (schedule == NULL || task == NULL || session == NULL || config == NULL) return LDS_ERR_ARGUMENT;
+  if (session->phase != LDS_IDLE) return LDS_ERR_STATE;
+  status = lds_model_entry(session->model, config->entry, &entry);
+  if (status == LDS_OK && config->isolated != NULL) {
+    status = config->isolated(session->model, config->scratch, config->scratch_bytes, NULL);
+  }
+  if (status != LDS_OK) return status;
+  memset(task, 0, sizeof *task);
+  task->session = session;
+  task->config = *config;
+  task->first = entry.first_step;
+  task->end = entry.first_step + entry.steps;
+  task->next_release = config->offset;
+  task->no_request = task->no_cancel = 1;
+  for (place = &schedule->tasks; *place != NULL && (*place)->config.priority >= config->priority;) place = &(*place)->next;
+  task->next = *place;
+  *place = task;
+  return LDS_OK;
+}
+
+int lds_schedule_remove(lds_schedule *schedule, lds_task *task) {
+  lds_task **place;
+  for (place = &schedule->tasks; *place != NULL && *place != task;) place = &(*place)->next;
+  if (*place == NULL) return LDS_ERR_ARGUMENT;
+  *place = task->next;
+  if (schedule->last == task) schedule->last = NULL;
+  if (schedule->in_flight != task) return LDS_OK;
+  schedule->in_flight = NULL;
+  return lds_session_stop(task->session);
+}
+
+int lds_task_release(lds_task *task, uint64_t now) {
+  if (*(volatile uint32_t *)&task->no_request == 0) return LDS_ERR_STATE;
+  if (task->active == 0) (void)lds_claim(&task->no_cancel); /* that was for an earlier run */
+  task->asked_at = now;
+  lds_release(&task->no_request); /* the time is seen by whoever sees the request */
+  return LDS_OK;
+}
+
+void lds_task_cancel(lds_task *task) { lds_release(&task->no_cancel); }
+
+/* --- runs -------------------------------------------------------------------------------------------------------------------- */
+static void begin_run(lds_task *task, uint64_t released_at) {
+  task->step = task->first;
+  task->released_at = released_at;
+  task->active = 1;
+}
+
+/* Requests are taken when the run before has ended; periods pass in any case. */
+static void take_releases(lds_task *task, uint64_t now) {
+  const uint64_t period = task->config.period;
+  while (period != 0 && task->next_release <= now) {
+    if (task->active != 0) {
+      ++task->missed;
+    } else {
+      begin_run(task, task->next_release);
+    }
+    if (task->next_release > UINT64_MAX - period) {
+      task->config.period = 0;
+      break;
+    }
+    task->next_release += period;
+  }
+  if (task->active == 0 && lds_claim(&task->no_request)) begin_run(task, task->asked_at);
+  if (task->active == 0) (void)lds_claim(&task->no_cancel); /* there is nothing to cancel */
+}
+
+static void end_run(lds_task *task, int status, uint64_t now) {
+  task->active = 0;
+  task->response = now - task->released_at;
+  if (task->response > task->worst_response) task->worst_response = task->response;
+  ++task->runs;
+  task->failures += status != LDS_OK;
+  task->missed += task->config.deadline != 0 && task->response > task->config.deadline;
+  if (task->config.done != NULL) task->config.done(task->config.ctx, task, status);
+}
+
+/* Whether a step is a program that may run while the one before it does. */
+static int is_beside(const lds_model *model, uint32_t step) {
+  lds_program p;
+  if (lds_model_step(model, step).kind != LDS_STEP_PROGRAM) return 0;
+  lds_program_at(model, step, &p);
+  return p.beside != 0;
+}
+
+static int begin_block(lds_task *task) {
+  const uint32_t first = task->step;
+  if (first == task->first && task->config.begin != NULL) {
+    const int status = task->config.begin(task->config.ctx, task);
+    if (status != LDS_OK) return status;
+  }
+  for (++task->step; task->step < task->end && is_beside(task->session->model, task->step);) ++task->step;
+  return lds_session_start_steps(task->session, first, task->step, first != task->first);
+}
+
+/* --- the schedule ------------------------------------------------------------------------------------------------------------ */
+/* What the block that has ended means for its run. */
+static void end_block(lds_schedule *schedule, uint64_t now) {
+  lds_task *task = schedule->in_flight;
+  schedule->in_flight = NULL;
+  schedule->block_ended = 0;
+  if (schedule->block_status != LDS_OK || task->step == task->end) end_run(task, schedule->block_status, now);
+}
+
+static void wait_for_block(lds_schedule *schedule, uint64_t timeout_ns) {
+  const int status = lds_session_wait(schedule->in_flight->session, timeout_ns);
+  if (status == LDS_BUSY) return;
+  schedule->block_status = status;
+  schedule->block_ended = 1;
+  schedule->cycles += schedule->in_flight->session->last.counters.cycles - schedule->cycles_before;
+}
+
+/* The first that has something to do, once those that were cancelled have ended. */
+static lds_task *choose(lds_schedule *schedule, uint64_t now) {
+  lds_task *task, *next;
+  for (task = schedule->tasks; task != NULL; task = next) {
+    next = task->next; /* `done` may remove it */
+    take_releases(task, now);
+    if (task->active == 0) continue;
+    if (!lds_claim(&task->no_cancel)) return task;
+    end_run(task, LDS_ERR_CANCELLED, now);
+  }
+  return NULL;
+}
+
+int lds_schedule_step(lds_schedule *schedule, uint64_t now, uint64_t timeout_ns) {
+  lds_task *task;
+  if (schedule->in_flight != NULL && schedule->block_ended == 0) {
+    wait_for_block(schedule, timeout_ns);
+    return LDS_BUSY;
+  }
+  if (schedule->in_flight != NULL) end_block(schedule, now);
+  task = choose(schedule, now);
+  if (task == NULL) return LDS_OK;
+  schedule->switches += task != schedule->last;
+  schedule->last = schedule->in_flight = task;
+  schedule->cycles_before = task->step == task->first ? 0 : task->session->last.counters.cycles;
+  schedule->block_status = begin_block(task);
+  schedule->block_ended = schedule->block_status != LDS_OK;
+  return LDS_BUSY;
+}
+
+uint64_t lds_schedule_next(const lds_schedule *schedule) {
+  const lds_task *task;
+  uint64_t next = UINT64_MAX;
+  for (task = schedule->tasks; task != NULL; task = task->next) {
+    if (task->config.period != 0 && task->next_release < next) next = task->next_release;
+  }
+  return next;
+}

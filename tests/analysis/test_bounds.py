@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bounds.py: networks on the simulated device, released at random and together: no response is
+above its bound, which is near the longest that is seen, and all compute what they compute alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadstone.analysis.bounds import SharedNetwork, blocks_of, bound
+from loadstone.artifact.format import Artifact
+from loadstone.compiler import compile
+from loadstone.errors import ConfigError, SimulationError
+from loadstone.library.native import lib
+from loadstone.numerics import Array
+from loadstone.runtime.device import OpenedDevice, Session
+from loadstone.runtime.schedule import Schedule, Task
+from loadstone.simulator.programs import program_cycles
+from loadstone.vta.device.hw_config import load_config
+from tests import compiled
+from tests.repeat import times
+
+CONFIG = load_config("vtaq-1x16x16")
+_EXTRA = "read_burst_extra_cycles"
+#: The device with the memory that bounds assume.
+SLOW = replace(
+    CONFIG,
+    timing={
+        **CONFIG.timing,
+        _EXTRA: replace(
+            CONFIG.timing[_EXTRA], value=CONFIG.timing["worst_burst_extra_cycles"].value
+        ),
+    },
+)
+#: By descending priority, with the distance of switches, and the share of the device's time.
+NETWORKS = (
+    ("mlpt_kws_int8", 30_000, 0.25),
+    ("mlpt_ad_int8", 30_000, 0.25),
+    ("mlpt_resnet8_int8", 30_000, 0.3),
+)
+SAMPLES = 4
+
+
+@cache
+def artifacts(shared: Path) -> tuple[Artifact, ...]:
+    return tuple(
+        compile(shared / "models" / f"{name}.tflite", CONFIG.name, switch_cycles=cycles).artifact
+        for name, cycles, _ in NETWORKS
+    )
+
+
+@cache
+def networks(shared: Path) -> tuple[SharedNetwork, ...]:
+    found = []
+    for artifact, (_, _, share) in zip(artifacts(shared), NETWORKS, strict=True):
+        blocks = blocks_of(artifact, CONFIG, None, 0)
+        period = int(sum(blocks) / share)
+        found.append(SharedNetwork(artifact, blocks, period, period))
+    return tuple(found)
+
+
+@dataclass
+class Fed:
+    """A session that gets one sample after the other, and counts outputs that are not its own."""
+
+    inputs: list[Array]
+    wanted: list[list[Array]]
+    runs: int = 0
+    wrong: int = 0
+
+    def begin(self, session: Session) -> None:
+        session.inputs[0][...] = self.inputs[self.runs % SAMPLES]
+
+    def done(self, session: Session) -> None:
+        wanted = self.wanted[self.runs % SAMPLES]
+        self.wrong += not all(map(np.array_equal, session.outputs, wanted))
+        self.runs += 1
+
+
+class Shared:
+    """The three on one simulated device."""
+
+    def __init__(self, shared: Path) -> None:
+        self.device = OpenedDevice("sim", "", SLOW)
+        self.feeds: list[Fed] = []
+        self.schedule = Schedule()
+        self.tasks: list[Task] = []
+        for place, artifact in enumerate(artifacts(shared)):
+            session = self.device.load(artifact)
+            self.feeds.append(_alone(session, place))
+            feed = self.feeds[-1]
+            self.tasks.append(
+                self.schedule.add(session, priority=9 - place, begin=feed.begin, done=feed.done)
+            )
+
+    def worst(self) -> list[int]:
+        return [task.worst_response for task in self.tasks]
+
+
+def _alone(session: Session, seed: int) -> Fed:
+    rng = np.random.default_rng(seed)
+    shape, dtype = session.inputs[0].shape, session.inputs[0].dtype
+    feed = Fed([], [])
+    for _ in range(SAMPLES):
+        x = rng.integers(-128, 128, shape).astype(dtype)
+        session.inputs[0][...] = x
+        session.execute()
+        feed.inputs.append(x)
+        feed.wanted.append([y.copy() for y in session.outputs])
+    return feed
+
+
+def _together(made: Shared, found: Sequence[SharedNetwork]) -> None:
+    """All at once; and all of higher priority right after the longest block of one began."""
+    for place in range(len(found)):
+        alone = [*accumulate(made_cycles(made, place), initial=0)]
+        longest = max(range(len(alone) - 1), key=lambda n: alone[n + 1] - alone[n])
+        begin = made.schedule.now
+        others = [(begin + alone[longest] + 1, task) for task in made.tasks[:place]]
+        if place == len(found) - 1:
+            _run(made, [(begin, task) for task in made.tasks])
+            begin = made.schedule.now
+            others = [(begin + alone[longest] + 1, task) for task in made.tasks[:place]]
+        _run(made, [(begin, made.tasks[place]), *others])
+
+
+def made_cycles(made: Shared, place: int) -> list[int]:
+    """Of each block of a run alone."""
+    found: list[int] = []
+    made.tasks[place].release(made.schedule.now)
+    busy = True
+    while busy:
+        before = made.schedule.cycles
+        busy = made.schedule.step(made.schedule.now)
+        spent = made.schedule.cycles - before
+        made.schedule.now += spent
+        found += [spent] if spent else []
+    return found
+
+
+def _run(made: Shared, releases: Sequence[tuple[int, Task]]) -> None:
+    made.schedule.run(releases, until=max(time for time, _ in releases) + 1)
+
+
+def _sporadic(
+    found: Sequence[SharedNetwork], tasks: Sequence[Task], begin: int, count: int
+) -> list[tuple[int, Task]]:
+    """Releases at least a period apart, often no more than that."""
+    rng = random.Random(count)
+    releases = []
+    for network, task in zip(found, tasks, strict=True):
+        now = begin + rng.randrange(network.period)
+        for _ in range(count):
+            releases.append((now, task))
+            late = rng.random() < 0.5
+            now += network.period + int(late * rng.expovariate(3 / network.period))
+    return releases
+
+
+def test_no_response_is_above_its_bound_which_is_near(shared: Path) -> None:
+    found = networks(shared)
+    said = bound(found)
+    assert said.schedulable
+    made = Shared(shared)
+    with made.device:
+        _together(made, found)
+        count = times(100, 33_400)
+        releases = _sporadic(found, made.tasks, made.schedule.now, count)
+        before = [len(task.responses) for task in made.tasks]
+        _run(made, releases)
+        for place, task in enumerate(made.tasks):
+            assert len(task.responses) - before[place] == count
+            assert made.feeds[place].wrong == 0
+            assert all(response.error is None for response in task.responses)
+        for seen, most in zip(made.worst(), said.responses, strict=True):
+            assert most is not None
+            assert seen <= most <= 1.3 * seen
+
+
+def test_faults_of_one_are_its_own(shared: Path) -> None:
+    """The second fails again and again: the two others are exact, and within their bounds."""
+    found = networks(shared)
+    said = bound(found)
+    made = Shared(shared)
+    count = times(30, 1000)
+    with made.device:
+        core = lib().lds_hal_sim_device(made.device.sim)
+        ordered = 0
+
+        def spoil(_session: Session) -> None:
+            nonlocal ordered
+            ordered += 1
+            assert lib().lds_simdev_fault(core, lib().LDS_FAULT_BUS_ERROR, 0, ordered % 9) == 0
+
+        bad = made.schedule.add(made.device.load(artifacts(shared)[1]), priority=8, begin=spoil)
+        tasks = [made.tasks[0], bad, made.tasks[2]]
+        _run(made, _sporadic(found, tasks, 0, count))
+        assert len(bad.responses) == ordered == count
+        assert all("bus" in str(response.error) for response in bad.responses)
+        for place in (0, 2):
+            assert made.feeds[place].runs == count
+            assert made.feeds[place].wrong == 0
+            assert made.tasks[place].worst_response <= (said.responses[place] or 0)
+
+
+@pytest.mark.parametrize("extra", [0, 1, 5, 17, 33, 63])
+def test_a_faster_memory_makes_no_program_slower_than_its_bound(shared: Path, extra: int) -> None:
+    faster = replace(CONFIG.timing[_EXTRA], value=extra)
+    config = replace(CONFIG, timing={**CONFIG.timing, _EXTRA: faster})
+    for artifact, network in zip(artifacts(shared), networks(shared), strict=True):
+        most = [cycles for cycles in network.blocks if cycles]
+        spent = program_cycles(artifact, config)
+        assert all(a <= b for a, b in zip(spent, most, strict=True))
+
+
+def test_steps_of_the_host_and_overhead_are_counted(shared: Path) -> None:
+    artifact = artifacts(shared)[0]
+    bare = blocks_of(artifact, CONFIG, None, 0)
+    timed = blocks_of(artifact, CONFIG, lambda _step, _artifact: 1001, 7)
+    for step, before, after in zip(artifact.steps, bare, timed, strict=True):
+        spent = 0 if step in artifact.programs else -(-1001 * CONFIG.clock_mhz // 1000)
+        assert after == before + 7 + spent
+    with pytest.raises(ConfigError, match="no stated host has"):
+        blocks_of(artifact, CONFIG, lambda _step, _artifact: None, 0)
+
+
+def test_an_artifact_whose_cycles_depend_on_its_place_is_refused(shared: Path) -> None:
+    made = compiled.network(shared, "mlpt_kws_int8.tflite", CONFIG.name).artifact
+    with pytest.raises(SimulationError, match="compile with --switch-within"):
+        blocks_of(made, CONFIG, None, 0)

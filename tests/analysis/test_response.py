@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""response.py: bounds of published examples and by hand, and beside a search for the worst case."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from loadstone.analysis.response import BlockTimes, longest_responses, utilization
+from tests.repeat import times
+
+
+def test_the_counterexample_to_the_first_analysis_of_can() -> None:
+    """Davis, Burns, Bril and Lukkien: three messages of 1 ms, with periods of 2.5, 3.5 and 3.5 ms.
+    Of the third one the second run responds last, after 3.5 ms, which the first analysis missed."""
+    unit = 1000
+    networks = [
+        BlockTimes((unit,), 5 * unit // 2),
+        BlockTimes((unit,), 7 * unit // 2),
+        BlockTimes((unit,), 7 * unit // 2),
+    ]
+    found = longest_responses(networks)
+    # time is discrete here: a block that began one unit before, not just before
+    assert found == [2 * unit - 1, 3 * unit - 1, 7 * unit // 2]
+
+
+def test_one_alone_takes_its_time() -> None:
+    assert longest_responses([BlockTimes((3, 4), 7)]) == [7]
+    assert longest_responses([BlockTimes((3, 5), 7)]) == [None]
+
+
+def test_only_the_longest_block_of_lower_priority_is_waited_for() -> None:
+    networks = [BlockTimes((10,), 1000), BlockTimes((7, 30, 2), 1000), BlockTimes((90, 1), 1000)]
+    assert longest_responses(networks)[0] == 89 + 10
+    assert longest_responses(networks[:2])[0] == 29 + 10
+    assert longest_responses(networks[:1])[0] == 10
+
+
+def test_the_last_block_is_not_interrupted() -> None:
+    """Of the same length in two blocks, the one with the longer last block responds earlier."""
+    higher = BlockTimes((5,), 20)
+    long_last, long_first = BlockTimes((2, 16), 100), BlockTimes((16, 2), 100)
+    assert longest_responses([higher, long_last])[1] == 5 + 18
+    assert longest_responses([higher, long_first])[1] == 5 + 16 + 5 + 2
+
+
+def test_who_comes_as_a_block_ends_goes_first() -> None:
+    assert longest_responses([BlockTimes((5,), 10), BlockTimes((5, 5), 40)])[1] == 20
+    assert longest_responses([BlockTimes((5,), 11), BlockTimes((5, 5), 40)])[1] == 15
+
+
+def test_utilization_is_the_share_of_time() -> None:
+    assert utilization([BlockTimes((3, 2), 10), BlockTimes((1,), 4)]) == pytest.approx(0.75)
+
+
+# --- beside a search ------------------------------------------------------------------------------
+def _seen(networks: Sequence[BlockTimes], offsets: Sequence[int], horizon: int) -> list[int]:
+    """The longest response of each in a run with these first releases, as schedule.c does it."""
+    after, now = list(offsets), 0
+    waiting: list[list[int]] = [[] for _ in networks]
+    done, worst = [0] * len(networks), [0] * len(networks)
+    while now < horizon:
+        for place, one in enumerate(networks):
+            while after[place] <= now:
+                waiting[place].append(after[place])
+                after[place] += one.period
+        chosen = next((place for place, queue in enumerate(waiting) if queue), None)
+        if chosen is None:
+            now = min(after)
+            continue
+        now += networks[chosen].blocks[done[chosen]]
+        done[chosen] = (done[chosen] + 1) % len(networks[chosen].blocks)
+        if done[chosen] == 0:
+            worst[chosen] = max(worst[chosen], now - waiting[chosen].pop(0))
+    return worst
+
+
+def test_no_response_is_longer_and_nearly_all_bounds_are_reached() -> None:
+    rng = random.Random(1)
+    reached = total = 0
+    for _ in range(times(60, 2000)):
+        networks = []
+        for _ in range(rng.randint(1, 4)):
+            blocks = tuple(rng.randint(1, 6) for _ in range(rng.randint(1, 4)))
+            networks.append(BlockTimes(blocks, rng.randint(sum(blocks), 60)))
+        if utilization(networks) > 1:
+            continue
+        bounds, worst = longest_responses(networks), [0] * len(networks)
+        for turn in range(40):
+            offsets = [rng.randint(0, 60) for _ in networks]
+            if turn % 3 == 0:
+                offsets = [1] * len(networks)
+                offsets[rng.randrange(len(networks))] = 0
+            worst = list(map(max, worst, _seen(networks, offsets, 2000)))
+        for found, most in zip(worst, bounds, strict=True):
+            assert most is not None
+            assert found <= most, networks
+            assert most <= 1.3 * found, networks
+            reached += found == most
+            total += 1
+    assert reached > 0.95 * total

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`loadstone bound`: numbers of two networks that can be computed by hand, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from loadstone.cli import main
+from loadstone.simulator.programs import simulator_of
+from loadstone.vta.device.hw_config import load_config
+from tests.runtime.test_schedule import in_parts
+from tests.sample_model import dense_model
+from tests.test_cli import status_of
+
+CONFIG = load_config("vtaq-1x16x16")
+BURST = CONFIG.timing["burst_boundary_bytes"].value
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One program and five, of the same cycles wherever they stand."""
+    monkeypatch.chdir(tmp_path)
+    for name, parts in (("one", 1), ("five", 5)):
+        made = in_parts(parts)
+        regions = [
+            dataclasses.replace(r, align_bytes=max(r.align_bytes, BURST)) if r.on_device else r
+            for r in made.regions
+        ]
+        dataclasses.replace(made, name=name, regions=tuple(regions)).save(f"{name}.lds")
+
+
+def _cycles() -> int:
+    """Of the program, at most."""
+    found = simulator_of(CONFIG).longest(dense_model(CONFIG).artifact)
+    (most,) = found.values()
+    return most
+
+
+def test_the_numbers_are_those_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bound", "one.lds", "five.lds", "--periods", "1ms,2ms", "--json"]
+    assert main(words) == 0
+    said = json.loads(capsys.readouterr().out)
+    each, (high, low) = _cycles(), said["networks"]
+    assert said["schedulable"]
+    assert (high["cycles"], low["cycles"], low["longest_block_cycles"]) == (each, 5 * each, each)
+    assert high["response_cycles"] == 2 * each - 1
+    assert low["response_cycles"] == 6 * each
+    assert high["response_us"] == pytest.approx(
+        high["response_cycles"] / CONFIG.clock_mhz, abs=1e-3
+    )
+    assert (high["period_cycles"], low["period_cycles"]) == (200_000, 400_000)
+
+
+def test_the_host_and_its_overhead_count(capsys: pytest.CaptureFixture[str]) -> None:
+    more = ["--host", "1us", "--overhead", "500ns"]
+    assert main(["bound", "one.lds", "--periods", "1ms", "--json", *more]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["networks"]
+    steps = len(dense_model(CONFIG).artifact.steps)
+    per_us = CONFIG.clock_mhz
+    assert one["cycles"] == _cycles() + (steps - 1) * per_us + steps * per_us // 2
+    assert main(["bound", "one.lds", "--periods", "1ms", "--host", "cortex-m55@160"]) == 0
+    assert "cortex-m55@160 is stated to take (no bound)" in capsys.readouterr().out
+
+
+def test_what_is_too_late_ends_with_1_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bound", "one.lds", "five.lds", "--periods", "1ms,2ms"]
+    assert main([*words, "--deadlines", "1us,2ms"]) == 1
+    text = capsys.readouterr().out
+    assert "too late" in text
+    assert "not schedulable" in text
+    assert main(["bound", "five.lds", "one.lds", "--periods", "1us,2ms"]) == 1
+    assert "no bound" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--periods", "1ms"], "1 times for 2 models"),
+        (["--periods", "1ms,0ms"], "not above 0"),
+        (["--periods", "1ms,soon"], "'soon' is no time"),
+        (["--periods", "1ms,2ms", "--deadlines", "1ms,3ms"], "above its period"),
+        (["--periods", "1ms,2ms", "--host", "z80@4"], "not one of cortex-m4"),
+        (["--periods", "1ms,2ms", "--overhead", "5"], "'5' is no time"),
+    ],
+)
+def test_mistakes_are_named(
+    words: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of("bound", "one.lds", "five.lds", *words) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_networks_of_two_devices_do_not_share_one(capsys: pytest.CaptureFixture[str]) -> None:
+    dense_model(load_config("vtaq-1x8x8")).artifact.save("other.lds")
+    assert status_of("bound", "one.lds", "other.lds", "--periods", "1ms,1ms") == 2
+    assert "compiled for one" in capsys.readouterr().err

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taps of windows: where they are, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from loadstone.errors import SimulationError
+from loadstone.vta.isa.insn import Depthwise
+from loadstone.vta.meaning.window_taps import window_taps
+
+
+def test_the_last_row_has_the_same_weights_in_every_window() -> None:
+    assert window_taps(Depthwise(rows=3, columns=3, row_stride=10), 16) == [
+        *((0, 0), (1, 1), (2, 2)),
+        *((10, 4), (11, 5), (12, 6)),
+        *((20, 8), (21, 9), (22, 10)),
+    ]
+    assert window_taps(Depthwise(rows=2, columns=1, row_stride=9), 16) == [(0, 4), (9, 8)]
+    assert window_taps(Depthwise(rows=1, columns=2), 32) == [(0, 8), (1, 9)]
+    assert window_taps(Depthwise(rows=2, columns=1, row_stride=1), 8) == [(0, 0), (1, 4)]
+    assert window_taps(Depthwise(rows=1, columns=1), 4) == [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("insn", "block"),
+    [
+        (Depthwise(rows=0, columns=1), 16),
+        (Depthwise(rows=1, columns=0), 16),
+        (Depthwise(rows=3, columns=1), 8),
+        (Depthwise(rows=2, columns=1), 4),
+        (Depthwise(rows=1, columns=1), 2),
+        (Depthwise(rows=1, columns=1, reset=1), 16),
+    ],
+)
+def test_a_window_that_the_device_has_not_is_refused(insn: Depthwise, block: int) -> None:
+    with pytest.raises(SimulationError, match="DEPTHWISE"):
+        window_taps(insn, block)

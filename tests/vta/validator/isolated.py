@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rule V17 once more, written from runtime/VALIDATION.md, not runtime/isolated.c.
+
+In:   instructions, and micro-ops as they are loaded.
+Out:  the instructions that may read what their program has not written.
+Next: test_isolated_rule.py compares.
+
+Tiles are sets of numbers, step by step: slow, and easy to believe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+
+from loadstone.vta.isa.codec import Alu, Config, Depthwise, Gemm, Insn, Load, Store
+from loadstone.vta.isa.spec import LOAD_STAGE, AluOp, Memory, Stage
+
+__all__ = ["Uop", "residues"]
+
+Uop = tuple[int, int, int]
+_DST, _SRC, _WGT = range(3)
+
+
+def _stage(insn: Insn) -> Stage:
+    if isinstance(insn, Load):
+        return LOAD_STAGE[Memory(insn.memory_id)]
+    if isinstance(insn, Store):
+        return Stage.STORE
+    return Stage(insn.stage) if isinstance(insn, Config) else Stage.COMPUTE
+
+
+def _tiles(uops: Sequence[Uop], insn: Gemm | Alu | Depthwise, which: int, name: str) -> set[int]:
+    """Of an operand, one for each step."""
+    step_out = getattr(insn, f"{name}_out")
+    step_in = getattr(insn, f"{name}_in", 0)
+    loops = product(range(insn.iter_out), range(insn.iter_in), range(insn.uop_bgn, insn.uop_end))
+    return {uops[u][which] + i * step_out + j * step_in for i, j, u in loops}
+
+
+def _written(insn: Insn, uops: Sequence[Uop]) -> Iterator[tuple[Memory, set[int]]]:
+    if isinstance(insn, Load) and insn.x_size:
+        rows = insn.y_pad_0 + insn.y_size + insn.y_pad_1
+        count = rows * (insn.x_pad_0 + insn.x_size + insn.x_pad_1)
+        memory = Memory(insn.memory_id)
+        memory = Memory.ACC if memory is Memory.ACC_8BIT else memory
+        yield memory, set(range(insn.sram_base, insn.sram_base + count))
+    if isinstance(insn, Gemm | Alu | Depthwise):
+        yield Memory.ACC, _tiles(uops, insn, _DST, "dst")
+        if not insn.reset:
+            yield Memory.OUT, _tiles(uops, insn, _DST, "dst")
+
+
+def _read(insn: Insn, uops: Sequence[Uop]) -> Iterator[tuple[Memory, set[int]]]:
+    if isinstance(insn, Gemm) and not insn.reset:
+        yield Memory.INP, _tiles(uops, insn, _SRC, "src")
+        yield Memory.WGT, _tiles(uops, insn, _WGT, "wgt")
+    if isinstance(insn, Depthwise):
+        first = _tiles(uops, insn, _SRC, "src")
+        window = [r * insn.row_stride + c for r in range(insn.rows) for c in range(insn.columns)]
+        yield Memory.INP, {tile + more for tile in first for more in window}
+        yield Memory.WGT, _tiles(uops, insn, _WGT, "wgt")
+    if isinstance(insn, Gemm | Depthwise) and not insn.reset and not insn.overwrite:
+        yield Memory.ACC, _tiles(uops, insn, _DST, "dst")
+    if isinstance(insn, Alu):
+        yield Memory.ACC, _tiles(uops, insn, _DST, "dst")
+        if not insn.use_imm:
+            more = 3 if insn.alu_op == AluOp.RQ else 1
+            source = _tiles(uops, insn, _SRC, "src")
+            yield Memory.ACC, {tile + k for tile in source for k in range(more)}
+    if isinstance(insn, Store) and insn.x_size:
+        count = insn.y_size * insn.x_size
+        memory = Memory.ACC if insn.requantize else Memory.OUT
+        yield memory, set(range(insn.sram_base, insn.sram_base + count))
+        if insn.requantize:
+            rows = insn.y_size if insn.operand_step else 1
+            yield Memory.ACC, set(range(insn.operands, insn.operands + 3 * rows))
+
+
+def residues(program: Sequence[Insn], loaded: Callable[[Load], Sequence[Uop]]) -> list[int]:
+    """Numbers of instructions that break the rule. loaded: the micro-ops of a LOAD."""
+    uops: list[Uop] = [(0, 0, 0)] * (1 << 13)
+    done: list[tuple[Stage, list[tuple[Memory, set[int]]]]] = []
+    wanted: list[list[tuple[Memory, set[int]]]] = []
+    for insn in program:
+        if isinstance(insn, Load) and insn.memory_id == Memory.UOP and insn.x_size:
+            uops[insn.sram_base : insn.sram_base + insn.x_size] = loaded(insn)
+        done.append((_stage(insn), list(_written(insn, uops))))
+        wanted.append(list(_read(insn, uops)))
+    found = []
+    for number, insn in enumerate(program):
+        stage = _stage(insn)
+        certain = _certain(program, number, stage)
+        for memory, tiles in wanted[number]:
+            there = {
+                tile
+                for place in certain
+                for of, written in done[place][1]
+                if of is memory
+                for tile in written
+            }
+            if not tiles <= there:
+                found.append(number)
+                break
+    return found
+
+
+def _certain(program: Sequence[Insn], number: int, stage: Stage) -> list[int]:
+    """The instructions that have certainly ended when this one begins."""
+    own = [n for n in range(number) if _stage(program[n]) is stage]
+    if stage is Stage.LOAD:
+        return own
+    before = Stage(stage - 1)
+    popped = sum(program[n].pop_prev for n in (*own, number))
+    pushes = [n for n, i in enumerate(program) if _stage(i) is before and i.push_next]
+    if not popped:
+        return own
+    last = pushes[popped - 1]
+    return own + [n for n in range(last + 1) if _stage(program[n]) is before]
