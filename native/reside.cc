@@ -38,7 +38,7 @@ struct Window {
   size_t first, past;
 };
 
-// The number of blocks that are needed again, and the last use of any of them: the smallest is best.
+// The number of blocks that are needed again, or, apart, only just were; and the last use of any of them: the smallest is best.
 using Cost = std::pair<int64_t, int64_t>;
 
 class Pad {
@@ -52,7 +52,7 @@ class Pad {
 
  private:
   std::optional<Window> window_for(const lds_reside_tile &tile) const;
-  std::optional<Window> spread(int64_t size, int64_t now) const;
+  std::optional<Window> spread(int64_t size, int64_t now, bool apart) const;
   std::optional<Window> best(const lds_reside_tile &tile, int64_t beside) const;
   std::vector<Piece> pieces(int64_t now) const;
   void add_windows(const Piece &piece, int64_t size, std::vector<Window> *found) const;
@@ -62,7 +62,11 @@ class Pad {
     return block.content != kNothing && last_begin_[static_cast<size_t>(block.content)] > now;
   }
 
+  // A load to its place waits for the work on the newest tile, and nothing is loaded beside that.
+  bool is_busy(const Block &block) const { return block.content != kNothing && block.last_use > newest_; }
+
   int64_t depth_;
+  int64_t newest_ = kMost;                  // when the newest tile begins
   const std::vector<int64_t> &last_begin_;  // of each content, when the last tile that holds it begins
   std::vector<Block> blocks_;               // in the order of places; gaps were never used
   std::vector<int64_t> resident_;           // of each content, the start of the block that holds it
@@ -88,6 +92,7 @@ bool Pad::find(const lds_reside_tile &tile, int64_t *start) {
   const auto before = [](const Block &block, int64_t at) { return block.start < at; };
   Block &block = *std::lower_bound(blocks_.begin(), blocks_.end(), *start, before);
   block.last_use = std::max(block.last_use, tile.last);
+  newest_ = tile.first;
   return true;
 }
 
@@ -96,6 +101,7 @@ bool Pad::place(const lds_reside_tile &tile, int64_t *start) {
   const std::optional<Window> window = window_for(tile);
   if (!window) return false;
   *start = window->start;
+  newest_ = tile.first;
   for (size_t k = window->first; k < window->past; k++) {
     const int64_t content = blocks_[k].content;
     if (content != kNothing && resident_[static_cast<size_t>(content)] == blocks_[k].start)
@@ -116,8 +122,9 @@ int64_t Pad::live(int64_t now) const {
 }
 
 std::optional<Window> Pad::window_for(const lds_reside_tile &tile) const {
+  if (tile.order == LDS_RESIDE_APART) return spread(tile.size, tile.first, true);
   if (tile.order != LDS_RESIDE_SPREAD) return best(tile, 0);
-  const std::optional<Window> window = spread(tile.size, tile.first);
+  const std::optional<Window> window = spread(tile.size, tile.first, false);
   if (!window || !tile.beside || sets_left(window->start, tile.size, tile.beside, pieces(tile.first)) >= kSets) return window;
   const std::optional<Window> apart = best(tile, tile.beside);
   return apart ? apart : window;
@@ -125,7 +132,7 @@ std::optional<Window> Pad::window_for(const lds_reside_tile &tile) const {
 
 // The best of those that begin at 0 or behind a block, which is asked most often: one walk over the blocks, up to the first window that
 // costs nothing.
-std::optional<Window> Pad::spread(int64_t size, int64_t now) const {
+std::optional<Window> Pad::spread(int64_t size, int64_t now, bool apart) const {
   std::optional<Window> chosen;
   Cost least;
   size_t first = 0;
@@ -137,7 +144,7 @@ std::optional<Window> Pad::spread(int64_t size, int64_t now) const {
       lives = blocks_[past].last_use >= now;
       if (lives) break;
       last_use = std::max(last_use, blocks_[past].last_use);
-      again += is_wanted(blocks_[past], now);
+      again += is_wanted(blocks_[past], now) || (apart && is_busy(blocks_[past]));
     }
     if (lives) {
       first = past;  // all windows up to its end hold it, too
@@ -261,7 +268,7 @@ bool are_tiles(uint32_t pads, const int64_t *depth, uint32_t contents, uint32_t 
     const lds_reside_tile &one = tile[k];
     if (!is_in(one.pad, 0, pads) || !is_in(one.size, 1, kMost) || !is_in(one.content, kNothing, contents)) return false;
     if (!is_in(one.first, now, kMost) || !is_in(one.last, one.first, kMost)) return false;
-    if (!is_in(one.beside, 0, kMost) || !is_in(one.order, LDS_RESIDE_SPREAD, LDS_RESIDE_PACKED + 1)) return false;
+    if (!is_in(one.beside, 0, kMost) || !is_in(one.order, LDS_RESIDE_SPREAD, LDS_RESIDE_APART + 1)) return false;
     now = one.first;
   }
   return true;

@@ -26,7 +26,7 @@ enum {
 };
 
 /* isa/scratchpad.py, Order */
-enum { LDS_RESIDE_SPREAD = 0, LDS_RESIDE_FITTED = 1, LDS_RESIDE_PACKED = 2 };
+enum { LDS_RESIDE_SPREAD = 0, LDS_RESIDE_FITTED = 1, LDS_RESIDE_PACKED = 2, LDS_RESIDE_APART = 3 };
 
 typedef struct lds_reside_tile {
   int64_t pad, size;

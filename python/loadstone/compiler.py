@@ -37,9 +37,9 @@ from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
 from loadstone.partition.cost.hosts import stated_host
-from loadstone.partition.eager import relax_passed
 from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import EagerPartitioner, Partitioner
+from loadstone.partition.prepare import relax_passed
 from loadstone.passes.dump import Dump
 from loadstone.passes.log import PassLog, PassRun, stopped
 from loadstone.quantization.options import Options

@@ -24,13 +24,14 @@ from loadstone.backend.target import Target, TargetSource, resolve
 from loadstone.frontend import load
 from loadstone.hosts.offload import OFFLOADED, offload
 from loadstone.hosts.tvm import codegen, link
-from loadstone.partition.eager import HOST, partition, relax_passed
+from loadstone.partition.eager import HOST, partition
 from loadstone.partition.patterns import (
     OPERATOR_PATTERNS,
     PLANE_PATTERNS,
     REAL_PATTERNS,
     entries_of,
 )
+from loadstone.partition.prepare import relax_passed
 from loadstone.relax.byoc import marked, register
 from loadstone.relax.compat import FuseOpsByPattern, bindings, name_of, relax, result, tvm
 
@@ -50,7 +51,7 @@ def prepare(model: Model, target: TargetSource) -> IRModule:
     """
     found = resolve(target)
     register(list(_own_rows(found)))
-    module = relax_passed(load(model), found.backends)
+    module = relax_passed(load(model), found.backends, own_runtime=False)
     parts = offload(partition(module, found.backends))
     taken = {operator.name for part in parts.segments for operator in part.operators}
     rows = dict(_composites(parts.partition.module, _kinds(found)))

@@ -12,7 +12,7 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 from loadstone import graph as g
 from loadstone.artifact.deploy import deploy
 from loadstone.artifact.format import HostStep
-from loadstone.artifact.host import is_built_in
+from loadstone.artifact.host import has_steps
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.artifact.relax_steps import relax_steps
 from loadstone.relax.saved import run_module
@@ -55,9 +55,12 @@ def test_a_step_computes_the_call(name: str) -> None:
     assert np.array_equal(np.asarray(found)[0], wanted)
 
 
-def test_several_samples_have_no_form() -> None:
-    assert relax_steps(host("gate", samples=2), Nothing()) is None
-    assert not is_built_in(host("gate", samples=2))
+def test_of_several_samples_places_have_no_form() -> None:
+    for name in ("attention", "keep_rows", "rotate_places"):
+        assert relax_steps(host(name, samples=2), Nothing()) is None
+        assert not has_steps(host(name, samples=2))
+    for name in ("gate", "rms_norm", "row_scales", "quantize_rows", "rescale_rows"):
+        assert has_steps(host(name, samples=2))
 
 
 class Nothing:

@@ -69,19 +69,27 @@ class _Cells:
     def __init__(self, lives: Lives[LocalTile]) -> None:
         self.begins = list(zip(lives.tiles.content.tolist(), lives.first.tolist(), strict=True))
         self.cells: list[_Block | None] = [None] * DEPTH
+        self.newest = 1 << 48
+        self.apart = False
 
     def blocks(self, begin: int = 0, end: int = DEPTH) -> list[_Block]:
         """Each once."""
         return list({id(b): b for b in self.cells[begin:end] if b is not None}.values())
 
     def cost(self, start: int, size: int, now: int) -> tuple[int, int, int] | None:
-        """(contents wanted again, last use, start) of a window; None: something lives in it."""
+        """(contents wanted again or just now, last use, start) of a window; None: something lives
+        in it."""
         inside = self.blocks(start, start + size)
         if start < 0 or start + size > DEPTH or any(block.last_use >= now for block in inside):
             return None
         later = {content for content, first in self.begins if content >= 0 and first > now}
-        again = sum(block.content in later for block in inside)
+        again = sum(
+            block.content in later or (self.apart and self._is_busy(block)) for block in inside
+        )
         return again, max((block.last_use for block in inside), default=-1), start
+
+    def _is_busy(self, block: _Block) -> bool:
+        return block.content >= 0 and block.last_use > self.newest
 
     def spread(self, size: int, now: int) -> int | None:
         """The start of the best window at 0 or behind a block."""
@@ -132,6 +140,7 @@ def test_a_window_is_the_best_of_all(seed: int, order: Order) -> None:
     touched, content = _random_lives(seed)
     lives = lived(touched, content)
     cells, found = _Cells(lives), list[int]()
+    cells.apart = order is Order.APART
     refused = None
     lived_in = (lives.tiles.tiles, lives.first.tolist(), lives.last.tolist())
     for tile, now, last in zip(*lived_in, strict=True):
@@ -139,10 +148,11 @@ def test_a_window_is_the_best_of_all(seed: int, order: Order) -> None:
         there = next((b for b in cells.blocks() if held >= 0 and b.content == held), None)
         if there is not None:
             there.last_use = max(there.last_use, last)
+            cells.newest = now
             found.append(there.start)
             continue
         size = tile.size_tiles
-        if order is Order.SPREAD:
+        if order in (Order.SPREAD, Order.APART):
             start = cells.spread(size, now)
         elif order is Order.PACKED:
             start = cells.packed(size, now, held)
@@ -155,6 +165,7 @@ def test_a_window_is_the_best_of_all(seed: int, order: Order) -> None:
         cells.cells = [None if id(block) in gone else block for block in cells.cells]
         block = _Block(start, start + size, last, held)
         cells.cells[start : start + size] = [block] * size
+        cells.newest = now
         found.append(start)
     pads = {0: Scratchpad("pad", DEPTH, order)}
     if refused is None:
@@ -163,6 +174,16 @@ def test_a_window_is_the_best_of_all(seed: int, order: Order) -> None:
     with pytest.raises(NoRoomError, match=f"pad has no room for {refused[0]} of ") as error:
         reside(lives, pads)
     assert error.value.operation == refused[1]
+
+
+def test_a_load_does_not_take_the_place_of_what_is_worked_on() -> None:
+    """Four parts in three places, twice: the last round alternates between two of them."""
+    parts = [LocalTile("pad", 2, f"part{n}") for n in range(8)]
+    touched = [[part] for part in parts for _ in ("load", "use")]
+    lives = lived(touched, {part: n % 4 for n, part in enumerate(parts)})
+    found = reside(lives, {0: Scratchpad("pad", 6, Order.APART)})
+    assert found.address.tolist() == [0, 2, 4, 0, 2, 4, 2, 0]
+    assert found.resident.tolist() == [False] * 7 + [True]
 
 
 def test_a_constant_goes_where_two_tiles_have_room_beside_it() -> None:

@@ -51,7 +51,8 @@ def rows_times(x: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[
     """The scheme in NumPy."""
     levels, scales = quantized_weights(weights, per_channel=True)
     reach = np.abs(x).max(axis=-1, keepdims=True)
-    scale = np.where(reach == 0, np.float32(1), reach / np.float32(127))
+    step = reach / np.float32(127)
+    scale = np.where(step == 0, np.float32(1), step)
     integers = np.clip(np.rint(x / scale), -127, 127).astype(np.int64)
     sums = (integers @ levels.astype(np.int64)).astype(np.float32)
     return np.asarray(sums * scale * scales, np.float32)

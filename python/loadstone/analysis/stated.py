@@ -76,8 +76,9 @@ def stated_values(
     this artifact."""
     from loadstone.frontend import load
     from loadstone.graph.batching import batched
-    from loadstone.partition.eager import partition, relax_passed
+    from loadstone.partition.eager import partition
     from loadstone.partition.network_pass import apply_graph_passes
+    from loadstone.partition.prepare import relax_passed
 
     backends = target.asked(CompileRequest("near")).backends
     module = relax_passed(load(against), backends)

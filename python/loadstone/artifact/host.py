@@ -40,11 +40,7 @@ from loadstone.files import JsonValue
 from loadstone.graph.reference import run_operator
 from loadstone.numerics import Array, Rounding
 
-__all__ = [
-    "Workspace",
-    "host_steps",
-    "is_built_in",
-]
+__all__ = ["Workspace", "has_steps", "host_steps", "is_built_in"]
 
 
 class Workspace(Protocol):
@@ -78,6 +74,11 @@ def host_steps(operator: g.Operator, space: Workspace) -> list[HostStep]:
 def is_built_in(operator: g.Operator) -> bool:
     """Whether it is an operator of the graph that the C runtime alone can run."""
     return not isinstance(operator, g.Host) and _built_in(operator, _Nothing()) is not None
+
+
+def has_steps(operator: g.Host) -> bool:
+    """Whether the C runtime alone can run what stays Relax."""
+    return _built_in(operator, _Nothing()) is not None
 
 
 class _Nothing:

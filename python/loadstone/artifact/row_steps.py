@@ -28,9 +28,9 @@ _Numbers: TypeAlias = Sequence[float]
 
 
 def row_step(w: StepWriter, call: Call, y: int) -> None:
-    """The step of such a call. Of several samples it has no form: their places differ."""
+    """The step of such a call. With places it has no form for several samples: theirs differ."""
     said = row_call(call)
-    if said is None or w.samples != 1:
+    if said is None or (w.samples != 1 and said[0] in _OF_PLACES):
         raise NoOperatorError
     name, tensors, numbers = said
     if name == "take_columns":
@@ -56,6 +56,8 @@ def _bits(number: float) -> int:
     return int(np.float32(number).view(np.int32))
 
 
+#: Calls that read a place.
+_OF_PLACES = ("rotate_places", "keep_rows", "attention")
 _Shapes: TypeAlias = Sequence[tuple[int, ...]]
 #: Parameters in their order, of the tensors' shapes and the call's numbers.
 _VALUES: Mapping[str, Callable[[_Shapes, _Numbers], Sequence[float]]] = {

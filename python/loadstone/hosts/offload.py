@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from loadstone.artifact.host import is_built_in
 from loadstone.backend.interface import Segment
 from loadstone.backend.target import Target
-from loadstone.partition.eager import HOST, Partition, divide, partition, relax_passed
+from loadstone.partition.eager import HOST, Partition, divide, partition
+from loadstone.partition.prepare import relax_passed
 
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule
@@ -43,7 +44,9 @@ class Offload:
 def divided_module(module: IRModule, target: Target, name: str = "model") -> Partition:
     """The partition of a module in canonical form, with the passes of the target's back ends over
     Relax. Raises UnsupportedError for dynamic shapes."""
-    return partition(relax_passed(module, target.backends), target.backends, name)
+    return partition(
+        relax_passed(module, target.backends, own_runtime=False), target.backends, name
+    )
 
 
 def offload(divided: Partition) -> Offload:

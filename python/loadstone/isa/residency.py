@@ -125,7 +125,7 @@ def order_numbers(orders: Sequence[Order]) -> Int64Array:
 
 
 #: As in native/include/lds_reside.h.
-_ORDERS = {Order.SPREAD: 0, Order.FITTED: 1, Order.PACKED: 2}
+_ORDERS = {Order.SPREAD: 0, Order.FITTED: 1, Order.PACKED: 2, Order.APART: 3}
 
 
 def _found(

@@ -47,12 +47,14 @@ class Order(Enum):
     one that was last used longest ago. Where it leaves no room for two tiles of those that need
     room beside it, of all windows one that leaves most. FITTED: those that leave the largest piece
     of what does not live, and among these as SPREAD. PACKED: constants from the top, all others
-    from the bottom.
+    from the bottom. APART: as SPREAD, but what only loads write counts as wanted again while the
+    newest tile is worked on, since a load to its place would wait for that.
     """
 
     SPREAD = "spread"
     FITTED = "fitted"
     PACKED = "packed"
+    APART = "apart"
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,6 @@ __all__ = [
     "explain",
     "matches",
     "partition",
-    "relax_passed",
 ]
 
 
@@ -109,15 +108,6 @@ class Partition:
         return next(
             assignment.backend for assignment in self.assignments if assignment.operator is operator
         )
-
-
-def relax_passed(
-    module: IRModule, backends: Sequence[Backend], log: PassLog | None = None
-) -> IRModule:
-    """A module in canonical form after the back ends' own passes on Relax."""
-    run = partial(apply_passes, backends, Phase.RELAX)
-    log = log or PassLog()
-    return log.run("relax_passes", run, module, verify=verify_interface, show=script)
 
 
 def partition(

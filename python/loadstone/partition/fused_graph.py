@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+from loadstone.artifact.host import has_steps
 from loadstone.errors import LoweringError, UnsupportedError
 from loadstone.frontend.names import output_names
 from loadstone.graph import Graph, Host, Operator, Reshape, Tensor
@@ -35,6 +37,7 @@ from loadstone.relax.compat import (
 )
 from loadstone.relax.compat import value as value_of
 from loadstone.relax.rewriter import fresh_name
+from loadstone.relax.row_calls import row_call
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, IRModule, Var
@@ -210,23 +213,32 @@ class FusedGraph:
             for variable, _ in group
             if variable in outside and not isinstance(variable.ty, relax.TupleType)
         ]
-        if not targets:
-            return
+        if targets:
+            self._host_of(group, sources, targets)
+
+    def _host_of(
+        self, group: list[tuple[Var, Expr]], sources: list[Var], targets: list[Var]
+    ) -> None:
+        """From sources to targets; several where steps on rows stand among what only C has."""
         outputs = tuple(self._tensor(variable, dict(group)[variable]) for variable in targets)
         calls = [value for _, value in group if isinstance(value, relax.Call)]
         names = tuple(
             dict.fromkeys(codegen_of(self.fused, value) or op_name(value) for value in calls)
         )
-        self.calls[outputs[0].name] = [name_of(value) or "" for value in calls]
-        self._add(
-            Host(
-                name=outputs[0].name,
-                inputs=tuple(self._tensor(variable) for variable in sources),
-                outputs=outputs,
-                function=extracted(self.fused, sources, group, targets),
-                operators=names,
-            )
+        made = Host(
+            name=outputs[0].name,
+            inputs=tuple(self._tensor(variable) for variable in sources),
+            outputs=outputs,
+            function=extracted(self.fused, sources, group, targets),
+            operators=names,
         )
+        runs = _runs(group)
+        if len(runs) > 1 and not has_steps(made):  # C of its own does not call the runtime's
+            for run in runs:
+                self._host(run)
+            return
+        self.calls[outputs[0].name] = [name_of(value) or "" for value in calls]
+        self._add(made)
 
     def _tensor(self, variable: Var, value: Expr | None = None) -> Tensor:
         """The tensor of a variable of the fused main."""
@@ -246,6 +258,12 @@ class FusedGraph:
     def _keep(self, variable: Var, tensor: Tensor) -> None:
         self.tensors[variable] = tensor
         self.names.add(tensor.name)
+
+
+def _runs(group: list[tuple[Var, Expr]]) -> list[list[tuple[Var, Expr]]]:
+    """Bindings one behind the other that are, or are not, steps on rows."""
+    kinds = groupby(group, lambda binding: row_call(binding[1]) is not None)
+    return [list(run) for _, run in kinds]
 
 
 def _connected(pending: list[tuple[Var, Expr]]) -> list[list[tuple[Var, Expr]]]:

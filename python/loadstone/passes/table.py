@@ -146,7 +146,7 @@ PASSES = numbered(
         relax_pass(
             "relax_passes",
             "backend.scope",
-            "runs the back ends' own passes on Relax (Phase.RELAX)",
+            "writes scales of rows as the runtime has them; runs the back ends' passes (RELAX)",
             "the QDQ form",
         ),
         relax_pass(

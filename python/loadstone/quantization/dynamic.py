@@ -3,10 +3,10 @@
 
 In:   a float module in canonical form; samples, which measure the loss (nothing is calibrated).
 Out:  Quantized: dense layers as products of int8 by int8, all else in float32; and a report.
-Next: vta/region/byte_planes.py brings the sums out of a device; export_onnx.py writes
-      MatMulInteger.
+Next: export_onnx.py writes MatMulInteger; relax/dynamic_rows.py makes the runtime's operators of
+      it; vta/region/byte_planes.py brings the sums out of a device.
 
-    scale = max |x| / 127 of the row, 1 for a row of zeros          float32
+    scale = max |x| / 127 of the row, 1 where that is 0             float32
     q     = round(x / scale), half to even                          int8
     out   = float32(sum q * w) * scale * (scale of the channel)     each product rounded once
 
@@ -146,7 +146,7 @@ class _Dynamic(Rewriter):
             size = self.bound(relax.op.abs(x), "size")
             reach = self.bound(relax.op.max(size, [-1], keepdims=True), "reach")
             step = self.bound(relax.op.divide(reach, most), "step")
-            flat = self.bound(relax.op.equal(reach, zero), "flat")
+            flat = self.bound(relax.op.equal(step, zero), "flat")
             scale = self.bound(relax.op.where(flat, one, step), "scale")
             levels = self.bound(relax.op.round(self.bound(relax.op.divide(x, scale), "ratio")), "l")
             inside = self.bound(relax.op.clip(levels, -_STEPS, _STEPS), "inside")

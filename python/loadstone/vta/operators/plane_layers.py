@@ -23,7 +23,7 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.operators import constants
 from loadstone.vta.operators.kernels import LoweredOperator, emit
 from loadstone.vta.operators.request import LayerRequest
-from loadstone.vta.operators.slots import interleaved, slots_of
+from loadstone.vta.operators.slots import between_products, slots_of
 from loadstone.vta.passes.allocate.allocate import allocate
 from loadstone.vta.schedule.conv import PIXEL, ConvSpec
 from loadstone.vta.stream.operations import AluNest
@@ -93,7 +93,7 @@ def _side_by_side(lowered: LoweredOperator, config: HwConfig) -> LoweredOperator
     """The planes of a tile leave between the products of the next ones, where the accumulators
     have room for as many tiles."""
     slots = slots_of(lowered.operations, lambda _, behind: type(behind) is AluNest)
-    turned = replace(lowered, operations=list(interleaved(slots)))
+    turned = replace(lowered, operations=list(between_products(slots)))
     try:
         allocate(turned.columns, config)
     except LoweringError:

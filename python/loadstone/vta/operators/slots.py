@@ -11,7 +11,9 @@ because the store reads what that phase changes:
 
     sum, store digit 0 | shift, store digit 1 | (shift, store digit 2) | load digits, rescale, store
 
-Phase p of tile n is done p turns after its first, together with phase 0 of tile n + p. Loads go one
+`interleaved`: phase p of tile n is done p turns after its first, together with phase 0 of tile
+n + p. `between_products`: phases behind the first come between the products of the next tiles, one
+behind each GEMM, so that the store which a phase waits for has the time of a GEMM. Loads go one
 turn ahead of what needs them.
 """
 
@@ -21,9 +23,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.stream.operations import FillNest, Operation, TileLoad, TileRole, TileStore
+from loadstone.vta.stream.operations import (
+    FillNest,
+    GemmNest,
+    Operation,
+    TileLoad,
+    TileRole,
+    TileStore,
+)
 
-__all__ = ["Slot", "interleaved", "slots_of"]
+__all__ = ["Slot", "between_products", "interleaved", "slots_of"]
 
 
 @dataclass
@@ -103,3 +112,40 @@ def interleaved(slots: Sequence[Slot]) -> Iterator[Operation]:
 
 def _is_last(slot: Slot, phase: int) -> bool:
     return phase == len(slot.phases) - 1
+
+
+def between_products(slots: Sequence[Slot]) -> Iterator[Operation]:
+    """The slots' operations, where no phase but the first fetches anything: one more phase of every
+    tile whose products are done behind each GEMM, and the store behind that. In front of the last
+    one, where it is all of a tile's products, comes one as well: nothing hides what is left."""
+    waiting: list[Iterator[list[Operation]]] = []
+    for number, slot in enumerate(slots):
+        parts = list(_products(slot.phases[0]))
+        if number == 0:
+            yield from slot.loads
+        if number + 1 < len(slots):
+            yield from slots[number + 1].loads
+        elif len(parts) == 1:
+            yield from _next_of(waiting)
+        for part in parts:
+            yield from part
+            yield from _next_of(waiting)
+        waiting.append(iter(slot.phases[1:]))
+    for _ in range(max((len(slot.phases) for slot in slots), default=0)):
+        yield from _next_of(waiting)
+
+
+def _next_of(waiting: Sequence[Iterator[list[Operation]]]) -> Iterator[Operation]:
+    for phases in waiting:
+        yield from next(phases, ())
+
+
+def _products(phase: Sequence[Operation]) -> Iterator[list[Operation]]:
+    """A sum in parts, each of which ends in a GEMM; the last one with what comes behind it."""
+    part: list[Operation] = []
+    for operation in phase:
+        if part and type(part[-1]) is GemmNest and type(operation) is not TileStore:
+            yield part
+            part = []
+        part.append(operation)
+    yield part

@@ -3,7 +3,7 @@
 
 In:   the loops of a convolution (`WindowLoops`), the tiles of the candidates.
 Out:  rows that windows read, micro-ops, and whether rows are too far apart.
-Next: tile.py chooses tiles with them.
+Next: tilings.py estimates with them.
 
 Rows are innermost (passes/encode/folding.py): a column of a tile begins with a whole window, and
 each window below it needs as many new rows as it moves. They are the inner loop of an instruction,
@@ -23,7 +23,7 @@ __all__ = ["WindowLoops", "micro_ops", "row_strides_fit", "rows_besides"]
 
 
 class WindowLoops(Protocol):
-    """The part of tile.WeightedNest that windows depend on."""
+    """The part of tilings.WeightedNest that windows depend on."""
 
     @property
     def lane_rows(self) -> int:

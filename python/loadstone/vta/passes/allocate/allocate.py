@@ -16,6 +16,9 @@ stream is known, so two more things are:
   - among windows that are free, one whose content will be wanted again is the last to be given
   away.
 
+A program with a single layer keeps nothing for another one: there a load rather evicts what is
+wanted again than that it waits for the work on the newest tile.
+
 Spread so, tiles that live long may leave no window for a large one. Then the whole stream is
 allocated again, packed: tiles of constants from the top, all others from the bottom; or fitted: in
 the windows that leave the largest piece of the rest. Where that fails, too, weights are loaded as
@@ -51,8 +54,9 @@ from loadstone.vta.stream.table import StreamColumns, columns_of
 __all__ = ["Allocate", "Allocation", "allocate"]
 
 Int64Array: TypeAlias = NDArray[np.int64]
-#: As they are tried.
-_ORDERS = (Order.SPREAD, Order.PACKED, Order.FITTED)
+#: As they are tried; the first in a program with a single layer alone, where nothing stays for
+#: another one.
+_ORDERS = (Order.APART, Order.SPREAD, Order.PACKED, Order.FITTED)
 
 
 @dataclass(frozen=True)
@@ -82,10 +86,11 @@ class Allocate(ProgramPass):
         tiles of one operation do not fit a scratchpad together."""
         source = program.source or _unmoved(program)
         config, used = program.config, _is_used(source.columns)
+        orders = _ORDERS[1:] if len({layer for layer, _ in source.operations}) > 1 else _ORDERS
         for order in (source.order, np.arange(len(source.operations))):
             stream = _Stream(source.columns, order[used[order]], config)
             with suppress(LoweringError):
-                allocation = stream.allocated(program.choice.place)
+                allocation = stream.allocated(program.choice.place, orders)
                 break
         else:
             allocation = stream.allocated_by_layer([layer for layer, _ in source.operations])
@@ -166,9 +171,9 @@ class _Stream:
         # these.
         self.beside = _beside(self.lives)
 
-    def allocated(self, first: str | None) -> Allocation:
-        """As `allocate`."""
-        orders = list(_ORDERS)
+    def allocated(self, first: str | None, tried: Sequence[Order] = _ORDERS[1:]) -> Allocation:
+        """As `allocate`. tried: in this order."""
+        orders = list(tried)
         if first is not None:
             orders.sort(key=lambda order: order.value != first)
         for order in orders[:-1]:
@@ -181,7 +186,7 @@ class _Stream:
         layers: of all operations. Raises LoweringError as `allocate`."""
         number_of = {layer: number for number, layer in enumerate(dict.fromkeys(layers))}
         layer = np.array([number_of[layers[n]] for n in self.numbers.tolist()], np.int64)
-        left = [list(_ORDERS) for _ in number_of]
+        left = [list(_ORDERS[1:]) for _ in number_of]
         while True:
             orders = order_numbers([tried[0] for tried in left])
             try:
