@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/letter_classes.py: the header is what the library says, at the ends of every range and at random
-letters; `python -m tools.letter_classes --check` asks about all."""
+"""tools/letter_classes.py: the header is what the library says, at the ends of every range and at
+random letters; `python -m tools.letter_classes --check` asks about all."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ def test_a_load_of_micro_ops_leaves_those_behind_it() -> None:
 
 
 def test_every_rule_and_every_status_has_a_row(root: Path) -> None:
-    text = (root / "runtime" / "VALIDATION.md").read_text()
+    page = (root / "runtime" / "VALIDATION.md").read_text()
+    text, _, _ = page.partition("**Isolation.**")  # V17: test_isolated_rule.py
     rules = {found.rule for found in ROWS.values()} - {""}
     assert rules == set(re.findall(r"^\| (V\d+) \|", text, re.MULTILINE))
     source = (root / "runtime" / "validate.c").read_text()
