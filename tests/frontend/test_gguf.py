@@ -123,15 +123,20 @@ def test_without_a_rotation(tmp_path: Path) -> None:
         import_model(path, Reading(rotate=32))
 
 
-def test_a_chunk_leaves_what_single_tokens_leave(tmp_path: Path) -> None:
-    path = tiny(tmp_path / "m.gguf")
+@pytest.mark.parametrize("arch", ["llama", "gemma3"])
+def test_a_chunk_leaves_what_single_tokens_leave(arch: str, tmp_path: Path) -> None:
+    """Rows of one chunk each have a sliding window of their own, as Gemma's."""
+    path = tiny(tmp_path / "m.gguf", arch, **FAMILIES[arch])
     shapes = {"window": (PLACES,), "tokens": (4,)}
     single, chunk = import_model(path, READING), import_model(path, Reading(shapes=shapes))
     one, whole = [np.zeros(0), *empty()], [np.zeros(0), *empty()]
-    for place, token in enumerate((3, 1, 4)):
+    tokens = (3, 1, 4, 1, 5, 2)
+    for place, token in enumerate(tokens):
         one = stepped(single, [token], place, one[1:])
-    given = [np.array([3, 1, 4, 9], np.int32), np.array([0, 3], np.int32), *whole[1:]]
-    whole = [np.asarray(y) for y in run_module(chunk, given)]
+    for place in (0, 3):
+        row = [*tokens[place : place + 3], 9]
+        given = [np.array(row, np.int32), np.array([place, 3], np.int32), *whole[1:]]
+        whole = [np.asarray(y) for y in run_module(chunk, given)]
     assert all(np.array_equal(a, b) for a, b in zip(one, whole, strict=True))
 
 

@@ -16,7 +16,7 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 import onnx
 
 from loadstone.compiler import compile, quantize
-from loadstone.errors import LoadstoneError, ModelError
+from loadstone.errors import ConfigError, LoadstoneError, ModelError
 from loadstone.quantization.accuracy import remarks_of, weights_text
 from loadstone.quantization.dynamic import quantized_weights, weights_error
 from loadstone.quantization.report import as_html
@@ -170,6 +170,29 @@ def of_blocks(block: int, packed: Any, scales: Any, zeros: Any = None) -> NDArra
     real = (levels - middle) * scales.reshape(count, blocks, 1)
     rows = INNER if count == DEPTH else DEPTH
     return np.asarray(real.reshape(count, -1)[:, :rows].T, np.float32)
+
+
+@pytest.mark.parametrize("device", ["vta-pynq", "vtaq-1x16x16"])
+@pytest.mark.parametrize("rows", [1, 6, 32])
+def test_costs_change_no_bit(rows: int, device: str, tmp_path: Any) -> None:
+    """Of one row, which the host may be quicker with, and of several; of the file, too. Steps of
+    single operators have no stated cost."""
+    graph = Graph()
+    x = graph.input((1, rows, DEPTH), np.float32)
+    inner = graph.node("Relu", graph.node("MatMul", x, graph.constant(FIRST)))
+    y = graph.node("MatMul", inner, graph.constant(LAST))
+    model = onnx.load_model_from_string(graph.save([(y, np.float32)], [(1, rows, DEPTH)]))
+    made, path = quantize(model, numbers(4, 1, rows, DEPTH), scheme="dynamic"), tmp_path / "n.onnx"
+    made.save(path)
+    given = numbers(2, 1, rows, DEPTH)
+    (want,) = compile(made, device).run(given)
+    for net in (made, path):
+        compiled = compile(net, device, strategy="cost")
+        assert compiled.choice is not None
+        assert compiled.run(given)[0].tobytes() == want.tobytes()
+        assert not compiled.python_steps
+    with pytest.raises(ConfigError, match="nothing is known of step .* leave --host out"):
+        compile(made, device, strategy="cost", host="cortex-m4@100")
 
 
 def test_options_of_ranges_are_refused_by_name() -> None:

@@ -86,12 +86,18 @@ class Compiled:
     @property
     def is_float(self) -> bool:
         """Whether no operator runs on an accelerator, and those that multiply use float32: the
-        model was not quantized."""
+        model was not quantized. Products with int32 sums are a quantized model's, wherever costs
+        put them."""
+        from loadstone.relax.compat import bindings, dtype, is_call
+
         relax: set[str] = set()
         for entry in self.partition.assignments:
             if not isinstance(entry.operator, g.Host) or entry.backend != HOST:
                 return False
             relax.update(entry.operator.operators)
+            calls = [call for _, call in bindings(entry.operator.function["main"])]
+            if any(is_call(call, *_MULTIPLY) and dtype(call) == "int32" for call in calls):
+                return False
         return bool(relax & _MULTIPLY) and not relax & {"quantize", "dequantize"}
 
     def explain(self) -> list[JsonObject]:
