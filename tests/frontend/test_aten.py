@@ -59,6 +59,7 @@ CASES: dict[str, Function] = {
     "mm": lambda x: torch.mm(x[0, 0], x[0, 1].t()),
     "matmul": lambda x: x @ x.transpose(2, 3),
     "bmm": lambda x: torch.bmm(x[0], x[0].transpose(1, 2)),
+    "int_mm": lambda x: torch._int_mm(x[0, 0].to(torch.int8), x[0, 1].t().to(torch.int8)),
     "attention": lambda x: F.scaled_dot_product_attention(x, x * 0.5, x + 1),
     "attention, causal": lambda x: F.scaled_dot_product_attention(
         x, x, x, is_causal=True, scale=0.25

@@ -24,17 +24,6 @@ from loadstone.relax.saved import run_module
 from tests.frontend.test_torch import quantized
 
 
-class Dynamic(nn.Module):
-    """Scales computed at run time."""
-
-    def forward(self, x: Any) -> Any:
-        """x, rounded."""
-        scale, zero_point = quantized.choose_qparams.tensor(x, -128, 127, 1e-5, torch.int8)
-        return quantized.quantize_per_tensor.tensor(
-            x, scale, zero_point, -128, 127, torch.int8
-        ).float()
-
-
 class Counting(nn.Module):
     """Writes a buffer."""
 
@@ -72,10 +61,6 @@ PROGRAMS: dict[str, tuple[Callable[[], Any], str]] = {
             Scaled(), (torch.zeros(2), 3), dynamic_shapes=(None, torch.export.Dim.DYNAMIC)
         ),
         "no tensor",
-    ),
-    "dynamic quantization": (
-        lambda: torch.export.export(Dynamic(), (torch.zeros(2),)),
-        "dynamic quantization, whose scales are computed",
     ),
     "a buffer": (
         lambda: torch.export.export(Counting(), (torch.zeros(2),)),

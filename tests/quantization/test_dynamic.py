@@ -17,7 +17,9 @@ import onnx
 
 from loadstone.compiler import compile, quantize
 from loadstone.errors import LoadstoneError, ModelError
-from loadstone.quantization.dynamic import quantized_weights
+from loadstone.quantization.accuracy import remarks_of, weights_text
+from loadstone.quantization.dynamic import quantized_weights, weights_error
+from loadstone.quantization.report import as_html
 from loadstone.relax.compat import bindings, dtype, is_call
 from tests.onnx_builder import Graph, run
 
@@ -110,6 +112,64 @@ def test_weights_have_127_steps_a_channel() -> None:
     assert levels.tolist() == [[127, 0, -127], [64, 0, 64]]
     np.testing.assert_array_equal(scales, np.array([1 / 127, 1, 4 / 127], np.float32))
     assert len(quantized_weights(FIRST, per_channel=False)[1]) == 1
+
+
+def test_the_report_has_what_int8_changes_of_each_layer_s_weights() -> None:
+    report = quantized().report
+    for weights, entry in zip((FIRST, SECOND, LAST), report["weight_errors"], strict=True):
+        levels, scales = quantized_weights(weights, per_channel=True)
+        off = np.sqrt(np.mean((levels * scales.astype(np.float64) - weights) ** 2))
+        assert entry["error"] == pytest.approx(off / np.sqrt(np.mean(weights**2)), rel=1e-3)
+    texts = as_html(report, "net"), weights_text(report), dict(remarks_of(report))["int8 weights"]
+    assert len({entry["name"] for entry in report["weight_errors"]}) == 3
+    for entry in report["weight_errors"]:
+        assert all(entry["name"][-40:] in text for text in texts)
+    zeros = np.zeros((4, 2), np.float32)
+    assert weights_error(zeros, *quantized_weights(zeros, per_channel=True)) == 0
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("block", [16, 32])
+def test_blocks_of_four_bits_come_with_their_error(
+    block: int, tmp_path: Any, *, symmetric: bool
+) -> None:
+    """MatMulNBits of ONNX Runtime's own quantizer: products agree with its kernel, and int8 is
+    compared with what the file says, not with the weights before that."""
+    nbits = pytest.importorskip("onnxruntime.quantization.matmul_nbits_quantizer")
+    model = onnx.load_model_from_string(gated())
+    writer = nbits.MatMulNBitsQuantizer(model, 4, block, is_symmetric=symmetric)
+    writer.process()
+    path = tmp_path / "net.onnx"
+    onnx.save(writer.model.model, path)
+    file = onnx.load(path)
+    assert [n.op_type for n in file.graph.node].count("MatMulNBits") == 3
+    made = quantize(path, numbers(4, 1, ROWS, DEPTH), scheme="dynamic")
+    stored = {t.name: onnx.numpy_helper.to_array(t) for t in file.graph.initializer}
+    products = [node for node in file.graph.node if node.op_type == "MatMulNBits"]
+    for node, entry in zip(products, made.report["weight_errors"], strict=True):
+        weights = of_blocks(block, *(stored[name] for name in node.input[1:]))
+        levels, scales = quantized_weights(weights, per_channel=True)
+        off = np.sqrt(np.mean((levels * scales.astype(np.float64) - weights) ** 2))
+        assert entry["error"] == pytest.approx(off / np.sqrt(np.mean(weights**2)), rel=1e-3)
+        assert 0.001 < entry["error"] < 0.02
+    x = numbers(1, ROWS, DEPTH)
+    (theirs,) = run(path.read_bytes(), [x])
+    for net, bound in ((path, 1e-5), (made, 0.03)):  # as float, and with int8 rows and weights
+        (got,) = compile(net, "vta-pynq", as_float=net is path).run(x[None])
+        assert np.abs(got[0] - theirs).max() <= bound * np.abs(theirs).max()
+
+
+def of_blocks(block: int, packed: Any, scales: Any, zeros: Any = None) -> NDArray[np.float32]:
+    """Weights (K, N) of bytes (N, blocks, block / 2), the lower four bits first."""
+    count, blocks, _ = packed.shape
+    levels = np.stack([packed & 15, packed >> 4], -1).reshape(count, blocks, block).astype(int)
+    middle: Any = 8
+    if zeros is not None:
+        nibbles = np.stack([zeros & 15, zeros >> 4], -1).reshape(count, -1)
+        middle = nibbles[:, :blocks, None].astype(int)
+    real = (levels - middle) * scales.reshape(count, blocks, 1)
+    rows = INNER if count == DEPTH else DEPTH
+    return np.asarray(real.reshape(count, -1)[:, :rows].T, np.float32)
 
 
 def test_options_of_ranges_are_refused_by_name() -> None:

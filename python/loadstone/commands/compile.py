@@ -34,7 +34,7 @@ from loadstone.files import JsonObject, check_places, write_whole
 from loadstone.partition.cost.hosts import HOSTS, stated_host
 from loadstone.passes.dump import Dump
 from loadstone.passes.table import PASSES
-from loadstone.quantization.accuracy import host_kind, host_text, outputs_text, warnings_of
+from loadstone.quantization.accuracy import host_kind, host_text, outputs_text, remarks_of
 from loadstone.quantization.progress import phase
 
 if TYPE_CHECKING:
@@ -281,8 +281,8 @@ def _say(args: argparse.Namespace, compiled: Compiled, report: JsonObject) -> No
     if args.verify:
         print(f"  verified       {verified_text(compiled.passes)}")
     if compiled.quantized is not None:
-        for text in warnings_of(compiled.quantized.report):
-            print(f"  warning        {text}")
+        for what, text in remarks_of(compiled.quantized.report):
+            print(f"  {what:<15}{text}")
     nothing = _nothing_there(compiled)
     if nothing:
         print(f"  note           {nothing}")

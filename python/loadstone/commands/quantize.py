@@ -21,7 +21,13 @@ from loadstone.files import JsonObject, check_places, unpacked_arrays, write_who
 from loadstone.frontend.reading import Reading, parse_shapes
 from loadstone.numerics import Array
 from loadstone.partition.cost.hosts import HOSTS, stated_host
-from loadstone.quantization.accuracy import host_kind, host_text, outputs_text, warnings_of
+from loadstone.quantization.accuracy import (
+    host_kind,
+    host_text,
+    outputs_text,
+    warnings_of,
+    weights_text,
+)
 from loadstone.quantization.images import PIXELS, ImageFolder
 from loadstone.quantization.progress import phase
 
@@ -298,5 +304,7 @@ def summary(report: JsonObject, output: Path) -> str:
     if worst:
         names = [f"{entry['name'][-40:]} {entry['sqnr_db']:.1f} dB" for entry in worst]
         lines.append(f"  noisiest tensors                 {'; '.join(names)}")
+    if text := weights_text(report):
+        lines.append(f"  weights differ from int8 by      {text}")
     lines += [f"  warning                          {text}" for text in warnings_of(report)]
     return "\n".join(lines)

@@ -201,7 +201,7 @@ class _TwoDimensional(Rewriter):
 
     def product(self, call: Call) -> tuple[Expr, tuple[int, ...]]:
         sides = [self.as_form(side, (1, *(shape(side) or ()))) for side in call.args]
-        return relax.op.matmul(*sides), (1, *(shape(call) or ()))
+        return relax.Call(call.op, sides, call.attrs), (1, *(shape(call) or ()))
 
     def line(self, name: str, call: Call) -> tuple[Expr, tuple[int, ...]]:
         n, channels, width = shape(call.args[0]) or ()

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from loadstone.errors import ModelError, Refusal, UnsupportedError
-from loadstone.frontend.aten import OPERATORS, READS_COMPLEX, Build, literal
+from loadstone.frontend.aten import GIVES_SCALES, OPERATORS, READS_COMPLEX, WAYS, Build, literal
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.frontend.torch_arguments import arguments, check_read, promoted
@@ -235,10 +235,8 @@ class _Walk:
         """By the importer of its operator."""
         target, kind = str(node.target), _result_dtype(node)
         convert = OPERATORS.get(target) or OPERATORS.get(target.rpartition(".")[0])
-        if any(word in target for word in DYNAMIC):
-            raise UnsupportedError(
-                "dynamic quantization, whose scales are computed at run time: quantize statically"
-            )
+        if convert is None and any(word in target for word in DYNAMIC):
+            raise UnsupportedError(f"this form of dynamic quantization is not imported: {WAYS}")
         if convert is None:
             raise UnsupportedError(f"no importer for this operator: {INSTEAD}")
         if target not in READS_COMPLEX and any(map(_is_complex, node.all_input_nodes)):
@@ -247,7 +245,7 @@ class _Walk:
             )
         for source in node.all_input_nodes:
             self.check_computed(source)
-        if kind not in (*DTYPES, "complex64"):
+        if kind not in (*DTYPES, "complex64") and target not in GIVES_SCALES:
             raise UnsupportedError(
                 f"its result is {kind}: compute in float32 (model.float(), x.float())"
             )

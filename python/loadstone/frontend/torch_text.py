@@ -101,7 +101,8 @@ def check_config(data: bytes, name: str) -> None:
             if entry["use_pickle"]:
                 raise ModelError(
                     f'{name}: "{short(path)}" is stored as a pickled object, which could run code: '
-                    "save it as a plain tensor (tensor.contiguous(), no subclass)"
+                    "save it as a plain tensor (torchao: unwrap_tensor_subclass(model) before the "
+                    "export, and program.run_decompositions() behind it)"
                 )
             if not re.fullmatch(r"(weight|tensor)_\w+", entry["path_name"]):
                 raise ModelError(
@@ -136,6 +137,12 @@ def _stripped(metadata: object) -> dict[str, str]:
     return {"nn_module_stack": stack} if isinstance(stack, str) and stack else {}
 
 
+def _decomposed(target: str) -> str:
+    """The remedy for an operator of torchao, which PyTorch breaks down into such ones."""
+    is_torchao = target.startswith("torch.ops.torchao.")
+    return ": call program.run_decompositions() before it is saved" if is_torchao else ""
+
+
 def _check_text(text: str, key: str, name: str) -> None:
     if key == "expr_str":
         _check_expression(text, name)
@@ -144,6 +151,7 @@ def _check_text(text: str, key: str, name: str) -> None:
             raise ModelError(
                 f'{name}: "{short(text)}" is no operator of a model: those of the namespaces '
                 "aten, prims and quantized_decomposed are read, which touch no files"
+                f"{_decomposed(text)}"
             )
     elif key in ("in_spec", "out_spec"):
         _check_structure(text, name)

@@ -25,7 +25,9 @@ __all__ = [
     "host_kind",
     "host_text",
     "outputs_text",
+    "remarks_of",
     "warnings_of",
+    "weights_text",
 ]
 
 #: A result with a lower signal-to-noise ratio, in decibels, is seldom useful.
@@ -75,6 +77,13 @@ def warnings_of(report: JsonObject) -> list[str]:
     return found
 
 
+def remarks_of(report: JsonObject) -> list[tuple[str, str]]:
+    """What people are told besides the figures, each with its heading."""
+    text = weights_text(report)
+    off = [("int8 weights", f"off by {text}")] if text else []
+    return [*off, *(("warning", warning) for warning in warnings_of(report))]
+
+
 def outputs_text(report: JsonObject) -> str:
     """Signal to noise of each output: `37.9 dB, exact, zero on all samples`."""
     return ", ".join(
@@ -91,6 +100,14 @@ def host_text(report: JsonObject) -> str:
         + (report["host_of"] or "the device's clock, by one for each multiply-accumulate")
         + ("" if gain is None else f"; {gain:+.1f} dB at the worst output")
     )
+
+
+def weights_text(report: JsonObject) -> str:
+    """By how much int8 changes the weights of the layers where it changes them most, of a report
+    with scheme dynamic: `head 1.20 %, gate 0.61 % and 28 more`; empty for another."""
+    errors = sorted(report.get("weight_errors", ()), key=lambda entry: -entry["error"])
+    named = ", ".join(f"{entry['name'][-40:]} {entry['error']:.2%}" for entry in errors[:_NAMED])
+    return named + (f" and {len(errors) - _NAMED} more" if len(errors) > _NAMED else "")
 
 
 def host_kind(report: JsonObject) -> str:

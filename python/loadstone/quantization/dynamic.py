@@ -17,7 +17,7 @@ read it. A row with NaN or infinity has a scale that is none, and with it the re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,26 +49,33 @@ from loadstone.relax.saved import run_module
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr, IRModule, RelaxFunction, Var
 
-__all__ = ["dynamic_module", "dynamic_report", "quantized_weights"]
+__all__ = ["Dynamic", "dynamic_module", "dynamic_report", "quantized_weights", "weights_error"]
 
 #: Steps on either side of 0.
 _STEPS = 127
 
 
-def dynamic_module(
-    module: IRModule, log: PassLog, *, per_channel: bool
-) -> tuple[IRModule, IRModule, int]:
-    """(the folded float module, the dynamic one, its layers). Raises ModelError for a network
-    without dense layers of constant weights, and for one that is quantized already."""
+class Dynamic(NamedTuple):
+    """The folded float module, the dynamic one, and of each of its layers, in order, by how much
+    int8 changes the weights (weights_error)."""
+
+    real: IRModule
+    made: IRModule
+    errors: dict[str, float]
+
+
+def dynamic_module(module: IRModule, log: PassLog, *, per_channel: bool) -> Dynamic:
+    """Raises ModelError for a network without dense layers of constant weights, and for one that is
+    quantized already."""
     folded = log.run("fold", fold, module, verify=verify_interface, show=script)
     writer = _Dynamic(folded["main"], per_channel=per_channel)
     made = tvm.IRModule({"main": writer.run()})
-    if not writer.layers:
+    if not writer.errors:
         raise ModelError(
             "the network has no dense layer with constant weights, which scheme dynamic makes "
             "int8: choose affine for convolutions"
         )
-    return folded, made, writer.layers
+    return Dynamic(folded, made, writer.errors)
 
 
 def quantized_weights(
@@ -82,12 +89,23 @@ def quantized_weights(
     return levels.astype(np.int8), scales
 
 
+def weights_error(
+    weights: NDArray[np.float32], levels: NDArray[np.int8], scales: NDArray[np.float32]
+) -> float:
+    """What levels * scales are off from the weights: the root of the mean square, relative to that
+    of the weights. 0 where all weights are zero."""
+    size = float(np.square(weights, dtype=np.float64).sum())
+    off = np.square(levels.astype(np.float64) * scales - weights).sum()
+    return float(np.sqrt(off / size)) if size else 0.0
+
+
 class _Dynamic(Rewriter):
-    """layers: how many products have become products of integers."""
+    """errors: of each product that has become one of integers."""
 
     def __init__(self, function: RelaxFunction, *, per_channel: bool) -> None:
         super().__init__(function)
-        self.per_channel, self.layers = per_channel, 0
+        self.per_channel = per_channel
+        self.errors: dict[str, float] = {}
         self.rows: dict[Expr, tuple[Expr, Expr]] = {}  # int8 and scale of an input
         self.shaped: dict[tuple[Expr, tuple[int, ...]], Expr] = {}
 
@@ -123,17 +141,16 @@ class _Dynamic(Rewriter):
         return self.shaped[key]
 
     def dense(self, call: Call) -> Expr:
-        weights, scales = quantized_weights(
-            value(call.args[1]).astype(np.float32), per_channel=self.per_channel
-        )
+        real = value(call.args[1]).astype(np.float32)
+        weights, scales = quantized_weights(real, per_channel=self.per_channel)
+        self.errors[self.name] = weights_error(real, weights, scales)
         data, full = self.mapped(call.args[0]), shape(call) or ()
         if len(full) == 2 and full[0] > 1:
             data = self.in_shape(data, (1, *(shape(data) or ())))
         levels, scale = self.quantized(data)
         product = relax.op.matmul(levels, exact_constant(weights), out_dtype="int32")
-        real = self.bound(relax.op.astype(self.bound(product, "sums"), "float32"), "real")
-        scaled = self.bound(relax.op.multiply(real, scale), "scaled")
-        self.layers += 1
+        sums = self.bound(relax.op.astype(self.bound(product, "sums"), "float32"), "real")
+        scaled = self.bound(relax.op.multiply(sums, scale), "scaled")
         made = relax.op.multiply(scaled, constant(scales))
         if data is self.mapped(call.args[0]):
             return self.emit(named(made, self.name))
@@ -158,12 +175,10 @@ class _Dynamic(Rewriter):
         return self.emit(named(expr, name), name)
 
 
-def dynamic_report(
-    float_module: IRModule, module: IRModule, samples: Samples, steps: Sequence[str]
-) -> JsonObject:
+def dynamic_report(dynamic: Dynamic, samples: Samples, steps: Sequence[str]) -> JsonObject:
     """Of all samples: signal to noise of each output, and accuracy where there are labels; as
-    report.py has them."""
-    exact, found = _outputs(float_module, samples), _outputs(module, samples)
+    report.py has them. weight_errors: of each layer in order, relative root mean squares."""
+    exact, found = _outputs(dynamic.real, samples), _outputs(dynamic.made, samples)
     ratios = [_ratio(x, y) for x, y in zip(exact, found, strict=True)]
     right: list[float | None] = [None, None]
     if samples.labels is not None:
@@ -181,8 +196,12 @@ def dynamic_report(
         "host": [],
         "host_bits": 32,
         "host_gain_db": None,
+        "host_of": "",
         "host_cycles": 0,
         "layers": [],
+        "weight_errors": [
+            {"name": name, "error": float(f"{error:.4g}")} for name, error in dynamic.errors.items()
+        ],
     }
 
 

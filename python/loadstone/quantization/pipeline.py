@@ -124,7 +124,8 @@ def _dynamic(
     from loadstone.quantization.samples import samples_from
     from loadstone.relax.compat import result
 
-    real, made, layers = dynamic_module(module, log, per_channel=options.per_channel)
+    dynamic = dynamic_module(module, log, per_channel=options.per_channel)
+    real, made, layers = dynamic.real, dynamic.made, len(dynamic.errors)
     parameters, results = real["main"].params[:], result(real["main"])
     samples = samples_from(arrays, parameters, others.get("where", "samples"))
     labels = _labels(others.get("labels"), len(samples), results[0])
@@ -132,7 +133,7 @@ def _dynamic(
     steps = [f"a scale for each row of {layers} dense layers, found when the network runs"]
     with phase("measuring the loss", options.show):
         few = samples if samples.labels is not None else samples.first(COMPARED_SAMPLES)
-        contents = dynamic_report(real, made, few, steps)
+        contents = dynamic_report(dynamic, few, steps)
     names = [str(entry.name) for entry in parameters]
     contents["sample_faults"] = faults_of_samples(samples, names)
     whole = tuple(others.get("outputs", ())) or tuple(str(entry.name) for entry in results)

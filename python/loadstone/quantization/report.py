@@ -188,6 +188,8 @@ def as_html(contents: JsonObject, title: str) -> str:
         facts["top-1"] = f"{contents['float_top1']:.2%} in float, {contents['top1']:.2%} quantized"
     if contents["host"]:
         facts["left on the host"] = f"{host_kind(contents)}: {host_text(contents)}"
+    for entry in contents.get("weight_errors", ()):
+        facts[f"int8 weights of {entry['name']}, relative error"] = f"{entry['error']:.3%}"
     rows = "\n".join(_row(entry) for entry in contents["layers"])
     listed = "".join(
         f"<dt>{html.escape(key)}</dt><dd>{html.escape(str(value))}</dd>"

@@ -17,6 +17,7 @@ and a line in that test.
 from loadstone.frontend.aten import (  # noqa: F401  (each fills the table)
     arithmetic,
     attention,
+    dynamic,
     elementwise,
     movement,
     normalizing,
@@ -29,6 +30,7 @@ from loadstone.frontend.aten import (  # noqa: F401  (each fills the table)
     weighted,
 )
 from loadstone.frontend.aten.build import OPERATORS, Build, literal
+from loadstone.frontend.aten.dynamic import GIVES_SCALES, WAYS
 from loadstone.frontend.aten.spectral import READS_COMPLEX
 
-__all__ = ["OPERATORS", "READS_COMPLEX", "Build", "literal"]
+__all__ = ["GIVES_SCALES", "OPERATORS", "READS_COMPLEX", "WAYS", "Build", "literal"]

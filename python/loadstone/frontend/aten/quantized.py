@@ -15,7 +15,8 @@ import numpy as np
 
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.aten.build import Build, clamped, importer, stored
-from loadstone.relax.compat import constant, is_constant, relax, scalar
+from loadstone.frontend.aten.dynamic import WAYS, integers_by, reals_of
+from loadstone.relax.compat import constant, dtype, is_constant, relax, scalar
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr
@@ -58,8 +59,10 @@ class _PerChannel:
 def _quantize(build: Build, grid: _PerTensor) -> Expr:
     """round_half_to_even(x * float32(1 / scale)) + zero_point, clamped."""
     x, target = grid.x, _target(grid.dtype)
-    step, zero = _number(grid.scale), _number(grid.zero_point)
     limits = [int(_number(grid.quant_min)), int(_number(grid.quant_max))]
+    if _is_computed(grid):
+        return integers_by(build, x, grid.scale, grid.zero_point, (limits[0], limits[1]))
+    step, zero = _number(grid.scale), _number(grid.zero_point)
     if limits != list(
         QUANTIZED[target]
     ):  # fewer integers than the type has: real numbers are clamped first
@@ -73,6 +76,8 @@ def _quantize(build: Build, grid: _PerTensor) -> Expr:
 def _dequantize(build: Build, grid: _PerTensor) -> Expr:
     x = grid.x
     _check_real(grid.out_dtype)
+    if _is_computed(grid):
+        return reals_of(build, x, grid.scale, grid.zero_point)
     step, zero = np.float32(_number(grid.scale)), np.int32(_number(grid.zero_point))
     if build.shape == () and is_constant(x):  # Relax's dequantize would make an array of it
         return constant(np.float32(int(scalar(x)) - zero) * step)
@@ -89,6 +94,20 @@ def _dequantize_per_channel(build: Build, grid: _PerChannel) -> Expr:
         else stored(grid.zero_points, "its zero points").astype(np.int32)
     )
     return relax.op.dequantize(grid.x, constant(steps), constant(zeros), axis=grid.axis)
+
+
+def _is_computed(grid: _PerTensor) -> bool:
+    """Whether dynamic.py found scale and zero point. Raises UnsupportedError for others that the
+    program computes, and for integers other than int8."""
+    if not isinstance(grid.scale, relax.Expr) or is_constant(grid.scale):
+        return False
+    if (dtype(grid.scale), dtype(grid.zero_point)) != ("float32", "int32"):
+        raise UnsupportedError(
+            "its scale or zero point is computed by other operators than choose_qparams: " + WAYS
+        )
+    if _target(grid.dtype) != "int8":
+        raise UnsupportedError(f"it quantizes to {grid.dtype} by a computed scale: {WAYS}")
+    return True
 
 
 def _target(kind: object) -> str:
@@ -109,6 +128,6 @@ def _number(expr: Expr) -> float | int:
     """A number, or the one in a constant tensor."""
     if isinstance(expr, relax.Expr) and not is_constant(expr):
         raise UnsupportedError(
-            "dynamic quantization, whose scales are computed at run time: quantize statically"
+            f"its limits or zero point are computed when the network runs: {WAYS}"
         )
     return scalar(expr)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.aten.build import Build, Numbers, batched, extents, importer, like, pair
+from loadstone.frontend.aten.dynamic import integer_linear
 from loadstone.relax.compat import relax
 
 if TYPE_CHECKING:
@@ -186,7 +187,9 @@ def _linear(build: Build, x: Expr, weight: Expr, bias: Expr) -> Expr:
         raise UnsupportedError("its weights are a vector: give them a row (weight[None])")
     _, inputs = extents(weight)
     rows = x if len(extents(x)) > 1 else build.emit(relax.op.reshape(x, (-1, inputs)))
-    out = relax.op.matmul(rows, build.emit(relax.op.permute_dims(weight, [1, 0])))
+    out = integer_linear(build, rows, weight)
+    if out is None:
+        out = relax.op.matmul(rows, build.emit(relax.op.permute_dims(weight, [1, 0])))
     if bias is not None:
         out = relax.op.add(build.emit(out), bias)
     return out if len(build.shape) > 1 else relax.op.reshape(build.emit(out), build.shape)
