@@ -11,6 +11,7 @@ import shlex
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
@@ -31,6 +32,7 @@ def test_the_commands_and_the_program_run_in_order(
     monkeypatch.chdir(tmp_path)
     for name, file in NETWORKS.items():
         shutil.copy(shared / "models" / f"{file}.tflite", f"{name}.tflite")
+    np.savez("x.npz", in0=np.zeros((3, 1, 49, 10, 1), np.int8))
     said = []
     for kind, block in BLOCKS:
         if kind == "python":
@@ -40,7 +42,7 @@ def test_the_commands_and_the_program_run_in_order(
             said.append(printed.getvalue())
         for line in joined(block) if kind == "bash" else ():
             assert main(shlex.split(line)[1:]) == 0, line
-    assert [kind for kind, _ in BLOCKS].count("bash") == 2
+    assert [kind for kind, _ in BLOCKS].count("bash") == 3
     (text,) = said
     found = re.fullmatch(r"\[Response\(released=1000000, time=(\d+), error=None\)\] (\d+)\n", text)
     assert found is not None, text
