@@ -146,8 +146,7 @@ JUDGES = {
     f"{_TESTS}/validator/validate.py": _OF_VALIDATORS,
     "runtime/validate.c": _OF_VALIDATORS,
     "runtime/isolated.c": [
-        f"{_TESTS}/validator/test_isolated.py",
-        f"{_TESTS}/validator/test_isolated_rule.py",
+        f"{_TESTS}/validator/test_isolated{part}.py" for part in ("_limits", "_models", "", "_rule")
     ],
 }
 #: Of a file that holds more than a judge: the functions that are one.
