@@ -18,7 +18,7 @@
 #include "program.h"
 #include "session.h"
 
-enum { BITS = 32, ALIGN = 16 };
+enum { BITS = 32 };
 
 /* Tiles of a scratchpad, a bit for each. */
 typedef struct tiles {
@@ -306,7 +306,6 @@ static int check_program(const lds_model *model, const lds_program *p, void *scr
   uint32_t stage;
   int status = LDS_OK;
   walk w;
-  memset(&w, 0, sizeof w);
   w.model = model;
   w.code = model->section[LDS_CODE].bytes + p->offset_bytes;
   w.count = p->instructions;

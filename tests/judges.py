@@ -65,6 +65,11 @@ JUDGES = {
         f"{_TESTS}/meaning/test_reference.py",
         f"{_TESTS}/meaning/test_reference_floats.py",
     ],
+    f"{_VTA}/meaning/step_runs.py": [f"{_TESTS}/meaning/test_step_runs.py"],
+    f"{_VTA}/meaning/window_taps.py": [
+        f"{_TESTS}/meaning/test_window_taps.py",
+        f"{_TESTS}/meaning/test_reference.py",
+    ],
     f"{_VTA}/meaning/lane_operations.py": [
         f"{_TESTS}/meaning/test_lane_operations.py",
         f"{_TESTS}/meaning/test_reference.py",
@@ -72,6 +77,7 @@ JUDGES = {
     ],
     f"{_PROVE}/requantized_lanes.py": ["tests/prove/test_requantized_lanes.py"],
     f"{_PROVE}/tokens.py": ["tests/prove/test_tokens.py"],
+    f"{_PROVE}/steps.py": ["tests/prove/test_steps.py", "tests/prove/test_machine_products.py"],
     f"{_PROVE}/pieces.py": ["tests/prove/test_pieces.py", "tests/prove/test_rising.py"],
     f"{_PROVE}/near.py": ["tests/prove/test_near.py"],
     f"{_PROVE}/products.py": ["tests/prove/test_products_by_hand.py"],
@@ -140,8 +146,7 @@ JUDGES = {
     f"{_TESTS}/validator/validate.py": _OF_VALIDATORS,
     "runtime/validate.c": _OF_VALIDATORS,
     "runtime/isolated.c": [
-        f"{_TESTS}/validator/test_isolated.py",
-        f"{_TESTS}/validator/test_isolated_rule.py",
+        f"{_TESTS}/validator/test_isolated{part}.py" for part in ("_limits", "_models", "", "_rule")
     ],
 }
 #: Of a file that holds more than a judge: the functions that are one.

@@ -142,9 +142,9 @@ def test_mistakes_in_files_are_one_line(tmp_path: Path, capsys: pytest.CaptureFi
         f"loadstone: {bad}: instruction stream of 31 bytes is no multiple of 16: cut after 1 "
         "instructions"
     )
-    bad.write_bytes(b"\x03" + bytes(15) + b"\x06" + bytes(15))
+    bad.write_bytes(b"\x03" + bytes(15) + b"\x07" + bytes(15))
     assert one_line_of(capsys, "disasm", str(bad)).startswith(
-        f"loadstone: {bad}: instruction 1: opcode 6 is unknown; known are LOAD 0, "
+        f"loadstone: {bad}: instruction 1: opcode 7 is unknown; known are LOAD 0, "
     )
     bad.write_bytes(
         b"\x02" + bytes(14) + b"\xff"

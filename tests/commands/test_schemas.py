@@ -64,6 +64,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 OTHERS = (
     ("profile", "net.lds", "--inputs", "x.npz"),
     ("run", "net.lds", "--inputs", "x.npz", "--expect", "y.npz", "--atol", "1e9"),
+    ("run", "net.lds", "--inputs", "x.npz", "--with", "net.lds"),
     ("devices", T),
     ("target", T),
     ("compile", "net.onnx", "--target", "vta-pynq", "-o", "other.lds"),

@@ -246,7 +246,7 @@ ENGLISH = {
     *("of", "on", "is", "all", "name", "find", "found", "search", "needs", "problem", "values"),
     *("output", "outputs", "integer", "largest", "lowest", "half", "limit", "last", "present"),
     *("native", "differing", "cycles", "int", "array", "range", "prove", "schedule", "spec"),
-    "interleaved",
+    *("interleaved", "between"),
 }
 
 

@@ -35,6 +35,7 @@ from loadstone.runtime.arrays import (
     read_inputs,
     write_arrays,
 )
+from loadstone.runtime.beside import Responses, run_beside
 from loadstone.runtime.device import Totals
 from loadstone.runtime.external_steps import trusts
 from loadstone.runtime.parallel import run_in_threads
@@ -51,6 +52,7 @@ examples:
   loadstone run model.lds --inputs g.npz --expect g.npz --atol 1
   loadstone run model.lds --inputs x.npz --threads 2          two simulated devices, for whole data sets
   loadstone run model.lds --inputs x.npz --workers tcp://10.0.0.1:8786      a Dask cluster (docs/choose-a-device.md)
+  loadstone run kws.lds --inputs x.npz --with mnv2.lds        while another network keeps the device busy (docs/schedule.md)
   loadstone run model.lds --inputs x.npz --device null        the host's own time
   loadstone run model.lds --inputs x.npz --device uio:/dev/uio0
   loadstone run model.lds --inputs x.npz --device sim:mine.json
@@ -108,6 +110,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="shares of the samples on N processes, or on those of a Dask scheduler",
     )
     where.add_argument(
+        "--with",
+        dest="beside",
+        metavar="OTHER.lds",
+        help="another network of lower priority, which keeps the simulated device busy meanwhile: responses of both",
+    )
+    where.add_argument(
         "--trust",
         action="store_true",
         help="run steps that are programs in the file, with your rights: only for files whose author you "
@@ -136,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
         raise ModelError(f"--atol {args.atol:g} is below 0: no difference is that small")
     check_places([args.output], ModelError)
     begin = time.perf_counter()
-    outputs, totals, config = _outputs(args, artifact, inputs)
+    outputs, totals, config, responses = _outputs(args, artifact, inputs)
     seconds = time.perf_counter() - begin
     if args.output is not None:
         write_arrays(args.output, outputs, "out")
@@ -155,6 +163,7 @@ def run(args: argparse.Namespace) -> int:
         **_counted(totals, config, _host_ms(artifact, config), _described(args.device, artifact)),
         "differences": [vars(d) for d in differences],
         "passed": all(d.largest <= args.atol for d in differences),
+        **({"responses": [_answered(r, config) for r in responses]} if responses else {}),
     }
     print(json_text(report) if args.json else _text(report, differences, args.atol))
     return 0 if report["passed"] else 1
@@ -174,9 +183,12 @@ def _arrays(args: argparse.Namespace, artifact: Artifact) -> tuple[list[Array], 
 
 def _outputs(
     args: argparse.Namespace, artifact: Artifact, inputs: Sequence[Array]
-) -> tuple[list[Array], Totals, Device]:
-    """The outputs of all samples, computed by threads of this process or by workers."""
+) -> tuple[list[Array], Totals, Device, tuple[Responses, ...]]:
+    """The outputs of all samples, computed by threads of this process or by workers, or beside
+    another network; of the last the responses of both."""
     progress = _bar(len(inputs[0]) if inputs else 1)
+    if args.beside is not None:
+        return _beside(args, artifact, inputs, progress)
     if args.workers is not None:
         if args.threads > 1 or args.uma_backends:
             other = "--threads" if args.threads > 1 else "--uma-backends"
@@ -186,11 +198,49 @@ def _outputs(
 
         runner = Runner(artifact.to_bytes(), args.device, trusts(artifact, args.trust))
         with open_pool(workers_of(args.workers)) as pool:
-            return run_in_pool(runner, inputs, pool, progress)
+            return *run_in_pool(runner, inputs, pool, progress), ()
     with _device(args.device, artifact) as name:
-        return run_in_threads(
+        found = run_in_threads(
             artifact, inputs, lambda: device.open(name), args.threads, progress, trust=args.trust
         )
+        return *found, ()
+
+
+def _beside(
+    args: argparse.Namespace,
+    artifact: Artifact,
+    inputs: Sequence[Array],
+    progress: Callable[[int], None] | None,
+) -> tuple[list[Array], Totals, Device, tuple[Responses, ...]]:
+    if args.device.partition(":")[0] != "sim":
+        raise DeviceError(
+            f"--with needs a device whose time is simulated, and --device is {args.device}: use sim"
+        )
+    if args.threads > 1 or args.workers is not None:
+        other = "--threads" if args.threads > 1 else "--workers"
+        raise DeviceError(f"--with and {other}: one of them; two networks share one device")
+    found = run_beside(
+        artifact,
+        inputs,
+        Artifact.load(args.beside),
+        lambda: device.open(args.device),
+        progress,
+        trust=args.trust,
+    )
+    return found.outputs, found.totals, found.device, (found.own, found.other)
+
+
+def _answered(responses: Responses, config: Device) -> JsonObject:
+    """Of one network: how long it took from a release to the end of its run."""
+    cycles = responses.cycles
+    return {
+        "model": responses.model,
+        "runs": len(cycles),
+        "alone_cycles": responses.alone_cycles,
+        "mean_response_cycles": sum(cycles) / len(cycles),
+        "worst_response_cycles": max(cycles),
+        "worst_response_ms": max(cycles) / config.clock_mhz / 1000,
+    }
 
 
 def _device(name: str, artifact: Artifact) -> AbstractContextManager[str]:
@@ -214,6 +264,11 @@ def _text(report: JsonObject, differences: list[Difference], atol: float) -> str
         f"{report['samples']} samples, {speed:.1f} a second"
     ]
     lines += _by_device(report)
+    lines += [
+        f"{one_line(r['model'])}: {r['runs']} responses, {r['worst_response_cycles']} cycles at most, "
+        f"{r['mean_response_cycles']:.0f} on average; alone {r['alone_cycles']}"
+        for r in report.get("responses", ())
+    ]
     lines += map(str, differences)
     if differences:
         lines.append(

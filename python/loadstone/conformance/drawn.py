@@ -43,8 +43,8 @@ class DrawnRng:
     def integers(
         self, low: int, high: ArrayLike | None = None, size: int | Sequence[int] | None = None
     ) -> Array | int:
-        """From low up to high, which is left out; only `low`: from 0. Arrays of int64; high may be
-        an array."""
+        """From low up to high, which is left out; only `low`: from 0. Arrays of int64 of the shape
+        `size`, or that of `high`, which may be an array."""
         ends: ArrayLike = low if high is None else high
         first = 0 if high is None else low
         if size is None and np.ndim(ends) == 0:
@@ -64,7 +64,7 @@ class DrawnRng:
     def uniform(
         self, low: float, high: float, size: int | Sequence[int] | None = None
     ) -> Array | float:
-        """Real numbers from low to high."""
+        """Real numbers from low to high, of the shape `size`."""
         if size is None:
             return self._real(low, high)
         shape = tuple(np.atleast_1d(size).tolist())
@@ -73,7 +73,7 @@ class DrawnRng:
         )
 
     def normal(self, mean: float, deviation: float, size: int) -> NDArray[np.float64]:
-        """Around a mean."""
+        """Around a mean, of the shape (size,)."""
         shape = (size,)
         return self._filled(
             shape, lambda: mean, lambda rng: rng.normal(mean, deviation, shape), mean

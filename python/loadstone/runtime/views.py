@@ -20,7 +20,7 @@ __all__ = ["view_of"]
 
 
 def view_of(data: CData, tensor: BufferView, keep: object) -> Array:
-    """The tensor's memory as an array that shares it, and keeps its owner alive."""
+    """The tensor's memory as an array of its shape that shares it, and keeps its owner alive."""
     pointer = ffi.gc(ffi.cast("char *", data), partial(_forget, keep))
     dtype = tensor.dtype.numpy if tensor.dtype != DataType.BOOL else np.dtype(np.bool_)
     return np.frombuffer(ffi.buffer(pointer, tensor.size_bytes), dtype).reshape(tensor.memory_shape)

@@ -137,7 +137,7 @@ class _Writer:
 
 def test_the_rule_is_the_same_tile_by_tile() -> None:
     verdicts = {0: 0, RESIDUE: 0}
-    for seed in range(times(400, 20_000)):
+    for seed in range(times(120, 20_000)):
         writer = _Writer(seed)
         program = writer.write()
         status, _, instruction = isolated(_model(program, writer.uops))
@@ -152,4 +152,4 @@ def test_the_rule_is_the_same_tile_by_tile() -> None:
         wanted = min(others) if others else min(stores, default=None)
         verdicts[status] += 1
         assert (instruction if status else None) == wanted, (seed, program)
-    assert min(verdicts.values()) > 0.1 * sum(verdicts.values()), verdicts
+    assert min(verdicts.values()) > 0.05 * sum(verdicts.values()), verdicts

@@ -26,8 +26,8 @@ class PlaneTilings(Tilings):
     (operators/slots.py: between_products)."""
 
     def cycles(self) -> Cycles:
-        """Estimated cycles of the whole operator. Each instruction has micro-ops of its own, for
-        which the bus has to wait."""
+        """(candidates,): estimated cycles of the whole operator. Each instruction has micro-ops of
+        its own, for which the bus has to wait."""
         stages, parts = self._stages(), self.turns_in
         turns = self.turns_pixels * self.turns_channels
         stages[0] += (

@@ -180,7 +180,7 @@ class Tilings:
         return Tiling(n, s, o, c, h, w, bool(self.spatial_outer[k]), int(self.cycles()[k]))
 
     def fits(self, sets: int) -> NDArray[np.bool_]:
-        """Whether the scratchpads hold `sets` sets of tiles, or all there is."""
+        """(candidates,): whether the scratchpads hold `sets` sets of tiles, or all there is."""
         config = self.config
         inp = (
             np.where(self.turns_pixels * self.turns_groups * self.turns_in == 1, 1, sets) * self.inp
@@ -202,7 +202,7 @@ class Tilings:
         )
 
     def cycles(self) -> Cycles:
-        """Estimated cycles of the whole operator."""
+        """(candidates,): estimated cycles of the whole operator."""
         inp_load, wgt_load, stages = self._inp_load(), self._wgt_load(), self._stages()
         longest = stages.max(axis=0)
         hidden = stages.sum(axis=0) - longest

@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 #: Inner loops that can be forced; all give the same bits. "best" takes the widest that the CPU has.
-KERNELS = ("best", "portable", "avx2", "avx512", "neon")
+KERNELS = ("best", "portable", "avx2", "avx512", "neon", "wasm")
 #: Which instruction runs next where tokens leave a choice: the first in program order; loads ahead;
 #: stores ahead. Programs without races compute the same in all of them.
 ORDERS = ("program", "load-first", "store-first")
