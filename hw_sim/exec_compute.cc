@@ -70,9 +70,9 @@ void in_parts(const Machine &m, const Loops &loops, uint64_t step_cost, Run run)
 }  // namespace
 
 // The taps of a window: their distance from its first tile, and where their weights are in those of a lane.
-class Windows {
+class WindowSums {
  public:
-  Windows(const Machine &m, const lds_insn_depthwise &i) : wgt_(m.g.dram_tile_bytes[LDS_MEMORY_WGT]), sums_(m.g.lanes) {
+  WindowSums(const Machine &m, const lds_insn_depthwise &i) : wgt_(m.g.dram_tile_bytes[LDS_MEMORY_WGT]), sums_(m.g.lanes) {
     for (uint32_t r = 0; r < i.rows; ++r)
       for (uint32_t c = 0; c < i.columns; ++c)
         taps_.push_back({r * i.row_stride + c, LDS_WINDOW_PITCH * (lds_window_rows(m.g.block) - i.rows + r) + c});
@@ -166,7 +166,7 @@ void exec_depthwise(Machine &m, const lds_insn_depthwise &i) {
   check_sram(m, LDS_MEMORY_ACC, reach.dst, "DEPTHWISE dst");
   check_sram(m, LDS_MEMORY_INP, reach.src + window_reach(i), "DEPTHWISE src");
   check_sram(m, LDS_MEMORY_WGT, reach.wgt, "DEPTHWISE wgt");
-  Windows windows(m, i);
+  WindowSums windows(m, i);
   in_parts(m, loops, uint64_t{m.g.lanes} * i.rows * i.columns, [&](const Loops &part) { windows.multiply(m, part, i.overwrite != 0); });
 }
 

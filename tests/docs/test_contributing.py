@@ -256,6 +256,7 @@ def test_an_operator(tree: TreeCopy) -> None:
     tree.edit("tests/test_tables.py", '"Dequantize", "Host"', '"Dequantize", "Host", "Maximum"')
     tree.edit("conformance/cases.py", "\n#: Kind -> what makes a case of it. In", CASE)
     tree.edit("conformance/cases.py", '    "mul": _binary', '    "maximum": _maximum,\n    "mul": _binary')  # fmt: skip # noqa: E501
+    tree.edit("conformance/onnx_case.py", '    g.Mul: _plain("Mul"),\n', '    g.Mul: _plain("Mul"),\n    g.Maximum: _plain("Max"),\n')  # fmt: skip # noqa: E501
     done = tree.pytest("tests/test_tables.py", "-k", "operators or patterns or vta or draws")
     assert done.returncode == 0, done.stdout
     assert tree.script(COMPILED) == "('maximum', 'vta')\nTrue\n"
