@@ -92,8 +92,8 @@ def quantized_weights(
 def weights_error(
     weights: NDArray[np.float32], levels: NDArray[np.int8], scales: NDArray[np.float32]
 ) -> float:
-    """What levels * scales, of the weights' shape, are off from them: the root of the mean square,
-    relative to that of the weights. 0 where all weights are zero."""
+    """What levels * scales, which have the shape of the weights, are off from them: the root of
+    the mean square, relative to that of the weights. 0 where all weights are zero."""
     size = float(np.square(weights, dtype=np.float64).sum())
     off = np.square(levels.astype(np.float64) * scales - weights).sum()
     return float(np.sqrt(off / size)) if size else 0.0
