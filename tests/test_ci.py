@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-#: What the budgets may come to: CI is to take less than eighteen minutes.
-ALL_SECONDS = 18 * 60
+#: What the budgets may come to: CI is to take less than twenty minutes.
+ALL_SECONDS = 20 * 60
 
 
 def budgets(root: Path) -> dict[str, int]:
