@@ -180,6 +180,14 @@ _LOOPS = (
     Field("iter_in", 14, "turns of the inner loop"),
 )
 
+#: Of GEMM and DEPTHWISE, whose second 64 bits begin with them.
+_MOVES = (
+    Field("dst_out", "la", "tiles that dst moves per outer turn", at=64),
+    Field("dst_in", "la", "tiles that dst moves per inner turn"),
+    Field("src_out", "li", "tiles that src moves per outer turn"),
+    Field("src_in", "li", "tiles that src moves per inner turn"),
+    Field("wgt_out", "lw", "tiles that wgt moves per outer turn"),
+)
 _OVERWRITE = Field(
     "overwrite",
     1,
@@ -235,11 +243,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Field("reset", 1, "write zeros instead of multiplying"),
             *_LOOPS,
             _OVERWRITE,
-            Field("dst_out", "la", "tiles that dst moves per outer turn", at=64),
-            Field("dst_in", "la", "tiles that dst moves per inner turn"),
-            Field("src_out", "li", "tiles that src moves per outer turn"),
-            Field("src_in", "li", "tiles that src moves per inner turn"),
-            Field("wgt_out", "lw", "tiles that wgt moves per outer turn"),
+            *_MOVES,
             Field("wgt_in", "lw", "tiles that wgt moves per inner turn"),
         ),
         "Multiplies input tiles by weight tiles into accumulator tiles (int32, wrapping). "
@@ -325,11 +329,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Field("rows", 2, "rows of the window, 1 to 3"),
             Field("columns", 2, "tiles in a row of the window, 1 to 3"),
             _OVERWRITE,
-            Field("dst_out", "la", "tiles that dst moves per outer turn", at=64),
-            Field("dst_in", "la", "tiles that dst moves per inner turn"),
-            Field("src_out", "li", "tiles that src moves per outer turn"),
-            Field("src_in", "li", "tiles that src moves per inner turn"),
-            Field("wgt_out", "lw", "tiles that wgt moves per outer turn"),
+            *_MOVES,
             Field("row_stride", "lw", "tiles from one row of the window to the next"),
         ),
         "Multiplies a window of input tiles by the weights of one tile, lane by lane, into "
