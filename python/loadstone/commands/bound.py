@@ -159,14 +159,17 @@ def _one_device(artifacts: Sequence[Artifact]) -> Device:
 
 def _assumed(device: Device, host: _Host | None, overhead: str) -> list[str]:
     constant = device.timing.get("worst_burst_extra_cycles")
-    slow = (
-        f"memory delays a burst by {constant.value} cycles at most ({constant.source})"
-        if constant is not None
-        else "memory delays a burst by 64 cycles at most"
+    memory = (
+        []
+        if constant is None
+        else [
+            f"memory delays a burst by {constant.value} cycles at most ({constant.source})",
+            "no program takes longer where memory is faster (tried, not proved)",
+        ]
     )
     return [
         f"{device.name} takes the simulator's cycles, at {device.clock_mhz} MHz",
-        slow,
+        *memory,
         host.said if host else "steps of the host take no time (--host)",
         f"the host takes {overhead} to end a block and begin the next (--overhead)",
         "nobody else uses the device, and no run fails: a device that hangs is waited for (hang_ns)",
