@@ -70,17 +70,15 @@ static void begin_run(lds_task *task, uint64_t released_at, uint32_t request) {
 /* Requests are taken when the run before has ended; periods pass in any case. */
 static void take_releases(lds_task *task, uint64_t now) {
   const uint64_t period = task->config.period;
-  while (period != 0 && task->next_release <= now) {
-    if (task->active != 0) {
-      ++task->missed;
-    } else {
-      begin_run(task, task->next_release, 1);
-    }
-    if (task->next_release > UINT64_MAX - period) {
+  if (period != 0 && task->next_release <= now) {
+    const uint64_t late = (now - task->next_release) / period; /* releases behind the first: counted, since they may be 2^64 */
+    task->missed += late + (task->active != 0);
+    if (task->active == 0) begin_run(task, task->next_release, 1);
+    if (late >= (UINT64_MAX - task->next_release) / period) {
       task->config.period = 0;
-      break;
+    } else {
+      task->next_release += (late + 1u) * period;
     }
-    task->next_release += period;
   }
   if (task->active == 0 && lds_posted(&task->request) != 0) {
     const uint64_t asked_at = task->asked_at; /* another release may come as soon as this one is fetched */

@@ -109,6 +109,31 @@ def test_periods_deadlines_and_releases_that_come_too_early() -> None:
         assert task.missed == 3 + 3  # deadlines, and releases while it ran
 
 
+@pytest.mark.parametrize(
+    ("period", "offset", "now", "missed", "following"),
+    [
+        (1, 0, 2**64 - 1, 2**64 - 1, None),  # no release comes that 64 bits can say
+        (1, 0, 2**63, 2**63, 2**63 + 1),
+        (10, 5, 5, 0, 15),
+        (10, 5, 14, 0, 15),
+        (10, 5, 15, 1, 25),
+        (2**63, 2**63, 2**63, 0, None),
+    ],
+)
+def test_releases_of_the_past_are_counted_at_once(
+    period: int, offset: int, now: int, missed: int, following: int | None
+) -> None:
+    """Also those of a clock that has run for long, or of a period of one unit: nothing hangs."""
+    with opened() as dev:
+        schedule = Schedule()
+        task, _ = fed(schedule, dev, MODEL, period=period, offset=offset)
+        assert schedule.step(now)
+        assert (task.missed, schedule.next) == (missed, following)
+        while not task.responses:
+            schedule.step(now)
+        assert task.responses[0].released == offset
+
+
 def test_outputs_are_those_of_each_alone() -> None:
     rng = np.random.default_rng(1)
     with opened() as dev:
