@@ -17,6 +17,7 @@ import pytest
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.simulator.rtl_build import sources
 from tests.board.tools import missing
+from tests.repeat import more
 from tests.simulated import TINY_WINDOWS
 from tools import rtl_synthesis
 
@@ -54,6 +55,7 @@ def test_lanes_are_mapped_once() -> None:
     )
 
 
+@more
 @pytest.mark.parametrize("config", [TINY, TINY_WINDOWS], ids=lambda config: config.name)
 def test_slang_elaborates_every_source(config: HwConfig, root: Path) -> None:
     """Which takes less for granted than Verilator: no name before its declaration."""
