@@ -34,7 +34,7 @@ def run(toolchain: str, network: Network, runs: int, faults: list[str], folder: 
         need(emulator, "qemu-user")
     sources = [
         *build.RUNTIME,
-        *build.drivers("hal_simd.c"),
+        *build.drivers("hal_simd.c", "packets.c"),
         GUEST / "run_cases.c",
         GUEST / "user/main.c",
     ]

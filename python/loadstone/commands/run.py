@@ -39,6 +39,7 @@ from loadstone.runtime.beside import Responses, run_beside
 from loadstone.runtime.device import Totals
 from loadstone.runtime.external_steps import trusts
 from loadstone.runtime.parallel import run_in_threads
+from loadstone.runtime.served import is_served, run_served
 from loadstone.runtime.step_time import StepTimes
 from loadstone.vta.device.hw_config import configuration
 from loadstone.vta.device.hw_config import load_config as vta_config
@@ -61,7 +62,7 @@ examples:
   loadstone run model.lds --inputs x.npz --require-proof proof.json     only what is proved (docs/proofs.md)
   loadstone run model.lds --inputs x.npz --uma-backends mine/     the functions of your own back ends
 
-devices: sim (as compiled for), sim:NAME or sim:FILE, simd:SOCKET, rtl (as compiled for) or rtl:NAME (the hardware under Verilator), null, uio:PATH[,UDMABUF], devmem:ADDRESS+BYTES
+devices: sim (as compiled for), sim:NAME or sim:FILE, simd:SOCKET, served:SOCKET (`loadstone serve`), rtl (as compiled for) or rtl:NAME (the hardware under Verilator), null, uio:PATH[,UDMABUF], devmem:ADDRESS+BYTES
 arrays: in0, in1 ... (or the tensors' names) and out0, out1 ..., each with a leading axis of samples
 """
 _BAR_SECONDS = 0.2
@@ -199,6 +200,8 @@ def _outputs(
         runner = Runner(artifact.to_bytes(), args.device, trusts(artifact, args.trust))
         with open_pool(workers_of(args.workers)) as pool:
             return *run_in_pool(runner, inputs, pool, progress), ()
+    if is_served(args.device):
+        return *run_served(artifact, inputs, args.device, progress), ()
     with _device(args.device, artifact) as name:
         found = run_in_threads(
             artifact, inputs, lambda: device.open(name), args.threads, progress, trust=args.trust
