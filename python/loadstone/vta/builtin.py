@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from loadstone.backend.builtin import AttributeValue, DeviceFamily
 from loadstone.backend.device import Device
+from loadstone.errors import ConfigError
 from loadstone.files import JsonValue
 from loadstone.vta.device.hw_config import (
     TARGET_FIELDS,
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILY", "SIMULATORS"]
 
+#: Devices of one network: a session works with sixteen beside its own.
+MOST_CORES = 16
+#: How equal devices reach the memory.
+BUSES = ("private", "shared")
+
 
 class _Vta:
     """Every VTA, VTA-Q and VTA-B."""
@@ -51,16 +57,31 @@ class _Vta:
     def attributes(self, device: Device) -> tuple[Attribute, ...]:
         from loadstone.backend.interface import Attribute
 
-        return tuple(Attribute(name, getattr(device, name), d) for name, d in TARGET_FIELDS.items())
+        own = (Attribute(name, getattr(device, name), d) for name, d in TARGET_FIELDS.items())
+        return (
+            *own,
+            Attribute("count", 1, "equal devices for one network", range(1, MOST_CORES + 1)),
+            Attribute("bus", "private", "to the memory: one each, or one for all of them", BUSES),
+        )
 
     def backend(
         self, device: Device, values: Mapping[str, AttributeValue], further: bool
     ) -> Backend:
         from loadstone.vta.backend import VtaBackend
+        from loadstone.vta.region.cores import cores_of
 
         assert isinstance(device, HwConfig)
         changed: dict[str, Any] = dict(values)
-        return VtaBackend(replace(device, **changed), further=further)
+        count, bus = changed.pop("count", 1), changed.pop("bus", "private")
+        own = replace(device, **changed)
+        if count > 1 and further:
+            raise ConfigError(
+                f"device {device.name}: count={count}: only the first VTA of a target can be "
+                "several: name it first"
+            )
+        return VtaBackend(
+            own, further=further, cores=cores_of(own, count, shared_bus=bus == "shared")
+        )
 
 
 class _Simulators:
