@@ -92,6 +92,26 @@ def test_what_a_share_reads_writes_and_takes() -> None:
     assert (made.cycles > 0).all()
 
 
+def test_a_load_of_what_is_there_counts_once_where_all_has_room() -> None:
+    tile, tiles = VirtualTile(Memory.INP, 2048, "t"), {"x": ("x", 0, 4096)}
+
+    def loads(*begins: int) -> int:
+        return int(
+            share_of(
+                [
+                    TileLoad(Memory.INP, tile, 0, DramTile("x", begin), 1, 1024, 1024)
+                    for begin in begins
+                ],
+                tiles,
+                CONFIG,
+            ).cycles[3]
+        )
+
+    assert CONFIG.depth(Memory.INP) == 2048
+    assert loads(0, 1024, 0, 1024) == loads(0, 1024) == 2 * 1024 * 16 // 8
+    assert loads(0, 1024, 2048, 0) == 4 * 1024 * 16 // 8
+
+
 def test_phases_that_are_wrong_are_noticed() -> None:
     first, second = layer("x", "y", 10), layer("y", "z", 10, halo=1)
     written = {"y": 8, "z": 8}

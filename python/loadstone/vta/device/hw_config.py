@@ -117,6 +117,7 @@ class HwConfig:
         if not self.uop_depth:
             object.__setattr__(self, "uop_depth", 1 << min(max(self.lu, 0), 13))
         check_name(self.name)
+        check_name(self.bus_of or self.name)
         numbers = DeviceNumbers(*(getattr(self, name) for name in DeviceNumbers._fields))
         check_numbers(self.name, numbers)
         check_depthwise(self.name, numbers, self.capabilities)

@@ -12,9 +12,9 @@ Next: cores.py makes a program of each device's operations in a phase.
 A layer goes on in the phase of those before it where no device reads what another one writes in it.
 Which way each layer is computed is chosen by the cost model: the sum over the phases of the device
 that works longest, where one works as long as the stage that is busiest, or as its reads take on
-the bus; with one bus for all, at least as long as all reads take on it. The ways of all layers
-together are searched with a beam; to leave everything on the first device is always among the
-results that are compared.
+the bus; with one bus for all, at least as long as all reads take on it, and some more. The ways of
+all layers together are searched with a beam; to leave everything on the first device is always
+among the results that are compared.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ __all__ = ["Claim", "Share", "Way", "deal", "share_of", "verify_phases"]
 #: What a further phase takes, in cycles, besides its work: a program begins with empty scratchpads
 #: and ends with its last store.
 _PHASE_CYCLES = 700
-_BEAM = 24
+#: On a bus for all, the part of the shorter of work and reads that the longer does not hide.
+_WAITS = 4
+_BEAM = 48
 _LOAD, _COMPUTE, _STORE, _BUS = range(4)
 
 
@@ -82,13 +84,14 @@ def share_of(
     tile of that one with which it begins, and the tiles of that one."""
     columns = columns_of(operations)
     cycles = cost_model(config).operations(operations, columns, config)
+    cycles[_repeated(operations, config)] = 0
     total = np.zeros(4, np.int64)
     masks: tuple[dict[str, NDArray[np.bool_]], ...] = ({}, {})
     for operation, spent in zip(operations, cycles.tolist(), strict=True):
         if type(operation) is TileLoad:
             is_load = operation.memory in (Memory.INP, Memory.WGT)
             total[_LOAD if is_load else _COMPUTE] += spent
-            tiles = operation.x_size * operation.y_size
+            tiles = operation.x_size * operation.y_size if spent else 0
             total[_BUS] += tiles * config.tile_bytes(operation.memory) // (config.bus_bits // 8)
         elif type(operation) is TileStore:
             total[_STORE] += spent
@@ -105,7 +108,24 @@ def share_of(
     return Share(operations, total, Claim(masks[0]), Claim(masks[1]))
 
 
-@dataclass(frozen=True)
+def _repeated(operations: Sequence[Operation], config: HwConfig) -> list[int]:
+    """The loads that allocate/ is expected to leave out: of what was loaded before, where all that
+    this memory loads has room in it."""
+    known: set[tuple[Memory, str, int, int, int, int]] = set()
+    room = {memory: config.depth(memory) for memory in Memory}
+    again = []
+    for number, o in enumerate(operations):
+        if type(o) is TileLoad:
+            key = o.memory, o.dram.tensor, o.dram.tile, o.y_size, o.x_size, o.x_stride
+            if key in known:
+                again.append((number, o.memory))
+            else:
+                known.add(key)
+                room[o.memory] -= o.x_size * o.y_size
+    return [number for number, memory in again if room[memory] >= 0]
+
+
+@dataclass(frozen=True, eq=False)
 class _State:
     """closed: cycles of the phases before the open one. chosen: the way of each layer. begins: the
     layers with which phases begin. spent: (devices, 4) in the open phase. writes: in it, by device;
@@ -136,7 +156,10 @@ def deal(
             for way in range(len(ways))
             for made in _continued(state, number, way, ways[way], shared_bus)
         ]
-        kept = sorted(found, key=cost)[:_BEAM]
+        kept = list(
+            {_likeness(state): state for state in sorted(found, key=cost, reverse=True)}.values()
+        )
+        kept = kept[::-1][:_BEAM]
         alone = next(state for state in found if state.begins == (0,) and not any(state.chosen))
         beam = kept if alone in kept else [*kept, alone]
     best = min(beam, key=cost)
@@ -148,9 +171,16 @@ def deal(
     ]
 
 
+def _likeness(state: _State) -> tuple[int, int, tuple[tuple[int, ...], ...]]:
+    """Equal where states differ in which device does what alone."""
+    return state.closed, state.begins[-1], tuple(sorted(map(tuple, state.spent.tolist())))
+
+
 def _phase_cycles(spent: NDArray[np.int64], shared_bus: bool) -> int:
-    longest = int(spent.max())
-    return max(longest, int(spent[:, _BUS].sum())) if shared_bus else longest
+    if not shared_bus:
+        return int(spent.max())
+    low, high = sorted((int(spent[:, :_BUS].max()), int(spent[:, _BUS].sum())))
+    return high + low // _WAITS
 
 
 def _continued(
