@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 
 import numpy as np
 
@@ -37,7 +36,7 @@ from loadstone.vta.region.parts import LayerPart, channels_of, rows_of
 from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.region.views import on_whole
 from loadstone.vta.schedule.choices import NO_LAYER_CHOICE
-from loadstone.vta.stream.operations import Operation, TileLoad
+from loadstone.vta.stream.operations import DramTile, Operation, TileLoad
 
 __all__ = ["CoresRegion", "cores_of"]
 
@@ -170,9 +169,8 @@ class CoresRegion(OffloadedRegion):
             if part is None:
                 return None
             try:
-                shares[device] = share_of(
-                    self._part_operations(operator, part), self._tensors, self.config
-                )
+                operations = self._part_operations(operator, part)
+                shares[device] = share_of(operations, self._tensors, self.config)
             except LoweringError:  # fits no scratchpad, or its loads have no form on the whole
                 return None
         return Way(f"{divide.__name__} {extent} by {count}", shares)
@@ -182,10 +180,12 @@ class CoresRegion(OffloadedRegion):
         lowered = lower_operator(part.operator, self.config, part.folded, request)
         if lowered.scratch:
             raise LoweringError("a part needs memory of its own")
+        whole = self._lowered[operator.name]
+        assert whole is not None, "what addresses do is not divided"
         operations = on_whole(lowered.operations, part.views)
         if part.folded is not None:
             operations = self._renamed_input(operator, operations)
-        return self._pool.kept(lowered.constants, operations, part.operator.name)
+        return self._pool.kept(lowered.constants, operations, whole.constants)
 
     def _folded(self, operator: g.Operator) -> Im2colLayout | None:
         if not operator.inputs or operator.input.name not in self.host:
@@ -224,25 +224,26 @@ class CoresRegion(OffloadedRegion):
 
 
 class _ConstantPool:
-    """Constants of layers and of their parts, each content once."""
+    """Constants of layers and of their parts. What a part reads is nearly always a piece of what
+    its layer reads, and stands there once."""
 
     def __init__(self) -> None:
         self.constants: dict[str, tuple[Memory, Array]] = {}
-        self._known: dict[tuple[Memory, bytes], str] = {}
 
     def kept(
-        self, constants: Constants, operations: Sequence[Operation], part: str = ""
+        self, constants: Constants, operations: Sequence[Operation], whole: Constants | None = None
     ) -> list[Operation]:
-        """The operations; those of a part, of that name, read what is known already."""
-        names = {}
+        """The operations; those of a part read where the constants of the whole layer have it."""
+        places: dict[str, tuple[str, int]] = {}
         for name, (memory, tiles) in constants.items():
-            content = Memory(memory), sha256(tiles.tobytes()).digest()
-            known = self._known.setdefault(content, name)
-            names[name] = known if part and name.startswith(part) else name
-            self.constants.setdefault(names[name], (Memory(memory), tiles))
+            found = None if whole is None else _piece_of(whole, memory, tiles)
+            if found is None:
+                self.constants.setdefault(name, (Memory(memory), tiles))
+            else:
+                places[name] = found
         return [
-            replace(o, dram=replace(o.dram, tensor=names[o.dram.tensor]))
-            if type(o) is TileLoad and names.get(o.dram.tensor, o.dram.tensor) != o.dram.tensor
+            replace(o, dram=_moved(o.dram, *places[o.dram.tensor]))
+            if type(o) is TileLoad and o.dram.tensor in places
             else o
             for o in operations
         ]
@@ -255,3 +256,23 @@ class _ConstantPool:
             if memory is Memory.WGT and zeros.any():
                 found[name] = np.asarray(zeros, np.bool_)
         return found
+
+
+def _piece_of(whole: Constants, memory: Memory, tiles: Array) -> tuple[str, int] | None:
+    """The constant that has these tiles, and the first of them there."""
+    content = tiles.tobytes()
+    tile_bytes = len(content) // max(len(tiles), 1)
+    for name, (theirs, every) in whole.items():
+        if theirs != memory or not content:
+            continue
+        held = every.tobytes()
+        at = held.find(content)
+        while at >= 0 and at % tile_bytes:
+            at = held.find(content, at + 1)
+        if at >= 0:
+            return name, at // tile_bytes
+    return None
+
+
+def _moved(place: DramTile, tensor: str, first: int) -> DramTile:
+    return replace(place, tensor=tensor, tile=first + place.tile)
