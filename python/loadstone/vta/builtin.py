@@ -20,6 +20,7 @@ from loadstone.backend.builtin import AttributeValue, DeviceFamily
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
 from loadstone.files import JsonValue
+from loadstone.vta.device.cores import BUSES, MOST_CORES, cores_of
 from loadstone.vta.device.hw_config import (
     TARGET_FIELDS,
     HwConfig,
@@ -35,11 +36,6 @@ if TYPE_CHECKING:
     from loadstone.simulator.programs import SimulatorFamily
 
 __all__ = ["FAMILY", "SIMULATORS"]
-
-#: Devices of one network: a session works with sixteen beside its own.
-MOST_CORES = 16
-#: How equal devices reach the memory.
-BUSES = ("private", "shared")
 
 
 class _Vta:
@@ -61,27 +57,24 @@ class _Vta:
         return (
             *own,
             Attribute("count", 1, "equal devices for one network", range(1, MOST_CORES + 1)),
-            Attribute("bus", "private", "to the memory: one each, or one for all of them", BUSES),
+            Attribute("bus", BUSES[0], "to the memory: one each, or one for all of them", BUSES),
         )
 
     def backend(
         self, device: Device, values: Mapping[str, AttributeValue], further: bool
     ) -> Backend:
         from loadstone.vta.backend import VtaBackend
-        from loadstone.vta.region.cores import cores_of
 
         assert isinstance(device, HwConfig)
         changed: dict[str, Any] = dict(values)
-        count, bus = changed.pop("count", 1), changed.pop("bus", "private")
+        count, bus = changed.pop("count", 1), changed.pop("bus", BUSES[0])
         own = replace(device, **changed)
         if count > 1 and further:
             raise ConfigError(
                 f"device {device.name}: count={count}: only the first VTA of a target can be "
                 "several: name it first"
             )
-        return VtaBackend(
-            own, further=further, cores=cores_of(own, count, shared_bus=bus == "shared")
-        )
+        return VtaBackend(own, further=further, cores=cores_of(own, count, bus=bus))
 
 
 class _Simulators:

@@ -19,8 +19,9 @@ from loadstone.graph.reference import run
 from loadstone.numerics import Rounding
 from loadstone.runtime import device
 from loadstone.simulator.programs import program_runs
+from loadstone.vta.device.cores import cores_of
 from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.region.cores import CoresRegion, cores_of
+from loadstone.vta.region.cores import CoresRegion
 from tests.lowered import tensor
 
 CONFIG = load_config("vtaq-1x16x16")
@@ -78,7 +79,7 @@ def deployed(graph: g.Graph, count: int) -> Artifact:
         graph.operators,
         graph.inputs,
         (*graph.inputs, *graph.outputs),
-        cores_of(CONFIG, count, shared_bus=False),
+        cores_of(CONFIG, count, bus="private"),
     )
     return deploy(graph, [region], CONFIG).artifact
 

@@ -38,15 +38,7 @@ from loadstone.vta.region.views import on_whole
 from loadstone.vta.schedule.choices import NO_LAYER_CHOICE
 from loadstone.vta.stream.operations import DramTile, Operation, TileLoad
 
-__all__ = ["CoresRegion", "cores_of"]
-
-
-def cores_of(config: HwConfig, count: int, *, shared_bus: bool) -> tuple[HwConfig, ...]:
-    """So many devices like this one: itself, then those beside it, NAME.1 and so on, on its bus or
-    on one each."""
-    bus_of = config.name if shared_bus else ""
-    beside = (f"{config.name}.{number}" for number in range(1, count))
-    return config, *(replace(config, name=name, bus_of=bus_of) for name in beside)
+__all__ = ["CoresRegion"]
 
 
 class CoresRegion(OffloadedRegion):
