@@ -138,13 +138,20 @@ class Load(_Transfer):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Store(_Transfer):
-    """Accumulator tiles, low 8 bits or requantized -> DRAM."""
+    """Accumulator tiles, low 8 bits or requantized -> DRAM, or with memory_id INP that
+    scratchpad."""
 
     SPEC = KINDS[Opcode.STORE]
 
     operands: int = 0
     operand_step: int = 0
     requantize: int = 0
+
+    def needs(self) -> Iterator[tuple[str, Capability]]:
+        """Those of its fields; and a place in INP needs store_inp."""
+        yield from super().needs()
+        if self.memory_id == Memory.INP and not self.is_noop:
+            yield "STORE.memory_id=INP", Capability.STORE_INP
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
