@@ -147,10 +147,15 @@ class Store(_Transfer):
     operand_step: int = 0
     requantize: int = 0
 
+    @property
+    def to_inp(self) -> bool:
+        """Whether it writes INP, and not DRAM."""
+        return self.memory_id == Memory.INP and not self.is_noop
+
     def needs(self) -> Iterator[tuple[str, Capability]]:
         """Those of its fields; and a place in INP needs store_inp."""
         yield from super().needs()
-        if self.memory_id == Memory.INP and not self.is_noop:
+        if self.to_inp:
             yield "STORE.memory_id=INP", Capability.STORE_INP
 
 

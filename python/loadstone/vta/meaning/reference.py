@@ -210,7 +210,7 @@ class Machine:
         tiles = elements.view(np.uint8).reshape(
             insn.y_size, insn.x_size, self.config.tile_bytes(Memory.OUT)
         )
-        rows = self._rows_of_inp(insn) if insn.memory_id == Memory.INP else self._rows(insn)
+        rows = self._rows_of_inp(insn) if insn.to_inp else self._rows(insn)
         for tile, place in zip(tiles, rows, strict=True):
             place[:] = tile
 
