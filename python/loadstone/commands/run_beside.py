@@ -31,7 +31,8 @@ def beside_another(
     inputs: Sequence[Array],
     progress: Callable[[int], None] | None,
 ) -> tuple[list[Array], Totals, Device, Sequence[JsonObject]]:
-    """Runs all samples while args.beside keeps the device busy; the last are two reports."""
+    """Runs all samples, (samples, ...) each, while args.beside keeps the device busy. So are the
+    outputs; the last are two reports."""
     if args.device.partition(":")[0] != "sim":
         raise DeviceError(
             f"--with needs a device whose time is simulated, and --device is {args.device}: use sim"
