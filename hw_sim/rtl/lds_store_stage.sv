@@ -159,8 +159,8 @@ module lds_store_stage (
   end
 
   // --- INP ------------------------------------------------------------------------------------------------
+  logic moving;  // a STORE to INP
   if (CAN_STORE_INP) begin : g_to_inp
-    logic moving;
     logic [15:0] left, rows_left, to_tile, jump;
     assign put = moving && fine && has_tile;
     assign put_last = put && left == 16'd1 && rows_left == 16'd1;
@@ -181,7 +181,7 @@ module lds_store_stage (
       if (clear || (checked && !fine)) moving <= 1'b0;
     end
   end else begin : g_dram_only
-    assign {put, put_last, write} = '0;
+    assign {put, put_last, write, moving} = '0;
   end
 
   assign grant = sends && bvalid;

@@ -40,14 +40,15 @@ def test_numbers_change_lanes_as_the_reference_does(operation: AluOp) -> None:
     ("operation", "wanted"), [(AluOp.ADD, 11), (AluOp.MAX, 6), (AluOp.MUL, 30), (AluOp.MIN, 5)]
 )
 def test_lanes_change_lanes_as_the_reference_does(operation: AluOp, wanted: int) -> None:
-    made = lanes(5, 6)
-    at, other = np.array([len(LANES)]), np.array([len(LANES) + 1])
-    by_lanes(made, operation, at, other)
-    sources, functions = made.resolve(at)
-    assert isinstance(made.values, ValuesAt)
-    assert sources[0] >= 0
-    stored = made.values.stored(sources, functions)
-    assert made.values.bytes(stored).tolist() == [wanted]
+    for first, second in ((5, 6), (6, 5)):
+        made = lanes(first, second)
+        at, other = np.array([len(LANES)]), np.array([len(LANES) + 1])
+        by_lanes(made, operation, at, other)
+        sources, functions = made.resolve(at)
+        assert isinstance(made.values, ValuesAt)
+        assert sources[0] >= 0
+        stored = made.values.stored(sources, functions)
+        assert made.values.bytes(stored).tolist() == [wanted]
 
 
 def test_shifts_by_activations_are_beyond_a_proof() -> None:
