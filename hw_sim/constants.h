@@ -25,6 +25,7 @@ namespace lds::sim {
   X(rq_result_cycles, 0)             \
   X(load_request_cycles, 2)          \
   X(loads_in_flight, 1)              \
+  X(load_ahead_beats, 96)            \
   X(load_done_cycles, 4)             \
   X(load_uop_done_cycles, 3)         \
   X(pad_start_cycles, 2)             \

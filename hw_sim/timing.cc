@@ -256,7 +256,7 @@ class Model {
     state.event.dram_cycles = static_cast<uint32_t>(std::min<uint64_t>(waited, ~0u));
     r_.stall_dram_cycles[s] += waited;
     uint64_t end = last + cycles_of(i.memory_id == LDS_MEMORY_UOP ? c_.load_uop_done_cycles : c_.load_done_cycles);
-    uint64_t follow = granted + kFollowCycles;
+    uint64_t follow = std::max(granted, beat_before(cycles_of(c_.load_ahead_beats))) + kFollowCycles;
     if (reader.keep_services) {  // padding begins when the stage has nothing else to write
       const uint64_t padded = padding_done(i, std::max(reader.start + 1, state.free) - 1, reader.services, c_) + 1;
       follow = std::max(follow, padded);
@@ -264,6 +264,23 @@ class Model {
     }
     finish(s, end);
     state.follow = follow;
+  }
+
+  // Bursts have a beat at least, so that as many as the beats that are looked for, and one, suffice.
+  void remember(const Service &service) {
+    const size_t most = static_cast<size_t>(c_.load_ahead_beats) + 1;
+    if (requested_.size() >= 2 * most) requested_.erase(requested_.begin(), requested_.end() - static_cast<std::ptrdiff_t>(most));
+    requested_.push_back(service);
+  }
+
+  // The cycle of the beat behind which so many are left of all that the load stage has requested; 0: none.
+  uint64_t beat_before(uint64_t left) const {
+    for (size_t n = requested_.size(); n-- != 0;) {
+      const uint64_t beats = requested_[n].last - requested_[n].first + 1;
+      if (beats > left) return requested_[n].last - left;
+      left -= beats;
+    }
+    return 0;
   }
 
   // --- the read channel -----------------------------------------------------------------------------
@@ -283,6 +300,7 @@ class Model {
       reader.beats += beats;
       ++r_.read_bursts;
       if (reader.keep_services) reader.services.push_back(service);
+      if (c_.loads_in_flight > 1 && (chosen == LDS_SIM_READ_INP || chosen == LDS_SIM_READ_WGT)) remember(service);
       if (reader.bursts.done()) {
         request_at_[chosen] = kNever;
         r_.read_beats += reader.beats;
@@ -376,6 +394,7 @@ class Model {
   Reader readers_[kReaders];
   uint64_t request_at_[kReaders] = {kNever, kNever, kNever, kNever, kNever};  // the cycle of each reader's next request
   const uint64_t interval_ = static_cast<uint64_t>(c_.read_request_interval_cycles);
+  std::vector<Service> requested_;  // the newest bursts of the load stage
   ReadChannel channel_;
   std::vector<uint64_t> deliverable_;  // by instruction: the earliest cycle in which it can start
   std::vector<uint64_t> end_;          // by instruction: kNever until known

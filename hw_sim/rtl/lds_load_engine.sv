@@ -6,7 +6,8 @@
 // Next: lds_load_stage.sv and lds_compute_stage.sv have one each; lds_load_receiver.sv.
 //
 //   start + 2 + y_pad_0: first request.  last beat + 3: done (UOP: + 2).  last tile of padding + 1: done.
-//   last grant + 2, and no padding left: the next one may start, while at most LOADS are on their way.
+//   last grant + 2, and no padding left, and LOAD_AHEAD_BEATS to come: the next one may start, while fewer than LOADS are on their way.
+//   More beats would hide no more latency, and other readers would wait for them.
 // One LOAD requests at a time, and each has a receiver of its own: beats come in the order of the requests.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
@@ -102,17 +103,20 @@ module lds_load_engine #(
     function automatic logic [LOADS-1:0] after(input logic [LOADS-1:0] turn);
       after = {turn[LOADS-2:0], turn[LOADS-1]};
     endfunction
+    logic [19:0] coming;  // beats that were requested
     always_ff @(posedge clk) begin
+      coming <= coming + (grant ? 20'(request_beats) : 20'd0) - 20'(beat);
       if (start) newest <= after(newest);
       for (int r = 0; r < LOADS; r++) if (start && newest[(r+LOADS-1)%LOADS]) loads[r] <= head;
       if (ends != 0 || (begins && y_size == 0)) receives <= after(receives);
       if (ended != 0) oldest <= after(oldest);
       requested <= !begun && (requested || (grant && last));
-      follow <= !begun && requested && (padded & newest) != 0 && !refused;
+      follow <= !begun && requested && (padded & newest) != 0 && !refused && 32'(coming) <= LOAD_AHEAD_BEATS;
       if (clear) begin
         newest <= LOADS'(1) << (LOADS - 1);
         receives <= LOADS'(1);
         oldest <= LOADS'(1);
+        coming <= '0;
         requested <= 1'b0;
         follow <= 1'b0;
       end

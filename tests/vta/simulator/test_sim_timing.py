@@ -152,9 +152,21 @@ def test_no_more_loads_are_on_their_way_than_the_device_says() -> None:
     text = TWO * 5
     for loads in (2, 3, 4):
         timing = {"loads_in_flight": loads, "read_burst_extra_cycles": 1000}
+        timing |= {"load_ahead_beats": 4000}
         by = events(text, **timing, read_bursts_outstanding=9)
         together = [by[n].end - by[n - 1].end == 128 for n in range(1, 5)]
         assert together == [n % loads != 0 for n in range(1, 5)], loads
+
+
+@pytest.mark.parametrize("left", [0, 1, 40, 99, 4000])
+def test_a_load_starts_ahead_when_few_beats_are_to_come(left: int) -> None:
+    """Two rows of 100 beats; without a latency of its own memory shows when the request came."""
+    first = "load inp[0] = dram[256 + 64y + x] for y<2 x<50\n"
+    timing = {"loads_in_flight": 2, "load_ahead_beats": left, "read_latency_cycles": 0}
+    by = events(first + ONE, **timing, read_burst_extra_cycles=50, read_bursts_outstanding=9)
+    last = by[0].end - 4
+    asked = last - left + 4 if left < 99 else by[0].start + 8
+    assert by[1].end - 4 == max(last, asked + 50) + 60
 
 
 def test_what_is_no_load_waits_until_all_of_them_have_ended() -> None:

@@ -23,9 +23,13 @@ _CHOICES = {
     "QUEUE_ENTRIES": "stage_queue_entries",
     "READS_IN_FLIGHT": "read_requests_in_flight",
     "LOADS_IN_FLIGHT": "loads_in_flight",
+    "LOAD_AHEAD_BEATS": "load_ahead_beats",
     "BURST_MAX_BEATS": "burst_max_beats",
     "BURST_BOUNDARY_BYTES": "burst_boundary_bytes",
 }
+
+#: Parameters that are no sizes of memories.
+_ANY = ("STORE_TILE_CYCLES", "ALU_TENSOR_STEP_CYCLES", "LOAD_AHEAD_BEATS")
 
 
 def config_package(config: HwConfig) -> str:
@@ -71,7 +75,7 @@ def _check(config: HwConfig) -> None:
         )
     for name, constant in _CHOICES.items():
         value = _choice(config, constant)
-        if name not in ("STORE_TILE_CYCLES", "ALU_TENSOR_STEP_CYCLES") and value & (value - 1):
+        if name not in _ANY and value & (value - 1):
             raise ConfigError(
                 f"device {config.name}: timing.{constant}={value} must be a power of two for the "
                 "RTL"
