@@ -67,6 +67,15 @@ __all__ = [
 
 _NONE = Capability(0)
 _CONFIGURATION = "<12BII"
+#: The fields of sizes, in the order of the configuration and of LOG_SIZES.
+_SIZES = (
+    "log_batch",
+    "log_block",
+    "log_uop_buff",
+    "log_inp_buff",
+    "log_wgt_buff",
+    "log_acc_buff",
+)
 #: Name -> the page that the simulator shows, bytes of registers (vta/isa/registers.py).
 _REGISTER_BLOCKS = {"native": (0, 0x1000), "vta-chisel": (1, 0x1000), "vta-hls": (2, 0x4000)}
 
@@ -100,6 +109,7 @@ class HwConfig:
     register_base: int = 0
     bus_offset: int = 0  # bus address = the CPU's physical address + this
     products_per_multiplier: int = 1  # of the hardware: 2 shares one of 25 x 18 bits
+    bus_of: str = ""  # the device whose bus to the memory it shares; "": it has one of its own
     timing: Mapping[str, TimingConstant] = field(default_factory=dict, compare=False)
     measured: str = field(default="", compare=False)  # on which hardware `timing` was; "": on none
 
@@ -107,6 +117,7 @@ class HwConfig:
         if not self.uop_depth:
             object.__setattr__(self, "uop_depth", 1 << min(max(self.lu, 0), 13))
         check_name(self.name)
+        check_name(self.bus_of or self.name)
         numbers = DeviceNumbers(*(getattr(self, name) for name in DeviceNumbers._fields))
         check_numbers(self.name, numbers)
         check_depthwise(self.name, numbers, self.capabilities)
@@ -290,6 +301,7 @@ class HwConfig:
             "timing": {
                 name: {"value": c.value, "source": c.source} for name, c in self.timing.items()
             },
+            **({"bus_of": self.bus_of} if self.bus_of else {}),
             **({"measured": self.measured} if self.measured else {}),
         }
 
@@ -344,20 +356,7 @@ def config_of(fingerprint: bytes, name: str = "") -> HwConfig:
             f"{FINGERPRINT_BYTES} of isa version 1"
         ) from None
     logs, (uop_depth, capabilities) = values[4:10], values[12:]
-    named = dict(
-        zip(
-            (
-                "log_batch",
-                "log_block",
-                "log_uop_buff",
-                "log_inp_buff",
-                "log_wgt_buff",
-                "log_acc_buff",
-            ),
-            logs,
-            strict=True,
-        )
-    )
+    named = dict(zip(_SIZES, logs, strict=True))
     config = HwConfig(
         name or "unnamed",
         **named,
@@ -379,13 +378,8 @@ def _from_dict(data: JsonObject, name: str) -> HwConfig:
     sizes = [integer(data, key, name) for key in LOG_SIZES]
     return HwConfig(
         name=name,
+        **dict(zip(_SIZES, sizes, strict=True)),
         log_width=integer(data, "LOG_INP_WIDTH", name),
-        log_batch=sizes[0],
-        log_block=sizes[1],
-        log_uop_buff=sizes[2],
-        log_inp_buff=sizes[3],
-        log_wgt_buff=sizes[4],
-        log_acc_buff=sizes[5],
         profile=str(data.get("profile", "vta")),
         description=str(data.get("description", "")),
         capabilities=capabilities(data.get("capabilities", []), name),
@@ -396,6 +390,7 @@ def _from_dict(data: JsonObject, name: str) -> HwConfig:
         register_base=integer(data, "register_base", name, 0),
         bus_offset=integer(data, "bus_offset", name, 0),
         products_per_multiplier=integer(data, "products_per_multiplier", name, 1),
+        bus_of=str(data.get("bus_of", "")),
         timing=timing_table(data.get("timing", "vta-rtl"), name),
         measured=str(data.get("measured", "")),
     )
