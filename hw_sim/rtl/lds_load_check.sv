@@ -53,7 +53,7 @@ module lds_load_check #(
   wire [64:0] sum = {1'b0, base} + 65'(offset);
 
   assign address = sum[63:0];
-  wire to_inp = WRITES && CAN_STORE_INP && insn[MEMORY_MEMORY_ID_AT+:3] == MEMORY_INP;
+  logic to_inp;  // a STORE
   logic [34:0] inp_last;  // past the last tile that a STORE writes to INP
   logic [34:0] last;  // past the last tile of the scratchpad
   logic [SIZE_BITS-1:0] size;  // bytes from the first row to the end of the last
@@ -65,6 +65,7 @@ module lds_load_check #(
   always_ff @(posedge clk)
     if (begins) begin
       last <= 35'(insn[MEMORY_SRAM_BASE_AT+:16]) + 35'(area);
+      to_inp <= WRITES && CAN_STORE_INP && insn[MEMORY_MEMORY_ID_AT+:3] == MEMORY_INP;
       inp_last <= 35'(insn[MEMORY_DRAM_BASE_AT+:32]) + 35'(tiles);
       size <= SIZE_BITS'(tiles) << tile;
       room <= $signed({2'b00, region.limit[62:0]}) - 65'(offset);

@@ -391,3 +391,68 @@ def test_the_first_instruction_is_checked() -> None:
     assert verdict(Case((alu(use_imm=1), Finish()))) == (RESIDUE, 0, 0)
     assert verdict(Case((store(), Finish()))) == (RESIDUE, 0, 0)
     assert verdict(Case((gemm(reset=1), alu(use_imm=1), Finish()))) == OK
+
+
+# --- what a STORE writes to INP -------------------------------------------------------------------
+def _read_back(stores: Sequence[Insn], tile: int, **pops: int) -> tuple[int, int, int]:
+    """Of a product that reads a tile of INP behind the tokens of `stores`."""
+    told = [having(insn, push_prev=1) for insn in stores]
+    told[0] = having(told[0], pop_prev=1)
+    return verdict(
+        Case(
+            (
+                load(Memory.UOP),
+                having(load(WGT), push_next=1),
+                load(ACC, x_size=64, push_next=1),
+                *told,
+                gemm(overwrite=1, pop_prev=1, **pops),
+                Finish(),
+            ),
+            uops=((0, tile, 0),),
+        )
+    )
+
+
+def _to_inp(**fields: int) -> Insn:
+    return store(**{"memory_id": INP, "region": 0, "requantize": 1, "operands": 40, **fields})
+
+
+TO_INP: dict[str, tuple[Insn, set[int]]] = {
+    "one": (_to_inp(dram_base=31), {31}),
+    "rows across words": (
+        _to_inp(dram_base=30, y_size=3, x_size=2, x_stride=32),
+        {30, 31, 62, 63, 94, 95},
+    ),
+    "rows that overlap": (_to_inp(dram_base=5, y_size=3, x_size=3, x_stride=1), {*range(5, 10)}),
+    "one row again and again": (_to_inp(dram_base=5, y_size=3, x_size=2), {5, 6}),
+    "the last": (
+        _to_inp(dram_base=LAST[INP] - 4, y_size=2, x_size=2, x_stride=3),
+        {LAST[INP] - 4, LAST[INP] - 3, LAST[INP] - 1, LAST[INP]},
+    ),
+    "no rows": (_to_inp(dram_base=7, y_size=0), set()),
+    "no tiles": (_to_inp(dram_base=7, x_size=0), set()),
+    "DRAM": (_to_inp(dram_base=7, memory_id=OUT, region=ARENA), set()),
+}
+
+
+@pytest.mark.parametrize("name", TO_INP)
+def test_a_store_to_inp_writes_its_tiles_and_no_other(name: str) -> None:
+    insn, tiles = TO_INP[name]
+    near = {tile + more for tile in tiles | {7} for more in (-1, 0, 1)}
+    for tile in near & {*range(LAST[INP] + 1)}:
+        found = _read_back([insn], tile, pop_next=1)
+        assert found == (OK if tile in tiles else (RESIDUE, 0, 4)), tile
+
+
+@pytest.mark.parametrize("base", [LAST[INP] - 3, LAST[INP] + 1, (1 << 32) - 1])
+def test_a_store_beyond_inp_is_refused(base: int) -> None:
+    insn = _to_inp(dram_base=base, y_size=2, x_size=2, x_stride=3)
+    assert _read_back([insn], 0, pop_next=1) == (SRAM, 0, 4)
+
+
+def test_only_a_store_whose_token_compute_has_popped_has_certainly_written() -> None:
+    first, second = _to_inp(dram_base=3), _to_inp(dram_base=4)
+    assert _read_back([first], 3, pop_next=1) == OK
+    assert _read_back([first], 3) == (RESIDUE, 0, 4)
+    assert _read_back([first, second], 3, pop_next=1) == OK
+    assert _read_back([first, second], 4, pop_next=1) == (RESIDUE, 0, 5)
