@@ -24,6 +24,8 @@ namespace lds::sim {
   X(rq_overhead_cycles, 7)           \
   X(rq_result_cycles, 0)             \
   X(load_request_cycles, 2)          \
+  X(loads_in_flight, 1)              \
+  X(load_ahead_beats, 96)            \
   X(load_done_cycles, 4)             \
   X(load_uop_done_cycles, 3)         \
   X(pad_start_cycles, 2)             \
@@ -39,6 +41,7 @@ namespace lds::sim {
   X(read_requests_in_flight, 16)     \
   X(read_latency_cycles, 17)         \
   X(read_burst_extra_cycles, 0)      \
+  X(read_bursts_outstanding, 1)      \
   X(burst_max_beats, 256)            \
   X(burst_boundary_bytes, 2048)      \
   X(fetch_start_cycles, 3)           \

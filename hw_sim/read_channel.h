@@ -5,9 +5,10 @@
 // Next: timing.cc arbitrates between fetch and the loads.
 //
 // At most one request enters in a cycle. Requests are served in order, one beat a cycle. A request that finds the queue empty waits for
-// `read_latency_cycles`; one that enters while another waits does not wait again. At most `read_requests_in_flight` are in flight; the
-// slot of a request is free in the cycle after its last beat, and in the cycle of a last beat no request enters, because the tag memory
-// has one port.
+// `read_latency_cycles`; one that enters while another waits does not wait again. Memory works on `read_bursts_outstanding` bursts at a
+// time, so that the `read_burst_extra_cycles` of one pass while those before it are served; with 1 they precede every burst. At most
+// `read_requests_in_flight` are in flight; the slot of a request is free in the cycle after its last beat, and in the cycle of a last beat
+// no request enters, because the tag memory has one port.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -30,7 +31,8 @@ class ReadChannel {
       : latency_(static_cast<uint64_t>(c.read_latency_cycles)),
         extra_(static_cast<uint64_t>(c.read_burst_extra_cycles)),
         slots_(static_cast<size_t>(std::clamp<int64_t>(c.read_requests_in_flight, 1, 1024))),
-        lasts_(slots_, 0) {}
+        lasts_(slots_, 0),
+        served_(static_cast<size_t>(std::clamp<int64_t>(c.read_bursts_outstanding, 1, 1024)), 0) {}
 
   // The first cycle from `cycle` on in which a request may enter. (Changes nothing: an earlier request may still come first.)
   uint64_t next_entry(uint64_t cycle) const {
@@ -52,16 +54,19 @@ class ReadChannel {
       oldest_ = after(oldest_);
       --under_way_;
     }
-    const uint64_t waited = cycle > taken_ || !used_ ? cycle + latency_ : 0;  // nothing waited in the queue
-    taken_ = std::max(waited, last_);
-    last_ = taken_ + extra_ + beats;
+    const uint64_t waited = cycle > taken_ || !used_ ? cycle + latency_ : taken_;  // nothing waited in the queue
+    taken_ = std::max(waited, served_[turn_]);
+    const uint64_t begins = std::max(taken_ + extra_, last_);
+    last_ = begins + beats;
+    served_[turn_] = last_;
+    if (++turn_ == served_.size()) turn_ = 0;
     used_ = true;
     after_entry_ = cycle + 1;
     size_t place = oldest_ + under_way_;
     if (place >= slots_) place -= slots_;
     lasts_[place] = last_;
     ++under_way_;
-    return {taken_ + extra_ + 1, last_};
+    return {begins + 1, last_};
   }
 
  private:
@@ -69,9 +74,11 @@ class ReadChannel {
 
   uint64_t latency_, extra_;
   size_t slots_;
-  std::vector<uint64_t> lasts_;  // ring buffer: last beats of the requests in flight
+  std::vector<uint64_t> lasts_;   // ring buffer: last beats of the requests in flight
+  std::vector<uint64_t> served_;  // ring buffer: last beats of the newest requests, as many as memory works on at a time
+  size_t turn_ = 0;
   size_t oldest_ = 0, under_way_ = 0;
-  uint64_t taken_ = 0;  // the cycle in which the newest request left the queue
+  uint64_t taken_ = 0;  // the cycle in which memory began with the newest request
   uint64_t last_ = 0;   // its last beat
   uint64_t after_entry_ = 0;
   bool used_ = false;

@@ -14,11 +14,13 @@ namespace lds::sim {
 namespace {
 
 constexpr uint64_t kNever = ~uint64_t{0};
-constexpr int kReaders = 5;  // by LDS_SIM_READ_*, in the order of their priority
+constexpr uint64_t kFollowCycles = 2;  // from a LOAD's last grant to the first cycle in which the next one may start
+constexpr int kReaders = 5;            // by LDS_SIM_READ_*, in the order of their priority
 
 // A LOAD, or a batch of instructions, that still has bursts to request.
 struct Reader {
   Bursts bursts{BusShape(64, TimingConstants{}), 0, 0, 0, 0};
+  uint64_t start = 0;  // of the LOAD
   uint64_t beats = 0;
   bool keep_services = false;
   std::vector<Service> services;  // kept for LOADs with padding
@@ -38,11 +40,13 @@ struct TokenTimes {
 };
 
 struct StageState {
-  uint32_t position = 0;   // in its queue: the running instruction, or the next one
-  uint32_t delivered = 0;  // instructions that fetch has put into the queue
-  uint64_t free = 0;       // the cycle in which the previous instruction ended
-  bool loading = false;    // the running LOAD's end is not known yet
-  lds_sim_event event{};   // of the running instruction
+  uint32_t position = 0;       // in its queue: the running instruction, or the next one
+  uint32_t delivered = 0;      // instructions that fetch has put into the queue
+  uint64_t free = 0;           // the cycle in which the previous instruction ended
+  uint64_t follow = kNever;    // the first cycle in which a LOAD may start before that; kNever: in none
+  std::vector<uint64_t> ends;  // ring buffer: of the previous instructions, as many as may run at a time
+  bool loading = false;        // the running LOAD's end is not known yet
+  lds_sim_event event{};       // of the running instruction
 };
 
 // What the devices of one bus share: the channel of reads, and the one of writes.
@@ -67,7 +71,10 @@ class Model {
         end_(in.program.insns.size(), kNever) {}
 
   // --- for run_together -----------------------------------------------------------------------------
-  void begin() { request_batch(cycles_of(c_.fetch_start_cycles)); }
+  void begin() {
+    for (StageState &s : stages_) s.ends.assign(static_cast<size_t>(std::clamp<int64_t>(c_.loads_in_flight, 1, 64)), 0);
+    request_batch(cycles_of(c_.fetch_start_cycles));
+  }
 
   bool works() const { return out_.status == LDS_ERROR_NONE && !finished_ && !is_over_; }
 
@@ -93,13 +100,14 @@ class Model {
     reader.beats += beats;
     ++r_.read_bursts;
     if (reader.keep_services) reader.services.push_back(service);
+    if (c_.loads_in_flight > 1 && (chosen == LDS_SIM_READ_INP || chosen == LDS_SIM_READ_WGT)) remember(service);
     if (!reader.bursts.done()) {
       request_at_[chosen] = cycle + interval_;
       return false;
     }
     request_at_[chosen] = kNever;
     r_.read_beats += reader.beats;
-    complete(chosen, service.last);
+    complete(chosen, cycle, service.last);
     return true;
   }
 
@@ -135,7 +143,7 @@ class Model {
       if (state.loading || !has_next(s) || state.position >= state.delivered) continue;
       const Insn &insn = in_.program.insns[next_insn(s)];
       const StageQueues &q = kStageQueues[s];
-      uint64_t cycle = std::max(state.free, deliverable_[next_insn(s)]);
+      uint64_t cycle = std::max(free_for(s, insn), deliverable_[next_insn(s)]);
       if (insn.fields.flags.pop_prev != 0 && !wait_for(tokens_[q.pop_prev], &cycle)) continue;
       if (insn.fields.flags.pop_next != 0 && !wait_for(tokens_[q.pop_next], &cycle)) continue;
       if (cycle < start_cycle_) {
@@ -144,6 +152,18 @@ class Model {
       }
     }
     return best;
+  }
+
+  static bool reads(const Insn &insn) {
+    return insn.fields.opcode == LDS_OPCODE_LOAD && !insn.is_nop() && insn.fields.u.memory.y_size != 0;
+  }
+
+  // The first cycle in which stage s can start `insn`: the load stage starts a LOAD when the one before has nothing left to do but to
+  // receive what it requested.
+  uint64_t free_for(int s, const Insn &insn) const {
+    const StageState &state = stages_[s];
+    if (s != LDS_STAGE_LOAD || state.ends.size() == 1 || !reads(insn)) return state.free;
+    return std::min(state.free, std::max(state.follow, state.ends[state.position % state.ends.size()]));
   }
 
   static bool wait_for(const TokenTimes &tokens, uint64_t *cycle) {
@@ -164,14 +184,13 @@ class Model {
     e.stage = static_cast<uint32_t>(s);
     e.enter = state.free;
     e.ready = std::max(state.free, deliverable_[index]);
-    e.start = cycle;
+    e.start = std::max(state.free, cycle);  // an event begins when the one before it has ended, whenever its own requests began
     e.from_prev = pop(insn.fields.flags.pop_prev != 0, kStageQueues[s].pop_prev);
     e.from_next = pop(insn.fields.flags.pop_next != 0, kStageQueues[s].pop_next);
     e.dram_cycles = 0;
     r_.stall_fetch_cycles[s] += e.ready - e.enter;
-    r_.stall_token_cycles[s] += cycle - e.ready;
-    if (insn.fields.opcode == LDS_OPCODE_LOAD && !insn.is_nop() && insn.fields.u.memory.y_size != 0)
-      return start_load(s, insn.fields.u.memory);
+    r_.stall_token_cycles[s] += e.start - e.ready;
+    if (reads(insn)) return start_load(s, cycle, insn.fields.u.memory);
     if (insn.fields.opcode == LDS_OPCODE_FINISH) {
       finished_ = true;
       r_.cycles = cycle;
@@ -204,8 +223,9 @@ class Model {
     if (events_ != nullptr) events_->push_back(state.event);
     end_[state.event.insn] = cycle;
     state.free = cycle;
+    state.follow = kNever;
     state.loading = false;
-    ++state.position;
+    state.ends[state.position++ % state.ends.size()] = cycle;
     if (fetch_blocked_) deliver();
   }
 
@@ -272,9 +292,10 @@ class Model {
     }
   }
 
-  void start_load(int s, const lds_insn_memory &i) {
+  void start_load(int s, uint64_t cycle, const lds_insn_memory &i) {
     Reader &reader = readers_[reader_of(i.memory_id)];
-    request_at_[reader_of(i.memory_id)] = stages_[s].event.start + cycles_of(c_.load_request_cycles) + i.y_pad_0;
+    reader.start = cycle;
+    request_at_[reader_of(i.memory_id)] = cycle + cycles_of(c_.load_request_cycles) + i.y_pad_0;
     reader.bursts = bursts_of(i);
     reader.beats = 0;
     reader.keep_services = has_padding(i);
@@ -282,25 +303,50 @@ class Model {
     stages_[s].loading = true;
   }
 
-  void finish_load(int s, uint64_t last) {
-    const lds_insn_memory &i = in_.program.insns[stages_[s].event.insn].fields.u.memory;
+  // The last request was granted in the cycle `granted`, and its last beat comes in the cycle `last`.
+  void finish_load(int s, uint64_t granted, uint64_t last) {
+    StageState &state = stages_[s];
+    const lds_insn_memory &i = in_.program.insns[state.event.insn].fields.u.memory;
     const Reader &reader = readers_[reader_of(i.memory_id)];
-    const uint64_t start = stages_[s].event.start;
-    const uint64_t waited = last - (start + cycles_of(c_.load_request_cycles) + i.y_pad_0) - reader.beats;
-    stages_[s].event.dram_cycles = static_cast<uint32_t>(std::min<uint64_t>(waited, ~0u));
+    const uint64_t asked = std::max(state.event.start, reader.start + cycles_of(c_.load_request_cycles) + i.y_pad_0);
+    const uint64_t waited = last - std::min(last, asked + reader.beats);
+    state.event.dram_cycles = static_cast<uint32_t>(std::min<uint64_t>(waited, ~0u));
     r_.stall_dram_cycles[s] += waited;
     uint64_t end = last + cycles_of(i.memory_id == LDS_MEMORY_UOP ? c_.load_uop_done_cycles : c_.load_done_cycles);
-    if (reader.keep_services) end = std::max(end, padding_done(i, start, reader.services, c_) + 1);
+    uint64_t follow = std::max(granted, beat_before(cycles_of(c_.load_ahead_beats))) + kFollowCycles;
+    if (reader.keep_services) {  // padding begins when the stage has nothing else to write
+      const uint64_t padded = padding_done(i, std::max(reader.start + 1, state.free) - 1, reader.services, c_) + 1;
+      follow = std::max(follow, padded);
+      end = std::max(end, padded);
+    }
     finish(s, end);
+    state.follow = follow;
+  }
+
+  // Bursts have a beat at least, so that as many as the beats that are looked for, and one, suffice.
+  void remember(const Service &service) {
+    const size_t most = static_cast<size_t>(c_.load_ahead_beats) + 1;
+    if (requested_.size() >= 2 * most) requested_.erase(requested_.begin(), requested_.end() - static_cast<std::ptrdiff_t>(most));
+    requested_.push_back(service);
+  }
+
+  // The cycle of the beat behind which so many are left of all that the load stage has requested; 0: none.
+  uint64_t beat_before(uint64_t left) const {
+    for (size_t n = requested_.size(); n-- != 0;) {
+      const uint64_t beats = requested_[n].last - requested_[n].first + 1;
+      if (beats > left) return requested_[n].last - left;
+      left -= beats;
+    }
+    return 0;
   }
 
   // --- the read channel -----------------------------------------------------------------------------
-  void complete(int reader, uint64_t last) {
+  void complete(int reader, uint64_t granted, uint64_t last) {
     if (reader == LDS_SIM_READ_FETCH) {
       next_delivery_ = last + cycles_of(c_.fetch_deliver_cycles);
       return deliver();
     }
-    finish_load(reader == LDS_SIM_READ_INP || reader == LDS_SIM_READ_WGT ? LDS_STAGE_LOAD : LDS_STAGE_COMPUTE, last);
+    finish_load(reader == LDS_SIM_READ_INP || reader == LDS_SIM_READ_WGT ? LDS_STAGE_LOAD : LDS_STAGE_COMPUTE, granted, last);
   }
 
   // --- fetch ----------------------------------------------------------------------------------------
@@ -378,6 +424,7 @@ class Model {
   Reader readers_[kReaders];
   uint64_t request_at_[kReaders] = {kNever, kNever, kNever, kNever, kNever};  // the cycle of each reader's next request
   const uint64_t interval_ = static_cast<uint64_t>(c_.read_request_interval_cycles);
+  std::vector<Service> requested_;  // the newest bursts of the load stage
   Bus &shared_;
   std::vector<uint64_t> deliverable_;  // by instruction: the earliest cycle in which it can start
   std::vector<uint64_t> end_;          // by instruction: kNever until known

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from loadstone.backend.device import TimingConstant
 from loadstone.vta.device.hw_config import HwConfig, builtin_timing, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.spec import Capability
@@ -25,14 +26,14 @@ TINY = load_config("vtaq-tiny")
 #: The second generation at the least size: its stores requantize, a tile in each cycle.
 TINY_STORING = replace(
     TINY,
-    name="vtaq2-tiny",
+    name="tiny-storing",
     capabilities=TINY.capabilities | Capability.STORE_REQUANTIZE,
     timing=builtin_timing("vtaq2-rtl"),
 )
 #: The same with windows of three rows, and with those that smaller blocks have.
 TINY_WINDOWS = replace(
     TINY_STORING,
-    name="vtaq2-tiny-1x16x16",
+    name="tiny-windows",
     log_block=4,
     log_inp_buff=12,
     log_wgt_buff=13,
@@ -47,6 +48,16 @@ FOUR_WINDOWS = replace(
     TINY_STORING,
     name="1x4x4-windows",
     capabilities=TINY_STORING.capabilities | Capability.DEPTHWISE,
+)
+#: Four LOADs on their way, behind a memory that works on as many bursts as are requested.
+TINY_AHEAD = replace(
+    TINY_WINDOWS,
+    name="tiny-ahead",
+    timing={
+        **TINY_WINDOWS.timing,
+        "loads_in_flight": TimingConstant(4, "for tests"),
+        "read_bursts_outstanding": TimingConstant(16, "for tests"),
+    },
 )
 #: Stores that reach INP: beside windows, where a tile is a word of the bus, and alone.
 TINY_INP, WORD_INP, ONLY_INP = (

@@ -5,7 +5,8 @@
 // Next: rtl_device.cc drives the clock.
 //
 // A read that finds the queue empty is served `latency` cycles after the arbiter has granted it, in the cycle before its address is on
-// the bus; one that enters while another waits does not wait again. `burst_extra` cycles precede every burst.
+// the bus; one that enters while another waits does not wait again. Memory works on `outstanding` bursts at a time, so that the
+// `burst_extra` cycles of one pass while those before it are served; with 1 they precede every burst.
 // Words are always accepted; a burst of writes is acknowledged two cycles after its last word.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -38,20 +39,25 @@ class AxiMemory {
     return true;
   }
   void unmap_all() { segments_.clear(); }
-  void set_latency(uint32_t latency, uint32_t burst_extra) {
+  void set_latency(uint32_t latency, uint32_t burst_extra, uint32_t outstanding) {
     latency_ = latency;
     extra_ = burst_extra;
+    served_.assign(std::max(outstanding, 1u), last_);
+    turn_ = 0;
   }
   const lds_rtl_traffic &traffic() const { return traffic_; }
 
   // --- reads: an address in cycle `now`; the beat of cycle `now`, its bytes in `data`.
   void read_address(uint64_t now, uint64_t address, uint32_t beats) {
     const uint64_t entry = now - 1;
-    const uint64_t waited = entry > taken_ || !used_ ? entry + latency_ : 0;
-    taken_ = std::max(waited, last_);
+    const uint64_t waited = entry > taken_ || !used_ ? entry + latency_ : taken_;
+    taken_ = std::max(waited, served_[turn_]);
     used_ = true;
-    reads_.push_back({address, beats, taken_ + extra_ + 1});
-    last_ = taken_ + extra_ + beats;
+    const uint64_t begins = std::max(taken_ + extra_, last_);
+    reads_.push_back({address, beats, begins + 1});
+    last_ = begins + beats;
+    served_[turn_] = last_;
+    turn_ = (turn_ + 1) % served_.size();
     ++traffic_.read_bursts;
   }
 
@@ -147,7 +153,9 @@ class AxiMemory {
   std::deque<Burst> reads_, writes_;
   std::deque<uint8_t> words_, responses_;
   std::deque<uint64_t> ends_;
-  uint64_t taken_ = 0, last_ = 0;  // the cycle from which the newest request is served; its last beat
+  uint64_t taken_ = 0, last_ = 0;       // the cycle in which memory begins with the newest request; its last beat
+  std::vector<uint64_t> served_ = {0};  // ring buffer: last beats of the newest requests, as many as memory works on at a time
+  size_t turn_ = 0;
   bool used_ = false;
   uint8_t write_response_ = kOkay;
   lds_rtl_traffic traffic_{};

@@ -22,6 +22,7 @@ module lds_compute_stage (
     input logic grant,
     input logic beat,
     input logic [BUS_BITS-1:0] beat_data,
+    output logic [31:0] beat_index,
     input write_t load_write,
     input tile_write_t store_write,
     input logic out_read,
@@ -69,9 +70,10 @@ module lds_compute_stage (
   logic loaded;
   error_t load_error;
   wire [2:0] memory = running.insn[MEMORY_MEMORY_ID_AT+:3];
-  lds_load_engine engine (
-      .clk, .clear, .start(accepted && moves), .head, .running, .regions, .pad_value(memory == MEMORY_ACC_8BIT ? pad_value : 8'd0), .request, .refused,
-      .request_address, .request_beats, .grant, .beat, .beat_data, .write, .bytes, .done(loaded), .error(load_error)
+  logic follow_unused;
+  lds_load_engine #(.LOADS(1), .PADS(MEMORY_ACC_8BIT)) engine (
+      .clk, .clear, .begun(start), .start(accepted && moves), .head, .running, .regions, .pad_value, .request, .refused, .request_address,
+      .request_beats, .grant, .beat, .beat_data, .beat_index, .follow(follow_unused), .write, .bytes, .done(loaded), .error(load_error)
   );
   assign request_first = memory == MEMORY_UOP;
 

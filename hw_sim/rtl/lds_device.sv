@@ -94,16 +94,19 @@ module lds_device (
   );
 
   // --- queues and tokens -------------------------------------------------------------------------------
-  logic [2:0] room, push, starts, done, busy, empty, blocked, pop_prev, pop_next, push_prev, push_next;
+  logic [2:0] room, push, starts, done, follow, busy, empty, blocked, pop_prev, pop_next, push_prev, push_next;
   entry_t pushed;
   entry_t [2:0] head, running;
+  logic [2:0][31:0] oldest;  // indices
+  assign follow[C] = 1'b0;
+  assign follow[S] = 1'b0;
   logic l2c, c2l, c2s, s2c;  // whether there is a token from one stage to the other
   logic [3:0] overflow;
   wire [2:0] some_prev = {c2s, l2c, 1'b1}, some_next = {1'b1, s2c, c2l};
   for (genvar s = 0; s < 3; s++) begin : g_queue
-    lds_stage_queue #(.ENTRIES(QUEUE_ENTRIES)) queue (
+    lds_stage_queue #(.ENTRIES(QUEUE_ENTRIES), .RUNNING(s == STAGE_LOAD ? LOADS_IN_FLIGHT : 1)) queue (
         .clk, .clear, .enable, .push(push[s]), .pushed, .room(room[s]), .some_prev(some_prev[s]), .some_next(some_next[s]),
-        .start(starts[s]), .head(head[s]), .running(running[s]), .done(done[s]), .busy(busy[s]), .empty(empty[s]), .blocked(blocked[s]),
+        .start(starts[s]), .head(head[s]), .running(running[s]), .follow(follow[s]), .oldest(oldest[s]), .done(done[s]), .busy(busy[s]), .empty(empty[s]), .blocked(blocked[s]),
         .pop_prev(pop_prev[s]), .pop_next(pop_next[s]), .push_prev(push_prev[s]), .push_next(push_next[s])
     );
   end
@@ -112,7 +115,7 @@ module lds_device (
   lds_tokens #(.MOST(MAX_TOKENS)) compute_to_store (.clk, .clear, .push(push_next[C]), .pop(pop_prev[S]), .some(c2s), .overflow(overflow[2]));
   lds_tokens #(.MOST(MAX_TOKENS)) store_to_compute (.clk, .clear, .push(push_prev[S]), .pop(pop_next[C]), .some(s2c), .overflow(overflow[3]));
   wire [1:0] overflows = overflow[0] ? L : overflow[3] ? S : C;
-  assign token_error = '{valid: overflow != 0, code: ERROR_DEADLOCK, index: running[overflows].index, address: 32'd0};
+  assign token_error = '{valid: overflow != 0, code: ERROR_DEADLOCK, index: oldest[overflows], address: 32'd0};
 
   // --- reads -------------------------------------------------------------------------------------------
   logic [2:0] request, grant, beat, refused;
@@ -127,7 +130,8 @@ module lds_device (
       .idle(reads_idle), .arvalid(m_axi_arvalid), .arready(m_axi_arready), .araddr(m_axi_araddr), .arlen(m_axi_arlen),
       .rvalid(m_axi_rvalid), .rlast(m_axi_rlast)
   );
-  wire [31:0] reader_index = beat[1] ? running[L].index : beat[2] ? running[C].index : 32'd0;
+  logic [31:0] load_beat_index, compute_beat_index;
+  wire [31:0] reader_index = beat[1] ? load_beat_index : beat[2] ? compute_beat_index : 32'd0;
   assign read_error = '{valid: beat != 0 && m_axi_rresp != 0, code: ERROR_BUS, index: reader_index, address: beat_address[31:0]};
 
   lds_fetch fetch (
@@ -143,13 +147,13 @@ module lds_device (
   logic [OUT_BITS-1:0] out_data;
   logic [15:0] load_bytes, compute_bytes, store_bytes;
   lds_load_stage load (
-      .clk, .clear, .start(starts[L]), .head(head[L]), .running(running[L]), .regions, .request(request[1]), .refused(refused[1]),
-      .request_address(request_address[1]), .request_beats(request_beats[1]), .grant(grant[1]), .beat(beat[1]), .beat_data(m_axi_rdata),
+      .clk, .clear, .start(starts[L]), .head(head[L]), .running(running[L]), .regions, .request(request[1]), .follow(follow[L]), .refused(refused[1]),
+      .request_address(request_address[1]), .request_beats(request_beats[1]), .grant(grant[1]), .beat(beat[1]), .beat_data(m_axi_rdata), .beat_index(load_beat_index),
       .write(load_write), .bytes(load_bytes), .done(done[L]), .error(load_error)
   );
   lds_compute_stage compute (
       .clk, .clear, .start(starts[C]), .head(head[C]), .running(running[C]), .regions, .request(request[2]), .refused(refused[2]), .request_first(compute_first),
-      .request_address(request_address[2]), .request_beats(request_beats[2]), .grant(grant[2]), .beat(beat[2]), .beat_data(m_axi_rdata),
+      .request_address(request_address[2]), .request_beats(request_beats[2]), .grant(grant[2]), .beat(beat[2]), .beat_data(m_axi_rdata), .beat_index(compute_beat_index),
       .load_write, .store_write, .out_read, .out_tile, .out_data, .bytes(compute_bytes), .done(done[C]), .finish, .error(compute_error)
   );
   lds_store_stage store (

@@ -1,17 +1,25 @@
-// Executes a LOAD: requests its bursts, writes the received words, and writes padding in between.
+// Executes LOADs: requests their bursts, writes the received words, and writes padding in between.
 //
 // In:   the instruction, `start` in its first cycle; the read channel's grants and beats; the stage's pad value.
-// Out:  writes to the scratchpads, three cycles after the beat; `done` in the last cycle, or the error, three cycles after the start.
-// Next: lds_load_stage.sv and lds_compute_stage.sv have one each.
+// Out:  writes to the scratchpads, three cycles after the beat; `done` in the last cycle, or the error, three cycles after the start;
+//       `follow`: the next LOAD may start though this one has not ended.
+// Next: lds_load_stage.sv and lds_compute_stage.sv have one each; lds_load_receiver.sv.
 //
 //   start + 2 + y_pad_0: first request.  last beat + 3: done (UOP: + 2).  last tile of padding + 1: done.
+//   last grant + 2, and no padding left, and LOAD_AHEAD_BEATS to come: the next one may start, while fewer than LOADS are on their way.
+//   More beats would hide no more latency, and other readers would wait for them.
+// One LOAD requests at a time, and each has a receiver of its own: beats come in the order of the requests.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
 import lds_isa_pkg::*;
 import lds_types_pkg::*;
-module lds_load_engine (
+module lds_load_engine #(
+    parameter int LOADS = 1,
+    parameter logic [2:0] PADS = MEMORY_INP  // the memory whose padding has the stage's value; that of the others is 0
+) (
     input logic clk,
     input logic clear,
+    input logic begun,  // an instruction of the stage starts, be it a LOAD or not
     input logic start,
     input entry_t head,
     input entry_t running,
@@ -24,6 +32,8 @@ module lds_load_engine (
     input logic grant,
     input logic beat,
     input logic [BUS_BITS-1:0] beat_data,
+    output logic [31:0] beat_index,  // of the LOAD to which a beat of this cycle belongs
+    output logic follow,
     output write_t write,
     output logic [15:0] bytes,  // bytes in the beat of this cycle
     output logic done,
@@ -31,14 +41,12 @@ module lds_load_engine (
 );
   localparam int TILE_LOG2_MAX = 2 * LOG_BLOCK > LOG_LANES + 2 ? 2 * LOG_BLOCK : LOG_LANES + 2;
   localparam int ROW_BITS = 16 + TILE_LOG2_MAX;
-  localparam int SKEW_BITS = LOG_UOPS > 0 ? LOG_UOPS : 1;
 
-  logic begins, checked, active;
+  logic begins, checked;
   wire [127:0] insn = running.insn;
   wire [2:0] memory = insn[MEMORY_MEMORY_ID_AT+:3];
   wire [4:0] tile_bytes_log2 = tile_log2(memory);
   wire [15:0] y_size = insn[MEMORY_Y_SIZE_AT+:16], x_size = insn[MEMORY_X_SIZE_AT+:16], x_stride = insn[MEMORY_X_STRIDE_AT+:16];
-  wire is_uop = memory == MEMORY_UOP;
 
   logic [63:0] address, bad_address;
   logic [16:0] width;
@@ -55,94 +63,67 @@ module lds_load_engine (
   end
 
   // --- requests -----------------------------------------------------------------------------------------
-  logic asks, single_unused, last_unused;
+  logic asks, single_unused, last;
   lds_bursts #(.ROW_BITS(ROW_BITS)) bursts (
       .clk, .clear, .setup(begins && y_size != 0), .address, .row_bytes(ROW_BITS'(x_size) << tile_bytes_log2), .rows(y_size),
       .stride_bytes(ROW_BITS'(x_stride) << tile_bytes_log2), .delay(insn[MEMORY_Y_PAD_0_AT+:4]), .request(asks), .request_address,
-      .request_beats, .single(single_unused), .last(last_unused), .grant
+      .request_beats, .single(single_unused), .last, .grant
   );
   assign request = asks && !refused;
 
-  // --- what comes -----------------------------------------------------------------------------------------
-  logic [15:0] rows_left, x_left, tile, row_tiles, next_row;  // of the scratchpad: tiles of a row, and where the next one begins
-  logic [WORD_INDEX_BITS-1:0] word, last_word;
-  logic [SKEW_BITS-1:0] skew, row_skew;  // the first micro-op of a beat that counts; of the row's first beat
-  wire [4:0] uops_to_end = 5'(UOPS) - 5'(skew);
-  wire row_goes_on = 16'(uops_to_end) < x_left;  // after this beat of micro-ops
-  wire [4:0] uops_here = row_goes_on ? uops_to_end : x_left[4:0];
-  wire takes = beat && active;
-  wire tile_ends = is_uop || word == last_word;
-  wire [15:0] tiles_here = is_uop ? 16'(uops_here) : 16'd1;
-  wire row_ends = is_uop ? !row_goes_on : tile_ends && x_left == 16'd1;
-  wire [SKEW_BITS-1:0] next_skew = UOPS > 1 ? row_skew + SKEW_BITS'(x_stride) : '0;
-  assign bytes = !takes ? 16'd0 : is_uop ? 16'(uops_here) << 2 : 16'(BUS_BYTES);
-
-  write_t first, second, third;
-  logic [2:0] ended;  // the last beat, one to three cycles ago and more
-  always_ff @(posedge clk) begin
-    first <= '{
-        valid: takes, pad: 1'b0, memory: memory, tile: tile, word: is_uop ? WORD_INDEX_BITS'(skew) : word, count: uops_here,
-        pad_value: pad_value, data: beat_data
-    };
-    second <= first;
-    ended <= {ended[1] | ended[2], ended[0] | ended[1], takes && row_ends && rows_left == 16'd1};
-    if (takes) begin
-      word <= tile_ends ? '0 : word + 1'b1;
-      if (tile_ends) begin
-        tile <= row_ends ? next_row : tile + tiles_here;
-        x_left <= row_ends ? x_size : x_left - tiles_here;
-        skew <= row_ends ? next_skew : '0;
-      end
-      if (row_ends) begin
-        rows_left <= rows_left - 16'd1;
-        row_skew <= next_skew;
-        next_row <= next_row + row_tiles;
-      end
-    end
-    if (begins) begin
-      rows_left <= y_size;
-      row_tiles <= width[15:0];
-      x_left <= x_size;
-      word <= '0;
-      last_word <= WORD_INDEX_BITS'((32'd1 << tile_bytes_log2) / BUS_BYTES - 1);
-      tile <= 16'(32'(insn[MEMORY_SRAM_BASE_AT+:16]) + 32'(insn[MEMORY_Y_PAD_0_AT+:4]) * 32'(width) + 32'(insn[MEMORY_X_PAD_0_AT+:4]));
-      skew <= UOPS > 1 ? SKEW_BITS'(insn[MEMORY_DRAM_BASE_AT+:32]) : '0;
-      row_skew <= UOPS > 1 ? SKEW_BITS'(insn[MEMORY_DRAM_BASE_AT+:32]) : '0;
-      ended <= y_size == 0 ? 3'b111 : 3'b000;
-    end
-    if (checked) next_row <= tile + row_tiles;  // no beat has arrived before
-    if (clear) first.valid <= 1'b0;
+  // --- receivers, in turn ---------------------------------------------------------------------------------
+  logic [LOADS-1:0] newest, oldest, receives, ends, ended, padded, occupies;
+  write_t [LOADS-1:0] writes;
+  logic [LOADS-1:0][15:0] received;
+  entry_t [LOADS-1:0] loads;
+  logic requested;  // the newest has no request left
+  for (genvar r = 0; r < LOADS; r++) begin : g_receiver
+    lds_load_receiver #(.PADS(PADS)) receiver (
+        .clk, .clear, .insn(loads[r].insn), .begins(begins && newest[r]), .checked(checked && newest[r]), .width, .fits_nothing,
+        .refused(refused && newest[r]), .pad_value, .oldest(oldest[r]), .occupied((occupies & ~(LOADS'(1) << r)) != 0), .beat(beat && receives[r]),
+        .beat_data, .last_beat(ends[r]), .occupies(occupies[r]), .padded(padded[r]), .write(writes[r]), .bytes(received[r]), .done(ended[r])
+    );
   end
-
-  // --- padding ----------------------------------------------------------------------------------------------
-  logic pads, padded;
-  logic [15:0] pad_tile;
-  lds_padding padding (
-      .clk, .clear, .insn, .begins, .taken(second.valid || refused), .valid(pads), .tile(pad_tile), .ready(padded)
-  );
-  always_ff @(posedge clk) begin
-    third <= second;
-    if (!second.valid) begin
-      third.valid <= pads;
-      third.pad <= 1'b1;
-      third.memory <= memory;
-      third.tile <= pad_tile;
-      third.pad_value <= pad_value;
-    end
-    if (clear) third.valid <= 1'b0;
-  end
+  assign done = ended != 0;
   always_comb begin
-    write = third;
-    write.valid = third.valid && !refused;
+    write = writes[0];
+    bytes = received[0];
+    beat_index = loads[0].index;
+    for (int r = 1; r < LOADS; r++) begin
+      if (writes[r].valid) write = writes[r];
+      if (receives[r]) bytes = received[r];
+      if (receives[r]) beat_index = loads[r].index;
+    end
   end
-
-  // In the cycle of the check's result only a LOAD of nothing can be done.
-  assign done = active && padded && (is_uop ? ended[1] : ended[2]) && (checked ? fits_nothing : !refused);
+  if (LOADS == 1) begin : g_one
+    assign {newest, oldest, receives} = 3'b111;
+    assign loads[0] = running;
+    assign {requested, follow} = 2'b00;
+  end else begin : g_several
+    function automatic logic [LOADS-1:0] after(input logic [LOADS-1:0] turn);
+      after = {turn[LOADS-2:0], turn[LOADS-1]};
+    endfunction
+    logic [19:0] coming;  // beats that were requested
+    always_ff @(posedge clk) begin
+      coming <= coming + (grant ? 20'(request_beats) : 20'd0) - 20'(beat);
+      if (start) newest <= after(newest);
+      for (int r = 0; r < LOADS; r++) if (start && newest[(r+LOADS-1)%LOADS]) loads[r] <= head;
+      if (ends != 0 || (begins && y_size == 0)) receives <= after(receives);
+      if (ended != 0) oldest <= after(oldest);
+      requested <= !begun && (requested || (grant && last));
+      follow <= !begun && requested && (padded & newest) != 0 && !refused && 32'(coming) <= LOAD_AHEAD_BEATS;
+      if (clear) begin
+        newest <= LOADS'(1) << (LOADS - 1);
+        receives <= LOADS'(1);
+        oldest <= LOADS'(1);
+        coming <= '0;
+        requested <= 1'b0;
+        follow <= 1'b0;
+      end
+    end
+  end
   always_ff @(posedge clk) begin
     begins <= start && !clear;
     checked <= begins && !clear;
-    if (begins) active <= 1'b1;
-    else if (done) active <= 1'b0;
-    if (clear) active <= 1'b0;
   end
 endmodule

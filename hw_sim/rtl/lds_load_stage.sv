@@ -15,12 +15,14 @@ module lds_load_stage (
     input entry_t running,
     input region_t [MAX_REGIONS-1:0] regions,
     output logic request,
+    output logic follow,  // the head may start though a LOAD runs
     output logic refused,
     output logic [63:0] request_address,
     output logic [8:0] request_beats,
     input logic grant,
     input logic beat,
     input logic [BUS_BITS-1:0] beat_data,
+    output logic [31:0] beat_index,
     output write_t write,
     output logic [15:0] bytes,
     output logic done,
@@ -32,10 +34,12 @@ module lds_load_stage (
   wire is_load = head.insn[OPCODE_AT+:3] == OPCODE_LOAD;
   wire moves = is_load && head.insn[MEMORY_X_SIZE_AT+:16] != 0;
 
-  lds_load_engine engine (
-      .clk, .clear, .start(start && moves), .head, .running, .regions, .pad_value(running.insn[MEMORY_MEMORY_ID_AT+:3] == MEMORY_INP ? pad_value : 8'd0),
-      .request, .refused, .request_address, .request_beats, .grant, .beat, .beat_data, .write, .bytes, .done(loaded), .error
+  logic requested;
+  lds_load_engine #(.LOADS(LOADS_IN_FLIGHT), .PADS(MEMORY_INP)) engine (
+      .clk, .clear, .begun(start), .start(start && moves), .head, .running, .regions, .pad_value, .request, .refused, .request_address,
+      .request_beats, .grant, .beat, .beat_data, .beat_index, .follow(requested), .write, .bytes, .done(loaded), .error
   );
+  assign follow = requested && moves && head.insn[MEMORY_Y_SIZE_AT+:16] != 0;
 
   assign done = loaded || second;
   always_ff @(posedge clk) begin

@@ -31,8 +31,8 @@ void lds_rtl_destroy(lds_rtl *rtl);
 /* Places host memory at a bus address; other addresses respond with an error. 0, or -1 when it overlaps or memory is exhausted. */
 int lds_rtl_map(lds_rtl *rtl, uint64_t bus_address, void *memory, uint64_t size_bytes, int read_only);
 void lds_rtl_unmap_all(lds_rtl *rtl);
-/* The constants read_latency_cycles and read_burst_extra_cycles of the timing model. */
-void lds_rtl_memory_latency(lds_rtl *rtl, uint32_t latency_cycles, uint32_t burst_extra_cycles);
+/* The constants read_latency_cycles, read_burst_extra_cycles and read_bursts_outstanding of the timing model. */
+void lds_rtl_memory_latency(lds_rtl *rtl, uint32_t latency_cycles, uint32_t burst_extra_cycles, uint32_t bursts_outstanding);
 
 /* Memory accepts requests and words, and responds, in about every other cycle, chosen by the seed. 0: in every cycle. */
 void lds_rtl_memory_stalls(lds_rtl *rtl, uint64_t seed);

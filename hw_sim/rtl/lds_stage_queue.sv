@@ -1,6 +1,6 @@
 // The queue of one stage, and the condition for the start of its instructions.
 //
-//   start: the stage is idle, an instruction is at the head, and all tokens that it pops are available.
+//   start: the stage is idle (or lets the head follow), an instruction is at the head, and all tokens that it pops are available.
 //
 // In:   instructions from fetch; tokens; `done` in the last cycle of the running instruction.
 // Out:  the head, with `start` in the first cycle of its run; the tokens it pops and pushes; room for fetch.
@@ -8,7 +8,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import lds_isa_pkg::*;
 module lds_stage_queue #(
-    parameter int ENTRIES = 512
+    parameter int ENTRIES = 512,
+    parameter int RUNNING = 1  // instructions that may run at a time
 ) (
     input logic clk,
     input logic clear,
@@ -20,7 +21,9 @@ module lds_stage_queue #(
     input logic some_next,
     output logic start,
     output lds_types_pkg::entry_t head,
-    output lds_types_pkg::entry_t running,  // the running instruction, from the cycle after its start
+    output lds_types_pkg::entry_t running,  // the running instruction, from the cycle after its start; of several the newest
+    input logic follow,  // the head may start though others run
+    output logic [31:0] oldest,  // the index of the oldest that runs
     input logic done,
     output logic busy,
     output logic empty,  // no instruction runs or waits
@@ -48,15 +51,38 @@ module lds_stage_queue #(
       .clk, .write(push), .write_at, .write_data(pushed), .read(refill), .read_at, .read_data(stored)
   );
 
+  // --- what runs ------------------------------------------------------------------------------------------
+  logic more, only;  // another one may run beside; no other one runs
+  logic pushes_prev, pushes_next;  // when the oldest is done
+  if (RUNNING == 1) begin : g_one
+    assign {more, only} = 2'b01;
+    assign {pushes_prev, pushes_next, oldest} = {running.insn[PUSH_PREV_AT], running.insn[PUSH_NEXT_AT], running.index};
+  end else begin : g_several
+    localparam int TURN = $clog2(RUNNING);
+    logic [RUNNING-1:0][33:0] runs;
+    logic [TURN-1:0] first, last;
+    logic [TURN:0] count;
+    assign more = follow && 32'(count) != RUNNING;
+    assign only = count == (TURN + 1)'(1);
+    assign {pushes_prev, pushes_next, oldest} = runs[first];
+    always_ff @(posedge clk) begin
+      if (start) runs[last] <= {head.insn[PUSH_PREV_AT], head.insn[PUSH_NEXT_AT], head.index};
+      if (start) last <= last + 1'b1;
+      if (done) first <= first + 1'b1;
+      if (start != done) count <= count + {{TURN{done}}, 1'b1};
+      if (clear) {first, last, count} <= '0;
+    end
+  end
+
   wire wants_prev = head.insn[POP_PREV_AT], wants_next = head.insn[POP_NEXT_AT];
   wire tokens = (!wants_prev || some_prev) && (!wants_next || some_next);
 
   assign room = places != (LOG + 1)'(ENTRIES) || done;
-  assign start = enable && head_valid && !busy && tokens;
+  assign start = enable && head_valid && tokens && (!busy || more);
   assign pop_prev = start && wants_prev;
   assign pop_next = start && wants_next;
-  assign push_prev = done && running.insn[PUSH_PREV_AT];
-  assign push_next = done && running.insn[PUSH_NEXT_AT];
+  assign push_prev = done && pushes_prev;
+  assign push_next = done && pushes_next;
   assign empty = places == 0;
   assign blocked = head_valid && !busy && !tokens;
 
@@ -80,7 +106,7 @@ module lds_stage_queue #(
       if (moves) head_valid <= 1'b1;
       else if (start) head_valid <= 1'b0;
       if (start) busy <= 1'b1;
-      else if (done) busy <= 1'b0;
+      else if (done && only) busy <= 1'b0;
     end
     if (past || refill) is_direct <= past;
     if (past) direct <= pushed;

@@ -113,8 +113,8 @@ int lds_rtl_map(lds_rtl *rtl, uint64_t bus_address, void *memory, uint64_t size_
 
 void lds_rtl_unmap_all(lds_rtl *rtl) { rtl->memory.unmap_all(); }
 
-void lds_rtl_memory_latency(lds_rtl *rtl, uint32_t latency_cycles, uint32_t burst_extra_cycles) {
-  rtl->memory.set_latency(latency_cycles, burst_extra_cycles);
+void lds_rtl_memory_latency(lds_rtl *rtl, uint32_t latency_cycles, uint32_t burst_extra_cycles, uint32_t bursts_outstanding) {
+  rtl->memory.set_latency(latency_cycles, burst_extra_cycles, bursts_outstanding);
 }
 
 void lds_rtl_memory_stalls(lds_rtl *rtl, uint64_t seed) { rtl->stalls = seed; }

@@ -132,8 +132,8 @@ def test_a_device(tree: TreeCopy, tmp_path: Path) -> None:
         assert tree.pytest("tests/vta/device/test_hw_config.py", "-k", "built_in").returncode == 1
     tree.edit(
         "tests/vta/device/test_hw_config.py",
-        '        "vtaq-tiny",\n        "vtaq2-1x16x16",\n    ]',
-        '        "vtaq-mine",\n        "vtaq-tiny",\n        "vtaq2-1x16x16",\n    ]',
+        '        "vtaq-tiny",\n        "vtaq2-1x16x16",\n',
+        '        "vtaq-mine",\n        "vtaq-tiny",\n        "vtaq2-1x16x16",\n',
     )
     # One by one: the folder's name is a word that -k finds, too.
     for file, words in (

@@ -18,6 +18,7 @@ from loadstone.search.assumptions import (
     energy_uj,
 )
 from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.isa.spec import Capability
 
 
 def test_every_constant_has_a_source() -> None:
@@ -93,6 +94,41 @@ def test_bus_clock_and_ports_are_no_free_lunch(dear: HwConfig, cheap: HwConfig) 
     assert sum(area_mm2(dear, a).values()) > sum(area_mm2(cheap, a).values())
     energies = [sum(energy_uj(counts, c, a, 1000).values()) for c in (dear, cheap)]
     assert energies[0] > energies[1]
+
+
+def with_capability(capability: Capability) -> HwConfig:
+    return changed(capabilities=changed().capabilities | capability)
+
+
+def test_capabilities_take_the_area_that_synthesis_counts() -> None:
+    """1x16x16: 16 lanes and 256 multipliers. Gates and registers at their smallest."""
+    a, plain = replace(Assumptions(), logic_at_limit=0.0), changed()
+
+    def more(config: HwConfig) -> dict[str, float]:
+        found, base = area_mm2(config, a), area_mm2(plain, a)
+        return {part: found[part] - base[part] for part in base if found[part] != base[part]}
+
+    assert more(with_capability(Capability.STORE_REQUANTIZE)) == pytest.approx(
+        {
+            "alu": 16 * 3632 / 1e6,
+            "registers": 16 * 912 * 4.52 / 1e6,
+            "scratchpads": 2048 * (64 - 16) * 5.54 / 1e6,
+        }
+    )
+    windows = more(with_capability(Capability.DEPTHWISE))
+    assert windows == pytest.approx(
+        {"multipliers": 4 * 1148 * 3.19 / 1e6, "registers": 4 * 623 * 4.52 / 1e6}
+    )
+    ahead = more(with_timing("loads_in_flight", 4))
+    assert ahead == pytest.approx({"queues": 2339 * 3.19 / 1e6, "registers": 3 * 502 * 4.52 / 1e6})
+
+
+def test_a_store_that_requantizes_takes_energy_for_it() -> None:
+    stored, a = Counts(write=1_000_000), replace(Assumptions(), logic_at_limit=0.0)
+    plain, second = changed(), with_capability(Capability.STORE_REQUANTIZE)
+    first, then = (energy_uj(stored, config, a, 0) for config in (plain, second))
+    assert (first["alu"], then["alu"]) == (0.0, pytest.approx(3.2))
+    assert then["scratchpads"] == pytest.approx(4 * first["scratchpads"], rel=0.2)
 
 
 def test_queues_take_area() -> None:

@@ -61,6 +61,25 @@ def test_capabilities_are_lists_of_lists_where_they_vary(tmp_path: Path) -> None
     assert space.points == 2
 
 
+def test_each_capability_is_a_choice_of_its_own(tmp_path: Path) -> None:
+    """With the cycles that were measured of it; what the base has otherwise stays."""
+    text = "base: [vtaq-1x16x16, vtaq2-1x16x16]\ndevice:\n" + "".join(
+        f"  capability.{name}: [false, true]\n" for name in ("depthwise", "store_requantize")
+    )
+    space = read_space(written(tmp_path, text + "  timing.loads_in_flight: [1, 4]\n"))
+    assert space.points == 16
+    first = load_config("vtaq-1x16x16")
+    for point in (space.at(number) for number in range(space.points)):
+        device, said = load_config(space.device(point)), space.settings(point)
+        for capability in (Capability.DEPTHWISE, Capability.STORE_REQUANTIZE):
+            assert device.has(capability) == said[f"capability.{capability.name.lower()}"]
+        assert device.capabilities & first.capabilities == first.capabilities
+        cycles = {name: constant.value for name, constant in device.timing.items()}
+        assert (cycles["store_rq_cycles"], cycles["depthwise_overhead_cycles"]) == (14, 8)
+        assert cycles["loads_in_flight"] == said["timing.loads_in_flight"]
+        assert cycles["rq_overhead_cycles"] == first.timing["rq_overhead_cycles"].value
+
+
 def test_a_base_is_a_file_beside_the_space(tmp_path: Path) -> None:
     config = load_config("vtaq-tiny")
     (tmp_path / "mine.json").write_text(json.dumps({**config.to_json(), "name": "mine"}))
@@ -72,6 +91,8 @@ def test_a_base_is_a_file_beside_the_space(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[1]", "holds a list"),
+        ("base: vtaq-tiny\ndevice: {capability.depthwise: [1, 0]}", "is true or false"),
+        ("base: vtaq-tiny\ndevice: {capability.windows: true}", "no key 'capability.windows'"),
         ("a: [", "not YAML"),
         ("2020-99-99: 1", "not YAML: month must be in 1..12"),
         ("base: !!bool perhaps", "not YAML"),

@@ -58,6 +58,11 @@ _LEVELS = {4: 73, 8: 73, 16: 81, 32: 79}
 #: Flip-flops, by nextpnr: `vtaq-tiny` has 12,694 (16 multipliers, 4 lanes), `vtaq-1x8x8` 19,131 (64
 #: and 8), a lane of RQ 912. What is left is a number for the device, and one for each multiplier.
 _LANE_BITS, MAC_BITS, CONTROL_BITS = 912, 58, 8118
+#: What yosys counts more in `vtaq-1x8x8` with a capability (docs/hardware.md), LUT4 and flip-flops:
+#: windows for each of its 64 multipliers, each of three further LOADs in flight for itself. A cell
+#: of a carry chain counts as two tables.
+_WINDOW_TABLES, _WINDOW_BITS = (1038 + 2 * 55) / 64, 623 / 64
+_AHEAD_TABLES, _AHEAD_BITS = (1625 + 2 * 357) / 3, 502
 #: Levels of a device of which nothing is known.
 MOST_LEVELS = 81
 #: A plain lane has a register of 32 bits on each side.
@@ -83,6 +88,7 @@ class Assumptions:
     rq_lane_um2: float = 3632.0
     sram_um2_per_byte: float = 5.54
     flipflop_um2: float = 4.52
+    lut4_um2: float = 3.19
     flipflop_fj: float = 5.0
     gate_ps: float = 25.0
     sram_ps: float = 600.0
@@ -147,6 +153,8 @@ SOURCES: Mapping[str, str] = {
     "sram_um2_per_byte": "[I] 8 cells, half of the array being cells",
     "flipflop_um2": "DFF_X1 of the NanGate 45 nm Open Cell Library; their number: synthesis for an "
     "ECP5 (docs/hardware.md), and 32 for each bit of the bus",
+    "lut4_um2": "assumed: four NAND2_X1 of the NanGate library (0.798) for a table of four inputs; "
+    "their number, for windows and LOADs ahead: synthesis for an ECP5 (docs/hardware.md)",
     "flipflop_fj": "assumed: what a flip-flop and its part of the clock tree take in a cycle",
     "gate_ps": "assumed: a level of logic with its wires; the levels are yosys's of a sum of "
     "products, 73 to 81 by the block, twice as many for bfloat16",
@@ -168,7 +176,7 @@ _BY_ENERGY = (
 )
 _BY_AREA = (
     *("int8_mac_um2", "bf16_mac_um2", "alu_lane_um2", "rq_lane_um2", "sram_um2_per_byte"),
-    "flipflop_um2",
+    *("flipflop_um2", "lut4_um2"),
 )
 _BY_DELAY = ("gate_ps", "sram_ps")
 
@@ -245,11 +253,29 @@ def _logic_factor(config: HwConfig, a: Assumptions) -> float:
 
 
 def _flipflops(config: HwConfig) -> int:
-    """Bits of registers: control, lanes, multipliers, buffers of the bus."""
-    lanes = config.batch * config.block
+    """Bits of registers: control, lanes, multipliers, buffers of the bus, LOADs in flight."""
     lane = _LANE_BITS if _has_multipliers(config) else _PLAIN_LANE_BITS
-    own = CONTROL_BITS + MAC_BITS * config.macs_per_cycle + lane * lanes
-    return own + _BEATS * config.bus_bits
+    mac = MAC_BITS + (_WINDOW_BITS if config.has(Capability.DEPTHWISE) else 0)
+    own = CONTROL_BITS + round(mac * config.macs_per_cycle) + lane * _lanes(config)
+    return own + _BEATS * config.bus_bits + _AHEAD_BITS * _loads_ahead(config)
+
+
+def _lanes(config: HwConfig) -> int:
+    """Of compute, and as many of the store stage where it requantizes."""
+    sets = 2 if config.has(Capability.STORE_REQUANTIZE) else 1
+    return sets * config.batch * config.block
+
+
+def _loads_ahead(config: HwConfig) -> int:
+    """LOADs that may be on their way beside the oldest."""
+    known = config.timing.get("loads_in_flight")
+    return 0 if known is None else max(1, known.value) - 1
+
+
+def _out_tile_bytes(config: HwConfig) -> int:
+    """Of OUT, a copy of what is stored: of whole accumulators where the store requantizes."""
+    requantizes = config.has(Capability.STORE_REQUANTIZE)
+    return config.tile_bytes(Memory.ACC if requantizes else Memory.OUT)
 
 
 def _queue_bytes(config: HwConfig) -> int:
@@ -270,7 +296,8 @@ def energy_uj(n: Counts, config: HwConfig, a: Assumptions, cycles: int) -> dict[
 
     A step of GEMM reads a tile of INP and of WGT, reads and writes one of ACC, and reads a
     micro-op; a step of the ALU reads two tiles of ACC and writes one. What is loaded or stored
-    passes through its scratchpad once more.
+    passes through its scratchpad once more. Where a store may requantize, all it stores is taken as
+    requantized on the way.
     """
     tile = {memory: config.tile_bytes(memory) for memory in _PADS}
     moved = {
@@ -278,9 +305,10 @@ def energy_uj(n: Counts, config: HwConfig, a: Assumptions, cycles: int) -> dict[
         Memory.INP: n.gemm_steps * tile[Memory.INP] + n.read_inp,
         Memory.WGT: n.gemm_steps * tile[Memory.WGT] + n.read_wgt,
         Memory.ACC: (2 * n.gemm_steps + 3 * n.alu_steps) * tile[Memory.ACC] + n.read_acc,
-        Memory.OUT: 2 * n.write,
+        Memory.OUT: 2 * n.write * _out_tile_bytes(config) // tile[Memory.OUT],
     }
     lanes = n.alu_steps * config.batch * config.block
+    lanes += n.write if config.has(Capability.STORE_REQUANTIZE) else 0
     mac_pj = a.bf16_mac_pj if config.is_float else a.int8_mac_pj
     lane_pj = a.rq_lane_pj if _has_multipliers(config) else a.alu_lane_pj
     logic = _logic_factor(config, a)
@@ -304,11 +332,14 @@ def area_mm2(config: HwConfig, a: Assumptions) -> dict[str, float]:
     lane = a.rq_lane_um2 if _has_multipliers(config) else a.alu_lane_um2
     pads = sum(_pad_bytes(config, memory) for memory in _PADS)
     pads += (_acc_copies(config) - 1) * _pad_bytes(config, Memory.ACC)
+    pads += (_out_tile_bytes(config) - config.tile_bytes(Memory.OUT)) * config.depth(Memory.OUT)
+    mac += _WINDOW_TABLES * a.lut4_um2 if config.has(Capability.DEPTHWISE) else 0.0
+    ahead = _AHEAD_TABLES * a.lut4_um2 * _loads_ahead(config)
     logic = _logic_factor(config, a)
     return {
         "multipliers": config.macs_per_cycle * mac * logic / 1e6,
-        "alu": config.batch * config.block * lane * logic / 1e6,
+        "alu": _lanes(config) * lane * logic / 1e6,
         "scratchpads": pads * a.sram_um2_per_byte / 1e6,
         "registers": _flipflops(config) * a.flipflop_um2 * logic / 1e6,
-        "queues": _queue_bytes(config) * a.sram_um2_per_byte / 1e6,
+        "queues": (_queue_bytes(config) * a.sram_um2_per_byte + ahead * logic) / 1e6,
     }

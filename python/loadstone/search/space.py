@@ -11,6 +11,7 @@ Next: sampling.py draws points; evaluate.py compiles for them.
       LOG_WGT_BUFF_SIZE: [16, 18]
       bus_bits: [64, 128]
       timing.read_latency_cycles: [20, 100]
+      capability.depthwise: [false, true]    one of them; the others as the base has them
     options:                            of `loadstone compile` -> values
       strategy: [eager, cost]
     assumptions:                        constants of the models of energy and area
@@ -39,14 +40,17 @@ from loadstone.files import JsonObject, JsonValue, read_whole
 from loadstone.partition.cost.hosts import stated_host
 from loadstone.search.assumptions import Assumptions, assumptions_of
 from loadstone.search.plugin_device import is_plugin, plugin_base
-from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.device.hw_config import builtin_timing, load_config
+from loadstone.vta.isa.spec import Capability
 
 __all__ = ["MAX_POINTS", "Point", "Space", "SpaceAxis", "read_space"]
 
 #: Points of a grid; more are drawn from (--search random, pareto).
 MAX_POINTS = 1_000_000
 _KEYS = ("base", "device", "options", "assumptions", "host")
-_TIMING = "timing."
+_TIMING, _CAPABILITY = "timing.", "capability."
+#: The table with the cycles of capabilities that the first generation lacks.
+_SECOND = "vtaq2-rtl"
 #: Options of compile() that a space may vary, and their values.
 _OPTIONS = {"strategy": ("eager", "cost")}
 
@@ -108,6 +112,7 @@ class Space:
         """The device as the JSON of its file; its name is made of what it holds, so that equal
         devices have equal names."""
         data: JsonObject = {}
+        switches: dict[str, bool] = {}
         for axis, index in zip(self.axes, point, strict=True):
             value = axis.values[index]
             if axis.group == "base":
@@ -115,8 +120,12 @@ class Space:
             elif axis.group == "device" and axis.name.startswith(_TIMING):
                 constant = {"value": value, "source": "a value of the sweep's space"}
                 data["timing"] = {**data["timing"], axis.name.removeprefix(_TIMING): constant}
+            elif axis.group == "device" and axis.name.startswith(_CAPABILITY):
+                switches[axis.name.removeprefix(_CAPABILITY)] = bool(value)
             elif axis.group == "device":
                 data[axis.name] = value
+        if switches:
+            _switch(data, switches)
         if is_plugin(data):
             data.pop("timing", None)
         base = str(data.pop("name"))
@@ -124,6 +133,17 @@ class Space:
         text = json.dumps(data, sort_keys=True)
         name = f"{base}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
         return {"name": name, "description": f"{base} as a sweep varied it", **data}
+
+
+def _switch(data: JsonObject, switches: Mapping[str, bool]) -> None:
+    """Gives a device capabilities, with the cycles that were measured of them, or takes them."""
+    own = [name for name in data.get("capabilities", []) if switches.get(name, True)]
+    own += [name for name, wanted in switches.items() if wanted and name not in own]
+    measured = {
+        name: {"value": c.value, "source": c.source} for name, c in builtin_timing(_SECOND).items()
+    }
+    data["capabilities"] = own
+    data["timing"] = {**measured, **data.get("timing", {})}
 
 
 @lru_cache(maxsize=64)
@@ -210,6 +230,8 @@ def _check(path: str | Path, space: Space) -> None:
             )
         if axis.group == "options":
             _check_option(path, axis)
+        if axis.name.startswith(_CAPABILITY) and any(type(v) is not bool for v in axis.values):
+            raise ConfigError(f"{path}: {axis.name} is true or false, or a list of both")
     if space.points > 1 << 62:
         raise ConfigError(f"{path}: {space.points} points are more than anybody can number")
 
@@ -233,4 +255,5 @@ def _known(space: Space) -> set[str]:
             continue
         names |= {*data, "uop_depth"} - {"name", "description", "timing"}
         names |= {_TIMING + constant for constant in data["timing"]}
+        names |= {_CAPABILITY + name.lower() for name in Capability.__members__}
     return names

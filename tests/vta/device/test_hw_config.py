@@ -45,6 +45,7 @@ def test_the_built_in_devices() -> None:
         "vtaq-4x16x16",
         "vtaq-tiny",
         "vtaq2-1x16x16",
+        "vtaq2-tiny",
     ]
     assert {load_config(name).name for name in device_names()} == set(device_names())
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from loadstone.backend.device import TimingConstant
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.registers import BITS, ERRORS, STATES
@@ -20,6 +21,7 @@ from tests.simulated import (
     EIGHT_WINDOWS,
     FOUR_WINDOWS,
     ONLY_INP,
+    TINY_AHEAD,
     TINY_INP,
     TINY_STORING,
     TINY_WINDOWS,
@@ -62,6 +64,12 @@ def windows(verilator: None) -> RtlDevice:
 
 
 @pytest.fixture(scope="module")
+def ahead(verilator: None) -> RtlDevice:
+    """LOADs request their bursts before the last one has come."""
+    return RtlDevice(TINY_AHEAD)
+
+
+@pytest.fixture(scope="module")
 def to_inp(verilator: None) -> RtlDevice:
     """Stores that reach INP, in four banks."""
     return RtlDevice(TINY_INP)
@@ -78,9 +86,9 @@ def run(device: RtlDevice, program: Program, latency: int = 0) -> tuple[np.ndarr
     return memory, device.run(program.insns, cycle_limit=1 << 20)
 
 
-def check(device: RtlDevice, seed: int) -> int:
-    """One random program, alternately with either memory. Returns its cycles."""
-    config, latency = device.config, 64 * (seed % 2)
+def check(device: RtlDevice, seed: int, latencies: tuple[int, ...] = (0, 64)) -> int:
+    """One random program, with one memory after the other. Returns its cycles."""
+    config, latency = device.config, latencies[seed % len(latencies)]
     program = random_program(config, np.random.default_rng(seed))
     memory, result = run(device, program, latency)
     timing = dict(config.timing)
@@ -116,6 +124,67 @@ def test_stores_that_requantize_are_the_simulators_in_bytes_and_cycles(storing: 
 
 def test_windows_are_the_simulators_in_bytes_and_cycles(windows: RtlDevice) -> None:
     assert sum(check(windows, seed) for seed in range(times(60, 10_000))) > 10_000
+
+
+def test_loads_ahead_are_the_simulators_in_bytes_and_cycles(ahead: RtlDevice) -> None:
+    latencies = (0, 64, 7, 200)
+    assert sum(check(ahead, seed, latencies) for seed in range(times(60, 10_000))) > 10_000
+
+
+AHEAD = """
+load inp[0] = dram[0 + 9y + x] for y<4 x<6
+load inp[20] = dram[256 + x] for x<6 pad top 2 left 3 right 2 bottom 1
+load wgt[3] = dram[70 + x] for x<5
+load inp[4] = dram[512 + x] for x<40
+config load pad_value = 9
+load inp[2] = dram[640 + 8y + x] for y<3 x<4 pad left 2
+load inp[9] = dram[1024 + x] for y<0 x<4 pad top 1
+load wgt[4] = dram[3 + 2y + x] for y<9 x<1 push(compute)
+pop(load) finish
+"""
+
+
+@pytest.mark.parametrize("loads", [1, 2, 4])
+@pytest.mark.parametrize("latency", [0, 64, 300])
+def test_loads_of_the_same_tiles_leave_what_the_last_one_wrote(loads: int, latency: int) -> None:
+    """Padding of the second waits for words of the first, a CONFIG for both."""
+    timing = {
+        **TINY_AHEAD.timing,
+        "loads_in_flight": TimingConstant(loads, "for this test"),
+        "read_burst_extra_cycles": TimingConstant(latency, "for this test"),
+    }
+    config = replace(TINY_AHEAD, name=f"tiny-ahead-{loads}", timing=timing)
+    device = RtlDevice(config)
+    memory = np.random.default_rng(loads).integers(0, 256, 1 << 16, np.uint8)
+    program = Program(config, [], assemble(AHEAD, config), memory)
+    for seed in (0, 5):
+        device.set_stalls(seed)
+        _, result = run(device, program, latency)
+        simulated = simulate(program, strict=False)[2]
+        assert seed or result.cycles == simulated.cycles
+        assert seed or result.busy_cycles == tuple(simulated.busy_cycles.values())
+        machine = refer(program)[1]
+        for place, tiles in ((Memory.INP, machine.inp), (Memory.WGT, machine.wgt)):
+            found = device.scratchpad(place).reshape(-1)
+            assert np.array_equal(found, tiles.reshape(-1).view(np.uint8)), (seed, place)
+
+
+@pytest.mark.parametrize(
+    ("second", "error", "pc"),
+    [
+        ("load inp[0] = dram[16380 + x] for x<8", "DRAM_BOUNDS", 1),
+        ("load inp[0] = dram6[6000 + x] for x<8", "BUS", 1),
+        ("load inp[255] = dram[0 + x] for x<2", "SRAM_BOUNDS", 1),
+    ],
+)
+def test_a_load_ahead_that_fails_is_named(
+    ahead: RtlDevice, second: str, error: str, pc: int
+) -> None:
+    ok = "load inp[0] = dram[0 + x] for x<64"
+    for _ in range(2):
+        result = text(ahead, f"{ok}\n{second}\n{ok} push(compute)\npop(load) finish")
+        assert (result.status, result.error_pc) == (error, pc)
+    assert text(ahead, f"{ok} push(compute)\npop(load) finish").status == "NONE"
 
 
 def test_stores_to_inp_are_the_simulators_in_bytes_and_cycles(to_inp: RtlDevice) -> None:
@@ -261,14 +330,19 @@ def test_random_programs_of_other_devices(config: HwConfig) -> None:
 
 
 @pytest.mark.parametrize(
-    "config", [TINY, TINY_STORING, TINY_WINDOWS, TINY_INP], ids=lambda c: c.name
+    "config", [TINY, TINY_STORING, TINY_WINDOWS, TINY_AHEAD, TINY_INP], ids=lambda c: c.name
 )
 def test_a_memory_that_is_not_always_ready_changes_no_byte(
-    tiny: RtlDevice, storing: RtlDevice, windows: RtlDevice, to_inp: RtlDevice, config: HwConfig
+    tiny: RtlDevice,
+    storing: RtlDevice,
+    windows: RtlDevice,
+    ahead: RtlDevice,
+    to_inp: RtlDevice,
+    config: HwConfig,
 ) -> None:
     """Requests, words, beats and acknowledgements wait for each other, each in its own cycles."""
-    devices = {TINY: tiny, TINY_STORING: storing, TINY_WINDOWS: windows, TINY_INP: to_inp}
-    device = devices[config]
+    devices = (tiny, storing, windows, ahead, to_inp)
+    device = next(one for one in devices if one.config.name == config.name)
     for seed in range(1, times(9, 1001)):
         program = random_program(config, np.random.default_rng(seed))
         prompt = run(device, program)[1].cycles

@@ -114,6 +114,74 @@ def test_a_second_load_hides_its_latency_behind_the_first() -> None:
     assert by[1].end == by[0].end + 20, "its beats follow without a gap"
 
 
+def test_memory_that_works_on_several_bursts_hides_their_latency() -> None:
+    """Rows of 20 beats behind 64 cycles: with N bursts at a time one begins when the one N before
+    it has been served."""
+    text = "load inp[0] = dram[256 + 20y + x] for y<6 x<10\n"
+    for bursts, paid in ((1, 6 * 64), (2, 3 * 64 - 2 * 20), (3, 2 * 64 - 40), (4, 68), (5, 64)):
+        timing = {"read_burst_extra_cycles": 64, "read_bursts_outstanding": bursts}
+        assert cycles(text, **timing) == cycles(text) + paid, bursts
+
+
+ONE, TWO = "load inp[0] = dram[256 + x] for x<30\n", "load wgt[0] = dram[16 + x] for x<4\n"
+
+
+@pytest.mark.parametrize("extra", [0, 64])
+def test_a_load_that_starts_ahead_follows_without_a_gap(extra: int) -> None:
+    timing = {"loads_in_flight": 2, "read_burst_extra_cycles": extra, "read_bursts_outstanding": 9}
+    by = events(ONE + TWO, **timing)
+    assert by[0].end - by[0].start == 60 + 23 + extra
+    assert by[1].start == by[0].end, "an event begins when the one before has ended"
+    assert by[1].end == by[0].end + 32 * 4, "its beats follow without a gap"
+    assert by[1].dram_cycles == 0
+    alone = events(ONE + TWO, **timing | {"loads_in_flight": 1})
+    assert alone[1].end == alone[0].end + 32 * 4 + 23 + extra
+
+
+def test_a_load_starts_ahead_two_cycles_after_the_last_grant() -> None:
+    """Where memory has no latency of its own, the requests of the second find nothing before
+    them."""
+    one = "load inp[0] = dram[256 + x] for x<1\n"
+    by = events(one + one, loads_in_flight=2, read_latency_cycles=0)
+    granted = by[0].start + 2
+    assert by[1].end == granted + 2 + 2 + 2 + 4, "start, request, its two beats, done"
+    assert by[1].end == by[0].end + 4
+
+
+def test_no_more_loads_are_on_their_way_than_the_device_says() -> None:
+    text = TWO * 5
+    for loads in (2, 3, 4):
+        timing = {"loads_in_flight": loads, "read_burst_extra_cycles": 1000}
+        timing |= {"load_ahead_beats": 4000}
+        by = events(text, **timing, read_bursts_outstanding=9)
+        together = [by[n].end - by[n - 1].end == 128 for n in range(1, 5)]
+        assert together == [n % loads != 0 for n in range(1, 5)], loads
+
+
+@pytest.mark.parametrize("left", [0, 1, 40, 99, 4000])
+def test_a_load_starts_ahead_when_few_beats_are_to_come(left: int) -> None:
+    """Two rows of 100 beats; without a latency of its own memory shows when the request came."""
+    first = "load inp[0] = dram[256 + 64y + x] for y<2 x<50\n"
+    timing = {"loads_in_flight": 2, "load_ahead_beats": left, "read_latency_cycles": 0}
+    by = events(first + ONE, **timing, read_burst_extra_cycles=50, read_bursts_outstanding=9)
+    last = by[0].end - 4
+    asked = last - left + 4 if left < 99 else by[0].start + 8
+    assert by[1].end - 4 == max(last, asked + 50) + 60
+
+
+def test_what_is_no_load_waits_until_all_of_them_have_ended() -> None:
+    text = f"{ONE}config load pad_value = 3\n{TWO}"
+    by = events(text, load_config("vtaq-1x16x16"), loads_in_flight=4)
+    assert (by[1].start, by[1].end) == (by[0].end, by[0].end + 2)
+    assert by[2].end == by[1].end + 32 * 4 + 23
+
+
+def test_padding_of_a_load_ahead_waits_for_the_words_of_the_one_before() -> None:
+    padded = "load inp[0] = dram[256 + x] for x<1 pad top 15 left 15 right 15\n"
+    by = events(ONE + padded, loads_in_flight=2)
+    assert by[1].end == by[0].end + 1 + 15 * 31 + 30 + 1
+
+
 def test_priority_decides_when_two_requests_meet() -> None:
     """INP is before ACC: of two loads that ask in the same cycle INP's data come first."""
     wait = "load wgt[0] = dram[16 + x] for x<1 push(compute)\npop(load) nop compute push(load)\n"

@@ -10,7 +10,7 @@ Next: hw_sim/rtl; vta/simulator/rtl_build.py compiles both with Verilator, `make
 from __future__ import annotations
 
 from loadstone.errors import ConfigError
-from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig, builtin_timing
 from loadstone.vta.isa.spec import Memory
 
 __all__ = ["config_package"]
@@ -22,9 +22,14 @@ _CHOICES = {
     "FETCH_BATCH": "fetch_batch_instructions",
     "QUEUE_ENTRIES": "stage_queue_entries",
     "READS_IN_FLIGHT": "read_requests_in_flight",
+    "LOADS_IN_FLIGHT": "loads_in_flight",
+    "LOAD_AHEAD_BEATS": "load_ahead_beats",
     "BURST_MAX_BEATS": "burst_max_beats",
     "BURST_BOUNDARY_BYTES": "burst_boundary_bytes",
 }
+
+#: Parameters that are no sizes of memories.
+_ANY = ("STORE_TILE_CYCLES", "ALU_TENSOR_STEP_CYCLES", "LOAD_AHEAD_BEATS")
 
 
 def config_package(config: HwConfig) -> str:
@@ -42,7 +47,7 @@ def config_package(config: HwConfig) -> str:
         "UOP_DEPTH": config.depth(Memory.UOP),
         "PRODUCTS_PER_MULTIPLIER": config.products_per_multiplier,
         "CAPABILITIES": int(config.capabilities),
-        **{name: config.timing[constant].value for name, constant in _CHOICES.items()},
+        **{name: _choice(config, constant) for name, constant in _CHOICES.items()},
     }
     return "\n".join(
         [
@@ -56,6 +61,11 @@ def config_package(config: HwConfig) -> str:
     )
 
 
+def _choice(config: HwConfig, constant: str) -> int:
+    """A constant that a device's own table leaves out is the measured VTA's."""
+    return (config.timing.get(constant) or builtin_timing("vta-rtl")[constant]).value
+
+
 def _check(config: HwConfig) -> None:
     tile_bits = 8 * config.batch * config.block
     if config.bus_bits > tile_bits:
@@ -64,8 +74,8 @@ def _check(config: HwConfig) -> None:
             f"{tile_bits}, which the RTL cannot take apart: give bus_bits={tile_bits} or less"
         )
     for name, constant in _CHOICES.items():
-        value = config.timing[constant].value
-        if name not in ("STORE_TILE_CYCLES", "ALU_TENSOR_STEP_CYCLES") and value & (value - 1):
+        value = _choice(config, constant)
+        if name not in _ANY and value & (value - 1):
             raise ConfigError(
                 f"device {config.name}: timing.{constant}={value} must be a power of two for the "
                 "RTL"

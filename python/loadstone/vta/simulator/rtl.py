@@ -22,7 +22,7 @@ from cffi import FFI
 from loadstone.errors import SimulationError
 from loadstone.library.native import CData
 from loadstone.numerics import Array
-from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.device.hw_config import HwConfig, builtin_timing
 from loadstone.vta.isa.registers import BITS, ERRORS, NATIVE, STATES
 from loadstone.vta.isa.spec import INSN_BYTES, Memory
 from loadstone.vta.simulator.rtl_build import HEADER, library
@@ -106,9 +106,12 @@ class RtlDevice:
 
     # --- memory -----------------------------------------------------------------------------------
     def set_latency(self, burst_extra_cycles: int) -> None:
-        """How slow memory is: the device's read latency, and cycles in front of every burst."""
-        latency = self.config.timing["read_latency_cycles"].value
-        self._lib.lds_rtl_memory_latency(self._rtl, latency, burst_extra_cycles)
+        """How slow memory is: the device's read latency, and cycles in front of every burst, or of
+        as many as it works on at a time."""
+        timing = {**builtin_timing("vta-rtl"), **self.config.timing}
+        latency = timing["read_latency_cycles"].value
+        outstanding = timing["read_bursts_outstanding"].value
+        self._lib.lds_rtl_memory_latency(self._rtl, latency, burst_extra_cycles, outstanding)
 
     def set_stalls(self, seed: int) -> None:
         """A memory that is ready in about every other cycle, drawn by `seed`; 0: in every one, as
