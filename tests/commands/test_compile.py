@@ -100,7 +100,7 @@ def test_rows_have_shapes_products_and_cycles(
 
 
 def test_cycles_are_simulated_only_where_they_are_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[Compiled] = []
     explain = Compiled.explain
@@ -108,8 +108,12 @@ def test_cycles_are_simulated_only_where_they_are_shown(
     words = [quantized(tmp_path), "-o", f"{tmp_path}/m.lds"]
     assert compiled(*words) == 0
     assert not asked
+    assert "switches: " not in capsys.readouterr().out
     assert compiled(*words, "--explain") == 0
     assert asked
+    assert re.search(
+        r"^switches: 1 program\(s\); [\d,]+ cycles at most", capsys.readouterr().out, re.M
+    )
 
 
 def test_long_names_are_cut_in_the_middle() -> None:

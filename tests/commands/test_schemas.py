@@ -64,6 +64,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 }
 OTHERS = (
     ("profile", "net.lds", "--inputs", "x.npz"),
+    ("profile", "net.lds", "--with", "net.lds"),
     ("run", "net.lds", "--inputs", "x.npz", "--expect", "y.npz", "--atol", "1e9"),
     ("run", "net.lds", "--inputs", "x.npz", "--with", "net.lds"),
     ("devices", T),

@@ -26,9 +26,12 @@ import numpy as np
 import pytest
 
 from loadstone.artifact.format import Artifact
-from loadstone.library.native import ffi, lib
+from loadstone.library.native import ffi, lib, library_file
 from loadstone.runtime import device
 from loadstone.vta.device.hw_config import load_config
+from tests import objects
+from tests.board.tools import need, run, work
+from tests.c.build import SANITIZED, STRICT, includes
 from tests.conftest import ROOT
 from tests.hosts.easy import Easy, EasyError
 from tests.repeat import more, times
@@ -337,6 +340,52 @@ def test_memory_cannot_be_made_shorter_or_longer(serving_all: Serving) -> None:
     os.close(artifact)
 
 
+def sanitized(root: Path) -> Path:
+    """A server whose own C is under the sanitizers; the runtime and the simulator are the
+    library's."""
+    need("gcc", "gcc")
+    library = library_file()
+    include = [*includes(root), f"-I{root}/hw_sim/include", f"-I{root}/runtime/hosts/include"]
+    sources = [
+        root / "tests/hosts/serve.c",
+        *sorted((root / "runtime/hosts").glob("*.c")),
+        root / "driver/packets.c",
+    ]
+    built = [objects.compiled(["gcc", *STRICT, *SANITIZED, *include], s) for s in sources]
+    program = work() / "serve"
+    link = ["-lpthread", library, f"-Wl,-rpath,{library.parent}"]
+    run(["gcc", *SANITIZED, *built, *link, "-o", program])
+    return program
+
+
+def test_nonsense_finds_nothing_in_a_server_under_the_sanitizers(
+    root: Path, tmp_path: Path
+) -> None:
+    """Networks run and are closed meanwhile; at its end nothing is left on the heap."""
+    path = tmp_path / "s"
+    with subprocess.Popen(
+        [sanitized(root), "sim", path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stderr is not None
+        assert child.stderr.readline() == f"sim at {path}\n"
+        served = Serving(child, path)
+        width = MODEL.tensors[MODEL.inputs[0]].shape
+        for turn in range(times(3, 30)):
+            with Easy(in_parts(turn + 1), served.name(priority=turn, deadline_us=1)) as net:
+                assert np.array_equal(ran(net, width), ran(net, width))
+                nonsense(path, times(40, 2000))
+        out, err = child.communicate("", timeout=60)
+    assert (child.returncode, err) == (0, "")
+    counts = json.loads(out)
+    assert counts["networks"] == times(3, 30)
+    assert counts["runs"] == 2 * times(3, 30)
+    assert counts["refused"] >= times(3, 30) * times(40, 2000) // 2
+
+
 # --- what the device refuses, and what fails ------------------------------------------------------
 def test_networks_that_cannot_share_it_are_refused(serving_all: Serving) -> None:
     with Easy(MODEL, serving_all.name()):
@@ -383,12 +432,12 @@ def test_a_server_that_ends_is_one_line_and_its_endless_run_ends_with_it(tmp_pat
     with serving(tmp_path) as served, Easy(endless_model(), served.name()) as net:
         said: list[str] = []
 
-        def run() -> None:
+        def endless() -> None:
             error = ffi.new("lds_easy_error *")
             lib().lds_easy_run(net.net, ffi.NULL, ffi.NULL, 1, error)
             said.append(ffi.string(error.text).decode())
 
-        thread = threading.Thread(target=run)
+        thread = threading.Thread(target=endless)
         thread.start()
         time.sleep(0.2)
         served.end()

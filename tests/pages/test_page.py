@@ -40,5 +40,5 @@ def test_nothing_is_fetched_and_no_name_is_markup() -> None:
 
 
 def test_every_script_is_there(root: Path) -> None:
-    for script in ("profile", "explain", "sweep"):
+    for script in ("profile", "explain", "shared", "sweep"):
         assert (root / f"python/loadstone/pages/{script}.js").is_file()

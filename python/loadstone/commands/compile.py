@@ -21,7 +21,7 @@ from loadstone.backend.request import ROUNDINGS
 from loadstone.commands import quantize
 from loadstone.commands.answers import json_text
 from loadstone.commands.decoder_options import add_decoder_options
-from loadstone.commands.explained import explained_rows, some_names, table
+from loadstone.commands.explained import explained_rows, some_names, switches_text, table
 from loadstone.commands.fit import add_limits, check_fit, fit_lines, fit_report
 from loadstone.commands.host_formats import ARTIFACT, add_format, compile_for_host
 from loadstone.commands.plugin_options import add_plugin_options as extend
@@ -276,7 +276,7 @@ def _say(args: argparse.Namespace, compiled: Compiled, report: JsonObject) -> No
     if args.explain:
         rows = compiled.explain()
         print_table(*explained_rows(rows), table(rows))
-        print()
+        print(switches_text(compiled))
     print(summary(report))
     if args.verify:
         print(f"  verified       {verified_text(compiled.passes)}")

@@ -2,18 +2,24 @@
 """The output of `loadstone compile --explain`: where each operator runs, why, and for how long.
 
 In:   the rows of Compiled.explain.
-Out:  a table, for a pipe and for a terminal.
+Out:  a table, for a pipe and for a terminal; where the device can turn to another network.
 Next: commands/compile.py prints it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from loadstone.analysis.names import short_names
+from loadstone.analysis.switching import switching
+from loadstone.errors import SimulationError
 from loadstone.files import JsonObject
 
-__all__ = ["explained_rows", "some_names", "table"]
+if TYPE_CHECKING:
+    from loadstone.analysis.compiled import Compiled
+
+__all__ = ["explained_rows", "some_names", "switches_text", "table"]
 
 
 def table(rows: list[JsonObject]) -> str:
@@ -105,3 +111,12 @@ def some_names(names: list[str], most: int = 8) -> str:
     """The first names, and the number of others."""
     more = f" and {len(names) - most} more (--explain names them)" if len(names) > most else ""
     return ", ".join(_short(name, 40) for name in names[:most]) + more
+
+
+def switches_text(compiled: Compiled) -> str:
+    """How far apart the device can turn to another network, where it is simulated; an empty line
+    behind it."""
+    try:
+        return f"switches: {switching(compiled.artifact, compiled.device)}\n"
+    except SimulationError:
+        return ""

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
+from loadstone.analysis.switching import Switching, switching
 from loadstone.artifact.format import (
     Artifact,
     BufferView,
@@ -49,6 +50,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also the layers of each program, and their instructions by name",
     )
+    parser.add_argument(
+        "--switches",
+        action="store_true",
+        help="also how far apart the points are where the device can turn to another network, in "
+        "simulated cycles (docs/schedule.md)",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -62,11 +69,20 @@ def run(args: argparse.Namespace) -> None:
     size = Path(args.model).stat().st_size
     artifact = Artifact.load(args.model)
     names = instruction_names(artifact, bool(args.uma_backends)) if args.layers else {}
-    print(
-        json_text(_as_dict(artifact, size, names))
-        if args.json
-        else text(artifact, size, args.layers, names)
-    )
+    found = _switching(artifact) if args.switches else None
+    if args.json:
+        more = {} if found is None else {"switching": found.to_json()}
+        print(json_text({**_as_dict(artifact, size, names), **more}))
+        return
+    print(text(artifact, size, args.layers, names))
+    if found is not None:
+        print(f"switches\n  {found}")
+
+
+def _switching(artifact: Artifact) -> Switching:
+    from loadstone.runtime.device import device_of_artifact
+
+    return switching(artifact, device_of_artifact(artifact))
 
 
 def instruction_names(artifact: Artifact, plugins: bool) -> dict[int, list[str]]:

@@ -18,6 +18,7 @@ from loadstone.analysis.loaded import LoadedModel
 from loadstone.analysis.names import plain_name
 from loadstone.analysis.page_data import profile_page
 from loadstone.analysis.report import Known, ProfileReport, profile_report
+from loadstone.analysis.shared_timeline import SharedTimeline, shared_page, shared_timeline
 from loadstone.analysis.tables import csv_text, profile_rows, text_table, totals_text
 from loadstone.artifact.format import Artifact
 from loadstone.backend.builtin import is_builtin, load_config
@@ -29,6 +30,7 @@ from loadstone.commands.plugin_options import target_of
 from loadstone.commands.terminal import print_table
 from loadstone.errors import ConfigError, ModelError
 from loadstone.files import JsonObject, write_whole
+from loadstone.printable import one_line
 from loadstone.runtime import device as devices
 from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.external_steps import trusts
@@ -46,6 +48,7 @@ examples:
   loadstone profile model.lds --inputs x.npz --device uio:/dev/uio0      beside what the device itself counts
   loadstone profile model.lds --network net.tflite --html model.html     with the kinds of the operators
   loadstone profile net.tflite --target vtaq-1x16x16 --html net.html     the same, compiled first
+  loadstone profile kws.lds --with mnv2.lds --html shared.html     two networks on one device, by priority
 
 Cycles of a device are simulated; steps of the host, and other accelerators, are timed on this machine unless their back end has a model.
 """
@@ -94,6 +97,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="what runs them, as of `loadstone run`; sim:FILE gives the device of an artifact "
         "other timing (default: %(default)s)",
     )
+    running.add_argument(
+        "--with",
+        dest="beside",
+        metavar="OTHER.lds",
+        action="append",
+        default=[],
+        help="another network on the same simulated device, of lower priority than those before it: "
+        "when each has the device, block by block (docs/schedule.md); may be repeated",
+    )
     add_entry(running)
     running.add_argument(
         "--trust",
@@ -105,6 +117,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the table or the JSON, and writes the files; 1 when the device counts other cycles."""
+    if args.beside:
+        return _together(args)
     artifact, device, known = _subject(args)
     trust = trusts(artifact, args.trust or args.target is not None)
     if args.float is not None:
@@ -125,6 +139,41 @@ def run(args: argparse.Namespace) -> int:
             print(_says(counted, report))
     differs = counted and args.device.partition(":")[0] == "sim"
     return 1 if differs and counted["counted_cycles_per_run"] != report.cycles else 0
+
+
+#: Options that are about one network.
+_OF_ONE = ("target", "network", "float", "inputs", "csv", "perfetto", "entry")
+
+
+def _together(args: argparse.Namespace) -> int:
+    """Several networks on one axis of time."""
+    for name in _OF_ONE:
+        if getattr(args, name, None) is not None:
+            raise ConfigError(f"--with and --{name}: one of them; --{name} is about one network")
+    artifact, device = _artifact(args)
+    artifacts = [artifact, *map(Artifact.load, args.beside)]
+    trust = all(trusts(each, args.trust) for each in artifacts)
+    timeline = shared_timeline(artifacts, device, trust=trust)
+    if args.html is not None:
+        write_whole(args.html, shared_page(timeline))
+    print(json_text(timeline.to_json()) if args.json else _lines(timeline))
+    return 0
+
+
+def _lines(timeline: SharedTimeline) -> str:
+    """A line for each network, by descending priority."""
+    lines = [
+        f"{'model':<28} {'blocks':>8} {'released':>12} {'response':>12} {'on the device':>14} "
+        f"{'longest block':>14}"
+    ]
+    for run in timeline.runs:
+        spent = sum(block.cycles for block in run.blocks)
+        lines.append(
+            f"{one_line(run.model):<28.28} {len(run.blocks):>8,} {run.released:>12,} "
+            f"{run.response:>12,} {spent:>14,} {run.longest:>14,}"
+        )
+    about = f"cycles of {timeline.device}, {timeline.clock_mhz} a microsecond"
+    return "\n".join([*lines, about])
 
 
 def _subject(args: argparse.Namespace) -> tuple[Artifact, Device, Known | None]:

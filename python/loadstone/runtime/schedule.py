@@ -88,6 +88,11 @@ class Task:
         """Deadlines, and periodic releases for which the run before had not ended."""
         return int(self.c_task.missed)
 
+    @property
+    def next_step(self) -> int:
+        """Of its run the step behind the block that has begun, by its number in the model."""
+        return int(self.c_task.step)
+
     def release(self, now: int) -> bool:
         """Asks for a run, released at this time; False where the one before has not begun."""
         return bool(lib().lds_task_release(self.c_task, now) == 0)
@@ -152,6 +157,16 @@ class Schedule:
     def switches(self) -> int:
         """How often another session went on than before."""
         return int(self._schedule.switches)
+
+    @property
+    def at_work(self) -> Task | None:
+        """Whose block is on the device, or has ended there in the last step."""
+        return next((t for t in self._tasks if t.c_task == self._schedule.in_flight), None)
+
+    @property
+    def block_ended(self) -> bool:
+        """Whether the block of `at_work` has ended."""
+        return bool(self._schedule.block_ended)
 
     def add(self, session: Session, **options: Unpack[TaskOptions]) -> Task:
         """Raises ArtifactError where its programs are not isolated, DeviceError for numbers that

@@ -12,7 +12,7 @@ places, since one may be a part of another.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.program import VtaProgram
+from loadstone.vta.passes.store_inp.cells import DramCells
 from loadstone.vta.stream.operations import GemmNest, TileLoad, TileStore, VirtualTile
 
 __all__ = ["Flow", "InpContent", "flow_of"]
@@ -64,6 +65,13 @@ class Flow:
     contents: Sequence[InpContent]
     outside: frozenset[int]
 
+    def to_dram(self, chosen: Iterable[InpContent]) -> set[int]:
+        """Numbers of the stores to DRAM that somebody reads, when these contents are stored to
+        INP."""
+        kept = set(chosen)
+        left = (one.parts for one in self.contents if one not in kept)
+        return set(self.outside).union(*left)
+
 
 @dataclass
 class _Tile:
@@ -92,39 +100,17 @@ class _Walk:
     def __init__(self, program: VtaProgram) -> None:
         self.program = program
         self.operations = [operation for _, operation in program.operations]
-        self.bytes = program.config.tile_bytes(Memory.OUT)
         self.tiles: dict[VirtualTile, _Tile] = {}
         self.outside: set[int] = set()
-        self.ends = self._ends()
+        self.cells = DramCells(program)
+        self.ends = self.cells.ends
         # of each region, by tile of DRAM: who wrote it last, and which cell of the store it was
-        self.writer = {region: np.full(end, _NOBODY) for region, end in self.ends.items()}
-        self.cell = {region: np.zeros(end, np.int64) for region, end in self.ends.items()}
-
-    def _ends(self) -> dict[int, int]:
-        """Of each region that is stored to, one past the last tile."""
-        ends: dict[int, int] = {}
-        for o in self.operations:
-            if type(o) is TileStore:
-                region, cells = self._cells(o, Memory.OUT)
-                ends[region] = max(ends.get(region, 0), int(cells.max()) + 1)
-        return ends
-
-    def _cells(self, o: TileLoad | TileStore, memory: Memory) -> tuple[int, Int64Array]:
-        """The region, and (cells,) its tiles of OUT, row by row; of larger tiles all that they
-        touch."""
-        place, size = self.program.places[o.dram.tensor], self.program.config.tile_bytes(memory)
-        first = place.offset_bytes + o.dram.tile * size
-        rows = np.arange(o.y_size)[:, None] * o.x_stride * size
-        if size == self.bytes:
-            begins = (first + rows + np.arange(o.x_size) * size) // size
-            return place.region, begins.ravel()
-        begin, end = first + rows[:, 0], first + rows[:, 0] + o.x_size * size
-        ranges = zip(begin // self.bytes, -(-end // self.bytes), strict=True)
-        return place.region, np.concatenate([np.arange(*some) for some in ranges])
+        self.writer = {region: self.cells.numbers(region) for region in self.ends}
+        self.cell = {region: self.cells.numbers(region) for region in self.ends}
 
     def store(self, number: int, o: TileStore) -> None:
         """It writes, and where somebody outside reads that it stays."""
-        region, cells = self._cells(o, Memory.OUT)
+        region, cells = self.cells.of(o)
         self.writer[region][cells] = number
         self.cell[region][cells] = np.arange(len(cells))
         if o.dram.tensor not in self.program.inside:
@@ -132,7 +118,7 @@ class _Walk:
 
     def load(self, number: int, o: TileLoad) -> None:
         """Who wrote what it brings."""
-        region, cells = self._cells(o, o.memory)
+        region, cells = self.cells.of(o)
         if region not in self.ends:
             if o.memory is Memory.INP:
                 self.tiles.setdefault(o.tile, _Tile()).is_mixed = True

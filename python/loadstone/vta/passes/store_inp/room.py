@@ -2,7 +2,7 @@
 """Which contents of INP have room there from their first store to their last reader.
 
 In:   a program and its flow.
-Out:  contents, those of small tensors first.
+Out:  contents: whole tensors, small ones first, then of the others what does not live long.
 Next: store_inp.py.
 """
 
@@ -39,12 +39,15 @@ class Room:
     def chosen(self, eighths: int) -> Sequence[InpContent]:
         """As above. eighths: of INP, which these may fill beside what is loaded."""
         found: list[InpContent] = []
-        for group in sorted(_groups(self.flow), key=_size):
+        whole = sorted(_groups(self.flow), key=_size)
+        parts = [[content] for content in sorted(self.flow.contents, key=_life)]
+        for group in whole + parts:
             padded = [load for content in group for load in content.padded]
             if not all(can_fill(load, self.filler) for load in padded):
                 continue
-            if self._fits([*found, *group], eighths):
-                found += group
+            new = [content for content in group if content not in found]
+            if new and self._fits([*found, *new], eighths):
+                found += new
         return found
 
     def _fits(self, contents: Sequence[InpContent], eighths: int) -> bool:
@@ -62,6 +65,10 @@ class Room:
             change[last + 1] -= tile.size_tiles
             before = first
         return int(np.cumsum(change).max()) <= self.depth * eighths // 8
+
+
+def _life(content: InpContent) -> int:
+    return content.used[-1] - content.first
 
 
 def _size(group: Iterable[InpContent]) -> int:

@@ -94,11 +94,7 @@ class _Rewriter:
         for content in chosen:
             for number in content.parts:
                 self.by_store.setdefault(number, []).append(content)
-        kept = set(chosen)
-        self.in_dram = set(flow.outside)
-        for content in flow.contents:
-            if content not in kept:
-                self.in_dram |= content.parts.keys()
+        self.in_dram = flow.to_dram(chosen)
         self.fills = self._fills(chosen)
 
     def _fills(self, chosen: Iterable[InpContent]) -> Mapping[int, Sequence[Operation]]:
