@@ -108,3 +108,14 @@ def test_a_device_of_bfloat16_is_known_by_its_fingerprint() -> None:
     found = config_of(unnamed.fingerprint())
     assert (found.profile, found.is_float) == ("vtab", True)
     assert load_config(FLOAT) == load_config("vtab-1x16x16")
+
+
+def test_stores_reach_inp_on_devices_of_integers_with_regions() -> None:
+    second = load_config("vtaq2-1x16x16").to_json()
+    capabilities = {*second["capabilities"], "store_inp"}
+    assert load_config({**second, "capabilities": [*capabilities]}).has(Capability.STORE_INP)
+    with pytest.raises(ConfigError, match="capability store_inp needs capability regions"):
+        load_config({**second, "capabilities": [*capabilities - {"regions"}]})
+    floats = {**FLOAT, "capabilities": ["regions", "store_inp"]}
+    with pytest.raises(ConfigError, match="capability store_inp is of integers"):
+        load_config(floats)

@@ -456,3 +456,26 @@ def test_only_a_store_whose_token_compute_has_popped_has_certainly_written() -> 
     assert _read_back([first], 3) == (RESIDUE, 0, 4)
     assert _read_back([first, second], 3, pop_next=1) == OK
     assert _read_back([first, second], 4, pop_next=1) == (RESIDUE, 0, 5)
+
+
+def test_what_load_does_behind_a_store_to_inp_is_followed_too() -> None:
+    """And what store does behind a LOAD: each stage is followed on its own."""
+    first, second = _to_inp(dram_base=3), _to_inp(dram_base=4)
+    product = gemm(overwrite=1, pop_prev=1, pop_next=1)
+    program = (
+        load(Memory.UOP, x_size=3),
+        having(load(WGT), push_next=1),
+        load(ACC, x_size=64, push_next=1),
+        having(first, pop_prev=1, push_prev=1),
+        having(product, uop_bgn=0, uop_end=1),
+        having(load(INP, sram_base=50), push_next=1),
+        having(second, push_prev=1),
+        having(product, uop_bgn=1, uop_end=3),
+        Finish(),
+    )
+    uops = ((0, 3, 0), (0, 4, 0), (0, 50, 0))
+    assert verdict(Case(program, uops=uops)) == OK
+    for missing in (5, 6):
+        idle = having(program[missing], x_size=0, y_size=0)
+        case = Case((*program[:missing], idle, *program[missing + 1 :]), uops=uops)
+        assert verdict(case) == (RESIDUE, 0, 7)
