@@ -76,6 +76,7 @@ JUDGES = {
         f"{_TESTS}/meaning/test_reference_floats.py",
     ],
     f"{_PROVE}/requantized_lanes.py": ["tests/prove/test_requantized_lanes.py"],
+    "python/loadstone/vta/region/phases.py": ["tests/vta/region/test_phases.py"],
     f"{_PROVE}/tokens.py": ["tests/prove/test_tokens.py"],
     f"{_PROVE}/steps.py": ["tests/prove/test_steps.py", "tests/prove/test_machine_products.py"],
     f"{_PROVE}/pieces.py": ["tests/prove/test_pieces.py", "tests/prove/test_rising.py"],
