@@ -143,3 +143,9 @@ def test_the_devices_of_the_artifact() -> None:
 def test_targets_that_are_refused(target: str, said: str) -> None:
     with pytest.raises((TargetError, ConfigError), match=said):
         resolve(target)
+
+
+def test_what_is_for_one_device_refuses_several() -> None:
+    resolve("vtaq-1x16x16").refuse_several("this is")
+    with pytest.raises(TargetError, match=r"count=3: this is for one device: leave -count out"):
+        resolve("vtaq-1x16x16 -count=3").refuse_several("this is")
