@@ -245,16 +245,17 @@ class Model {
   uint64_t store_cycles(const lds_insn &insn) {
     const lds_insn_memory &i = insn.u.memory;  // the fields that LOAD and STORE begin with
     const lds_insn_store &store = insn.u.store;
+    const uint64_t tiles = uint64_t{i.x_size} * i.y_size;
+    const uint64_t moves = store.operand_step != 0 ? i.y_size : 1;
+    const uint64_t rq = store.requantize == 0 ? 0 : cycles_of(c_.store_rq_cycles) + moves * cycles_of(c_.rq_operand_cycles);
+    const uint64_t rq_step = store.requantize == 0 ? 0 : cycles_of(c_.rq_step_cycles);
+    if (i.memory_id == LDS_MEMORY_INP) return cycles_of(c_.store_inp_cycles) + rq + tiles * std::max<uint64_t>(1, rq_step);
     uint64_t beats = 0, bursts = 0;
     for (Bursts b = bursts_of(i); !b.done(); ++bursts) beats += b.next();
     r_.write_beats += beats;
     r_.write_bursts += bursts;
-    const uint64_t tiles = uint64_t{i.x_size} * i.y_size;
-    const uint64_t cycles = cycles_of(c_.store_overhead_cycles) + bursts * cycles_of(c_.store_burst_cycles);
-    if (store.requantize == 0) return cycles + std::max(tiles * cycles_of(c_.store_tile_cycles), beats);
-    const uint64_t moves = store.operand_step != 0 ? i.y_size : 1;
-    return cycles + cycles_of(c_.store_rq_cycles) + moves * cycles_of(c_.rq_operand_cycles) +
-           std::max(tiles * std::max(cycles_of(c_.store_tile_cycles), cycles_of(c_.rq_step_cycles)), beats);
+    return cycles_of(c_.store_overhead_cycles) + bursts * cycles_of(c_.store_burst_cycles) + rq +
+           std::max(tiles * std::max(cycles_of(c_.store_tile_cycles), rq_step), beats);
   }
 
   // --- loads ----------------------------------------------------------------------------------------

@@ -129,9 +129,11 @@ def _touched(
                     height += insn.y_pad_0 + insn.y_pad_1
                 name = (
                     "ACC"
-                    if insn.memory_id in (Memory.ACC_8BIT, Memory.OUT)
+                    if insn.memory_id in (Memory.ACC_8BIT, Memory.OUT) or isinstance(insn, Store)
                     else Memory(insn.memory_id).name
                 )
+                if isinstance(insn, Store) and insn.memory_id == Memory.INP:
+                    dram = {("INP", byte // size) for _, byte in dram}
                 tiles = {(name, t) for t in range(insn.sram_base, insn.sram_base + width * height)}
                 reads, writes = (dram, tiles) if isinstance(insn, Load) else (tiles, dram)
                 if isinstance(insn, Store) and insn.requantize:

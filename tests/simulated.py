@@ -48,6 +48,20 @@ FOUR_WINDOWS = replace(
     name="1x4x4-windows",
     capabilities=TINY_STORING.capabilities | Capability.DEPTHWISE,
 )
+#: Stores that reach INP: beside windows, where a tile is a word of the bus, and alone.
+TINY_INP, WORD_INP, ONLY_INP = (
+    replace(
+        config,
+        name=name,
+        capabilities=config.capabilities | Capability.STORE_INP,
+        timing=TINY_STORING.timing,
+    )
+    for config, name in (
+        (TINY_WINDOWS, "vtaq2-tiny-inp"),
+        (TINY_STORING, "1x4x4-inp"),
+        (TINY, "1x4x4-inp-alone"),
+    )
+)
 #: Devices with tiles of all shapes, with and without each capability.
 DEVICES = [
     VTA,
@@ -61,6 +75,8 @@ DEVICES = [
     TINY_WINDOWS,
     EIGHT_WINDOWS,
     FOUR_WINDOWS,
+    TINY_INP,
+    ONLY_INP,
     replace(
         load_config("vtaq-tiny"),
         name="2x8x8",

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
@@ -22,6 +20,7 @@ from loadstone.backend.plugins import described_accelerator
 from loadstone.backend.target_spec import parse_target
 from loadstone.commands.answers import add_json_option, answer
 from loadstone.commands.plugin_options import add_plugin_options
+from loadstone.commands.stopping import exit_status, stop_signals
 from loadstone.errors import DeviceError
 from loadstone.isa.accelerator import Accelerator
 from loadstone.simulator.server import Server
@@ -36,7 +35,6 @@ from loadstone.vta.simulator.simd_device import FAULTS, Fault, SimulatedDevice
 __all__ = ["configure", "extend", "run"]
 
 _DEFAULT = "vtaq-1x16x16"
-_EXIT_TERMINATED = 143  # 128 + SIGTERM
 _WIDTH = max(map(len, FAULTS))
 _EPILOG = f"""\
 examples:
@@ -210,7 +208,7 @@ def _serve(args: argparse.Namespace, devices: Sequence[_Described]) -> int:
         if args.memory
         else SharedMemory.anonymous(args.base, args.size)
     )
-    with _signals() as (stop, caught), contextlib.ExitStack() as ends:
+    with stop_signals() as (stop, caught), contextlib.ExitStack() as ends:
         servers = []
         for number, (name, make) in enumerate(devices):
             path = Path(f"{args.socket}.{name}") if number else args.socket
@@ -224,9 +222,7 @@ def _serve(args: argparse.Namespace, devices: Sequence[_Described]) -> int:
             servers[0].serve(clients=args.clients, stop=stop)
             for served in more:
                 served.result()
-    if signal.SIGINT in caught:
-        raise KeyboardInterrupt
-    return _EXIT_TERMINATED if caught else 0
+    return exit_status(caught)
 
 
 def _say(
@@ -245,32 +241,6 @@ def _say(
         for one in value
     ]
     answer(args, {"devices": value}, lines)
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[tuple[int, list[int]]]:
-    """A descriptor that becomes readable when the process is to end, and the signals that requested
-    it. (No exception: it could be raised while C calls Python, and be lost there.) A signal that is
-    ignored, like SIGINT in a background job of a shell, stays ignored."""
-    stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-    caught: list[int] = []
-
-    def note(number: int, _frame: object) -> None:
-        caught.append(number)
-        os.eventfd_write(stop, 1)
-
-    numbers = [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) != signal.SIG_IGN
-    ]
-    before = [signal.signal(number, note) for number in numbers]
-    try:
-        yield stop, caught
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
-        os.close(stop)
 
 
 def _number(text: str) -> int:

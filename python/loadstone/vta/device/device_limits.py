@@ -156,6 +156,18 @@ def check_profile(device: str, profile: str, log_width: int, capabilities: Capab
             f"device {device}: capability store_requantize needs capability requantize: what is "
             "not only stored is requantized by compute"
         )
+    if Capability.STORE_INP not in capabilities:
+        return
+    for why, fits in (
+        ("is of integers, and the device computes on bfloat16", log_width < FLOAT_WIDTH),
+        (
+            "needs capability regions: a host that writes addresses into programs would take a "
+            "tile of INP for one",
+            Capability.REGIONS in capabilities,
+        ),
+    ):
+        if not fits:
+            raise ConfigError(f"device {device}: capability store_inp {why}: leave it out")
 
 
 def check_depthwise(device: str, n: DeviceNumbers, capabilities: Capability) -> None:

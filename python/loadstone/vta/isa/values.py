@@ -186,6 +186,7 @@ class Capability(IntFlag):
     REGIONS = 1 << 5  # LOAD/STORE.region, REGION_BASE and REGION_LIMIT
     DEPTHWISE = 1 << 6  # opcode DEPTHWISE
     STORE_REQUANTIZE = 1 << 7  # STORE.requantize, CONFIG of the store stage
+    STORE_INP = 1 << 8  # STORE of memory INP
 
 
 #: Values of enumerated fields that need a capability.

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from loadstone.errors import SimulationError
 from loadstone.numerics import rq
@@ -36,7 +36,12 @@ from loadstone.vta.isa.spec import (
     Memory,
     Stage,
 )
-from loadstone.vta.meaning.lane_operations import FLOAT_OPERATIONS, OPERATIONS
+from loadstone.vta.meaning.lane_operations import (
+    FLOAT_OPERATIONS,
+    OPERATIONS,
+    bits_of,
+    widened,
+)
 from loadstone.vta.meaning.step_runs import independent_runs
 from loadstone.vta.meaning.window_taps import window_taps
 
@@ -182,15 +187,15 @@ class Machine:
     def _elements(self, tiles: NDArray[np.uint8]) -> NDArray[Any]:
         """Elements as they stand in DRAM (uint8, of any shape), in the type of INP; the last axis
         becomes elements."""
-        return _widened(tiles.view("<u2")) if self.config.is_float else tiles.view(np.int8)
+        return widened(tiles.view("<u2")) if self.config.is_float else tiles.view(np.int8)
 
     def _store(self, insn: Store) -> None:
         """y_size rows of x_size tiles: the low 8 bits of the lanes, without saturation (200 becomes
         -56); of float32 the nearest bfloat16. With requantize, the low 8 bits of what RQ makes of
-        them; ACC stays as it is."""
+        them; ACC stays as it is. memory_id: OUT to DRAM, INP to INP."""
         if insn.is_noop:
             return
-        if insn.memory_id != Memory.OUT:
+        if insn.memory_id not in (Memory.OUT, Memory.INP):
             raise SimulationError(
                 f"STORE of memory {Memory(insn.memory_id).name}: only OUT is stored"
             )
@@ -201,12 +206,23 @@ class Machine:
         acc = self.acc[insn.sram_base : last]
         if insn.requantize:
             acc = self._requantized_rows(insn, acc)
-        elements = _bits_of(acc).astype("<u2") if self.config.is_float else acc.astype(np.uint8)
+        elements = bits_of(acc).astype("<u2") if self.config.is_float else acc.astype(np.uint8)
         tiles = elements.view(np.uint8).reshape(
             insn.y_size, insn.x_size, self.config.tile_bytes(Memory.OUT)
         )
-        for row, dram in zip(tiles, self._rows(insn), strict=True):
-            dram[:] = row
+        rows = self._rows_of_inp(insn) if insn.to_inp else self._rows(insn)
+        for tile, place in zip(tiles, rows, strict=True):
+            place[:] = tile
+
+    def _rows_of_inp(self, insn: Store) -> list[NDArray[np.uint8]]:
+        """Views of the rows in INP, as _rows has them of DRAM."""
+        if insn.region:
+            raise SimulationError(f"STORE to INP: region={insn.region} must be 0")
+        firsts = [insn.dram_base + y * insn.x_stride for y in range(insn.y_size)]
+        for first in firsts:
+            self._check(Memory.INP, first + insn.x_size - 1, "STORE to INP")
+        rows = [self.inp[first : first + insn.x_size] for first in firsts]
+        return [row.view(np.uint8).reshape(insn.x_size, -1) for row in rows]
 
     def _requantized_rows(self, insn: Store, acc: Int32Array) -> Int32Array:
         """acc (y_size * x_size, batch, block), each row by its operand tiles."""
@@ -318,7 +334,7 @@ class Machine:
 
     def _immediate(self, imm: int) -> Any:
         """A number of the accumulators' type."""
-        return _widened(np.uint16(imm & 0xFFFF)) if self.config.is_float else np.int32(imm)
+        return widened(np.uint16(imm & 0xFFFF)) if self.config.is_float else np.int32(imm)
 
     def _operation(self, op: AluOp, x: NDArray[Any], y: Any) -> NDArray[Any]:
         """One ALU operation on accumulators, lane by lane."""
@@ -382,17 +398,3 @@ class Machine:
                 f"{what} reaches tile {last} of {memory.name}, which has "
                 f"{self.config.depth(memory)}"
             )
-
-
-def _widened(bits: ArrayLike) -> Float32Array:
-    """bfloat16 as float32. Imported here: devices of integers need nothing of the graph."""
-    from loadstone.graph.bfloat16 import widened
-
-    return widened(bits)
-
-
-def _bits_of(x: Float32Array) -> NDArray[np.uint16]:
-    """The nearest bfloat16 of float32."""
-    from loadstone.graph.bfloat16 import bits_of
-
-    return bits_of(x)

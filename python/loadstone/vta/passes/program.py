@@ -65,6 +65,7 @@ class VtaProgram:
     instructions, uops: (M, 3) indices of micro-ops, at UOP_TENSOR (from encode/ on).
     tokens: the most that each queue can hold (from synchronize/ on).
     zero_tiles: of constants of weights, which of their tiles hold nothing but zeros.
+    inside: DRAM tensors that nobody else reads, before the program or behind it.
     """
 
     config: HwConfig
@@ -80,6 +81,7 @@ class VtaProgram:
     tokens: Mapping[str, int] = field(default_factory=dict)
     choice: RegionChoice = NO_REGION_CHOICE
     zero_tiles: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    inside: frozenset[str] = frozenset()
 
     def instruction_bytes(self) -> NDArray[np.uint8]:
         """uint8 (N, 16), FINISH last."""
