@@ -202,7 +202,8 @@ class Model {
   // How long a STORE waits for those of other devices that started before it. Those of one device follow each other in any case.
   uint64_t write_wait(int s, const Insn &insn, uint64_t cycle) {
     const lds_insn_memory &i = insn.fields.u.memory;
-    if (!shared_.is_shared || insn.fields.opcode != LDS_OPCODE_STORE || i.x_size == 0 || i.y_size == 0) return 0;
+    if (!shared_.is_shared || insn.fields.opcode != LDS_OPCODE_STORE || i.memory_id == LDS_MEMORY_INP) return 0;
+    if (i.x_size == 0 || i.y_size == 0) return 0;
     const uint64_t wait = std::max(shared_.writes_free, cycle) - cycle;
     uint64_t beats = 0;
     for (Bursts b = bursts_of(i); !b.done();) beats += b.next();

@@ -77,6 +77,7 @@ JUDGES = {
     ],
     f"{_PROVE}/alu_lanes.py": ["tests/prove/test_alu_lanes.py"],
     f"{_PROVE}/requantized_lanes.py": ["tests/prove/test_requantized_lanes.py"],
+    "python/loadstone/vta/region/phases.py": ["tests/vta/region/test_phases.py"],
     f"{_PROVE}/tokens.py": ["tests/prove/test_tokens.py"],
     f"{_PROVE}/steps.py": ["tests/prove/test_steps.py", "tests/prove/test_machine_products.py"],
     f"{_PROVE}/pieces.py": ["tests/prove/test_pieces.py", "tests/prove/test_rising.py"],

@@ -16,7 +16,7 @@ import sys
 MODULES = (
     *("codec", "simulator", "inference", "runtime", "hosts", "networks", "partition", "resnet18"),
     *("vta", "quantization", "quantizer_time", "bfloat16", "compiler", "workers", "sweep"),
-    *("user_networks", "recurrent", "meanings", "page", "language", "ethos", "newcomer"),
+    *("user_networks", "recurrent", "meanings", "page", "language", "ethos", "many", "newcomer"),
 )
 
 

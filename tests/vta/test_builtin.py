@@ -30,7 +30,9 @@ def test_only_its_own_devices_are_its() -> None:
 def test_attributes_have_the_values_of_the_device() -> None:
     device = load_config("vta-de10nano")
     assert {a.name: a.default for a in FAMILY.attributes(device)} == {
-        name: getattr(device, name) for name in TARGET_FIELDS
+        **{name: getattr(device, name) for name in TARGET_FIELDS},
+        "count": 1,
+        "bus": "private",
     }
 
 

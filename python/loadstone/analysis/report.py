@@ -28,7 +28,7 @@ from loadstone.files import JsonObject
 from loadstone.runtime.external_steps import place_of
 from loadstone.runtime.step_time import StepTimes
 from loadstone.simulator.interface import DeviceFigures, LayerFigures, Lived, ProgramRun
-from loadstone.simulator.programs import program_runs
+from loadstone.simulator.programs import elapsed_cycles, program_runs
 
 __all__ = ["Known", "ProfileReport", "Row", "profile_report"]
 
@@ -97,6 +97,7 @@ class Row:
 class ProfileReport:
     """rows: in order. programs: of all devices, with their traces. arena: for each, the memory that
     each tensor occupies over time. facts: of the first device; None where nothing is simulated.
+    elapsed_cycles: of all programs, of those side by side that which takes longest.
     """
 
     model: str
@@ -107,6 +108,7 @@ class ProfileReport:
     programs: tuple[ProgramRun, ...]
     arena: tuple[tuple[Lived, ...], ...]
     arena_bytes: int
+    elapsed_cycles: int = 0
 
     @property
     def us(self) -> float:
@@ -172,6 +174,7 @@ class ProfileReport:
             "samples": self.samples,
             "us": self.us,
             "cycles": self.cycles,
+            "elapsed_cycles": self.elapsed_cycles,
             "arena_bytes": self.arena_bytes,
             "totals": self.totals,
             "layers": [{**asdict(row), "shape": list(row.shape)} for row in self.rows],
@@ -202,6 +205,7 @@ def profile_report(
         tuple(own),
         tuple(arena.values()),
         next((r.size_bytes for r in artifact.regions if r.name == "arena"), 0),
+        elapsed_cycles(artifact, runs),
     )
 
 

@@ -181,4 +181,6 @@ def _totals(report: ProfileReport) -> Iterable[str]:
             f"{where}: {entry['layers']} layer(s), {entry['us']:,.1f} us"
             f"{cycles} ({' and '.join(entry['how'])})"
         )
+    if report.elapsed_cycles < report.cycles:
+        yield f"side by side: {report.elapsed_cycles:,} cycles of {report.cycles:,}"
     yield f"together: {report.us:,.1f} us a run of {report.samples} sample(s)"

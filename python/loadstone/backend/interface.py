@@ -262,6 +262,8 @@ class Backend(ABC):
     #: Whether each output channel of a layer may have a scale of its own; where not, a float
     #: network is quantized with one for each layer's weights (`loadstone quantize --per-tensor`).
     per_channel: bool = True
+    #: How many equal devices its programs are for.
+    device_count: int = 1
 
     def __init__(self, **values: int | str | bool) -> None:
         """values: of target_attributes, typed; defaults for the rest. A subclass that refuses a

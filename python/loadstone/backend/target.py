@@ -72,6 +72,16 @@ class Target:
             name for name in ("pow2", "symmetric", "affine") if name in {*schemes, "affine"}
         )
 
+    def refuse_several(self, what: str) -> None:
+        """Raises TargetError where a back end's programs are for several equal devices. what: that
+        is done for one."""
+        for backend in self.backends:
+            if backend.device_count > 1:
+                raise TargetError(
+                    f"target '{self.spec}': count={backend.device_count}: {what} for one device: "
+                    "leave -count out"
+                )
+
     @property
     def switch_cycles(self) -> int | None:
         """The cycles that a program may take at most (CompileRequest)."""

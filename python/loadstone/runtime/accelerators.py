@@ -145,6 +145,8 @@ class AcceleratorSet:
         if len(names) - len(found) + own > 1:
             every = [artifact.device] * own + list(names)
             options = " ".join(f"--device {name}" for name in every)
+            if all(name.startswith(f"{artifact.device}.") for name in names):
+                options = f"--device '{artifact.device} -count={len(every)}'"
             raise DeviceError(
                 f"model {artifact.name!r} has programs of several devices, and this connection is "
                 f"to one: use --device sim, `loadstone simd SOCKET {options}`, or C on the board"

@@ -354,6 +354,9 @@ class OpenedDevice:
     def _connect(self, name: str) -> tuple[CData, CData] | None:
         """Another device of the same board: (owner, lds_hal); None where there is none. A simulator
         process has a socket for each, with one memory."""
+        is_equal = name.startswith(f"{self.device.name}.")  # vta/device/cores.py
+        if name not in self._further and self.kind == "null" and is_equal:
+            self._further[name] = _open_null(self)
         socket = f"{self.argument}.{name}"
         if name not in self._further and self.kind == "simd" and Path(socket).is_socket():
             self._further[name] = _simd_at(socket)

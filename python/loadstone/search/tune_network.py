@@ -92,6 +92,7 @@ class SimulatedNetwork:
     ) -> None:
         self.name = Path(model).stem if isinstance(model, str | Path) else "model"
         self.target: Target = resolve(target, plugins)
+        self.target.refuse_several("tune searches schedules")
         self.folders = () if plugins is None else plugins.folders
         able = [backend for backend in self.target.backends if backend.schedule_digest]
         if not able:

@@ -44,6 +44,7 @@ class VtaBackend(Backend):
         equal devices that work together, the first is `config`; none: it is alone."""
         self.config = self.device = config
         self.cores = tuple(cores) or (config,)
+        self.device_count = len(self.cores)
         self.further = further
         if further:
             self.name = config.name  # type: ignore[misc]  # one class for all of them

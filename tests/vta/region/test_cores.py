@@ -143,3 +143,16 @@ def test_the_devices_of_the_artifact() -> None:
 def test_targets_that_are_refused(target: str, said: str) -> None:
     with pytest.raises((TargetError, ConfigError), match=said):
         resolve(target)
+
+
+def test_what_is_for_one_device_refuses_several() -> None:
+    resolve("vtaq-1x16x16").refuse_several("this is")
+    with pytest.raises(TargetError, match=r"count=3: this is for one device: leave -count out"):
+        resolve("vtaq-1x16x16 -count=3").refuse_several("this is")
+
+
+def test_a_device_that_computes_nothing_stands_for_all() -> None:
+    """With which the host's own time is measured."""
+    with device.open("null") as opened, opened.load(of_network(3)) as session:
+        session.execute()
+        assert session.counters.cycles == 0

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dealing.py: what is tied is waited for, the cheaper way is taken, and phases that are wrong are
-noticed."""
+"""dealing.py: what is tied is waited for, and the cheaper way is taken."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from loadstone.errors import VerificationError
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.region.dealing import Claim, Share, Way, deal, share_of, verify_phases
+from loadstone.vta.region.dealing import deal, share_of
+from loadstone.vta.region.phases import Claim, Share, Way
 from loadstone.vta.stream.operations import (
     Access,
     DramTile,
@@ -110,21 +108,3 @@ def test_a_load_of_what_is_there_counts_once_where_all_has_room() -> None:
     assert CONFIG.depth(Memory.INP) == 2048
     assert loads(0, 1024, 0, 1024) == loads(0, 1024) == 2 * 1024 * 16 // 8
     assert loads(0, 1024, 2048, 0) == 4 * 1024 * 16 // 8
-
-
-def test_phases_that_are_wrong_are_noticed() -> None:
-    first, second = layer("x", "y", 10), layer("y", "z", 10, halo=1)
-    written = {"y": 8, "z": 8}
-    verify_phases([[(0, first[2])], [(1, second[2])]], 2, written)
-    for wrong, said in (
-        ([[(0, first[2]), (1, second[2])]], "devices 0 and 1 meet in phase 0"),
-        ([[(1, second[2])], [(0, first[2])]], "not in their order"),
-        ([[(0, first[2])]], "layers are missing"),
-        ([[(0, first[2])], [(1, Way("upper", {0: second[2].shares[0]}))]], "of z not all tiles"),
-        ([[(0, first[0]), (1, second[1])]], "meet in phase 0"),
-    ):
-        with pytest.raises(VerificationError, match=said):
-            verify_phases(wrong, 2, written)
-    both = Way("both", {0: first[0].shares[0], 1: first[0].shares[0]})
-    with pytest.raises(VerificationError, match="meet"):
-        verify_phases([[(0, both)]], 1, {"y": 8})

@@ -13,12 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loadstone.cli import main
 from loadstone.errors import DeviceError, DeviceHungError
 from loadstone.library.native import lib
 from loadstone.runtime import device
+from loadstone.simulator.programs import program_runs
 from loadstone.simulator.simd import SharedMemory
+from loadstone.vta.device.cores import cores_of
 from loadstone.vta.isa.registers import ERRORS
 from loadstone.vta.simulator.simd_device import FAULTS, Fault, SimulatedDevice
+from tests.further import branches, expected, inputs
 from tests.sample_model import copy_model
 from tests.simd_client import (
     ABORT,
@@ -220,3 +224,33 @@ def test_fault_kinds_are_numbered_as_in_the_header(root: Path) -> None:
     header = (root / "hw_sim/include/lds_simdev.h").read_text()
     for number, kind in enumerate(FAULTS, 1):
         assert f"LDS_FAULT_{kind.upper().replace('-', '_')} = {number}" in header
+
+
+@pytest.mark.parametrize("bus", ["private", "shared"])
+def test_equal_devices_behind_sockets_give_the_cycles_of_those_in_a_process(
+    bus: str, tmp_path: Path
+) -> None:
+    _, beside = cores_of(CONFIG, 2, bus=bus)
+    graph, artifact = branches(CONFIG, beside)
+    given = inputs(graph)
+    with (
+        process(tmp_path, "--device", f"vtaq-1x16x16 -count=2 -bus={bus}") as (_, path),
+        device.open(f"simd:{path}") as dev,
+        dev.load(artifact) as session,
+    ):
+        for _ in range(3):
+            got = session.run([x[None] for x in given])
+            for out, want in zip(got, expected(graph, given), strict=True):
+                np.testing.assert_array_equal(out[0], want)
+            simulated = program_runs(artifact, CONFIG).values()
+            assert session.counters.cycles == sum(run.cycles for run in simulated)
+
+
+@pytest.mark.parametrize(
+    "said", ["-count=0", "-count=17", "-count=two", "-count=2 -bus=wide", "-count=2 -clock_mhz=5"]
+)
+def test_equal_devices_that_are_refused(
+    said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simd", str(tmp_path / "s"), "--device", f"vtaq-1x16x16 {said}"]) == 2
+    assert "is not NAME -count=N -bus=B with N from 1 to 16" in capsys.readouterr().err

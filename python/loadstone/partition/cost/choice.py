@@ -49,7 +49,8 @@ _ROUNDS = 3
 class CostPartitioner:
     """Every operator goes to where the network takes least. costs: a JSON file, read if it is
     there, written with what was new. host: whose costs the host's steps have; None: this machine's.
-    log: of the passes before. choice: after `run`. Raises ConfigError for the file."""
+    log: of the passes before. choice: after `run`. Raises ConfigError for the file, TargetError for
+    several equal devices."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class CostPartitioner:
         log: PassLog | None = None,
         host: StatedHost | None = None,
     ) -> None:
+        target.refuse_several("strategy 'cost' prices operators")
         self.eager = EagerPartitioner(module, name, target, log)
         self.table = CostTable(target.device, costs, host)
         self.pricing = Pricing(target.backends, self.table)

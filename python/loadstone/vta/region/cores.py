@@ -30,9 +30,10 @@ from loadstone.vta.operators import im2col_input, lower_operator
 from loadstone.vta.operators.kernels import Constants, LoweredOperator
 from loadstone.vta.operators.layout import Im2colLayout
 from loadstone.vta.passes.program import UOP_TENSOR, LayerOperation, VtaProgram
-from loadstone.vta.region.dealing import Way, deal, share_of, verify_phases
+from loadstone.vta.region.dealing import deal, share_of
 from loadstone.vta.region.offload import OffloadedRegion
 from loadstone.vta.region.parts import LayerPart, channels_of, rows_of
+from loadstone.vta.region.phases import Way, verify_phases
 from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.region.views import on_whole
 from loadstone.vta.schedule.choices import NO_LAYER_CHOICE

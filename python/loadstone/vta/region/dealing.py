@@ -3,7 +3,7 @@
 
 In:   for each layer the ways to compute it: whole on one device, or divided among some.
 Out:  phases: what each device does until all are waited for.
-Next: cores.py makes a program of each device's operations in a phase.
+Next: phases.py looks whether they may start together; cores.py makes programs of them.
 
     device 0    conv a, rows 0-15  add, rows 0-15  |  conv b, channels 0-31  |  dense
     device 1    conv a, rows 16-31 add, rows 16-31 |  conv b, channels 32-63 |
@@ -21,19 +21,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise, permutations
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.errors import VerificationError
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
+from loadstone.vta.region.phases import Claim, Share, Way
 from loadstone.vta.stream.cost import cost_model
 from loadstone.vta.stream.operations import Operation, TileLoad, TileStore
 from loadstone.vta.stream.table import columns_of
 
-__all__ = ["Claim", "Share", "Way", "deal", "share_of", "verify_phases"]
+__all__ = ["deal", "share_of"]
 
 #: What a further phase takes, in cycles, besides its work: a program begins with empty scratchpads
 #: and ends with its last store.
@@ -42,39 +42,6 @@ _PHASE_CYCLES = 700
 _WAITS = 4
 _BEAM = 48
 _LOAD, _COMPUTE, _STORE, _BUS = range(4)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """Tiles of tensors in DRAM, by tensor: bool (tiles,)."""
-
-    tiles: Mapping[str, NDArray[np.bool_]]
-
-    def meets(self, other: Claim) -> bool:
-        """Whether they have a tile in common."""
-        return any(
-            name in other.tiles and bool((mask & other.tiles[name]).any())
-            for name, mask in self.tiles.items()
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Share:
-    """What one device does of one layer. cycles: (4,) of load, compute and store stage, and of its
-    reads on the bus. reads, writes: of tensors that are no constants."""
-
-    operations: Sequence[Operation]
-    cycles: NDArray[np.int64]
-    reads: Claim
-    writes: Claim
-
-
-@dataclass(frozen=True, eq=False)
-class Way:
-    """One way to compute a layer: the share of each device that has one, by its number."""
-
-    name: str
-    shares: Mapping[int, Share]
 
 
 def share_of(
@@ -216,31 +183,3 @@ def _is_tied(state: _State, shares: Mapping[int, Share]) -> bool:
             if other != device and share.writes.meets(claim):
                 return True
     return False
-
-
-def verify_phases(
-    phases: Sequence[Sequence[tuple[int, Way]]], layers: int, written: Mapping[str, int]
-) -> None:
-    """Raises VerificationError where a device touches what another one writes in the same phase;
-    where a layer is missing or not in its turn; or where tiles of a tensor that one writes whole
-    are left out. written: of each tensor, how many tiles the layers write when none is divided."""
-    if [number for phase in phases for number, _ in phase] != list(range(layers)):
-        raise VerificationError("phases", "layers are missing, or not in their order")
-    made: dict[str, NDArray[np.bool_]] = {}
-    for number, phase in enumerate(phases):
-        touched = [(device, share) for _, way in phase for device, share in way.shares.items()]
-        _verify_apart(number, touched)
-        for _, share in touched:
-            for name, mask in share.writes.tiles.items():
-                made[name] = made[name] | mask if name in made else mask
-    for name, tiles in written.items():
-        if int(made[name].sum()) != tiles:
-            raise VerificationError("phases", f"of {name} not all tiles are written")
-
-
-def _verify_apart(number: int, touched: Sequence[tuple[int, Share]]) -> None:
-    for (device, one), (other, two) in permutations(touched, 2):
-        if device != other and (one.writes.meets(two.reads) or one.writes.meets(two.writes)):
-            raise VerificationError(
-                "phases", f"devices {device} and {other} meet in phase {number}"
-            )
