@@ -31,8 +31,8 @@ from loadstone.vta.stream.operations import (
 )
 from tests.vta.stream.meaning import execute
 
-SECOND = load_config("vtaq2-1x16x16")
-KEEPING = replace(SECOND, name="keeping", capabilities=SECOND.capabilities | Capability.STORE_INP)
+KEEPING = load_config("vtaq2-1x16x16")
+SECOND = replace(KEEPING, name="by-dram", capabilities=KEEPING.capabilities & ~Capability.STORE_INP)
 PAD = -7
 
 
