@@ -74,6 +74,7 @@ WITHOUT_TVM = (
             "vectors",
             "inspect",
             "simd",
+            "serve",
             "backend",
             "mcp",
         )

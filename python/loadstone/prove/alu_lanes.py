@@ -18,7 +18,7 @@ __all__ = ["by_lanes", "by_numbers"]
 
 
 def by_numbers(lanes: SymbolLanes, operation: AluOp, changed: Integers, numbers: Integers) -> None:
-    """numbers: one for each of the lanes `changed`."""
+    """`changed op= numbers`. changed, numbers: [n], a lane and the int32 that it meets."""
     match operation:
         case AluOp.ADD:
             lanes.add_numbers(changed, numbers)

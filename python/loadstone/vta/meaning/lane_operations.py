@@ -49,14 +49,15 @@ FLOAT_OPERATIONS: Mapping[AluOp, Callable[[Float32Array, Float32Array], Float32A
 
 
 def widened(bits: ArrayLike) -> Float32Array:
-    """bfloat16 as float32. Imported here: devices of integers need nothing of the graph."""
+    """bfloat16 as float32, in the same shape. Imported here: devices of integers need nothing of
+    the graph."""
     from loadstone.graph import bfloat16
 
     return bfloat16.widened(bits)
 
 
 def bits_of(x: Float32Array) -> NDArray[np.uint16]:
-    """The nearest bfloat16 of float32."""
+    """The nearest bfloat16 of float32, in the same shape."""
     from loadstone.graph import bfloat16
 
     return bfloat16.bits_of(x)
