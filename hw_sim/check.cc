@@ -98,9 +98,10 @@ void Checker::memory(const Insn &insn) {
   const uint64_t width = store ? i.x_size : uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
   if (rows == 0) return;
   const uint32_t memory = scratchpad_of(i.memory_id);
-  check_sram(m_, i.memory_id, i.sram_base + rows * width - 1, "the instruction");
+  const uint64_t tiles = rows * width * m_.g.filled_tiles[i.memory_id];
+  check_sram(m_, i.memory_id, i.sram_base + tiles - 1, "the instruction");
   if (store) read_operands(insn.fields.u.store);
-  for (uint64_t k = 0; k < rows * width; ++k) {
+  for (uint64_t k = 0; k < tiles; ++k) {
     const uint32_t tile = static_cast<uint32_t>(i.sram_base + k);
     store ? read_tile(memory, tile) : write_tile(memory, tile);
   }

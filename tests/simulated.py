@@ -48,6 +48,16 @@ FOUR_WINDOWS = replace(
     name="1x4x4-windows",
     capabilities=TINY_STORING.capabilities | Capability.DEPTHWISE,
 )
+#: Weights of 4 bits in groups of one tile, two, four and eight.
+GROUPED = [
+    replace(
+        device,
+        name=f"{device.name}-weights4",
+        capabilities=device.capabilities | Capability.WEIGHTS4,
+        bus_bits=min(128, device.bus_bits),
+    )
+    for device in (load_config("vtaq-1x32x32"), TINY_WINDOWS, EIGHT_WINDOWS, FOUR_WINDOWS)
+]
 #: Devices with tiles of all shapes, with and without each capability.
 DEVICES = [
     VTA,
@@ -61,6 +71,7 @@ DEVICES = [
     TINY_WINDOWS,
     EIGHT_WINDOWS,
     FOUR_WINDOWS,
+    *GROUPED,
     replace(
         load_config("vtaq-tiny"),
         name="2x8x8",

@@ -1,4 +1,4 @@
-// The load stage: LOADs of INP and WGT, and the value of their padding.
+// The load stage: LOADs of INP, WGT and WGT_4BIT, and the value of their padding.
 //
 // In:   its queue's head; the read channel.
 // Out:  writes to the scratchpads; `done` in the last cycle of each instruction.
@@ -32,7 +32,7 @@ module lds_load_stage (
   wire is_load = head.insn[OPCODE_AT+:3] == OPCODE_LOAD;
   wire moves = is_load && head.insn[MEMORY_X_SIZE_AT+:16] != 0;
 
-  lds_load_engine engine (
+  lds_load_engine #(.GROUPS(CAN_WEIGHTS4)) engine (
       .clk, .clear, .start(start && moves), .head, .running, .regions, .pad_value(running.insn[MEMORY_MEMORY_ID_AT+:3] == MEMORY_INP ? pad_value : 8'd0),
       .request, .refused, .request_address, .request_beats, .grant, .beat, .beat_data, .write, .bytes, .done(loaded), .error
   );

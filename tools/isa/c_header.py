@@ -64,6 +64,8 @@ def _constants() -> str:
         f"#define LDS_WINDOW_COLUMNS {spec.WINDOW_COLUMNS}u\n"
         f"#define LDS_WINDOW_ROWS {spec.WINDOW_ROWS}u\n"
         f"#define LDS_WINDOW_PITCH {spec.WINDOW_PITCH}u",
+        "/* Weights of 4 bits along K that share a multiplier and a minimum. */\n"
+        f"#define LDS_GROUP_WEIGHTS {spec.GROUP_WEIGHTS}u",
         "/* What a stage's registers hold when a program starts. */\n"
         + "\n".join(f"#define LDS_DEFAULT_{r.name} ({v})" for r, v in spec.CONFIG_DEFAULTS.items()),
         "/* Results of decode and encode. */\n#define LDS_ISA_OK 0\n#define "

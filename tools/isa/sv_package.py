@@ -45,6 +45,7 @@ def package() -> str:
         _parameter("WINDOW_COLUMNS", spec.WINDOW_COLUMNS),
         _parameter("MOST_WINDOW_ROWS", spec.WINDOW_ROWS),
         _parameter("WINDOW_PITCH", spec.WINDOW_PITCH),
+        _parameter("GROUP_WEIGHTS", spec.GROUP_WEIGHTS),
     ]
     for cls, prefix, width in _ENUMERATIONS:
         lines += ["", f"  // {prefix}"]

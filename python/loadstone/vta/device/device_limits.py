@@ -15,7 +15,7 @@ from typing import NamedTuple
 from loadstone.errors import ConfigError, shortened
 from loadstone.printable import PLAIN_NAME, is_plain_name, one_line
 from loadstone.vta.device.device_file import FLOAT_WIDTH
-from loadstone.vta.isa.spec import WINDOW_PITCH, Capability
+from loadstone.vta.isa.spec import GROUP_WEIGHTS, WINDOW_PITCH, Capability
 
 __all__ = [
     "DeviceNumbers",
@@ -24,6 +24,7 @@ __all__ = [
     "check_numbers",
     "check_profile",
     "check_registers",
+    "check_weights4",
 ]
 
 #: Instruction profiles, and log2 of the bits of their elements.
@@ -178,6 +179,28 @@ def check_depthwise(device: str, n: DeviceNumbers, capabilities: Capability) -> 
     ):
         if not fits:
             raise ConfigError(f"device {device}: capability depthwise {what}: leave it out")
+
+
+def check_weights4(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
+    """Refuses the capability weights4 where groups fill no tiles. Raises ConfigError."""
+    if Capability.WEIGHTS4 not in capabilities:
+        return
+    beat = n.bus_bits // 8
+    for what, fits in (
+        ("is of integers, and the device computes on bfloat16", n.log_width < FLOAT_WIDTH),
+        (
+            f"needs blocks of 4 to {GROUP_WEIGHTS} lanes, not {1 << n.log_block}: a group fills "
+            "whole tiles",
+            4 <= 1 << n.log_block <= GROUP_WEIGHTS,
+        ),
+        (
+            f"needs a bus of {16 << n.log_block} bits or less, not {n.bus_bits}: a word holds "
+            "multipliers or weights",
+            beat <= 2 << n.log_block,
+        ),
+    ):
+        if not fits:
+            raise ConfigError(f"device {device}: capability weights4 {what}: leave it out")
 
 
 def check_registers(device: str, registers: str, pages: Collection[str]) -> None:

@@ -2,7 +2,7 @@
 """The meaning of ALU's operations on lanes, RQ aside.
 
 In:   accumulators and operands of equal shape, or one operand for all.
-Out:  OPERATIONS of int32, which wrap; FLOAT_OPERATIONS of float32; shift_right.
+Out:  OPERATIONS of int32, which wrap; FLOAT_OPERATIONS of float32; shift_right; bfloat16 and back.
 Next: reference.py executes instructions with them.
 """
 
@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from loadstone.numerics import wrap_int32
 from loadstone.vta.isa.spec import AluOp
 
-__all__ = ["FLOAT_OPERATIONS", "OPERATIONS", "shift_right"]
+__all__ = ["FLOAT_OPERATIONS", "OPERATIONS", "bits_of", "shift_right", "widened"]
 
 Int32Array: TypeAlias = NDArray[np.int32]
 Float32Array: TypeAlias = NDArray[np.float32]
@@ -45,3 +45,17 @@ FLOAT_OPERATIONS: Mapping[AluOp, Callable[[Float32Array, Float32Array], Float32A
     AluOp.ADD: lambda x, y: x + y,
     AluOp.MUL: lambda x, y: x * y,
 }
+
+
+def widened(bits: ArrayLike) -> Float32Array:
+    """bfloat16 as float32. Imported here: devices of integers need nothing of the graph."""
+    from loadstone.graph.bfloat16 import widened as floats
+
+    return floats(bits)
+
+
+def bits_of(x: Float32Array) -> NDArray[np.uint16]:
+    """The nearest bfloat16 of float32."""
+    from loadstone.graph.bfloat16 import bits_of as bits
+
+    return bits(x)

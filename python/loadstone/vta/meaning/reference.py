@@ -21,29 +21,29 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from loadstone.errors import SimulationError
 from loadstone.numerics import rq
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import Stream, decode_stream, decode_uops
 from loadstone.vta.isa.insn import Alu, Config, Depthwise, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.packed_weights import expanded
 from loadstone.vta.isa.spec import (
-    CONFIG_DEFAULTS,
     STAGE_REGISTERS,
     AluOp,
     ConfigRegister,
     Memory,
     Stage,
+    initial_registers,
 )
-from loadstone.vta.meaning.lane_operations import FLOAT_OPERATIONS, OPERATIONS
+from loadstone.vta.meaning.lane_operations import FLOAT_OPERATIONS, OPERATIONS, bits_of, widened
 from loadstone.vta.meaning.step_runs import independent_runs
 from loadstone.vta.meaning.window_taps import window_taps
 
 __all__ = ["DramBytes", "Machine"]
 
 Int32Array = NDArray[np.int32]
-Float32Array = NDArray[np.float32]
 IndexArray = NDArray[np.int64]
 
 #: Steps that are done at a time: a bound on memory, without meaning.
@@ -95,11 +95,7 @@ class Machine:
         without FINISH.
         """
         stream = program if isinstance(program, Stream) else decode_stream(program, self.config)
-        self.registers = {
-            (stage, r): CONFIG_DEFAULTS[r]
-            for stage, registers in STAGE_REGISTERS.items()
-            for r in registers
-        }
+        self.registers = initial_registers()
         for number, insn in enumerate(stream):
             try:
                 if not self.step(insn):
@@ -136,7 +132,9 @@ class Machine:
     # --- DRAM <-> scratchpads ---------------------------------------------------------------------
     def _load(self, insn: Load) -> None:
         """Rows -y_pad_0 .. y_size + y_pad_1 of x_pad_0 + x_size + x_pad_1 tiles, packed from
-        sram_base on."""
+        sram_base on; of WGT_4BIT groups, which have no pads."""
+        if insn.memory_id == Memory.WGT_4BIT and insn.has_pads:
+            raise SimulationError("LOAD of memory WGT_4BIT has no pads: they must be 0")
         if insn.is_noop:
             return
         if insn.memory_id == Memory.OUT:
@@ -146,7 +144,8 @@ class Machine:
             insn.y_pad_0 + insn.y_size + insn.y_pad_1,
             insn.x_pad_0 + insn.x_size + insn.x_pad_1,
         )
-        self._check(memory, insn.sram_base + rows * width - 1, "LOAD")
+        count = rows * width * self.config.filled_tiles(memory)
+        self._check(memory, insn.sram_base + count - 1, "LOAD")
         tiles = np.zeros((rows, width, self.config.tile_bytes(memory)), np.uint8)
         element = np.uint16 if self.config.is_float else np.uint8
         if memory in (Memory.INP, Memory.ACC_8BIT):
@@ -166,7 +165,8 @@ class Machine:
     def _fill(self, memory: Memory, first: int, tiles: NDArray[np.uint8]) -> None:
         """Writes tiles as they stand in DRAM (uint8 [rows, width, bytes of a tile]) to a scratchpad
         from tile `first` on."""
-        where = slice(first, first + tiles.shape[0] * tiles.shape[1])
+        count = tiles.shape[0] * tiles.shape[1] * self.config.filled_tiles(memory)
+        where = slice(first, first + count)
         match memory:
             case Memory.UOP:
                 self.uop[where] = decode_uops(tiles, self.config)
@@ -174,6 +174,8 @@ class Machine:
                 self.inp[where] = self._elements(tiles).reshape(-1, *self.inp.shape[1:])
             case Memory.WGT:
                 self.wgt[where] = self._elements(tiles).reshape(-1, *self.wgt.shape[1:])
+            case Memory.WGT_4BIT:
+                self.wgt[where] = expanded(tiles, self.config.block)
             case Memory.ACC:
                 self.acc[where] = tiles.view(self.acc.dtype).reshape(-1, *self.acc.shape[1:])
             case _:  # ACC_8BIT: sign-extended, or widened
@@ -182,7 +184,7 @@ class Machine:
     def _elements(self, tiles: NDArray[np.uint8]) -> NDArray[Any]:
         """Elements as they stand in DRAM (uint8, of any shape), in the type of INP; the last axis
         becomes elements."""
-        return _widened(tiles.view("<u2")) if self.config.is_float else tiles.view(np.int8)
+        return widened(tiles.view("<u2")) if self.config.is_float else tiles.view(np.int8)
 
     def _store(self, insn: Store) -> None:
         """y_size rows of x_size tiles: the low 8 bits of the lanes, without saturation (200 becomes
@@ -201,7 +203,7 @@ class Machine:
         acc = self.acc[insn.sram_base : last]
         if insn.requantize:
             acc = self._requantized_rows(insn, acc)
-        elements = _bits_of(acc).astype("<u2") if self.config.is_float else acc.astype(np.uint8)
+        elements = bits_of(acc).astype("<u2") if self.config.is_float else acc.astype(np.uint8)
         tiles = elements.view(np.uint8).reshape(
             insn.y_size, insn.x_size, self.config.tile_bytes(Memory.OUT)
         )
@@ -223,12 +225,14 @@ class Machine:
                 f"{insn.SPEC.name}.region={insn.region}: the program has {len(self.regions)} "
                 "regions"
             )
-        region, size = self.regions[insn.region], self.config.tile_bytes(Memory(insn.memory_id))
+        region, memory = self.regions[insn.region], Memory(insn.memory_id)
+        size = self.config.tile_bytes(memory)
         if isinstance(insn, Store) and not region.writable:
             raise SimulationError(f"STORE to region {insn.region}, which is read-only")
         rows = []
         for y in range(insn.y_size):
-            begin = (insn.dram_base + y * insn.x_stride) * size - region.base
+            begin = insn.dram_base * self.config.base_bytes(memory) + y * insn.x_stride * size
+            begin -= region.base
             end = begin + insn.x_size * size
             if begin < 0 or end > region.data.size:
                 raise SimulationError(
@@ -318,7 +322,7 @@ class Machine:
 
     def _immediate(self, imm: int) -> Any:
         """A number of the accumulators' type."""
-        return _widened(np.uint16(imm & 0xFFFF)) if self.config.is_float else np.int32(imm)
+        return widened(np.uint16(imm & 0xFFFF)) if self.config.is_float else np.int32(imm)
 
     def _operation(self, op: AluOp, x: NDArray[Any], y: Any) -> NDArray[Any]:
         """One ALU operation on accumulators, lane by lane."""
@@ -382,17 +386,3 @@ class Machine:
                 f"{what} reaches tile {last} of {memory.name}, which has "
                 f"{self.config.depth(memory)}"
             )
-
-
-def _widened(bits: ArrayLike) -> Float32Array:
-    """bfloat16 as float32. Imported here: devices of integers need nothing of the graph."""
-    from loadstone.graph.bfloat16 import widened
-
-    return widened(bits)
-
-
-def _bits_of(x: Float32Array) -> NDArray[np.uint16]:
-    """The nearest bfloat16 of float32."""
-    from loadstone.graph.bfloat16 import bits_of
-
-    return bits_of(x)
