@@ -16,4 +16,5 @@
 #include "lds_schedule.h"
 #include "lds_sim.h"
 #include "lds_simdev.h"
+#include "lds_weights4.h"
 #include "loadstone.h"

@@ -59,7 +59,8 @@ class Prefetch(ProgramPass):
         """The operations in their new order, and in `source` the one before."""
         operations = [operation for _, operation in program.operations]
         columns = program.columns or columns_of(operations)
-        cycles = cost_model(program.config).operations(operations, columns, program.config)
+        cost, config = cost_model(program.config), program.config
+        cycles = cost.operations(operations, columns, config, program.packed)
         stores = columns.kinds[TileStore]
         cycles[stores[columns.touched[stores, 1] != NO_TILE]] += _HEARD_CYCLES
         stores = columns.copies[stores, 0]
