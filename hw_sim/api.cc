@@ -38,6 +38,9 @@ struct lds_sim {
   std::vector<lds_sim_event> events;
   lds_sim_waiting waiting{};
   KnownPrograms known;
+  Known *last = nullptr;         // the program of the last run; nullptr: none, or its cycles were not counted
+  RunOutcome last_outcome;       // of that run, before it was timed
+  lds_sim_result last_result{};  // likewise
   int (*ask_insn)(void *ctx, uint32_t insn) = nullptr;
   void *ask_insn_context = nullptr;
 };
@@ -121,11 +124,15 @@ Checker *begin_checks(lds_sim *sim, uint64_t insn_address, uint32_t count) {
   return sim->checker.get();
 }
 
+TimingInput timing_input(lds_sim *sim, const Known &known, const RunOutcome &outcome, uint64_t cycle_limit) {
+  return {sim->machine.g,           sim->machine.regions, sim->constants, sim->bus_bits, known.program, outcome.done,
+          outcome.slow_step_cycles, known.address,        known.count,    cycle_limit,   &sim->poll};
+}
+
 // The second pass. If it stops, its status replaces that of a program that ran to its FINISH.
 void time_run(lds_sim *sim, Known *known, RunOutcome &outcome, uint64_t cycle_limit, lds_sim_result *result) {
   const bool traced = sim->options[LDS_SIM_TRACE] != 0;
-  const TimingInput input = {sim->machine.g,           sim->machine.regions, sim->constants, sim->bus_bits, known->program, outcome.done,
-                             outcome.slow_step_cycles, known->address,       known->count,   cycle_limit,   &sim->poll};
+  const TimingInput input = timing_input(sim, *known, outcome, cycle_limit);
   if (!traced && known->recall(input, result)) return;
   const TimingOutcome timed = time_program(input, result, traced ? &sim->events : nullptr);
   if (timed.status == LDS_ERROR_NONE) known->remember(input, *result);
@@ -164,7 +171,12 @@ int run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limi
   result->error_pc = outcome.pc;
   result->error_address = outcome.address;
   sim->waiting = outcome.waiting;
-  if (sim->options[LDS_SIM_TIMING] != 0) time_run(sim, known, outcome, cycle_limit, result);
+  if (sim->options[LDS_SIM_TIMING] != 0) {
+    sim->last = known;
+    sim->last_outcome = outcome;
+    sim->last_result = *result;
+    time_run(sim, known, outcome, cycle_limit, result);
+  }
   if (outcome.status != LDS_ERROR_NONE) {
     if (outcome.message.empty()) outcome.message = why_refused(sim->machine.g, known->bytes.data() + size_t{outcome.pc} * LDS_INSN_BYTES);
     sim->message = format("instruction %u: %s", outcome.pc, outcome.message.c_str());
@@ -218,6 +230,7 @@ int lds_sim_set_timing(lds_sim *sim, const char *name, int64_t value) {
   if (value < 0 || value > INT32_MAX)
     return refuse(sim, format("timing constant %s=%lld is outside [0, 2^31)", name, static_cast<long long>(value)));
   sim->known.clear();  // their cycles depend on what changed
+  sim->last = nullptr;
   return set_constant(&sim->constants, name, value) ? LDS_SIM_OK : refuse(sim, format("timing constant %s is unknown", name));
 }
 
@@ -252,6 +265,7 @@ int lds_sim_run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cy
   std::memset(result, 0, sizeof *result);
   sim->message.clear();
   sim->events.clear();
+  sim->last = nullptr;
   sim->poll.begin();
   sim->progress.store(0);
   sim->waiting = {{~0u, ~0u, ~0u}, {0, 0, 0}};
@@ -259,6 +273,37 @@ int lds_sim_run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cy
     return run(sim, insn_address, count, cycle_limit, result);
   } catch (const std::bad_alloc &) {
     sim->message = "the host has no memory left";
+    return LDS_SIM_NO_MEMORY;
+  }
+}
+
+int lds_sim_time_together(lds_sim *const *sims, uint32_t count, lds_sim_result *results) {
+  if (count == 0) return LDS_SIM_BAD_ARGUMENT;
+  std::vector<TimingInput> inputs;
+  std::vector<TimedProgram> programs;
+  try {
+    inputs.reserve(count);
+    for (uint32_t k = 0; k < count; ++k) {
+      lds_sim *sim = sims[k];
+      sim->message.clear();
+      if (sim->last == nullptr) return refuse(sim, "no run of it was timed");
+      if (std::find(sims, sims + k, sim) != sims + k) return refuse(sim, "it stands there twice");
+      if (sim->bus_bits != sims[0]->bus_bits)
+        return refuse(sim, format("a bus of %u bits is not one of %u", sim->bus_bits, sims[0]->bus_bits));
+      results[k] = sim->last_result;
+      inputs.push_back(timing_input(sim, *sim->last, sim->last_outcome, 0));
+      const bool traced = sim->options[LDS_SIM_TRACE] != 0;
+      if (traced) sim->events.clear();
+      programs.push_back({&inputs[k], &results[k], traced ? &sim->events : nullptr});
+    }
+    const std::vector<TimingOutcome> timed = time_together(programs);
+    for (uint32_t k = 0; k < count; ++k) {
+      if (results[k].status != LDS_ERROR_NONE || timed[k].status == LDS_ERROR_NONE) continue;
+      results[k].status = timed[k].status;
+      results[k].error_pc = timed[k].pc;
+    }
+    return LDS_SIM_OK;
+  } catch (const std::bad_alloc &) {
     return LDS_SIM_NO_MEMORY;
   }
 }

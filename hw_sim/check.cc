@@ -12,9 +12,10 @@ namespace {
 constexpr size_t kKept = 1000;
 constexpr uint32_t kInsnWrites = 1, kOtherWrites = 2;
 
-// The stage that writes a scratchpad, and the other one that reads it.
+// The stages that write a scratchpad, and the other one that reads it. Of two writers the second is store, which writes INP.
 constexpr int kLoadStages[LDS_MEMORIES] = LDS_LOAD_STAGES;
-int writer_of(uint32_t memory) { return kLoadStages[memory]; }
+int writers_of(uint32_t memory) { return memory == LDS_MEMORY_INP ? 2 : 1; }
+int writer_of(uint32_t memory, int number) { return number == 0 ? kLoadStages[memory] : int{LDS_STAGE_STORE}; }
 int reader_of(uint32_t memory) { return memory == LDS_MEMORY_ACC ? LDS_STAGE_STORE : LDS_STAGE_COMPUTE; }
 
 void join(Clock &into, const Clock &from) {
@@ -35,7 +36,7 @@ void Checker::begin(bool races, bool uninitialised, uint64_t stream_begin, uint6
   clock_ = {};
   for (std::deque<Clock> &queue : tokens_) queue.clear();
   for (std::vector<Tile> &tiles : tiles_)
-    for (Tile &tile : tiles) tile.write = tile.read = {};
+    for (Tile &tile : tiles) tile.write = {}, tile.read = {};
   stores_.clear();
   loads_[0].clear();
   loads_[1].clear();
@@ -55,8 +56,10 @@ void Checker::before(uint32_t index, const Insn &insn) {
   ++clock_[static_cast<size_t>(stage_)][static_cast<size_t>(stage_)];
   switch (insn.fields.opcode) {
     case LDS_OPCODE_LOAD:
+      load(insn.fields.u.memory);
+      break;
     case LDS_OPCODE_STORE:
-      memory(insn);
+      store(insn.fields);
       break;
     case LDS_OPCODE_GEMM:
       gemm(insn.fields.u.gemm);
@@ -90,22 +93,26 @@ void Checker::give_tokens(int stage, const lds_insn_flags &flags) {
 }
 
 // --- accesses of instructions -----------------------------------------------------------------------
-void Checker::memory(const Insn &insn) {
-  const lds_insn_memory &i = insn.fields.u.memory;
-  if (i.x_size == 0) return;
-  const bool store = insn.fields.opcode == LDS_OPCODE_STORE;
-  const uint64_t rows = store ? i.y_size : uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1;
-  const uint64_t width = store ? i.x_size : uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
-  if (rows == 0) return;
-  const uint32_t memory = scratchpad_of(i.memory_id);
+void Checker::load(const lds_insn_memory &i) {
+  const uint64_t rows = uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1, width = uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
+  if (i.x_size == 0 || rows == 0) return;
   const uint64_t tiles = rows * width * m_.g.filled_tiles[i.memory_id];
   check_sram(m_, i.memory_id, i.sram_base + tiles - 1, "the instruction");
-  if (store) read_operands(insn.fields.u.store);
-  for (uint64_t k = 0; k < tiles; ++k) {
-    const uint32_t tile = static_cast<uint32_t>(i.sram_base + k);
-    store ? read_tile(memory, tile) : write_tile(memory, tile);
-  }
-  visit_rows(m_, i, store, [&](uint64_t begin, uint64_t end) { store ? write_dram(begin, end) : read_dram(begin, end); });
+  for (uint64_t k = 0; k < tiles; ++k) write_tile(scratchpad_of(i.memory_id), static_cast<uint32_t>(i.sram_base + k));
+  visit_rows(m_, i, false, [&](uint64_t begin, uint64_t end) { read_dram(begin, end); });
+}
+
+void Checker::store(const lds_insn &insn) {
+  const lds_insn_memory &i = insn.u.memory;  // the fields that LOAD and STORE begin with
+  const uint64_t tiles = uint64_t{i.y_size} * i.x_size;
+  if (tiles == 0) return;
+  check_sram(m_, LDS_MEMORY_OUT, i.sram_base + tiles - 1, "the instruction");
+  read_operands(insn.u.store);
+  for (uint64_t k = 0; k < tiles; ++k) read_tile(LDS_MEMORY_ACC, static_cast<uint32_t>(i.sram_base + k));
+  if (i.memory_id != LDS_MEMORY_INP) return visit_rows(m_, i, true, [&](uint64_t begin, uint64_t end) { write_dram(begin, end); });
+  check_sram(m_, LDS_MEMORY_INP, i.dram_base + uint64_t{i.x_stride} * (i.y_size - 1) + i.x_size - 1, "STORE to INP");
+  for (uint32_t y = 0; y < i.y_size; ++y)
+    for (uint32_t x = 0; x < i.x_size; ++x) write_tile(LDS_MEMORY_INP, i.dram_base + y * i.x_stride + x);
 }
 
 void Checker::read_operands(const lds_insn_store &i) {
@@ -173,16 +180,23 @@ void Checker::alu(const lds_insn_alu &i) {
 void Checker::read_tile(uint32_t memory, uint32_t tile) {
   Tile &t = tiles_[memory][tile];
   if (uninitialised_ && !t.written) found(LDS_SIM_FINDING_UNINITIALISED, memory, ~0u, 0, tile, 1);
-  if (stage_ == writer_of(memory)) return;
-  if (races_ && !ordered(writer_of(memory), t.write)) found(LDS_SIM_FINDING_RACE_SRAM, memory, t.write.insn, kOtherWrites, tile, 1);
+  if (stage_ == writer_of(memory, 0)) return;
+  for (int w = 0; w < writers_of(memory); ++w) race_with(memory, writer_of(memory, w), t.write[static_cast<size_t>(w)], kOtherWrites, tile);
   t.read = here();
 }
 
 void Checker::write_tile(uint32_t memory, uint32_t tile) {
   Tile &t = tiles_[memory][tile];
-  if (races_ && !ordered(reader_of(memory), t.read)) found(LDS_SIM_FINDING_RACE_SRAM, memory, t.read.insn, kInsnWrites, tile, 1);
-  t.write = here();
+  race_with(memory, reader_of(memory), t.read, kInsnWrites, tile);
+  const int own = stage_ == writer_of(memory, 0) ? 0 : 1;
+  for (int w = 0; w < writers_of(memory); ++w)
+    if (w != own) race_with(memory, writer_of(memory, w), t.write[static_cast<size_t>(w)], kInsnWrites | kOtherWrites, tile);
+  t.write[static_cast<size_t>(own)] = here();
   t.written = true;
+}
+
+void Checker::race_with(uint32_t memory, int stage, const Access &other, uint32_t writes, uint32_t tile) {
+  if (races_ && !ordered(stage, other)) found(LDS_SIM_FINDING_RACE_SRAM, memory, other.insn, writes, tile, 1);
 }
 
 void Checker::read_dram(uint64_t begin, uint64_t end) {

@@ -47,14 +47,17 @@ class Checker : public Observer {
 
  private:
   // INP and WGT are written by the load stage and read by compute; ACC is written by compute and read by store. (Only compute uses UOP.)
+  // INP is also written by the store stage: the second of the writes.
   struct Tile {
-    Access write, read;
+    std::array<Access, 2> write;
+    Access read;
     bool written = false;
   };
 
   void take_tokens(int stage, const lds_insn_flags &flags);
   void give_tokens(int stage, const lds_insn_flags &flags);
-  void memory(const Insn &insn);
+  void load(const lds_insn_memory &insn);
+  void store(const lds_insn &insn);
   void read_operands(const lds_insn_store &insn);
   void gemm(const lds_insn_gemm &insn);
   void depthwise(const lds_insn_depthwise &insn);
@@ -62,6 +65,7 @@ class Checker : public Observer {
 
   void read_tile(uint32_t memory, uint32_t tile);
   void write_tile(uint32_t memory, uint32_t tile);
+  void race_with(uint32_t memory, int stage, const Access &other, uint32_t writes, uint32_t tile);
   void read_dram(uint64_t begin, uint64_t end);
   void write_dram(uint64_t begin, uint64_t end);
 

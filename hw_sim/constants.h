@@ -33,6 +33,7 @@ namespace lds::sim {
   X(store_burst_cycles, 3)           \
   X(store_tile_cycles, 3)            \
   X(store_rq_cycles, 14)             \
+  X(store_inp_cycles, 2)             \
   X(depthwise_overhead_cycles, 8)    \
   X(read_request_interval_cycles, 2) \
   X(read_requests_in_flight, 16)     \

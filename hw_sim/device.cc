@@ -33,7 +33,24 @@ lds_simdev::lds_simdev(lds_sim *sim, const lds_hw_config &config, int page) : si
   worker_ = std::thread([this] { work(); });
 }
 
-lds_simdev::~lds_simdev() { quit(); }
+lds_simdev::~lds_simdev() {
+  quit();
+  if (bus_ != nullptr) bus_->leave(sim_.get());
+}
+
+void lds_simdev::share_bus(lds_simdev *other) {
+  if (other->bus_ == nullptr) {
+    other->bus_ = std::make_shared<lds::sim::SharedBus>();
+    other->bus_->join(other->sim());
+  }
+  bus_ = other->bus_;
+  bus_->join(sim());
+}
+
+// The host looks at the device: what it has started by now starts together.
+void lds_simdev::look() {
+  if (bus_ != nullptr) bus_->looked();
+}
 
 void lds_simdev::quit() {
   {
@@ -50,12 +67,14 @@ int lds_simdev::line() {
 }
 
 int lds_simdev::wait_line(uint64_t timeout_ns) {
+  look();
   Lock lock(mutex_);
   line_changed_.wait_for(lock, limited(timeout_ns), [this] { return level_ != 0; });
   return level_;
 }
 
 void lds_simdev::wait_idle(uint64_t timeout_ns) {
+  look();
   Lock lock(mutex_);
   idle_.wait_for(lock, limited(timeout_ns), [this] { return !busy_; });
 }
@@ -128,13 +147,16 @@ void lds_simdev::start() {
   regs_.error = regs_.error_pc = regs_.error_addr = regs_.pc = 0;
   done_reads_.reset();
   stop_ = kNone;
+  stops_ = false;
   job_ = busy_ = true;
+  if (bus_ != nullptr) bus_->started(sim_.get());
   wake_.notify_all();
 }
 
 // Asks the worker to end the job, and waits until it has (a dead device never does).
 void lds_simdev::stop(Lock &lock, Stop how) {
   stop_ = how;
+  stops_ = true;
   wake_.notify_all();
   while (busy_ && !stubborn(how)) {
     if (running_) lds_sim_abort(sim_.get());
@@ -166,6 +188,7 @@ void lds_simdev::work() {
   for (;;) {
     wake_.wait(lock, [this] { return job_ || quits_; });
     if (quits_) {  // a job that was not started may remain, and the destructor waits for it
+      if (busy_ && bus_ != nullptr) bus_->dropped(sim_.get());
       busy_ = false;
       idle_.notify_all();
       return;
@@ -187,6 +210,8 @@ void lds_simdev::work() {
 void lds_simdev::execute(Lock &lock) {
   begin_faults();
   write_done(0);
+  if (bus_ != nullptr && active_.kind >= LDS_FAULT_HANG && active_.kind <= LDS_FAULT_BUS_ERROR && active_.kind != LDS_FAULT_LOST_IRQ)
+    bus_->dropped(sim_.get());
   if (active_.kind >= LDS_FAULT_HANG && active_.kind <= LDS_FAULT_DEAD) return hang(lock);
   if (active_.kind == LDS_FAULT_BUS_ERROR) {
     regs_.error_addr = static_cast<uint32_t>(regs_.insn_base + LDS_INSN_BYTES * active_.argument);
@@ -203,6 +228,7 @@ void lds_simdev::execute(Lock &lock) {
   running_ = true;
   lock.unlock();
   const int status = lds_sim_run(sim_.get(), base, count, 0, &scratch_);
+  if (bus_ != nullptr) bus_->ran(sim_.get(), &scratch_, [this] { return stops_.load(); });
   lock.lock();
   running_ = false;
   result_ = scratch_;
@@ -283,6 +309,16 @@ void lds_simdev_destroy(lds_simdev *device) { delete device; }
 void lds_simdev_quit(lds_simdev *device) { device->quit(); }
 
 lds_sim *lds_simdev_sim(lds_simdev *device) { return device->sim(); }
+
+int lds_simdev_share_bus(lds_simdev *device, lds_simdev *other) {
+  if (device == nullptr || other == nullptr || device == other) return LDS_SIM_BAD_ARGUMENT;
+  try {
+    device->share_bus(other);
+    return LDS_SIM_OK;
+  } catch (const std::bad_alloc &) {
+    return LDS_SIM_NO_MEMORY;
+  }
+}
 
 int lds_simdev_map(lds_simdev *device, uint64_t bus_address, void *memory, uint64_t size_bytes, uint32_t flags) {
   return device->map(bus_address, memory, size_bytes, flags);

@@ -8,6 +8,7 @@
 // share one set of registers (Regs) and differ in `read` and `write` only. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,7 @@
 
 #include "guard.h"
 #include "lds_simdev.h"
+#include "shared_bus.h"
 
 struct lds_simdev {
   using Lock = std::unique_lock<std::mutex>;
@@ -61,6 +63,7 @@ struct lds_simdev {
   int order(const Fault &fault);
   uint64_t result(lds_sim_result *out);
   lds_sim *sim();
+  void share_bus(lds_simdev *other);
   int map(uint64_t bus, void *memory, uint64_t size, uint32_t flags);
   int remap(uint64_t bus, void *memory, uint64_t size, uint32_t flags);
 
@@ -90,6 +93,7 @@ struct lds_simdev {
   const Segment *segment_of_bit(uint64_t bit) const;
   const Segment *lost_segment() const;
   void end(uint32_t error, uint32_t pc);
+  void look();
 
   std::unique_ptr<lds_sim, void (*)(lds_sim *)> sim_;
   const lds_hw_config config_;
@@ -104,10 +108,12 @@ struct lds_simdev {
   std::optional<uint32_t> all_read_;  // the value that every register reads, as on an empty bus
   std::optional<uint32_t> done_reads_;
   Stop stop_ = kNone;
-  bool quits_ = false;    // no further job is started
-  bool job_ = false;      // a job waits to be started
-  bool busy_ = false;     // from START until the worker has finished
-  bool running_ = false;  // the worker is in lds_sim_run
+  std::atomic<bool> stops_{false};            // stop_ is not kNone, for whoever waits without the lock
+  std::shared_ptr<lds::sim::SharedBus> bus_;  // nullptr: it has one of its own
+  bool quits_ = false;                        // no further job is started
+  bool job_ = false;                          // a job waits to be started
+  bool busy_ = false;                         // from START until the worker has finished
+  bool running_ = false;                      // the worker is in lds_sim_run
   int level_ = 0;
   uint64_t jobs_ = 0;
   lds_sim_result result_{}, scratch_{};

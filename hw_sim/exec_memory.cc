@@ -4,7 +4,7 @@
 //   sram[s++] = inside ? dram[dram_base + y * x_stride + x] : pad
 //
 // In:   a decoded instruction.
-// Out:  the scratchpad (LOAD), DRAM (STORE).
+// Out:  the scratchpad (LOAD), DRAM or INP (STORE).
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cinttypes>
@@ -303,23 +303,29 @@ void exec_store(Machine &m, const lds_insn &insn) {
   check_sram(m, LDS_MEMORY_OUT, i.sram_base + uint64_t{i.x_size} * i.y_size - 1, "STORE");
   const uint32_t moves = store.operand_step != 0 ? 3 : 0;
   if (store.requantize != 0) check_sram(m, LDS_MEMORY_ACC, store.operands + uint64_t{moves} * (i.y_size - 1) + 2, "STORE operands");
-  const uint64_t address = dram_address(m, i, true);
+  const bool to_inp = i.memory_id == LDS_MEMORY_INP;  // in place of DRAM
+  if (to_inp) check_sram(m, LDS_MEMORY_INP, i.dram_base + uint64_t{i.x_stride} * (i.y_size - 1) + i.x_size - 1, "STORE to INP");
+  const uint64_t address = to_inp ? 0 : dram_address(m, i, true);
   const uint32_t tile_bytes = m.g.dram_tile_bytes[LDS_MEMORY_OUT];
   const uint64_t stride = uint64_t{i.x_stride} * tile_bytes;
   const size_t row_lanes = size_t{i.x_size} * m.g.lanes, row_bytes = size_t{i.x_size} * tile_bytes;
   const int32_t *acc = m.acc.data() + size_t{i.sram_base} * m.g.lanes;
   std::vector<uint8_t> row;
   RequantizedRow requantized(m, store.requantize != 0 ? i.x_size : 0);
-  uint8_t *const all = m.dram.span(address, (i.y_size - 1) * stride + row_bytes, true);
+  const auto span = [&](uint64_t first, uint64_t size) { return to_inp ? nullptr : m.dram.span(first, size, true); };
+  uint8_t *const all = span(address, (i.y_size - 1) * stride + row_bytes);
   for (uint32_t y = 0; y < i.y_size; ++y, acc += row_lanes) {
-    uint8_t *host = all != nullptr ? all + y * stride : m.dram.span(address + y * stride, row_bytes, true);
+    uint8_t *host = all != nullptr ? all + y * stride : span(address + y * stride, row_bytes);
     if (host == nullptr) row.resize(row_bytes);
     uint8_t *out = host != nullptr ? host : row.data();
     if (m.g.is_float)
       store_floats(acc, row_lanes, out);
     else
       m.kernels->take_bytes(store.requantize != 0 ? requantized.of(acc, store.operands + moves * y) : acc, row_lanes, out);
-    if (host == nullptr) m.dram.write(address + y * stride, row.data(), row_bytes);
+    if (to_inp)
+      InpPad{m}.copy(i.dram_base + size_t{y} * i.x_stride, out, i.x_size);
+    else if (host == nullptr)
+      m.dram.write(address + y * stride, row.data(), row_bytes);
   }
 }
 

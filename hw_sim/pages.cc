@@ -190,6 +190,7 @@ std::optional<uint32_t> lds_simdev::instead(uint32_t offset) const {
 }
 
 uint32_t lds_simdev::read(uint32_t offset) {
+  look();
   Lock lock(mutex_);
   if (const std::optional<uint32_t> other = instead(offset)) return *other;
   if (page_ == LDS_SIMDEV_CHISEL) return read_chisel(offset);

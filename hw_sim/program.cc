@@ -12,7 +12,10 @@ std::string refuse_memory(const Geometry &g, const lds_insn &i) {
   const lds_insn_memory &m = i.u.memory;  // the fields that LOAD and STORE begin with
   const bool store = i.opcode == LDS_OPCODE_STORE;
   const bool nop = m.x_size == 0;  // moves no data: in VTA's programs all its fields are 0
-  if (!nop && store != (m.memory_id == LDS_MEMORY_OUT))
+  const bool to_inp = store && !nop && m.memory_id == LDS_MEMORY_INP;
+  if (to_inp && !g.has(LDS_CAP_STORE_INP)) return "STORE of memory INP needs capability store_inp";
+  if (to_inp && m.region != 0) return "STORE of memory INP: region must be 0";
+  if (!nop && !to_inp && store != (m.memory_id == LDS_MEMORY_OUT))
     return format("%s of memory %s: only OUT is stored, and never loaded", store ? "STORE" : "LOAD", memory_name(m.memory_id));
   if (m.memory_id == LDS_MEMORY_ACC_8BIT && !g.has(LDS_CAP_LOAD_ACC8)) return "LOAD of ACC_8BIT needs capability load_acc8";
   if (m.memory_id == LDS_MEMORY_WGT_4BIT && !g.has(LDS_CAP_WEIGHTS4)) return "LOAD of WGT_4BIT needs capability weights4";

@@ -21,6 +21,7 @@ struct Insn {
   uint8_t stage;  // LDS_STAGE_*
   bool refused;   // why_refused() states the reason
 
+  bool stores_to_inp() const { return fields.opcode == LDS_OPCODE_STORE && fields.u.memory.memory_id == LDS_MEMORY_INP; }
   bool is_memory() const { return fields.opcode == LDS_OPCODE_LOAD || fields.opcode == LDS_OPCODE_STORE; }
   bool is_nop() const { return is_memory() && fields.u.memory.x_size == 0; }
 };

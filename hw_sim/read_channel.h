@@ -1,4 +1,4 @@
-// The single channel through which the device reads DRAM.
+// The single channel through which a device reads DRAM, or all devices of one bus.
 //
 // In:   requests, in the order in which the arbiter admits them.
 // Out:  the cycles in which the beats of each arrive.

@@ -128,6 +128,7 @@ class Sequencer {
         return count_memory(f.u.memory, r_.read_bytes[reader_of(f.u.memory.memory_id)]);
       case LDS_OPCODE_STORE:
         exec_store(m_, f);
+        if (insn.stores_to_inp()) return;
         return count_memory(f.u.memory, r_.write_bytes);
       case LDS_OPCODE_GEMM:
         count_steps(uint64_t{f.u.gemm.iter_out} * f.u.gemm.iter_in, f.u.gemm.uop_bgn, f.u.gemm.uop_end, &r_.gemm_steps);

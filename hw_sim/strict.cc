@@ -127,12 +127,12 @@ void Strict::memory(uint32_t index, const Insn &insn) {
   }
   if (i.y_size == 0) unsafe("y_size = 0");
   const bool store = insn.fields.opcode == LDS_OPCODE_STORE;
+  if (store && (insn.fields.u.store.requantize != 0 || insn.stores_to_inp())) return;  // no device of VTA's has it
   const uint32_t pads = pads_of(insn.fields);
   if (i.memory_id == LDS_MEMORY_WGT && pads != 0) unsafe("padding of WGT");
   if (i.memory_id == LDS_MEMORY_UOP && (pads != 0 || i.y_size != 1)) unsafe("LOAD UOP must be one-dimensional: y_size = 1, no pads");
   if (i.memory_id == LDS_MEMORY_INP && uint64_t{i.x_size} * i.y_size > kMaxInpTiles)
     unsafe(format("LOAD INP of %u tiles, more than %u", i.x_size * i.y_size, kMaxInpTiles));
-  if (store && insn.fields.u.store.requantize != 0) return;  // no device of VTA's has it
   if (measured_bus_ && !store) bursts(index, i);
   if (scratchpad_of(i.memory_id) != LDS_MEMORY_ACC) return;
   const uint64_t rows = store ? i.y_size : uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1;

@@ -45,31 +45,71 @@ struct StageState {
   lds_sim_event event{};   // of the running instruction
 };
 
+// What the devices of one bus share: the channel of reads, and the one of writes.
+struct Bus {
+  Bus(const TimingConstants &c, bool shared) : reads(c), is_shared(shared) {}
+
+  ReadChannel reads;
+  bool is_shared;
+  uint64_t writes_free = 0;  // the cycle in which the last STORE that started has written its last beat
+};
+
 class Model {
  public:
-  Model(const TimingInput &in, lds_sim_result *result, std::vector<lds_sim_event> *events)
+  Model(const TimingInput &in, lds_sim_result *result, std::vector<lds_sim_event> *events, Bus *bus)
       : in_(in),
         c_(in.constants),
         bus_(in.bus_bits, in.constants),
         r_(*result),
         events_(events),
-        channel_(in.constants),
+        shared_(*bus),
         deliverable_(in.program.insns.size(), kNever),
         end_(in.program.insns.size(), kNever) {}
 
-  TimingOutcome run() {
-    request_batch(cycles_of(c_.fetch_start_cycles));
-    while (out_.status == LDS_ERROR_NONE && !finished_) {
-      const int stage = earliest_start();
-      const uint64_t cycle = stage < 0 ? kNever : start_cycle_;
-      if (serve_reads_until(cycle)) continue;  // a read is complete: another instruction may start now
-      if (out_.status != LDS_ERROR_NONE) break;
-      if (stage < 0) {
-        if (!all_done()) blocked();
-        break;
-      }
-      start(stage, cycle);
+  // --- for run_together -----------------------------------------------------------------------------
+  void begin() { request_batch(cycles_of(c_.fetch_start_cycles)); }
+
+  bool works() const { return out_.status == LDS_ERROR_NONE && !finished_ && !is_over_; }
+
+  // The cycle in which an instruction can start first, unless a read that is served before lets another start earlier.
+  uint64_t next_start() {
+    next_stage_ = earliest_start();
+    return next_stage_ < 0 ? kNever : start_cycle_;
+  }
+
+  void start_next() { start(next_stage_, start_cycle_); }
+
+  uint64_t next_request() const { return *std::min_element(request_at_, request_at_ + kReaders); }
+
+  // Admits the request of highest priority at `cycle`. True when it is the last one of a reader, whose end is then known; and when the
+  // program ends here.
+  bool admit(uint64_t cycle) {
+    if (over_limit(cycle)) return true;
+    int chosen = 0;  // the first in priority of those that request
+    while (request_at_[chosen] > cycle) ++chosen;
+    Reader &reader = readers_[chosen];
+    const uint64_t beats = reader.bursts.next();
+    const Service service = shared_.reads.enter(cycle, beats);
+    reader.beats += beats;
+    ++r_.read_bursts;
+    if (reader.keep_services) reader.services.push_back(service);
+    if (!reader.bursts.done()) {
+      request_at_[chosen] = cycle + interval_;
+      return false;
     }
+    request_at_[chosen] = kNever;
+    r_.read_beats += reader.beats;
+    complete(chosen, service.last);
+    return true;
+  }
+
+  // Neither can an instruction start nor is anything read.
+  void end() {
+    if (!all_done()) blocked();
+    is_over_ = true;
+  }
+
+  TimingOutcome outcome() {
     if (!finished_)
       for (const StageState &s : stages_) r_.cycles = std::max(r_.cycles, s.free);
     return out_;
@@ -137,7 +177,20 @@ class Model {
       r_.cycles = cycle;
       return finish(s, cycle);
     }
-    finish(s, cycle + duration(insn));
+    finish(s, cycle + write_wait(s, insn, cycle) + duration(insn));
+  }
+
+  // How long a STORE waits for those of other devices that started before it. Those of one device follow each other in any case.
+  uint64_t write_wait(int s, const Insn &insn, uint64_t cycle) {
+    const lds_insn_memory &i = insn.fields.u.memory;
+    if (!shared_.is_shared || insn.fields.opcode != LDS_OPCODE_STORE || i.x_size == 0 || i.y_size == 0) return 0;
+    const uint64_t wait = std::max(shared_.writes_free, cycle) - cycle;
+    uint64_t beats = 0;
+    for (Bursts b = bursts_of(i); !b.done();) beats += b.next();
+    shared_.writes_free = cycle + wait + beats;
+    stages_[s].event.dram_cycles = static_cast<uint32_t>(std::min<uint64_t>(wait, ~0u));
+    r_.stall_dram_cycles[s] += wait;
+    return wait;
   }
 
   // The running instruction of stage s ends at `cycle`: its tokens can be popped, and the next can start, in that cycle.
@@ -193,16 +246,17 @@ class Model {
   uint64_t store_cycles(const lds_insn &insn) {
     const lds_insn_memory &i = insn.u.memory;  // the fields that LOAD and STORE begin with
     const lds_insn_store &store = insn.u.store;
+    const uint64_t tiles = uint64_t{i.x_size} * i.y_size;
+    const uint64_t moves = store.operand_step != 0 ? i.y_size : 1;
+    const uint64_t rq = store.requantize == 0 ? 0 : cycles_of(c_.store_rq_cycles) + moves * cycles_of(c_.rq_operand_cycles);
+    const uint64_t rq_step = store.requantize == 0 ? 0 : cycles_of(c_.rq_step_cycles);
+    if (i.memory_id == LDS_MEMORY_INP) return cycles_of(c_.store_inp_cycles) + rq + tiles * std::max<uint64_t>(1, rq_step);
     uint64_t beats = 0, bursts = 0;
     for (Bursts b = bursts_of(i); !b.done(); ++bursts) beats += b.next();
     r_.write_beats += beats;
     r_.write_bursts += bursts;
-    const uint64_t tiles = uint64_t{i.x_size} * i.y_size;
-    const uint64_t cycles = cycles_of(c_.store_overhead_cycles) + bursts * cycles_of(c_.store_burst_cycles);
-    if (store.requantize == 0) return cycles + std::max(tiles * cycles_of(c_.store_tile_cycles), beats);
-    const uint64_t moves = store.operand_step != 0 ? i.y_size : 1;
-    return cycles + cycles_of(c_.store_rq_cycles) + moves * cycles_of(c_.rq_operand_cycles) +
-           std::max(tiles * std::max(cycles_of(c_.store_tile_cycles), cycles_of(c_.rq_step_cycles)), beats);
+    return cycles_of(c_.store_overhead_cycles) + bursts * cycles_of(c_.store_burst_cycles) + rq +
+           std::max(tiles * std::max(cycles_of(c_.store_tile_cycles), rq_step), beats);
   }
 
   // --- loads ----------------------------------------------------------------------------------------
@@ -243,32 +297,6 @@ class Model {
   }
 
   // --- the read channel -----------------------------------------------------------------------------
-  // Admits requests before `limit`. True when it has admitted the last one of a reader, whose end is then known.
-  bool serve_reads_until(uint64_t limit) {
-    for (;;) {
-      uint64_t first = kNever;
-      for (uint64_t at : request_at_) first = std::min(first, at);
-      if (first == kNever) return false;
-      const uint64_t cycle = channel_.next_entry(first);
-      if (cycle >= limit || over_limit(cycle)) return false;
-      int chosen = 0;  // the first in priority of those that request
-      while (request_at_[chosen] > cycle) ++chosen;
-      Reader &reader = readers_[chosen];
-      const uint64_t beats = reader.bursts.next();
-      const Service service = channel_.enter(cycle, beats);
-      reader.beats += beats;
-      ++r_.read_bursts;
-      if (reader.keep_services) reader.services.push_back(service);
-      if (reader.bursts.done()) {
-        request_at_[chosen] = kNever;
-        r_.read_beats += reader.beats;
-        complete(chosen, service.last);
-        return true;
-      }
-      request_at_[chosen] = cycle + interval_;
-    }
-  }
-
   void complete(int reader, uint64_t last) {
     if (reader == LDS_SIM_READ_FETCH) {
       next_delivery_ = last + cycles_of(c_.fetch_deliver_cycles);
@@ -352,20 +380,69 @@ class Model {
   Reader readers_[kReaders];
   uint64_t request_at_[kReaders] = {kNever, kNever, kNever, kNever, kNever};  // the cycle of each reader's next request
   const uint64_t interval_ = static_cast<uint64_t>(c_.read_request_interval_cycles);
-  ReadChannel channel_;
+  Bus &shared_;
   std::vector<uint64_t> deliverable_;  // by instruction: the earliest cycle in which it can start
   std::vector<uint64_t> end_;          // by instruction: kNever until known
+  int next_stage_ = -1;
   uint64_t start_cycle_ = kNever;
   uint64_t next_delivery_ = 0;
   uint32_t delivered_ = 0, batch_end_ = 0;
   size_t next_slow_ = 0;
-  bool fetch_blocked_ = false, finished_ = false;
+  bool fetch_blocked_ = false, finished_ = false, is_over_ = false;
 };
+
+// Admits requests before `limit`, those of several devices in turn, burst by burst. True when a device may start another instruction now.
+bool serve_reads_until(uint64_t limit, std::vector<Model> &devices, Bus &bus, size_t *last) {
+  for (;;) {
+    uint64_t first = kNever;
+    for (const Model &m : devices)
+      if (m.works()) first = std::min(first, m.next_request());
+    if (first == kNever) return false;
+    const uint64_t cycle = bus.reads.next_entry(first);
+    if (cycle >= limit) return false;
+    do *last = (*last + 1) % devices.size();
+    while (!devices[*last].works() || devices[*last].next_request() > cycle);
+    if (devices[*last].admit(cycle)) return true;
+  }
+}
+
+void run_together(std::vector<Model> &devices, Bus &bus) {
+  size_t last = devices.size() - 1;  // the device whose request was admitted last
+  for (Model &m : devices) m.begin();
+  for (;;) {
+    Model *next = nullptr;
+    uint64_t cycle = kNever;
+    for (Model &m : devices) {
+      if (!m.works()) continue;
+      const uint64_t start = m.next_start();
+      if (start < cycle) {
+        cycle = start;
+        next = &m;
+      }
+    }
+    if (serve_reads_until(cycle, devices, bus, &last)) continue;  // a read is complete: another instruction may start now
+    if (next == nullptr) break;
+    next->start_next();
+  }
+  for (Model &m : devices)
+    if (m.works()) m.end();
+}
 
 }  // namespace
 
 TimingOutcome time_program(const TimingInput &input, lds_sim_result *result, std::vector<lds_sim_event> *events) {
-  return Model(input, result, events).run();
+  return time_together({{&input, result, events}}).front();
+}
+
+std::vector<TimingOutcome> time_together(const std::vector<TimedProgram> &programs) {
+  Bus bus(programs.front().input->constants, programs.size() > 1);
+  std::vector<Model> devices;
+  devices.reserve(programs.size());
+  for (const TimedProgram &p : programs) devices.emplace_back(*p.input, p.result, p.events, &bus);
+  run_together(devices, bus);
+  std::vector<TimingOutcome> outcomes;
+  for (Model &m : devices) outcomes.push_back(m.outcome());
+  return outcomes;
 }
 
 }  // namespace lds::sim

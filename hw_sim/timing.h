@@ -43,4 +43,15 @@ struct TimingOutcome {
 // Fills in the fields of *result that depend on time; appends to *events unless it is nullptr.
 TimingOutcome time_program(const TimingInput &input, lds_sim_result *result, std::vector<lds_sim_event> *events);
 
+// One of the programs that start in the same cycle on devices with one bus; events may be nullptr.
+struct TimedProgram {
+  const TimingInput *input;
+  lds_sim_result *result;
+  std::vector<lds_sim_event> *events;
+};
+
+// The same for all of them, of which there is at least one; the bus has the constants of the first. Requests of several devices enter the
+// read channel in turn, one burst each; a STORE has the write channel until its last beat.
+std::vector<TimingOutcome> time_together(const std::vector<TimedProgram> &programs);
+
 }  // namespace lds::sim

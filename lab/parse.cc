@@ -129,14 +129,8 @@ void read_scratchpad(Reader &r, Values &v) {
   r.expect("]");
 }
 
-// dramR[base + stride y + x]; without the y term the stride is that of read_rows.
-void read_dram(Reader &r, Values &v) {
-  const std::string name = "dram", word = r.peek();
-  bool fits = word.compare(0, name.size(), name) == 0;
-  for (size_t k = name.size(); k < word.size(); ++k) fits = fits && is_digit(word[k]);
-  if (!fits) r.fail("'dram' and the number of a region");
-  r.next();
-  if (word.size() > name.size()) v["region"] = Reader(word.substr(name.size())).number();
+// [base + stride y + x]; without the y term the stride is that of read_rows.
+void read_place(Reader &r, Values &v) {
   r.expect("[");
   v["dram_base"] = r.number();
   r.expect("+");
@@ -147,6 +141,17 @@ void read_dram(Reader &r, Values &v) {
   }
   r.expect("x");
   r.expect("]");
+}
+
+// dramR and a place.
+void read_dram(Reader &r, Values &v) {
+  const std::string name = "dram", word = r.peek();
+  bool fits = word.compare(0, name.size(), name) == 0;
+  for (size_t k = name.size(); k < word.size(); ++k) fits = fits && is_digit(word[k]);
+  if (!fits) r.fail("'dram' and the number of a region");
+  r.next();
+  if (word.size() > name.size()) v["region"] = Reader(word.substr(name.size())).number();
+  read_place(r, v);
 }
 
 void read_rows(Reader &r, Values &v) {
@@ -237,9 +242,13 @@ Values read_load(Reader &r) {
 
 Values read_store(Reader &r) {
   Values v(LDS_OPCODE_STORE);
-  read_dram(r, v);
+  const bool to_inp = r.take("inp");
+  to_inp ? read_place(r, v) : read_dram(r, v);
   r.expect("=");
+  if (to_inp && !r.is("out")) r.fail("'out'");
+  if (r.is("inp")) r.fail("'out': INP is stored to, as inp[...] = out[...]");
   read_scratchpad(r, v);
+  if (to_inp) v["memory_id"] = LDS_MEMORY_INP;
   if (r.take("rq")) {
     r.expect("acc");
     r.expect("[");

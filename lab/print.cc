@@ -48,8 +48,10 @@ std::string nothing(const Values &v) {
 std::string transfer(const Values &v) {
   const bool loads = v.form->opcode == LDS_OPCODE_LOAD, flat = v.at("y_size") == 1 && v.at("x_stride") == v.at("x_size");
   const std::string rows = flat || v.at("x_stride") == 0 ? "" : number(v, "x_stride") + "y + ";
-  const std::string dram = "dram" + (v.at("region") != 0 ? number(v, "region") : "") + "[" + number(v, "dram_base") + " + " + rows + "x]";
-  const std::string pad = std::string(word_for(kMemories, v.at("memory_id"))) + "[" + number(v, "sram_base") + "]";
+  const bool to_inp = !loads && v.at("memory_id") == LDS_MEMORY_INP;
+  const std::string place = to_inp ? "inp" : "dram" + (v.at("region") != 0 ? number(v, "region") : "");
+  const std::string dram = place + "[" + number(v, "dram_base") + " + " + rows + "x]";
+  const std::string pad = std::string(to_inp ? "out" : word_for(kMemories, v.at("memory_id"))) + "[" + number(v, "sram_base") + "]";
   std::string text = loads ? "load " + pad + " = " + dram : "store " + dram + " = " + pad, pads;
   if (!loads && v.at("requantize") != 0) text += " rq acc[" + number(v, "operands") + (v.at("operand_step") != 0 ? " + 3y" : "") + "]";
   for (const Side &side : kSides)

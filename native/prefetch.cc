@@ -133,9 +133,10 @@ void Timeline::compute(const lds_prefetch_step &step) {
 }
 
 void Timeline::store(const lds_prefetch_step &step) {
-  const int64_t from = step.tile[0];
+  const int64_t from = step.tile[0], to = step.tile[2];
   store_free_ = std::max(store_free_, ready(from)) + step.cycles;
   done(from) = std::max(done(from), store_free_);
+  if (to != kNothing) ready(to) = store_free_;
   if (!step.rows) return;
   std::vector<int64_t> &times = stored_[static_cast<size_t>(step.tensor)];
   const auto past = static_cast<size_t>(step.first + (step.rows - 1) * step.stride + step.row);

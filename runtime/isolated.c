@@ -6,8 +6,9 @@
  *
  * FINISH leaves no token, registers are as after a reset when a program starts, and micro-ops are those that it loaded (V11, V15, V16).
  * What remains are tiles: those that an instruction reads must be among those that instructions before it have certainly written.
- *   - Compute executes in order: of ACC and OUT it knows what it has done. Of INP and WGT it knows what load had done when it pushed the
- *     token that compute popped last; store knows as much of compute. So one stage is followed in order, and the other up to that push.
+ *   - Compute executes in order: of ACC and OUT it knows what it has done. Of INP and WGT it knows what load, and store, had done when they
+ *     pushed the tokens that compute popped last; store knows as much of compute. So one stage is followed in order, the others up to
+ *     that push.
  *   - The tiles of two nested loops are those of the micro-ops, moved by a stride again and again: a set of bits that is shifted and
  *     joined with itself as often as a number has bits. An instruction costs its micro-ops and a scratchpad's bits, whatever its loops.
  * Nothing here relies on what validate.c has found: a tile that a scratchpad does not have is refused, too.
@@ -32,10 +33,10 @@ typedef struct walk {
   uint32_t count; /* of its instructions */
   lds_hw_config config;
   lds_isa_widths widths;
-  tiles inp, wgt, acc, out; /* those that were certainly written */
-  uint32_t *some;           /* the tiles of one instruction, in the largest scratchpad */
-  uint32_t *uop;            /* the micro-ops that were loaded */
-  uint32_t behind, sent;    /* of the stage that is followed up to a push: its next instruction, and how often it has pushed */
+  tiles inp, wgt, acc, out;    /* those that were certainly written */
+  uint32_t *some;              /* the tiles of one instruction, in the largest scratchpad */
+  uint32_t *uop;               /* the micro-ops that were loaded */
+  uint32_t behind[3], sent[3]; /* of each stage that is followed up to a push: its next instruction, and how often it has pushed */
 } walk;
 
 static uint32_t words(uint32_t depth) { return (depth + BITS - 1u) / BITS; }
@@ -237,6 +238,19 @@ static int execute(const walk *w, const lds_insn *insn, int checks) {
   }
 }
 
+/* What a STORE writes to INP. */
+static int store_to_inp(const walk *w, const lds_insn_store *s) {
+  const uint32_t size = words(w->inp.depth);
+  const tiles row = {w->inp.depth, w->some};
+  if (s->memory_id != LDS_MEMORY_INP || s->x_size == 0 || s->y_size == 0) return LDS_OK;
+  if ((uint64_t)s->dram_base + lds_rows_extent(s->y_size, s->x_stride, s->x_size) > w->inp.depth) return LDS_ERR_SRAM;
+  memset(w->some, 0, size * sizeof *w->some);
+  (void)range(&row, s->dram_base, s->x_size, 1);
+  repeat(w->some, size, s->y_size, s->x_stride);
+  add(w->some, &w->inp);
+  return LDS_OK;
+}
+
 static int store(const walk *w, const lds_insn_store *s) {
   int status;
   if (s->x_size == 0) return LDS_OK;
@@ -245,33 +259,36 @@ static int store(const walk *w, const lds_insn_store *s) {
   return range(&w->acc, s->operands, 3u * (uint64_t)(s->operand_step != 0 ? s->y_size : 1u), 0);
 }
 
-/* Follows the stage that sends tokens up to its push number `wanted`: what it did until then is certain. */
+/* Follows a stage that sends tokens up to its push number `wanted`: what it did until then is certain. */
 static int follow(walk *w, uint32_t stage, uint32_t wanted) {
   lds_insn insn;
   int status = LDS_OK;
-  for (; w->sent < wanted && status == LDS_OK; ++w->behind) {
-    if (w->behind == w->count) return LDS_ERR_TOKEN;
-    status = at(w, w->behind, &insn);
+  for (; w->sent[stage] < wanted && status == LDS_OK; ++w->behind[stage]) {
+    if (w->behind[stage] == w->count) return LDS_ERR_TOKEN;
+    status = at(w, w->behind[stage], &insn);
     if (status != LDS_OK || stage_of(&insn) != stage) continue;
-    status = execute(w, &insn, 0);
-    w->sent += insn.flags.push_next;
+    status = insn.opcode == LDS_OPCODE_STORE ? store_to_inp(w, &insn.u.store) : execute(w, &insn, 0);
+    w->sent[stage] += stage == LDS_STAGE_STORE ? insn.flags.push_prev : insn.flags.push_next;
   }
   return status;
 }
 
-/* Checks the instructions of one stage in order, with what the stage before it has certainly done. */
+/* Checks the instructions of one stage in order, with what the stages that tell it have certainly done. */
 static int check(walk *w, uint32_t stage, lds_fault *fault) {
-  uint32_t popped = 0, k;
+  uint32_t before = 0, behind = 0, k;
   lds_insn insn;
   int status = LDS_OK;
-  w->behind = w->sent = 0;
+  memset(w->behind, 0, sizeof w->behind);
+  memset(w->sent, 0, sizeof w->sent);
   for (k = 0; k < w->count; ++k) {
     fault->instruction = k;
     status = at(w, k, &insn);
     if (status != LDS_OK) return status;
     if (stage_of(&insn) != stage) continue;
-    popped += insn.flags.pop_prev;
-    status = follow(w, stage - 1u, popped);
+    before += insn.flags.pop_prev;
+    behind += insn.flags.pop_next;
+    status = follow(w, stage - 1u, before);
+    if (status == LDS_OK && stage == LDS_STAGE_COMPUTE) status = follow(w, LDS_STAGE_STORE, behind);
     if (status == LDS_OK)
       status = stage == LDS_STAGE_STORE ? insn.opcode == LDS_OPCODE_STORE ? store(w, &insn.u.store) : LDS_OK : execute(w, &insn, 1);
     if (status != LDS_OK) return status;

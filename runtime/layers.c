@@ -77,9 +77,11 @@ static int output_of(const lds_model *model, const char *layer, lds_tensor *out)
   return 0;
 }
 
+/* Of a tensor in DRAM: what goes to INP alone has no place that could be read. */
 static int is_store(const uint8_t *insn) {
   const uint64_t size = lds_get_u64(insn + 8) >> (LDS_BIT_MEMORY_X_SIZE - 64u) & 0xFFFFu;
-  return (insn[0] & 7u) == LDS_OPCODE_STORE && size != 0;
+  const uint64_t memory = lds_get_u64(insn) >> LDS_BIT_MEMORY_MEMORY_ID & 7u;
+  return (insn[0] & 7u) == LDS_OPCODE_STORE && size != 0 && memory != LDS_MEMORY_INP;
 }
 
 /* Behind each layer of a program, from the last store to the first: nothing behind it is stored any more. */

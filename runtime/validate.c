@@ -20,8 +20,8 @@
 enum { QUEUES = LDS_QUEUES, NO_QUEUE = LDS_QUEUES };
 enum { RING = 256, SHAPES = 128, LOG_SLOTS = 8, SLOTS = 1 << LOG_SLOTS, OPCODES = 8, MEMORIES = 8 };
 
-/* The data that a LOAD or STORE moves: tiles; micro-ops; nothing, in which case its place must be 0. */
-enum { TILES, UOPS, NO_OP };
+/* The data that a LOAD or STORE moves: tiles; tiles from ACC to INP; micro-ops; nothing, in which case its place must be 0. */
+enum { TILES, TO_INP, UOPS, NO_OP };
 
 /* The operand tiles of a requantization. */
 enum { RQ_TILES = 3 };
@@ -156,14 +156,16 @@ static int shape_store(const walk *w, const lds_insn *insn, shape *s) {
   const lds_insn_memory *m = &insn->u.memory; /* the fields that LOAD and STORE begin with */
   const int status = check_operands(w, &insn->u.store);
   s->stage = LDS_STAGE_STORE;
-  s->moves = m->x_size == 0 ? NO_OP : TILES;
+  s->moves = m->x_size == 0 ? NO_OP : m->memory_id == LDS_MEMORY_INP ? TO_INP : TILES;
   if (status == LDS_ERR_INSTRUCTION) return status;
   if (m->x_size == 0) { /* zeros; its memory too */
     if ((m->region | m->y_size | m->x_stride) != 0) return LDS_ERR_INSTRUCTION;
     return m->memory_id == LDS_MEMORY_OUT || m->memory_id == 0 ? LDS_OK : LDS_ERR_INSTRUCTION;
   }
-  if (m->memory_id != LDS_MEMORY_OUT || m->y_size == 0) return LDS_ERR_INSTRUCTION;
-  s->below[0] = dram_places(w, m, 1);
+  if (m->y_size == 0 || (s->moves == TILES && m->memory_id != LDS_MEMORY_OUT)) return LDS_ERR_INSTRUCTION;
+  if (s->moves == TO_INP && (!has(w, LDS_CAP_STORE_INP) || m->region != 0)) return LDS_ERR_INSTRUCTION;
+  s->below[0] =
+      s->moves == TO_INP ? lds_places(w->depth[LDS_MEMORY_INP], lds_rows_extent(m->y_size, m->x_stride, m->x_size)) : dram_places(w, m, 1);
   s->below[1] = status == LDS_OK ? lds_places(w->depth[LDS_MEMORY_OUT], lds_area(m->y_size, m->x_size)) : 0;
   return LDS_OK;
 }
@@ -278,9 +280,9 @@ static int check_tiles(walk *w, const shape *s, const uint64_t word[2]) {
   const uint32_t sram_base = bits_between(word[0], LDS_BIT_MEMORY_SRAM_BASE, LDS_BIT_MEMORY_DRAM_BASE);
   const uint32_t dram_base = bits_between(word[0], LDS_BIT_MEMORY_DRAM_BASE, LDS_BIT_MEMORY_REGION);
   if (s->moves == NO_OP) return (sram_base | dram_base) == 0 ? LDS_OK : LDS_ERR_INSTRUCTION;
-  if (dram_base >= s->below[0]) return LDS_ERR_DRAM;
+  if (dram_base >= s->below[0]) return s->moves == TO_INP ? LDS_ERR_SRAM : LDS_ERR_DRAM;
   if (sram_base >= s->below[1]) return LDS_ERR_SRAM;
-  if (s->moves == TILES) return LDS_OK;
+  if (s->moves != UOPS) return LDS_OK;
   return load_uops(w, bits_between(word[0], LDS_BIT_MEMORY_REGION, 64u), dram_base, sram_base,
                    bits_between(word[1], LDS_BIT_MEMORY_X_SIZE - 64u, LDS_BIT_MEMORY_X_STRIDE - 64u));
 }
@@ -344,6 +346,7 @@ static int config_is_possible(const lds_hw_config *c) {
   if ((c->capabilities & LDS_CAP_REQUANTIZE) != 0 && (lds_is_float(c) || (c->capabilities & LDS_CAP_CONFIG) == 0)) return 0;
   if ((c->capabilities & LDS_CAP_STORE_REQUANTIZE) != 0 && (c->capabilities & LDS_CAP_REQUANTIZE) == 0) return 0;
   if ((c->capabilities & LDS_CAP_WEIGHTS4) != 0 && (lds_is_float(c) || c->log_block < 2 || lds_group_tiles(c) == 0)) return 0;
+  if ((c->capabilities & LDS_CAP_STORE_INP) != 0 && (lds_is_float(c) || (c->capabilities & LDS_CAP_REGIONS) == 0)) return 0;
   if ((c->capabilities & LDS_CAP_DEPTHWISE) != 0 && (lds_is_float(c) || c->log_block < 2 || w.li < 2)) return 0;
   if (c->log_batch > 6 || c->log_block < 1 || c->log_block > 7) return 0;
   if (w.lu < 1 || w.lu > 13 || w.li < 1 || w.li > 15 || w.lw < 1 || w.lw > 15 || w.la < 1 || w.la > 11) return 0;

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.repeat import ALL, SLOW, is_slow
+from tests.repeat import ALL, REPEATED, SLOW, is_repeated, is_slow
 
 #: Read when numpy, TVM or PyTorch is first imported, which is after this file. Tests run in as many
 #: processes as there are cores: threads of their own would only wait for each other.
@@ -71,7 +71,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     none of these runs alone at the end. Which rung of the ladder (docs/boards/emulated.md) a test
     is on travels with its report."""
     if config.option.markexpr == "slow" and not any("::" in word for word in config.args):
-        _check_slow_names(items)
+        _check_names(items)
+    for item in items:
+        if is_repeated(item.nodeid):
+            item.add_marker("more")
     repeated = {item for item in items if item.get_closest_marker("more") and not ALL}
     if repeated:
         config.hook.pytest_deselected(items=list(repeated))
@@ -86,14 +89,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.user_properties.append(("rung", rung.args[0]))
 
 
-def _check_slow_names(items: Sequence[pytest.Item]) -> None:
-    """Of the files that are here, slow.txt names tests and parameters that exist: one that got
-    another name would run in `make test` from then on."""
+def _check_names(items: Sequence[pytest.Item]) -> None:
+    """Of the files that are here, slow.txt and more.txt name tests and parameters that exist: one
+    that got another name would run in `make test` from then on."""
     files = {item.location[0] for item in items}
-    named = {line for line in SLOW if line.partition("::")[0] in files}
-    named -= {name for item in items for name in (item.nodeid, item.nodeid.partition("[")[0])}
-    if named:
-        raise pytest.UsageError(f"tests/slow.txt names no test by {', '.join(sorted(named))}")
+    known = {name for item in items for name in (item.nodeid, item.nodeid.partition("[")[0])}
+    for file, names in (("slow.txt", SLOW), ("more.txt", REPEATED)):
+        unknown = {line for line in names if line.partition("::")[0] in files} - known
+        if unknown:
+            raise pytest.UsageError(f"tests/{file} names no test by {', '.join(sorted(unknown))}")
 
 
 def pytest_collectstart() -> None:

@@ -75,6 +75,7 @@ JUDGES = {
         f"{_TESTS}/meaning/test_reference.py",
         f"{_TESTS}/meaning/test_reference_floats.py",
     ],
+    f"{_PROVE}/alu_lanes.py": ["tests/prove/test_alu_lanes.py"],
     f"{_PROVE}/requantized_lanes.py": ["tests/prove/test_requantized_lanes.py"],
     f"{_PROVE}/tokens.py": ["tests/prove/test_tokens.py"],
     f"{_PROVE}/steps.py": ["tests/prove/test_steps.py", "tests/prove/test_machine_products.py"],

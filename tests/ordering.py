@@ -129,7 +129,9 @@ def _touched(
                 if isinstance(insn, Load):
                     width += insn.x_pad_0 + insn.x_pad_1
                     height += insn.y_pad_0 + insn.y_pad_1
-                name = SCRATCHPAD_OF[memory_id].name
+                name = "ACC" if isinstance(insn, Store) else SCRATCHPAD_OF[memory_id].name
+                if isinstance(insn, Store) and insn.memory_id == Memory.INP:
+                    dram = {("INP", byte // size) for _, byte in dram}
                 count = width * height * config.filled_tiles(memory_id)
                 tiles = {(name, t) for t in range(insn.sram_base, insn.sram_base + count)}
                 reads, writes = (dram, tiles) if isinstance(insn, Load) else (tiles, dram)

@@ -240,7 +240,22 @@ class _Maker:
             operands = first + self.below(size - count + 1)
             insn = replace(insn, operands=operands, operand_step=step, requantize=1)
             read.append(self.places(Memory.ACC, range(operands, operands + count)))
+        if self.config.has(Capability.STORE_INP) and self.chance(0.6):
+            insn, places = self._to_inp(insn)
+            self.emit(insn, read, [places])
+            return
         self.emit(insn, read, [self._rows(insn)])
+
+    def _to_inp(self, insn: Store) -> tuple[Store, Places]:
+        """The same STORE to INP, and the tiles that it writes there; rows may overlap."""
+        first, size = self.windows.inp
+        room = max(0, size - insn.x_size) // max(1, insn.y_size - 1)
+        stride = self.between(0, room) if insn.y_size > 1 else insn.x_stride
+        extent = (insn.y_size - 1) * stride + insn.x_size
+        base = first + self.below(size - extent + 1)
+        rows = base + stride * np.arange(insn.y_size)[:, None] + np.arange(insn.x_size)
+        to = replace(insn, memory_id=Memory.INP, dram_base=base, x_stride=stride)
+        return to, self.places(Memory.INP, np.unique(rows).tolist())
 
     def alu_imm(self, tiles: range) -> None:
         """Touches tiles, so that real hardware's out buffer holds them."""

@@ -2,9 +2,9 @@
 """How often a test repeats what it does, and when it runs: a representative part in `make test`,
 what takes long in `make test-slow`, all of it in `make test-all`.
 
-In:   LOADSTONE_ALL, which `make test-all` sets; slow.txt beside this file.
+In:   LOADSTONE_ALL, which `make test-all` sets; slow.txt and more.txt beside this file.
 Out:  `times`, the number of repetitions; `more`, for parameters that repeat what others show;
-      `is_slow`, by a test's name.
+      `is_slow` and `is_repeated`, by a test's name.
 Next: every test that draws networks, programs or seeds, or runs the same network on many devices;
       conftest.py, which marks the slow ones.
 
@@ -19,17 +19,23 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["ALL", "SLOW", "is_slow", "more", "times"]
+__all__ = ["ALL", "REPEATED", "SLOW", "is_repeated", "is_slow", "more", "times"]
 
 #: Whether everything is repeated.
 ALL = bool(os.environ.get("LOADSTONE_ALL"))
 
+
+def _names(file: str) -> frozenset[str]:
+    """The lines of a list beside this file, without its comments."""
+    lines = Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
 #: Names in slow.txt.
-SLOW = frozenset(
-    line
-    for line in Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").splitlines()
-    if line and not line.startswith("#")
-)
+SLOW = _names("slow.txt")
+
+#: Names in more.txt.
+REPEATED = _names("more.txt")
 
 #: On a test or a parameter: it runs in `make test-all` only.
 more = pytest.mark.more
@@ -44,3 +50,8 @@ def times(some: int, everything: int) -> int:
 def is_slow(name: str) -> bool:
     """name: a node's, with its parameter (file::function[parameter])."""
     return name in SLOW or name.partition("[")[0] in SLOW
+
+
+def is_repeated(name: str) -> bool:
+    """name: a node's, with its parameter: whether it runs in `make test-all` only."""
+    return name in REPEATED

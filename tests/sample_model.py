@@ -37,6 +37,7 @@ from loadstone.vta.isa.codec import (
     Insn,
     Load,
     Store,
+    decode_stream,
     encode_stream,
     encode_uops,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "endless_model",
     "entries_model",
     "state_model",
+    "stored_twice_model",
     "with_host_memory",
 ]
 
@@ -108,6 +110,20 @@ def copy_model(config: HwConfig | None = None) -> Artifact:
             ),
         ),
     )
+
+
+def stored_twice_model() -> Artifact:
+    """copy_model, whose layer `kept` stores to tile 5 of INP before `copy` stores to DRAM."""
+    base = load_config("vtaq2-1x16x16")
+    config = replace(base, capabilities=base.capabilities | Capability.STORE_INP)
+    model = copy_model(config)
+    (program,) = model.programs
+    insns = list(decode_stream(program.instructions, config))
+    to_inp = Store(memory_id=Memory.INP, dram_base=5, y_size=1, x_size=1, pop_prev=1)
+    insns[3:4] = [to_inp, insns[3].changed(pop_prev=0)]
+    layers = (LayerRange("kept", 0, 4), LayerRange("copy", 4, 2))
+    changed = replace(program, instructions=encode_stream(insns, config).tobytes(), layers=layers)
+    return replace(model, steps=(changed,))
 
 
 def with_fingerprint(model: Artifact, fingerprint: bytes) -> Artifact:

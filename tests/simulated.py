@@ -58,6 +58,20 @@ GROUPED = [
     )
     for device in (load_config("vtaq-1x32x32"), TINY_WINDOWS, EIGHT_WINDOWS, FOUR_WINDOWS)
 ]
+#: Stores that reach INP: beside windows, where a tile is a word of the bus, and alone.
+TINY_INP, WORD_INP, ONLY_INP = (
+    replace(
+        config,
+        name=name,
+        capabilities=config.capabilities | Capability.STORE_INP,
+        timing=TINY_STORING.timing,
+    )
+    for config, name in (
+        (TINY_WINDOWS, "vtaq2-tiny-inp"),
+        (TINY_STORING, "1x4x4-inp"),
+        (TINY, "1x4x4-inp-alone"),
+    )
+)
 #: Devices with tiles of all shapes, with and without each capability.
 DEVICES = [
     VTA,
@@ -72,6 +86,8 @@ DEVICES = [
     EIGHT_WINDOWS,
     FOUR_WINDOWS,
     *GROUPED,
+    TINY_INP,
+    ONLY_INP,
     replace(
         load_config("vtaq-tiny"),
         name="2x8x8",

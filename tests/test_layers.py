@@ -84,8 +84,8 @@ WITHOUT_TVM = (
 C_HEADERS = {
     "runtime": {"lds_hal.h", "lds_isa.h"},
     "runtime/hosts": {
-        *("loadstone.h", "lds_hal.h", "lds_isa.h", "lds_simdev.h"),
-        *("lds_hal_sim.h", "lds_hal_simd.h", "lds_hal_linux.h"),
+        *("loadstone.h", "lds_schedule.h", "lds_hal.h", "lds_isa.h", "lds_simdev.h"),
+        *("lds_hal_sim.h", "lds_hal_simd.h", "lds_hal_linux.h", "lds_packets.h"),
     },
     "driver": {"lds_hal.h", "lds_isa.h", "lds_simdev.h"},
     # and what Verilator makes of hw_sim/rtl

@@ -86,6 +86,7 @@ extern "C" {
 #define LDS_CAP_REGIONS 32u
 #define LDS_CAP_DEPTHWISE 64u
 #define LDS_CAP_STORE_REQUANTIZE 128u
+#define LDS_CAP_STORE_INP 256u
 #define LDS_CAP_WEIGHTS4 1024u
 
 /* The largest window of DEPTHWISE, and the weights that each of its rows has room for. */

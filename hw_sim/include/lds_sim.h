@@ -164,6 +164,12 @@ LDS_SIM_EXPORT void lds_sim_reset(lds_sim *sim);
  * the return value is result->status, or negative for a bad argument. */
 LDS_SIM_EXPORT int lds_sim_run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limit, lds_sim_result *result);
 
+/* Times the last runs of several devices once more, as if all of them had started in the same cycle, and had one bus to the memory
+ * (docs/timing.md). They are equally wide; the constants of the bus are those of the first. results: of each what its run had, with the
+ * cycles of all together; events are recorded anew. What they computed does not depend on it. LDS_SIM_BAD_ARGUMENT: lds_sim_message of
+ * the simulator that is refused names the reason. */
+LDS_SIM_EXPORT int lds_sim_time_together(lds_sim *const *sims, uint32_t count, lds_sim_result *results);
+
 /* For other threads. lds_sim_abort ends the run within milliseconds, even within an instruction (LDS_ERROR_ABORTED); lds_sim_progress
  * returns the number of instructions completed so far. */
 LDS_SIM_EXPORT void lds_sim_abort(lds_sim *sim);

@@ -1,6 +1,6 @@
 // The compute stage: GEMM, DEPTHWISE, ALU, LOADs of UOP, ACC and ACC_8BIT, CONFIG, FINISH.
 //
-// In:   its queue's head; the read channel; the load stage's writes into INP and WGT.
+// In:   its queue's head; the read channel; the load stage's writes into INP and WGT, the store stage's into INP.
 // Out:  `done` in the last cycle of each instruction, `finish` with FINISH; tiles of OUT for the store stage.
 // Next: lds_device.sv.
 // SPDX-License-Identifier: Apache-2.0
@@ -23,6 +23,7 @@ module lds_compute_stage (
     input logic beat,
     input logic [BUS_BITS-1:0] beat_data,
     input write_t load_write,
+    input tile_write_t store_write,
     input logic out_read,
     input logic [LA-1:0] out_tile,
     output logic [OUT_BITS-1:0] out_data,
@@ -103,7 +104,7 @@ module lds_compute_stage (
     assign {reads_rows, is_window, last_row} = '0;
     assign {step, step_dst, inp_tile, wgt_tile} = {valid && !over, dst, src[LI-1:0], wgt};
   end
-  lds_macs macs (.clk, .write(load_write), .insn(running.insn), .is_window, .row(last_row), .src(inp_tile), .wgt(wgt_tile), .sums);
+  lds_macs macs (.clk, .write(load_write), .store(store_write), .insn(running.insn), .is_window, .row(last_row), .src(inp_tile), .wgt(wgt_tile), .sums);
   lds_execute #(.SLOW(SLOW), .READ_PORTS(READ_PORTS)) execute (
       .clk, .clear, .between(!runs), .insn(running.insn), .valid(step), .dst(step_dst), .src(src[LA-1:0]), .hold, .sums, .zero_point, .low,
       .high, .rounding, .read_a, .data_a, .read_b, .data_b, .write(acc_write), .write_at, .write_data

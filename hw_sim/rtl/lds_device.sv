@@ -137,6 +137,7 @@ module lds_device (
 
   // --- stages ------------------------------------------------------------------------------------------
   write_t load_write;
+  tile_write_t store_write;
   logic out_read;
   logic [LA-1:0] out_tile;
   logic [OUT_BITS-1:0] out_data;
@@ -149,11 +150,11 @@ module lds_device (
   lds_compute_stage compute (
       .clk, .clear, .start(starts[C]), .head(head[C]), .running(running[C]), .regions, .request(request[2]), .refused(refused[2]), .request_first(compute_first),
       .request_address(request_address[2]), .request_beats(request_beats[2]), .grant(grant[2]), .beat(beat[2]), .beat_data(m_axi_rdata),
-      .load_write, .out_read, .out_tile, .out_data, .bytes(compute_bytes), .done(done[C]), .finish, .error(compute_error)
+      .load_write, .store_write, .out_read, .out_tile, .out_data, .bytes(compute_bytes), .done(done[C]), .finish, .error(compute_error)
   );
   lds_store_stage store (
       .clk, .clear, .halt, .start(starts[S]), .head(head[S]), .running(running[S]), .regions, .out_read, .out_tile, .out_data,
-      .done(done[S]), .error(store_error), .idle(stores_idle), .bytes(store_bytes), .awvalid(m_axi_awvalid), .awready(m_axi_awready),
+      .write(store_write), .done(done[S]), .error(store_error), .idle(stores_idle), .bytes(store_bytes), .awvalid(m_axi_awvalid), .awready(m_axi_awready),
       .awaddr(m_axi_awaddr), .awlen(m_axi_awlen), .wvalid(m_axi_wvalid), .wready(m_axi_wready), .wdata(m_axi_wdata), .wlast(m_axi_wlast),
       .bvalid(m_axi_bvalid), .bresp(m_axi_bresp)
   );
@@ -185,11 +186,22 @@ module lds_device (
   if (CAN_DEPTHWISE) begin : g_probe
     logic [3:0][INP_BITS-1:0] bank;
     for (genvar b = 0; b < 4; b++) begin : g_bank
-      assign bank[b] = compute.macs.g_windows.inp_ram.g_bank[b].ram.memory.words[probe_tile[LI-1:2]];
+      if (CAN_STORE_INP) begin : g_two
+        wire is_stored = compute.macs.g_windows.inp_ram.g_bank[b].ram.g_stored.from[probe_tile[LI-1:2]] !=
+            compute.macs.g_windows.inp_ram.g_bank[b].ram.g_stored.to[probe_tile[LI-1:2]];
+        assign bank[b] = is_stored ? compute.macs.g_windows.inp_ram.g_bank[b].ram.g_stored.stored.words[probe_tile[LI-1:2]]
+            : compute.macs.g_windows.inp_ram.g_bank[b].ram.loaded.memory.words[probe_tile[LI-1:2]];
+      end else begin : g_one
+        assign bank[b] = compute.macs.g_windows.inp_ram.g_bank[b].ram.loaded.memory.words[probe_tile[LI-1:2]];
+      end
     end
     assign inp_probe = bank[probe_tile[1:0]];
+  end else if (CAN_STORE_INP) begin : g_two_probes
+    wire is_stored = compute.macs.g_tile.inp_ram.g_stored.from[LI'(probe_tile)] != compute.macs.g_tile.inp_ram.g_stored.to[LI'(probe_tile)];
+    assign inp_probe = is_stored ? compute.macs.g_tile.inp_ram.g_stored.stored.words[LI'(probe_tile)]
+        : compute.macs.g_tile.inp_ram.loaded.memory.words[LI'(probe_tile)];
   end else begin : g_one_probe
-    assign inp_probe = compute.macs.g_tile.inp_ram.memory.words[LI'(probe_tile)];
+    assign inp_probe = compute.macs.g_tile.inp_ram.loaded.memory.words[LI'(probe_tile)];
   end
   always_comb
     case (probe_memory)

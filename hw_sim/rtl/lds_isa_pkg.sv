@@ -72,6 +72,7 @@ package lds_isa_pkg;
   localparam bit CAN_REGIONS = (lds_config_pkg::CAPABILITIES & 32) != 0;
   localparam bit CAN_DEPTHWISE = (lds_config_pkg::CAPABILITIES & 64) != 0;
   localparam bit CAN_STORE_REQUANTIZE = (lds_config_pkg::CAPABILITIES & 128) != 0;
+  localparam bit CAN_STORE_INP = (lds_config_pkg::CAPABILITIES & 256) != 0;
   localparam bit CAN_WEIGHTS4 = (lds_config_pkg::CAPABILITIES & 1024) != 0;
 
   // What the stages' registers hold when a program starts.

@@ -1,4 +1,4 @@
-// Whether the tiles of a LOAD or STORE lie in the scratchpad, and their bytes in the region.
+// Whether the tiles of a LOAD or STORE lie in the scratchpad, and their bytes in the region, or the tiles of a STORE to INP in INP.
 //
 // In:   the instruction in the cycle of its start (it arrives late in that cycle, from a memory, so that little is computed then), and
 //       the running instruction in the cycle after.
@@ -56,6 +56,8 @@ module lds_load_check #(
   wire [64:0] sum = {1'b0, base} + 65'(offset);
 
   assign address = sum[63:0];
+  wire to_inp = WRITES && CAN_STORE_INP && insn[MEMORY_MEMORY_ID_AT+:3] == MEMORY_INP;
+  logic [34:0] inp_last;  // past the last tile that a STORE writes to INP
   logic [LAST_BITS-1:0] last;  // past the last tile of the scratchpad
   logic [SIZE_BITS-1:0] size;  // bytes from the first row to the end of the last
   logic signed [64:0] room;  // bytes of the region from the first row on
@@ -66,6 +68,7 @@ module lds_load_check #(
   always_ff @(posedge clk)
     if (begins) begin
       last <= LAST_BITS'(insn[MEMORY_SRAM_BASE_AT+:16]) + (in_groups ? LAST_BITS'(area) << LOG_GROUP_TILES : LAST_BITS'(area));
+      inp_last <= 35'(insn[MEMORY_DRAM_BASE_AT+:32]) + 35'(tiles);
       size <= (in_groups ? SIZE_BITS'(tiles) * SIZE_BITS'(GROUP_BASES) : SIZE_BITS'(tiles)) << tile;
       room <= $signed({2'b00, region.limit[62:0]}) - 65'(offset);
       first <= sum;
@@ -78,15 +81,16 @@ module lds_load_check #(
   wire [64:0] past = {1'b0, first[63:0]} + 65'(size);
   wire sram_over = last > LAST_BITS'(depth);
   wire dram_over = CAN_REGIONS && (room < $signed(65'(size)) || (WRITES && refuses));
-  assign fine = !(dram_over || first[64] || past[64] || sram_over);
+  wire inp_over = to_inp && inp_last > 35'(1 << LI);
+  assign fine = !((!to_inp && (dram_over || first[64] || past[64])) || sram_over || inp_over);
   always_comb begin
     error = ERROR_NONE;
-    if (dram_over) error = ERROR_DRAM_BOUNDS;
-    if (first[64] || past[64]) error = ERROR_BUS;
-    if (sram_over) error = ERROR_SRAM_BOUNDS;
+    if (dram_over && !to_inp) error = ERROR_DRAM_BOUNDS;
+    if ((first[64] || past[64]) && !to_inp) error = ERROR_BUS;
+    if (sram_over || inp_over) error = ERROR_SRAM_BOUNDS;
   end
   assign fits_nothing = !base_over && !first[64] && !(CAN_REGIONS && room[64]);
-  assign error_address = sram_over ? 64'd0 : first[63:0];
+  assign error_address = sram_over || to_inp ? 64'd0 : first[63:0];
 `ifdef FORMAL_LDS_LOAD_CHECK
 `include "proofs/lds_load_check.svh"
 `endif

@@ -6,7 +6,7 @@
 //
 //   inp * (wgt[o+1] * 2^16 + wgt[o]): the bits below 2^16 are one product, those above the other, less one if the first is negative.
 //
-// In:   writes of LOADs; the tiles of a step.
+// In:   writes of LOADs, and of STOREs to INP; the tiles of a step.
 // Out:  its sums, four cycles later.
 // Next: lds_execute.sv adds them to the accumulators.
 // SPDX-License-Identifier: Apache-2.0
@@ -16,6 +16,7 @@ import lds_types_pkg::*;
 module lds_macs (
     input logic clk,
     input write_t write,
+    input tile_write_t store,
     input logic [127:0] insn,
     input logic is_window,
     input logic row,  // src begins a row of a window
@@ -30,11 +31,11 @@ module lds_macs (
 
   if (CAN_DEPTHWISE) begin : g_windows
     logic [WINDOW_COLUMNS-1:0][INP_BITS-1:0] tiles;
-    lds_inp_ram inp_ram (.clk, .write, .read_at(src), .tiles);
+    lds_inp_ram inp_ram (.clk, .write, .store, .read_at(src), .tiles);
     lds_windows windows (.clk, .insn, .is_window, .row, .tiles, .operands(inp));
   end else begin : g_tile
     logic [INP_BITS-1:0] inp_read, tile;
-    lds_tile_ram #(.MEMORY(MEMORY_INP), .TILE_BITS(INP_BITS), .LOG_DEPTH(LI)) inp_ram (.clk, .write, .read_at(src), .read_data(inp_read));
+    lds_inp_bank #(.LOG_DEPTH(LI)) inp_ram (.clk, .write, .store, .read_at(src), .read_data(inp_read));
     always_ff @(posedge clk) tile <= inp_read;
     always_comb for (int n = 0; n < BATCH * BLOCK * BLOCK; n++) inp[n] = tile[8*(n/(BLOCK*BLOCK)*BLOCK+n%BLOCK)+:8];
   end

@@ -1,11 +1,13 @@
-// The store stage: tiles of OUT to DRAM, burst by burst, as they are or requantized; CONFIG.
+// The store stage: tiles of OUT to DRAM, burst by burst, or to INP, as they are or requantized; CONFIG.
 //
 // In:   its queue's head; tiles of OUT; AXI's responses.
-// Out:  AXI's writes; `done` when the last one is acknowledged: a token of this stage means that the bytes are in DRAM.
+// Out:  AXI's writes, and those to INP; `done` when the last one is acknowledged: a token of this stage means that the bytes are in DRAM, or
+//       in INP when the next instruction reads it.
 // Next: lds_device.sv.
 //
 //   start + 2: address and first word; of a STORE that requantizes 14 cycles later, and 3 for its operands, which all rows with operands
 //   of their own wait for.  A word a cycle; with STORE_TILE_CYCLES a tile takes that long.  last acknowledge: done.
+//   To INP: a tile a cycle from where the first word would be; the last one: done.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
 import lds_isa_pkg::*;
@@ -21,6 +23,7 @@ module lds_store_stage (
     output logic out_read,
     output logic [LA-1:0] out_tile,
     input logic [OUT_BITS-1:0] out_data,  // in the cycle after
+    output tile_write_t write,  // into INP
     output logic done,
     output error_t error,  // a cycle later
     output logic idle,  // no burst is in flight
@@ -57,11 +60,12 @@ module lds_store_stage (
       .error(bad_place), .error_address(bad_place_address)
   );
 
+  wire to_inp = CAN_STORE_INP && insn[MEMORY_MEMORY_ID_AT+:3] == MEMORY_INP;
   logic asks, single, last, grant;
   logic [63:0] burst_address;
   logic [8:0] beats;
   lds_bursts #(.ROW_BITS(ROW_BITS)) bursts (
-      .clk, .clear, .setup(begins), .address, .row_bytes(ROW_BITS'(x_size) << LOG_LANES), .rows(y_size),
+      .clk, .clear, .setup(begins && !to_inp), .address, .row_bytes(ROW_BITS'(x_size) << LOG_LANES), .rows(y_size),
       .stride_bytes(ROW_BITS'(x_stride) << LOG_LANES), .delay(4'd0), .request(asks), .request_address(burst_address), .request_beats(beats),
       .single, .last, .grant
   );
@@ -87,7 +91,8 @@ module lds_store_stage (
   assign wdata = sent_tile[32'(word)*BUS_BITS+:BUS_BITS];
   assign wlast = sent == 0 ? single : sent == ahead_of_last;
   wire takes = wvalid && wready;
-  wire tile_ends = takes && (INP_WORDS == 1 || 32'(word) == INP_WORDS - 1);
+  logic put, put_last;  // a tile into INP; the last one
+  wire tile_ends = put || (takes && (INP_WORDS == 1 || 32'(word) == INP_WORDS - 1));
   wire plain_read = begins || tile_ends;
   wire [LA-1:0] plain_tile = begins ? LA'(insn[MEMORY_SRAM_BASE_AT+:16]) : tile;
   assign bytes = takes ? 16'(BUS_BYTES) : 16'd0;
@@ -153,10 +158,36 @@ module lds_store_stage (
     assign {fine, bad, bad_address} = {fine_place, bad_place, bad_place_address};
   end
 
+  // --- INP ------------------------------------------------------------------------------------------------
+  logic moving;  // a STORE to INP
+  if (CAN_STORE_INP) begin : g_to_inp
+    logic [15:0] left, rows_left, to_tile, jump;
+    assign put = moving && fine && has_tile;
+    assign put_last = put && left == 16'd1 && rows_left == 16'd1;
+    always_ff @(posedge clk) begin
+      write <= '{valid: put && !clear, tile: to_tile, data: sent_tile};
+      if (begins) begin
+        moving <= to_inp;
+        left <= x_size;
+        rows_left <= y_size;
+        to_tile <= insn[MEMORY_DRAM_BASE_AT+:16];
+        jump <= x_stride - x_size + 16'd1;
+      end else if (put) begin
+        left <= left == 16'd1 ? x_size : left - 16'd1;
+        to_tile <= to_tile + (left == 16'd1 ? jump : 16'd1);
+        if (left == 16'd1) rows_left <= rows_left - 16'd1;
+        if (put_last) moving <= 1'b0;
+      end
+      if (clear || (checked && !fine)) moving <= 1'b0;
+    end
+  end else begin : g_dram_only
+    assign {put, put_last, write, moving} = '0;
+  end
+
   assign grant = sends && bvalid;
   wire failed = grant && bresp != 2'd0;
   assign idle = !sends;
-  assign done = second || (grant && was_last && !failed);
+  assign done = second || put_last || (grant && was_last && !failed);
 
   always_ff @(posedge clk) begin
     error <= '{

@@ -90,4 +90,11 @@ package lds_types_pkg;
     logic [7:0] pad_value;
     logic [BUS_BITS-1:0] data, second;  // wide: the second word
   } write_t;
+
+  // A write of a STORE into INP: a whole tile.
+  typedef struct packed {
+    logic valid;
+    logic [15:0] tile;
+    logic [INP_BITS-1:0] data;
+  } tile_write_t;
 endpackage

@@ -67,6 +67,7 @@ COMMANDS = {
     "disasm": "disassemble: print instructions as text, one line each",
     "asm": "assemble: convert text to instruction bytes",
     "mcp": "serve compile, explain, profile, compare, conform and disasm to other programs (MCP)",
+    "serve": "share one device among processes: their networks run by priorities",
     "simd": "serve the simulator to other processes: registers over a socket, DMA in a shared file",
     "replay": "run conformance vectors on the simulator: memory byte for byte, and cycles",
     "vectors": "write conformance vectors from a model or a program, for a hardware team's RTL",

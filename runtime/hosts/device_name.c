@@ -24,6 +24,7 @@ static const struct {
     {"sim", LDS_KIND_SIM, NULL},
     {"null", LDS_KIND_NULL, NULL},
     {"simd", LDS_KIND_SIMD, "simd:SOCKET"},
+    {"served", LDS_KIND_SERVED, "served:SOCKET"},
     {"uio", LDS_KIND_UIO, "uio:PATH[,UDMABUF]"},
     {"devmem", LDS_KIND_DEVMEM, "devmem:REGISTERS,MEMORY+BYTES"},
 };
@@ -70,6 +71,26 @@ int lds_device_page(const char *text, lds_device_name *out) {
     return 1;
   }
   return 0;
+}
+
+/* Of a device that another process has. */
+static int served_option(const char *name, const char *key, const char *value, lds_device_name *out, lds_easy_error *error) {
+  const uint64_t most_us = (uint64_t)MOST_MS * 1000u;
+  uint64_t n = 0;
+  const int is_number = number(value, &n);
+  if (strcmp(key, "priority") == 0 && is_number && n <= UINT32_MAX) {
+    out->priority = (uint32_t)n;
+  } else if (strcmp(key, "period_us") == 0 && is_number && n <= most_us) {
+    out->period_ns = n * 1000u;
+  } else if (strcmp(key, "deadline_us") == 0 && is_number && n <= most_us) {
+    out->deadline_ns = n * 1000u;
+  } else {
+    return lds_easy_fail(error, LDS_ERR_ARGUMENT,
+                         "device '%s': option %s=%s is not one of priority=N, period_us=N, deadline_us=N (of a day at most); others are "
+                         "for `loadstone serve`",
+                         name, key, value);
+  }
+  return LDS_OK;
 }
 
 static int option(const char *name, const char *key, const char *value, lds_device_name *out, lds_easy_error *error) {
@@ -136,7 +157,7 @@ int lds_device_name_read(const char *name, lds_device_name *out, lds_easy_error 
   while (k < sizeof kinds / sizeof kinds[0] && strcmp(kinds[k].name, copy) != 0) ++k;
   if (k == sizeof kinds / sizeof kinds[0]) {
     return lds_easy_fail(error, LDS_ERR_ARGUMENT,
-                         "device '%s' is not one of sim, null, simd:SOCKET, uio:PATH[,UDMABUF], "
+                         "device '%s' is not one of sim, null, simd:SOCKET, served:SOCKET, uio:PATH[,UDMABUF], "
                          "devmem:REGISTERS,MEMORY+BYTES",
                          name);
   }
@@ -154,7 +175,7 @@ int lds_device_name_read(const char *name, lds_device_name *out, lds_easy_error 
     value = strchr(options, '=');
     if (value == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "device '%s': option '%s' has no value", name, options);
     *value++ = 0;
-    status = option(name, options, value, out, error);
+    status = (out->kind == LDS_KIND_SERVED ? served_option : option)(name, options, value, out, error);
     if (status != LDS_OK) return status;
     options = next;
   }

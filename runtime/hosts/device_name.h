@@ -12,11 +12,11 @@
 
 enum { LDS_NAME_BYTES = 256 };
 
-typedef enum lds_device_kind { LDS_KIND_SIM, LDS_KIND_NULL, LDS_KIND_SIMD, LDS_KIND_UIO, LDS_KIND_DEVMEM } lds_device_kind;
+typedef enum lds_device_kind { LDS_KIND_SIM, LDS_KIND_NULL, LDS_KIND_SIMD, LDS_KIND_SERVED, LDS_KIND_UIO, LDS_KIND_DEVMEM } lds_device_kind;
 
 typedef struct lds_device_name {
   lds_device_kind kind;
-  char path[LDS_NAME_BYTES], second[LDS_NAME_BYTES]; /* simd: socket; uio: device, u-dma-buf or "" */
+  char path[LDS_NAME_BYTES], second[LDS_NAME_BYTES]; /* simd, served: socket; uio: device, u-dma-buf or "" */
   uint64_t registers_address, memory_address;        /* devmem */
   size_t memory_bytes;
   const lds_register_block *registers; /* NULL: not specified */
@@ -24,6 +24,8 @@ typedef struct lds_device_name {
   size_t registers_bytes;
   uint64_t bus_offset, hang_ns;
   size_t pool_bytes;
+  uint32_t priority; /* served, and the next two */
+  uint64_t period_ns, deadline_ns;
   char timing[LDS_NAME_BYTES]; /* file of the simulator's constants, or "" */
 } lds_device_name;
 

@@ -6,26 +6,13 @@
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L /* pthread */
+#include "easy.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "device.h"
-#include "lds_easy.h"
-
-struct lds_easy {
-  lds_easy_device *device;
-  void *file; /* the artifact, if it was read here */
-  void *memory;
-  lds_model model;
-  lds_session *session;
-  lds_entry entry; /* the one that runs */
-  uint32_t entry_number;
-  lds_binding *ports; /* inputs, then outputs: which may be bound to other memory, and in a run their addresses */
-  uint64_t copied_bytes, cycles;
-};
 
 enum { ARRAY_ALIGN = 8 }; /* of the largest element */
 
@@ -50,6 +37,12 @@ static int fail_at(lds_easy_error *error, const lds_easy *net, int status, const
   return lds_easy_fail(error, status, "model '%.60s'%s: %s%s", lds_model_name(&net->model), place, lds_status_text(status), cause);
 }
 
+int lds_easy_fail_run(const lds_easy *net, int status, lds_easy_error *error) {
+  lds_fault fault = {0};
+  lds_session_fault(net->session, &fault);
+  return fail_at(error, net, status, &fault);
+}
+
 static int open_session(lds_easy *net, lds_easy_error *error) {
   lds_session_config config;
   lds_fault fault = {0};
@@ -70,6 +63,22 @@ static int open_session(lds_easy *net, lds_easy_error *error) {
   return status == LDS_OK ? LDS_OK : fail_at(error, net, status, &fault);
 }
 
+/* A session on the device; or the process that has the device gets the artifact. */
+static int open_somewhere(lds_easy *net, lds_easy_error *error) {
+  const lds_device_name *name = &net->device->name;
+  lds_served_config config;
+  int status;
+  if (name->kind != LDS_KIND_SERVED) {
+    status = lds_device_driver(net->device, &net->model, error);
+    return status == LDS_OK ? open_session(net, error) : status;
+  }
+  config.socket = name->path;
+  config.priority = name->priority;
+  config.period_ns = name->period_ns;
+  config.deadline_ns = name->deadline_ns;
+  return lds_served_open(&config, &net->model, &net->served, error);
+}
+
 static int find_ports(lds_easy *net, lds_easy_error *error) {
   const uint32_t inputs = lds_easy_input_count(net), outputs = lds_easy_output_count(net);
   lds_binding *ports = calloc((size_t)inputs + outputs + 1u, sizeof *ports);
@@ -82,8 +91,7 @@ static int find_ports(lds_easy *net, lds_easy_error *error) {
   return LDS_OK;
 }
 
-/* Makes an entry the one that runs. */
-static int choose(lds_easy *net, uint32_t number, lds_easy_error *error) {
+int lds_easy_enter(lds_easy *net, uint32_t number, lds_easy_error *error) {
   const int status = lds_model_entry(&net->model, number, &net->entry);
   if (status != LDS_OK) return lds_easy_fail(error, status, "model '%.60s': %s", lds_easy_name(net), lds_status_text(status));
   net->entry_number = number;
@@ -106,9 +114,8 @@ static int open_owned(lds_easy_device *device, const void *bytes, size_t size_by
   if (status != LDS_OK) {
     (void)lds_easy_fail(error, status, "%s: %s", what, lds_status_text(status));
   } else {
-    status = lds_device_driver(device, &net->model, error);
-    if (status == LDS_OK) status = open_session(net, error);
-    if (status == LDS_OK) status = choose(net, 0, error);
+    status = open_somewhere(net, error);
+    if (status == LDS_OK) status = lds_easy_enter(net, 0, error);
   }
   (void)pthread_mutex_unlock(&device->lock);
   if (status != LDS_OK) {
@@ -169,6 +176,7 @@ void lds_easy_close(lds_easy *net) {
   if (net == NULL) return;
   (void)pthread_mutex_lock(&net->device->lock);
   lds_session_close(net->session);
+  lds_served_close(net->served);
   (void)pthread_mutex_unlock(&net->device->lock);
   lds_easy_device_close(net->device);
   free(net->ports);
@@ -217,7 +225,7 @@ int lds_easy_choose(lds_easy *net, const char *name, lds_easy_error *error) {
   (void)pthread_mutex_lock(&net->device->lock);
   for (k = 0; (status = lds_model_entry(&net->model, k, &entry)) == LDS_OK && strcmp(entry.name, name) != 0;) ++k;
   if (status == LDS_OK) {
-    status = choose(net, k, error);
+    status = lds_easy_enter(net, k, error);
   } else {
     (void)lds_easy_fail(error, status, "model '%.60s' has no entry '%.60s'", lds_easy_name(net), name);
   }
@@ -235,16 +243,25 @@ size_t lds_easy_input_bytes(const lds_easy *net, uint32_t index) { return sample
 size_t lds_easy_output_bytes(const lds_easy *net, uint32_t index) { return sample_bytes(net, lds_easy_output, index); }
 
 void *lds_easy_input_data(lds_easy *net, uint32_t index) {
-  return index < net->entry.inputs ? lds_session_input(net->session, net->entry.first_input + index) : NULL;
+  const uint32_t port = net->entry.first_input + index;
+  if (index >= net->entry.inputs) return NULL;
+  return net->served != NULL ? lds_served_port(net->served, port) : lds_session_input(net->session, port);
 }
 
 void *lds_easy_output_data(lds_easy *net, uint32_t index) {
-  return index < net->entry.outputs ? lds_session_output(net->session, net->entry.first_output + index) : NULL;
+  const uint32_t port = net->entry.first_output + index;
+  if (index >= net->entry.outputs) return NULL;
+  return net->served != NULL ? lds_served_port(net->served, lds_model_input_count(&net->model) + port)
+                             : lds_session_output(net->session, port);
 }
 
 uint64_t lds_easy_copied_bytes(const lds_easy *net) { return net->copied_bytes; }
 
 uint64_t lds_easy_cycles(const lds_easy *net) { return net->cycles; }
+
+uint64_t lds_easy_response_ns(const lds_easy *net) { return net->served == NULL ? 0 : lds_served_response_ns(net->served); }
+
+uint64_t lds_easy_missed(const lds_easy *net) { return net->served == NULL ? 0 : lds_served_missed(net->served); }
 
 /* --- running ----------------------------------------------------------------------------------------------------------------- */
 /* Whether a port's array is used in place: it must hold a whole run in the device's memory, and not overlap those already bound. */
@@ -316,9 +333,24 @@ static int all_are_copied(lds_easy *net, const void *const *inputs, void *const 
   return 1;
 }
 
+/* One run of the device, on what was brought. */
+static int run_once(lds_easy *net, uint64_t *cycles, lds_easy_error *error) {
+  lds_counters counters = {0};
+  int status;
+  if (net->served != NULL) return lds_served_run(net->served, net->entry_number, cycles, error);
+  (void)lds_session_bind(net->session, net->ports, net->entry.inputs + net->entry.outputs);
+  status = lds_session_start_entry(net->session, net->entry_number);
+  if (status == LDS_OK) status = lds_session_wait(net->session, UINT64_MAX);
+  (void)lds_session_bind(net->session, NULL, 0);
+  if (status != LDS_OK) return lds_easy_fail_run(net, status, error);
+  lds_session_counters(net->session, &counters);
+  *cycles = counters.cycles;
+  return LDS_OK;
+}
+
 int lds_easy_run(lds_easy *net, const void *const *inputs, void *const *outputs, uint32_t samples, lds_easy_error *error) {
   int status = LDS_OK;
-  uint64_t cycles = 0;
+  uint64_t cycles = 0, spent = 0;
   uint32_t first;
   if (net == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "the network to run is NULL");
   (void)pthread_mutex_lock(&net->device->lock);
@@ -331,20 +363,9 @@ int lds_easy_run(lds_easy *net, const void *const *inputs, void *const *outputs,
     const uint32_t left = samples - first, count = left < net->model.samples ? left : net->model.samples;
     bring(net, inputs, first, count);
     prepare(net, outputs, first, count);
-    (void)lds_session_bind(net->session, net->ports, lds_easy_input_count(net) + lds_easy_output_count(net));
-    status = lds_session_start_entry(net->session, net->entry_number);
-    if (status == LDS_OK) status = lds_session_wait(net->session, UINT64_MAX);
-    (void)lds_session_bind(net->session, NULL, 0);
-    if (status == LDS_OK) {
-      lds_counters counters = {0};
-      lds_session_counters(net->session, &counters);
-      cycles += counters.cycles;
-      take(net, outputs, first, count);
-    } else {
-      lds_fault fault = {0};
-      lds_session_fault(net->session, &fault);
-      (void)fail_at(error, net, status, &fault);
-    }
+    status = run_once(net, &spent, error);
+    cycles += spent;
+    if (status == LDS_OK) take(net, outputs, first, count);
   }
   if (status == LDS_OK) net->cycles = cycles;
   (void)pthread_mutex_unlock(&net->device->lock);
@@ -355,7 +376,12 @@ int lds_easy_reset(lds_easy *net, lds_easy_error *error) {
   int status;
   if (net == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "the network to reset is NULL");
   (void)pthread_mutex_lock(&net->device->lock);
-  status = lds_session_reset(net->session);
+  if (net->served != NULL) {
+    status = lds_served_reset(net->served, error);
+  } else {
+    status = lds_session_reset(net->session);
+    (void)lds_easy_fail(error, status, "%s", status == LDS_OK ? "" : lds_status_text(status));
+  }
   (void)pthread_mutex_unlock(&net->device->lock);
-  return lds_easy_fail(error, status, "%s", status == LDS_OK ? "" : lds_status_text(status));
+  return status;
 }

@@ -10,7 +10,7 @@ set(LOADSTONE_CMAKE ${CMAKE_INSTALL_LIBDIR}/cmake/loadstone)
 set_target_properties(loadstone_static PROPERTIES EXCLUDE_FROM_ALL FALSE)
 install(TARGETS loadstone loadstone_static EXPORT loadstone
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-list(FILTER API_HEADERS EXCLUDE REGEX lds_api) # for cffi alone
+list(FILTER API_HEADERS EXCLUDE REGEX "lds_(api|packets)") # for cffi, and private
 install(TARGETS ${PLUGINS} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${API_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/loadstone)
 install(EXPORT loadstone NAMESPACE loadstone:: FILE loadstone-targets.cmake DESTINATION ${LOADSTONE_CMAKE})

@@ -15,6 +15,9 @@ enum { LINE_BYTES = 64 };
 /* Takes a piece from the driver, with the lock held. */
 static int take(lds_easy_device *d, size_t size_bytes, lds_device_memory *piece, lds_easy_error *error) {
   const lds_hal *hal = d->device.hal;
+  if (d->name.kind == LDS_KIND_SERVED) {
+    return lds_easy_fail(error, LDS_ERR_STATE, "device '%s' has no memory for applications: another process has it", d->text);
+  }
   if (hal == NULL) {
     return lds_easy_fail(error, LDS_ERR_STATE, "device '%s' has no memory before its first network is open", d->text);
   }

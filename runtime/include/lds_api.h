@@ -14,6 +14,7 @@
 #include "lds_rescale.h"
 #include "lds_reside.h"
 #include "lds_schedule.h"
+#include "lds_serve.h"
 #include "lds_sim.h"
 #include "lds_simdev.h"
 #include "lds_weights4.h"

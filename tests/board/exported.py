@@ -24,7 +24,7 @@ from tests.board.models import Network
 from tests.board.tools import ROOT, need, run
 from tests.cached_cc import make_with_cache
 
-__all__ = ["BOARDS", "FirmwareBoard", "check_exported", "exported_lines", "firmware"]
+__all__ = ["BOARDS", "FirmwareBoard", "cases_of", "check_exported", "exported_lines", "firmware"]
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,13 @@ _GUEST = ROOT / "tests/board/guest"
 def firmware(board: str, network: Network, runs: int) -> list[str | Path]:
     """The arguments that boot the cases on the exported project's own port, with a network in its
     flash."""
+    return cases_of(board, network.artifact.to_bytes(), network.inputs.tobytes(), f"-DRUNS={runs}u")
+
+
+def cases_of(board: str, model: bytes, inputs: bytes, *defined: str) -> list[str | Path]:
+    """The same of what guest/firmware.c takes; defined: its macros."""
     kind = BOARDS[board]
     machine = MACHINES[kind.machine]
-    model, inputs = network.artifact.to_bytes(), network.inputs.tobytes()
     data = build.data(kind.toolchain, model=model, inputs=inputs)
     (data.parent / "model.h").write_text(_MODEL.format(registers=machine.registers))
     sources = [
@@ -88,6 +92,7 @@ def firmware(board: str, network: Network, runs: int) -> list[str | Path]:
         *(_PROJECT / "firmware" / name for name in ("device.c", "print.c", "libc.c")),
         *(_PROJECT / kind.exports / name for name in ("board.c", "startup.c")),
         _GUEST / "run_cases.c",
+        _GUEST / "share_cases.c",
         _GUEST / "firmware.c",
         data,
     ]
@@ -95,7 +100,7 @@ def firmware(board: str, network: Network, runs: int) -> list[str | Path]:
         *(f"-I{folder}" for folder in (data.parent, _PROJECT / "firmware")),
         *kind.prints.split(),
         f"-DBOARD_IRQ={machine.line}",
-        f"-DRUNS={runs}u",
+        *defined,
         *("-T", _PROJECT / kind.exports / "link.ld", "-Wl,--wrap=lds_baremetal_interrupt"),
     ]
     return [

@@ -27,9 +27,9 @@ from loadstone.vta.isa.registers import ERRORS, STATES
 from loadstone.vta.simulator.rtl_build import library
 from loadstone.vta.simulator.sim import ORDERS
 from tests.analysis.faults import KINDS, Fault, faults
-from tests.board import build, cases, console, models
+from tests.board import build, cases, console, models, sharing
 from tests.board.emulator import MACHINES, boot
-from tests.board.exported import check_exported, exported_lines, firmware
+from tests.board.exported import cases_of, check_exported, exported_lines, firmware
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run
 from tests.repeat import more
@@ -45,6 +45,14 @@ def test_network_gives_the_native_bytes_and_faults_are_survived(network: Network
         MACHINE, firmware(BOARD, network, cases.RUNS), device=network.device, faults=faults
     ) as board:
         cases.check(board.finish(), network)
+
+
+@pytest.mark.parametrize("faulty", [False, True])
+def test_networks_share_the_device_within_their_bounds(*, faulty: bool) -> None:
+    """A loop around lds_schedule_step, in cycles that the device counts."""
+    packed, networks = sharing.networks(faulty=faulty)
+    with boot(MACHINE, cases_of(BOARD, packed, b"-", "-DCASES=share_cases"), timeout_s=7200) as on:
+        sharing.check(on.finish(), networks)
 
 
 @more

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.board import build, cases, models
+from tests.board import build, cases, models, sharing
 from tests.board.models import Network
 from tests.board.tools import ROOT, need
 from tests.repeat import more
@@ -29,19 +30,35 @@ GUEST = ROOT / "tests/board/guest"
 
 
 def run(toolchain: str, network: Network, runs: int, faults: list[str], folder: Path) -> list[str]:
-    """What the program prints, with a simulator process of its own."""
+    """What the program prints of a network."""
+    (folder / "inputs").write_bytes(network.inputs.tobytes())
+    model = network.artifact.to_bytes()
+    return printed(toolchain, model, folder / "inputs", runs, folder, network.device, faults)
+
+
+def printed(
+    toolchain: str,
+    model: bytes,
+    inputs: Path | str,
+    runs: int,
+    folder: Path,
+    device: str = "vtaq-1x16x16",
+    faults: Sequence[str] = (),
+) -> list[str]:
+    """What the program prints, with a simulator process of its own. inputs "-": `model` is several,
+    packed."""
     for emulator in QEMU[toolchain]:
         need(emulator, "qemu-user")
     sources = [
         *build.RUNTIME,
-        *build.drivers("hal_simd.c"),
+        *build.drivers("hal_simd.c", "packets.c"),
         GUEST / "run_cases.c",
+        GUEST / "share_cases.c",
         GUEST / "user/main.c",
     ]
     program = build.executable(toolchain, "user", sources)
-    (folder / "model.lds").write_bytes(network.artifact.to_bytes())
-    (folder / "inputs").write_bytes(network.inputs.tobytes())
-    serve = [sys.executable, "-m", "loadstone", "simd", folder / "simd", "--device", network.device]
+    (folder / "model.lds").write_bytes(model)
+    serve = [sys.executable, "-m", "loadstone", "simd", folder / "simd", "--device", device]
     serve += [word for fault in faults for word in ("--fault", fault)]
     with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as simulator:
         try:
@@ -52,14 +69,14 @@ def run(toolchain: str, network: Network, runs: int, faults: list[str], folder: 
                 folder / "simd",
                 "native",
                 folder / "model.lds",
-                folder / "inputs",
+                inputs,
                 str(runs),
             ]
             done = subprocess.run(
                 [*QEMU[toolchain], *arguments],
                 capture_output=True,
                 text=True,
-                timeout=900,
+                timeout=3600,
                 check=True,
             )
         finally:
@@ -87,3 +104,14 @@ def test_float_operators_give_the_native_bits(toolchain: str, tmp_path: Path) ->
 def test_bfloat16_gives_the_native_bits(toolchain: str, tmp_path: Path) -> None:
     network = models.reals(tmp_path)
     cases.check_healthy(run(toolchain, network, 3, [], tmp_path), network)
+
+
+@pytest.mark.parametrize(
+    "toolchain", ["aarch64", *(pytest.param(n, marks=more) for n in ("armv7", "riscv64", "musl"))]
+)
+@pytest.mark.parametrize("faulty", [False, True])
+def test_networks_share_the_device_within_their_bounds(
+    toolchain: str, tmp_path: Path, *, faulty: bool
+) -> None:
+    packed, networks = sharing.networks(faulty=faulty)
+    sharing.check(printed(toolchain, packed, "-", 1, tmp_path), networks)

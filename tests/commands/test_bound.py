@@ -62,6 +62,13 @@ def test_the_host_and_its_overhead_count(capsys: pytest.CaptureFixture[str]) -> 
     steps = len(dense_model(CONFIG).artifact.steps)
     per_us = CONFIG.clock_mhz
     assert one["cycles"] == _cycles() + (steps - 1) * per_us + steps * per_us // 2
+    assert one["longest_block"] == {"step": "part 0", "host": False}
+    assert main(["bound", "one.lds", "--periods", "9ms", "--json", "--host", "1ms"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["networks"]
+    assert one["longest_block"] == {"step": "pack", "host": True}
+    assert one["longest_block_cycles"] == 1000 * per_us
+    assert main(["bound", "one.lds", "--periods", "9ms", "--host", "1ms"]) == 0
+    assert "the longest block of one is a step of the host: pack" in capsys.readouterr().out
     assert main(["bound", "one.lds", "--periods", "1ms", "--host", "cortex-m55@160"]) == 0
     assert "cortex-m55@160 is stated to take (no bound)" in capsys.readouterr().out
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from loadstone.cli import main
+from loadstone.commands import run_beside
+from loadstone.errors import SimulationError
 from loadstone.vta.device.hw_config import load_config
 from tests.runtime.test_schedule import in_parts
 from tests.sample_model import copy_model
@@ -45,6 +47,21 @@ def test_both_networks_answer(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     for row in (own, other):
         assert f": {row['runs']} responses, {row['worst_response_cycles']} cycles at most" in text
+        assert f"(bound {row['bound_cycles']})" in text
+        assert row["worst_response_cycles"] <= row["bound_cycles"] <= 2 * each * 6
+
+
+def test_a_bound_that_is_not_known_says_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuses(*_: object) -> None:
+        raise SimulationError("its cycles depend on its place: compile with --switch-within")
+
+    monkeypatch.setattr(run_beside, "bounds_beside", refuses)
+    assert main([*WORDS, "five.lds"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("cycles at most (no bound),") == 2
+    assert text.count("no bound: its cycles depend on its place: compile with --switch") == 1
 
 
 @pytest.mark.parametrize(

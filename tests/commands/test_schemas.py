@@ -59,6 +59,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "quantize": ("float.onnx", "--data", "few.npz", "-o", "q.onnx"),
     "demo": ("-o", "shown"),
     "mcp": (),
+    "serve": ("sim", "npu.sock", "--clients", "0"),
     "simd": ("socket", "--clients", "0"),
 }
 OTHERS = (

@@ -103,7 +103,7 @@ def test_the_examples_and_the_template_are_right(
     assert [verdict.outcome for verdict in verdicts if verdict.kind == "dense"] == ["taken"] * 3
     taken = {verdict.kind for verdict in verdicts if verdict.outcome == "taken"}
     assert {"conv2d", "average_pool2d", "max_pool2d"} <= taken
-    verdicts = judged_most(monkeypatch, "vector-engine", examples / "word_fifo", {"add"}, 8)
+    verdicts = judged_most(monkeypatch, "vector-engine", examples / "word_fifo", {"add"}, 4)
     assert wrong(verdicts) == []
     assert {v.kind for v in verdicts if v.outcome != "untried"} == CASES.keys()
     assert any(verdict.outcome == "taken" for verdict in verdicts if verdict.kind == "add")

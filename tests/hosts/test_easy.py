@@ -145,7 +145,7 @@ def test_networks_of_one_device_share_it_and_outlive_its_owner() -> None:
 
 
 # --- what goes wrong ------------------------------------------------------------------------------
-DEVICES = "sim, null, simd:SOCKET, uio:PATH[,UDMABUF], devmem:REGISTERS,MEMORY+BYTES"
+DEVICES = "sim, null, simd:SOCKET, served:SOCKET, uio:PATH[,UDMABUF], devmem:REGISTERS,MEMORY+BYTES"
 OPTIONS = "registers=NAME, bus_offset=N, hang_ms=N, pool_mb=N, timing=FILE"
 
 

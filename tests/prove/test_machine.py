@@ -20,7 +20,7 @@ from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, St
 from tests.programs import BASE, random_program
 from tests.prove.symbol_machines import OPERANDS, TINY, Both, Drawn, Tiny
 from tests.repeat import times
-from tests.simulated import EIGHT_WINDOWS, TINY_WINDOWS
+from tests.simulated import EIGHT_WINDOWS, ONLY_INP, TINY_INP, TINY_WINDOWS
 
 _STORES = Capability.STORE_REQUANTIZE
 VTAQ, VTA = load_config("vtaq-1x8x8"), load_config("vta-pynq")
@@ -50,7 +50,7 @@ def test_programs_do_to_symbols_what_they_do_to_bytes(config: HwConfig, seed: in
 
 @pytest.mark.parametrize(
     "config",
-    [TINY, WIDE, VTA, TINY_STORING, TINY_WINDOWS, EIGHT_WINDOWS],
+    [TINY, WIDE, VTA, TINY_STORING, TINY_WINDOWS, EIGHT_WINDOWS, TINY_INP, ONLY_INP],
     ids=lambda config: config.name,
 )
 def test_instructions_of_every_kind(config: HwConfig) -> None:
@@ -90,6 +90,8 @@ def _loads(instruction: Insn, name: str) -> bool:
         (Load(memory_id=Memory.INP, region=3, x_size=1, y_size=1), "region 3"),
         (Load(memory_id=Memory.INP, dram_base=1 << 20, x_size=1, y_size=1), "reaches byte"),
         (Store(memory_id=Memory.OUT, x_size=1, y_size=1), "no product"),
+        (Store(memory_id=Memory.WGT, x_size=1, y_size=1), "another memory than OUT"),
+        (Store(memory_id=Memory.INP, x_size=1, y_size=1), "needs store_inp, which the device"),
         (Gemm(uop_end=1, iter_out=1, iter_in=1), "micro-op"),
         (Alu(alu_op=7, uop_end=1, iter_out=1, iter_in=1), "alu_op=7"),
         (Config(stage=Stage.STORE), "needs store_requantize, which the device lacks"),
@@ -101,6 +103,30 @@ def test_what_has_no_meaning_is_not_proved(instruction: Insn, message: str) -> N
     drawn = Drawn(VTAQ, 0)
     with pytest.raises(LoadstoneError, match=message):
         drawn.both.machine.run(instruction, 0)
+
+
+def test_a_store_to_inp_stays_in_it() -> None:
+    """The last tile of INP, one beyond, and a region."""
+    last = TINY_INP.depth(Memory.INP) - 4
+    rows = {"memory_id": Memory.INP, "y_size": 2, "x_size": 2, "x_stride": 2}
+    for insn, stays in (
+        (Store(dram_base=last, **rows), True),
+        (Store(dram_base=last + 1, **rows), False),
+        (Store(dram_base=last, region=1, **rows), False),
+    ):
+        both = Both(TINY_INP, np.zeros(4096, np.uint8), np.arange(0))
+        both.machine.put_out[:4] = both.machine.known[:4] = True
+        both.machine.lanes.put_numbers(np.arange(4 * 16), 7)
+        if stays:
+            access = both.machine.run(insn, 0)
+            assert [(name, cells.tolist()) for name, cells in access.writes] == [
+                ("INP", [*range(last, last + 4)])
+            ]
+            assert (both.machine.inp[last:] == 7).all()
+            assert (both.machine.inp[:last] == NOBODY).all()
+        else:
+            with pytest.raises(NotProved, match="leaves INP"):
+                both.machine.run(insn, 0)
 
 
 def test_a_device_does_what_it_can() -> None:

@@ -1,4 +1,5 @@
-// Proof, inside lds_load_check: all rows of an accepted access lie in its region, and no accepted store writes a read-only region.
+// Proof, inside lds_load_check: all rows of an accepted access lie in its region, and no accepted store writes a read-only region; those
+// of an accepted STORE to INP lie in INP.
 //
 // In:   any instruction of three rows at most (products of wide numbers are beyond a solver); any regions.
 // Out:  assertions.
@@ -31,8 +32,10 @@ always_comb begin
 end
 always_comb
   if (started && let_through && error == ERROR_NONE) begin
-    assert (checked_end < (66'd1 << 64));
-    if (CAN_REGIONS) begin
+    if (WRITES && CAN_STORE_INP && checked[MEMORY_MEMORY_ID_AT+:3] == MEMORY_INP)
+      assert (34'(checked[MEMORY_DRAM_BASE_AT+:32]) + rows_reach <= 34'(1 << LI));
+    else assert (checked_end < (66'd1 << 64));
+    if (CAN_REGIONS && !(WRITES && CAN_STORE_INP && checked[MEMORY_MEMORY_ID_AT+:3] == MEMORY_INP)) begin
       assert (checked_address >= checked_region.base);
       assert (checked_end <= region_end);
       assert (!WRITES || !checked_region.limit[63]);

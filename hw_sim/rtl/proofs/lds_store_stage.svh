@@ -38,6 +38,7 @@ always_comb begin
     assert (!begins || (works && !sends && !second && !bursts.works));
     assert (!second || (works && !sends && !bursts.works));
     assert (!bursts.works || works);
+    assert (!moving || (to_inp && works && !begins && !second && !bursts.works));
     assert (before_asks == bursts.waits);
     assert (!sends || (asks && bad == ERROR_NONE));
     assert (sent <= beats || !asks);
@@ -53,5 +54,7 @@ always_comb begin
     if (awvalid) assert (!addressed && bad == ERROR_NONE && 9'(awlen) + 9'd1 == beats);
     if (wvalid) assert (sent < beats && wlast == (sent + 9'd1 == beats));
     if (done || failed) assert (!awvalid && !wvalid);
+    // A STORE to INP that was accepted, and it alone, writes INP, and requests nothing.
+    if (put) assert (to_inp && works && !begins && !bursts.works && bad == ERROR_NONE);
   end
 end

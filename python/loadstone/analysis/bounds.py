@@ -16,14 +16,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from loadstone.analysis.response import BlockTimes, longest_responses, utilization
-from loadstone.artifact.format import Artifact, HostStep
+from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
 from loadstone.runtime.schedule import isolated
 from loadstone.simulator.programs import simulator_of
 
-__all__ = ["Bound", "SharedNetwork", "blocks_of", "bound"]
+__all__ = ["Bound", "SharedNetwork", "blocks_of", "bound", "bounds_beside"]
 
+#: Longer than anything that is looked at.
+_FAR = 1 << 62
 #: Of a host step in an artifact, nanoseconds; None: not known.
 HostTime = Callable[[HostStep, Artifact], int | None]
 
@@ -36,6 +38,13 @@ class SharedNetwork:
     blocks: tuple[int, ...]
     period: int
     deadline: int
+
+    @property
+    def longest_step(self) -> ProgramStep | HostStep | None:
+        """The step that is its longest block, the first of equal ones."""
+        steps = self.artifact.only(0).steps
+        places = range(len(self.blocks))
+        return steps[max(places, key=self.blocks.__getitem__)] if self.blocks else None
 
 
 @dataclass(frozen=True)
@@ -98,3 +107,15 @@ def bound(networks: Sequence[SharedNetwork], assumed: Sequence[str] = ()) -> Bou
     """Of networks by descending priority. assumed: what the numbers rest on."""
     blocks = [BlockTimes(network.blocks, network.period) for network in networks]
     return Bound(networks, longest_responses(blocks), utilization(blocks), assumed)
+
+
+def bounds_beside(
+    artifact: Artifact, other: Artifact, device: Device, period: int
+) -> tuple[int | None, int | None]:
+    """The longest responses, in cycles, of a network that is released every `period`, and of one of
+    lower priority that is released again when its run has ended; the host takes no time. Raises as
+    blocks_of."""
+    own, busy = (blocks_of(one, device, None, 0) for one in (artifact, other))
+    # a run of the other one never waits for the one before
+    first, second = longest_responses([BlockTimes(own, period), BlockTimes(busy, _FAR)])
+    return first, second

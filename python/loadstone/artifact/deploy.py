@@ -273,11 +273,14 @@ class _Assembly:
                 self.steps.append(self._pack(layout))
 
     def _add_program(self, region: LoweredRegion, scope: Scope, *, beside: bool) -> None:
-        number = self._number(region.program_device)
+        own = region.program_device
+        numbers = [self._number(device) for device in (own, *region.beside_devices)]
         with scope(region):
             for program, table in region.programs(self.memory.addresses, self._next_table):
                 self.micro_ops.add(table)
-                self.steps.append(replace(program, device=number, beside=beside and number > 0))
+                number = numbers[program.device]
+                is_beside = program.beside or (beside and number > 0)
+                self.steps.append(replace(program, device=number, beside=is_beside))
                 beside = False  # what comes behind it waits for it
 
     def _next_table(self) -> Address:

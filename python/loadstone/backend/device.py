@@ -182,6 +182,11 @@ class Device(Protocol):
         ...
 
     @property
+    def bus_of(self) -> str:
+        """The name of the device whose bus it shares; empty where it has one of its own."""
+        ...
+
+    @property
     def bus_offset(self) -> int:
         """Bus address minus the CPU's physical address of the same byte."""
         ...
@@ -228,6 +233,7 @@ class WithoutDevice:
     align_bytes: int = 256
     clock_mhz: int = 100
     bus_bits: int = 64
+    bus_of: str = ""
     bus_offset: int = 0
 
     @property

@@ -101,6 +101,12 @@ class LoweredRegion(ABC):
         return None
 
     @property
+    def beside_devices(self) -> Sequence[ProgramDevice]:
+        """Those that work on it beside program_device: ProgramStep.device of its programs is 0 for
+        that one, and 1 and so on for these."""
+        return ()
+
+    @property
     def device(self) -> str:
         """The name of program_device; empty for None."""
         return self.program_device.name if self.program_device is not None else ""

@@ -190,6 +190,7 @@ def _report(found: Bound, device: Device) -> JsonObject:
                 "blocks": len(network.blocks),
                 "cycles": sum(network.blocks),
                 "longest_block_cycles": max(network.blocks, default=0),
+                "longest_block": _longest(network),
                 "period_cycles": network.period,
                 "deadline_cycles": network.deadline,
                 "response_cycles": response,
@@ -207,6 +208,13 @@ def _report(found: Bound, device: Device) -> JsonObject:
     }
 
 
+def _longest(network: SharedNetwork) -> JsonObject | None:
+    step = network.longest_step
+    if step is None:
+        return None
+    return {"step": step.name, "host": isinstance(step, HostStep)}
+
+
 def _text(found: Bound, device: Device) -> str:
     lines = [
         f"{'model':<28} {'cycles':>12} {'longest block':>14} {'period':>14} {'deadline':>14} "
@@ -221,6 +229,13 @@ def _text(found: Bound, device: Device) -> str:
             f"{said:>14}{late}"
         )
     lines.append(f"cycles of {device.name}, {device.clock_mhz} a microsecond")
+    for network in found.networks:
+        longest = _longest(network)
+        if longest is not None and longest["host"]:
+            lines.append(
+                f"the longest block of {one_line(network.artifact.name)} is a step of the host: "
+                f"{one_line(str(longest['step']))}"
+            )
     verdict = "schedulable" if found.schedulable else "not schedulable"
     lines.append(f"{verdict}: {100 * found.utilization:.1f} % of the device's time is used")
     return "\n".join([*lines, "assumed:", *(f"  {text}" for text in found.assumed)])

@@ -77,6 +77,7 @@ BOARDS = {
         "linux_board.h",
         "map_shared.h",
         "mmio.h",
+        "packets.c",
         "pool.c",
         "pool_shortage.h",
     ),

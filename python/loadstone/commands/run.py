@@ -22,6 +22,7 @@ from loadstone.commands.answers import json_text
 from loadstone.commands.entry_option import add_entry, chosen_entry
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.proof_options import add_require_option, loaded
+from loadstone.commands.run_beside import beside_another, responses_text
 from loadstone.errors import DeviceError, ModelError
 from loadstone.files import JsonObject, check_places
 from loadstone.numerics import Array
@@ -35,10 +36,10 @@ from loadstone.runtime.arrays import (
     read_inputs,
     write_arrays,
 )
-from loadstone.runtime.beside import Responses, run_beside
 from loadstone.runtime.device import Totals
 from loadstone.runtime.external_steps import trusts
 from loadstone.runtime.parallel import run_in_threads
+from loadstone.runtime.served import is_served, run_served
 from loadstone.runtime.step_time import StepTimes
 from loadstone.vta.device.hw_config import configuration
 from loadstone.vta.device.hw_config import load_config as vta_config
@@ -61,7 +62,7 @@ examples:
   loadstone run model.lds --inputs x.npz --require-proof proof.json     only what is proved (docs/proofs.md)
   loadstone run model.lds --inputs x.npz --uma-backends mine/     the functions of your own back ends
 
-devices: sim (as compiled for), sim:NAME or sim:FILE, simd:SOCKET, rtl (as compiled for) or rtl:NAME (the hardware under Verilator), null, uio:PATH[,UDMABUF], devmem:ADDRESS+BYTES
+devices: sim (as compiled for), sim:NAME or sim:FILE, simd:SOCKET, served:SOCKET (`loadstone serve`), rtl (as compiled for) or rtl:NAME (the hardware under Verilator), null, uio:PATH[,UDMABUF], devmem:ADDRESS+BYTES
 arrays: in0, in1 ... (or the tensors' names) and out0, out1 ..., each with a leading axis of samples
 """
 _BAR_SECONDS = 0.2
@@ -163,7 +164,7 @@ def run(args: argparse.Namespace) -> int:
         **_counted(totals, config, _host_ms(artifact, config), _described(args.device, artifact)),
         "differences": [vars(d) for d in differences],
         "passed": all(d.largest <= args.atol for d in differences),
-        **({"responses": [_answered(r, config) for r in responses]} if responses else {}),
+        **({"responses": responses} if responses else {}),
     }
     print(json_text(report) if args.json else _text(report, differences, args.atol))
     return 0 if report["passed"] else 1
@@ -183,12 +184,12 @@ def _arrays(args: argparse.Namespace, artifact: Artifact) -> tuple[list[Array], 
 
 def _outputs(
     args: argparse.Namespace, artifact: Artifact, inputs: Sequence[Array]
-) -> tuple[list[Array], Totals, Device, tuple[Responses, ...]]:
+) -> tuple[list[Array], Totals, Device, Sequence[JsonObject]]:
     """The outputs of all samples, computed by threads of this process or by workers, or beside
     another network; of the last the responses of both."""
     progress = _bar(len(inputs[0]) if inputs else 1)
     if args.beside is not None:
-        return _beside(args, artifact, inputs, progress)
+        return beside_another(args, artifact, inputs, progress)
     if args.workers is not None:
         if args.threads > 1 or args.uma_backends:
             other = "--threads" if args.threads > 1 else "--uma-backends"
@@ -199,48 +200,13 @@ def _outputs(
         runner = Runner(artifact.to_bytes(), args.device, trusts(artifact, args.trust))
         with open_pool(workers_of(args.workers)) as pool:
             return *run_in_pool(runner, inputs, pool, progress), ()
+    if is_served(args.device):
+        return *run_served(artifact, inputs, args.device, progress), ()
     with _device(args.device, artifact) as name:
         found = run_in_threads(
             artifact, inputs, lambda: device.open(name), args.threads, progress, trust=args.trust
         )
         return *found, ()
-
-
-def _beside(
-    args: argparse.Namespace,
-    artifact: Artifact,
-    inputs: Sequence[Array],
-    progress: Callable[[int], None] | None,
-) -> tuple[list[Array], Totals, Device, tuple[Responses, ...]]:
-    if args.device.partition(":")[0] != "sim":
-        raise DeviceError(
-            f"--with needs a device whose time is simulated, and --device is {args.device}: use sim"
-        )
-    if args.threads > 1 or args.workers is not None:
-        other = "--threads" if args.threads > 1 else "--workers"
-        raise DeviceError(f"--with and {other}: one of them; two networks share one device")
-    found = run_beside(
-        artifact,
-        inputs,
-        Artifact.load(args.beside),
-        lambda: device.open(args.device),
-        progress,
-        trust=args.trust,
-    )
-    return found.outputs, found.totals, found.device, (found.own, found.other)
-
-
-def _answered(responses: Responses, config: Device) -> JsonObject:
-    """Of one network: how long it took from a release to the end of its run."""
-    cycles = responses.cycles
-    return {
-        "model": responses.model,
-        "runs": len(cycles),
-        "alone_cycles": responses.alone_cycles,
-        "mean_response_cycles": sum(cycles) / len(cycles),
-        "worst_response_cycles": max(cycles),
-        "worst_response_ms": max(cycles) / config.clock_mhz / 1000,
-    }
 
 
 def _device(name: str, artifact: Artifact) -> AbstractContextManager[str]:
@@ -264,11 +230,7 @@ def _text(report: JsonObject, differences: list[Difference], atol: float) -> str
         f"{report['samples']} samples, {speed:.1f} a second"
     ]
     lines += _by_device(report)
-    lines += [
-        f"{one_line(r['model'])}: {r['runs']} responses, {r['worst_response_cycles']} cycles at most, "
-        f"{r['mean_response_cycles']:.0f} on average; alone {r['alone_cycles']}"
-        for r in report.get("responses", ())
-    ]
+    lines += responses_text(report.get("responses", ()))
     lines += map(str, differences)
     if differences:
         lines.append(

@@ -11,22 +11,23 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
 from loadstone.backend.plugins import described_accelerator
+from loadstone.backend.target_spec import parse_target
 from loadstone.commands.answers import add_json_option, answer
 from loadstone.commands.plugin_options import add_plugin_options
+from loadstone.commands.stopping import exit_status, stop_signals
 from loadstone.errors import DeviceError
 from loadstone.isa.accelerator import Accelerator
 from loadstone.simulator.server import Server
 from loadstone.simulator.simd import Served, SharedMemory
 from loadstone.simulator.table_simd import TableSimulated
-from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.device.cores import BUSES, MOST_CORES, cores_of
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.simulator.rtl_simd import RtlSimulated, rtl_name
 from loadstone.vta.simulator.sim import ORDERS
 from loadstone.vta.simulator.simd_device import FAULTS, Fault, SimulatedDevice
@@ -34,7 +35,6 @@ from loadstone.vta.simulator.simd_device import FAULTS, Fault, SimulatedDevice
 __all__ = ["configure", "extend", "run"]
 
 _DEFAULT = "vtaq-1x16x16"
-_EXIT_TERMINATED = 143  # 128 + SIGTERM
 _WIDTH = max(map(len, FAULTS))
 _EPILOG = f"""\
 examples:
@@ -42,6 +42,7 @@ examples:
   loadstone simd /tmp/board.sock --memory ram --base 0x40000000   with the memory of a machine that QEMU emulates
   loadstone simd /tmp/board.sock --device systolic --uma-backends DIR   an accelerator that a plug-in describes
   loadstone simd /tmp/board.sock --device vtaq-1x16x16 --device systolic --uma-backends DIR   two, for a model of both
+  loadstone simd /tmp/board.sock --device "vtaq-1x16x16 -count=2 -bus=shared"   two equal ones, for a model of both
   loadstone simd /tmp/board.sock --fault hang@1 --fault bus-error@3
   loadstone simd /tmp/board.sock --order load-first               loads run ahead as far as tokens allow, which reveals missing tokens
 
@@ -118,7 +119,8 @@ def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serves until interrupted."""
-    first, *others = args.device or [_DEFAULT]
+    first, *others = [one for text in args.device or [_DEFAULT] for one in _each(text)]
+    args.made = {}  # simulated VTAs, by their names
     devices = [_described(args, first)]
     plain = argparse.Namespace(**{**vars(args), "fault": [], "registers": None, "order": "program"})
     devices += [_described(plain, name) for name in others]
@@ -126,6 +128,27 @@ def run(args: argparse.Namespace) -> int:
     if len(set(names)) < len(names):
         raise DeviceError(f"--device {' --device '.join(names)}: one of each name")
     return _serve(args, devices)
+
+
+def _each(text: str) -> Sequence[str | HwConfig]:
+    """The devices of one --device: several equal ones where it says a count."""
+    if "-count=" not in text:
+        return [text]
+    entry, *more = parse_target(text).accelerators
+    said = dict(entry.attributes)
+    count, bus = said.pop("count", "1"), said.pop("bus", BUSES[0])
+    if (
+        more
+        or said
+        or bus not in BUSES
+        or not count.isdecimal()
+        or not 0 < int(count) <= MOST_CORES
+    ):
+        raise DeviceError(
+            f"--device {text!r} is not NAME -count=N -bus=B with N from 1 to {MOST_CORES} and B "
+            f"one of {', '.join(BUSES)}"
+        )
+    return cores_of(load_config(entry.name), int(count), bus=bus)
 
 
 class _Closing(Served, Protocol):
@@ -136,13 +159,19 @@ class _Closing(Served, Protocol):
 _Described = tuple[str, Callable[[SharedMemory], _Closing]]
 
 
-def _described(args: argparse.Namespace, name: str) -> _Described:
+def _described(args: argparse.Namespace, named: str | HwConfig) -> _Described:
     """One device. Raises DeviceError for options that it lacks."""
-    rtl = rtl_name(name)
-    accelerator = described_accelerator(args.plugins, name) if rtl is None else None
+    if not isinstance(named, str):
+        return _vta_device(args, named, None)
+    rtl = rtl_name(named)
+    accelerator = described_accelerator(args.plugins, named) if rtl is None else None
     if accelerator is not None:
         return _table_device(args, accelerator)
-    config = load_config((rtl or _DEFAULT) if rtl is not None else name)
+    return _vta_device(args, load_config((rtl or _DEFAULT) if rtl is not None else named), rtl)
+
+
+def _vta_device(args: argparse.Namespace, config: HwConfig, rtl: str | None) -> _Described:
+    """rtl: not None: its hardware under Verilator."""
     unlike_rtl = args.fault or args.registers not in (None, "native") or args.order != "program"
     if rtl is not None and unlike_rtl:
         raise DeviceError(
@@ -155,7 +184,11 @@ def _described(args: argparse.Namespace, name: str) -> _Described:
             return RtlSimulated(config, memory)
         faults = tuple(args.fault)
         options = {"registers": args.registers, "order": args.order}
-        return SimulatedDevice(config, memory, faults=faults, **options)
+        made = SimulatedDevice(config, memory, faults=faults, **options)
+        args.made[config.name] = made
+        if config.bus_of in args.made:
+            made.share_bus(args.made[config.bus_of])
+        return made
 
     return config.name, make
 
@@ -175,7 +208,7 @@ def _serve(args: argparse.Namespace, devices: Sequence[_Described]) -> int:
         if args.memory
         else SharedMemory.anonymous(args.base, args.size)
     )
-    with _signals() as (stop, caught), contextlib.ExitStack() as ends:
+    with stop_signals() as (stop, caught), contextlib.ExitStack() as ends:
         servers = []
         for number, (name, make) in enumerate(devices):
             path = Path(f"{args.socket}.{name}") if number else args.socket
@@ -189,9 +222,7 @@ def _serve(args: argparse.Namespace, devices: Sequence[_Described]) -> int:
             servers[0].serve(clients=args.clients, stop=stop)
             for served in more:
                 served.result()
-    if signal.SIGINT in caught:
-        raise KeyboardInterrupt
-    return _EXIT_TERMINATED if caught else 0
+    return exit_status(caught)
 
 
 def _say(
@@ -210,32 +241,6 @@ def _say(
         for one in value
     ]
     answer(args, {"devices": value}, lines)
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[tuple[int, list[int]]]:
-    """A descriptor that becomes readable when the process is to end, and the signals that requested
-    it. (No exception: it could be raised while C calls Python, and be lost there.) A signal that is
-    ignored, like SIGINT in a background job of a shell, stays ignored."""
-    stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-    caught: list[int] = []
-
-    def note(number: int, _frame: object) -> None:
-        caught.append(number)
-        os.eventfd_write(stop, 1)
-
-    numbers = [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) != signal.SIG_IGN
-    ]
-    before = [signal.signal(number, note) for number in numbers]
-    try:
-        yield stop, caught
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
-        os.close(stop)
 
 
 def _number(text: str) -> int:

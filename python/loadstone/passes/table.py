@@ -291,6 +291,14 @@ PASSES = numbered(
             "vta.passes.store_requantize.store_requantize.StoreRequantize.verify",
         ),
         (
+            "store_inp",
+            "vta.passes.store_inp.store_inp",
+            "stores to INP what the next layer reads from there, where the device can",
+            "operations on virtual tiles",
+            "every product reads what it read, and others find in DRAM what they found",
+            "vta.passes.store_inp.store_inp.StoreInp.verify",
+        ),
+        (
             "prefetch",
             "vta.passes.prefetch",
             "moves loads of weights forward, to where the load stage would wait",

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.prove.alu_lanes import by_lanes, by_numbers
 from loadstone.prove.fingerprints import Integers
 from loadstone.prove.functions import FunctionKind
 from loadstone.prove.lanes import SymbolLanes
@@ -172,13 +173,13 @@ class SymbolMachine:
     def _store(self, i: Store, number: int) -> CellAccess:
         if i.is_noop:
             return CellAccess()
-        if i.memory_id != Memory.OUT:
-            raise NotProved("STORE of another memory than OUT")
+        if i.memory_id not in (Memory.OUT, Memory.INP):
+            raise NotProved("STORE of another memory than OUT, and not to INP")
         end = i.sram_base + i.y_size * i.x_size
         there = self.known if i.requantize else self.put_out
         if end > len(self.known) or not there[i.sram_base : end].all():
             raise NotProved("STORE of tiles that no product and no ALU operation put out")
-        _, place = self._tiles(i, Memory.OUT)
+        tiles, place = self._tiles(i, Memory.OUT)
         lanes = np.arange(i.sram_base * len(self._tile), end * len(self._tile))
         read = [np.arange(i.sram_base, end)]
         if i.requantize:
@@ -196,12 +197,21 @@ class SymbolMachine:
         if self.values.is_unknown(sources[varies]).any():
             raise NotProved("STORE of what is made of several sums, none of them the network's")
         symbols[varies] = self.values.stored(sources[varies], functions[varies])
-        self.dram.write(i.region, place.reshape(-1), symbols, "STORE", number)
-        return CellAccess(
-            reads=[("ACC", tiles) for tiles in read],
-            writes=[(f"region {i.region}", self._cells(place))],
-            stored=symbols.astype(np.int32),
-        )
+        if i.to_inp:
+            written = self._store_to_inp(i, tiles, symbols)
+        else:
+            self.dram.write(i.region, place.reshape(-1), symbols, "STORE", number)
+            written = f"region {i.region}", self._cells(place)
+        reads = [("ACC", cells) for cells in read]
+        return CellAccess(reads, [written], symbols.astype(np.int32))
+
+    def _store_to_inp(self, i: Store, tiles: Integers, symbols: Integers) -> tuple[str, Integers]:
+        """tiles: [rows, tiles] of INP; of rows that overlap the last stays. What it wrote."""
+        if i.region or tiles.max(initial=0) >= len(self.inp):
+            raise NotProved(f"STORE leaves INP: region {i.region}, tile {tiles.max(initial=0)}")
+        for row, held in zip(tiles, symbols.reshape(*tiles.shape, -1), strict=True):
+            self.inp[row] = held.reshape(-1, *self.inp.shape[1:])
+        return Memory.INP.name, np.unique(tiles)
 
     # --- loops ------------------------------------------------------------------------------------
     def _indices(self, i: Gemm | Depthwise | Alu) -> Integers:
@@ -359,40 +369,15 @@ class SymbolMachine:
             self.lanes.step(lanes, FunctionKind.RQ, self._operands(Stage.COMPUTE, src))
             return
         if i.use_imm:
-            self._by_numbers(operation, lanes, np.full(len(lanes), int(i.imm)))
+            by_numbers(self.lanes, operation, lanes, np.full(len(lanes), int(i.imm)))
             return
         others = self._lanes_of(src)
         fixed = self.lanes.is_number(others)
         numbers = self.lanes.numbers(others[fixed])
         if not fixed.all():
-            self._by_lanes(operation, lanes[~fixed], others[~fixed])
+            by_lanes(self.lanes, operation, lanes[~fixed], others[~fixed])
         if fixed.any():
-            self._by_numbers(operation, lanes[fixed], numbers)
-
-    def _by_numbers(self, operation: AluOp, lanes: Integers, numbers: Integers) -> None:
-        match operation:
-            case AluOp.ADD:
-                self.lanes.add_numbers(lanes, numbers)
-            case AluOp.SHR:
-                self.lanes.shift(lanes, numbers)
-            case AluOp.MUL:
-                self.lanes.scale(lanes, numbers)
-            case _:
-                kind = FunctionKind.MIN if operation == AluOp.MIN else FunctionKind.MAX
-                self.lanes.step(lanes, kind, numbers[:, None])
-
-    def _by_lanes(self, operation: AluOp, lanes: Integers, others: Integers) -> None:
-        match operation:
-            case AluOp.ADD:
-                self.lanes.add_lanes(lanes, others)
-            case AluOp.MAX:
-                self.lanes.largest(lanes, others)
-            case AluOp.MUL:
-                self.lanes.of_two(lanes, others, FunctionKind.PRODUCT_OF_TWO)
-            case AluOp.MIN:
-                self.lanes.of_two(lanes, others, FunctionKind.MIN_OF_TWO)
-            case _:
-                raise Unsupported("ALU SHR by activations")
+            by_numbers(self.lanes, operation, lanes[fixed], numbers)
 
     def _operands(self, stage: Stage, src: Integers) -> Integers:
         """Of the lanes of tiles that a stage requantizes, the parameters: (lanes, 7). src (tiles,):

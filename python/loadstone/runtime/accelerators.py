@@ -33,7 +33,7 @@ from loadstone.library.native import CData, ffi, lib
 from loadstone.printable import one_line
 from loadstone.runtime.c_step import C_FLAGS, c_compiler
 from loadstone.runtime.handle import Handle
-from loadstone.runtime.simulated import open_simulated_beside
+from loadstone.runtime.simulated import open_simulated_beside, share_bus
 from loadstone.runtime.table_in_c import table_in_c
 
 __all__ = [
@@ -123,6 +123,8 @@ class AcceleratorSet:
             own = connected.get(device.name, hal)
             if sim is not None:
                 beside = self._kept(open_simulated_beside(sim, device, timing=opened.timing))
+                if device.bus_of:
+                    share_bus(beside, self.further.get(device.bus_of, sim))
                 self.further[device.name] = beside
                 own = lib().lds_hal_sim_hal(beside)
             name = device.register_block.name.encode()

@@ -45,13 +45,15 @@ class Responses:
 
 @dataclass(frozen=True)
 class Beside:
-    """outputs: (samples, ...) each. totals: of the first network's runs. own, other: responses."""
+    """outputs: (samples, ...) each. totals: of the first network's runs. own, other: responses.
+    period: cycles from one release of the first network to the next."""
 
     outputs: list[Array]
     totals: Totals
     device: Device
     own: Responses
     other: Responses
+    period: int
 
 
 def run_beside(
@@ -94,6 +96,7 @@ def run_beside(
             opened.device,
             Responses(artifact.name, own_alone, _responses(first)),
             Responses(other.name, other_alone, _responses(second)),
+            gap,
         )
 
 

@@ -19,7 +19,7 @@ from loadstone.backend.device import Device
 from loadstone.errors import DeviceError
 from loadstone.library.native import CData, ffi, lib
 
-__all__ = ["open_simulated", "open_simulated_beside", "quit_simulated"]
+__all__ = ["open_simulated", "open_simulated_beside", "quit_simulated", "share_bus"]
 
 #: Those that are there, by address, with the address of what each stands beside (else its own): not
 #: owned, so that each goes with its last user.
@@ -38,6 +38,13 @@ def open_simulated_beside(first: CData, device: Device, *, timing: bool) -> CDat
     """With the memory of the first; goes before that. Raises DeviceError."""
     sim = lib().lds_hal_sim_create_beside(first, *_described(device))
     return _timed(sim, first, device, timing)
+
+
+def share_bus(beside: CData, first: CData) -> None:
+    """Puts a simulated device on the bus of another one, before it works. Raises DeviceError."""
+    devices = [lib().lds_hal_sim_device(sim) for sim in (beside, first)]
+    if lib().lds_simdev_share_bus(*devices):
+        raise DeviceError("a simulated device cannot share a bus: out of memory")
 
 
 def quit_simulated(sim: CData) -> None:

@@ -11,6 +11,7 @@ simulator of a plug-in's accelerator is the machine of its instruction table.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import Protocol
@@ -25,6 +26,7 @@ from loadstone.simulator.table_profile import TableSimulator
 
 __all__ = [
     "SimulatorFamily",
+    "elapsed_cycles",
     "further_runs",
     "layer_figures",
     "own_simulator",
@@ -90,6 +92,17 @@ def program_runs(
     a program that does not reach its end, and for a device that is not simulated here."""
     found = [run for one in simulators(artifact, device) for run in one.runs(artifact, trace=trace)]
     return {run.number: run for run in sorted(found, key=lambda run: run.number)}
+
+
+def elapsed_cycles(artifact: Artifact, runs: Mapping[int, ProgramRun]) -> int:
+    """Of all programs of a run, as program_runs has them: of those that start side by side, what
+    the longest takes. The host takes no time; clocks are equal."""
+    total = longest = 0
+    for number, program in artifact.numbered_programs:
+        if not program.beside:
+            total, longest = total + longest, 0
+        longest = max(longest, runs[number].cycles)
+    return total + longest
 
 
 def further_runs(artifact: Artifact) -> list[ProgramRun]:

@@ -13,9 +13,6 @@ packet, or by not reading its replies.
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
-import secrets
 import select
 import socket
 import struct
@@ -24,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from loadstone.errors import DeviceError
+from loadstone.simulator.listening import listening_at
 from loadstone.simulator.simd import (
     HELLO,
     IRQ,
@@ -42,9 +39,6 @@ __all__ = ["BUSY_SECONDS", "GREETING_SECONDS", "SILENT_SECONDS", "Server"]
 GREETING_SECONDS, SILENT_SECONDS, BUSY_SECONDS = 5.0, 2.0, 3.0
 _MESSAGE = struct.Struct("<4I")
 _WELCOME = struct.Struct("<4I2I2Q")
-_BACKLOG = 128
-#: Bytes that a sockaddr_un has for a path, less the 0 behind it.
-_LONGEST_PATH = 107
 #: At a time; who comes then takes the place of the oldest that has not said HELLO.
 _CONNECTIONS = 32
 _LOOK_SECONDS = 0.05
@@ -78,33 +72,7 @@ class Server:
         self._clients: list[_Client] = []
         self._holder: _Client | None = None
         self._served = 0
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.setblocking(False)
-        if path.is_socket() and not _listened_at(path):
-            path.unlink()
-        try:
-            self._appear(path)
-        except OSError as error:
-            self._socket.close()
-            raise DeviceError(f"socket {path}: {error.strerror or error}") from error
-
-    def _appear(self, path: Path) -> None:
-        """Listens under another name first, because a process that waits for `path` may connect as
-        soon as it exists. Raises OSError."""
-        length = len(os.fsencode(path))
-        if length > _LONGEST_PATH:
-            raise OSError(
-                f"{length} bytes of path; {_LONGEST_PATH} are the most: name a shorter one"
-            )
-        hidden = path.with_name(f".{secrets.token_hex(2)}")
-        self._socket.bind(str(hidden))
-        try:
-            self._socket.listen(_BACKLOG)
-            os.link(hidden, path)
-        except FileExistsError:
-            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE)) from None
-        finally:
-            hidden.unlink()
+        self._socket = listening_at(path)
 
     def serve(self, *, clients: int | None = None, stop: int | None = None) -> None:
         """Serves this number of clients (None: without end), each until it closes the connection;
@@ -258,11 +226,3 @@ class Server:
         self._memory = fresh
         self._end(holder)
         return True
-
-
-def _listened_at(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
-        probe.setblocking(
-            False
-        )  # a server that does not come to accept has a full queue, and is there
-        return probe.connect_ex(str(path)) not in (errno.ECONNREFUSED, errno.ENOENT)

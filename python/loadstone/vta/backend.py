@@ -21,6 +21,7 @@ from loadstone.vta.operators import LoweredOperator
 from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.region.addresses import is_free
 from loadstone.vta.region.byte_planes import with_byte_planes
+from loadstone.vta.region.cores import CoresRegion
 from loadstone.vta.region.further import FurtherRegion
 from loadstone.vta.region.offload import OffloadedRegion
 from loadstone.vta.region.patterns import patterns
@@ -36,9 +37,13 @@ class VtaBackend(Backend):
 
     name: ClassVar[str] = "vta"
 
-    def __init__(self, config: HwConfig, *, further: bool = False) -> None:
-        """further: the artifact's own device is another VTA, and this one stands beside it."""
+    def __init__(
+        self, config: HwConfig, *, further: bool = False, cores: Sequence[HwConfig] = ()
+    ) -> None:
+        """further: the artifact's own device is another VTA, and this one stands beside it. cores:
+        equal devices that work together, the first is `config`; none: it is alone."""
         self.config = self.device = config
+        self.cores = tuple(cores) or (config,)
         self.further = further
         if further:
             self.name = config.name  # type: ignore[misc]  # one class for all of them
@@ -74,23 +79,21 @@ class VtaBackend(Backend):
 
     def lower(self, segment: Segment) -> LoweredRegion:
         """Forms, constants, and the program once they are placed."""
-        region = OffloadedRegion(
-            segment.name,
-            segment.operators,
-            segment.from_host,
-            (*segment.inputs, *segment.outputs),
-            self.config,
-            RegionRequest(
-                self.request.schedules,
-                self.request.is_near,
-                passes_of(self.passes),
-                {
-                    operator: said.lowered
-                    for operator, said in segment.taken.items()
-                    if isinstance(said.lowered, LoweredOperator)
-                },
-            ),
+        request = RegionRequest(
+            self.request.schedules,
+            self.request.is_near,
+            passes_of(self.passes),
+            {
+                operator: said.lowered
+                for operator, said in segment.taken.items()
+                if isinstance(said.lowered, LoweredOperator)
+            },
         )
+        seen = (*segment.inputs, *segment.outputs)
+        parts = segment.name, segment.operators, segment.from_host, seen
+        if len(self.cores) > 1:
+            return CoresRegion(*parts, self.cores, request)
+        region = OffloadedRegion(*parts, self.config, request)
         return FurtherRegion(region) if self.further else region
 
     def cost_cycles(self, segment: Segment) -> int | None:

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from loadstone.backend.builtin import AttributeValue, DeviceFamily
 from loadstone.backend.device import Device
+from loadstone.errors import ConfigError
 from loadstone.files import JsonValue
+from loadstone.vta.device.cores import BUSES, MOST_CORES, cores_of
 from loadstone.vta.device.hw_config import (
     TARGET_FIELDS,
     HwConfig,
@@ -51,7 +53,12 @@ class _Vta:
     def attributes(self, device: Device) -> tuple[Attribute, ...]:
         from loadstone.backend.interface import Attribute
 
-        return tuple(Attribute(name, getattr(device, name), d) for name, d in TARGET_FIELDS.items())
+        own = (Attribute(name, getattr(device, name), d) for name, d in TARGET_FIELDS.items())
+        return (
+            *own,
+            Attribute("count", 1, "equal devices for one network", range(1, MOST_CORES + 1)),
+            Attribute("bus", BUSES[0], "to the memory: one each, or one for all of them", BUSES),
+        )
 
     def backend(
         self, device: Device, values: Mapping[str, AttributeValue], further: bool
@@ -60,7 +67,14 @@ class _Vta:
 
         assert isinstance(device, HwConfig)
         changed: dict[str, Any] = dict(values)
-        return VtaBackend(replace(device, **changed), further=further)
+        count, bus = changed.pop("count", 1), changed.pop("bus", BUSES[0])
+        own = replace(device, **changed)
+        if count > 1 and further:
+            raise ConfigError(
+                f"device {device.name}: count={count}: only the first VTA of a target can be "
+                "several: name it first"
+            )
+        return VtaBackend(own, further=further, cores=cores_of(own, count, bus=bus))
 
 
 class _Simulators:

@@ -42,6 +42,7 @@ typedef struct lds_easy lds_easy;
  *   sim                                   the simulator in this process
  *   null                                  a device that computes nothing: the host's own time
  *   simd:SOCKET                           a simulator that is a process of its own (`loadstone simd SOCKET`)
+ *   served:SOCKET                         what another process has, beside other processes' networks (`loadstone serve DEVICE SOCKET`)
  *   uio:PATH[,UDMABUF]                    a board under Linux: registers and interrupt from a UIO device, memory from its second map
  *                                         or from u-dma-buf
  *   devmem:REGISTERS,MEMORY+BYTES         a board under Linux through /dev/mem: physical addresses
@@ -54,7 +55,13 @@ typedef struct lds_easy lds_easy;
  *   pool_mb=N                             memory of sim and null, reserved, touched when used (default: 1024; 64 where a size_t has
  *                                         32 bits)
  *   timing=FILE                           sim counts cycles by a table of lines `NAME VALUE`, the constants of docs/timing.md; those that
- *                                         are not there are VTA's own */
+ *                                         are not there are VTA's own
+ *
+ * and behind served:SOCKET these alone (docs/schedule.md), with a device of this process for each network, as one waits for the other:
+ *
+ *   priority=N                            of several networks that wait the largest goes first (default: 0)
+ *   period_us=N                           a run that is asked for earlier than that after the one before begins then (default: 0)
+ *   deadline_us=N                         runs that take longer are counted (default: 0, none) */
 LDS_EXPORT int lds_easy_device_open(const char *name, lds_easy_device **out, lds_easy_error *error);
 /* It stays open inside until its last network is closed. NULL: nothing happens. */
 LDS_EXPORT void lds_easy_device_close(lds_easy_device *device);
@@ -118,6 +125,11 @@ LDS_EXPORT uint64_t lds_easy_copied_bytes(const lds_easy *net);
 /* Cycles that the device took for the last lds_easy_run that ended well; 0 before it, of a device without counters, and of
  * sim without timing=FILE. */
 LDS_EXPORT uint64_t lds_easy_cycles(const lds_easy *net);
+
+/* Of a network at served:SOCKET: how long its last run took there, from its release to its end, and how many of its runs took longer than
+ * deadline_us. Of others 0. */
+LDS_EXPORT uint64_t lds_easy_response_ns(const lds_easy *net);
+LDS_EXPORT uint64_t lds_easy_missed(const lds_easy *net);
 
 #ifdef __cplusplus
 }

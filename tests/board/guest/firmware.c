@@ -1,15 +1,19 @@
 /* The cases in a firmware: the exported project's own start, port and linker script; the run is another.
  *
  * In:   model.lds and inputs, linked in as `model_begin` .. and `inputs_begin` ..; RUNS; the linker's --wrap=lds_baremetal_interrupt.
- * Out:  run_cases() over the baremetal HAL; then the emulator is left.
+ * Out:  run_cases(), or what CASES names, over the baremetal HAL; then the emulator is left.
  * Next: run_cases.c.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "board.h"
 #include "run_cases.h"
+#include "share_cases.h"
 
 #ifndef RUNS
 #define RUNS 3u
+#endif
+#ifndef CASES
+#define CASES run_cases
 #endif
 
 extern const uint8_t model_begin[], model_end[], inputs_begin[], inputs_end[];
@@ -43,6 +47,6 @@ int main(void) {
   b.memory_bytes = sizeof memory;
   b.print = board_print;
   b.interrupts = interrupts;
-  board_exit(run_cases(&b) == LDS_OK ? 0 : 1);
+  board_exit(CASES(&b) == LDS_OK ? 0 : 1);
   return 0;
 }

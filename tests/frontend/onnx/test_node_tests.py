@@ -20,8 +20,8 @@ from tests.frontend.onnx import node_cases
 from tests.frontend.onnx.node_cases import Case
 
 TABLE = Path(__file__).with_name("node_tests.txt")
-#: Every so many cases one that `make test` runs; `make test-slow` runs all.
-EVERY = 26
+#: Every so many cases one that `make test-slow` runs; `make test-all` runs all.
+EVERY = 5
 LEAST_EQUAL = 1250
 TOGETHER = 100
 

@@ -146,6 +146,25 @@ GOLDEN = [
             x_stride=2,
         ),
     ),
+    (
+        "store inp[64 + 30y + x] = out[3] rq acc[96 + 3y] for y<2 x<28 push(compute)",
+        Store(
+            push_prev=1,
+            memory_id=Memory.INP,
+            sram_base=3,
+            dram_base=64,
+            y_size=2,
+            x_size=28,
+            x_stride=30,
+            operands=96,
+            operand_step=1,
+            requantize=1,
+        ),
+    ),
+    (
+        "store inp[7 + x] = out[0] for x<4 with region=2",
+        Store(memory_id=Memory.INP, dram_base=7, region=2, y_size=1, x_size=4, x_stride=4),
+    ),
     ("nop load push(compute)", Load(memory_id=Memory.INP, push_next=1)),
     (
         "pop(load) pop(store) nop compute push(load) push(store)",
@@ -182,5 +201,5 @@ def test_the_docstring_assembles() -> None:
     lines = "\n".join(re.findall(r"^    (\S.*)$", asm.__doc__, re.MULTILINE))
     device = load_config("vtaq-1x16x16")
     insns = assemble(lines, device)
-    assert len(insns) == 12
+    assert len(insns) == 13
     assert [text_of(insn) for insn in decode_stream(insns, device)] == lines.splitlines()

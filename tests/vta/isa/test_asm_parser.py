@@ -69,6 +69,14 @@ def test_numbers_may_be_hexadecimal_and_factors_of_one_left_out() -> None:
             "after 'load': expected one of uop, wgt, inp, acc, out, acc_8bit, wgt_4bit, found "
             "'mem'",
         ),
+        (
+            "store inp[0 + x] = acc[0] for x<1",
+            "after '=': expected 'out', found 'acc'",
+        ),
+        (
+            "store dram[0 + x] = inp[0] for x<1",
+            "after '=': expected 'out': INP is stored to, as inp[...] = out[...], found 'inp'",
+        ),
         ("pop(store) nop load", "pop(store) in stage load: expected one of compute"),
         ("pop(host) finish", "after '(': expected one of load, compute, store, found 'host'"),
         (

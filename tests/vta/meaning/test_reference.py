@@ -300,6 +300,30 @@ def test_a_store_requantizes_each_row_by_its_operands_and_the_stages_registers(s
         np.testing.assert_array_equal(stored[20 * y : 20 * y + 8], expected)
 
 
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_store_to_inp_is_what_a_store_and_a_load_of_it_leave_there(step: int) -> None:
+    """Rows apart, and rows that overlap: the last one stays."""
+    for stride in (5, 1):
+        machines = machine(6), machine(6)
+        for m in machines:
+            m.acc[:] = np.random.default_rng(6).integers(-9999, 9999, m.acc.shape)
+            m.acc[40:49] = 1 << 20
+        rows = {"sram_base": 3, "y_size": 3, "x_size": 2, "x_stride": stride}
+        way = {"operands": 40 * step, "operand_step": step, "requantize": step}
+        extent = 2 * stride + 2
+        before = machines[0].regions[0].data.copy()
+        execute(machines[0], Store(memory_id=Memory.INP, dram_base=9, **rows, **way))
+        np.testing.assert_array_equal(machines[0].regions[0].data, before)
+        inp = machines[1].inp[9 : 9 + extent].reshape(-1).view(np.uint8)
+        machines[1].regions[0].data[: inp.size] = inp  # what stands between the rows
+        execute(
+            machines[1],
+            Store(memory_id=Memory.OUT, **rows, **way),
+            Load(memory_id=Memory.INP, sram_base=9, y_size=1, x_size=extent, x_stride=extent),
+        )
+        np.testing.assert_array_equal(machines[0].inp, machines[1].inp)
+
+
 def test_steps_beyond_one_chunk() -> None:
     m = machine(2)
     m.acc[:] = 0
@@ -410,6 +434,14 @@ def test_regions_are_memories_of_their_own() -> None:
         (
             Store(memory_id=Memory.ACC, y_size=1, x_size=1),
             "STORE of memory ACC: only OUT is stored",
+        ),
+        (
+            Store(memory_id=Memory.INP, y_size=1, x_size=1, region=1),
+            "STORE to INP: region=1 must be 0",
+        ),
+        (
+            Store(memory_id=Memory.INP, y_size=2, x_size=2, x_stride=5, dram_base=250),
+            "STORE to INP reaches tile 256 of INP, which has 256",
         ),
         (
             Store(memory_id=Memory.OUT, y_size=1, x_size=1, operands=1),

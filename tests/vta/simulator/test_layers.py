@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, config_of, load_config
 from loadstone.vta.simulator.layers import BOUNDS, device_figures, layer_figures
 from loadstone.vta.simulator.profile import Profile, profile
 from tests.compiled import network
-from tests.sample_model import copy_model, dense_model
+from tests.sample_model import copy_model, dense_model, stored_twice_model
 
 DEVICES = [load_config(name) for name in ("vtaq-1x16x16", "vta-pynq")]
 
@@ -58,6 +58,17 @@ def test_a_copy_is_bound_by_what_it_waits_for() -> None:
     (layer,) = layer_figures(entry, config)
     assert (layer.name, layer.macs, layer.kind) == ("copy", 0, "elementwise")
     assert layer.bytes == {"fetch": 64, "uop": 4, "inp": 0, "wgt": 0, "acc": 16, "out": 16}
+
+
+def test_what_is_stored_to_inp_is_no_byte_of_dram() -> None:
+    model = stored_twice_model()
+    config = config_of(model.fingerprint)
+    (entry,) = profile(model, config)
+    check_sums(entry, config)
+    assert [(f.name, f.bytes["out"]) for f in layer_figures(entry, config)] == [
+        ("kept", 0),
+        ("copy", 16),
+    ]
 
 
 def test_what_a_device_could_do() -> None:

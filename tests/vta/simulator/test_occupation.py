@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.device.hw_config import config_of, load_config
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.simulator.occupation import Lived, arena_occupation, scratchpad_occupation
 from loadstone.vta.simulator.profile import profile
 from tests.compiled import network
+from tests.sample_model import stored_twice_model
 
 CONFIG = load_config("vtaq-1x16x16")
 
@@ -52,3 +53,13 @@ def test_what_scratchpads_hold_lies_in_them(shared: Path) -> None:
             assert not any(overlap(a, b) for a, b in combinations(found, 2))
     times = np.array([(piece.begin, piece.last) for piece in pieces])
     assert (times[:, 0] <= times[:, 1]).all()
+
+
+def test_what_a_store_leaves_in_inp_lives_there() -> None:
+    model = stored_twice_model()
+    config = config_of(model.fingerprint)
+    (entry,) = profile(model, config)
+    pieces = scratchpad_occupation(entry, config, model)
+    found = [(p.layer, p.first, p.end) for p in pieces if p.memory == "inp"]
+    assert found == [("kept", 5, 6)]
+    assert [p.layer for p in arena_occupation(entry, config, model)] == ["copy"]

@@ -20,8 +20,11 @@ from tests.simulated import (
     EIGHT_WINDOWS,
     FOUR_WINDOWS,
     GROUPED,
+    ONLY_INP,
+    TINY_INP,
     TINY_STORING,
     TINY_WINDOWS,
+    WORD_INP,
     refer,
     simulate,
 )
@@ -38,6 +41,7 @@ STORING = load_config("vtaq2-1x16x16")
 OTHERS = (
     *(SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS),
     *(STORING, EIGHT_WINDOWS, FOUR_WINDOWS),
+    *(WORD_INP, ONLY_INP),
 )
 
 
@@ -56,6 +60,12 @@ def storing(verilator: None) -> RtlDevice:
 def windows(verilator: None) -> RtlDevice:
     """Windows of up to three rows."""
     return RtlDevice(TINY_WINDOWS)
+
+
+@pytest.fixture(scope="module")
+def to_inp(verilator: None) -> RtlDevice:
+    """Stores that reach INP, in four banks."""
+    return RtlDevice(TINY_INP)
 
 
 def run(device: RtlDevice, program: Program, latency: int = 0) -> tuple[np.ndarray, RtlResult]:
@@ -114,6 +124,60 @@ def test_weights_of_4_bits_are_the_simulators_in_bytes_and_cycles(config: HwConf
 
 def test_windows_are_the_simulators_in_bytes_and_cycles(windows: RtlDevice) -> None:
     assert sum(check(windows, seed) for seed in range(times(60, 10_000))) > 10_000
+
+
+def test_stores_to_inp_are_the_simulators_in_bytes_and_cycles(to_inp: RtlDevice) -> None:
+    """INP is read back by products; a LOAD and a STORE write it at once, each other tiles."""
+    assert sum(check(to_inp, seed) for seed in range(times(60, 10_000))) > 10_000
+
+
+@pytest.mark.parametrize("latency", [0, 64])
+def test_a_tile_goes_to_inp_in_each_cycle_beside_a_load(to_inp: RtlDevice, latency: int) -> None:
+    """Rows long and short, requantized or not, while the load stage fills the rest of INP."""
+    half = TINY_INP.depth(Memory.INP) // 2
+    for rows, columns, stride in ((1, half, 0), (2, half // 2, half // 2), (7, 3, 5), (9, 1, 0)):
+        for way, cycles in (("", 0), (" rq acc[9]", 17), (" rq acc[9 + 3y]", 14 + 3 * rows)):
+            text = (
+                f"load acc[0] = dram[64 + x] for x<{half} push(store)\n"
+                f"load inp[{half}] = dram[0 + x] for x<{half - 9} pad right 9 push(compute)\n"
+                f"pop(compute) store inp[0 + {stride}y + x] = out[0]{way} for y<{rows} "
+                f"x<{columns} push(compute)\npop(load) pop(store) finish"
+            )
+            memory = np.random.default_rng(rows).integers(0, 256, 1 << 14, np.uint8)
+            program = Program(TINY_INP, [], assemble(text, TINY_INP), memory)
+            expected = to_inp.scratchpad(Memory.INP).reshape(-1, 16)  # others stay as they are
+            result = run(to_inp, program, latency)[1]
+            assert result.status == "NONE", text
+            assert result.busy_cycles[2] == 2 + rows * columns + cycles, (text, latency)
+            written = stride * np.arange(rows)[:, None] + np.arange(columns)
+            written = np.union1d(written, np.arange(half, 2 * half))
+            inp = refer(program)[1].inp.reshape(-1, 16).view(np.uint8)
+            expected[written] = inp[written]
+            found = to_inp.scratchpad(Memory.INP).reshape(-1, 16)
+            assert np.array_equal(found, expected), (text, latency)
+
+
+@pytest.mark.parametrize(
+    ("store", "error"),
+    [
+        ("store inp[{} + 2y + x] = out[0] for y<4 x<3", "SRAM_BOUNDS"),
+        ("store inp[{} + 2y + x] = out[0] rq acc[0] for y<4 x<3", "SRAM_BOUNDS"),
+        ("store inp[4294967295 + x] = out[0] for x<1", "SRAM_BOUNDS"),
+        ("store inp[0 + x] = out[0] for x<1 with region=1", "BAD_INSTRUCTION"),
+        ("store inp[0 + x] = out[65535] for x<1", "SRAM_BOUNDS"),
+    ],
+)
+def test_a_store_beyond_inp_is_refused(
+    to_inp: RtlDevice, windows: RtlDevice, store: str, error: str
+) -> None:
+    program = f"nop compute\n{store} push(compute)\npop(store) finish"
+    last = TINY_INP.depth(Memory.INP) - 9
+    result = text(to_inp, program.format(last + 1))
+    assert (result.status, result.error_pc, result.error_address) == (error, 1, 0)
+    if "{" in store:
+        assert text(to_inp, program.format(last)).status == "NONE"
+    lacking = text(windows, program.format(0))
+    assert (lacking.status, lacking.error_pc) == ("BAD_INSTRUCTION", 1)
 
 
 WINDOW = "depthwise acc[u] = inp[u+{}i+{}r] * wgt[u] for i<2 j<1 u in 0..1 r<{} c<{}"
@@ -204,12 +268,15 @@ def test_random_programs_of_other_devices(config: HwConfig) -> None:
         check(device, seed)
 
 
-@pytest.mark.parametrize("config", [TINY, TINY_STORING, TINY_WINDOWS], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "config", [TINY, TINY_STORING, TINY_WINDOWS, TINY_INP], ids=lambda c: c.name
+)
 def test_a_memory_that_is_not_always_ready_changes_no_byte(
-    tiny: RtlDevice, storing: RtlDevice, windows: RtlDevice, config: HwConfig
+    tiny: RtlDevice, storing: RtlDevice, windows: RtlDevice, to_inp: RtlDevice, config: HwConfig
 ) -> None:
     """Requests, words, beats and acknowledgements wait for each other, each in its own cycles."""
-    device = {TINY: tiny, TINY_STORING: storing, TINY_WINDOWS: windows}[config]
+    devices = {TINY: tiny, TINY_STORING: storing, TINY_WINDOWS: windows, TINY_INP: to_inp}
+    device = devices[config]
     for seed in range(1, times(9, 1001)):
         program = random_program(config, np.random.default_rng(seed))
         prompt = run(device, program)[1].cycles
@@ -221,7 +288,7 @@ def test_a_memory_that_is_not_always_ready_changes_no_byte(
         assert result.cycles > prompt, seed
 
 
-@pytest.mark.parametrize("config", [TINY, TINY_WINDOWS], ids=lambda c: c.name)
+@pytest.mark.parametrize("config", [TINY, TINY_WINDOWS, TINY_INP], ids=lambda c: c.name)
 def test_scratchpads_are_the_references(config: HwConfig) -> None:
     for seed in range(5):
         device = RtlDevice(config)

@@ -22,6 +22,7 @@ import pytest
 
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.device.rtl_package import config_package
+from loadstone.vta.isa.spec import Capability
 from tests.board.tools import missing, need
 from tests.repeat import more
 
@@ -133,8 +134,9 @@ def test_the_bus_and_the_regions(
 
 
 def small_device() -> str:
-    """Parameters of vtaq-tiny whose bursts end every 64 bytes."""
-    config = load_config("vtaq-tiny")
+    """Parameters of vtaq-tiny whose bursts end every 64 bytes, and whose stores reach INP."""
+    tiny = load_config("vtaq-tiny")
+    config = replace(tiny, capabilities=tiny.capabilities | Capability.STORE_INP)
     timing = dict(config.timing)
     for name, value in (("burst_boundary_bytes", 64), ("burst_max_beats", 8)):
         timing[name] = replace(timing[name], value=value)

@@ -19,7 +19,7 @@ from loadstone.vta.simulator.sim import Simulator
 from loadstone.vta.simulator.vectors import load_vectors
 from tests.ordering import conflicts_of, tokens_of, unordered, without
 from tests.programs import BASE, random_program
-from tests.simulated import TINY, TINY_STORING, TINY_WINDOWS, VTA, simulate_text
+from tests.simulated import TINY, TINY_INP, TINY_STORING, TINY_WINDOWS, VTA, simulate_text
 
 
 def races_of(
@@ -103,7 +103,9 @@ def test_every_token_of_a_convolution_counts_or_another_covers_it(shared: Path) 
     np.testing.assert_array_equal(memory, vector.dram_out())
 
 
-@pytest.mark.parametrize("config", [VTA, TINY, TINY_STORING, TINY_WINDOWS], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "config", [VTA, TINY, TINY_STORING, TINY_WINDOWS, TINY_INP], ids=lambda c: c.name
+)
 def test_race_check_is_exact_on_random_programs_with_tokens_removed(config: HwConfig) -> None:
     outcomes = Counter[str]()
     for seed in range(60):
@@ -139,6 +141,36 @@ def test_operands_of_a_store_are_read_by_it(first: int, step: str) -> None:
     bare = text.replace("x<16", "x<8").format("pop(store) ", "")
     (found,) = simulate_text(bare, TINY_STORING, uninitialised=True)[0].findings()
     assert "reads ACC tiles 8 to 10, never written" in found.text
+
+
+def test_what_load_and_store_both_write_in_inp_is_a_race_that_compute_orders() -> None:
+    text = (
+        "{}load inp[4] = dram[0 + x] for x<3 push(compute)\n{}{}nop compute{}{}\n"
+        "{}store inp[6 + x] = out[0] for x<2 push(compute)\n{}pop(store) finish"
+    )
+    stored_late = text.format("", "pop(load) ", "", "", " push(store)", "pop(compute) ", "")
+    stored_early = text.format("", "", "", "", "", "", "pop(load) nop compute\n")
+    assert simulate_text(stored_late, TINY_INP, races=True)[0].findings() == []
+    (found,) = simulate_text(stored_early, TINY_INP, races=True)[0].findings()
+    assert "INP tiles 6 to 6" in found.text
+    assert found.writes == (True, True)
+
+
+def test_what_store_wrote_in_inp_is_read_behind_its_token() -> None:
+    product = "gemm acc[u] += inp[u+4i] * wgt[u] for i<2 j<1 u in 0..1"
+    text = (
+        "load uop[0] = dram[1024 + x] for x<1\nload acc[0] = dram[0 + x] for x<4\n"
+        "load wgt[0] = dram[0 + x] for x<1 push(compute)\npop(load) nop compute push(store)\n"
+        "pop(compute) store inp[0 + 4y + x] = out[0] for y<2 x<1 push(compute)\n{}\n{}finish"
+    )
+    late, early = (text.format(*parts) for parts in ((f"pop(store) {product}", ""), (product, "")))
+    early = early.replace("finish", "pop(store) finish")
+    ordered, result = simulate_text(late, TINY_INP, races=True, uninitialised=True)
+    assert (ordered.findings(), result.status) == ([], "NONE")
+    findings = simulate_text(early, TINY_INP, races=True)[0].findings()
+    (found,) = (f for f in findings if f.memory == "INP")  # the product also writes ACC
+    assert "INP tiles 0 to 4" in found.text
+    assert found.writes in ((False, True), (True, False))
 
 
 def test_uninitialised_reads_are_told_once_an_instruction() -> None:

@@ -19,7 +19,7 @@ from loadstone.vta.isa.spec import AluOp, Memory, Stage
 from loadstone.vta.simulator.result import Event
 from loadstone.vta.simulator.sim import Simulator
 from tests.programs import BASE
-from tests.simulated import TINY, TINY_WINDOWS, VTA, run_text, simulate_text
+from tests.simulated import TINY, TINY_INP, TINY_WINDOWS, VTA, run_text, simulate_text
 
 NOP, LOAD_NOP = "nop compute\n", "nop load\n"
 #: Ends a program when all stages have.
@@ -182,6 +182,17 @@ def test_a_store_that_requantizes_waits_for_the_lanes_and_for_operands() -> None
     slow = cycles(store.format(" rq acc[50]"), device, rq_step_cycles=3)
     assert slow == plain + 14 + 3 + 4 * 10
     assert cycles("config store rq_max = 5\n", device) == cycles("nop store\n", device) == 2
+
+
+@pytest.mark.parametrize(
+    ("way", "more"), [("", 0), (" rq acc[0]", 14 + 3), (" rq acc[0 + 3y]", 14 + 3 * 5)]
+)
+def test_a_store_to_inp_takes_a_cycle_a_tile_and_nothing_of_the_bus(way: str, more: int) -> None:
+    store = f"store inp[0 + 9y + x] = out[0]{way} for y<5 x<7 push(compute)\n"
+    simulator, result = simulate_text(f"{store}pop(store) finish", TINY_INP, trace=True)
+    (event,) = [e for e in simulator.events() if e.insn == 0]
+    assert event.end - event.start == 2 + 5 * 7 + more
+    assert (result.write_beats, result.write_bursts, result.write_bytes) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("seed", range(12))

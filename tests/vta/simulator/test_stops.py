@@ -15,6 +15,7 @@ from loadstone.vta.isa.insn import Store
 from loadstone.vta.simulator.stops import layer_stores, without_stores
 from tests.compiled import network
 from tests.repeat import more
+from tests.sample_model import stored_twice_model
 
 
 @pytest.mark.parametrize("name", ["vtaq-1x16x16", pytest.param("vta-pynq", marks=more)])
@@ -38,3 +39,13 @@ def test_later_stores_move_nothing(shared: Path, name: str) -> None:
             assert new == old
     steps = tuple(stopped if step is program else step for step in artifact.steps)
     assert validate(replace(artifact, steps=steps))[0] == 0
+
+
+def test_stores_to_inp_stay() -> None:
+    """Nobody can read them from DRAM, and what comes behind may."""
+    artifact = stored_twice_model()
+    (program,) = artifact.programs
+    config = config_of(artifact.fingerprint)
+    assert [(entry.layer, entry.last) for entry in layer_stores(program, config)] == [("copy", 4)]
+    stopped = list(decode_stream(without_stores(program, 0, config).instructions, config))
+    assert [insn.is_noop for insn in stopped if isinstance(insn, Store)] == [False, True]

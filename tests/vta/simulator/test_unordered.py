@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from loadstone.errors import SimulationError
-from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.device.hw_config import HwConfig, config_of, load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
 from loadstone.vta.isa.insn import Finish, Load
 from loadstone.vta.isa.spec import Memory
@@ -19,7 +19,7 @@ from loadstone.vta.simulator.unordered import findings
 from tests.ordering import tokens_of, without
 from tests.programs import random_program
 from tests.repeat import times
-from tests.sample_model import dense_model
+from tests.sample_model import dense_model, stored_twice_model
 from tests.simulated import DEVICES, refer, simulate, simulate_again
 
 CONFIG = load_config("vtaq-1x16x16")
@@ -93,6 +93,19 @@ def test_a_finish_that_does_not_wait_is_found() -> None:
     ((step, finding),) = findings(replace(artifact, steps=tuple(steps)), CONFIG)
     assert artifact.steps[step] is program
     assert f"instruction {len(insns) - 1} finishes and" in finding.text
+
+
+def test_a_finish_that_does_not_wait_for_a_store_to_inp_is_found() -> None:
+    artifact = stored_twice_model()
+    config = config_of(artifact.fingerprint)
+    (program,) = artifact.programs
+    insns = list(decode_stream(program.instructions, config))
+    del insns[4]  # the one to DRAM
+    changed = encode_stream([*insns[:-1], Finish()], config).tobytes()
+    bad = replace(artifact, steps=(replace(program, instructions=changed, layers=()),))
+    ((_, finding),) = findings(bad, config)
+    assert "finishes and 3 writes INP" in finding.text
+    assert finding.memory == "INP"
 
 
 def test_an_order_that_is_none() -> None:

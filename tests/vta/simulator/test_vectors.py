@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,12 @@ import pytest
 from loadstone.cli import main
 from loadstone.errors import LoadstoneError
 from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Finish
 from loadstone.vta.isa.spec import Capability
 from loadstone.vta.simulator.vectors import (
+    DramRegion,
     Stimulus,
     load_vectors,
     measure,
@@ -65,6 +68,22 @@ def test_vectors_of_text_on_a_device_with_regions(
     assert vector["out"].tolist() == [8] * 16
     assert main(["replay", str(tmp_path / "out"), "--max-error", "0"]) == 0
     assert "WRONG" not in capsys.readouterr().out
+
+
+def test_what_is_stored_to_inp_is_no_output() -> None:
+    """Its dram_base would be the place of other bytes."""
+    text = (
+        "load uop[0] = dram[1024 + x] for x<1\nload acc[0] = dram[260 + x] for x<1\n"
+        "alu acc[u] += 1 for i<1 j<1 u in 0..1 push(store)\npop(compute) store inp[3 + x] = "
+        "out[0] for x<2\nstore dram[1100 + x] = out[0] for x<1 push(compute)\npop(store) finish"
+    )
+    base = load_config("vtaq2-1x16x16")
+    config = replace(base, capabilities=base.capabilities | Capability.STORE_INP)
+    memory = DramRegion(0, 0x6000)
+    stimulus = Stimulus(
+        "inp", config, assemble(text, config), 0x1000, np.zeros(0x5000, np.uint8), [memory]
+    )
+    assert measure(stimulus).out_regions.tolist() == [[1100 * 16 - 0x1000, 16]]
 
 
 def test_measure_refuses_what_does_not_finish() -> None:

@@ -97,15 +97,15 @@ class _Machine:
         )
 
     def _store(self, store: TileStore) -> None:
-        rows = (
-            store.dram.tile
-            + store.x_stride * np.arange(store.y_size)[:, None]
-            + np.arange(store.x_size)
-        )
+        first = store.dram.tile if store.inp is None else store.inp.offset
+        rows = first + store.x_stride * np.arange(store.y_size)[:, None] + np.arange(store.x_size)
         tiles = self._contents(store.tile)[store.offset : store.offset + rows.size]
         if store.requantization is not None:
             tiles = self._requantized(tiles, store, store.requantization)
-        self._dram[store.dram.tensor][rows.ravel()] = tiles.astype(np.int8)  # the low 8 bits
+        into = (
+            self._dram[store.dram.tensor] if store.inp is None else self._contents(store.inp.tile)
+        )
+        into[rows.ravel()] = tiles.astype(np.int8)  # the low 8 bits
 
     def _requantized(self, tiles: Tiles, store: TileStore, by: StoreRequantization) -> Tiles:
         operands, made = self._contents(by.tile), tiles.copy()

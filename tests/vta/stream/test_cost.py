@@ -20,9 +20,11 @@ from loadstone.vta.stream.operations import (
     DramTile,
     FillNest,
     GemmNest,
+    InpTiles,
     LaneWindow,
     Operation,
     RequantizeNest,
+    StoreRequantization,
     TileLoad,
     TileStore,
 )
@@ -211,3 +213,18 @@ def test_a_tiling_knows_what_its_rq_takes() -> None:
     far = with_timing(VTAQ, rq_overhead=100_000)
     plain, requantized = (choose(weighted(requantizes=q), far) for q in (False, True))
     assert plain.cycles < requantized.cycles < plain.cycles + 300_000
+
+
+@pytest.mark.parametrize(("step", "operands"), [(None, 0), (0, 1), (3, 4)])
+def test_a_store_to_inp_takes_a_cycle_a_tile(step: int | None, operands: int) -> None:
+    device = load_config("vtaq2-1x16x16")
+    cost, acc = cost_model(device), Tile(Memory.ACC, 20, "a")
+    by = None if step is None else StoreRequantization(acc, 0, step, 0, -1, 1, Rounding.DOUBLE)
+    to = InpTiles(Tile(Memory.INP, 99, "x"), 0)
+    store = TileStore(acc, 0, DramTile("x", 3), 4, 5, 9, by, to)
+    wanted = cost.kept_store(4, 5, operands)
+    assert wanted == 2 + 3 + 20 + (14 + 3 * operands if operands else 0)
+    assert cost.operations([store], columns_of([store]), device).tolist() == [wanted]
+    steps = {"requantize": int(by is not None), "operand_step": int(bool(step))}
+    insn = Store(memory_id=Memory.INP, y_size=4, x_size=5, x_stride=9, **steps)
+    assert cost.instruction(PendingInstruction(insn, ""), device) == wanted

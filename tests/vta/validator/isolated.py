@@ -45,6 +45,9 @@ def _written(insn: Insn, uops: Sequence[Uop]) -> Iterator[tuple[Memory, set[int]
         memory = Memory(insn.memory_id)
         memory = Memory.ACC if memory is Memory.ACC_8BIT else memory
         yield memory, set(range(insn.sram_base, insn.sram_base + count))
+    if isinstance(insn, Store) and insn.memory_id == Memory.INP:
+        rows = (insn.dram_base + y * insn.x_stride for y in range(insn.y_size))
+        yield Memory.INP, {first + x for first in rows for x in range(insn.x_size)}
     if isinstance(insn, Gemm | Alu | Depthwise):
         yield Memory.ACC, _tiles(uops, insn, _DST, "dst")
         if not insn.reset:
@@ -107,13 +110,13 @@ def residues(program: Sequence[Insn], loaded: Callable[[Load], Sequence[Uop]]) -
 
 def _certain(program: Sequence[Insn], number: int, stage: Stage) -> list[int]:
     """The instructions that have certainly ended when this one begins."""
-    own = [n for n in range(number) if _stage(program[n]) is stage]
-    if stage is Stage.LOAD:
-        return own
-    before = Stage(stage - 1)
-    popped = sum(program[n].pop_prev for n in (*own, number))
-    pushes = [n for n, i in enumerate(program) if _stage(i) is before and i.push_next]
-    if not popped:
-        return own
-    last = pushes[popped - 1]
-    return own + [n for n in range(last + 1) if _stage(program[n]) is before]
+    certain = own = [n for n in range(number) if _stage(program[n]) is stage]
+    told = {Stage.COMPUTE: [Stage.LOAD, Stage.STORE], Stage.STORE: [Stage.COMPUTE]}
+    for other in told.get(stage, []):
+        pop, push = ("pop_prev", "push_next") if other < stage else ("pop_next", "push_prev")
+        popped = sum(getattr(program[n], pop) for n in (*own, number))
+        pushes = [n for n, i in enumerate(program) if _stage(i) is other and getattr(i, push)]
+        if popped:
+            last = pushes[popped - 1]
+            certain = certain + [n for n in range(last + 1) if _stage(program[n]) is other]
+    return certain

@@ -99,6 +99,11 @@ def _devices(rows: Rows) -> None:
         "requantizing stores alone": {
             "capabilities": int(Capability.STORE_REQUANTIZE | Capability.CONFIG)
         },
+        "stores to INP without regions": {"capabilities": int(Capability.STORE_INP)},
+        "stores to INP of floats": {
+            "capabilities": int(Capability.STORE_INP | Capability.REGIONS),
+            "width": 4,
+        },
     }.items():
         fine = {"capabilities": both} if "capabilities" in bad else {}
         rows.switch("V0", name, possible(fine, "lu", 0, 0), possible(bad, "lu", 0, 0), "s")

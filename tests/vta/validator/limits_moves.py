@@ -8,6 +8,7 @@ Next: limits.py has all rules together.
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import product
 
 from loadstone.vta.device.hw_config import load_config
@@ -23,6 +24,7 @@ from tests.vta.validator.one_instruction import (
     RESULT,
     STORING,
     TILES,
+    TO_INP,
     Case,
     having,
     load,
@@ -73,6 +75,7 @@ def _shapes(rows: Rows) -> None:
             padded = moved(having(insn, **{name: 1}))
             rows.switch("V5", f"{name} of LOAD {insn.memory_id.name}", moved(insn), padded)
     _requantized(rows)
+    _to_inp(rows)
     lesser = without(Capability.LOAD_ACC8)
     for title, insn in {
         "ACC_8BIT": load(Memory.ACC_8BIT),
@@ -112,6 +115,54 @@ def _requantized(rows: Rows) -> None:
         return moved(insn, config=STORING)
 
     rows.limit("V8", "rows with operands of their own", deep, "sr")
+
+
+def _to_inp(rows: Rows) -> None:
+    """STOREs to INP: V3, V4, V5 and V8. Rows of two tiles, three apart."""
+    made = store(memory_id=Memory.INP, region=0, y_size=3, x_size=2, x_stride=3)
+    fine = moved(made, config=TO_INP)
+    rows.switch("V3", "STORE to INP without store_inp", moved(store()), moved(made), "sr")
+    other = moved(having(made, memory_id=Memory.WGT), config=TO_INP)
+    rows.switch("V3", "STORE to WGT", fine, other, "sr")
+    idle = having(made, x_size=0, y_size=0, x_stride=0)
+    nothing = moved(having(idle, memory_id=Memory.OUT), config=TO_INP)
+    rows.switch("V3", "a no-op that stores to INP", nothing, moved(idle, config=TO_INP))
+    named = moved(having(made, region=ARENA), config=TO_INP)
+    rows.switch("V5", "a region of a STORE to INP", fine, named, "sr")
+    requantizing = having(made, requantize=1)
+    without_rq = dataclasses.replace(
+        TO_INP, capabilities=TO_INP.capabilities & ~Capability.STORE_REQUANTIZE
+    )
+    bad = moved(requantizing, config=without_rq)
+    rows.switch("V5", "requantized to INP", moved(requantizing, config=TO_INP), bad, "sr")
+    rows.limit(
+        "V5", "rows to INP", lambda more: moved(having(made, y_size=1 - more), config=TO_INP)
+    )
+    inp, acc = TO_INP.depth(Memory.INP), TO_INP.depth(Memory.ACC)
+    for name, last in (("dram_base", inp - 8), ("x_stride", (inp - 2) // 2), ("y_size", 1)):
+        start = {"dram_base": inp - 2} if name == "y_size" else {}
+
+        def beyond(
+            more: int, name: str = name, last: int = last, start: dict[str, int] = start
+        ) -> Case:
+            value = max(1, last + more) if name == "y_size" else last + more
+            return moved(having(made, **{**start, name: value}), config=TO_INP)
+
+        rows.limit("V8", f"{name} in INP", beyond, "sr")
+    far = having(made, dram_base=(1 << 32) - 1)
+    rows.switch("V8", "the last dram_base to INP", fine, moved(far, config=TO_INP), "sr")
+    rows.limit(
+        "V8",
+        "what is stored to INP",
+        lambda more: moved(having(made, sram_base=acc - 6 + more), config=TO_INP),
+        "sr",
+    )
+    rows.limit(
+        "V8",
+        "operands of a STORE to INP",
+        lambda more: moved(having(requantizing, operands=acc - 3 + more), config=TO_INP),
+        "sr",
+    )
 
 
 def _no_rows(rows: Rows, insn: Load | Store) -> None:

@@ -5,6 +5,7 @@ the same stage is refused, in random programs of every kind of access."""
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from loadstone.artifact.format import Artifact, MemoryRegion, RegionKind
 from loadstone.backend.device import ProgramDevice, ProgramStep
@@ -21,11 +22,12 @@ from loadstone.vta.isa.codec import (
     encode_stream,
     encode_uops,
 )
-from loadstone.vta.isa.spec import AluOp, Memory
+from loadstone.vta.isa.spec import AluOp, Capability, Memory
 from tests.repeat import times
 from tests.vta.validator.isolated import Uop, residues
 
-CONFIG = load_config("vtaq2-1x16x16")
+_SECOND = load_config("vtaq2-1x16x16")
+CONFIG = replace(_SECOND, capabilities=_SECOND.capabilities | Capability.STORE_INP)
 RESIDUE = -27
 
 
@@ -112,18 +114,36 @@ class _Writer:
             by = {"requantize": 1, "operands": rng.randrange(40), "operand_step": step}
         self.program.append(Store(memory_id=Memory.OUT, region=1, **fields, **by, **flags))
 
+    def store_to_inp(self) -> None:
+        """Of an ACC that is whole; what it leaves in INP is beside what load does."""
+        rng = self.rng
+        wide = {"y_size": 1, "x_size": 400, "x_stride": 400, "region": 1}
+        self.program.append(Load(memory_id=Memory.ACC, push_next=1, **wide))
+        x = rng.choice([25, 40, 70])
+        fields = {
+            "dram_base": rng.choice([0, 0, 5]),
+            "y_size": rng.randrange(1, 5),
+            "x_size": x,
+            "x_stride": rng.choice([0, x, x + 1, x - 3]),
+            "requantize": 1,
+        }
+        self.program.append(Store(memory_id=Memory.INP, pop_prev=1, push_prev=1, **fields))
+
     def write(self) -> list[Insn]:
         fields = {"y_size": 1, "x_size": 16, "x_stride": 16}
         self.program.append(Load(memory_id=Memory.UOP, **fields))
         whole = self.rng.randrange(3)
         for turn in range(self.rng.randrange(1, 4)):
             early = self.rng.randrange(2)
-            self.load(Memory.INP, 70, push_next=early)
+            stores = self.rng.randrange(2)
+            if stores:
+                self.store_to_inp()
+            self.load(Memory.INP, 20 if stores else 70, push_next=early)
             self.load(Memory.WGT, 45, push_next=1 - early)
             if whole:  # of ACC all that others reach
                 wide = {"y_size": 1, "x_size": 400, "x_stride": 400, "region": 1}
                 self.program.append(Load(memory_id=Memory.ACC, **wide))
-            pops = {"pop_prev": 1}
+            pops = {"pop_prev": 1, "pop_next": stores and int(self.rng.randrange(4) > 0)}
             for _ in range(self.rng.randrange(1, 5)):
                 self.compute(**pops)
                 pops = {}

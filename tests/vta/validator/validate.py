@@ -184,9 +184,9 @@ def _memory(
         store = opcode == Opcode.STORE
         memory, noop = c["memory_id"], c["x_size"] == 0
         wrong_noop = noop & store & (memory != Memory.UOP) & (memory != Memory.OUT)
-        yield from _where(
-            index, wrong_noop | ((~noop | (not store)) & ((memory == Memory.OUT) != store)), "V3"
-        )
+        to_inp = ~noop & (memory == Memory.INP) & store & config.has(Capability.STORE_INP)
+        wrong = (memory == Memory.OUT) != store
+        yield from _where(index, wrong_noop | ((~noop | (not store)) & wrong & ~to_inp), "V3")
         own = ("operands", "operand_step", "requantize") if store else _PADS
         others = np.zeros(index.size, bool)
         for name in ("sram_base", "dram_base", "region", "y_size", "x_stride", *own):
@@ -195,6 +195,7 @@ def _memory(
         if store:
             c = {**c, **dict.fromkeys(_PADS, np.zeros(index.size, np.int64))}
             yield from _operands(index, c, config)
+            yield from _to_inp(index, c, to_inp, config)
         pads = sum(c[name] for name in _PADS) > 0
         uop = memory == Memory.UOP
         shape = (
@@ -207,7 +208,17 @@ def _memory(
         )
         lacks |= (memory == Memory.WGT_4BIT) & (not config.has(Capability.WEIGHTS4)) & (not store)
         yield from _where(index, (~noop & shape) | lacks, "V5")
-        yield from _extents(index, c, ~noop, config, regions, store)
+        yield from _extents(index, c, ~noop & ~to_inp, config, regions, store)
+
+
+def _to_inp(
+    index: Indices, c: Columns, to_inp: npt.NDArray[np.bool_], config: HwConfig
+) -> Iterator[Violation]:
+    """Of STOREs to INP: what they read is in ACC, and dram_base is a tile."""
+    yield from _where(index, to_inp & ((c["region"] != 0) | (c["y_size"] == 0)), "V5")
+    end = c["dram_base"] + (c["y_size"] - 1) * c["x_stride"] + c["x_size"]
+    read = c["sram_base"] + c["y_size"] * c["x_size"] > config.depth(Memory.ACC)
+    yield from _where(index, to_inp & ((end > config.depth(Memory.INP)) | read), "V8")
 
 
 def _operands(index: Indices, c: Columns, config: HwConfig) -> Iterator[Violation]:

@@ -62,6 +62,7 @@ _OURS = {
     "uop_depth",
     "registers",
     "register_base",
+    "bus_of",
     "bus_offset",
     "products_per_multiplier",
     "timing",

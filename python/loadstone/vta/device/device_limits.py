@@ -15,16 +15,16 @@ from typing import NamedTuple
 from loadstone.errors import ConfigError, shortened
 from loadstone.printable import PLAIN_NAME, is_plain_name, one_line
 from loadstone.vta.device.device_file import FLOAT_WIDTH
-from loadstone.vta.isa.spec import GROUP_WEIGHTS, WINDOW_PITCH, Capability
+from loadstone.vta.isa.spec import WINDOW_PITCH, Capability
+from loadstone.vta.isa.values import GROUP_WEIGHTS
 
 __all__ = [
     "DeviceNumbers",
-    "check_depthwise",
+    "check_capabilities",
     "check_name",
     "check_numbers",
     "check_profile",
     "check_registers",
-    "check_weights4",
 ]
 
 #: Instruction profiles, and log2 of the bits of their elements.
@@ -157,9 +157,27 @@ def check_profile(device: str, profile: str, log_width: int, capabilities: Capab
             f"device {device}: capability store_requantize needs capability requantize: what is "
             "not only stored is requantized by compute"
         )
+    if Capability.STORE_INP not in capabilities:
+        return
+    for why, fits in (
+        ("is of integers, and the device computes on bfloat16", log_width < FLOAT_WIDTH),
+        (
+            "needs capability regions: a host that writes addresses into programs would take a "
+            "tile of INP for one",
+            Capability.REGIONS in capabilities,
+        ),
+    ):
+        if not fits:
+            raise ConfigError(f"device {device}: capability store_inp {why}: leave it out")
 
 
-def check_depthwise(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
+def check_capabilities(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
+    """Refuses capabilities that a device of these numbers cannot have. Raises ConfigError."""
+    _check_depthwise(device, n, capabilities)
+    _check_weights4(device, n, capabilities)
+
+
+def _check_depthwise(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
     """Refuses the capability depthwise where its windows do not fit. Raises ConfigError."""
     if Capability.DEPTHWISE not in capabilities:
         return
@@ -181,7 +199,7 @@ def check_depthwise(device: str, n: DeviceNumbers, capabilities: Capability) -> 
             raise ConfigError(f"device {device}: capability depthwise {what}: leave it out")
 
 
-def check_weights4(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
+def _check_weights4(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
     """Refuses the capability weights4 where groups fill no tiles. Raises ConfigError."""
     if Capability.WEIGHTS4 not in capabilities:
         return

@@ -45,12 +45,11 @@ from loadstone.vta.device.device_file import (
 )
 from loadstone.vta.device.device_limits import (
     DeviceNumbers,
-    check_depthwise,
+    check_capabilities,
     check_name,
     check_numbers,
     check_profile,
     check_registers,
-    check_weights4,
 )
 from loadstone.vta.device.timing_tables import builtin_timing, compact_timing, timing_table
 from loadstone.vta.isa.packed_weights import group_bytes, group_tiles
@@ -69,6 +68,15 @@ __all__ = [
 
 _NONE = Capability(0)
 _CONFIGURATION = "<12BII"
+#: The fields of sizes, in the order of the configuration and of LOG_SIZES.
+_SIZES = (
+    "log_batch",
+    "log_block",
+    "log_uop_buff",
+    "log_inp_buff",
+    "log_wgt_buff",
+    "log_acc_buff",
+)
 #: Name -> the page that the simulator shows, bytes of registers (vta/isa/registers.py).
 _REGISTER_BLOCKS = {"native": (0, 0x1000), "vta-chisel": (1, 0x1000), "vta-hls": (2, 0x4000)}
 
@@ -102,6 +110,7 @@ class HwConfig:
     register_base: int = 0
     bus_offset: int = 0  # bus address = the CPU's physical address + this
     products_per_multiplier: int = 1  # of the hardware: 2 shares one of 25 x 18 bits
+    bus_of: str = ""  # the device whose bus to the memory it shares; "": it has one of its own
     timing: Mapping[str, TimingConstant] = field(default_factory=dict, compare=False)
     measured: str = field(default="", compare=False)  # on which hardware `timing` was; "": on none
 
@@ -109,10 +118,10 @@ class HwConfig:
         if not self.uop_depth:
             object.__setattr__(self, "uop_depth", 1 << min(max(self.lu, 0), 13))
         check_name(self.name)
+        check_name(self.bus_of or self.name)
         numbers = DeviceNumbers(*(getattr(self, name) for name in DeviceNumbers._fields))
         check_numbers(self.name, numbers)
-        check_depthwise(self.name, numbers, self.capabilities)
-        check_weights4(self.name, numbers, self.capabilities)
+        check_capabilities(self.name, numbers, self.capabilities)
         check_profile(self.name, self.profile, self.log_width, self.capabilities)
         check_registers(self.name, self.registers, _REGISTER_BLOCKS)
 
@@ -182,8 +191,7 @@ class HwConfig:
         }
 
     def tile_bytes(self, memory: Memory) -> int:
-        """Bytes of one tile of `memory` in DRAM (ACC_8BIT: that of elements which is loaded;
-        WGT_4BIT: of a group): what x_size and x_stride count."""
+        """Bytes of one tile of `memory` in DRAM, of WGT_4BIT of a group: what x_size counts."""
         return self._tile_sizes[memory]
 
     @cached_property
@@ -192,10 +200,8 @@ class HwConfig:
         return {
             Memory.UOP: UOP_BYTES,
             Memory.WGT: size * self.block * self.block,
-            Memory.INP: size * lanes,
             Memory.ACC: 4 * lanes,
-            Memory.OUT: size * lanes,
-            Memory.ACC_8BIT: size * lanes,
+            **dict.fromkeys((Memory.INP, Memory.OUT, Memory.ACC_8BIT), size * lanes),
             Memory.WGT_4BIT: group_bytes(self.block),
         }
 
@@ -300,6 +306,7 @@ class HwConfig:
             "timing": {
                 name: {"value": c.value, "source": c.source} for name, c in self.timing.items()
             },
+            **({"bus_of": self.bus_of} if self.bus_of else {}),
             **({"measured": self.measured} if self.measured else {}),
         }
 
@@ -354,8 +361,7 @@ def config_of(fingerprint: bytes, name: str = "") -> HwConfig:
             f"{FINGERPRINT_BYTES} of isa version 1"
         ) from None
     logs, (uop_depth, capabilities) = values[4:10], values[12:]
-    sizes = ("batch", "block", "uop_buff", "inp_buff", "wgt_buff", "acc_buff")
-    named = {f"log_{size}": value for size, value in zip(sizes, logs, strict=True)}
+    named = dict(zip(_SIZES, logs, strict=True))
     config = HwConfig(
         name or "unnamed",
         **named,
@@ -377,13 +383,8 @@ def _from_dict(data: JsonObject, name: str) -> HwConfig:
     sizes = [integer(data, key, name) for key in LOG_SIZES]
     return HwConfig(
         name=name,
+        **dict(zip(_SIZES, sizes, strict=True)),
         log_width=integer(data, "LOG_INP_WIDTH", name),
-        log_batch=sizes[0],
-        log_block=sizes[1],
-        log_uop_buff=sizes[2],
-        log_inp_buff=sizes[3],
-        log_wgt_buff=sizes[4],
-        log_acc_buff=sizes[5],
         profile=str(data.get("profile", "vta")),
         description=str(data.get("description", "")),
         capabilities=capabilities(data.get("capabilities", []), name),
@@ -394,6 +395,7 @@ def _from_dict(data: JsonObject, name: str) -> HwConfig:
         register_base=integer(data, "register_base", name, 0),
         bus_offset=integer(data, "bus_offset", name, 0),
         products_per_multiplier=integer(data, "products_per_multiplier", name, 1),
+        bus_of=str(data.get("bus_of", "")),
         timing=timing_table(data.get("timing", "vta-rtl"), name),
         measured=str(data.get("measured", "")),
     )

@@ -142,20 +142,33 @@ def _load(form: InstructionForm, config: HwConfig) -> InstructionForm:
 
 
 def _store(form: InstructionForm, config: HwConfig) -> InstructionForm:
-    out = Memory.OUT
+    out, inp, to_inp = Memory.OUT, Memory.INP, config.has(Capability.STORE_INP)
     acc = SCRATCHPAD_OF[out].name.lower()
+    of_row = f"(memory_id={int(out)})*x_size" if to_inp else "x_size"
     reaches: tuple[Reach, ...] = (
-        _dram(out, config, f"x_size*{config.tile_bytes(out)}", writes=True),
+        _dram(out, config, f"{of_row}*{config.tile_bytes(out)}", writes=True),
         Reach(acc, "sram_base", (("y_size", "x_size"),), "x_size"),
     )
+    if to_inp:
+        of_row = f"(memory_id={int(inp)})*x_size"
+        rows = (("y_size", "x_stride"),)
+        reaches += (Reach(inp.name.lower(), "dram_base", rows, of_row, writes=True),)
     operands = "operands+operand_step"
     never: list[Term] = [f"({operands}+requantize)"]
     if config.has(Capability.STORE_REQUANTIZE):
         rows = (("y_size", f"operand_step*{REQUANTIZE_TILES}"),)
         reaches += (Reach(acc, "operands", rows, f"requantize*{REQUANTIZE_TILES}"),)
         never = [f"(requantize=0)*({operands})", f"(x_size=0)*({operands}+requantize)"]
+    if to_inp:
+        never += [
+            f"(memory_id>0)*(memory_id<{int(inp)})",
+            f"(memory_id>{int(inp)})*(memory_id<{int(out)})",
+            f"(memory_id={int(inp)})*region",
+            f"(memory_id={int(inp)})*(x_size=0)",
+        ]
+    else:
+        never.append(f"(memory_id>0)*(memory_id<{int(out)})")
     never += [
-        f"(memory_id>0)*(memory_id<{int(out)})",
         f"(memory_id>{int(out)})",
         "(memory_id=0)*(x_size>0)",
         *_noop("region+y_size+x_stride+sram_base+dram_base"),

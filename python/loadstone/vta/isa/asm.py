@@ -16,13 +16,14 @@ Next: `loadstone disasm` and `loadstone asm`; golden text in tests, where a chan
     alu acc[u+1j] rq= acc[u] for i<1 j<784 u in 0..1 push(store)
     pop(compute) store dram3[0 + 28y + x] = out[0] for y<28 x<28
     store dram3[0 + 28y + x] = out[0] rq acc[96 + 3y] for y<2 x<28
+    store inp[64 + 30y + x] = out[0] for y<2 x<28
     nop compute
     finish
 
 Indices are tiles. `u` is the micro-op's own index of that operand; a range a..b leaves b out.
 `dram3` is region 3 of DRAM, `dram` region 0. `=` instead of `+=` overwrites. Without `y`, there is
 one row, and x_stride is x_size. `r` and `c` count rows and columns of a window. `rq acc[96]`
-requantizes on the way to DRAM by three tiles, with `+ 3y` by three others in each row. pop() waits
+requantizes on the way by three tiles, with `+ 3y` by three others in each row. pop() waits
 for a token of that stage, push() gives it one. What this form does not say is said by field names,
 so that every instruction that decodes has a text: `with src_out=3 pop_prev=1`. Behind `#` stand
 comments; a number and a colon in front are ignored.
@@ -123,8 +124,9 @@ def _noop(insn: Load | Store) -> str:
 def _transfer(insn: Load | Store) -> str:
     flat = insn.y_size == 1 and insn.x_stride == insn.x_size
     rows = "" if flat or not insn.x_stride else f"{insn.x_stride}y + "
-    dram = f"dram{insn.region or ''}[{insn.dram_base} + {rows}x]"
-    pad = f"{Memory(insn.memory_id).name.lower()}[{insn.sram_base}]"
+    place, memory = _between(insn)
+    dram = f"{place}[{insn.dram_base} + {rows}x]"
+    pad = f"{memory}[{insn.sram_base}]"
     sides = PADS.items() if isinstance(insn, Load) else ()
     pads = "".join(
         f" {name} {getattr(insn, field)}" for name, field in sides if getattr(insn, field)
@@ -135,6 +137,14 @@ def _transfer(insn: Load | Store) -> str:
     return f"{copy} for {'' if flat else f'y<{insn.y_size} '}x<{insn.x_size}" + (
         f" pad{pads}" if pads else ""
     )
+
+
+def _between(insn: Load | Store) -> tuple[str, str]:
+    """Where the rows are that dram_base begins, and the scratchpad of sram_base."""
+    memory = Memory(insn.memory_id)
+    if isinstance(insn, Store) and memory == Memory.INP:
+        return "inp", "out"
+    return f"dram{insn.region or ''}", memory.name.lower()
 
 
 def _tile(

@@ -163,9 +163,16 @@ def _parse_load(words: _TokenReader) -> _Parsed:
 
 
 def _parse_store(words: _TokenReader) -> _Parsed:
-    dram = _parse_dram(words)
+    to_inp = words.take("inp")
+    values = _parse_place(words) if to_inp else _parse_dram(words)
     words.expect("=")
-    values = {**dram, **_parse_scratchpad(words)}
+    if to_inp and words.peek() != "out":
+        words.fail("'out'")
+    if words.peek() == "inp":
+        words.fail("'out': INP is stored to, as inp[...] = out[...]")
+    values |= _parse_scratchpad(words)
+    if to_inp:
+        values["memory_id"] = Memory.INP
     if words.take("rq"):
         words.expect("acc", "[")
         values |= {"requantize": 1, "operands": words.number()}
@@ -185,14 +192,18 @@ def _parse_scratchpad(words: _TokenReader) -> dict[str, int]:
 
 
 def _parse_dram(words: _TokenReader) -> dict[str, int]:
-    """dramR[base + stride y + x]; without the y term the stride is 0, and decided by
-    _parse_rows."""
+    """dramR and a place."""
     match = re.fullmatch(r"dram(\d*)", words.peek())
     if match is None:
         words.fail("'dram' and the number of a region")
     words.next()
+    return {"region": int(match[1] or 0), **_parse_place(words)}
+
+
+def _parse_place(words: _TokenReader) -> dict[str, int]:
+    """[base + stride y + x]; without the y term the stride is 0, and decided by _parse_rows."""
     words.expect("[")
-    values = {"region": int(match[1] or 0), "dram_base": words.number(), "x_stride": 0}
+    values = {"dram_base": words.number(), "x_stride": 0}
     words.expect("+")
     if words.peek() != "x":
         values["x_stride"] = words.number()

@@ -143,13 +143,25 @@ class Load(_Transfer):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Store(_Transfer):
-    """Accumulator tiles, low 8 bits or requantized -> DRAM."""
+    """Accumulator tiles, low 8 bits or requantized -> DRAM, or with memory_id INP that
+    scratchpad."""
 
     SPEC = KINDS[Opcode.STORE]
 
     operands: int = 0
     operand_step: int = 0
     requantize: int = 0
+
+    @property
+    def to_inp(self) -> bool:
+        """Whether it writes INP, and not DRAM."""
+        return self.memory_id == Memory.INP and not self.is_noop
+
+    def needs(self) -> Iterator[tuple[str, Capability]]:
+        """Those of its fields; and a place in INP needs store_inp."""
+        yield from super().needs()
+        if self.to_inp:
+            yield "STORE.memory_id=INP", Capability.STORE_INP
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

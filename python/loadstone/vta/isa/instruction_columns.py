@@ -47,7 +47,7 @@ __all__ = [
 PLACES = 4
 #: The fields that state its first place, and where it begins in DRAM.
 _FIRST_FIELDS = ("sram_base", "uop_bgn", "uop_end")
-#: The field that states the second place: of STORE, where the operands begin.
+#: The field that states the second place: of a STORE that requantizes, where the operands begin.
 _SECOND_FIELD = "operands"
 _DRAM_FIELD = "dram_base"
 _flags_of = attrgetter(*TOKEN_FLAGS)
@@ -57,12 +57,15 @@ _Ints: TypeAlias = NDArray[np.int64]
 
 
 class ScratchRange(NamedTuple):
-    """Tiles [first, end) of a scratchpad that an instruction touches; written, or only read."""
+    """Tiles [first, end) of a scratchpad that an instruction touches; written, or only read. rows:
+    so many such ranges, `stride` apart."""
 
     memory: Memory
     first: int
     end: int
     written: bool
+    rows: int = 1
+    stride: int = 0
 
 
 class DramRows(NamedTuple):
@@ -156,12 +159,12 @@ class InstructionColumns(Sequence[PendingInstruction]):
         held = form.insn.__dict__
         values = dict(zip(TOKEN_FLAGS, map(int, self.flags[number]), strict=True))
         values |= {name: held[name] + int(at[0]) for name in _FIRST_FIELDS if name in held}
-        if _SECOND_FIELD in held:
+        if held.get("requantize"):
             values[_SECOND_FIELD] = held[_SECOND_FIELD] + int(at[1])
         if _DRAM_FIELD in held:
             values[_DRAM_FIELD] = held[_DRAM_FIELD] + dram
         scratch = [
-            ScratchRange(r.memory, r.first + place, r.end + place, r.written)
+            r._replace(first=r.first + place, end=r.end + place)
             for r, place in zip(form.scratch, at.tolist(), strict=False)
         ]
         rows = form.dram
@@ -199,7 +202,7 @@ class InstructionColumns(Sequence[PendingInstruction]):
         return InstructionColumns(known, self.layers, form, layer, places, in_dram, flags)
 
     def tiles_touched(self) -> tuple[NDArray[np.int64], _Ints]:
-        """Of each range of a scratchpad, in program order: the instruction (k,), and (4, k): the
+        """Of each range of a scratchpad, in program order: the instruction (k,), and (6, k): the
         fields of a ScratchRange."""
         ranges = np.zeros((len(self.forms), PLACES, len(ScratchRange._fields)), np.int64)
         touched = np.zeros((len(self.forms), PLACES), np.bool_)
@@ -207,9 +210,9 @@ class InstructionColumns(Sequence[PendingInstruction]):
             ranges[number, : len(form.scratch)] = form.scratch or ranges[number, :0]
             touched[number, : len(form.scratch)] = True
         step, place = np.nonzero(touched[self.form])
-        memory, first, end, written = ranges[self.form[step], place].T
+        memory, first, end, *others = ranges[self.form[step], place].T
         begin = self.at[step, place]
-        return step, np.stack([memory, first + begin, end + begin, written])
+        return step, np.stack([memory, first + begin, end + begin, *others])
 
     def rows_touched(self) -> tuple[NDArray[np.int64], _Ints]:
         """The same of rows in DRAM, (6, k): the fields of DramRows."""
@@ -246,7 +249,7 @@ class InstructionColumns(Sequence[PendingInstruction]):
         for name in found.keys() & _FIRST_FIELDS:
             found[name] += self.at[rows, 0]
         if _SECOND_FIELD in found:
-            found[_SECOND_FIELD] += self.at[rows, 1]
+            found[_SECOND_FIELD] += self.at[rows, 1] * found["requantize"]
         if _DRAM_FIELD in found:
             found[_DRAM_FIELD] += self.dram[rows]
         return found

@@ -44,7 +44,6 @@ from loadstone.numerics import Rounding
 from loadstone.vta.isa.packed_weights import GROUPS
 from loadstone.vta.isa.values import (
     CONFIG_DEFAULTS,
-    GROUP_WEIGHTS,
     LOAD_STAGE,
     SCRATCHPAD_OF,
     STAGE_REGISTERS,
@@ -66,7 +65,6 @@ from loadstone.vta.isa.values import (
 
 __all__ = [
     "CONFIG_DEFAULTS",
-    "GROUP_WEIGHTS",
     "INSN_BYTES",
     "INSTRUCTIONS",
     "LOAD_STAGE",
@@ -224,19 +222,21 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         Stage.STORE,
         _STORE,
         "Copies packed tiles of OUT (the low 8 bits of ACC's lanes, no saturation) to a "
-        "strided 2-D block in DRAM. No pads. "
+        "strided 2-D block in DRAM or in INP. No pads. "
         "OUT is written where a product or an ALU operation writes ACC, and by nothing else: a "
         "tile of ACC whose last writer is a LOAD or a GEMM with reset has no value in OUT, and a "
         "program that stores it has no meaning. "
         "With requantize, each tile is requantized on its way, by three operand tiles as those of "
         "ALU RQ and by the store stage's own RQ registers; ACC stays as it is, and what a LOAD or "
         "a reset wrote there has a value, too. Without it, operands and operand_step are 0. "
-        "memory_id is OUT, except in a no-op (x_size = 0), which may be all zero.",
+        "memory_id says where the tiles go. OUT: to DRAM; so in a no-op (x_size = 0), which may "
+        "also be all zero. INP, which needs `store_inp`: to the scratchpad INP, where dram_base "
+        "is a tile and x_stride the tiles from one row to the next; region is 0.",
         "s = sram_base\n"
         "for y in 0 .. y_size:\n"
         "  p = operands + (operand_step ? 3*y : 0)\n"
         "  for x in 0 .. x_size:\n"
-        "    dram[dram_base + y*x_stride + x] = requantize ? rq(acc[s++], acc[p], acc[p+1], "
+        "    to[dram_base + y*x_stride + x] = requantize ? rq(acc[s++], acc[p], acc[p+1], "
         "acc[p+2]) : low8(acc[s++])",
     ),
     Instruction(

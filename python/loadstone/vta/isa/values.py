@@ -205,6 +205,7 @@ class Capability(IntFlag):
     REGIONS = 1 << 5  # LOAD/STORE.region, REGION_BASE and REGION_LIMIT
     DEPTHWISE = 1 << 6  # opcode DEPTHWISE
     STORE_REQUANTIZE = 1 << 7  # STORE.requantize, CONFIG of the store stage
+    STORE_INP = 1 << 8  # STORE of memory INP
     WEIGHTS4 = 1 << 10  # LOAD of memory WGT_4BIT
 
 

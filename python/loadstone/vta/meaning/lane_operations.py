@@ -2,7 +2,8 @@
 """The meaning of ALU's operations on lanes, RQ aside.
 
 In:   accumulators and operands of equal shape, or one operand for all.
-Out:  OPERATIONS of int32, which wrap; FLOAT_OPERATIONS of float32; shift_right; bfloat16 and back.
+Out:  OPERATIONS of int32, which wrap; FLOAT_OPERATIONS of float32; shift_right; float32 from and
+      to the bfloat16 that DRAM has.
 Next: reference.py executes instructions with them.
 """
 
@@ -49,13 +50,13 @@ FLOAT_OPERATIONS: Mapping[AluOp, Callable[[Float32Array, Float32Array], Float32A
 
 def widened(bits: ArrayLike) -> Float32Array:
     """bfloat16 as float32. Imported here: devices of integers need nothing of the graph."""
-    from loadstone.graph.bfloat16 import widened as floats
+    from loadstone.graph import bfloat16
 
-    return floats(bits)
+    return bfloat16.widened(bits)
 
 
 def bits_of(x: Float32Array) -> NDArray[np.uint16]:
     """The nearest bfloat16 of float32."""
-    from loadstone.graph.bfloat16 import bits_of as bits
+    from loadstone.graph import bfloat16
 
-    return bits(x)
+    return bfloat16.bits_of(x)

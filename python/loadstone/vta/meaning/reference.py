@@ -189,10 +189,10 @@ class Machine:
     def _store(self, insn: Store) -> None:
         """y_size rows of x_size tiles: the low 8 bits of the lanes, without saturation (200 becomes
         -56); of float32 the nearest bfloat16. With requantize, the low 8 bits of what RQ makes of
-        them; ACC stays as it is."""
+        them; ACC stays as it is. memory_id: OUT to DRAM, INP to INP."""
         if insn.is_noop:
             return
-        if insn.memory_id != Memory.OUT:
+        if insn.memory_id not in (Memory.OUT, Memory.INP):
             raise SimulationError(
                 f"STORE of memory {Memory(insn.memory_id).name}: only OUT is stored"
             )
@@ -207,8 +207,19 @@ class Machine:
         tiles = elements.view(np.uint8).reshape(
             insn.y_size, insn.x_size, self.config.tile_bytes(Memory.OUT)
         )
-        for row, dram in zip(tiles, self._rows(insn), strict=True):
-            dram[:] = row
+        rows = self._rows_of_inp(insn) if insn.to_inp else self._rows(insn)
+        for tile, place in zip(tiles, rows, strict=True):
+            place[:] = tile
+
+    def _rows_of_inp(self, insn: Store) -> list[NDArray[np.uint8]]:
+        """Views of the rows in INP, as _rows has them of DRAM."""
+        if insn.region:
+            raise SimulationError(f"STORE to INP: region={insn.region} must be 0")
+        firsts = [insn.dram_base + y * insn.x_stride for y in range(insn.y_size)]
+        for first in firsts:
+            self._check(Memory.INP, first + insn.x_size - 1, "STORE to INP")
+        rows = [self.inp[first : first + insn.x_size] for first in firsts]
+        return [row.view(np.uint8).reshape(insn.x_size, -1) for row in rows]
 
     def _requantized_rows(self, insn: Store, acc: Int32Array) -> Int32Array:
         """acc (y_size * x_size, batch, block), each row by its operand tiles."""

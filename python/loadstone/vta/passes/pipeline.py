@@ -7,6 +7,7 @@ Next: region/offload.py puts its bytes into an artifact; the simulator or the bo
 
     SkipPads          products with tiles of zeros are left out
     StoreRequantize   what is only stored behind an RQ is requantized by its store
+    StoreInp          what the next layer reads from INP is stored there, where it has room
     Prefetch          loads of weights move forward to where the load stage would wait
     Allocate          every virtual tile gets a scratchpad address; loads of what is still there go
     Encode            operations become instructions and micro-ops
@@ -24,6 +25,7 @@ from loadstone.vta.passes.encode.encode import Encode
 from loadstone.vta.passes.prefetch import Prefetch
 from loadstone.vta.passes.program import ProgramPass, VtaProgram
 from loadstone.vta.passes.skip_pads.skip_pads import SkipPads
+from loadstone.vta.passes.store_inp.store_inp import StoreInp
 from loadstone.vta.passes.store_requantize.store_requantize import StoreRequantize
 from loadstone.vta.passes.synchronize.synchronize import Synchronize
 
@@ -32,6 +34,7 @@ __all__ = ["PASSES", "build_program"]
 PASSES: tuple[type[ProgramPass], ...] = (
     SkipPads,
     StoreRequantize,
+    StoreInp,
     Prefetch,
     Allocate,
     Encode,

@@ -62,9 +62,10 @@ class Prefetch(ProgramPass):
         cost, config = cost_model(program.config), program.config
         cycles = cost.operations(operations, columns, config, program.packed)
         stores = columns.kinds[TileStore]
-        cycles[stores[columns.touched[stores, 1] != NO_TILE]] += _HEARD_CYCLES
-        stores = columns.copies[stores, 0]
-        stored = _beside({columns.tensors[n] for n in np.unique(stores).tolist()}, program)
+        in_dram = stores[columns.touched[stores, 2] == NO_TILE]
+        cycles[in_dram[columns.touched[in_dram, 1] != NO_TILE]] += _HEARD_CYCLES
+        named = columns.copies[stores, 0]
+        stored = _beside({columns.tensors[n] for n in np.unique(named).tolist()}, program)
         order = _order(
             _steps(columns, cycles, stored), columns, program.config, program.choice.prefetch
         )
@@ -150,7 +151,9 @@ def _steps(columns: StreamColumns, cycles: Int64Array, stored: frozenset[str]) -
         ],
         lib().LDS_PREFETCH_WEIGHTS,
     )
-    return np.column_stack([kind, cycles, columns.touched, columns.copies[:, :5]])
+    copies = columns.copies[:, :5].copy()
+    copies[(kind == lib().LDS_PREFETCH_STORE) & (columns.touched[:, 2] != NO_TILE), 2] = 0
+    return np.column_stack([kind, cycles, columns.touched, copies])
 
 
 def _order(

@@ -67,6 +67,7 @@ class VtaProgram:
     packed: constants of weights that stand in DRAM as groups of numbers of 4 bits; operations count
         their tiles as those of others.
     zero_tiles: of constants of weights, which of their tiles hold nothing but zeros.
+    inside: DRAM tensors that nobody else reads, before the program or behind it.
     """
 
     config: HwConfig
@@ -83,6 +84,7 @@ class VtaProgram:
     choice: RegionChoice = NO_REGION_CHOICE
     packed: frozenset[str] = frozenset()
     zero_tiles: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    inside: frozenset[str] = frozenset()
 
     def instruction_bytes(self) -> NDArray[np.uint8]:
         """uint8 (N, 16), FINISH last."""

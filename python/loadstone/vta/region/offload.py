@@ -157,7 +157,8 @@ class OffloadedRegion(LoweredRegion):
         verify_pieces(self._operations, pieces)
         for number, piece in enumerate(pieces, 1):
             places = {**addresses, UOP_TENSOR: uops()}
-            whole = replace(self._whole(places), operations=piece, columns=None)
+            whole = self._whole(places)
+            whole = replace(whole, operations=piece, columns=None, inside=frozenset())
             yield self._built(f"{self.name}.{number}", whole)
 
     def _built(self, name: str, unbuilt: VtaProgram) -> tuple[ProgramStep, bytes]:
@@ -188,7 +189,18 @@ class OffloadedRegion(LoweredRegion):
             zero_tiles=_zero_tiles(
                 lowered.constants for lowered in self._lowered.values() if lowered is not None
             ),
+            inside=self._inside(),
         )
+
+    def _inside(self) -> frozenset[str]:
+        """Tensors of which nothing is a part of what others see."""
+        seen = {self._whole_of(name) for name in self.seen}
+        return frozenset(name for name in self._layouts if self._whole_of(name) not in seen)
+
+    def _whole_of(self, name: str) -> str:
+        while name in self.aliases:
+            name = self.aliases[name][0]
+        return name
 
     def _lower(self, operator: g.Operator, position: int, host: Set[str]) -> None:
         request = self.request.of_layer(operator, self.config)

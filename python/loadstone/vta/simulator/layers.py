@@ -94,6 +94,8 @@ class _Sum:
         self.last = max(self.last, event.end)
         self.busy[event.stage.name.lower()] += event.end - event.start
         self.bytes["fetch"] += INSN_BYTES
+        if isinstance(insn, Store) and insn.to_inp:
+            return  # no byte of DRAM
         if isinstance(insn, Load | Store):
             size = insn.x_size * insn.y_size * config.tile_bytes(Memory(insn.memory_id))
             self.bytes[_READERS[Memory(insn.memory_id)]] += size

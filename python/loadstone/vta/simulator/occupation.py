@@ -145,6 +145,7 @@ def scratchpad_occupation(entry: Profile, config: HwConfig, artifact: Artifact) 
             pads[memory].write(places, layer, event)
         elif isinstance(insn, Store) and insn.x_size:
             pads[Memory.ACC].read(_stored_places(insn), event)
+            pads[Memory.INP].write(_places_in_inp(insn), layer, event)
         elif isinstance(insn, Gemm | Depthwise | Alu) and insn.steps:
             pads[Memory.UOP].read(np.arange(insn.uop_bgn, insn.uop_end), event)
             for memory, places, written in _computed_places(insn, uops):
@@ -168,6 +169,12 @@ def _stored_places(insn: Store) -> _Numbers:
     rows = insn.y_size if insn.operand_step else 1
     operands = np.arange(insn.operands, insn.operands + _RQ_OPERANDS * rows * insn.requantize)
     return np.union1d(stored, operands)
+
+
+def _places_in_inp(insn: Store) -> _Numbers:
+    """None of a STORE to DRAM."""
+    rows = insn.dram_base + np.arange(insn.y_size)[:, None] * insn.x_stride
+    return np.unique(rows + np.arange(insn.x_size * insn.to_inp))
 
 
 def _computed_places(

@@ -26,6 +26,7 @@ from loadstone.vta.device.timing_tables import BURST, EXTRA, WORST_EXTRA, builti
 from loadstone.vta.isa.spec import Capability, Stage
 from loadstone.vta.simulator.result import Event, Result
 from loadstone.vta.simulator.sim import Simulator
+from loadstone.vta.simulator.together import bus_companions, groups_of, time_together
 from loadstone.vta.simulator.vectors import absolute
 
 __all__ = [
@@ -81,8 +82,8 @@ def traced_programs(
     """Runs every program of a device of the artifact, by its number, once; the simulator has the
     events of that one until the next. Raises SimulationError when one does not reach FINISH."""
     simulator = Simulator(config, trace=True)
-    for program, insns, address in _place(simulator, artifact, device):
-        yield program, simulator, simulator.run(insns, address=address)
+    for program, result in _runs(simulator, artifact, device):
+        yield program, simulator, result
 
 
 def profile(artifact: Artifact, config: HwConfig, device: int = 0) -> list[Profile]:
@@ -123,9 +124,39 @@ def longest_cycles(artifact: Artifact, config: HwConfig, device: int = 0) -> lis
 
 def cycles(artifact: Artifact, config: HwConfig, device: int = 0) -> list[int]:
     """Of every program of a device. Raises SimulationError when one does not reach FINISH."""
-    simulator = Simulator(config)
+    return [result.cycles for _, result in _runs(Simulator(config), artifact, device)]
+
+
+def _runs(
+    simulator: Simulator, artifact: Artifact, device: int
+) -> Iterator[tuple[ProgramStep, Result]]:
+    """Every program of a device; with what runs beside it, where that shares its bus."""
     placed = _place(simulator, artifact, device)
-    return [simulator.run(insns, address=address).cycles for _, insns, address in placed]
+    others = {
+        number: Simulator(config)
+        for number, config in bus_companions(artifact, device).items()
+        if number != device
+    }
+    places = {
+        id(program): (insns, address)
+        for number, other in others.items()
+        for program, insns, address in _place(other, artifact, number)
+    }
+    beside = {id(program): group for group in groups_of(artifact) for program in group}
+    for program, insns, address in placed:
+        alone = simulator.run(insns, address=address)
+        at_work = {device: simulator}
+        for other in beside[id(program)]:
+            if other.device in others:
+                at_work[other.device] = others[other.device]
+                theirs, there = places[id(other)]
+                others[other.device].run(theirs, address=there)
+        if len(at_work) == 1:
+            yield program, alone
+        else:
+            numbers = sorted(at_work)
+            timed = time_together([at_work[number] for number in numbers])
+            yield program, timed[numbers.index(device)]
 
 
 def _place(

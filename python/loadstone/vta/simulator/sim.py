@@ -102,6 +102,11 @@ class Simulator:
         self._option("ORDER", ORDERS.index(order))
         self.use_kernels(options.get("kernels", "best"))
 
+    @property
+    def core(self) -> CData:
+        """lds_sim *, as long as this object is there."""
+        return self._sim
+
     # --- set up -----------------------------------------------------------------------------------
     def set_timing(self, name: str, value: int) -> None:
         """One constant of the timing model. Raises SimulationError for an unknown name."""
@@ -262,9 +267,11 @@ class Simulator:
 
     def _done(self, status: int) -> None:
         if status:
-            raise SimulationError(self._message() or "the host has no memory left")
+            raise SimulationError(self.message or "the host has no memory left")
 
-    def _message(self) -> str:
+    @property
+    def message(self) -> str:
+        """Of the last call or run, one line; empty where there is none."""
         return str(ffi.string(lib().lds_sim_message(self._sim)).decode())
 
     def _remap(self) -> None:
@@ -294,24 +301,20 @@ class Simulator:
     ) -> Result:
         self._stream = stream.tobytes()
         raw = ffi.new("lds_sim_result *")
-        status = lib().lds_sim_run(
-            self._sim,
-            address,
-            stream.size // INSN_BYTES if count is None else count,
-            cycle_limit,
-            raw,
-        )
+        insns = stream.size // INSN_BYTES if count is None else count
+        status = lib().lds_sim_run(self._sim, address, insns, cycle_limit, raw)
         signals.raise_what_was_caught()
         if status < 0:
-            raise SimulationError(self._message())
-        result = self._result(raw)
+            raise SimulationError(self.message)
+        result = self.result_of(raw)
         if status and check:
             raise SimulationStopped(result)
         return result
 
-    def _result(self, raw: CData) -> Result:
+    def result_of(self, raw: CData) -> Result:
+        """lds_sim_result of a run of this device."""
         status = next(name for name, (code, _) in ERRORS.items() if code == raw.status)
-        message = self._message()
+        message = self.message
         if status not in ("NONE", "DEADLOCK"):
             message = f"{message} ({self.assembler(raw.error_pc)})"
         if status == "DEADLOCK":

@@ -122,6 +122,11 @@ class SimulatedDevice:
         )
         lib().lds_simdev_on_irq(self._device, self._notify, ffi.NULL)
 
+    def share_bus(self, other: SimulatedDevice) -> None:
+        """Its reads and writes go by the bus of the other from now on. Raises DeviceError."""
+        if lib().lds_simdev_share_bus(self._device, other._device):
+            raise DeviceError("a simulated device cannot share a bus: out of memory")
+
     def use(self, memory: SharedMemory) -> bool:
         """Works on this memory from now on; False, and nothing has changed, while a job runs."""
         buffer = ffi.from_buffer(memory.map, require_writable=True)

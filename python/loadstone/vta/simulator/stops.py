@@ -37,7 +37,7 @@ def layer_stores(program: ProgramStep, config: HwConfig) -> list[LayerStores]:
         layer_of[layer.first : layer.first + layer.count] = [layer.name] * layer.count
     found: dict[str, LayerStores] = {}
     for number, insn in enumerate(decode_stream(program.instructions, config)):
-        if not isinstance(insn, Store) or insn.is_noop:
+        if not isinstance(insn, Store) or insn.is_noop or insn.to_inp:
             continue
         name = layer_of[number]
         start = insn.dram_base * tile
@@ -50,10 +50,10 @@ def layer_stores(program: ProgramStep, config: HwConfig) -> list[LayerStores]:
 
 
 def without_stores(program: ProgramStep, behind: int, config: HwConfig) -> ProgramStep:
-    """The program in which every STORE behind instruction `behind` moves nothing."""
+    """The program in which every STORE to DRAM behind instruction `behind` moves nothing."""
     data = bytearray(program.instructions)
     for number, insn in enumerate(decode_stream(program.instructions, config)):
-        if number > behind and isinstance(insn, Store):
+        if number > behind and isinstance(insn, Store) and not insn.to_inp:
             at = number * INSN_BYTES
             data[at : at + INSN_BYTES] = bytes([data[at] & _KEPT_BITS]) + bytes(INSN_BYTES - 1)
     return replace(program, instructions=bytes(data))

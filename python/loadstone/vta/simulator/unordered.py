@@ -78,8 +78,11 @@ def _unfinished(late: Simulator, instructions: bytes, config: HwConfig) -> list[
         return []
     finish = next(number for number, insn in enumerate(insns) if isinstance(insn, Finish))
     store = stores[done]
+    written = insns[store]
+    assert isinstance(written, Store)
+    place = "INP" if written.to_inp else "DRAM"
     text = (
-        f"race: instruction {finish} finishes and {store} writes DRAM, and no token orders them "
+        f"race: instruction {finish} finishes and {store} writes {place}, and no token orders them "
         f"({late.assembler(finish)}; {late.assembler(store)})"
     )
-    return [Finding("race", "DRAM", finish, store, (False, True), 0, 0, text)]
+    return [Finding("race", place, finish, store, (False, True), 0, 0, text)]

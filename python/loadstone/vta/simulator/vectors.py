@@ -264,8 +264,12 @@ def _stored(
     columns = decode_stream(insns, config).columns[Opcode.STORE]
     tile = config.tile_bytes(Memory.OUT)
     rows: list[tuple[int, int]] = []
+    to_dram = columns["memory_id"] != Memory.INP
     for base, region, x, y, stride in zip(
-        *(columns[k].tolist() for k in ("dram_base", "region", "x_size", "y_size", "x_stride")),
+        *(
+            columns[k][to_dram].tolist()
+            for k in ("dram_base", "region", "x_size", "y_size", "x_stride")
+        ),
         strict=True,
     ):
         start = (regions[region].base if regions else 0) + base * tile - dram_base

@@ -80,6 +80,7 @@ class CostModel:
     store_tile: int
     store_burst: int
     store_rq: int
+    store_inp: int
     read_latency: int
     noop: int
     bus_bytes: int
@@ -137,6 +138,12 @@ class CostModel:
         way = self.store_rq + (rows if moves else 1) * self.rq_operand
         return self.store_overhead + tiles + way
 
+    def kept_store(self, rows: int, columns: int, operands: int) -> int:
+        """A STORE of rows of tiles to INP. operands: how often it takes some to requantize; 0: it
+        does not."""
+        way = self.store_rq + operands * self.rq_operand if operands else 0
+        return self.store_inp + rows * columns * (self.rq_step if operands else 1) + way
+
     def uop_load(self, uops: NDArray[np.int64]) -> NDArray[np.int64]:
         """Cycles of LOADs of so many micro-ops each, in the shape of `uops`."""
         return self.load_overhead + uops * UOP_BYTES // self.bus_bytes
@@ -162,8 +169,8 @@ class CostModel:
                 cycles[own] = self.load(size)
             elif kind is TileStore:
                 cycles[own] = self.store(tiles[own])
-                for n in own[columns.touched[own, 1] != NO_TILE].tolist():
-                    cycles[n] = self._requantized(operations[n])
+                for n in own[(columns.touched[own, 1:] != NO_TILE).any(axis=1)].tolist():
+                    cycles[n] = self._stored(operations[n])
             elif kind is AluNest:
                 nests = [operations[n] for n in own.tolist()]
                 has_source = columns.touched[own, 1] != NO_TILE
@@ -179,10 +186,13 @@ class CostModel:
                         cycles[n] = self.windows(_rows_read(o))
         return cycles
 
-    def _requantized(self, o: Operation) -> int:
+    def _stored(self, o: Operation) -> int:
+        """A store that requantizes, or stays in INP."""
         assert type(o) is TileStore
-        assert o.requantization is not None
-        moves = o.requantization.step > 0
+        moves = o.requantization is not None and o.requantization.step > 0
+        if o.inp is not None:
+            operands = (o.y_size if moves else 1) if o.requantization is not None else 0
+            return self.kept_store(o.y_size, o.x_size, operands)
         return self.requantized_store(o.y_size, o.x_size, moves=moves) + self.store_rows(o.y_size)
 
     def _alus(
@@ -211,6 +221,9 @@ class CostModel:
             return self.windows(insn.iter_out * each)
         if type(insn) is Alu:
             return self._alu(insn)
+        if type(insn) is Store and insn.memory_id == Memory.INP:
+            operands = insn.requantize * (insn.y_size if insn.operand_step else 1)
+            return self.kept_store(insn.y_size, insn.x_size, operands)
         if dram is None:
             return self.noop
         size = dram.rows * dram.row_bytes
@@ -265,6 +278,7 @@ def cost_model(config: HwConfig) -> CostModel:
         store_overhead=cycles("store_overhead_cycles") + 2 * cycles("store_burst_cycles") + fetch,
         store_burst=cycles("store_burst_cycles"),
         store_rq=timing["store_rq_cycles"].value if "store_rq_cycles" in timing else 0,
+        store_inp=fetch + (timing["store_inp_cycles"].value if "store_inp_cycles" in timing else 2),
         read_latency=cycles("read_latency_cycles"),
         store_tile=cycles("store_tile_cycles") or beats(Memory.OUT),
         noop=cycles("nop_cycles") + fetch,

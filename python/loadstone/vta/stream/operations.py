@@ -37,6 +37,7 @@ __all__ = [
     "DramTile",
     "FillNest",
     "GemmNest",
+    "InpTiles",
     "LaneWindow",
     "Nest",
     "Operation",
@@ -135,11 +136,23 @@ class StoreRequantization:
     rounding: Rounding
 
 
+@dataclass(slots=True)
+class InpTiles:
+    """A place in INP where a store leaves what the GEMM core reads: from `offset` on in a tile."""
+
+    tile: VirtualTile
+    offset: int
+
+
 @final
 @dataclass(slots=True)
 class TileStore:
     """Packed ACC tiles -> DRAM: y_size rows of x_size tiles, x_stride apart in DRAM; the low 8 bits
-    of what they are, or of what requantization makes of them (passes/store_requantize/)."""
+    of what they are, or of what requantization makes of them (passes/store_requantize/).
+
+    inp: where they go in the place of DRAM (passes/store_inp/); x_stride then counts there, and
+        dram says what they are: where the first of them would stand.
+    """
 
     tile: VirtualTile
     offset: int
@@ -148,6 +161,7 @@ class TileStore:
     x_size: int
     x_stride: int
     requantization: StoreRequantization | None = None
+    inp: InpTiles | None = None
 
 
 @final
@@ -238,8 +252,9 @@ def tiles_of(operation: Operation) -> tuple[VirtualTile, ...]:
     if type(operation) is TileLoad:
         return (operation.tile,)
     if type(operation) is TileStore:
-        by = operation.requantization
-        return (operation.tile,) if by is None else (operation.tile, by.tile)
+        by, to = operation.requantization, operation.inp
+        others = (() if by is None else (by.tile,)) + (() if to is None else (to.tile,))
+        return (operation.tile, *others)
     if type(operation) is GemmNest:
         return (operation.dst.tile, operation.src.tile, operation.wgt.tile)
     if type(operation) is FillNest:

@@ -58,7 +58,8 @@ class StreamColumns:
     """Operations by number, and the tiles and tensors that they name by theirs.
 
     classes: (operations,), the kind of each. tiles: in no order. touched: (operations, 3), NO_TILE
-    where one touches fewer; the first is what one that computes writes. copies: (operations, 6), of
+    where one touches fewer; the first is what one that computes writes, the last of a store where
+    it puts what stays in INP. copies: (operations, 6), of
     those that load and store: the number of the tensor, the first tile there, y_size, x_size,
     x_stride, the memory. steps: (operations,), of those that compute. In both, others have zeros.
     tensors: their names. said: (different, 12), what different loads say: as in copies, then the
@@ -139,7 +140,10 @@ def columns_of(operations: Sequence[Operation]) -> StreamColumns:
     touched = _touched(by_kind, tile)
     said, brought = _said(by_kind.of(TileLoad), tensor)
     stored = [
-        (tensor[o.dram.tensor], o.dram.tile, o.y_size, o.x_size, o.x_stride, Memory.OUT)
+        (
+            *(tensor[o.dram.tensor], o.dram.tile, o.y_size, o.x_size, o.x_stride),
+            Memory.OUT if o.inp is None else Memory.INP,
+        )
         for o in by_kind.of(TileStore)
     ]
     copies = np.zeros((len(operations), _COPY), np.int64)
@@ -202,7 +206,10 @@ def _touched(by_kind: _ByKind, tile: defaultdict[VirtualTile, int]) -> Int64Arra
             for o in by_kind.of(TileStore)
         ],
     }
-    third: dict[type[Operation], list[int]] = {GemmNest: [tile[o.wgt.tile] for o in gemms]}
+    third: dict[type[Operation], list[int]] = {
+        GemmNest: [tile[o.wgt.tile] for o in gemms],
+        TileStore: [NO_TILE if o.inp is None else tile[o.inp.tile] for o in by_kind.of(TileStore)],
+    }
     columns = [by_kind.column(tiles, NO_TILE) for tiles in (first, second, third)]
     return np.stack(columns, axis=1)
 
@@ -286,4 +293,6 @@ def _with_contents(columns: StreamColumns) -> StreamColumns:
     keys = ((tiles, *brought[begin:end]) for tiles, begin, end in ranges)
     content[loaded] = [number[key] for key in keys]
     content[columns.touched[columns.steps > 0, 0]] = NO_CONTENT
+    to = columns.touched[columns.kinds[TileStore], 2]
+    content[to[to != NO_TILE]] = NO_CONTENT
     return replace(columns, tiles=replace(columns.tiles, content=content))

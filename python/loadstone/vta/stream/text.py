@@ -98,7 +98,11 @@ class OperationPrinter:
                 f" requantized by {self._tile(by.tile)} [{by.offset}{rows}] to {by.zero_point} in "
                 f"{by.low}..{by.high} {by.rounding.name.lower()}"
             )
-        return f"store {_rows(o)} = {self._tile(o.tile)} [{o.offset}]{how}{_extent(o)}"
+        to = _rows(o)
+        if o.inp is not None:
+            place = f"{self._tile(o.inp.tile)} [{o.inp.offset}{_row_term(o)}]"
+            to = f"inp {place} <- {o.dram.tensor}[{o.dram.tile}]"
+        return f"store {to} = {self._tile(o.tile)} [{o.offset}]{how}{_extent(o)}"
 
     def _requantize(self, o: RequantizeNest) -> str:
         return (
@@ -119,6 +123,10 @@ class OperationPrinter:
             if stride
         ]
         return f"{self._tile(access.tile)} [{' + '.join(terms) or '0'}]"
+
+
+def _row_term(o: TileStore) -> str:
+    return f" + {o.x_stride}*y" if o.y_size > 1 else ""
 
 
 def _rows(o: TileLoad | TileStore) -> str:

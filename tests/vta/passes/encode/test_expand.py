@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.isa.insn import Alu, Gemm, Load
+from loadstone.vta.isa.insn import Alu, Gemm, Load, Store
+from loadstone.vta.isa.instruction_columns import ScratchRange
 from loadstone.vta.isa.spec import AluOp, Memory
 from loadstone.vta.passes.encode.expand import (
     Expander,
@@ -27,8 +28,10 @@ from loadstone.vta.stream.operations import (
     DramTile,
     FillNest,
     GemmNest,
+    InpTiles,
     Nest,
     RequantizeNest,
+    StoreRequantization,
     TileLoad,
     TileStore,
     VirtualTile,
@@ -127,7 +130,7 @@ def test_parts_of_a_copy_count_from_where_it_begins() -> None:
         insn = part.form.insn
         assert isinstance(insn, Load)
         assert (part.at, part.dram) == (31 * rows, 40 * rows)
-        assert part.form.scratch == ((Memory.INP, 0, 31 * insn.y_size, True),)
+        assert part.form.scratch == (ScratchRange(Memory.INP, 0, 31 * insn.y_size, True),)
         assert part.form.dram == (2, 0, insn.y_size, 30 * size, 40 * size, False)
         assert part.form.tile_bytes == size
         rows += insn.y_size
@@ -145,3 +148,23 @@ def test_a_load_of_weight_tiles_becomes_one_of_groups() -> None:
     assert part.form.scratch == ((Memory.WGT, 0, 12, True),)
     assert part.form.dram == (2, 0, 3, 2 * 288, 4 * 288, False)
     assert part.form.tile_bytes == 32
+
+
+@pytest.mark.parametrize(("step", "count"), [(None, 0), (0, 3), (3, 12)])
+def test_a_store_to_inp_writes_its_rows_there_and_nothing_of_dram(
+    step: int | None, count: int
+) -> None:
+    tile = VirtualTile(Memory.ACC, 20, "p")
+    by = None if step is None else StoreRequantization(tile, 5, step, 0, -1, 1, Rounding.DOUBLE)
+    store = TileStore(ACC, 2, DramTile("x", 3), 4, 5, 9, by, InpTiles(INP, 8))
+    device = load_config("vtaq2-1x16x16")
+    (part,) = Expander(device).copy(store, 0)
+    insn, form = part.form.insn, part.form
+    assert isinstance(insn, Store)
+    assert (insn.memory_id, insn.region, insn.x_stride, insn.y_size) == (Memory.INP, 0, 9, 4)
+    assert (form.dram, part.dram, part.at) == (None, 0, 0)
+    operands = [ScratchRange(Memory.ACC, 0, count, False)] if count else []
+    written = ScratchRange(Memory.INP, 0, 5, True, 4, 9)
+    assert list(form.scratch) == [ScratchRange(Memory.ACC, 0, 20, False), *operands, written]
+    assert kind_of_copy(store) != kind_of_copy(replace(store, inp=None))
+    assert kind_of_copy(store) == kind_of_copy(replace(store, inp=InpTiles(INP, 0)))

@@ -14,7 +14,7 @@ from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import bit_fields
 from loadstone.vta.isa.spec import Memory, Opcode
 from loadstone.vta.passes.encode.split_transfer import CopyLimits, split_load, split_store
-from loadstone.vta.stream.operations import DramTile, TileLoad, TileStore
+from loadstone.vta.stream.operations import DramTile, InpTiles, TileLoad, TileStore
 from loadstone.vta.stream.operations import VirtualTile as Tile
 
 PYNQ, TINY = load_config("vta-pynq"), load_config("vtaq-tiny")
@@ -87,3 +87,10 @@ def test_a_store_becomes_rows() -> None:
     fits = TileStore(tile, 0, DramTile("y", 3), 3, 4, 9)
     assert list(split_store(fits, CopyLimits(TINY))) == [fits]
     assert np.prod([fits.y_size, fits.x_size]) == tile.size_tiles
+
+
+def test_rows_in_inp_move_there() -> None:
+    tile, to = Tile(Memory.ACC, 12, "y"), Tile(Memory.INP, 300_000, "x")
+    whole = TileStore(tile, 0, DramTile("y", 3), 3, 4, 70_000, None, InpTiles(to, 5))
+    parts = list(split_store(whole, CopyLimits(TINY)))
+    assert [p.inp for p in parts] == [InpTiles(to, 5 + 70_000 * y) for y in range(3)]

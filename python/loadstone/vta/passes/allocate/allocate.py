@@ -22,7 +22,9 @@ wanted again than that it waits for the work on the newest tile.
 Spread so, tiles that live long may leave no window for a large one. Then the whole stream is
 allocated again, packed: tiles of constants from the top, all others from the bottom; or fitted: in
 the windows that leave the largest piece of the rest. Where that fails, too, weights are loaded as
-late as the program says; and at last each layer is spread, packed or fitted for itself.
+late as the program says; and at last each layer is spread, packed or fitted for itself. Where
+stores leave in INP what layers behind read, many tiles live long in some layers and few in others:
+there it is packed or fitted in as few layers as it takes.
 
               +------+------+------------+----------+
     INP       | free | tile | wanted at  | tile     |      victims: free since longest, wanted
@@ -48,8 +50,8 @@ from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.allocate.verify import contents, verify_kept, verify_residency
 from loadstone.vta.passes.program import ProgramPass, SourceOrder, VtaProgram
-from loadstone.vta.stream.operations import GemmNest, VirtualTile
-from loadstone.vta.stream.table import StreamColumns, columns_of
+from loadstone.vta.stream.operations import GemmNest, TileStore, VirtualTile
+from loadstone.vta.stream.table import NO_TILE, StreamColumns, columns_of
 
 __all__ = ["Allocate", "Allocation", "allocate"]
 
@@ -87,13 +89,20 @@ class Allocate(ProgramPass):
         source = program.source or _unmoved(program)
         config, used = program.config, _is_used(source.columns)
         orders = _ORDERS[1:] if len({layer for layer, _ in source.operations}) > 1 else _ORDERS
+        layers = [layer for layer, _ in source.operations]
+        stores = source.columns.kinds[TileStore]
+        keeps = bool((source.columns.touched[stores, 2] != NO_TILE).any())
         for order in (source.order, np.arange(len(source.operations))):
             stream = _Stream(source.columns, order[used[order]], config)
             with suppress(LoweringError):
-                allocation = stream.allocated(program.choice.place, orders)
+                allocation = (
+                    stream.allocated_around(layers)
+                    if keeps
+                    else stream.allocated(program.choice.place, orders)
+                )
                 break
         else:
-            allocation = stream.allocated_by_layer([layer for layer, _ in source.operations])
+            allocation = stream.allocated_by_layer(layers)
         return replace(
             program,
             operations=[source.operations[number] for number in allocation.kept.tolist()],
@@ -196,6 +205,25 @@ class _Stream:
                 if len(tried) == 1:
                     raise
                 del tried[0]
+
+    def allocated_around(self, layers: Sequence[str]) -> Allocation:
+        """Spread, but where a tile has no room, in the layers up to its own packed or fitted: in as
+        few as it takes. layers: of all operations. Raises NoRoomError."""
+        number_of = {layer: number for number, layer in enumerate(dict.fromkeys(layers))}
+        layer = np.array([number_of[layers[n]] for n in self.numbers.tolist()], np.int64)
+        orders = np.full(len(number_of), order_numbers([Order.SPREAD])[0])
+        tried = np.zeros(len(number_of), np.int64)
+        while True:
+            try:
+                return self.placed(Order.SPREAD, orders[layer[self.lives.first]])
+            except NoRoomError as error:
+                own = layer[error.operation]
+                width, which = divmod(int(tried[own]), 2)
+                tried[own] += 1
+                if 1 << width > 2 * len(orders):
+                    raise
+                first = max(0, own + 1 - (1 << width))
+                orders[first : own + 1] = order_numbers([(Order.PACKED, Order.FITTED)[which]])[0]
 
     def placed(self, order: Order, orders: Int64Array | None = None) -> Allocation:
         """orders: of each tile, where they differ. Raises NoRoomError."""

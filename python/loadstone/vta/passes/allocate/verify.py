@@ -19,7 +19,13 @@ from loadstone.errors import LoweringError
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.program import LayerOperation, VtaProgram
-from loadstone.vta.stream.operations import TileLoad, TileStore, VirtualTile, tiles_of
+from loadstone.vta.stream.operations import (
+    Operation,
+    TileLoad,
+    TileStore,
+    VirtualTile,
+    tiles_of,
+)
 
 __all__ = ["contents", "verify_kept", "verify_residency"]
 
@@ -42,10 +48,7 @@ def verify_residency(program: VtaProgram, content: Mapping[VirtualTile, Hashable
             if tile in begun:
                 _check_held(tile, held, content)
                 continue
-            writes = isinstance(operation, TileLoad) or (
-                not isinstance(operation, TileStore) and operation.dst.tile is tile
-            )
-            if not writes:
+            if tile is not _written(operation):
                 _check_taken_over(tile, held, content)
             begun.add(tile)
             cells[tile.memory][first : first + tile.size_tiles] = [tile] * tile.size_tiles
@@ -77,15 +80,24 @@ def contents(operations: Sequence[LayerOperation]) -> dict[VirtualTile, Hashable
     """What each tile that loads alone write is to hold: equal for equal loads of tiles of one
     size."""
     loads: dict[VirtualTile, list[Hashable]] = {}
-    computed: set[VirtualTile] = set()
+    computed: set[VirtualTile | None] = set()
     for _, operation in operations:
         if isinstance(operation, TileLoad):
             loads.setdefault(operation.tile, []).append(_brought(operation))
-        elif not isinstance(operation, TileStore):
-            computed.add(operation.dst.tile)
+        else:
+            computed.add(_written(operation))
     return {
         tile: (tile.size_tiles, *brought) for tile, brought in loads.items() if tile not in computed
     }
+
+
+def _written(operation: Operation) -> VirtualTile | None:
+    """The tile that an operation writes."""
+    if isinstance(operation, TileLoad):
+        return operation.tile
+    if isinstance(operation, TileStore):
+        return operation.inp.tile if operation.inp is not None else None
+    return operation.dst.tile
 
 
 def _brought(o: TileLoad) -> Hashable:

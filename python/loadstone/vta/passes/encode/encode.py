@@ -175,22 +175,31 @@ class _Encoder:
 
     def store(self, o: TileStore) -> None:
         """One STORE, or several."""
-        by = o.requantization
-        if by is None:
-            return self.copy(o, Memory.OUT)
-        self.expander.need(Capability.STORE_REQUANTIZE, "STORE with requantize")
-        self.set_requantization(Stage.STORE, by)
-        return self.copy(o, Memory.OUT, self.address[by.tile] + by.offset)
+        by, others = o.requantization, []
+        if by is not None:
+            self.expander.need(Capability.STORE_REQUANTIZE, "STORE with requantize")
+            self.set_requantization(Stage.STORE, by)
+            others.append(self.address[by.tile] + by.offset)
+        if o.inp is None:
+            return self.copy(o, Memory.OUT, *others)
+        self.expander.need(Capability.STORE_INP, "STORE to INP")
+        to = self.address[o.inp.tile] + o.inp.offset
+        return self.place(o, 0, to, *others, to)
 
-    def copy(self, o: TileLoad | TileStore, memory: Memory, operands: int = 0) -> None:
-        """LOADs or STOREs."""
+    def copy(self, o: TileLoad | TileStore, memory: Memory, *others: int) -> None:
+        """LOADs, or STOREs to DRAM."""
         region, first = self.begin(o.dram.tensor, memory)
+        self.place(o, region, first + o.dram.tile, *others)
+
+    def place(self, o: TileLoad | TileStore, region: int, to: int, *others: int) -> None:
+        """LOADs or STOREs. to: where they begin on the far side of the scratchpad tile; others:
+        where their further ranges do."""
         key = (region, *kind_of_copy(o))
         kind = self.kinds.get(key)
         if kind is None:
             kind = self.known(key, self.expander.copy(o, region))
         at = self.address[o.tile] + o.offset
-        self.rows.append((kind, self.number, first + o.dram.tile, at, operands, 0, 0))
+        self.rows.append((kind, self.number, to, at, *others, *_NOWHERE[len(others) + 1 :]))
 
     def begin(self, tensor: str, memory: Memory) -> tuple[int, int]:
         """A tensor's region, and its first tile, counted from the region's start."""

@@ -65,8 +65,8 @@ class ExpandedPart:
 def kind_of_copy(o: TileLoad | TileStore) -> tuple[int, ...]:
     """What the parts of a copy depend on."""
     if type(o) is TileStore:
-        by = o.requantization
-        return (Memory.OUT, o.y_size, o.x_size, o.x_stride, *(() if by is None else (by.step,)))
+        by, memory = o.requantization, Memory.OUT if o.inp is None else Memory.INP
+        return (memory, o.y_size, o.x_size, o.x_stride, *(() if by is None else (by.step,)))
     assert type(o) is TileLoad
     pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1)
     return (o.memory, o.y_size, o.x_size, o.x_stride, *pads)
@@ -105,6 +105,11 @@ def _operands_of(o: TileLoad | TileStore) -> int:
     return 0 if by is None else by.offset
 
 
+def _destination(o: TileLoad | TileStore) -> int:
+    """Where it begins on the far side of its scratchpad tile."""
+    return o.inp.offset if type(o) is TileStore and o.inp is not None else o.dram.tile
+
+
 def accesses_of(o: Nest) -> tuple[Access, ...]:
     """The operands of its micro-ops, the one that is written first. An ALU instruction with an
     immediate reads what it writes."""
@@ -141,9 +146,9 @@ class Expander:
         if isinstance(o, TileLoad) and o.memory is Memory.WGT_4BIT:
             assert len(parts) == 1, "WGT has no room for more than a field holds"
         for part in parts:
-            at, dram = part.offset - o.offset, part.dram.tile - o.dram.tile
+            at, to = part.offset - o.offset, _destination(part) - _destination(o)
             operands = _operands_of(part) - _operands_of(o)
-            yield ExpandedPart(self._copy_form(part, region, operands), at, dram)
+            yield ExpandedPart(self._copy_form(part, region, operands), at, to)
 
     def _copy_form(self, o: TileLoad | TileStore, region: int, operands: int) -> InsnForm:
         """Of a copy that fits the fields. operands: of a STORE that requantizes, how far behind
@@ -163,6 +168,10 @@ class Expander:
                 insn = insn.changed(operands=operands, operand_step=steps, requantize=1)
                 count = _RQ_TILES * (o.y_size if steps else 1)
                 scratch.append(ScratchRange(Memory.ACC, operands, operands + count, False))
+            if o.inp is not None:
+                of_acc = ScratchRange(Memory.ACC, 0, tiles, False)
+                inp = ScratchRange(Memory.INP, 0, o.x_size, True, o.y_size, insn.x_stride)
+                return InsnForm(insn.changed(memory_id=Memory.INP), (of_acc, *scratch, inp))
         else:
             memory, width = o.memory, o.x_pad_0 + o.x_size + o.x_pad_1
             tiles = (o.y_pad_0 + o.y_size + o.y_pad_1) * width * self.config.filled_tiles(memory)

@@ -97,6 +97,7 @@ def split_store(o: TileStore, limits: CopyLimits) -> Sequence[TileStore]:
             dram=replace(o.dram, tile=o.dram.tile + y * o.x_stride),
             y_size=1,
             requantization=_of_row(o.requantization, y),
+            inp=o.inp and replace(o.inp, offset=o.inp.offset + y * o.x_stride),
         )
         for y in range(o.y_size)
     ]

@@ -77,7 +77,13 @@ def _touched(
 def _claimed(pending: PendingInstruction) -> list[Touch]:
     """The same as the instruction claims."""
     found = [
-        Touch(one.memory.name.lower(), one.first, (), one.end - one.first, one.written)
+        Touch.of(
+            one.memory.name.lower(),
+            one.first,
+            [(one.rows, one.stride)],
+            one.end - one.first,
+            one.written,
+        )
         for one in pending.scratch
     ]
     if pending.dram is not None:

@@ -37,17 +37,21 @@ STAGES = tuple(stage.name for stage in Stage)
 
 def conflicts_between(instructions: InstructionColumns) -> NDArray[np.int32]:
     """(instructions, stages): the last instruction of a stage that one must not overtake."""
-    tiles, (rows, loops) = _tiles_touched(instructions), _rows_touched(instructions)
-    touches = np.concatenate([tiles, rows])
+    found = _tiles_touched(instructions), _rows_touched(instructions)
+    touches, loops = (np.concatenate(both) for both in zip(*found, strict=True))
     return hazards.conflicts_between(
         hazards.TouchColumns(instructions.stages, touches, loops), len(STAGES)
     )
 
 
-def _tiles_touched(instructions: InstructionColumns) -> NDArray[np.int64]:
-    """Of each range of a scratchpad, the fields of a touch."""
-    step, (memory, first, end, written) = instructions.tiles_touched()
-    return np.stack([step, memory, written, first, end - first, np.zeros_like(step)], axis=1)
+def _tiles_touched(
+    instructions: InstructionColumns,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of each range of a scratchpad, the fields of a touch, and the loops of all."""
+    step, (memory, first, end, written, rows, stride) = instructions.tiles_touched()
+    many = rows > 1
+    touches = [step, memory, written, first, end - first, many]
+    return np.stack(touches, axis=1), np.stack([rows[many], stride[many]], axis=1)
 
 
 def _rows_touched(

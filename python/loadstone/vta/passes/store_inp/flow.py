@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tiles of INP hold nothing but what the program itself has stored, and where it comes from.
+
+In:   a VtaProgram's operations, in program order, and where its DRAM tensors stand.
+Out:  Flow: for each content of INP tiles, the stores that could put it there, cell by cell; the
+      stores whose tiles somebody else reads from DRAM.
+Next: store_inp.py chooses among these contents.
+
+One walk notes for each tile of DRAM which store wrote it last. Tensors are told apart by their
+places, since one may be a part of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.passes.program import VtaProgram
+from loadstone.vta.stream.operations import GemmNest, TileLoad, TileStore, VirtualTile
+
+__all__ = ["Flow", "InpContent", "flow_of"]
+
+Int64Array: TypeAlias = NDArray[np.int64]
+_NOBODY = -1
+
+
+@dataclass(eq=False)
+class InpContent:
+    """What one or several tiles of INP hold, all of which stores of the program have made.
+
+    tiles: in the order of their use. loads: numbers of the operations that load them; padded: of
+    the first tile, the loads with pads. parts: by number of a store, (cells, 2): a cell of
+    what it stores, and the place in the tile to which it goes. used: numbers of the operations
+    that read the tiles.
+    """
+
+    tiles: list[VirtualTile]
+    loads: list[int]
+    padded: Sequence[TileLoad]
+    parts: Mapping[int, Int64Array]
+    used: list[int] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Tiles of INP."""
+        return self.tiles[0].size_tiles
+
+    @property
+    def first(self) -> int:
+        """The number of the store that begins it."""
+        return min(self.parts)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """contents: in the order of their first use. outside: numbers of stores to DRAM that somebody
+    reads who is in none of these."""
+
+    contents: Sequence[InpContent]
+    outside: frozenset[int]
+
+
+@dataclass
+class _Tile:
+    """One tile of INP on the walk: its loads, and for each who wrote what it brings."""
+
+    loads: list[int] = field(default_factory=list)
+    sources: list[tuple[Int64Array, Int64Array]] = field(default_factory=list)
+    is_read: bool = False
+    is_mixed: bool = False
+
+
+def flow_of(program: VtaProgram) -> Flow:
+    """As above."""
+    walk = _Walk(program)
+    for number, (_, operation) in enumerate(program.operations):
+        if type(operation) is TileStore:
+            walk.store(number, operation)
+        elif type(operation) is TileLoad:
+            walk.load(number, operation)
+        elif type(operation) is GemmNest and operation.src.tile in walk.tiles:
+            walk.tiles[operation.src.tile].is_read = True
+    return walk.found()
+
+
+class _Walk:
+    def __init__(self, program: VtaProgram) -> None:
+        self.program = program
+        self.operations = [operation for _, operation in program.operations]
+        self.bytes = program.config.tile_bytes(Memory.OUT)
+        self.tiles: dict[VirtualTile, _Tile] = {}
+        self.outside: set[int] = set()
+        self.ends = self._ends()
+        # of each region, by tile of DRAM: who wrote it last, and which cell of the store it was
+        self.writer = {region: np.full(end, _NOBODY) for region, end in self.ends.items()}
+        self.cell = {region: np.zeros(end, np.int64) for region, end in self.ends.items()}
+
+    def _ends(self) -> dict[int, int]:
+        """Of each region that is stored to, one past the last tile."""
+        ends: dict[int, int] = {}
+        for o in self.operations:
+            if type(o) is TileStore:
+                region, cells = self._cells(o, Memory.OUT)
+                ends[region] = max(ends.get(region, 0), int(cells.max()) + 1)
+        return ends
+
+    def _cells(self, o: TileLoad | TileStore, memory: Memory) -> tuple[int, Int64Array]:
+        """The region, and (cells,) its tiles of OUT, row by row; of larger tiles all that they
+        touch."""
+        place, size = self.program.places[o.dram.tensor], self.program.config.tile_bytes(memory)
+        first = place.offset_bytes + o.dram.tile * size
+        rows = np.arange(o.y_size)[:, None] * o.x_stride * size
+        if size == self.bytes:
+            begins = (first + rows + np.arange(o.x_size) * size) // size
+            return place.region, begins.ravel()
+        begin, end = first + rows[:, 0], first + rows[:, 0] + o.x_size * size
+        ranges = zip(begin // self.bytes, -(-end // self.bytes), strict=True)
+        return place.region, np.concatenate([np.arange(*some) for some in ranges])
+
+    def store(self, number: int, o: TileStore) -> None:
+        """It writes, and where somebody outside reads that it stays."""
+        region, cells = self._cells(o, Memory.OUT)
+        self.writer[region][cells] = number
+        self.cell[region][cells] = np.arange(len(cells))
+        if o.dram.tensor not in self.program.inside:
+            self.outside.add(number)
+
+    def load(self, number: int, o: TileLoad) -> None:
+        """Who wrote what it brings."""
+        region, cells = self._cells(o, o.memory)
+        if region not in self.ends:
+            if o.memory is Memory.INP:
+                self.tiles.setdefault(o.tile, _Tile()).is_mixed = True
+            return
+        within = cells < self.ends[region]
+        writer = np.where(within, self.writer[region][cells * within], _NOBODY)
+        cell = np.where(within, self.cell[region][cells * within], 0)
+        if o.memory is not Memory.INP:
+            self._read_outside(writer)
+            return
+        tile = self.tiles.setdefault(o.tile, _Tile())
+        tile.is_mixed |= tile.is_read or bool((writer == _NOBODY).any())
+        tile.loads.append(number)
+        tile.sources.append((writer, cell))
+
+    def _read_outside(self, writer: Int64Array) -> None:
+        self.outside |= set(np.unique(writer[writer != _NOBODY]).tolist())
+
+    # --- behind the walk --------------------------------------------------------------------------
+    def found(self) -> Flow:
+        """Tiles of one content together."""
+        contents: dict[Hashable, InpContent] = {}
+        for tile, own in self.tiles.items():
+            loads = [o for n in own.loads if isinstance(o := self.operations[n], TileLoad)]
+            padded = [o for o in loads if _has_pads(o)]
+            if own.is_mixed:
+                for writer, _ in own.sources:
+                    self._read_outside(writer)
+                continue
+            said = [(*_shape(o), w.tobytes(), c.tobytes()) for o, (w, c) in _with(loads, own)]
+            key = (tile.size_tiles, *said)
+            if key in contents:
+                contents[key].tiles.append(tile)
+                contents[key].loads += own.loads
+                continue
+            parts = _parts(loads, own)
+            contents[key] = InpContent([tile], own.loads, padded, parts)
+        holder = {tile: one for one in contents.values() for tile in one.tiles}
+        for number, o in enumerate(self.operations):
+            if type(o) is GemmNest and o.src.tile in holder:
+                holder[o.src.tile].used.append(number)
+        return Flow(list(contents.values()), frozenset(self.outside))
+
+
+def _with(
+    loads: Sequence[TileLoad], own: _Tile
+) -> Sequence[tuple[TileLoad, tuple[Int64Array, Int64Array]]]:
+    return list(zip(loads, own.sources, strict=True))
+
+
+def _has_pads(o: TileLoad) -> bool:
+    return any((o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1))
+
+
+def _shape(o: TileLoad) -> tuple[int, ...]:
+    pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1, o.pad_value)
+    return (o.offset, o.y_size, o.x_size, *pads)
+
+
+def _parts(loads: Sequence[TileLoad], own: _Tile) -> dict[int, Int64Array]:
+    """As of InpContent."""
+    every = []
+    for o, (writer, cell) in _with(loads, own):
+        width = o.x_pad_0 + o.x_size + o.x_pad_1
+        rows = o.offset + (o.y_pad_0 + np.arange(o.y_size)[:, None]) * width
+        places = (rows + o.x_pad_0 + np.arange(o.x_size)).ravel()
+        every.append(np.stack([writer, cell, places], axis=1))
+    cells = np.concatenate(every)
+    return {number: cells[cells[:, 0] == number, 1:] for number in np.unique(cells[:, 0]).tolist()}

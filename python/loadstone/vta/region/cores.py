@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A segment of several equal VTAs that work on it together.
+
+In:   graph operators in execution order, as for one device; how many devices there are.
+Out:  CoresRegion: programs for all of them, in phases that start together.
+Next: artifact/deploy.py makes steps of them; runtime/accelerator.c starts side by side what no data
+      tie.
+
+Tensors stand in memory once, in the layout that all devices read, and are handed on there. A layer
+is computed whole by one device, or in parts, by rows or by blocks of channels (parts.py); what is
+best for all layers together is chosen in dealing.py. Memory is planned as if a phase were one
+moment: whatever one of its layers touches is alive for all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from loadstone import graph as g
+from loadstone.backend.device import ProgramDevice, ProgramStep
+from loadstone.backend.region import Address, DeviceLayout
+from loadstone.errors import LoweringError
+from loadstone.numerics import Array
+from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.operators import im2col_input, lower_operator
+from loadstone.vta.operators.kernels import Constants, LoweredOperator
+from loadstone.vta.operators.layout import Im2colLayout
+from loadstone.vta.passes.program import UOP_TENSOR, LayerOperation, VtaProgram
+from loadstone.vta.region.dealing import Way, deal, share_of, verify_phases
+from loadstone.vta.region.offload import OffloadedRegion
+from loadstone.vta.region.parts import LayerPart, channels_of, rows_of
+from loadstone.vta.region.request import RegionRequest
+from loadstone.vta.region.views import on_whole
+from loadstone.vta.schedule.choices import NO_LAYER_CHOICE
+from loadstone.vta.stream.operations import DramTile, Operation, TileLoad
+
+__all__ = ["CoresRegion"]
+
+
+class CoresRegion(OffloadedRegion):
+    """Lowered for one device first, and dealt out."""
+
+    def __init__(
+        self,
+        name: str,
+        operators: Sequence[g.Operator],
+        from_host: Sequence[g.Tensor],
+        seen: Sequence[g.Tensor],
+        cores: Sequence[HwConfig],
+        request: RegionRequest | None = None,
+    ) -> None:
+        """cores: the devices, of which the first is the artifact's own."""
+        super().__init__(name, operators, from_host, seen, cores[0], request)
+        self.cores = tuple(cores)
+        self._pool = _ConstantPool()
+        self._tensors = self._tensor_places()
+        ways = [self._ways(operator) for operator in self.inside]
+        self.phases = deal(ways, len(cores), shared_bus=bool(cores[-1].bus_of))
+        whole = [way[0].shares[0].writes.tiles for way in ways if way[0].shares]
+        written: dict[str, Array] = {}
+        for tiles in whole:
+            for tensor, mask in tiles.items():
+                written[tensor] = written[tensor] | mask if tensor in written else mask
+        verify_phases(
+            self.phases, len(ways), {name: int(mask.sum()) for name, mask in written.items()}
+        )
+        used = {
+            operation.dram.tensor
+            for phase in self.phases
+            for _, way in phase
+            for share in way.shares.values()
+            for operation in share.operations
+            if type(operation) is TileLoad
+        }
+        self.constants = {
+            name: (np.ascontiguousarray(tiles), self.config.tile_bytes(Memory(memory)))
+            for name, (memory, tiles) in self._pool.constants.items()
+            if name in used
+        }
+
+    @property
+    def beside_devices(self) -> Sequence[ProgramDevice]:
+        """All but the first."""
+        return [ProgramDevice.of(core) for core in self.cores[1:]]
+
+    @property
+    def layouts(self) -> Sequence[tuple[DeviceLayout, int, int]]:
+        """Alive from the first layer of a phase to the last one of another."""
+        spans = [(phase[0][0], phase[-1][0]) for phase in self.phases]
+        first = [begin for begin, end in spans for _ in range(begin, end + 1)]
+        last = [end for begin, end in spans for _ in range(begin, end + 1)]
+        return [(layout, first[a], last[b]) for layout, a, b in super().layouts]
+
+    def programs(
+        self, addresses: Mapping[str, Address], uops: Callable[[], Address]
+    ) -> Iterator[tuple[ProgramStep, bytes]]:
+        """Of each phase those of its devices, which may start together."""
+        self._programs.clear()
+        zero_tiles = self._pool.zero_tiles()
+        for number, phase in enumerate(self.phases, 1):
+            is_first = True
+            for device in range(len(self.cores)):
+                operations: list[LayerOperation] = [
+                    (self.inside[layer].name, operation)
+                    for layer, way in phase
+                    if device in way.shares
+                    for operation in way.shares[device].operations
+                ]
+                if not operations:
+                    continue
+                unbuilt = VtaProgram(
+                    self.config,
+                    {**addresses, UOP_TENSOR: uops()},
+                    operations,
+                    choice=self.choice,
+                    zero_tiles=zero_tiles,
+                )
+                name = f"{self.name}.{number} on {self.cores[device].name}"
+                program, table = self._built(name, unbuilt)
+                yield replace(program, device=device, beside=not is_first), table
+                is_first = False
+
+    # --- ways to compute a layer ------------------------------------------------------------------
+    def _ways(self, operator: g.Operator) -> list[Way]:
+        whole = self._lowered[operator.name]
+        if whole is None:  # addresses do it
+            return [Way("nothing", {})]
+        operations = self._renamed(operator, whole)
+        share = share_of(self._pool.kept(whole.constants, operations), self._tensors, self.config)
+        devices = len(self.cores)
+        ways = [Way("whole", {device: share}) for device in range(devices)]
+        for count in sorted({devices, *(k for k in (2,) if k < devices)}, reverse=True):
+            for divide, extent in self._axes(operator):
+                made = self._divided(operator, divide, extent, count)
+                if made is not None:
+                    ways.append(made)
+        return ways
+
+    def _axes(self, operator: g.Operator) -> Iterator[tuple[Callable[..., LayerPart | None], int]]:
+        shape = operator.output.shape
+        if len(shape) == 4:
+            yield rows_of, shape[1]
+        channels = shape[-1] // getattr(operator, "planes", 1)
+        yield channels_of, -(-channels // self.config.block)
+
+    def _divided(
+        self, operator: g.Operator, divide: Callable[..., LayerPart | None], extent: int, count: int
+    ) -> Way | None:
+        """In `count` parts of about one size; None where there are fewer, or one cannot be made."""
+        if extent < count:
+            return None
+        folded = self._folded(operator)
+        shares = {}
+        for device in range(count):
+            begin, end = extent * device // count, extent * (device + 1) // count
+            part = divide(operator, begin, end, self.config, folded)
+            if part is None:
+                return None
+            try:
+                operations = self._part_operations(operator, part)
+                shares[device] = share_of(operations, self._tensors, self.config)
+            except LoweringError:  # fits no scratchpad, or its loads have no form on the whole
+                return None
+        return Way(f"{divide.__name__} {extent} by {count}", shares)
+
+    def _part_operations(self, operator: g.Operator, part: LayerPart) -> list[Operation]:
+        request = replace(self.request.of_layer(operator, self.config), choice=NO_LAYER_CHOICE)
+        lowered = lower_operator(part.operator, self.config, part.folded, request)
+        if lowered.scratch:
+            raise LoweringError("a part needs memory of its own")
+        whole = self._lowered[operator.name]
+        assert whole is not None, "what addresses do is not divided"
+        operations = on_whole(lowered.operations, part.views)
+        if part.folded is not None:
+            operations = self._renamed_input(operator, operations)
+        return self._pool.kept(lowered.constants, operations, whole.constants)
+
+    def _folded(self, operator: g.Operator) -> Im2colLayout | None:
+        if not operator.inputs or operator.input.name not in self.host:
+            return None
+        return im2col_input(operator, self.config, self.request.of_layer(operator, self.config))
+
+    def _renamed(self, operator: g.Operator, lowered: LoweredOperator) -> list[Operation]:
+        """Of the whole layer, which reads an input that the host may have folded."""
+        if self._folded(operator) is None:
+            return list(lowered.operations)
+        return self._renamed_input(operator, lowered.operations)
+
+    def _renamed_input(
+        self, operator: g.Operator, operations: Sequence[Operation]
+    ) -> list[Operation]:
+        name = f"{operator.input.name} for {operator.name}"
+        return [
+            replace(o, dram=replace(o.dram, tensor=name))
+            if type(o) is TileLoad and o.dram.tensor == operator.input.name
+            else o
+            for o in operations
+        ]
+
+    def _tensor_places(self) -> dict[str, tuple[str, int, int]]:
+        """As share_of takes them."""
+        tile_bytes = self.config.tile_bytes(Memory.INP)
+        tiles = {layout.name: layout.size_bytes // tile_bytes for layout, _, _ in super().layouts}
+        found = {}
+        for name in tiles:
+            whole, offset = name, 0
+            while whole in self.aliases:
+                whole, more = self.aliases[whole]
+                offset += more
+            found[name] = whole, offset // tile_bytes, tiles[whole]
+        return found
+
+
+class _ConstantPool:
+    """Constants of layers and of their parts. What a part reads is nearly always a piece of what
+    its layer reads, and stands there once."""
+
+    def __init__(self) -> None:
+        self.constants: dict[str, tuple[Memory, Array]] = {}
+
+    def kept(
+        self, constants: Constants, operations: Sequence[Operation], whole: Constants | None = None
+    ) -> list[Operation]:
+        """The operations; those of a part read where the constants of the whole layer have it."""
+        places: dict[str, tuple[str, int]] = {}
+        for name, (memory, tiles) in constants.items():
+            found = None if whole is None else _piece_of(whole, memory, tiles)
+            if found is None:
+                self.constants.setdefault(name, (Memory(memory), tiles))
+            else:
+                places[name] = found
+        return [
+            replace(o, dram=_moved(o.dram, *places[o.dram.tensor]))
+            if type(o) is TileLoad and o.dram.tensor in places
+            else o
+            for o in operations
+        ]
+
+    def zero_tiles(self) -> dict[str, Array]:
+        """As VtaProgram has them."""
+        found = {}
+        for name, (memory, tiles) in self.constants.items():
+            zeros = np.logical_not(np.any(tiles, axis=tuple(range(1, tiles.ndim))))
+            if memory is Memory.WGT and zeros.any():
+                found[name] = np.asarray(zeros, np.bool_)
+        return found
+
+
+def _piece_of(whole: Constants, memory: Memory, tiles: Array) -> tuple[str, int] | None:
+    """The constant that has these tiles, and the first of them there."""
+    content = tiles.tobytes()
+    tile_bytes = len(content) // max(len(tiles), 1)
+    for name, (theirs, every) in whole.items():
+        if theirs != memory or not content:
+            continue
+        held = every.tobytes()
+        at = held.find(content)
+        while at >= 0 and at % tile_bytes:
+            at = held.find(content, at + 1)
+        if at >= 0:
+            return name, at // tile_bytes
+    return None
+
+
+def _moved(place: DramTile, tensor: str, first: int) -> DramTile:
+    return replace(place, tensor=tensor, tile=first + place.tile)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three networks for one board, as guest/share_cases.c takes them, and what must come out.
+
+In:   how many releases; whether one of the networks fails in every run.
+Out:  the packed networks; assertions on the guest's lines: outputs of each alone, responses below
+      the bounds of analysis/response.py, and near them.
+Next: test_cortex_m.py, test_user.py.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from loadstone.analysis.bounds import blocks_of
+from loadstone.analysis.response import BlockTimes, longest_responses
+from loadstone.artifact.format import Artifact, ProgramStep
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.isa.spec import INSN_BYTES
+from tests.repeat import times
+from tests.sample_model import dense_model
+
+__all__ = ["Shared", "check", "networks"]
+
+CONFIG = load_config("vtaq-1x16x16")
+_WORST, _EXTRA = "worst_burst_extra_cycles", "read_burst_extra_cycles"
+#: Whose memory is never slower than that of `loadstone simd`, so that bounds can be near.
+SERVED = replace(
+    CONFIG,
+    timing={
+        **CONFIG.timing,
+        _WORST: replace(CONFIG.timing[_WORST], value=CONFIG.timing[_EXTRA].value),
+    },
+)
+DENSE = dense_model(CONFIG)
+#: By descending priority: programs of a run, and the share of the device's time.
+PARTS = ((1, 0.2), (3, 0.3), (8, 0.4))
+SAMPLES, FAULTY = 5, 1
+_ALIGN = 64
+_LINE = re.compile(r"network (\d+) runs (\d+) failures (\d+) wrong (\d+) worst (\d+)")
+
+
+@dataclass(frozen=True)
+class Shared:
+    """One of them. bound: of its responses, in cycles."""
+
+    runs: int
+    failures: int
+    bound: int
+
+
+def networks(*, faulty: bool) -> tuple[bytes, list[Shared]]:
+    """All of them, packed. faulty: the second one's programs have an instruction that the device
+    does not know, and nobody looks at them before."""
+    runs = times(12, 1000) if faulty else times(120, 33_400)
+    packed, blocks = b"", []
+    rng = np.random.default_rng(runs)
+    for number, (parts, share) in enumerate(PARTS):
+        artifact = _in_parts(parts)
+        lengths = blocks_of(artifact, SERVED, None, 0)
+        blocks.append(BlockTimes(lengths, int(sum(lengths) / share)))
+        fails = faulty and number == FAULTY
+        x = rng.integers(-128, 128, (SAMPLES, 1, DENSE.weights.shape[1])).astype(np.int8)
+        y = DENSE.expected(x)
+        data = (_spoilt(artifact) if fails else artifact).to_bytes()
+        sizes = (len(data), x[0].nbytes, y[0].nbytes, SAMPLES)
+        head = struct.pack("<8I", *sizes, runs, blocks[-1].period, int(fails), 0)
+        packed += b"".join(map(_padded, (head, data, x.tobytes(), y.tobytes())))
+    bounds = longest_responses(blocks)
+    return packed, [
+        Shared(runs, runs if faulty and n == FAULTY else 0, bound)
+        for n, bound in enumerate(bounds)
+        if bound is not None
+    ]
+
+
+def check(lines: Sequence[str], wanted: Sequence[Shared]) -> None:
+    """No response above its bound, the bound at most 1.3 times the longest; nothing wrong."""
+    assert "done" in lines, "the guest did not finish:\n" + "\n".join(lines)
+    found = [tuple(map(int, m.groups())) for m in map(_LINE.fullmatch, lines) if m]
+    assert [one[0] for one in found] == list(range(len(wanted))) == list(range(len(PARTS)))
+    fails = any(one.failures for one in wanted)
+    for (_, runs, failures, wrong, worst), one in zip(found, wanted, strict=True):
+        assert (runs, failures, wrong) == (one.runs, one.failures, 0)
+        assert worst <= one.bound
+        assert fails or one.bound <= 1.3 * worst
+
+
+def _in_parts(parts: int) -> Artifact:
+    """The program of the sample model again and again."""
+    (program,) = DENSE.artifact.programs
+    steps = DENSE.artifact.steps
+    at = steps.index(program)
+    again = tuple(replace(program, name=f"part {n}") for n in range(parts))
+    return replace(DENSE.artifact, steps=(*steps[:at], *again, *steps[at + 1 :]))
+
+
+def _spoilt(artifact: Artifact) -> Artifact:
+    """The second instruction of each program becomes one that is none."""
+    steps = [_with_unknown(s) if isinstance(s, ProgramStep) else s for s in artifact.steps]
+    return replace(artifact, steps=tuple(steps))
+
+
+def _with_unknown(program: ProgramStep) -> ProgramStep:
+    code = bytearray(program.instructions)
+    code[INSN_BYTES] |= 7
+    return replace(program, instructions=bytes(code))
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % _ALIGN)
