@@ -145,7 +145,7 @@ def test_a_load_of_weight_tiles_becomes_one_of_groups() -> None:
     assert (made.dram.tile, made.offset, made.y_size) == (45, 6, 3)
     assert (made.memory, made.x_size, made.x_stride) == (Memory.WGT_4BIT, 2, 4)
     (part,) = Expander(config).copy(made, 2)
-    assert part.form.scratch == ((Memory.WGT, 0, 12, True),)
+    assert part.form.scratch == (ScratchRange(Memory.WGT, 0, 12, True),)
     assert part.form.dram == (2, 0, 3, 2 * 288, 4 * 288, False)
     assert part.form.tile_bytes == 32
 
