@@ -43,7 +43,7 @@ void visit_rows(const Machine &m, const lds_insn_memory &i, bool writes, Visit v
   for (uint32_t y = 0; y < i.y_size; ++y) visit(address + y * i.x_stride * tile_bytes, address + y * i.x_stride * tile_bytes + row);
 }
 
-// The scratchpad that a LOAD fills: ACC for ACC_8BIT.
+// The scratchpad that a LOAD fills: ACC for ACC_8BIT, WGT for WGT_4BIT.
 constexpr uint32_t kScratchpads[LDS_MEMORIES] = LDS_SCRATCHPADS;
 inline uint32_t scratchpad_of(uint32_t memory) { return kScratchpads[memory]; }
 

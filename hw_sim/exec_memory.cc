@@ -62,6 +62,27 @@ struct WgtPad {
   }
 };
 
+// Groups of weights of 4 bits: multipliers, minima, then the numbers, two in a byte. `tile` is the first of WGT; n counts groups.
+struct Wgt4Pad {
+  Machine &m;
+  void copy(size_t tile, const uint8_t *from, size_t n) const {
+    const uint32_t block = m.g.block, tile_weights = block * block;
+    const size_t bytes = m.g.dram_tile_bytes[LDS_MEMORY_WGT_4BIT], packed = m.wgt_tile_bytes();
+    std::vector<int8_t> weights(tile_weights);
+    for (; n != 0; --n, from += bytes) {
+      const uint8_t *multipliers = from, *minima = from + block, *numbers = from + 2 * size_t{block};
+      for (uint32_t t = 0; t < m.g.filled_tiles[LDS_MEMORY_WGT_4BIT]; ++t, ++tile, numbers += tile_weights / 2) {
+        for (uint32_t k = 0; k < tile_weights; ++k) {
+          const uint32_t number = k % 2 == 0 ? numbers[k / 2] & 15u : numbers[k / 2] >> 4u, o = k / block;
+          weights[k] = static_cast<int8_t>(minima[o] + ((number * multipliers[o] + 4u) >> 3u));
+        }
+        m.kernels->pack_wgt(block, weights.data(), m.wgt.data() + tile * packed);
+      }
+    }
+  }
+  void pad(size_t, size_t) const {}  // it has none
+};
+
 struct AccPad {
   Machine &m;
   void copy(size_t tile, const uint8_t *from, size_t n) const {  // little-endian int32, like the host's
@@ -135,21 +156,22 @@ void in_parts(const Machine &m, size_t n, uint32_t tile_bytes, Work work) {
 
 // Copies n tiles from DRAM, directly from host memory where they lie in one segment.
 template <typename Pad>
-void copy_row(const Machine &m, const Pad &pad, size_t tile, uint64_t address, uint32_t n, uint32_t tile_bytes) {
+void copy_row(const Machine &m, const Pad &pad, size_t tile, uint64_t address, uint32_t n, uint32_t memory) {
+  const uint32_t tile_bytes = m.g.dram_tile_bytes[memory], fills = m.g.filled_tiles[memory];
   const uint64_t size = uint64_t{n} * tile_bytes;
   if (const uint8_t *host = m.dram.span(address, size, false))
-    return in_parts(m, n, tile_bytes, [&](size_t first, size_t part) { pad.copy(tile + first, host + first * tile_bytes, part); });
+    return in_parts(m, n, tile_bytes, [&](size_t first, size_t part) { pad.copy(tile + first * fills, host + first * tile_bytes, part); });
   std::vector<uint8_t> row;
   in_parts(m, n, tile_bytes, [&](size_t first, size_t part) {
     row.resize(part * tile_bytes);
     m.dram.read(address + first * tile_bytes, row.data(), row.size());
-    pad.copy(tile + first, row.data(), part);
+    pad.copy(tile + first * fills, row.data(), part);
   });
 }
 
 template <typename Pad>
 void load_with(const Machine &m, const Pad &pad, const lds_insn_memory &i, uint64_t address) {
-  const uint32_t tile_bytes = m.g.dram_tile_bytes[i.memory_id];
+  const uint32_t tile_bytes = m.g.dram_tile_bytes[i.memory_id], fills = m.g.filled_tiles[i.memory_id];
   const size_t width = size_t{i.x_pad_0} + i.x_size + i.x_pad_1;
   const uint64_t stride = uint64_t{i.x_stride} * tile_bytes;
   const auto fill = [&](size_t tile, size_t n) {
@@ -169,7 +191,7 @@ void load_with(const Machine &m, const Pad &pad, const lds_insn_memory &i, uint6
     for (uint32_t y = 0; y < i.y_size; ++y, host += stride) {
       fill_some(i.x_pad_0);
       pad.copy(s, host, i.x_size);
-      s += i.x_size;
+      s += size_t{i.x_size} * fills;
       fill_some(i.x_pad_1);
     }
     return fill_some(i.y_pad_1 * width);
@@ -177,12 +199,12 @@ void load_with(const Machine &m, const Pad &pad, const lds_insn_memory &i, uint6
   fill(s, i.y_pad_0 * width);
   s += i.y_pad_0 * width;
   if (width == i.x_size && i.x_stride == i.x_size) {  // the tiles are contiguous
-    copy_row(m, pad, s, address, i.x_size * i.y_size, tile_bytes);
-    s += size_t{i.x_size} * i.y_size;
+    copy_row(m, pad, s, address, i.x_size * i.y_size, i.memory_id);
+    s += size_t{i.x_size} * i.y_size * fills;
   } else {
-    for (uint32_t y = 0; y < i.y_size; ++y, s += width) {
+    for (uint32_t y = 0; y < i.y_size; ++y, s += width * fills) {
       fill(s, i.x_pad_0);
-      copy_row(m, pad, s + i.x_pad_0, address + y * stride, i.x_size, tile_bytes);
+      copy_row(m, pad, s + i.x_pad_0, address + y * stride, i.x_size, i.memory_id);
       fill(s + i.x_pad_0 + i.x_size, i.x_pad_1);
     }
   }
@@ -237,7 +259,7 @@ void check_sram(const Machine &m, uint32_t memory, uint64_t last, const char *wh
 uint64_t dram_address(const Machine &m, const lds_insn_memory &i, bool writes) {
   const uint32_t tile_bytes = m.g.dram_tile_bytes[i.memory_id];
   const Region &region = m.regions[i.region];
-  const uint64_t offset = uint64_t{i.dram_base} * tile_bytes;
+  const uint64_t offset = uint64_t{i.dram_base} * m.g.dram_base_bytes[i.memory_id];
   const uint64_t rows = i.y_size == 0 ? 0 : i.y_size - 1;
   const uint64_t size = i.y_size == 0 ? 0 : (rows * i.x_stride + i.x_size) * tile_bytes;  // below 2^48
   const uint64_t address = region.base + offset;
@@ -256,7 +278,7 @@ void exec_load(Machine &m, const lds_insn_memory &i) {
   const uint64_t rows = uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1;
   const uint64_t width = uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
   if (rows == 0) return;
-  check_sram(m, i.memory_id, i.sram_base + rows * width - 1, "LOAD");
+  check_sram(m, i.memory_id, i.sram_base + rows * width * m.g.filled_tiles[i.memory_id] - 1, "LOAD");
   const uint64_t address = dram_address(m, i, false);
   switch (i.memory_id) {
     case LDS_MEMORY_UOP:
@@ -265,6 +287,8 @@ void exec_load(Machine &m, const lds_insn_memory &i) {
       return m.g.is_float ? load_with(m, FloatInpPad{m}, i, address) : load_with(m, InpPad{m}, i, address);
     case LDS_MEMORY_WGT:
       return m.g.is_float ? load_with(m, FloatWgtPad{m}, i, address) : load_with(m, WgtPad{m}, i, address);
+    case LDS_MEMORY_WGT_4BIT:
+      return load_with(m, Wgt4Pad{m}, i, address);
     case LDS_MEMORY_ACC:
       return load_with(m, AccPad{m}, i, address);
     default:

@@ -16,10 +16,12 @@ namespace lds::sim {
 
 struct Geometry {
   lds_isa_widths widths;
-  uint32_t batch, block;        // a tile is batch x block; a weight tile block x block
-  uint32_t lanes;               // batch * block
-  uint32_t depth[6];            // tiles of a scratchpad, by LDS_MEMORY_*
-  uint32_t dram_tile_bytes[6];  // bytes of one tile in DRAM, by LDS_MEMORY_*
+  uint32_t batch, block;                   // a tile is batch x block; a weight tile block x block
+  uint32_t lanes;                          // batch * block
+  uint32_t depth[LDS_MEMORIES];            // tiles of a scratchpad, by LDS_MEMORY_*
+  uint32_t dram_tile_bytes[LDS_MEMORIES];  // bytes of one tile in DRAM, by LDS_MEMORY_*; of WGT_4BIT those of a group
+  uint32_t dram_base_bytes[LDS_MEMORIES];  // bytes that dram_base counts: the same, but for WGT_4BIT
+  uint32_t filled_tiles[LDS_MEMORIES];     // tiles of the scratchpad that one tile in DRAM fills: 1, but for WGT_4BIT
   uint32_t capabilities;
   bool is_float;  // elements are bfloat16, accumulators float32; else int8 and int32
 

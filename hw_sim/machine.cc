@@ -107,8 +107,8 @@ void Machine::unpack_float_wgt(uint32_t tile, uint8_t *out) const {
 }
 
 const char *memory_name(uint32_t memory) {
-  static const char *const names[] = {"UOP", "WGT", "INP", "ACC", "OUT", "ACC_8BIT"};
-  return memory < 6 ? names[memory] : "?";
+  static const char *const names[] = {"UOP", "WGT", "INP", "ACC", "OUT", "ACC_8BIT", "WGT_4BIT"};
+  return memory < LDS_MEMORIES ? names[memory] : "?";
 }
 
 }  // namespace lds::sim

@@ -162,6 +162,7 @@ class Sequencer {
       case LDS_MEMORY_INP:
         return LDS_SIM_READ_INP;
       case LDS_MEMORY_WGT:
+      case LDS_MEMORY_WGT_4BIT:
         return LDS_SIM_READ_WGT;
       default:
         return LDS_SIM_READ_ACC;

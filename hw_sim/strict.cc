@@ -108,7 +108,8 @@ void Strict::count_tokens(int stage, const lds_insn_flags &f) {
 // In VTA's simulation the memory model, unlike the hardware, loses data after a burst of a single beat that another read follows.
 void Strict::bursts(uint32_t index, const lds_insn_memory &i) const {
   const uint64_t tile_bytes = m_.g.dram_tile_bytes[i.memory_id];
-  Bursts left(bus_, m_.regions[i.region].base + i.dram_base * tile_bytes, i.x_size * tile_bytes, i.y_size, i.x_stride * tile_bytes);
+  const uint64_t begin = m_.regions[i.region].base + uint64_t{i.dram_base} * m_.g.dram_base_bytes[i.memory_id];
+  Bursts left(bus_, begin, i.x_size * tile_bytes, i.y_size, i.x_stride * tile_bytes);
   while (!left.done()) {
     m_.poll->spend(Poll::kBurst);
     if (left.next() == 1 && (!left.done() || index < last_read_))

@@ -260,7 +260,8 @@ class Model {
 
   Bursts bursts_of(const lds_insn_memory &i) const {
     const uint64_t tile_bytes = in_.geometry.dram_tile_bytes[i.memory_id];
-    return Bursts(bus_, in_.regions[i.region].base + i.dram_base * tile_bytes, i.x_size * tile_bytes, i.y_size, i.x_stride * tile_bytes);
+    const uint64_t begin = in_.regions[i.region].base + uint64_t{i.dram_base} * in_.geometry.dram_base_bytes[i.memory_id];
+    return Bursts(bus_, begin, i.x_size * tile_bytes, i.y_size, i.x_stride * tile_bytes);
   }
 
   uint64_t store_cycles(const lds_insn &insn) {
@@ -287,6 +288,7 @@ class Model {
       case LDS_MEMORY_INP:
         return LDS_SIM_READ_INP;
       case LDS_MEMORY_WGT:
+      case LDS_MEMORY_WGT_4BIT:
         return LDS_SIM_READ_WGT;
       default:
         return LDS_SIM_READ_ACC;

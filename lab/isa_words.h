@@ -167,6 +167,7 @@ inline constexpr Word kMemories[] = {
     {"acc", 3u},
     {"out", 4u},
     {"acc_8bit", 5u},
+    {"wgt_4bit", 6u},
 };
 
 inline constexpr Word kRegisters[] = {

@@ -70,6 +70,16 @@ static inline uint64_t lds_area(uint32_t rows, uint32_t width) {
   return (uint64_t)rows * width;
 }
 
+/* What `count` of x_size stand for, each being so many: groups of weights. */
+/*@ requires count >= 1 && count <= 0x1001D * 0x1001D && each >= 1 && each <= 9;
+    assigns \nothing;
+    ensures \result == count * each;
+    ensures \result >= 1; */
+static inline uint64_t lds_items(uint64_t count, uint32_t each) {
+  /*@ assert 1 <= count * each <= 9 * 0x1001D * 0x1001D; */
+  return count * each;
+}
+
 /* Tiles from the first that two nested loops reach to the last, `more` behind that included. */
 /*@ requires iter_out >= 1 && iter_out <= 0x3FFF && iter_in >= 1 && iter_in <= 0x3FFF && out <= 0x7FFF && in <= 0x7FFF;
     requires more <= 2;

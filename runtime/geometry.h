@@ -26,7 +26,13 @@ static inline int lds_has_regions(const lds_model *model, uint32_t device) {
   return lds_hashed_bytes(p) == LDS_CONFIGURATION_BYTES && (lds_u32(p + 16) & LDS_CAP_REGIONS) != 0;
 }
 
-/* log2 of the bytes of one tile of a memory in DRAM. */
+/* What x_size and x_stride of a LOAD of WGT_4BIT count, groups of weights, have in DRAM: multipliers and minima, and eight times as
+ * much of numbers; and the tiles of WGT that each fills. */
+enum { LDS_GROUP_BASES = 1 + LDS_GROUP_WEIGHTS / 4 };
+
+static inline uint32_t lds_group_tiles(const lds_hw_config *c) { return LDS_GROUP_WEIGHTS >> c->log_block; }
+
+/* log2 of the bytes of one tile of a memory in DRAM; of WGT_4BIT of what dram_base counts: the multipliers and minima of a group. */
 static inline uint32_t lds_log_tile_bytes(const lds_hw_config *c, uint32_t memory) {
   const uint32_t lanes = (uint32_t)c->log_batch + c->log_block, element = c->log_inp_width - 3u; /* log2 of its bytes */
   switch (memory) {
@@ -36,6 +42,8 @@ static inline uint32_t lds_log_tile_bytes(const lds_hw_config *c, uint32_t memor
       return 2u * c->log_block + element;
     case LDS_MEMORY_ACC:
       return lanes + 2u;
+    case LDS_MEMORY_WGT_4BIT:
+      return c->log_block + 1u;
     default:
       return lanes + element;
   }

@@ -40,6 +40,7 @@ typedef struct walk {
   uint32_t uop_bgn_mask, uop_end_mask; /* of the micro-op range in GEMM, ALU and DEPTHWISE */
   uint32_t uop_end_bit;
   uint32_t depth[MEMORIES], log_tile_bytes[MEMORIES]; /* tiles of each scratchpad; the size of one in DRAM */
+  uint32_t row_bases[MEMORIES], fills[MEMORIES];      /* what one of x_size stands for: steps of dram_base; tiles of the scratchpad */
   uint32_t regions;
   lds_region region[LDS_REGIONS];
   uint32_t field[3], unit[3];                    /* of dst, src, wgt in a micro-op: all bits, the lowest */
@@ -120,21 +121,25 @@ static uint32_t dram_places(const walk *w, const lds_insn_memory *m, int store) 
   const uint32_t needed = store ? LDS_DMA_DEVICE_WRITES : LDS_DMA_DEVICE_READS;
   const lds_region *r = &w->region[m->region];
   if (m->region >= w->regions || (r->flags & needed) == 0) return 0;
-  return lds_places(r->size_bytes >> w->log_tile_bytes[m->memory_id], lds_rows_extent(m->y_size, m->x_stride, m->x_size));
+  return lds_places(r->size_bytes >> w->log_tile_bytes[m->memory_id],
+                    lds_items(lds_rows_extent(m->y_size, m->x_stride, m->x_size), w->row_bases[m->memory_id]));
 }
 
 static int shape_load(const walk *w, const lds_insn_memory *m, shape *s) {
   const uint32_t pads = m->y_pad_0 | m->y_pad_1 | m->x_pad_0 | m->x_pad_1;
-  const int padless = m->memory_id == LDS_MEMORY_UOP || m->memory_id == LDS_MEMORY_WGT;
+  const int padless = m->memory_id == LDS_MEMORY_UOP || m->memory_id == LDS_MEMORY_WGT || m->memory_id == LDS_MEMORY_WGT_4BIT;
   s->stage = load_stage_of[m->memory_id];
   s->moves = m->x_size == 0 ? NO_OP : m->memory_id == LDS_MEMORY_UOP ? UOPS : TILES;
   if (m->memory_id == LDS_MEMORY_ACC_8BIT && !has(w, LDS_CAP_LOAD_ACC8)) return LDS_ERR_INSTRUCTION;
+  if (m->memory_id == LDS_MEMORY_WGT_4BIT && !has(w, LDS_CAP_WEIGHTS4)) return LDS_ERR_INSTRUCTION;
   if (m->memory_id == LDS_MEMORY_OUT) return LDS_ERR_INSTRUCTION;
   if (m->x_size == 0) return (m->region | m->y_size | m->x_stride | pads) == 0 ? LDS_OK : LDS_ERR_INSTRUCTION;
   if (m->y_size == 0 || (padless && pads != 0)) return LDS_ERR_INSTRUCTION;
   if (m->memory_id == LDS_MEMORY_UOP && m->y_size != 1) return LDS_ERR_INSTRUCTION;
   s->below[0] = dram_places(w, m, 0);
-  s->below[1] = lds_places(w->depth[m->memory_id], lds_area(m->y_pad_0 + m->y_size + m->y_pad_1, m->x_pad_0 + m->x_size + m->x_pad_1));
+  s->below[1] =
+      lds_places(w->depth[m->memory_id],
+                 lds_items(lds_area(m->y_pad_0 + m->y_size + m->y_pad_1, m->x_pad_0 + m->x_size + m->x_pad_1), w->fills[m->memory_id]));
   return LDS_OK;
 }
 
@@ -340,6 +345,7 @@ static int config_is_possible(const lds_hw_config *c) {
   if ((c->log_inp_width != 3 && c->log_inp_width != 4) || c->log_wgt_width != c->log_inp_width || c->log_acc_width != 5) return 0;
   if ((c->capabilities & LDS_CAP_REQUANTIZE) != 0 && (lds_is_float(c) || (c->capabilities & LDS_CAP_CONFIG) == 0)) return 0;
   if ((c->capabilities & LDS_CAP_STORE_REQUANTIZE) != 0 && (c->capabilities & LDS_CAP_REQUANTIZE) == 0) return 0;
+  if ((c->capabilities & LDS_CAP_WEIGHTS4) != 0 && (lds_is_float(c) || c->log_block < 2 || lds_group_tiles(c) == 0)) return 0;
   if ((c->capabilities & LDS_CAP_STORE_INP) != 0 && (lds_is_float(c) || (c->capabilities & LDS_CAP_REGIONS) == 0)) return 0;
   if ((c->capabilities & LDS_CAP_DEPTHWISE) != 0 && (lds_is_float(c) || c->log_block < 2 || w.li < 2)) return 0;
   if (c->log_batch > 6 || c->log_block < 1 || c->log_block > 7) return 0;
@@ -363,10 +369,15 @@ static void measure(walk *w) {
   w->uop_bgn_mask = (uint32_t)lds_mask(w->uop_end_bit - LDS_BIT_GEMM_UOP_BGN);
   w->uop_end_mask = (uint32_t)lds_mask(LDS_BIT_GEMM_ITER_OUT(w->widths) - w->uop_end_bit);
   w->depth[LDS_MEMORY_UOP] = w->config.uop_depth;
-  w->depth[LDS_MEMORY_WGT] = (uint32_t)1 << w->widths.lw;
+  w->depth[LDS_MEMORY_WGT] = w->depth[LDS_MEMORY_WGT_4BIT] = (uint32_t)1 << w->widths.lw;
   w->depth[LDS_MEMORY_INP] = (uint32_t)1 << w->widths.li;
   w->depth[LDS_MEMORY_ACC] = w->depth[LDS_MEMORY_OUT] = w->depth[LDS_MEMORY_ACC_8BIT] = (uint32_t)1 << w->widths.la;
-  for (k = 0; k < MEMORIES; ++k) w->log_tile_bytes[k] = lds_log_tile_bytes(&w->config, k);
+  for (k = 0; k < MEMORIES; ++k) {
+    w->log_tile_bytes[k] = lds_log_tile_bytes(&w->config, k);
+    w->row_bases[k] = w->fills[k] = 1;
+  }
+  w->row_bases[LDS_MEMORY_WGT_4BIT] = LDS_GROUP_BASES;
+  w->fills[LDS_MEMORY_WGT_4BIT] = lds_group_tiles(&w->config);
   for (k = 0; k < 3u; ++k) {
     (void)lds_uop_encode(w->widths, &most[k], &w->field[k]);
     (void)lds_uop_encode(w->widths, &least[k], &w->unit[k]);

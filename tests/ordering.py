@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import decode_uops
 from loadstone.vta.isa.insn import Alu, Depthwise, Gemm, Insn, Load, Store, stage_of
-from loadstone.vta.isa.spec import AluOp, Memory, Stage
+from loadstone.vta.isa.spec import SCRATCHPAD_OF, AluOp, Memory, Stage
 
 __all__ = ["Token", "conflicts_of", "tokens_of", "unordered", "without"]
 
@@ -118,8 +118,10 @@ def _touched(
         writes: set[Place] = set()
         match insn:
             case Load() | Store() if insn.x_size:
-                size = config.tile_bytes(Memory(insn.memory_id))
-                rows = [(insn.dram_base + y * insn.x_stride) * size for y in range(insn.y_size)]
+                memory_id = Memory(insn.memory_id)
+                size, first = config.tile_bytes(memory_id), config.base_bytes(memory_id)
+                first *= insn.dram_base
+                rows = [first + y * insn.x_stride * size for y in range(insn.y_size)]
                 dram = {
                     ("DRAM", byte) for row in rows for byte in range(row, row + insn.x_size * size)
                 }
@@ -127,14 +129,11 @@ def _touched(
                 if isinstance(insn, Load):
                     width += insn.x_pad_0 + insn.x_pad_1
                     height += insn.y_pad_0 + insn.y_pad_1
-                name = (
-                    "ACC"
-                    if insn.memory_id in (Memory.ACC_8BIT, Memory.OUT) or isinstance(insn, Store)
-                    else Memory(insn.memory_id).name
-                )
+                name = "ACC" if isinstance(insn, Store) else SCRATCHPAD_OF[memory_id].name
                 if isinstance(insn, Store) and insn.memory_id == Memory.INP:
                     dram = {("INP", byte // size) for _, byte in dram}
-                tiles = {(name, t) for t in range(insn.sram_base, insn.sram_base + width * height)}
+                count = width * height * config.filled_tiles(memory_id)
+                tiles = {(name, t) for t in range(insn.sram_base, insn.sram_base + count)}
                 reads, writes = (dram, tiles) if isinstance(insn, Load) else (tiles, dram)
                 if isinstance(insn, Store) and insn.requantize:
                     count = 3 * (insn.y_size if insn.operand_step else 1)

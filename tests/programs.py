@@ -29,6 +29,7 @@ from loadstone.vta.isa.codec import encode, encode_uops
 from loadstone.vta.isa.insn import Alu, Config, Depthwise, Gemm, Insn, Load, MicroOp, Store
 from loadstone.vta.isa.spec import (
     INSN_BYTES,
+    SCRATCHPAD_OF,
     VALUE_NEEDS,
     WINDOW_COLUMNS,
     AluOp,
@@ -70,7 +71,8 @@ class _Maker:
     def __init__(self, config: HwConfig, rng: np.random.Generator) -> None:
         self.config, self.rng, self.steps = config, rng, list[Step]()
         self.safe = config.profile == "vta"
-        most = {Memory.INP: 24, Memory.WGT: 5, Memory.ACC: 24}
+        wgt = 20 if config.has(Capability.WEIGHTS4) else 5
+        most = {Memory.INP: 24, Memory.WGT: wgt, Memory.ACC: 24}
         self.windows = _Windows(*(self._window(config.depth(m), n) for m, n in most.items()))
         self.uops: list[NDArray[np.uint32]] = []
         self.uop_count = 0
@@ -86,11 +88,13 @@ class _Maker:
         self.out_tiles = 40
         self.tile = {m: config.tile_bytes(m) for m in Memory}
         self.grain = min(self.tile.values())
-        align = max(self.tile.values())
+        align = config.align_bytes
         up = lambda value: -(-value // align) * align  # noqa: E731
         self.offset = 0 if config.has(Capability.REGIONS) else BASE
         self.start = up(self.offset)
-        self.data_bytes = up(self.data_tiles * self.tile[Memory.ACC] + 8 * self.tile[Memory.WGT])
+        self.data_bytes = up(
+            self.data_tiles * self.tile[Memory.ACC] + (wgt + 3) * self.tile[Memory.WGT]
+        )
         self.out_start = self.start + self.data_bytes
         self.uop_start = self.out_start + up(self.out_tiles * self.tile[Memory.OUT])
 
@@ -123,9 +127,10 @@ class _Maker:
     def load(self, memory: Memory, first: int, room: int, *, fill: bool = False) -> None:
         """A LOAD into [first, first + room), of all of it with `fill`; from data, or sometimes from
         what was stored."""
-        pads = (
-            {} if (memory in (Memory.WGT, Memory.UOP) and self.safe) or fill else self._pads(room)
-        )
+        fills, whole = self.config.filled_tiles(memory), room
+        room //= fills
+        padless = (memory in (Memory.WGT, Memory.UOP) and self.safe) or memory == Memory.WGT_4BIT
+        pads = {} if padless or fill else self._pads(room)
         height, width = (
             sum(pads.get(k, 0) for k in ("y_pad_0", "y_pad_1")),
             sum(pads.get(k, 0) for k in ("x_pad_0", "x_pad_1")),
@@ -149,8 +154,10 @@ class _Maker:
             else self.between(0, max(0, (tiles - x) // max(1, y - 1)) if y > 1 else 9)
         )
         stride = min(stride, 60)
-        base = begin // size + self.below(tiles - ((y - 1) * stride + x) + 1)
-        sram = first if fill else first + self.below(room - (x + width) * (y + height) + 1)
+        step = self.config.base_bytes(memory)
+        base = begin // step + self.below(tiles - ((y - 1) * stride + x) + 1) * (size // step)
+        filled_count = (x + width) * (y + height) * fills
+        sram = first if fill else first + self.below(whole - filled_count + 1)
         insn = Load(
             memory_id=memory,
             sram_base=sram,
@@ -160,8 +167,8 @@ class _Maker:
             x_stride=stride,
             **pads,
         )
-        to = Memory.ACC if memory == Memory.ACC_8BIT else memory
-        filled = range(sram, sram + (x + width) * (y + height))
+        to = SCRATCHPAD_OF[memory]
+        filled = range(sram, sram + filled_count)
         self.emit(insn, [self._rows(insn)], [self.places(to, filled)])
         if to == Memory.ACC:
             self.computed -= set(filled)
@@ -173,8 +180,10 @@ class _Maker:
         return {name: self.below(3) for name in names}
 
     def _rows(self, insn: Load | Store) -> Places:
-        size = self.tile[Memory(insn.memory_id)]
-        begin = (insn.dram_base + np.arange(insn.y_size) * insn.x_stride) * size // self.grain
+        memory = Memory(insn.memory_id)
+        size = self.tile[memory]
+        begin = insn.dram_base * self.config.base_bytes(memory)
+        begin = (begin + np.arange(insn.y_size) * insn.x_stride * size) // self.grain
         return (
             self.first_dram_place + begin[:, None] + np.arange(insn.x_size * size // self.grain)
         ).reshape(-1)
@@ -447,6 +456,8 @@ class _Maker:
         choices += [lambda: self.load(Memory.ACC, *w.acc)]
         if self.config.has(Capability.LOAD_ACC8):
             choices += [lambda: self.load(Memory.ACC_8BIT, *w.acc)]
+        if self.config.has(Capability.WEIGHTS4):
+            choices += [lambda: self.load(Memory.WGT_4BIT, *w.wgt)] * 3
         if self.config.has(Capability.DEPTHWISE):
             choices += [self.depthwise] * 4
         while len(self.steps) < length:

@@ -49,16 +49,28 @@ FOUR_WINDOWS = replace(
     name="1x4x4-windows",
     capabilities=TINY_STORING.capabilities | Capability.DEPTHWISE,
 )
-#: Four LOADs on their way, behind a memory that works on as many bursts as are requested.
+#: All that the second generation can, with four LOADs on their way behind a memory that works on as
+#: many bursts as are requested.
 TINY_AHEAD = replace(
     TINY_WINDOWS,
     name="tiny-ahead",
+    capabilities=TINY_WINDOWS.capabilities | Capability.STORE_INP | Capability.WEIGHTS4,
     timing={
         **TINY_WINDOWS.timing,
         "loads_in_flight": TimingConstant(4, "for tests"),
         "read_bursts_outstanding": TimingConstant(16, "for tests"),
     },
 )
+#: Weights of 4 bits in groups of one tile, two, four and eight.
+GROUPED = [
+    replace(
+        device,
+        name=f"{device.name}-weights4",
+        capabilities=device.capabilities | Capability.WEIGHTS4,
+        bus_bits=min(128, device.bus_bits),
+    )
+    for device in (load_config("vtaq-1x32x32"), TINY_WINDOWS, EIGHT_WINDOWS, FOUR_WINDOWS)
+]
 #: Stores that reach INP: beside windows, where a tile is a word of the bus, and alone.
 TINY_INP, WORD_INP, ONLY_INP = (
     replace(
@@ -86,6 +98,7 @@ DEVICES = [
     TINY_WINDOWS,
     EIGHT_WINDOWS,
     FOUR_WINDOWS,
+    *GROUPED,
     TINY_INP,
     ONLY_INP,
     replace(

@@ -86,8 +86,14 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
         "the others compute",
     ),
     "loadstone.vta.kernels.verify._STEPS": ({"RQ"}, "it is no ALU step of a nest"),
-    "loadstone.commands.devices._PADS": ({"OUT", "ACC_8BIT"}, "ways to store and load ACC"),
-    "loadstone.search.assumptions._PADS": ({"ACC_8BIT"}, "a way to load ACC"),
+    "loadstone.commands.devices._PADS": (
+        {"OUT", "ACC_8BIT", "WGT_4BIT"},
+        "ways to store and load ACC, and to load WGT",
+    ),
+    "loadstone.search.assumptions._PADS": (
+        {"ACC_8BIT", "WGT_4BIT"},
+        "ways to load ACC and WGT",
+    ),
     "loadstone.runtime.long_steps._ROWS": (
         {
             *("COPY", "EXTERNAL", "PACK", "UNPACK", "GATHER", "MATMUL_FLOAT32"),
@@ -110,8 +116,8 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
     ),
     "loadstone.conformance.draw.FRAMEWORKS": ({"SINGLE"}, "no framework rounds so"),
     "loadstone.vta.kernels.copy_pieces.UNPADDED": (
-        {"UOP", "INP", "OUT", "ACC_8BIT"},
-        "the memories whose loads have no pads",
+        {"UOP", "INP", "OUT", "ACC_8BIT", "WGT_4BIT"},
+        "the memories whose loads have no pads, of those that copies of nests name",
     ),
 }
 

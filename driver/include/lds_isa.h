@@ -36,6 +36,7 @@ extern "C" {
 #define LDS_MEMORY_ACC 3u
 #define LDS_MEMORY_OUT 4u
 #define LDS_MEMORY_ACC_8BIT 5u
+#define LDS_MEMORY_WGT_4BIT 6u
 
 #define LDS_ALU_MIN 0u
 #define LDS_ALU_MAX 1u
@@ -63,9 +64,9 @@ extern "C" {
 #define LDS_QUEUE_PUSHERS {0u, 1u, 1u, 2u}
 
 /* Initializers, by memory_id: the stage that loads it; the scratchpad that it means. */
-#define LDS_MEMORIES 6u
-#define LDS_LOAD_STAGES {1u, 0u, 0u, 1u, 1u, 1u}
-#define LDS_SCRATCHPADS {0u, 1u, 2u, 3u, 3u, 3u}
+#define LDS_MEMORIES 7u
+#define LDS_LOAD_STAGES {1u, 0u, 0u, 1u, 1u, 1u, 0u}
+#define LDS_SCRATCHPADS {0u, 1u, 2u, 3u, 3u, 3u, 1u}
 
 #define LDS_CONFIG_PAD_VALUE 0u
 #define LDS_CONFIG_RQ_ZERO_POINT 1u
@@ -86,11 +87,15 @@ extern "C" {
 #define LDS_CAP_DEPTHWISE 64u
 #define LDS_CAP_STORE_REQUANTIZE 128u
 #define LDS_CAP_STORE_INP 256u
+#define LDS_CAP_WEIGHTS4 1024u
 
 /* The largest window of DEPTHWISE, and the weights that each of its rows has room for. */
 #define LDS_WINDOW_COLUMNS 3u
 #define LDS_WINDOW_ROWS 3u
 #define LDS_WINDOW_PITCH 4u
+
+/* Weights of 4 bits along K that share a multiplier and a minimum. */
+#define LDS_GROUP_WEIGHTS 32u
 
 /* What a stage's registers hold when a program starts. */
 #define LDS_DEFAULT_PAD_VALUE (0)
@@ -379,7 +384,7 @@ static inline int lds_decode_memory(lds_isa_widths w, uint64_t word[2], lds_insn
   out->x_pad_0 = lds_take(&word[1], 4u);
   out->x_pad_1 = lds_take(&word[1], 4u);
   (void)w;
-  if (out->memory_id > 5u) return LDS_ISA_BAD_VALUE;
+  if (out->memory_id > 6u) return LDS_ISA_BAD_VALUE;
   return LDS_ISA_OK;
 }
 
@@ -413,7 +418,7 @@ static inline int lds_decode_store(lds_isa_widths w, uint64_t word[2], lds_insn_
   out->operand_step = lds_take(&word[1], 1u);
   out->requantize = lds_take(&word[1], 1u);
   (void)w;
-  if (out->memory_id > 5u) return LDS_ISA_BAD_VALUE;
+  if (out->memory_id > 6u) return LDS_ISA_BAD_VALUE;
   return LDS_ISA_OK;
 }
 

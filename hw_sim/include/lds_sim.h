@@ -87,8 +87,8 @@ enum {
   LDS_SIM_READ_FETCH = 0,
   LDS_SIM_READ_UOP = 1,
   LDS_SIM_READ_INP = 2,
-  LDS_SIM_READ_WGT = 3,
-  LDS_SIM_READ_ACC = 4 /* ACC and ACC_8BIT */
+  LDS_SIM_READ_WGT = 3, /* WGT and WGT_4BIT */
+  LDS_SIM_READ_ACC = 4  /* ACC and ACC_8BIT */
 };
 
 /* The result of one run. Arrays of 3 are indexed by LDS_STAGE_*; cycles are those of the timing model, and 0 without LDS_SIM_TIMING. */

@@ -11,12 +11,14 @@ module lds_insn_check (
     output logic [1:0] wanted_stage,
     output logic refused
 );
+  localparam logic [127:0] MEMORY_PADS = 128'hFFFF << MEMORY_Y_PAD_0_AT;
   localparam logic [127:0] COMMON_BITS = (128'd1 << MEMORY_MEMORY_ID_AT) - 128'd1;
 
   wire [2:0] opcode = insn[OPCODE_AT+:OPCODE_BITS];
   wire [2:0] memory = insn[MEMORY_MEMORY_ID_AT+:MEMORY_MEMORY_ID_BITS];
   wire noop = insn[MEMORY_X_SIZE_AT+:MEMORY_X_SIZE_BITS] == 0;
   wire has_region = insn[MEMORY_REGION_AT+:MEMORY_REGION_BITS] != 0;
+  wire has_pads = (insn & MEMORY_PADS) != 0;
   wire to_inp = CAN_STORE_INP && memory == MEMORY_INP;  // of a STORE
   wire has_operands = insn[STORE_OPERANDS_AT+:STORE_OPERANDS_BITS] != 0 || insn[STORE_OPERAND_STEP_AT];
   wire [1:0] more_rows = insn[DEPTHWISE_ROWS_AT+:2] - 2'd1, more_columns = insn[DEPTHWISE_COLUMNS_AT+:2] - 2'd1;  // than one
@@ -34,16 +36,16 @@ module lds_insn_check (
     case (opcode)
       OPCODE_LOAD: begin
         known = COMMON_BITS | MEMORY_OWN_BITS;
-        if (memory == MEMORY_INP || memory == MEMORY_WGT) wanted = STAGE_LOAD;
+        if (memory == MEMORY_INP || memory == MEMORY_WGT || memory == MEMORY_WGT_4BIT) wanted = STAGE_LOAD;
         bad = 32'(memory) >= MEMORY_VALUES || (memory == MEMORY_OUT && !noop) || (memory == MEMORY_ACC_8BIT && !CAN_LOAD_ACC8) ||
-              (has_region && !CAN_REGIONS);
+              (memory == MEMORY_WGT_4BIT && (!CAN_WEIGHTS4 || has_pads)) || (has_region && !CAN_REGIONS);
       end
       OPCODE_STORE: begin
         known = COMMON_BITS | STORE_OWN_BITS;
         wanted = STAGE_STORE;
         bad = 32'(memory) >= MEMORY_VALUES || (!noop && memory != MEMORY_OUT && !(to_inp && !has_region)) || (insn[STORE_REQUANTIZE_AT] && !CAN_STORE_REQUANTIZE) ||
               (has_operands && !insn[STORE_REQUANTIZE_AT]) ||
-              (memory == MEMORY_ACC_8BIT && !CAN_LOAD_ACC8) || (has_region && !CAN_REGIONS);
+              (memory == MEMORY_ACC_8BIT && !CAN_LOAD_ACC8) || (memory == MEMORY_WGT_4BIT && !CAN_WEIGHTS4) || (has_region && !CAN_REGIONS);
       end
       OPCODE_GEMM: begin
         known = COMMON_BITS | GEMM_OWN_BITS;

@@ -12,6 +12,7 @@ package lds_isa_pkg;
   localparam int WINDOW_COLUMNS = 3;
   localparam int MOST_WINDOW_ROWS = 3;
   localparam int WINDOW_PITCH = 4;
+  localparam int GROUP_WEIGHTS = 32;
 
   // OPCODE
   localparam logic [2:0] OPCODE_LOAD = 3'd0;
@@ -30,7 +31,8 @@ package lds_isa_pkg;
   localparam logic [2:0] MEMORY_ACC = 3'd3;
   localparam logic [2:0] MEMORY_OUT = 3'd4;
   localparam logic [2:0] MEMORY_ACC_8BIT = 3'd5;
-  localparam int MEMORY_VALUES = 6;
+  localparam logic [2:0] MEMORY_WGT_4BIT = 3'd6;
+  localparam int MEMORY_VALUES = 7;
 
   // ALU
   localparam logic [2:0] ALU_MIN = 3'd0;
@@ -71,6 +73,7 @@ package lds_isa_pkg;
   localparam bit CAN_DEPTHWISE = (lds_config_pkg::CAPABILITIES & 64) != 0;
   localparam bit CAN_STORE_REQUANTIZE = (lds_config_pkg::CAPABILITIES & 128) != 0;
   localparam bit CAN_STORE_INP = (lds_config_pkg::CAPABILITIES & 256) != 0;
+  localparam bit CAN_WEIGHTS4 = (lds_config_pkg::CAPABILITIES & 1024) != 0;
 
   // What the stages' registers hold when a program starts.
   localparam logic [31:0] DEFAULT_PAD_VALUE = 32'd0;

@@ -24,7 +24,9 @@ module lds_load_check #(
     output logic [63:0] error_address
 );
   localparam int TILE_LOG2_MAX = 2 * LOG_BLOCK > LOG_LANES + 2 ? 2 * LOG_BLOCK : LOG_LANES + 2;
-  localparam int SIZE_BITS = 33 + TILE_LOG2_MAX;
+  localparam bit GROUPS = CAN_WEIGHTS4 && !WRITES;
+  localparam int SIZE_BITS = 33 + TILE_LOG2_MAX + (GROUPS ? 3 : 0);
+  localparam int LAST_BITS = 35 + (GROUPS ? LOG_GROUP_TILES : 0);
 
   // --- in the cycle of the start ----------------------------------------------------------------------
   wire [15:0] y_size = head[MEMORY_Y_SIZE_AT+:16], x_size = head[MEMORY_X_SIZE_AT+:16], x_stride = head[MEMORY_X_STRIDE_AT+:16];
@@ -46,7 +48,8 @@ module lds_load_check #(
   // --- in the cycle after -------------------------------------------------------------------------------
   wire [2:0] memory = WRITES ? MEMORY_OUT : insn[MEMORY_MEMORY_ID_AT+:3];
   wire [4:0] tile = tile_log2(memory);
-  wire [33:0] area = 34'(height) * 34'(width);  // tiles of the scratchpad
+  wire in_groups = GROUPS && memory == MEMORY_WGT_4BIT;
+  wire [33:0] area = 34'(height) * 34'(width);  // tiles of the scratchpad, or groups
   wire [31:0] reach = rows_span - 32'(insn[MEMORY_X_STRIDE_AT+:16]);
   wire [32:0] tiles = any_rows ? {1'b0, reach} + 33'(insn[MEMORY_X_SIZE_AT+:16]) : 33'd0;
   wire [63:0] base = CAN_REGIONS ? region.base : 64'd0;
@@ -55,7 +58,7 @@ module lds_load_check #(
   assign address = sum[63:0];
   logic to_inp;  // a STORE
   logic [34:0] inp_last;  // past the last tile that a STORE writes to INP
-  logic [34:0] last;  // past the last tile of the scratchpad
+  logic [LAST_BITS-1:0] last;  // past the last tile of the scratchpad
   logic [SIZE_BITS-1:0] size;  // bytes from the first row to the end of the last
   logic signed [64:0] room;  // bytes of the region from the first row on
   logic [64:0] first;
@@ -64,10 +67,10 @@ module lds_load_check #(
   logic base_over;
   always_ff @(posedge clk)
     if (begins) begin
-      last <= 35'(insn[MEMORY_SRAM_BASE_AT+:16]) + 35'(area);
+      last <= LAST_BITS'(insn[MEMORY_SRAM_BASE_AT+:16]) + (in_groups ? LAST_BITS'(area) << LOG_GROUP_TILES : LAST_BITS'(area));
       to_inp <= WRITES && CAN_STORE_INP && insn[MEMORY_MEMORY_ID_AT+:3] == MEMORY_INP;
       inp_last <= 35'(insn[MEMORY_DRAM_BASE_AT+:32]) + 35'(tiles);
-      size <= SIZE_BITS'(tiles) << tile;
+      size <= (in_groups ? SIZE_BITS'(tiles) * SIZE_BITS'(GROUP_BASES) : SIZE_BITS'(tiles)) << tile;
       room <= $signed({2'b00, region.limit[62:0]}) - 65'(offset);
       first <= sum;
       depth <= depth_of(memory);
@@ -77,7 +80,7 @@ module lds_load_check #(
 
   // --- from the second cycle after on: no sum behind another ----------------------------------------------
   wire [64:0] past = {1'b0, first[63:0]} + 65'(size);
-  wire sram_over = last > 35'(depth);
+  wire sram_over = last > LAST_BITS'(depth);
   wire dram_over = CAN_REGIONS && (room < $signed(65'(size)) || (WRITES && refuses));
   wire inp_over = to_inp && inp_last > 35'(1 << LI);
   assign fine = !((!to_inp && (dram_over || first[64] || past[64])) || sram_over || inp_over);

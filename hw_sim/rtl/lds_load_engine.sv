@@ -1,4 +1,4 @@
-// Executes LOADs: requests their bursts, writes the received words, and writes padding in between.
+// Executes LOADs: requests their bursts, writes the received words, and writes padding in between. Of WGT_4BIT a word becomes two.
 //
 // In:   the instruction, `start` in its first cycle; the read channel's grants and beats; the stage's pad value.
 // Out:  writes to the scratchpads, three cycles after the beat; `done` in the last cycle, or the error, three cycles after the start;
@@ -15,7 +15,8 @@ import lds_isa_pkg::*;
 import lds_types_pkg::*;
 module lds_load_engine #(
     parameter int LOADS = 1,
-    parameter logic [2:0] PADS = MEMORY_INP  // the memory whose padding has the stage's value; that of the others is 0
+    parameter logic [2:0] PADS = MEMORY_INP,  // the memory whose padding has the stage's value; that of the others is 0
+    parameter bit GROUPS = 0  // of weights of 4 bits
 ) (
     input logic clk,
     input logic clear,
@@ -40,13 +41,14 @@ module lds_load_engine #(
     output error_t error
 );
   localparam int TILE_LOG2_MAX = 2 * LOG_BLOCK > LOG_LANES + 2 ? 2 * LOG_BLOCK : LOG_LANES + 2;
-  localparam int ROW_BITS = 16 + TILE_LOG2_MAX;
+  localparam int ROW_BITS = 16 + TILE_LOG2_MAX + (GROUPS ? 3 : 0);
 
   logic begins, checked;
   wire [127:0] insn = running.insn;
   wire [2:0] memory = insn[MEMORY_MEMORY_ID_AT+:3];
   wire [4:0] tile_bytes_log2 = tile_log2(memory);
   wire [15:0] y_size = insn[MEMORY_Y_SIZE_AT+:16], x_size = insn[MEMORY_X_SIZE_AT+:16], x_stride = insn[MEMORY_X_STRIDE_AT+:16];
+  wire in_groups = GROUPS && memory == MEMORY_WGT_4BIT;
 
   logic [63:0] address, bad_address;
   logic [16:0] width;
@@ -62,11 +64,16 @@ module lds_load_engine #(
     if (begins || clear) refused <= 1'b0;
   end
 
+  // Tiles in DRAM, or groups.
+  function automatic logic [ROW_BITS-1:0] bytes_of(input logic [15:0] count);
+    bytes_of = (in_groups ? ROW_BITS'(count) * ROW_BITS'(GROUP_BASES) : ROW_BITS'(count)) << tile_bytes_log2;
+  endfunction
+
   // --- requests -----------------------------------------------------------------------------------------
   logic asks, single_unused, last;
   lds_bursts #(.ROW_BITS(ROW_BITS)) bursts (
-      .clk, .clear, .setup(begins && y_size != 0), .address, .row_bytes(ROW_BITS'(x_size) << tile_bytes_log2), .rows(y_size),
-      .stride_bytes(ROW_BITS'(x_stride) << tile_bytes_log2), .delay(insn[MEMORY_Y_PAD_0_AT+:4]), .request(asks), .request_address,
+      .clk, .clear, .setup(begins && y_size != 0), .address, .row_bytes(bytes_of(x_size)), .rows(y_size),
+      .stride_bytes(bytes_of(x_stride)), .delay(insn[MEMORY_Y_PAD_0_AT+:4]), .request(asks), .request_address,
       .request_beats, .single(single_unused), .last, .grant
   );
   assign request = asks && !refused;
@@ -78,7 +85,7 @@ module lds_load_engine #(
   entry_t [LOADS-1:0] loads;
   logic requested;  // the newest has no request left
   for (genvar r = 0; r < LOADS; r++) begin : g_receiver
-    lds_load_receiver #(.PADS(PADS)) receiver (
+    lds_load_receiver #(.PADS(PADS), .GROUPS(GROUPS)) receiver (
         .clk, .clear, .insn(loads[r].insn), .begins(begins && newest[r]), .checked(checked && newest[r]), .width, .fits_nothing,
         .refused(refused && newest[r]), .pad_value, .oldest(oldest[r]), .occupied((occupies & ~(LOADS'(1) << r)) != 0), .beat(beat && receives[r]),
         .beat_data, .last_beat(ends[r]), .occupies(occupies[r]), .padded(padded[r]), .write(writes[r]), .bytes(received[r]), .done(ended[r])

@@ -1,4 +1,4 @@
-// Receives what a LOAD has requested: the received words, and padding in between.
+// Receives what a LOAD has requested: the received words, and padding in between. Of WGT_4BIT a word becomes two.
 //
 // In:   the instruction; `begins` in the cycle after its start, `checked` in the next; its beats. With several LOADs on their way
 //       (lds_load_engine.sv): whether it is the oldest of them, and whether the other ones write in this cycle.
@@ -11,7 +11,8 @@ import lds_config_pkg::*;
 import lds_isa_pkg::*;
 import lds_types_pkg::*;
 module lds_load_receiver #(
-    parameter logic [2:0] PADS = MEMORY_INP
+    parameter logic [2:0] PADS = MEMORY_INP,
+    parameter bit GROUPS = 0  // of weights of 4 bits
 ) (
     input logic clk,
     input logic clear,
@@ -39,7 +40,7 @@ module lds_load_receiver #(
   wire [2:0] memory = insn[MEMORY_MEMORY_ID_AT+:3];
   wire [4:0] tile_bytes_log2 = tile_log2(memory);
   wire [15:0] y_size = insn[MEMORY_Y_SIZE_AT+:16], x_size = insn[MEMORY_X_SIZE_AT+:16], x_stride = insn[MEMORY_X_STRIDE_AT+:16];
-  wire is_uop = memory == MEMORY_UOP;
+  wire is_uop = memory == MEMORY_UOP, in_groups = GROUPS && memory == MEMORY_WGT_4BIT;
   wire [7:0] value = memory == PADS ? pad_value : 8'd0;
 
   // --- what comes -----------------------------------------------------------------------------------------
@@ -50,27 +51,51 @@ module lds_load_receiver #(
   wire row_goes_on = 16'(uops_to_end) < x_left;  // after this beat of micro-ops
   wire [4:0] uops_here = row_goes_on ? uops_to_end : x_left[4:0];
   wire takes = beat && active;
-  wire tile_ends = is_uop || word == last_word;
+  // A group: its multipliers and minima, then the numbers of its tiles.
+  logic heads;
+  logic [2:0] tiles_left;  // of the group, behind this one
+  wire [WORD_INDEX_BITS-1:0] last = !in_groups ? last_word : heads ? WORD_INDEX_BITS'(HEAD_WORDS - 1) : WORD_INDEX_BITS'(NUMBER_WORDS - 1);
+  wire part_ends = is_uop || word == last;
+  wire tile_ends = part_ends && !(in_groups && heads);
+  wire group_ends = !in_groups || tiles_left == 0;
   wire [15:0] tiles_here = is_uop ? 16'(uops_here) : 16'd1;
-  wire row_ends = is_uop ? !row_goes_on : tile_ends && x_left == 16'd1;
+  wire row_ends = is_uop ? !row_goes_on : tile_ends && group_ends && x_left == 16'd1;
   wire [SKEW_BITS-1:0] next_skew = UOPS > 1 ? row_skew + SKEW_BITS'(x_stride) : '0;
   assign last_beat = takes && row_ends && rows_left == 16'd1;
   assign bytes = !takes ? 16'd0 : is_uop ? 16'(uops_here) << 2 : 16'(BUS_BYTES);
+
+  // Numbers of 4 bits become weights between the first and the second register.
+  logic [2*BUS_BITS-1:0] weights;
+  if (GROUPS) begin : g_groups
+    logic [2*8*BLOCK-1:0] held;
+    always_ff @(posedge clk) if (takes && heads) held[32'(word)*BUS_BITS+:BUS_BITS] <= beat_data;
+    for (genvar n = 0; n < 2 * BUS_BYTES; n++) begin : g_weight
+      wire [LOG_BLOCK-1:0] output_lane = LOG_BLOCK'((32'(first.word) * 2 * BUS_BYTES + n) >> LOG_BLOCK);
+      wire [7:0] multiplier = held[32'(output_lane)*8+:8], minimum = held[(BLOCK+32'(output_lane))*8+:8];
+      wire [11:0] product = 12'(first.data[4*n+:4]) * 12'(multiplier) + 12'd4;
+      assign weights[8*n+:8] = minimum + product[10:3];
+    end
+  end else begin : g_no_groups
+    assign weights = '0;
+  end
 
   write_t first, second, third;
   logic [2:0] ended;  // the last beat, one to three cycles ago and more
   always_ff @(posedge clk) begin
     first <= '{
-        valid: takes, pad: 1'b0, memory: memory, tile: tile, word: is_uop ? WORD_INDEX_BITS'(skew) : word, count: uops_here,
-        pad_value: value, data: beat_data
+        valid: takes && !(in_groups && heads), pad: 1'b0, wide: in_groups, memory: in_groups ? MEMORY_WGT : memory, tile: tile,
+        word: is_uop ? WORD_INDEX_BITS'(skew) : word, count: uops_here, pad_value: value, data: beat_data, second: '0
     };
     second <= first;
+    if (GROUPS && first.wide) {second.second, second.data} <= weights;
     ended <= {ended[1] | ended[2], ended[0] | ended[1], last_beat};
     if (takes) begin
-      word <= tile_ends ? '0 : word + 1'b1;
+      word <= part_ends ? '0 : word + 1'b1;
+      if (part_ends) heads <= !heads && group_ends;
       if (tile_ends) begin
         tile <= row_ends ? next_row : tile + tiles_here;
-        x_left <= row_ends ? x_size : x_left - tiles_here;
+        if (group_ends) x_left <= row_ends ? x_size : x_left - tiles_here;
+        tiles_left <= group_ends ? 3'((1 << LOG_GROUP_TILES) - 1) : tiles_left - 3'd1;
         skew <= row_ends ? next_skew : '0;
       end
       if (row_ends) begin
@@ -81,7 +106,9 @@ module lds_load_receiver #(
     end
     if (begins) begin
       rows_left <= y_size;
-      row_tiles <= width[15:0];
+      row_tiles <= in_groups ? 16'(width) << LOG_GROUP_TILES : width[15:0];
+      heads <= 1'b1;
+      tiles_left <= 3'((1 << LOG_GROUP_TILES) - 1);
       x_left <= x_size;
       word <= '0;
       last_word <= WORD_INDEX_BITS'((32'd1 << tile_bytes_log2) / BUS_BYTES - 1);
@@ -110,6 +137,7 @@ module lds_load_receiver #(
     if (!second.valid) begin
       third.valid <= pads;
       third.pad <= 1'b1;
+      third.wide <= 1'b0;
       third.memory <= memory;
       third.tile <= pad_tile;
       third.pad_value <= value;

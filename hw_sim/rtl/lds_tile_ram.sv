@@ -20,10 +20,13 @@ module lds_tile_ram #(
 
   wire mine = write.valid && write.memory == MEMORY;
   logic [WORDS-1:0] enable;
-  always_comb for (int w = 0; w < WORDS; w++) enable[w] = mine && (write.pad || 32'(write.word) == w);
+  always_comb for (int w = 0; w < WORDS; w++) enable[w] = mine && (write.pad || 32'(write.word) == (write.wide ? w / 2 : w));
 
   wire [BUS_BITS-1:0] word = write.pad ? {BUS_BYTES{write.pad_value}} : write.data;
+  wire [BUS_BITS-1:0] odd = write.wide ? write.second : word;
+  logic [TILE_BITS-1:0] words;
+  always_comb for (int w = 0; w < WORDS; w++) words[w*BUS_BITS+:BUS_BITS] = w % 2 == 1 ? odd : word;
   lds_ram #(.WIDTH(TILE_BITS), .LOG_DEPTH(LOG_DEPTH), .PARTS(WORDS)) memory (
-      .clk, .write(enable), .write_at(write.tile[LOG_DEPTH-1:0]), .write_data({WORDS{word}}), .read(1'b1), .read_at, .read_data
+      .clk, .write(enable), .write_at(write.tile[LOG_DEPTH-1:0]), .write_data(words), .read(1'b1), .read_at, .read_data
   );
 endmodule

@@ -25,11 +25,18 @@ package lds_types_pkg;
   localparam int PROBE_BITS = WGT_BITS > ACC_BITS ? WGT_BITS : ACC_BITS;
   localparam int WORD_INDEX_BITS = 16;  // of a word within a tile
 
-  // Log2 of a tile's bytes in DRAM.
+  // Groups of weights of 4 bits: log2 of their tiles; in units of what dram_base counts, the multipliers and minima and eight times as much
+  // of numbers; words of the bus of both, the latter of a tile.
+  localparam int LOG_GROUP_TILES = $clog2(GROUP_WEIGHTS) > LOG_BLOCK ? $clog2(GROUP_WEIGHTS) - LOG_BLOCK : 0;
+  localparam int GROUP_BASES = 1 + GROUP_WEIGHTS / 4;
+  localparam int HEAD_WORDS = 2 * BLOCK / BUS_BYTES, NUMBER_WORDS = WGT_WORDS / 2;
+
+  // Log2 of a tile's bytes in DRAM; of WGT_4BIT of what dram_base counts.
   function automatic logic [4:0] tile_log2(input logic [2:0] memory);
     case (memory)
       MEMORY_UOP: tile_log2 = 5'd2;
       MEMORY_WGT: tile_log2 = 5'(2 * LOG_BLOCK);
+      MEMORY_WGT_4BIT: tile_log2 = 5'(LOG_BLOCK + 1);
       MEMORY_ACC: tile_log2 = 5'(LOG_LANES + 2);
       default: tile_log2 = 5'(LOG_LANES);
     endcase
@@ -39,7 +46,7 @@ package lds_types_pkg;
   function automatic logic [16:0] depth_of(input logic [2:0] memory);
     case (memory)
       MEMORY_UOP: depth_of = 17'(UOP_DEPTH);
-      MEMORY_WGT: depth_of = 17'(1 << LW);
+      MEMORY_WGT, MEMORY_WGT_4BIT: depth_of = 17'(1 << LW);
       MEMORY_INP: depth_of = 17'(1 << LI);
       default: depth_of = 17'(1 << LA);
     endcase
@@ -71,16 +78,17 @@ package lds_types_pkg;
     logic [63:0] limit;  // bytes; bit 63: stores are refused
   } region_t;
 
-  // A write of a LOAD into a scratchpad: a word of DRAM, or a whole tile of padding.
+  // A write of a LOAD into a scratchpad: a word of DRAM, two words that one became, or a whole tile of padding.
   typedef struct packed {
     logic valid;
     logic pad;
+    logic wide;  // words 2 * word and 2 * word + 1
     logic [2:0] memory;
     logic [15:0] tile;  // UOP: the tile of the word's first micro-op
     logic [WORD_INDEX_BITS-1:0] word;  // of the tile; UOP: the first micro-op of the word that is written
     logic [4:0] count;  // UOP: the number of micro-ops that are written
     logic [7:0] pad_value;
-    logic [BUS_BITS-1:0] data;
+    logic [BUS_BITS-1:0] data, second;  // wide: the second word
   } write_t;
 
   // A write of a STORE into INP: a whole tile.

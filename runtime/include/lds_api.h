@@ -17,4 +17,5 @@
 #include "lds_serve.h"
 #include "lds_sim.h"
 #include "lds_simdev.h"
+#include "lds_weights4.h"
 #include "loadstone.h"

@@ -28,13 +28,13 @@ def test_the_commands_of_the_page_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    tiny(Path("model.gguf"), words={}, context_length=512)
+    tiny(Path("model.gguf"), words={}, four="Q4_1", context_length=512)
     Path("text.txt").write_text("the thing in the king, and the ring in the wing")
     blocks = "\n".join(f"```\n{block}```" for block in BLOCK.findall(PAGE))
     commands = [*commands_of(blocks)]
     assert [shlex.split(command)[1] for command in commands] == [
         *("compile", "generate", "generate", "generate"),
-        *("perplexity", "compile", "perplexity", "export"),
+        *("perplexity", "compile", "perplexity", "compile", "compile", "export"),
     ]
     said = {}
     for command in commands:

@@ -66,11 +66,13 @@ def tiny(
     *,
     words: dict[str, Any] | None = None,
     tied: bool = True,
+    four: str = "",
     **changes: Any,
 ) -> Path:
     """Two layers of 64, two heads on one group, 96 inner, 50 words. words: with a tokenizer, whose
-    keys are changed so. tied: the head's weights are the embedding's. changes: further keys,
-    without the architecture's name; None leaves one out."""
+    keys are changed so. tied: the head's weights are the embedding's. four: encoding of the layers'
+    linears, such as Q4_1. changes: further keys, without the architecture's name; None leaves one
+    out."""
     import gguf
 
     rng, writer = np.random.default_rng(1), gguf.GGUFWriter(str(path), arch)
@@ -100,6 +102,8 @@ def tiny(
         made = rng.standard_normal(shape).astype(F) / F(np.sqrt(shape[-1]))
         wanted = ("ffn_gate", "token_embd") if arch in ("llama", "gemma3") else ("ffn_gate",)
         kind = gguf.GGMLQuantizationType.Q8_0 if name.endswith(wanted) else None
+        if four and name.startswith("blk."):
+            kind = gguf.GGMLQuantizationType[four]
         if kind is not None:
             writer.add_tensor(f"{name}.weight", gguf.quants.quantize(made, kind), raw_dtype=kind)
         else:
@@ -138,21 +142,48 @@ def tiny(
     return path
 
 
+def grid_rows(raw: Array) -> tuple[Array, Array]:
+    """Levels and scales of rows in Q4_1: of 32 weights two halves, scale and minimum, then sixteen
+    bytes, whose low halves are the first sixteen numbers; all of 0 and 15 are there."""
+    blocks = raw.reshape(len(raw), -1, 20)
+    step, low = (
+        np.ascontiguousarray(blocks[..., at : at + 2]).view(np.float16)[..., 0].astype(F)
+        for at in (0, 2)
+    )
+    numbers = np.concatenate([blocks[..., 4:] & 15, blocks[..., 4:] >> 4], -1).astype(np.int32)
+    real = numbers.astype(F) * step[..., None] + low[..., None]
+    levels, channel = np.empty(real.shape), np.abs(real).max((1, 2)) / F(127)
+    for row, own in enumerate(numbers):
+        while True:
+            m = np.rint(8 * step[row] / channel[row]).astype(np.int32)
+            steps = own * m[:, None] + 4 >> 3
+            levels[row] = np.rint((real[row] / channel[row] - steps).mean(-1))[:, None] + steps
+            most = np.abs(levels[row]).max()
+            if most <= 127:
+                break
+            channel[row] *= max(F(most) / F(127), F(1.001))
+    return levels.reshape(len(raw), -1), channel
+
+
 class Reference:
     """One token at a time, of a file of any size. real: without any rounding to int8. rotate: rows
-    of whole blocks of 64. caches: of each layer keys and values, a list of (int8 rows, scales) for
-    each place. sums: the int32 of each product of the last token, by the weight's name."""
+    of whole blocks of 64. weights4: as `Reading` says it, of linears in Q4_1. caches: of each layer
+    keys and values, a list of (int8 rows, scales) for each place. sums: the int32 of each product
+    of the last token, by the weight's name."""
 
-    def __init__(self, path: Path, *, real: bool = False, rotate: bool = True) -> None:
+    def __init__(
+        self, path: Path, *, real: bool = False, rotate: bool = True, weights4: str = ""
+    ) -> None:
         import gguf
 
-        self.real, self.rotate = real, rotate
+        self.real, self.rotate, self.weights4 = real, rotate, weights4
         reader = gguf.GGUFReader(str(path))
         self.arch = str(reader.fields["general.architecture"].contents())
         self.weights = {
             t.name: np.asarray(gguf.quants.dequantize(t.data, t.tensor_type), F)
             for t in reader.tensors
         }
+        self.raw = {t.name: np.asarray(t.data) for t in reader.tensors}
         self.keys = {
             name.removeprefix(f"{self.arch}."): field.contents()
             for name, field in reader.fields.items()
@@ -171,11 +202,20 @@ class Reference:
 
     def integers(self, key: str, rotate: bool) -> tuple[Array, Array]:
         """A matrix with a scale for each output."""
+        if key not in self.rounded and self.packs(key):
+            self.rounded[key] = grid_rows(self.raw[key])
         if key not in self.rounded:
             w = rows.hadamard(self.weights[key]) if rotate else self.weights[key]
             channel = np.abs(w).max(1) / F(127)
             self.rounded[key] = np.rint(w / channel[:, None]), channel
         return self.rounded[key]
+
+    def packs(self, key: str) -> bool:
+        """Whether a linear keeps its 4 bits."""
+        last = key.endswith("ffn_down.weight")
+        return (
+            bool(self.weights4) and key.startswith("blk.") and not (last and self.weights4 != "all")
+        )
 
     def embedded(self, token: int) -> Array:
         """A word's row, rotated where the head's weights, which it is one of, are."""
@@ -189,7 +229,7 @@ class Reference:
         key = f"{weights or name}.weight"
         if self.real:
             return np.asarray(self.weights[key] @ x + self.weights.get(f"{name}.bias", F(0)))
-        rotate = self.rotate and len(x) % 64 == 0
+        rotate = self.rotate and len(x) % 64 == 0 and not self.packs(key)
         levels, channel = self.integers(key, rotate)
         x = rows.hadamard(x) if rotate else x
         scale = np.abs(x).max() / F(127)

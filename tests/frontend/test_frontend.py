@@ -134,7 +134,7 @@ def test_what_was_loaded_is_not_loaded_again(shared: Path) -> None:
     module = load(shared / "models" / "tflm_micro_speech.tflite")
     assert load(Canonical(module)) is module
     with pytest.raises(
-        ModelError, match="shapes, inputs, outputs and rotate are options of model files"
+        ModelError, match="shapes, inputs, outputs, rotate and weights4 are options of model files"
     ):
         load(Canonical(module), Reading(outputs=("y",)))
 

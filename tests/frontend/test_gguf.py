@@ -26,10 +26,14 @@ from loadstone.frontend import Reading, import_model
 from loadstone.language.generate import generate
 from loadstone.relax.saved import run_module
 from loadstone.runtime.device import OpenedDevice, device_of_artifact
+from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.isa.codec import decode_stream
+from loadstone.vta.isa.insn import Load
+from loadstone.vta.isa.spec import Memory
 from tests.board.tools import run
 from tests.c.build import STRICT
 from tests.commands.test_export import make, serving
-from tests.frontend.gguf_models import GROUPS, HEADS, LAYERS, WIDTH, WORDS, Reference, tiny
+from tests.frontend.gguf_models import GROUPS, HEADS, INNER, LAYERS, WIDTH, WORDS, Reference, tiny
 from tests.hosts.easy import Easy
 from tests.hosts.in_c import run_in_c
 from tests.language.texts import small
@@ -121,6 +125,50 @@ def test_without_a_rotation(tmp_path: Path) -> None:
         import_model(tmp_path / "m.onnx", Reading(rotate=64))
     with pytest.raises(LoadstoneError, match="rotate=32 is not 64 or 0"):
         import_model(path, Reading(rotate=32))
+
+
+@pytest.mark.parametrize("which", ["all", "most"])
+def test_linears_keep_the_4_bits_of_their_file(which: str, tmp_path: Path) -> None:
+    """On the device, which unpacks them, and which loads less."""
+    path = tiny(tmp_path / "m.gguf", four="Q4_1")
+    reading = Reading(shapes={"window": (PLACES,)}, weights4=which)
+    (scores, *_) = stepped(import_model(path, reading), [7], 0, empty())
+    reference = Reference(path, weights4=which)
+    wanted = reference.next(7)
+    assert np.array_equal(scores[0].view(np.int32), wanted.view(np.int32))
+    assert not np.array_equal(wanted, Reference(path).next(7))
+    compiled = loadstone.compile(path, "vtaq2-1x16x16", reading=reading)
+    artifact = compiled.artifact
+    config = load_config("vtaq2-1x16x16")
+    loads = [
+        insn
+        for program in artifact.programs
+        for insn in decode_stream(program.instructions, config)
+        if isinstance(insn, Load) and not insn.is_noop
+    ]
+    packed = sum(insn.x_size * insn.y_size for insn in loads if insn.memory_id == Memory.WGT_4BIT)
+    inner = 2 * INNER * WIDTH + (INNER * WIDTH if which == "all" else 0)
+    weights = LAYERS * (inner + (2 * WIDTH + 2 * WIDTH // HEADS * GROUPS) * WIDTH)
+    assert packed == 2 * weights // (32 * 16)  # in `next` and `chunk`
+    with OpenedDevice("sim", "", compiled.device) as device, device.load(artifact) as session:
+        for token in (7, 3):
+            place = reference.place if token == 3 else 0
+            (found,) = session.run(
+                [np.array([[token]], np.int32), np.array([[place, 1]], np.int32)], entry="next"
+            )
+            wanted = wanted if token == 7 else reference.next(token)
+            assert np.array_equal(found.reshape(-1).view(np.int32), wanted.view(np.int32))
+
+
+def test_weights_that_have_no_4_bits_are_refused(tmp_path: Path) -> None:
+    path = tiny(tmp_path / "m.gguf")
+    with pytest.raises(LoadstoneError, match=r"'blk.0.attn_q.weight' is F32 of 64 inputs, which"):
+        import_model(path, Reading(weights4="all"))
+    with pytest.raises(LoadstoneError, match="weights4='some' is not 'all' or 'most'"):
+        import_model(path, Reading(weights4="some"))
+    (tmp_path / "m.onnx").write_bytes(b"")
+    with pytest.raises(LoadstoneError, match=r"weights4 is for \.gguf files"):
+        import_model(tmp_path / "m.onnx", Reading(weights4="all"))
 
 
 @pytest.mark.parametrize("arch", ["llama", "gemma3"])

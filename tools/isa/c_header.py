@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The text of driver/include/lds_isa.h: constants, structs, places of fields, registers.
 
 In:   vta/isa/spec.py, vta/isa/registers.py; decoder and encoder of c_codec.py.
@@ -15,6 +16,7 @@ from enum import IntEnum, IntFlag
 
 from loadstone.vta.isa import registers, spec
 from loadstone.vta.isa.spec import INSTRUCTIONS, MICRO_OPS
+from loadstone.vta.isa.values import GROUP_WEIGHTS
 from tools.isa.c_codec import PRIMITIVES, decoder, dispatch, encoder, micro_ops
 from tools.isa.c_names import BANNER, c_width, distinct, own_fields, struct_of
 
@@ -64,6 +66,8 @@ def _constants() -> str:
         f"#define LDS_WINDOW_COLUMNS {spec.WINDOW_COLUMNS}u\n"
         f"#define LDS_WINDOW_ROWS {spec.WINDOW_ROWS}u\n"
         f"#define LDS_WINDOW_PITCH {spec.WINDOW_PITCH}u",
+        "/* Weights of 4 bits along K that share a multiplier and a minimum. */\n"
+        f"#define LDS_GROUP_WEIGHTS {GROUP_WEIGHTS}u",
         "/* What a stage's registers hold when a program starts. */\n"
         + "\n".join(f"#define LDS_DEFAULT_{r.name} ({v})" for r, v in spec.CONFIG_DEFAULTS.items()),
         "/* Results of decode and encode. */\n#define LDS_ISA_OK 0\n#define "

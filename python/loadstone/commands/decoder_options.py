@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of a decoder: `--rows` and `--rotate`, how `loadstone compile` makes it of a .gguf file;
+"""Options of a decoder: `--rows`, `--rotate` and `--weights4`, how `loadstone compile` makes it of a .gguf file;
 `--tokenizer`, `--device` and `--json`, how the commands for texts run it.
 
 In:   the parser.
@@ -32,6 +32,13 @@ def add_decoder_options(parser: argparse.ArgumentParser) -> None:
         type=int,
         choices=(64, 0),
         help="rotate rows and weights in blocks of 64 (default), which spreads outliers; 0: do not",
+    )
+    group.add_argument(
+        "--weights4",
+        choices=("all", "most"),
+        default="",
+        help="linears that keep the file's 4 bits a weight, which a device with weights4 loads as they "
+        "are: all but the head, or most, where the last of each layer is int8, too; these are not rotated",
     )
 
 

@@ -78,7 +78,9 @@ def import_model(source: Model, reading: Reading = WHOLE) -> IRModule:
     """The module as the importer of the format leaves it; an IRModule is returned as it is."""
     if not isinstance(source, str | Path):
         if not reading.is_whole:
-            raise ModelError("shapes, inputs, outputs and rotate are options of model files")
+            raise ModelError(
+                "shapes, inputs, outputs, rotate and weights4 are options of model files"
+            )
         return _from_memory(source)
     path = Path(source)
     try:
@@ -100,11 +102,21 @@ def import_model(source: Model, reading: Reading = WHOLE) -> IRModule:
             f"{path}: unknown kind of model {suffix or 'without a suffix'}: Loadstone reads "
             ".tflite, .onnx, .pt2 and .gguf"
         )
+    _check_decoder(path, reading)
+    return reader.from_bytes(data, path.name, replace(reading, folder=path.parent))
+
+
+def _check_decoder(path: Path, reading: Reading) -> None:
+    """Options of .gguf files. Raises ModelError for values that there are not, and other files."""
+    suffix = path.suffix.lower()
     if reading.rotate is not None and suffix != ".gguf":
         raise ModelError(f"{path.name}: rotate is for .gguf files, which the front end makes int8")
+    if reading.weights4 and suffix != ".gguf":
+        raise ModelError(f"{path.name}: weights4 is for .gguf files, which say 4 bits themselves")
+    if reading.weights4 not in ("", "all", "most"):
+        raise ModelError(f"{path.name}: weights4={reading.weights4!r} is not 'all' or 'most'")
     if reading.rotate not in (None, 0, 64):
         raise ModelError(f"{path.name}: rotate={reading.rotate} is not 64 or 0")
-    return reader.from_bytes(data, path.name, replace(reading, folder=path.parent))
 
 
 def _from_memory(source: Model) -> IRModule:

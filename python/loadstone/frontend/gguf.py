@@ -33,6 +33,7 @@ from loadstone.numerics import Array
 from loadstone.relax import row_calls as calls
 from loadstone.relax import row_numerics as rows
 from loadstone.relax.compat import abandoning, exact_constant, named, relax, shape, tvm, with_main
+from loadstone.relax.grid_weights import grid_levels
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr, IRModule, Var
@@ -56,7 +57,7 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
         raise ModelError(f"{name}: a window of {places} is more than its context {sizes.context}")
     if count > places:
         raise ModelError(f"{name}: {count} tokens are more than the {places} places of its window")
-    return _Decoder(file, sizes, count, places, rotates=reading.rotate != 0).module()
+    return _Decoder(file, sizes, (count, places), reading).module()
 
 
 def _asked(reading: Reading, name: str, places: int) -> tuple[int, int]:
@@ -82,15 +83,16 @@ class _Integers:
 
 
 class _Decoder:
-    """Writes one module. count: rows of a run."""
+    """Writes one module. extents: rows of a run, places of the caches."""
 
     def __init__(
-        self, file: GgufFile, sizes: DecoderSizes, count: int, places: int, *, rotates: bool
+        self, file: GgufFile, sizes: DecoderSizes, extents: tuple[int, int], reading: Reading
     ) -> None:
-        self.rotates = rotates
-        self.file, self.sizes, self.count, self.places = file, sizes, count, places
+        self.rotates, self.weights4 = reading.rotate != 0, reading.weights4
+        self.file, self.sizes = file, sizes
+        self.count, self.places = extents
         self.bb = relax.BlockBuilder()
-        self.tokens = relax.Var("tokens", relax.TensorType((count,), "int32"))
+        self.tokens = relax.Var("tokens", relax.TensorType((self.count,), "int32"))
         self.place = relax.Var("place", relax.TensorType((2,), "int32"))
         self.caches = [self._cache(layer) for layer in range(sizes.layers)]
         self.read: set[str] = set()
@@ -240,10 +242,30 @@ class _Decoder:
         weights = self._weights(name)
         if weights.ndim != 2 or weights.shape[1] != depth:
             self._check(name, weights, (len(weights), depth))
-        rotate = self.rotates and depth % _BLOCK == 0
-        scales, levels = _quantized(weights, rotate)
+        packs = self._packs(name)
+        rotate = self.rotates and depth % _BLOCK == 0 and not packs
+        scales, levels = self._grid(name, weights) if packs else _quantized(weights, rotate)
         turned = exact_constant(np.ascontiguousarray(levels.T))
         return _Integers(turned, exact_constant(scales.reshape(-1)), len(weights), rotate)
+
+    def _packs(self, name: str) -> bool:
+        """Whether a linear keeps the file's 4 bits: those of the layers, or all but their last."""
+        if not self.weights4 or not name.startswith("blk."):
+            return False
+        return self.weights4 == "all" or not name.endswith("ffn_down.weight")
+
+    def _grid(
+        self, name: str, weights: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
+        """Scales and levels of weights that have 4 bits in the file."""
+        found = grid_levels(weights)
+        if found is None:
+            raise ModelError(
+                f"{self.file.name}: {name!r} is {self.file.encoding(name)} of {weights.shape[1]} "
+                "inputs, which has no 16 equidistant values in each group of 32: leave weights4 "
+                "out, or convert the model to Q4_0, Q4_1 or Q4_K"
+            )
+        return found
 
     def _product(self, x: Expr, weights: _Integers, name: str) -> Expr:
         """Rows times weights. The row's scale is found once for all that read it."""

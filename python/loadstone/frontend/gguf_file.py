@@ -84,6 +84,10 @@ class GgufFile:
             raise ModelError(f"{self.name}: {name!r} holds infinity or what is no number")
         return made
 
+    def encoding(self, name: str) -> str:
+        """What a tensor is encoded as: `Q4_1`."""
+        return str(self._package.GGMLQuantizationType(self.tensors[name].kind).name)
+
     def blocks(self, name: str) -> tuple[NDArray[np.int8], NDArray[np.float32]] | None:
         """Of a tensor in Q8_0 its integers (rows, blocks, 32) and their scales (rows, blocks), as
         the file has them: their product is the tensor. None for other encodings."""

@@ -28,6 +28,8 @@ class Reading:
     of tensors that the part to be read begins and ends with; none: the model's own. folder: where
     the file lies, for what it keeps in files beside it. rotate: of a GGUF file, 64: rows and
     weights in whole blocks of 64 are rotated; 0: none is; None: as the front end does, which is 64.
+    weights4: of a GGUF file, which linears keep the 4 bits of its encoding: "all" but the head,
+    "most", which leaves the last linear of each layer int8, too, or "" for none.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -35,11 +37,13 @@ class Reading:
     outputs: tuple[str, ...] = ()
     folder: Path | None = None
     rotate: int | None = None
+    weights4: str = ""
 
     @property
     def is_whole(self) -> bool:
         """The model as the file has it."""
-        return not (self.shapes or self.inputs or self.outputs or self.rotate is not None)
+        asked = (self.shapes, self.inputs, self.outputs, self.weights4)
+        return not any(asked) and self.rotate is None
 
 
 WHOLE = Reading()

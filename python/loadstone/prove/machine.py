@@ -30,14 +30,15 @@ from loadstone.prove.verdict import NotProved, Unsupported
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import decode_uops
 from loadstone.vta.isa.insn import Alu, Config, Depthwise, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.packed_weights import expanded
 from loadstone.vta.isa.spec import (
-    CONFIG_DEFAULTS,
-    STAGE_REGISTERS,
+    SCRATCHPAD_OF,
     AluOp,
     Capability,
     ConfigRegister,
     Memory,
     Stage,
+    initial_registers,
 )
 
 __all__ = ["SymbolMachine"]
@@ -60,11 +61,7 @@ class SymbolMachine:
         self.known = np.zeros(depth, bool)
         # VTA's STORE reads what a product or an ALU operation put out, and not what a LOAD left.
         self.put_out = np.zeros(depth, bool)
-        self.registers = {
-            (stage, register): CONFIG_DEFAULTS[register]
-            for stage, registers in STAGE_REGISTERS.items()
-            for register in registers
-        }
+        self.registers = initial_registers()
         self.steps = 0
 
     def run(self, instruction: Insn, number: int) -> CellAccess:
@@ -100,11 +97,10 @@ class SymbolMachine:
 
     # --- transfers --------------------------------------------------------------------------------
     def _tiles(self, i: Load | Store, memory: Memory) -> tuple[Integers, Integers]:
-        """Tiles [rows, tiles] of a transfer in DRAM, and the bytes of each [..., bytes]."""
-        rows = np.arange(i.y_size)[:, None] * i.x_stride
-        tiles = i.dram_base + rows + np.arange(i.x_size)
-        size = self.config.tile_bytes(memory)
-        return tiles, tiles[..., None] * size + np.arange(size)
+        """Tiles [rows, tiles] of a transfer, and the bytes of each in DRAM [..., bytes]."""
+        tiles = np.arange(i.y_size)[:, None] * i.x_stride + np.arange(i.x_size)
+        size, first = self.config.tile_bytes(memory), i.dram_base * self.config.base_bytes(memory)
+        return tiles, first + tiles[..., None] * size + np.arange(size)
 
     def _load(self, i: Load) -> CellAccess:
         if i.is_noop:
@@ -113,7 +109,9 @@ class SymbolMachine:
             raise NotProved(f"LOAD of memory {i.memory_id}, which is none")
         memory = Memory(i.memory_id)
         rows, width = i.y_pad_0 + i.y_size + i.y_pad_1, i.x_pad_0 + i.x_size + i.x_pad_1
-        end = i.sram_base + rows * width
+        end = i.sram_base + rows * width * self.config.filled_tiles(memory)
+        if memory == Memory.WGT_4BIT and i.has_pads:
+            raise NotProved("LOAD of WGT_4BIT with pads, which it has not")
         if end > self.config.depth(memory):
             raise NotProved(f"LOAD leaves {memory.name}: tile {end - 1}")
         _, place = self._tiles(i, memory)
@@ -126,7 +124,7 @@ class SymbolMachine:
         if (tiles < NOBODY).any():
             raise Unsupported("LOAD of levels of uint8, which the device reads as int8")
         self._fill(memory, slice(i.sram_base, end), tiles.reshape(-1, place.shape[-1]))
-        space = Memory.ACC if memory == Memory.ACC_8BIT else memory
+        space = SCRATCHPAD_OF[memory]
         access = CellAccess(writes=[(space.name, np.arange(i.sram_base, end))])
         if not self.dram.is_constant(i.region):
             access.reads.append((f"region {i.region}", self._cells(place)))
@@ -155,9 +153,12 @@ class SymbolMachine:
         elif (tiles >= CONSTANTS).any():
             raise Unsupported(f"LOAD {memory.name} of activations")
         raw = tiles.astype(np.uint8)
+        if memory == Memory.WGT_4BIT:
+            raw = expanded(raw, self.config.block).view(np.uint8)
+            self.wgt_symbols[at], self.wgt_varies[at] = raw, False
         if memory == Memory.UOP:
             self.uop[at] = decode_uops(raw, self.config)
-        elif memory == Memory.WGT:
+        elif SCRATCHPAD_OF[memory] == Memory.WGT:
             self.wgt[at] = raw.view(np.int8).reshape(-1, *self.wgt.shape[1:])
             self.wgt_known[at] = True
         else:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from loadstone.errors import ConfigError
-from loadstone.vta.device.device_limits import DeviceNumbers, check_depthwise, check_numbers
+from loadstone.vta.device.device_limits import DeviceNumbers, check_capabilities, check_numbers
 from loadstone.vta.device.hw_config import config_of, load_config
 from loadstone.vta.isa.spec import Capability
 
@@ -54,11 +54,33 @@ def test_each_number_has_its_limits(name: str, low: int, high: int) -> None:
 )
 def test_windows_have_their_limits(numbers: dict[str, int], why: str) -> None:
     fine = NUMBERS._replace(log_block=2, li=2)
-    check_depthwise("mine", fine, Capability.DEPTHWISE)
+    check_capabilities("mine", fine, Capability.DEPTHWISE)
     bad = fine._replace(**numbers)
-    check_depthwise("mine", bad, ~Capability.DEPTHWISE)
+    check_capabilities("mine", bad, Capability.CONFIG)
     with pytest.raises(ConfigError, match=f"device mine: capability depthwise {why}"):
-        check_depthwise("mine", bad, Capability.DEPTHWISE)
+        check_capabilities("mine", bad, Capability.DEPTHWISE)
+
+
+@pytest.mark.parametrize(
+    ("fine", "bad", "why"),
+    [
+        ({}, {"log_width": 4}, "is of integers"),
+        (
+            {"log_block": 2},
+            {"log_block": 1, "bus_bits": 32},
+            "needs blocks of 4 to 32 lanes, not 2",
+        ),
+        ({"log_block": 5}, {"log_block": 6}, "needs blocks of 4 to 32 lanes, not 64"),
+        ({"bus_bits": 256}, {"bus_bits": 512}, "needs a bus of 256 bits or less, not 512"),
+    ],
+)
+def test_weights_of_4_bits_have_their_limits(
+    fine: dict[str, int], bad: dict[str, int], why: str
+) -> None:
+    check_capabilities("mine", NUMBERS._replace(**fine), Capability.WEIGHTS4)
+    check_capabilities("mine", NUMBERS._replace(**bad), Capability.CONFIG)
+    with pytest.raises(ConfigError, match=f"device mine: capability weights4 {why}"):
+        check_capabilities("mine", NUMBERS._replace(**bad), Capability.WEIGHTS4)
 
 
 def test_numbers_that_limit_each_other() -> None:

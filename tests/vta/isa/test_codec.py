@@ -149,8 +149,8 @@ def test_a_field_beyond_its_limits_is_named() -> None:
             "3, ALU 4, CONFIG 5, DEPTHWISE 6",
         ),
         (
-            bytes([0, 3]) + bytes(14),
-            "instruction 0: LOAD.memory_id=6 is unknown; known are uop 0, wgt 1, ",
+            bytes([0x80, 3]) + bytes(14),
+            "instruction 0: LOAD.memory_id=7 is unknown; known are uop 0, wgt 1, ",
         ),
         (
             bytes([4]) + bytes(12) + bytes([0x60]) + bytes(2),
@@ -203,7 +203,11 @@ def test_decode_takes_exactly_one() -> None:
 # --- what an instruction asks for -----------------------------------------------------------------
 def test_stages() -> None:
     loads = {m: stage_of(Load(memory_id=m)) for m in Memory if m is not Memory.OUT}
-    assert [m for m, stage in loads.items() if stage is Stage.LOAD] == [Memory.WGT, Memory.INP]
+    assert [m for m, stage in loads.items() if stage is Stage.LOAD] == [
+        Memory.WGT,
+        Memory.INP,
+        Memory.WGT_4BIT,
+    ]
     assert {
         stage for m, stage in loads.items() if m in (Memory.UOP, Memory.ACC, Memory.ACC_8BIT)
     } == {Stage.COMPUTE}

@@ -20,6 +20,7 @@ from loadstone.vta.isa.values import (
     Opcode,
     Stage,
     TokenQueue,
+    initial_registers,
 )
 
 
@@ -46,8 +47,21 @@ def test_scratchpads_are_their_own_and_are_loaded_by_one_stage() -> None:
         Memory.OUT,
         Memory.ACC_8BIT,
     }
-    assert {m for m in Memory if LOAD_STAGE[m] is Stage.LOAD} == {Memory.INP, Memory.WGT}
+    assert {m for m in Memory if SCRATCHPAD_OF[m] is Memory.WGT} == {Memory.WGT, Memory.WGT_4BIT}
+    assert {m for m in Memory if LOAD_STAGE[m] is Stage.LOAD} == {
+        Memory.INP,
+        Memory.WGT,
+        Memory.WGT_4BIT,
+    }
     assert Stage.STORE not in LOAD_STAGE.values()
+
+
+def test_every_stage_begins_with_registers_of_its_own() -> None:
+    found = initial_registers()
+    assert {stage: {r for s, r in found if s is stage} for stage in Stage} == {
+        stage: set(registers) for stage, registers in STAGE_REGISTERS.items()
+    }
+    assert all(value == CONFIG_DEFAULTS[register] for (_, register), value in found.items())
 
 
 def test_queues_join_neighbours_in_both_directions() -> None:

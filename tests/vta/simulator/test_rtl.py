@@ -20,6 +20,7 @@ from tests.repeat import more, times
 from tests.simulated import (
     EIGHT_WINDOWS,
     FOUR_WINDOWS,
+    GROUPED,
     ONLY_INP,
     TINY_AHEAD,
     TINY_INP,
@@ -120,6 +121,13 @@ def test_random_programs_are_the_simulators_in_bytes_and_cycles(tiny: RtlDevice)
 
 def test_stores_that_requantize_are_the_simulators_in_bytes_and_cycles(storing: RtlDevice) -> None:
     assert sum(check(storing, seed) for seed in range(times(60, 10_000))) > 10_000
+
+
+@pytest.mark.parametrize("config", GROUPED, ids=lambda config: config.name)
+def test_weights_of_4_bits_are_the_simulators_in_bytes_and_cycles(config: HwConfig) -> None:
+    """Groups of one tile, two, four and eight."""
+    device = RtlDevice(config)
+    assert sum(check(device, seed) for seed in range(times(20, 10_000))) > 3_000
 
 
 def test_windows_are_the_simulators_in_bytes_and_cycles(windows: RtlDevice) -> None:

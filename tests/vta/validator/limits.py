@@ -82,6 +82,10 @@ def _devices(rows: Rows) -> None:
         limit = {field: 2, "capabilities": windows}
         name = f"a device of windows: {field} at least 2"
         rows.limit("V0", name, partial(possible, limit, field, -1), "s")
+    groups = {"capabilities": int(Capability.WEIGHTS4)}
+    for step, block in ((-1, 2), (1, 5)):
+        name = f"a device of weights4: block {block} the limit"
+        rows.limit("V0", name, partial(possible, {"block": block, **groups}, "block", step), "s")
     both = int(Capability.REQUANTIZE | Capability.CONFIG)
     for name, bad in {
         "weights of another width": {"wgt": 4},
@@ -91,6 +95,7 @@ def _devices(rows: Rows) -> None:
         "requantization without registers": {"capabilities": int(Capability.REQUANTIZE)},
         "requantization of floats": {"capabilities": both, "width": 4},
         "windows of floats": {"capabilities": windows, "width": 4},
+        "groups of floats": {**groups, "width": 4},
         "requantizing stores alone": {
             "capabilities": int(Capability.STORE_REQUANTIZE | Capability.CONFIG)
         },
@@ -109,7 +114,7 @@ def _values(rows: Rows) -> None:
     acc = load(Memory.ACC)
 
     def memory(more: int) -> Case:
-        return Case((poked(acc, "memory_id", (Memory.ACC, Memory.ACC_8BIT, 6)[more + 1]), Finish()))
+        return Case((poked(acc, "memory_id", (Memory.ACC, Memory.ACC_8BIT, 7)[more + 1]), Finish()))
 
     def operation(more: int) -> Case:
         return computed(poked(alu(), "alu_op", (AluOp.MUL, AluOp.RQ, 6)[more + 1]))

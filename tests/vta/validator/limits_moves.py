@@ -17,6 +17,7 @@ from loadstone.vta.isa.spec import Capability, Memory
 from tests.vta.validator.limit_rows import Rows
 from tests.vta.validator.one_instruction import (
     ARENA,
+    GROUPS,
     INPUT,
     INTEGERS,
     MICRO_OPS,
@@ -35,6 +36,7 @@ from tests.vta.validator.one_instruction import (
 
 PADS = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
 #: What a STORE has in their place.
+_IDLE = dict.fromkeys(("region", "y_size", "x_size"), 0)
 OPERANDS = ("operands", "operand_step", "requantize")
 
 
@@ -43,6 +45,7 @@ def moves(rows: Rows) -> None:
     _shapes(rows)
     _in_dram(rows)
     _in_scratchpads(rows)
+    _groups(rows)
 
 
 def _shapes(rows: Rows) -> None:
@@ -172,7 +175,8 @@ def _in_dram(rows: Rows) -> None:
     rows.limit(
         "V6", "a region to load", lambda more: moved(load(Memory.INP, region=ARENA + more)), "sr"
     )
-    for number, memory in product((ARENA + 1, 7), Memory):
+    plain = [memory for memory in Memory if memory != Memory.WGT_4BIT]
+    for number, memory in product((ARENA + 1, 7), plain):
         insn = store() if memory == Memory.OUT else load(memory)
         bad = moved(having(insn, region=number))
         rows.switch("V6", f"{memory.name} of no region {number}", moved(insn), bad, "sr")
@@ -230,7 +234,42 @@ def _in_a_region(rows: Rows, insn: Load | Store) -> None:
 def _in_scratchpads(rows: Rows) -> None:
     """V8."""
     for memory in Memory:
-        _in_scratchpad(rows, memory)
+        if memory != Memory.WGT_4BIT:
+            _in_scratchpad(rows, memory)
+
+
+def _groups(rows: Rows) -> None:
+    """LOADs of WGT_4BIT, with blocks of 16: V5 to V8."""
+    insn = load(Memory.WGT_4BIT)
+    fine = moved(insn, config=GROUPS)
+    for title, of in {"a LOAD": insn, "a no-op": load(Memory.WGT_4BIT, **_IDLE)}.items():
+        lesser = moved(of, config=without(Capability.WEIGHTS4, GROUPS))
+        rows.switch("V5", f"WGT_4BIT without weights4, {title}", fine, lesser, "sr")
+        for name in PADS:
+            rule = "V5" if of is insn else "V4"
+            padded = moved(having(of, **{name: 1}), config=GROUPS)
+            rows.switch(rule, f"{name} of WGT_4BIT, {title}", fine, padded, "sr")
+    bad = moved(having(insn, region=ARENA + 1), config=GROUPS)
+    rows.switch("V6", "WGT_4BIT of no region", fine, bad, "sr")
+
+    def limit(rule: str, name: str, value: int, **more: int) -> None:
+        def make(beyond: int) -> Case:
+            return moved(having(insn, **{name: value + beyond, **more}), config=GROUPS)
+
+        rows.limit(rule, f"{name} of WGT_4BIT {more}", make, "sr")
+
+    # 2,048 bytes of a region are 64 steps of 32 bytes, of which a group takes nine.
+    limit("V7", "dram_base", 55)
+    limit("V7", "dram_base", 46, x_size=2)
+    limit("V7", "dram_base", 64 - 9 * 7, x_stride=3, y_size=3)
+    limit("V7", "x_size", 7, dram_base=1)
+    limit("V7", "y_size", 7, x_stride=1, dram_base=1)
+    limit("V7", "x_stride", 6, y_size=2, dram_base=1)
+    depth = GROUPS.depth(Memory.WGT)
+    limit("V8", "sram_base", depth - 2)
+    limit("V8", "sram_base", depth - 6, x_size=3)
+    limit("V8", "x_size", 3, sram_base=depth - 7)
+    limit("V8", "y_size", 3, sram_base=depth - 7)
 
 
 def _in_scratchpad(rows: Rows, memory: Memory) -> None:

@@ -16,10 +16,11 @@ from loadstone.errors import ConfigError, shortened
 from loadstone.printable import PLAIN_NAME, is_plain_name, one_line
 from loadstone.vta.device.device_file import FLOAT_WIDTH
 from loadstone.vta.isa.spec import WINDOW_PITCH, Capability
+from loadstone.vta.isa.values import GROUP_WEIGHTS
 
 __all__ = [
     "DeviceNumbers",
-    "check_depthwise",
+    "check_capabilities",
     "check_name",
     "check_numbers",
     "check_profile",
@@ -170,7 +171,13 @@ def check_profile(device: str, profile: str, log_width: int, capabilities: Capab
             raise ConfigError(f"device {device}: capability store_inp {why}: leave it out")
 
 
-def check_depthwise(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
+def check_capabilities(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
+    """Refuses capabilities that a device of these numbers cannot have. Raises ConfigError."""
+    _check_depthwise(device, n, capabilities)
+    _check_weights4(device, n, capabilities)
+
+
+def _check_depthwise(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
     """Refuses the capability depthwise where its windows do not fit. Raises ConfigError."""
     if Capability.DEPTHWISE not in capabilities:
         return
@@ -190,6 +197,28 @@ def check_depthwise(device: str, n: DeviceNumbers, capabilities: Capability) -> 
     ):
         if not fits:
             raise ConfigError(f"device {device}: capability depthwise {what}: leave it out")
+
+
+def _check_weights4(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
+    """Refuses the capability weights4 where groups fill no tiles. Raises ConfigError."""
+    if Capability.WEIGHTS4 not in capabilities:
+        return
+    beat = n.bus_bits // 8
+    for what, fits in (
+        ("is of integers, and the device computes on bfloat16", n.log_width < FLOAT_WIDTH),
+        (
+            f"needs blocks of 4 to {GROUP_WEIGHTS} lanes, not {1 << n.log_block}: a group fills "
+            "whole tiles",
+            4 <= 1 << n.log_block <= GROUP_WEIGHTS,
+        ),
+        (
+            f"needs a bus of {16 << n.log_block} bits or less, not {n.bus_bits}: a word holds "
+            "multipliers or weights",
+            beat <= 2 << n.log_block,
+        ),
+    ):
+        if not fits:
+            raise ConfigError(f"device {device}: capability weights4 {what}: leave it out")
 
 
 def check_registers(device: str, registers: str, pages: Collection[str]) -> None:

@@ -45,13 +45,14 @@ from loadstone.vta.device.device_file import (
 )
 from loadstone.vta.device.device_limits import (
     DeviceNumbers,
-    check_depthwise,
+    check_capabilities,
     check_name,
     check_numbers,
     check_profile,
     check_registers,
 )
 from loadstone.vta.device.timing_tables import builtin_timing, compact_timing, timing_table
+from loadstone.vta.isa.packed_weights import group_bytes, group_tiles
 from loadstone.vta.isa.registers import ERRORS
 from loadstone.vta.isa.spec import UOP_BYTES, Capability, Memory
 
@@ -120,7 +121,7 @@ class HwConfig:
         check_name(self.bus_of or self.name)
         numbers = DeviceNumbers(*(getattr(self, name) for name in DeviceNumbers._fields))
         check_numbers(self.name, numbers)
-        check_depthwise(self.name, numbers, self.capabilities)
+        check_capabilities(self.name, numbers, self.capabilities)
         check_profile(self.name, self.profile, self.log_width, self.capabilities)
         check_registers(self.name, self.registers, _REGISTER_BLOCKS)
 
@@ -182,18 +183,15 @@ class HwConfig:
 
     @cached_property
     def _depths(self) -> Mapping[Memory, int]:
-        acc = 1 << self.la
         return {
             Memory.UOP: self.uop_depth,
-            Memory.WGT: 1 << self.lw,
             Memory.INP: 1 << self.li,
-            Memory.ACC: acc,
-            Memory.OUT: acc,
-            Memory.ACC_8BIT: acc,
+            **dict.fromkeys((Memory.WGT, Memory.WGT_4BIT), 1 << self.lw),
+            **dict.fromkeys((Memory.ACC, Memory.OUT, Memory.ACC_8BIT), 1 << self.la),
         }
 
     def tile_bytes(self, memory: Memory) -> int:
-        """Bytes of one tile of `memory` in DRAM (ACC_8BIT: that of elements which is loaded)."""
+        """Bytes of one tile of `memory` in DRAM, of WGT_4BIT of a group: what x_size counts."""
         return self._tile_sizes[memory]
 
     @cached_property
@@ -202,16 +200,23 @@ class HwConfig:
         return {
             Memory.UOP: UOP_BYTES,
             Memory.WGT: size * self.block * self.block,
-            Memory.INP: size * lanes,
             Memory.ACC: 4 * lanes,
-            Memory.OUT: size * lanes,
-            Memory.ACC_8BIT: size * lanes,
+            **dict.fromkeys((Memory.INP, Memory.OUT, Memory.ACC_8BIT), size * lanes),
+            Memory.WGT_4BIT: group_bytes(self.block),
         }
+
+    def base_bytes(self, memory: Memory) -> int:
+        """Bytes that dram_base counts: of a tile, or of a group's multipliers and minima."""
+        return 2 * self.block if memory == Memory.WGT_4BIT else self.tile_bytes(memory)
+
+    def filled_tiles(self, memory: Memory) -> int:
+        """Tiles of its scratchpad that a tile of `memory` in DRAM fills: 1, or a group's."""
+        return group_tiles(self.block) if memory == Memory.WGT_4BIT else 1
 
     @property
     def align_bytes(self) -> int:
         """What tensors in DRAM are aligned to: the largest tile."""
-        return max(self.tile_bytes(memory) for memory in Memory)
+        return max(self.base_bytes(memory) for memory in Memory)
 
     @property
     def macs_per_cycle(self) -> int:

@@ -112,9 +112,9 @@ def _memories(config: HwConfig) -> tuple[LocalMemory, ...]:
 
 def _dram(memory: Memory, config: HwConfig, extent: Term, *, writes: bool = False) -> Reach:
     """Rows of tiles of a memory. extent: of a row in bytes."""
-    tile_bytes = config.tile_bytes(memory)
-    rows = (("y_size", f"x_stride*{tile_bytes}"),)
-    return Reach(DRAM, _REGIONS, rows, extent, writes, f"dram_base*{tile_bytes}", "region")
+    rows = (("y_size", f"x_stride*{config.tile_bytes(memory)}"),)
+    base = f"dram_base*{config.base_bytes(memory)}"
+    return Reach(DRAM, _REGIONS, rows, extent, writes, base, "region")
 
 
 def _load(form: InstructionForm, config: HwConfig) -> InstructionForm:
@@ -123,8 +123,9 @@ def _load(form: InstructionForm, config: HwConfig) -> InstructionForm:
         if memory != Memory.OUT:
             chosen = f"(memory_id={int(memory)})"
             bytes_of_row = f"{chosen}*x_size*{config.tile_bytes(memory)}"
-            rows = ((_HEIGHT, _WIDTH),)
-            extent = f"{chosen}*(x_size>0)*{_WIDTH}"
+            fills = config.filled_tiles(memory)
+            rows = ((_HEIGHT, f"{_WIDTH}*{fills}"),)
+            extent = f"{chosen}*(x_size>0)*{_WIDTH}*{fills}"
             scratchpad = SCRATCHPAD_OF[memory].name.lower()
             reaches.append(_dram(memory, config, bytes_of_row))
             reaches.append(Reach(scratchpad, "sram_base", rows, extent, writes=True))
@@ -133,6 +134,7 @@ def _load(form: InstructionForm, config: HwConfig) -> InstructionForm:
         *_absent("memory_id", Memory, config),
         *_noop(f"region+y_size+x_stride+sram_base+dram_base+{_PADS}"),
         f"(memory_id<{Memory.WGT + 1})*({_PADS})",
+        f"(memory_id={int(Memory.WGT_4BIT)})*({_PADS})",
         f"(memory_id={int(Memory.UOP)})*(y_size>1)",
     ]
     units = tuple(_unit(LOAD_STAGE[memory]) for memory in Memory)

@@ -125,8 +125,8 @@ class _Transfer(Insn):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Load(_Transfer):
-    """DRAM -> scratchpad, with padding; executed by the load stage for INP and WGT, by compute for
-    the others."""
+    """DRAM -> scratchpad, with padding; executed by the load stage for INP, WGT and WGT_4BIT, by
+    compute for the others."""
 
     SPEC = KINDS[Opcode.LOAD]
 
@@ -134,6 +134,11 @@ class Load(_Transfer):
     y_pad_1: int = 0
     x_pad_0: int = 0
     x_pad_1: int = 0
+
+    @property
+    def has_pads(self) -> bool:
+        """Whether it says any."""
+        return (self.y_pad_0 | self.y_pad_1 | self.x_pad_0 | self.x_pad_1) != 0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -41,6 +41,7 @@ from typing import Literal, Protocol
 from loadstone.isa.parameters import BitField, Field, Widths, fields_of_device, layout
 from loadstone.isa.table import InstructionForm, InstructionTable
 from loadstone.numerics import Rounding
+from loadstone.vta.isa.packed_weights import GROUPS
 from loadstone.vta.isa.values import (
     CONFIG_DEFAULTS,
     LOAD_STAGE,
@@ -58,6 +59,7 @@ from loadstone.vta.isa.values import (
     Opcode,
     Stage,
     TokenQueue,
+    initial_registers,
     window_rows,
 )
 
@@ -90,6 +92,7 @@ __all__ = [
     "Rounding",
     "Stage",
     "TokenQueue",
+    "initial_registers",
     "layout",
     "table_of",
     "window_rows",
@@ -204,10 +207,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         _LOAD,
         "Copies a strided 2-D block of tiles from DRAM to a scratchpad, packed, with padding "
         "around it. "
-        "INP and WGT are loaded by the load stage; UOP, ACC and ACC_8BIT by compute. Pads "
-        "are 0, or PAD_VALUE for INP and ACC_8BIT. "
+        "INP, WGT and WGT_4BIT are loaded by the load stage; UOP, ACC and ACC_8BIT by compute. "
+        "Pads are 0, or PAD_VALUE for INP and ACC_8BIT. "
         "With x_size = 0 nothing is written, not even pads, and only the tokens count; with "
-        "y_size = 0 the pads are.",
+        "y_size = 0 the pads are. " + GROUPS,
         "s = sram_base\n"
         "for y in -y_pad_0 .. y_size+y_pad_1:\n"
         "  for x in -x_pad_0 .. x_size+x_pad_1:\n"

@@ -17,6 +17,7 @@ from loadstone.numerics import Rounding
 
 __all__ = [
     "CONFIG_DEFAULTS",
+    "GROUP_WEIGHTS",
     "LOAD_STAGE",
     "SCRATCHPAD_OF",
     "STAGE_REGISTERS",
@@ -32,6 +33,7 @@ __all__ = [
     "Opcode",
     "Stage",
     "TokenQueue",
+    "initial_registers",
     "window_rows",
 ]
 
@@ -49,7 +51,8 @@ class Opcode(IntEnum):
 
 
 class Memory(IntEnum):
-    """The scratchpads. ACC_8BIT is ACC seen through a load that sign-extends int8."""
+    """The scratchpads. ACC_8BIT is ACC seen through a load that sign-extends int8, WGT_4BIT is WGT
+    seen through one that expands weights of 4 bits (packed_weights.py)."""
 
     UOP = 0
     WGT = 1
@@ -57,6 +60,7 @@ class Memory(IntEnum):
     ACC = 3
     OUT = 4
     ACC_8BIT = 5
+    WGT_4BIT = 6
 
 
 class AluOp(IntEnum):
@@ -90,6 +94,10 @@ def window_rows(block: int) -> int:
     return min(WINDOW_ROWS, block // WINDOW_PITCH)
 
 
+#: Weights of 4 bits that share a multiplier and a minimum: of one output, side by side along K.
+GROUP_WEIGHTS = 32
+
+
 #: The stage whose queue a LOAD of each memory goes to. OUT is never loaded: compute refuses it.
 LOAD_STAGE: Mapping[Memory, Stage] = {
     Memory.UOP: Stage.COMPUTE,
@@ -98,6 +106,7 @@ LOAD_STAGE: Mapping[Memory, Stage] = {
     Memory.ACC: Stage.COMPUTE,
     Memory.OUT: Stage.COMPUTE,
     Memory.ACC_8BIT: Stage.COMPUTE,
+    Memory.WGT_4BIT: Stage.LOAD,
 }
 
 #: The scratchpad that a memory_id means.
@@ -105,6 +114,7 @@ SCRATCHPAD_OF: Mapping[Memory, Memory] = {
     **{memory: memory for memory in Memory},
     Memory.OUT: Memory.ACC,
     Memory.ACC_8BIT: Memory.ACC,
+    Memory.WGT_4BIT: Memory.WGT,
 }
 
 
@@ -174,6 +184,15 @@ CONFIG_DEFAULTS: Mapping[ConfigRegister, int] = {
 }
 
 
+def initial_registers() -> dict[tuple[Stage, ConfigRegister], int]:
+    """All registers, as they are when a program starts."""
+    return {
+        (stage, register): CONFIG_DEFAULTS[register]
+        for stage, registers in STAGE_REGISTERS.items()
+        for register in registers
+    }
+
+
 class Capability(IntFlag):
     """What a device can do beyond VTA's safe subset: one bit each, in HwConfig and the CAPS
     register."""
@@ -187,11 +206,12 @@ class Capability(IntFlag):
     DEPTHWISE = 1 << 6  # opcode DEPTHWISE
     STORE_REQUANTIZE = 1 << 7  # STORE.requantize, CONFIG of the store stage
     STORE_INP = 1 << 8  # STORE of memory INP
+    WEIGHTS4 = 1 << 10  # LOAD of memory WGT_4BIT
 
 
 #: Values of enumerated fields that need a capability.
 VALUE_NEEDS: Mapping[type[IntEnum], Mapping[int, Capability]] = {
-    Memory: {Memory.ACC_8BIT: Capability.LOAD_ACC8},
+    Memory: {Memory.ACC_8BIT: Capability.LOAD_ACC8, Memory.WGT_4BIT: Capability.WEIGHTS4},
     AluOp: {AluOp.MUL: Capability.ALU_MUL, AluOp.RQ: Capability.REQUANTIZE},
     Stage: {Stage.STORE: Capability.STORE_REQUANTIZE},
 }

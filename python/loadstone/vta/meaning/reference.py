@@ -28,27 +28,22 @@ from loadstone.numerics import rq
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import Stream, decode_stream, decode_uops
 from loadstone.vta.isa.insn import Alu, Config, Depthwise, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.packed_weights import expanded
 from loadstone.vta.isa.spec import (
-    CONFIG_DEFAULTS,
     STAGE_REGISTERS,
     AluOp,
     ConfigRegister,
     Memory,
     Stage,
+    initial_registers,
 )
-from loadstone.vta.meaning.lane_operations import (
-    FLOAT_OPERATIONS,
-    OPERATIONS,
-    bits_of,
-    widened,
-)
+from loadstone.vta.meaning.lane_operations import FLOAT_OPERATIONS, OPERATIONS, bits_of, widened
 from loadstone.vta.meaning.step_runs import independent_runs
 from loadstone.vta.meaning.window_taps import window_taps
 
 __all__ = ["DramBytes", "Machine"]
 
 Int32Array = NDArray[np.int32]
-Float32Array = NDArray[np.float32]
 IndexArray = NDArray[np.int64]
 
 #: Steps that are done at a time: a bound on memory, without meaning.
@@ -100,11 +95,7 @@ class Machine:
         without FINISH.
         """
         stream = program if isinstance(program, Stream) else decode_stream(program, self.config)
-        self.registers = {
-            (stage, r): CONFIG_DEFAULTS[r]
-            for stage, registers in STAGE_REGISTERS.items()
-            for r in registers
-        }
+        self.registers = initial_registers()
         for number, insn in enumerate(stream):
             try:
                 if not self.step(insn):
@@ -141,7 +132,9 @@ class Machine:
     # --- DRAM <-> scratchpads ---------------------------------------------------------------------
     def _load(self, insn: Load) -> None:
         """Rows -y_pad_0 .. y_size + y_pad_1 of x_pad_0 + x_size + x_pad_1 tiles, packed from
-        sram_base on."""
+        sram_base on; of WGT_4BIT groups, which have no pads."""
+        if insn.memory_id == Memory.WGT_4BIT and insn.has_pads:
+            raise SimulationError("LOAD of memory WGT_4BIT has no pads: they must be 0")
         if insn.is_noop:
             return
         if insn.memory_id == Memory.OUT:
@@ -151,7 +144,8 @@ class Machine:
             insn.y_pad_0 + insn.y_size + insn.y_pad_1,
             insn.x_pad_0 + insn.x_size + insn.x_pad_1,
         )
-        self._check(memory, insn.sram_base + rows * width - 1, "LOAD")
+        count = rows * width * self.config.filled_tiles(memory)
+        self._check(memory, insn.sram_base + count - 1, "LOAD")
         tiles = np.zeros((rows, width, self.config.tile_bytes(memory)), np.uint8)
         element = np.uint16 if self.config.is_float else np.uint8
         if memory in (Memory.INP, Memory.ACC_8BIT):
@@ -171,7 +165,8 @@ class Machine:
     def _fill(self, memory: Memory, first: int, tiles: NDArray[np.uint8]) -> None:
         """Writes tiles as they stand in DRAM (uint8 [rows, width, bytes of a tile]) to a scratchpad
         from tile `first` on."""
-        where = slice(first, first + tiles.shape[0] * tiles.shape[1])
+        count = tiles.shape[0] * tiles.shape[1] * self.config.filled_tiles(memory)
+        where = slice(first, first + count)
         match memory:
             case Memory.UOP:
                 self.uop[where] = decode_uops(tiles, self.config)
@@ -179,6 +174,8 @@ class Machine:
                 self.inp[where] = self._elements(tiles).reshape(-1, *self.inp.shape[1:])
             case Memory.WGT:
                 self.wgt[where] = self._elements(tiles).reshape(-1, *self.wgt.shape[1:])
+            case Memory.WGT_4BIT:
+                self.wgt[where] = expanded(tiles, self.config.block)
             case Memory.ACC:
                 self.acc[where] = tiles.view(self.acc.dtype).reshape(-1, *self.acc.shape[1:])
             case _:  # ACC_8BIT: sign-extended, or widened
@@ -239,12 +236,14 @@ class Machine:
                 f"{insn.SPEC.name}.region={insn.region}: the program has {len(self.regions)} "
                 "regions"
             )
-        region, size = self.regions[insn.region], self.config.tile_bytes(Memory(insn.memory_id))
+        region, memory = self.regions[insn.region], Memory(insn.memory_id)
+        size = self.config.tile_bytes(memory)
         if isinstance(insn, Store) and not region.writable:
             raise SimulationError(f"STORE to region {insn.region}, which is read-only")
         rows = []
         for y in range(insn.y_size):
-            begin = (insn.dram_base + y * insn.x_stride) * size - region.base
+            begin = insn.dram_base * self.config.base_bytes(memory) + y * insn.x_stride * size
+            begin -= region.base
             end = begin + insn.x_size * size
             if begin < 0 or end > region.data.size:
                 raise SimulationError(

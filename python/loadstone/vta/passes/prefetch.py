@@ -59,7 +59,8 @@ class Prefetch(ProgramPass):
         """The operations in their new order, and in `source` the one before."""
         operations = [operation for _, operation in program.operations]
         columns = program.columns or columns_of(operations)
-        cycles = cost_model(program.config).operations(operations, columns, program.config)
+        cost, config = cost_model(program.config), program.config
+        cycles = cost.operations(operations, columns, config, program.packed)
         stores = columns.kinds[TileStore]
         in_dram = stores[columns.touched[stores, 2] == NO_TILE]
         cycles[in_dram[columns.touched[in_dram, 1] != NO_TILE]] += _HEARD_CYCLES

@@ -64,6 +64,8 @@ class VtaProgram:
     tile_address: of each virtual tile, its first scratchpad tile (from allocate/ on).
     instructions, uops: (M, 3) indices of micro-ops, at UOP_TENSOR (from encode/ on).
     tokens: the most that each queue can hold (from synchronize/ on).
+    packed: constants of weights that stand in DRAM as groups of numbers of 4 bits; operations count
+        their tiles as those of others.
     zero_tiles: of constants of weights, which of their tiles hold nothing but zeros.
     inside: DRAM tensors that nobody else reads, before the program or behind it.
     """
@@ -80,6 +82,7 @@ class VtaProgram:
     uops: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
     tokens: Mapping[str, int] = field(default_factory=dict)
     choice: RegionChoice = NO_REGION_CHOICE
+    packed: frozenset[str] = frozenset()
     zero_tiles: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     inside: frozenset[str] = frozenset()
 

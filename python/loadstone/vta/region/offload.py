@@ -38,6 +38,7 @@ from loadstone.vta.passes.pipeline import PASSES, build_program
 from loadstone.vta.passes.program import UOP_TENSOR, LayerOperation, VtaProgram
 from loadstone.vta.region.addresses import blocked, find_aliases, is_done_by_addresses
 from loadstone.vta.region.fold_pixels import fold_columns, verify_columns
+from loadstone.vta.region.pack_weights import packed_weights
 from loadstone.vta.region.pieces import cut, verify_pieces
 from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.stream.operations import Operation, TileLoad
@@ -88,6 +89,7 @@ class OffloadedRegion(LoweredRegion):
         self.constants: dict[str, tuple[Array, int]] = {}
         self._lowered: dict[str, LoweredOperator | None] = {}  # None: addresses do it
         self.tokens: Mapping[str, int] = {}
+        self._packed: set[str] = set()  # constants, as numbers of 4 bits
         self._layouts: dict[str, tuple[DeviceLayout, int, int]] = {}
         self._operations: list[LayerOperation] = []
         self._columns: list[StreamColumns] = []  # one behind the other those of all operations
@@ -151,7 +153,7 @@ class OffloadedRegion(LoweredRegion):
             yield self.build(addresses, uops())
             return
         self._programs.clear()
-        pieces = cut(self._operations, self.config, addresses, self.piece_cycles)
+        pieces = cut(self._operations, self.config, addresses, self.piece_cycles, self._packed)
         verify_pieces(self._operations, pieces)
         for number, piece in enumerate(pieces, 1):
             places = {**addresses, UOP_TENSOR: uops()}
@@ -183,6 +185,7 @@ class OffloadedRegion(LoweredRegion):
             self._operations,
             columns=joined(self._columns),
             choice=self.choice,
+            packed=frozenset(self._packed),
             zero_tiles=_zero_tiles(
                 lowered.constants for lowered in self._lowered.values() if lowered is not None
             ),
@@ -224,14 +227,25 @@ class OffloadedRegion(LoweredRegion):
             operations = [_rename(o, operator.input.name, renamed) for o in operations]
         self._columns.append(columns_of(operations) if folded is not None else lowered.columns)
         self._operations += [(operator.name, operation) for operation in operations]
-        for name, (memory, tiles) in lowered.constants.items():
-            self.constants[name] = (
-                np.ascontiguousarray(tiles),
-                self.config.tile_bytes(Memory(memory)),
-            )
+        self._keep(lowered, operations)
         for name, size_tiles in lowered.scratch.items():
             self._use(_scratch_layout(name, size_tiles, operator, self.config), position)
         self._lowered[operator.name] = lowered
+
+    def _keep(self, lowered: LoweredOperator, operations: Sequence[Operation]) -> None:
+        """The constants of an operator."""
+        for name, (memory, tiles) in lowered.constants.items():
+            packed = (
+                packed_weights(name, tiles, operations, self.config)
+                if memory is Memory.WGT
+                else None
+            )
+            if packed is not None:
+                self._packed.add(name)
+            self.constants[name] = (
+                np.ascontiguousarray(tiles if packed is None else packed),
+                self.config.base_bytes(Memory(memory) if packed is None else Memory.WGT_4BIT),
+            )
 
     def _use(self, layout: DeviceLayout, position: int) -> None:
         first = self._layouts[layout.name][1] if layout.name in self._layouts else position

@@ -21,7 +21,7 @@ low.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -68,11 +68,12 @@ def cut(
     config: HwConfig,
     addresses: Mapping[str, Address],
     most_cycles: int,
+    packed: Set[str] = frozenset(),
 ) -> list[list[LayerOperation]]:
     """Pieces whose estimates are at most `most_cycles`, as far as there are places to cut.
-    addresses: of the DRAM tensors."""
+    addresses: of the DRAM tensors. packed: constants of weights of 4 bits."""
     plain = [operation for _, operation in operations]
-    cycles = cost_model(config).operations(plain, columns_of(plain), config)
+    cycles = cost_model(config).operations(plain, columns_of(plain), config, packed)
     lives = _lives(plain, addresses, config)
     prevented = np.zeros(len(plain) + 1, np.int64)  # at each place: tiles that prevent a cut there
     for life in lives.values():

@@ -57,6 +57,7 @@ _READERS = {
     Memory.WGT: "wgt",
     Memory.ACC: "acc",
     Memory.ACC_8BIT: "acc",
+    Memory.WGT_4BIT: "wgt",
     Memory.OUT: "out",
 }
 _BYTES = ("fetch", "uop", "inp", "wgt", "acc", "out")

@@ -23,7 +23,7 @@ from loadstone.simulator.interface import Lived
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.codec import decode_stream, decode_uops
 from loadstone.vta.isa.insn import Alu, Depthwise, Gemm, Insn, Load, Store
-from loadstone.vta.isa.spec import UOP_BYTES, AluOp, Memory, Stage
+from loadstone.vta.isa.spec import SCRATCHPAD_OF, UOP_BYTES, AluOp, Memory, Stage
 from loadstone.vta.simulator.profile import Profile
 from loadstone.vta.simulator.result import Event
 
@@ -116,13 +116,14 @@ def _made_before(entry: Profile, artifact: Artifact) -> set[str]:
 
 
 def _dram_places(insn: Load | Store, config: HwConfig) -> _Numbers:
-    tile = config.tile_bytes(Memory(insn.memory_id))
-    rows = insn.dram_base + np.arange(insn.y_size, dtype=np.int64) * insn.x_stride
-    tiles = (rows[:, None] + np.arange(insn.x_size)).ravel()
+    memory = Memory(insn.memory_id)
+    tile, first = config.tile_bytes(memory), insn.dram_base * config.base_bytes(memory)
+    rows = first + np.arange(insn.y_size, dtype=np.int64) * insn.x_stride * tile
+    tiles = (rows[:, None] + np.arange(insn.x_size) * tile).ravel()
     if tile >= _GRAIN_BYTES:
         grains = tile // _GRAIN_BYTES
-        return (tiles[:, None] * grains + np.arange(grains)).ravel()
-    return np.unique(tiles * tile // _GRAIN_BYTES)
+        return (tiles[:, None] // _GRAIN_BYTES + np.arange(grains)).ravel()
+    return np.unique(tiles // _GRAIN_BYTES)
 
 
 # --- scratchpads ----------------------------------------------------------------------------------
@@ -131,14 +132,13 @@ def scratchpad_occupation(entry: Profile, config: HwConfig, artifact: Artifact) 
     pads: dict[Memory, _Memory] = {
         memory: _Memory(memory.name.lower(), config.depth(memory))
         for memory in Memory
-        if memory not in (Memory.ACC_8BIT, Memory.OUT)  # other views of ACC
+        if SCRATCHPAD_OF[memory] is memory  # no other view of one
     }
     uops = np.zeros((config.depth(Memory.UOP), 3), np.int64)
     for event, insn, layer in _in_order(entry, config):
         if isinstance(insn, Load) and insn.x_size:
-            memory = Memory(insn.memory_id)
-            memory = Memory.ACC if memory is Memory.ACC_8BIT else memory
-            places = _loaded_places(insn)
+            memory = SCRATCHPAD_OF[Memory(insn.memory_id)]
+            places = _loaded_places(insn, config)
             if memory is Memory.UOP:
                 table = artifact.regions[insn.region].data[insn.dram_base * UOP_BYTES :]
                 uops[places] = decode_uops(table[: len(places) * UOP_BYTES], config)
@@ -156,9 +156,10 @@ def scratchpad_occupation(entry: Profile, config: HwConfig, artifact: Artifact) 
     return [piece for pad in pads.values() for piece in pad.lived]
 
 
-def _loaded_places(insn: Load) -> _Numbers:
+def _loaded_places(insn: Load, config: HwConfig) -> _Numbers:
     width = insn.x_pad_0 + insn.x_size + insn.x_pad_1
     count = width * (insn.y_pad_0 + insn.y_size + insn.y_pad_1)
+    count *= config.filled_tiles(Memory(insn.memory_id))
     return np.arange(insn.sram_base, insn.sram_base + count)
 
 

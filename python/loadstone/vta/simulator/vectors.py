@@ -332,10 +332,10 @@ def absolute(
     """
     everything = replace(config, capabilities=config.capabilities | Capability.REGIONS)
     stream = decode_stream(insns, everything)
-    tile_bytes = np.array([config.tile_bytes(memory) for memory in Memory], np.int64)
+    base_bytes = np.array([config.base_bytes(memory) for memory in Memory], np.int64)
     for opcode in (Opcode.LOAD, Opcode.STORE):
         columns = stream.columns[opcode]
-        moved = np.array(bases, np.int64)[columns["region"]] // tile_bytes[columns["memory_id"]]
+        moved = np.array(bases, np.int64)[columns["region"]] // base_bytes[columns["memory_id"]]
         columns["dram_base"] += np.where(columns["x_size"] != 0, moved, 0)
         columns["region"] *= 0
     return encode_stream(stream, config)

@@ -24,7 +24,7 @@ missing in a table is that of the measured VTA. Only speed depends on these esti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -149,14 +149,24 @@ class CostModel:
         return self.load_overhead + uops * UOP_BYTES // self.bus_bytes
 
     def operations(
-        self, operations: Sequence[Operation], columns: StreamColumns, config: HwConfig
+        self,
+        operations: Sequence[Operation],
+        columns: StreamColumns,
+        config: HwConfig,
+        packed: Set[str] = frozenset(),
     ) -> Cycles:
-        """(operations,): each, were it one instruction. columns: theirs."""
+        """(operations,): each, were it one instruction. columns: theirs. packed: constants that
+        stand in DRAM as groups of weights of 4 bits."""
         cycles, steps, tiles = np.zeros(len(operations), np.int64), columns.steps, columns.copied
         tile_bytes = np.array([config.tile_bytes(memory) for memory in Memory])
+        group, filled = tile_bytes[Memory.WGT_4BIT], config.filled_tiles(Memory.WGT_4BIT)
         for kind, own in columns.kinds.items():
             if kind is TileLoad:
-                cycles[own] = self.load(tiles[own] * tile_bytes[columns.copies[own, 5]])
+                size = tiles[own] * tile_bytes[columns.copies[own, 5]]
+                in_groups = np.array([name in packed for name in columns.tensors], np.bool_)
+                fewer = in_groups[columns.copies[own, 0]]
+                size[fewer] = tiles[own[fewer]] * group // filled
+                cycles[own] = self.load(size)
             elif kind is TileStore:
                 cycles[own] = self.store(tiles[own])
                 for n in own[(columns.touched[own, 1:] != NO_TILE).any(axis=1)].tolist():

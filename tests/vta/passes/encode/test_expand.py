@@ -14,7 +14,13 @@ from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.insn import Alu, Gemm, Load, Store
 from loadstone.vta.isa.instruction_columns import ScratchRange
 from loadstone.vta.isa.spec import AluOp, Memory
-from loadstone.vta.passes.encode.expand import Expander, accesses_of, kind_of_copy, kind_of_nest
+from loadstone.vta.passes.encode.expand import (
+    Expander,
+    accesses_of,
+    in_groups,
+    kind_of_copy,
+    kind_of_nest,
+)
 from loadstone.vta.stream.loop_nest import offsets
 from loadstone.vta.stream.operations import (
     Access,
@@ -129,6 +135,19 @@ def test_parts_of_a_copy_count_from_where_it_begins() -> None:
         assert part.form.tile_bytes == size
         rows += insn.y_size
     assert rows == 100
+
+
+def test_a_load_of_weight_tiles_becomes_one_of_groups() -> None:
+    """With blocks of 16 a group is two tiles, and nine steps of 32 bytes in DRAM."""
+    config = load_config("vtaq2-1x16x16")
+    load = TileLoad(Memory.WGT, WGT, 6, DramTile("w", 10), 3, 4, 8)
+    made = in_groups(load, config)
+    assert (made.dram.tile, made.offset, made.y_size) == (45, 6, 3)
+    assert (made.memory, made.x_size, made.x_stride) == (Memory.WGT_4BIT, 2, 4)
+    (part,) = Expander(config).copy(made, 2)
+    assert part.form.scratch == (ScratchRange(Memory.WGT, 0, 12, True),)
+    assert part.form.dram == (2, 0, 3, 2 * 288, 4 * 288, False)
+    assert part.form.tile_bytes == 32
 
 
 @pytest.mark.parametrize(("step", "count"), [(None, 0), (0, 3), (3, 12)])

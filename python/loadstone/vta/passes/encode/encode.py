@@ -14,7 +14,7 @@ device can overwrite: the micro-ops of the first reduction step write, the other
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import ClassVar
@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from loadstone.backend.region import Address
 from loadstone.numerics import Rounding
-from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.insn import Config, Finish
 from loadstone.vta.isa.instruction_columns import PLACES, InsnForm, InstructionColumns
 from loadstone.vta.isa.spec import (
@@ -42,6 +41,7 @@ from loadstone.vta.passes.encode.expand import (
     ExpandedPart,
     Expander,
     accesses_of,
+    in_groups,
     kind_of_copy,
     kind_of_nest,
 )
@@ -73,8 +73,7 @@ class Encode(ProgramPass):
 
     def run(self, program: VtaProgram) -> VtaProgram:
         """Adds instructions and micro-ops."""
-        assert program.tile_address is not None, "allocate/allocate.py comes first"
-        encoder = _Encoder(program.tile_address, program.places, program.config)
+        encoder = _Encoder(program)
         overwrites = program.config.has(Capability.GEMM_OVERWRITE)
         following = _following(program.operations) if overwrites else {}
         for number, (layer, operation) in enumerate(program.operations):
@@ -107,13 +106,13 @@ class _Encoder:
     """Notes what each operation becomes; `columns` are the instructions, without tokens, and their
     micro-ops without a place."""
 
-    def __init__(
-        self, address: Mapping[VirtualTile, int], places: Mapping[str, Address], config: HwConfig
-    ) -> None:
-        self.address = address
-        self.places = places
-        self.config = config
-        self.expander = Expander(config)
+    def __init__(self, program: VtaProgram) -> None:
+        assert program.tile_address is not None, "allocate/allocate.py comes first"
+        self.address = program.tile_address
+        self.places = program.places
+        self.packed = program.packed
+        self.config = program.config
+        self.expander = Expander(program.config)
         self.kinds: dict[Hashable, int] = {}  # of operations: numbers
         self.parts: list[Sequence[ExpandedPart]] = []  # by number of a kind
         self.begins: dict[tuple[str, Memory], tuple[int, int]] = {}  # region, tiles from its start
@@ -169,6 +168,9 @@ class _Encoder:
         """One LOAD, or several."""
         if o.y_pad_0 or o.y_pad_1 or o.x_pad_0 or o.x_pad_1:
             self.set_register(LOAD_STAGE[o.memory], ConfigRegister.PAD_VALUE, o.pad_value)
+        if o.dram.tensor in self.packed:
+            self.expander.need(Capability.WEIGHTS4, "LOAD of WGT_4BIT")
+            o = in_groups(o, self.config)
         self.copy(o, o.memory)
 
     def store(self, o: TileStore) -> None:
@@ -203,7 +205,7 @@ class _Encoder:
         """A tensor's region, and its first tile, counted from the region's start."""
         found = self.begins.get((tensor, memory))
         if found is None:
-            place, size = self.places[tensor], self.config.tile_bytes(memory)
+            place, size = self.places[tensor], self.config.base_bytes(memory)
             first, rest = divmod(place.offset_bytes, size)
             if rest:
                 raise AssertionError(

@@ -15,7 +15,7 @@ ten thousand operations of a network a few hundred are of a kind of their own.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ from loadstone.vta.stream.operations import (
     TileStore,
 )
 
-__all__ = ["ExpandedPart", "Expander", "accesses_of", "kind_of_copy", "kind_of_nest"]
+__all__ = ["ExpandedPart", "Expander", "accesses_of", "in_groups", "kind_of_copy", "kind_of_nest"]
 
 #: Accumulator tiles that RQ reads: bias, multiplier, shift.
 _RQ_TILES = 3
@@ -70,6 +70,20 @@ def kind_of_copy(o: TileLoad | TileStore) -> tuple[int, ...]:
     assert type(o) is TileLoad
     pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1)
     return (o.memory, o.y_size, o.x_size, o.x_stride, *pads)
+
+
+def in_groups(o: TileLoad, config: HwConfig) -> TileLoad:
+    """A load of weight tiles as one of the groups that they are in; its place in DRAM counts what
+    dram_base does."""
+    each = config.filled_tiles(Memory.WGT_4BIT)
+    step = config.tile_bytes(Memory.WGT_4BIT) // config.base_bytes(Memory.WGT_4BIT)
+    return replace(
+        o,
+        memory=Memory.WGT_4BIT,
+        dram=replace(o.dram, tile=o.dram.tile // each * step),
+        x_size=o.x_size // each,
+        x_stride=o.x_stride // each,
+    )
 
 
 def kind_of_nest(o: Nest) -> tuple[Hashable, ...]:
@@ -129,6 +143,8 @@ class Expander:
             if isinstance(o, TileLoad)
             else split_store(o, self._copy_limits)
         )
+        if isinstance(o, TileLoad) and o.memory is Memory.WGT_4BIT:
+            assert len(parts) == 1, "WGT has no room for more than a field holds"
         for part in parts:
             at, to = part.offset - o.offset, _destination(part) - _destination(o)
             operands = _operands_of(part) - _operands_of(o)
@@ -158,14 +174,14 @@ class Expander:
                 return InsnForm(insn.changed(memory_id=Memory.INP), (of_acc, *scratch, inp))
         else:
             memory, width = o.memory, o.x_pad_0 + o.x_size + o.x_pad_1
-            tiles = (o.y_pad_0 + o.y_size + o.y_pad_1) * width
+            tiles = (o.y_pad_0 + o.y_size + o.y_pad_1) * width * self.config.filled_tiles(memory)
             pads = {name: getattr(o, name) for name in _PADS}
             insn = Load(memory_id=memory, **sizes, **pads)
         is_load, size = isinstance(o, TileLoad), self.config.tile_bytes(memory)
         row, stride = o.x_size * size, insn.x_stride * size
         rows = DramRows(region, 0, o.y_size, row, stride, not is_load)
         scratch.insert(0, ScratchRange(SCRATCHPAD_OF[memory], 0, tiles, is_load))
-        return InsnForm(insn, tuple(scratch), rows, size)
+        return InsnForm(insn, tuple(scratch), rows, self.config.base_bytes(memory))
 
     # --- compute instructions ---------------------------------------------------------------------
     def nest(self, o: Nest, *, fresh: bool) -> Iterator[ExpandedPart]:
