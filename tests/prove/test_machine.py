@@ -16,6 +16,7 @@ from loadstone.prove.values import CONSTANTS
 from loadstone.prove.verdict import NotProved, Unsupported
 from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.packed_weights import expanded
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
 from tests.programs import BASE, random_program
 from tests.prove.symbol_machines import OPERANDS, TINY, Both, Drawn, Tiny
@@ -127,6 +128,38 @@ def test_a_store_to_inp_stays_in_it() -> None:
         else:
             with pytest.raises(NotProved, match="leaves INP"):
                 both.machine.run(insn, 0)
+
+
+def test_weights_of_4_bits_stand_in_wgt() -> None:
+    """A group in the two last tiles, where one activation stood; and what is no such group."""
+    config, memory = GROUPED[1], np.random.default_rng(5).integers(0, 256, 4096, np.uint8)
+    group, base = config.tile_bytes(Memory.WGT_4BIT), config.base_bytes(Memory.WGT_4BIT)
+    activations, nothing = 64 * base, 96 * base
+    both = Both(config, memory, np.array([activations]))
+    both.dram.write(0, nothing + np.arange(group), np.full(group, NOBODY), "the test", NOBODY)
+    machine, last = both.machine, config.depth(Memory.WGT) - 2
+    one = {"sram_base": last, "y_size": 1, "x_size": 1}
+    tile = activations // config.base_bytes(Memory.WGT)
+    machine.run(Load(memory_id=Memory.WGT, dram_base=tile, **one), 0)
+    assert np.flatnonzero(machine.wgt_varies).tolist() == [last]
+    load = Load(memory_id=Memory.WGT_4BIT, dram_base=group // base, **one)
+    access = machine.run(load, 1)
+    wanted = expanded(memory[group : 2 * group], config.block)
+    assert (machine.wgt[last:] == wanted).all()
+    assert (machine.wgt_symbols[last:] == wanted.view(np.uint8)).all()
+    assert not machine.wgt_varies.any()
+    assert np.flatnonzero(machine.wgt_known).tolist() == [last, last + 1]
+    assert [(name, at.tolist()) for name, at in access.writes] == [("WGT", [last, last + 1])]
+    cells = range(group // config.block, 2 * group // config.block)
+    assert [(name, at.tolist()) for name, at in access.reads] == [("region 0", [*cells])]
+    for wrong, message in (
+        ({"sram_base": last + 1}, f"leaves WGT_4BIT: tile {last + 2}"),
+        ({"sram_base": 0, "y_pad_0": 1}, "WGT_4BIT with pads"),
+        ({"dram_base": activations // base}, "LOAD WGT_4BIT of activations"),
+        ({"dram_base": nothing // base}, "LOAD WGT_4BIT of bytes that nobody wrote"),
+    ):
+        with pytest.raises((NotProved, Unsupported), match=message):
+            machine.run(load.changed(**wrong), 2)
 
 
 def test_a_device_does_what_it_can() -> None:

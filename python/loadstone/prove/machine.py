@@ -208,8 +208,8 @@ class SymbolMachine:
 
     def _store_to_inp(self, i: Store, tiles: Integers, symbols: Integers) -> tuple[str, Integers]:
         """tiles: [rows, tiles] of INP; of rows that overlap the last stays. What it wrote."""
-        if i.region or tiles.max(initial=0) >= len(self.inp):
-            raise NotProved(f"STORE leaves INP: region {i.region}, tile {tiles.max(initial=0)}")
+        if i.region or tiles.max() >= len(self.inp):
+            raise NotProved(f"STORE leaves INP: region {i.region}, tile {tiles.max()}")
         for row, held in zip(tiles, symbols.reshape(*tiles.shape, -1), strict=True):
             self.inp[row] = held.reshape(-1, *self.inp.shape[1:])
         return Memory.INP.name, np.unique(tiles)
