@@ -18,9 +18,10 @@ import onnx
 from loadstone.compiler import compile, quantize
 from loadstone.errors import ConfigError, LoadstoneError, ModelError
 from loadstone.quantization.accuracy import remarks_of, weights_text
-from loadstone.quantization.dynamic import quantized_weights, weights_error
+from loadstone.quantization.dynamic import quantized_weights
 from loadstone.quantization.report import as_html
 from loadstone.relax.compat import bindings, dtype, is_call
+from loadstone.relax.grid_weights import weights_error
 from tests.onnx_builder import Graph, run
 
 DRAW = np.random.default_rng(8)

@@ -42,6 +42,7 @@ from loadstone.relax.compat import (
     tvm,
     value,
 )
+from loadstone.relax.grid_weights import error_entry, weights_error
 from loadstone.relax.interface import verify_interface
 from loadstone.relax.rewriter import Rewriter
 from loadstone.relax.saved import run_module
@@ -49,7 +50,7 @@ from loadstone.relax.saved import run_module
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr, IRModule, RelaxFunction, Var
 
-__all__ = ["Dynamic", "dynamic_module", "dynamic_report", "quantized_weights", "weights_error"]
+__all__ = ["Dynamic", "dynamic_module", "dynamic_report", "quantized_weights"]
 
 #: Steps on either side of 0.
 _STEPS = 127
@@ -87,16 +88,6 @@ def quantized_weights(
     scales = np.where(reach > 0, reach / np.float32(_STEPS), np.float32(1)).astype(np.float32)
     levels = np.clip(np.rint(weights / scales), -_STEPS, _STEPS)
     return levels.astype(np.int8), scales
-
-
-def weights_error(
-    weights: NDArray[np.float32], levels: NDArray[np.int8], scales: NDArray[np.float32]
-) -> float:
-    """What levels * scales, which have the shape of the weights, are off from them: the root of
-    the mean square, relative to that of the weights. 0 where all weights are zero."""
-    size = float(np.square(weights, dtype=np.float64).sum())
-    off = np.square(levels.astype(np.float64) * scales - weights).sum()
-    return float(np.sqrt(off / size)) if size else 0.0
 
 
 class _Dynamic(Rewriter):
@@ -199,9 +190,7 @@ def dynamic_report(dynamic: Dynamic, samples: Samples, steps: Sequence[str]) -> 
         "host_of": "",
         "host_cycles": 0,
         "layers": [],
-        "weight_errors": [
-            {"name": name, "error": float(f"{error:.4g}")} for name, error in dynamic.errors.items()
-        ],
+        "weight_errors": [error_entry(name, error) for name, error in dynamic.errors.items()],
     }
 
 
