@@ -214,7 +214,9 @@ def run(args: argparse.Namespace) -> None:
         target_of(args, args.target),
         dump=Dump(args.dump, args.dump_after),
         plugins=args.plugins,
-        reading=replace(quantize.reading(args), rotate=args.rotate, weights4=args.weights4),
+        reading=replace(
+            quantize.reading(args), rotate=args.rotate, weights4="" if args.data else args.weights4
+        ),
         states=_states(args.state),
         tuned=args.tuned,
         rounding=args.rounding,
