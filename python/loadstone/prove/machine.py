@@ -198,7 +198,7 @@ class SymbolMachine:
             raise NotProved("STORE of what is made of several sums, none of them the network's")
         symbols[varies] = self.values.stored(sources[varies], functions[varies])
         if i.to_inp:
-            written = self._store_to_inp(i, tiles, symbols)
+            written = self._store_to_inp(i, i.dram_base + tiles, symbols)
         else:
             self.dram.write(i.region, place.reshape(-1), symbols, "STORE", number)
             written = f"region {i.region}", self._cells(place)
