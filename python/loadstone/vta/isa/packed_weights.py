@@ -64,8 +64,8 @@ def packed(numbers: Bytes, multipliers: Bytes, minima: Weights) -> Bytes:
 
 
 def parts(groups: Bytes, block: int) -> tuple[Bytes, Bytes, Weights]:
-    """What `packed` was given. groups: bytes; numbers (groups, tiles, block, block), multipliers and
-    minima (groups, block)."""
+    """What `packed` was given. groups: bytes; numbers (groups, tiles, block, block),
+    multipliers and minima (groups, block)."""
     multipliers, minima, halves = np.split(
         groups.reshape(-1, group_bytes(block)), [block, 2 * block], 1
     )
