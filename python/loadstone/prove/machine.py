@@ -97,7 +97,8 @@ class SymbolMachine:
 
     # --- transfers --------------------------------------------------------------------------------
     def _tiles(self, i: Load | Store, memory: Memory) -> tuple[Integers, Integers]:
-        """Tiles [rows, tiles] of a transfer, and the bytes of each in DRAM [..., bytes]."""
+        """Tiles [rows, tiles] of a transfer behind its first, and the bytes of each in DRAM [...,
+        bytes]."""
         tiles = np.arange(i.y_size)[:, None] * i.x_stride + np.arange(i.x_size)
         size, first = self.config.tile_bytes(memory), i.dram_base * self.config.base_bytes(memory)
         return tiles, first + tiles[..., None] * size + np.arange(size)
