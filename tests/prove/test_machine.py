@@ -20,7 +20,7 @@ from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, St
 from tests.programs import BASE, random_program
 from tests.prove.symbol_machines import OPERANDS, TINY, Both, Drawn, Tiny
 from tests.repeat import times
-from tests.simulated import EIGHT_WINDOWS, ONLY_INP, TINY_INP, TINY_WINDOWS
+from tests.simulated import EIGHT_WINDOWS, GROUPED, ONLY_INP, TINY_INP, TINY_WINDOWS
 
 _STORES = Capability.STORE_REQUANTIZE
 VTAQ, VTA = load_config("vtaq-1x8x8"), load_config("vta-pynq")
@@ -50,7 +50,7 @@ def test_programs_do_to_symbols_what_they_do_to_bytes(config: HwConfig, seed: in
 
 @pytest.mark.parametrize(
     "config",
-    [TINY, WIDE, VTA, TINY_STORING, TINY_WINDOWS, EIGHT_WINDOWS, TINY_INP, ONLY_INP],
+    [TINY, WIDE, VTA, TINY_STORING, TINY_WINDOWS, EIGHT_WINDOWS, TINY_INP, ONLY_INP, *GROUPED],
     ids=lambda config: config.name,
 )
 def test_instructions_of_every_kind(config: HwConfig) -> None:

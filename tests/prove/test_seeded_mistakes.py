@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from loadstone.passes.log import VERIFY
 from loadstone.prove.proof import Proof
 from loadstone.prove.read_tflite import read_tflite
 from loadstone.prove.verdict import Status
+from loadstone.vta.isa.packed_weights import expanded
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.operators import edges, kernels, residual, weighted
 from loadstone.vta.passes.allocate.allocate import Allocate
@@ -35,9 +37,10 @@ from loadstone.vta.passes.encode.encode import Encode
 from loadstone.vta.passes.prefetch import Prefetch
 from loadstone.vta.passes.program import VtaProgram
 from loadstone.vta.passes.skip_pads.skip_pads import SkipPads
+from loadstone.vta.passes.store_inp.store_inp import StoreInp
 from loadstone.vta.passes.synchronize.synchronize import Synchronize
-from loadstone.vta.region import fold_pixels
-from loadstone.vta.stream.operations import GemmNest, TileLoad, TileRole
+from loadstone.vta.region import fold_pixels, offload
+from loadstone.vta.stream.operations import GemmNest, TileLoad, TileRole, TileStore
 from tests.tflite_builder import Graph, Padding
 
 Patch = pytest.MonkeyPatch
@@ -111,6 +114,20 @@ def _weights(graph: Graph, shape: tuple[int, ...], dtype: type[Any], rng: Any) -
 
 def _bias(graph: Graph, channels: int, rng: Any) -> Any:
     return graph.constant(rng.integers(-2000, 2000, channels).astype(np.int32), 0.0005)
+
+
+def packed() -> bytes:
+    """Two dense layers, whose weights are numbers of 4 bits by multipliers beside minima."""
+    graph, rng = Graph(), np.random.default_rng(11)
+    y = graph.input((1, 64), np.int8, 0.05, 3)
+    for outputs in (64, 32):
+        multipliers = rng.integers(8, 120, (outputs, 2, 1))
+        numbers = rng.integers(0, 16, (outputs, 2, 32)) * multipliers + 4 >> 3
+        levels = graph.constant((numbers - 120).reshape(outputs, 64).astype(np.int8), 0.01, 0)
+        out = graph.tensor((1, outputs), np.int8, 2.0, 3)
+        graph.operator("FULLY_CONNECTED", [y, levels, _bias(graph, outputs, rng)], [out])
+        y = out
+    return graph.save([y])
 
 
 # -- mistakes: each says whether it was made -------------------------------------------------------
@@ -240,6 +257,46 @@ def _columns(patch: Patch, made: Made) -> None:
     patch.setattr(fold_pixels, "folded_convolution", wrong)
 
 
+def _packed(part: int) -> Mistake:
+    """pack_weights writes one byte of a group otherwise: 0 of its multipliers, 1 of its minima, 2
+    of its numbers."""
+
+    def seed(patch: Patch, made: Made) -> None:
+        right = offload.packed_weights
+
+        def wrong(*args: Any) -> Any:
+            found = right(*args)
+            if found is None:
+                return None
+            other = found.copy()
+            other[-1, (3, 16 + 3, 32 + 3)[part]] ^= 0x11
+            if np.array_equal(expanded(other, 16), expanded(found, 16)):
+                return found
+            made.append("weights of 4 bits")
+            return other
+
+        patch.setattr(offload, "packed_weights", wrong)
+
+    return seed
+
+
+def _exchanged_cells(program: VtaProgram) -> VtaProgram | None:
+    """StoreInp leaves the cells of a store where those of another one belong."""
+    operations = list(program.operations)
+    stores = [
+        (k, layer, op)
+        for k, (layer, op) in enumerate(operations)
+        if isinstance(op, TileStore) and op.inp is not None
+    ]
+    for (k, layer, one), (n, _, other) in pairwise(stores):
+        same = one.inp != other.inp and one.dram.tensor == other.dram.tensor
+        if same and (one.y_size, one.x_size) == (other.y_size, other.x_size):
+            operations[k] = layer, replace(one, inp=other.inp)
+            operations[n] = layer, replace(other, inp=one.inp)
+            return replace(program, operations=operations)
+    return None
+
+
 def _edges(patch: Patch, made: Made) -> None:
     """with_edges adds another constant where taps lie outside; here it always pays."""
     right = edges.with_edges
@@ -300,7 +357,14 @@ MISTAKES: dict[str, tuple[Mistake, Callable[[], bytes]]] = {
     "encode": (_in_pass(Encode, _wrong_micro_op), plain),
     "synchronize": (_in_pass(Synchronize, _without_a_token), plain),
     "memory": (_memory, plain),
+    "multipliers of 4 bits": (_packed(0), packed),
+    "minima of 4 bits": (_packed(1), packed),
+    "numbers of 4 bits": (_packed(2), packed),
+    "store_inp": (_in_pass(StoreInp, _exchanged_cells), plain),
 }
+#: Mistakes in what this device alone can.
+SECOND = "vtaq2-1x16x16"
+BY_SECOND = [name for name in MISTAKES if "4 bits" in name or name == "store_inp"]
 
 
 @contextmanager
@@ -314,20 +378,20 @@ def _seeded(mistake: Mistake) -> Iterator[Made]:
     kernels._kernel.cache_clear()
 
 
-def _compiled(model: bytes, folder: Path) -> Artifact:
+def _compiled(model: bytes, folder: Path, device: str) -> Artifact:
     (folder / "net.tflite").write_bytes(model)
-    return compile_model(folder / "net.tflite", "vtaq-1x16x16").artifact
+    return compile_model(folder / "net.tflite", device).artifact
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_in_a_pass_is_not_proved(name: str, tmp_path: Path) -> None:
     mistake, network = MISTAKES[name]
-    model = network()
+    model, device = network(), SECOND if name in BY_SECOND else "vtaq-1x16x16"
     proof = Proof(read_tflite(model, "net.tflite"))
-    verdict = proof.of(_compiled(model, tmp_path))
+    verdict = proof.of(_compiled(model, tmp_path, device))
     assert verdict.status is Status.PROVED, verdict.reason
     with _seeded(mistake) as made:
-        wrong = _compiled(model, tmp_path)
+        wrong = _compiled(model, tmp_path, device)
     assert made, "the mistake was not made"
     verdict = proof.of(wrong)
     print(verdict.reason)

@@ -97,7 +97,8 @@ class SymbolMachine:
 
     # --- transfers --------------------------------------------------------------------------------
     def _tiles(self, i: Load | Store, memory: Memory) -> tuple[Integers, Integers]:
-        """Tiles [rows, tiles] of a transfer, and the bytes of each in DRAM [..., bytes]."""
+        """Tiles [rows, tiles] of a transfer behind its first, and the bytes of each in DRAM [...,
+        bytes]."""
         tiles = np.arange(i.y_size)[:, None] * i.x_stride + np.arange(i.x_size)
         size, first = self.config.tile_bytes(memory), i.dram_base * self.config.base_bytes(memory)
         return tiles, first + tiles[..., None] * size + np.arange(size)
@@ -198,7 +199,7 @@ class SymbolMachine:
             raise NotProved("STORE of what is made of several sums, none of them the network's")
         symbols[varies] = self.values.stored(sources[varies], functions[varies])
         if i.to_inp:
-            written = self._store_to_inp(i, tiles, symbols)
+            written = self._store_to_inp(i, i.dram_base + tiles, symbols)
         else:
             self.dram.write(i.region, place.reshape(-1), symbols, "STORE", number)
             written = f"region {i.region}", self._cells(place)

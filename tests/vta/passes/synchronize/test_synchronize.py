@@ -180,4 +180,8 @@ def test_the_table_of_queues_is_that_of_the_oracles() -> None:
     assert [(q.pusher, q.push, q.popper, q.pop) for q in TOKEN_QUEUES] == list(ordering._QUEUES)
     assert {(q.pusher, q.popper): q.push for q in TOKEN_QUEUES} == program_tokens._PUSH
     assert {(q.pusher, q.popper): q.pop for q in TOKEN_QUEUES} == program_tokens._POP
-    assert {m for m, stage in LOAD_STAGE.items() if stage is Stage.LOAD} == {Memory.INP, Memory.WGT}
+    assert {m for m, stage in LOAD_STAGE.items() if stage is Stage.LOAD} == {
+        Memory.INP,
+        Memory.WGT,
+        Memory.WGT_4BIT,
+    }

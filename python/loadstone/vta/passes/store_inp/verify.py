@@ -15,7 +15,7 @@ and what is left in DRAM for others.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from itertools import product
 from typing import TypeAlias
 
@@ -37,28 +37,28 @@ from loadstone.vta.stream.operations import (
 __all__ = ["verify_reads"]
 
 _Names: TypeAlias = NDArray[np.int64]
-_UNKNOWN = -1
 
 
 def verify_reads(before: VtaProgram, after: VtaProgram) -> None:
     """Raises LoweringError at the first difference."""
     names: dict[Hashable, int] = {}
     was, now = _Walk(before, names), _Walk(after, names)
-    for tile in was.effects.keys() | now.effects.keys():
-        if was.effects[tile] != now.effects[tile]:
-            layer = (was.effects[tile] or now.effects[tile])[0][0]
+    for tile in was.effects | now.effects:
+        one, other = was.effects[tile], now.effects[tile]
+        if one != other:
+            (layer, _), *_ = one + other
             raise LoweringError(f"store_inp: {layer}: something else is read, or computed")
     if was.left_over() != now.left_over():
         raise LoweringError("store_inp: something else is left in DRAM for others")
 
 
 class _Walk:
-    """What every operation of a stream reads."""
+    """What every operation of a stream reads. effects: of each tile of WGT and ACC, what has
+    written to it, in its order."""
 
     def __init__(self, program: VtaProgram, names: dict[Hashable, int]) -> None:
         self.program = program
         self.names = names
-        self.version: dict[VirtualTile, int] = defaultdict(int)
         self.effects: dict[VirtualTile, list[tuple[str, Hashable]]] = defaultdict(list)
         self.inp: dict[VirtualTile, _Names] = {}
         self.dram: dict[tuple[int, int], int] = {}
@@ -78,22 +78,26 @@ class _Walk:
     def _name(self, *what: Hashable) -> int:
         return self.names.setdefault(what, len(self.names))
 
+    def _version(self, tile: VirtualTile) -> int:
+        """How often it has been written."""
+        return len(self.effects[tile])
+
     def _place(self, o: TileLoad | TileStore, memory: Memory, y: int, x: int) -> tuple[int, int]:
         size, place = self.program.config.tile_bytes(memory), self.program.places[o.dram.tensor]
         return place.region, place.offset_bytes + (o.dram.tile + y * o.x_stride + x) * size
 
     def _of_tile(self, tile: VirtualTile) -> _Names:
-        return self.inp.setdefault(tile, np.full(tile.size_tiles, _UNKNOWN))
+        return self.inp.setdefault(tile, np.full(tile.size_tiles, self._name("nothing")))
 
     def _store(self, o: TileStore) -> None:
         by = o.requantization
         for y, x in product(range(o.y_size), range(o.x_size)):
             how: Hashable = None
             if by is not None:
-                operands = (id(by.tile), self.version[by.tile], by.offset + y * by.step)
+                operands = (id(by.tile), self._version(by.tile), by.offset + y * by.step)
                 how = (operands, by.zero_point, by.low, by.high, by.rounding)
             cell = o.offset + y * o.x_size + x
-            name = self._name(id(o.tile), self.version[o.tile], cell, how)
+            name = self._name(id(o.tile), self._version(o.tile), cell, how)
             if o.inp is not None:
                 self._of_tile(o.inp.tile)[o.inp.offset + y * o.x_stride + x] = name
                 continue
@@ -104,14 +108,7 @@ class _Walk:
 
     def _load(self, layer: str, o: TileLoad) -> None:
         if o.memory is not Memory.INP:
-            size, step = map(self.program.config.tile_bytes, (o.memory, Memory.OUT))
-            found = []
-            for y, x in product(range(o.y_size), range(o.x_size)):
-                region, first = self._place(o, o.memory, y, x)
-                parts = range(first // step * step, first + size, step)
-                found += [self.dram.get((region, part), _UNKNOWN) for part in parts]
-            self.version[o.tile] += 1
-            self.effects[o.tile].append((layer, (id(o), tuple(found))))
+            self.effects[o.tile].append((layer, (id(o), tuple(self._held(o)))))
             return
         width = o.x_pad_0 + o.x_size + o.x_pad_1
         height = o.y_pad_0 + o.y_size + o.y_pad_1
@@ -122,12 +119,20 @@ class _Walk:
             rows[o.y_pad_0 + y, o.x_pad_0 + x] = self._name(place) if name is None else name
         self._of_tile(o.tile)[o.offset : o.offset + rows.size] = rows.ravel()
 
+    def _held(self, o: TileLoad) -> Iterator[int | None]:
+        """What stands where it loads from, in cells of the size of what a store writes; None where
+        no store has been."""
+        size, step = map(self.program.config.tile_bytes, (o.memory, Memory.OUT))
+        for y, x in product(range(o.y_size), range(o.x_size)):
+            region, first = self._place(o, o.memory, y, x)
+            for cell in range(first - first % step, first + size, step):
+                yield self.dram.get((region, cell))
+
     def _compute(self, layer: str, o: Nest) -> None:
         read: Hashable = id(o)
         if type(o) is GemmNest:
             src = (o.src.base, o.src.strides, self._of_tile(o.src.tile).tobytes())
             read = (o.extents, id(o.dst.tile), o.dst.base, o.dst.strides, id(o.wgt.tile))
             read = (*read, o.wgt.base, o.wgt.strides, o.window, src)
-        versions = tuple(self.version[t] for t in tiles_of(o) if t.memory is not Memory.INP)
+        versions = tuple(map(self._version, tiles_of(o)))  # of INP always 0
         self.effects[o.dst.tile].append((layer, (read, versions)))
-        self.version[o.dst.tile] += 1
