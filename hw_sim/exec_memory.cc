@@ -7,6 +7,7 @@
 // Out:  the scratchpad (LOAD), DRAM or INP (STORE).
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cinttypes>
 #include <cstring>
 
@@ -62,6 +63,38 @@ struct WgtPad {
   }
 };
 
+// A tile of weights of 4 bits. Of a size that is known, so that compilers make vectors of both loops.
+template <uint32_t kBlock>
+void expand(const uint8_t *halves, const uint8_t *multipliers, const uint8_t *minima, int8_t *weights) {
+  constexpr uint32_t kWeights = kBlock * kBlock;
+  std::array<uint8_t, kWeights> numbers;
+  for (uint32_t k = 0; k < kWeights / 2; ++k) {
+    numbers[2 * k] = halves[k] & 15u;
+    numbers[2 * k + 1] = halves[k] >> 4u;
+  }
+  for (uint32_t o = 0; o < kBlock; ++o) {
+    const uint16_t multiplier = multipliers[o], minimum = minima[o];
+    for (uint32_t k = o * kBlock; k < (o + 1) * kBlock; ++k) {
+      const auto product = static_cast<uint16_t>(numbers[k] * multiplier + 4u);  // 15 * 255 + 4 at most
+      weights[k] = static_cast<int8_t>(static_cast<uint16_t>(minimum + (product >> 3u)));
+    }
+  }
+}
+
+// Of the blocks that divide a group.
+void expand_tile(uint32_t block, const uint8_t *halves, const uint8_t *multipliers, const uint8_t *minima, int8_t *weights) {
+  switch (block) {
+    case 4:
+      return expand<4>(halves, multipliers, minima, weights);
+    case 8:
+      return expand<8>(halves, multipliers, minima, weights);
+    case 16:
+      return expand<16>(halves, multipliers, minima, weights);
+    default:
+      return expand<32>(halves, multipliers, minima, weights);
+  }
+}
+
 // Groups of weights of 4 bits: multipliers, minima, then the numbers, two in a byte. `tile` is the first of WGT; n counts groups.
 struct Wgt4Pad {
   Machine &m;
@@ -72,10 +105,7 @@ struct Wgt4Pad {
     for (; n != 0; --n, from += bytes) {
       const uint8_t *multipliers = from, *minima = from + block, *numbers = from + 2 * size_t{block};
       for (uint32_t t = 0; t < m.g.filled_tiles[LDS_MEMORY_WGT_4BIT]; ++t, ++tile, numbers += tile_weights / 2) {
-        for (uint32_t k = 0; k < tile_weights; ++k) {
-          const uint32_t number = k % 2 == 0 ? numbers[k / 2] & 15u : numbers[k / 2] >> 4u, o = k / block;
-          weights[k] = static_cast<int8_t>(minima[o] + ((number * multipliers[o] + 4u) >> 3u));
-        }
+        expand_tile(block, numbers, multipliers, minima, weights.data());
         m.kernels->pack_wgt(block, weights.data(), m.wgt.data() + tile * packed);
       }
     }

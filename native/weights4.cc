@@ -4,7 +4,7 @@
 //
 // In:   groups of 32 int8 weights for each output.
 // Out:  the bytes of groups; nothing where a group has no such form.
-// Next: lds_weights4.h.
+// Next: include/lds_weights4.h.
 //
 // The least and the largest weight of a group have some numbers a and a + s. For each s, 15 first, few multipliers give their difference;
 // each is tried with every a. A group of random weights has more than 16 different ones, and is given up at once.

@@ -39,8 +39,9 @@ typedef struct walk {
   uint64_t place[OPCODES];             /* per opcode: the bits of place and flags in word 0 */
   uint32_t uop_bgn_mask, uop_end_mask; /* of the micro-op range in GEMM, ALU and DEPTHWISE */
   uint32_t uop_end_bit;
-  uint32_t depth[MEMORIES], log_tile_bytes[MEMORIES]; /* tiles of each scratchpad; the size of one in DRAM */
-  uint32_t row_bases[MEMORIES], fills[MEMORIES];      /* what one of x_size stands for: steps of dram_base; tiles of the scratchpad */
+  uint32_t depth[MEMORIES];                     /* tiles of each scratchpad */
+  uint8_t log_tile_bytes[MEMORIES];             /* the size of one in DRAM */
+  uint8_t row_bases[MEMORIES], fills[MEMORIES]; /* what one of x_size stands for: steps of dram_base; tiles of the scratchpad */
   uint32_t regions;
   lds_region region[LDS_REGIONS];
   uint32_t field[3], unit[3];                    /* of dst, src, wgt in a micro-op: all bits, the lowest */
@@ -373,11 +374,11 @@ static void measure(walk *w) {
   w->depth[LDS_MEMORY_INP] = (uint32_t)1 << w->widths.li;
   w->depth[LDS_MEMORY_ACC] = w->depth[LDS_MEMORY_OUT] = w->depth[LDS_MEMORY_ACC_8BIT] = (uint32_t)1 << w->widths.la;
   for (k = 0; k < MEMORIES; ++k) {
-    w->log_tile_bytes[k] = lds_log_tile_bytes(&w->config, k);
+    w->log_tile_bytes[k] = (uint8_t)lds_log_tile_bytes(&w->config, k);
     w->row_bases[k] = w->fills[k] = 1;
   }
   w->row_bases[LDS_MEMORY_WGT_4BIT] = LDS_GROUP_BASES;
-  w->fills[LDS_MEMORY_WGT_4BIT] = lds_group_tiles(&w->config);
+  w->fills[LDS_MEMORY_WGT_4BIT] = (uint8_t)lds_group_tiles(&w->config);
   for (k = 0; k < 3u; ++k) {
     (void)lds_uop_encode(w->widths, &most[k], &w->field[k]);
     (void)lds_uop_encode(w->widths, &least[k], &w->unit[k]);

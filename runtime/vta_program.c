@@ -33,7 +33,7 @@ static int resolve(const lds_session *s, const lds_hw_config *c, uint8_t *bytes)
   const uint8_t *x_size = bytes + LDS_BIT_MEMORY_X_SIZE / 8u;
   if (opcode != LDS_OPCODE_LOAD && opcode != LDS_OPCODE_STORE) return LDS_OK;
   if ((x_size[0] | x_size[1]) == 0) return LDS_OK; /* a no-op is zeros */
-  if (((uint32_t)bus & (((uint32_t)1 << log_bytes) - 1u)) != 0 || tile > UINT32_MAX) return LDS_ERR_ADDRESS;
+  if (((uint32_t)bus & (((uint32_t)1 << log_bytes) - 1u)) != 0 || tile >> 32 != 0) return LDS_ERR_ADDRESS;
   low = (low & (((uint32_t)1 << AT) - 1u)) | (uint32_t)tile << AT;
   high = (high >> (REGION_AT + 3) << (REGION_AT + 3)) | (uint32_t)tile >> (32 - AT);
   for (k = 0; k < 8u; ++k) {

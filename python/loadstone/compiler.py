@@ -33,7 +33,7 @@ from loadstone.errors import ConfigError, ModelError, check_arguments, naming
 from loadstone.frontend import Canonical, import_model, load
 from loadstone.frontend.gguf_entries import entry_readings
 from loadstone.frontend.gguf_words import words_beside
-from loadstone.frontend.reading import STATES, WHOLE, Reading
+from loadstone.frontend.reading import WHOLE, Reading, own_states, weight_errors
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
 from loadstone.partition.cost.hosts import stated_host
@@ -253,7 +253,7 @@ def _by_stages(
         source = model.module if isinstance(model, Quantized) else model
         readings = _readings(source, options)
         module = load(source, next(iter(readings.values())), log)
-        own = [str(text) for text in module["main"].attrs.get(STATES, ())]
+        own, errors = own_states(module), weight_errors(module)
     quantized = None
     if options.samples is not None:
         with clock("quantize"):
@@ -299,6 +299,7 @@ def _by_stages(
             quantized=quantized,
             passes=tuple(made),
             words=words_beside(model),
+            weight_errors=errors,
         )
     if schedules is not None and options.tuned is not None:
         check_all_used(options.tuned, schedules, name)
@@ -345,11 +346,10 @@ def _further(
     log = PassLog()
     with clock("frontend"):
         module = load(model, reading, log)
-        own = [str(text) for text in module["main"].attrs.get(STATES, ())]
+        own = own_states(module)
     with clock("partition"):
         module = relax_passed(module, target.backends, log)
-    partitioner = EagerPartitioner(module, _name(model), target, log, contents)
-    made = partitioner.run(clock).deployment
+    made = EagerPartitioner(module, _name(model), target, log, contents).run(clock).deployment
     return replace(made, artifact=with_states(made.artifact, options.states, own))
 
 

@@ -39,7 +39,12 @@ def test_a_target_may_change_what_no_instruction_shows() -> None:
     pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
     device = load_config("vtaq-tiny")
     attributes = attributes_of_device(device)
-    assert {(a.name, a.default) for a in attributes} == {("clock_mhz", 100), ("bus_bits", 32)}
+    assert {(a.name, a.default) for a in attributes} == {
+        ("clock_mhz", 100),
+        ("bus_bits", 32),
+        ("count", 1),
+        ("bus", "private"),
+    }
     backend = backend_for(device, {"clock_mhz": 50})
     assert backend.name == "vta"
     with pytest.raises(ConfigError, match="clock_mhz"):

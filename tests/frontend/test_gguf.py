@@ -4,6 +4,7 @@ bit by bit; and chunks of rows against single rows."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from loadstone.commands.export import export
 from loadstone.errors import LoadstoneError
 from loadstone.frontend import Reading, import_model
 from loadstone.language.generate import generate
+from loadstone.relax import row_numerics as rows
 from loadstone.relax.saved import run_module
 from loadstone.runtime.device import OpenedDevice, device_of_artifact
 from loadstone.vta.device.hw_config import load_config
@@ -158,6 +160,37 @@ def test_linears_keep_the_4_bits_of_their_file(which: str, tmp_path: Path) -> No
             )
             wanted = wanted if token == 7 else reference.next(token)
             assert np.array_equal(found.reshape(-1).view(np.int32), wanted.view(np.int32))
+
+
+@pytest.mark.parametrize("which", ["all", "most"])
+def test_4_bits_come_with_their_error_beside_int8_s(
+    which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of each linear that keeps them, against the independent decoder's integers, which for int8
+    are rotated."""
+    path = tiny(tmp_path / "m.gguf", four="Q4_1")
+    four, eight = Reference(path, weights4=which), Reference(path)
+    command = ["compile", str(path), "-t", "vtaq2-1x16x16", "--shape", f"window={PLACES}"]
+    command += ["--weights4", which, "-o", str(tmp_path / "m.lds")]
+    main([*command, "--json"])
+    entries = json.loads(capsys.readouterr().out)["weight_errors"]
+    wanted = [key for key in four.weights if key.startswith("blk.") and "norm" not in key]
+    wanted = [key for key in wanted if four.packs(key)]
+    assert sorted(f"{entry['name']}.weight" for entry in entries) == sorted(wanted)
+    for entry in entries:
+        key = f"{entry['name']}.weight"
+        weights = four.weights[key]
+        turned = rows.hadamard(weights) if weights.shape[1] % 64 == 0 else weights
+        for real, reference, name in ((weights, four, "error"), (turned, eight, "int8")):
+            levels, channel = reference.integers(key, real is not weights)
+            off = np.sqrt(np.mean((levels * channel[:, None].astype(float) - real) ** 2))
+            assert entry[name] == pytest.approx(off / np.sqrt(np.mean(real**2)), rel=1e-3)
+        assert 0.001 < entry["int8"] < entry["error"] < 0.02
+    main(command)
+    worst = max(entries, key=lambda entry: float(entry["error"]))
+    said = f"{worst['name']} {worst['error']:.2%} (int8 {worst['int8']:.2%})"
+    assert f"4-bit weights  off by {said}" in capsys.readouterr().out
+    assert not loadstone.compile(path, "vtaq2-1x16x16", reading=READING).weight_errors
 
 
 def test_weights_that_have_no_4_bits_are_refused(tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ class Compiled:
     end, its name in the target. remarks: by region and operator, the method that the device uses.
     segments: the operators that one back end lowered together. quantized: of a float model with
     samples. passes: those that ran, in the order of passes/table.py. words: the tokenizer of a
-    language model (frontend/gguf_words.py)."""
+    language model (frontend/gguf_words.py). weight_errors: of linears that keep the 4 bits of their
+    file (frontend/reading.WEIGHT_ERRORS)."""
 
     artifact: Artifact
     device: Device
@@ -67,6 +68,7 @@ class Compiled:
     quantized: Quantized | None = None
     passes: tuple[PassRun, ...] = ()
     words: JsonObject | None = None
+    weight_errors: Sequence[JsonObject] = ()
 
     @property
     def python_steps(self) -> list[HostStep]:
@@ -238,6 +240,7 @@ class Compiled:
             "arena_bound_bytes": arena.bound_bytes,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             **({"quantization": self._quantization()} if self.quantized is not None else {}),
+            **({"weight_errors": [*self.weight_errors]} if self.weight_errors else {}),
             **({"by_cost": self.choice.to_json()} if self.choice is not None else {}),
         }
 

@@ -34,7 +34,7 @@ from loadstone.files import JsonObject, check_places, write_whole
 from loadstone.partition.cost.hosts import HOSTS, stated_host
 from loadstone.passes.dump import Dump
 from loadstone.passes.table import PASSES
-from loadstone.quantization.accuracy import host_kind, host_text, outputs_text, remarks_of
+from loadstone.quantization import accuracy
 from loadstone.quantization.progress import phase
 
 if TYPE_CHECKING:
@@ -214,7 +214,9 @@ def run(args: argparse.Namespace) -> None:
         target_of(args, args.target),
         dump=Dump(args.dump, args.dump_after),
         plugins=args.plugins,
-        reading=replace(quantize.reading(args), rotate=args.rotate, weights4=args.weights4),
+        reading=replace(
+            quantize.reading(args), rotate=args.rotate, weights4="" if args.data else args.weights4
+        ),
         states=_states(args.state),
         tuned=args.tuned,
         rounding=args.rounding,
@@ -278,10 +280,12 @@ def _say(args: argparse.Namespace, compiled: Compiled, report: JsonObject) -> No
         print_table(*explained_rows(rows), table(rows))
         print(switches_text(compiled))
     print(summary(report))
+    if weights := accuracy.weights_text(report):
+        print(f"  4-bit weights  off by {weights}")
     if args.verify:
         print(f"  verified       {verified_text(compiled.passes)}")
     if compiled.quantized is not None:
-        for what, text in remarks_of(compiled.quantized.report):
+        for what, text in accuracy.remarks_of(compiled.quantized.report):
             print(f"  {what:<15}{text}")
     nothing = _nothing_there(compiled)
     if nothing:
@@ -367,12 +371,12 @@ def _quantized(quantization: JsonObject | None) -> list[str]:
     if quantization is None:
         return []
     count = quantization["samples"]
-    where = f"kept {host_kind(quantization)}"
-    kept = [f"  {where:<15}{host_text(quantization)}"] if quantization["host"] else []
+    where = f"kept {accuracy.host_kind(quantization)}"
+    kept = [f"  {where:<15}{accuracy.host_text(quantization)}"] if quantization["host"] else []
     return [
         f"  quantized      {quantization['scheme']}, with {count} "
         f"{'sample' if count == 1 else 'samples'}; signal to noise of the outputs "
-        f"{outputs_text(quantization)}",
+        f"{accuracy.outputs_text(quantization)}",
         *kept,
     ]
 

@@ -38,7 +38,8 @@ def add_decoder_options(parser: argparse.ArgumentParser) -> None:
         choices=("all", "most"),
         default="",
         help="linears that keep the file's 4 bits a weight, which a device with weights4 loads as they "
-        "are: all but the head, or most, where the last of each layer is int8, too; these are not rotated",
+        "are: all but the head, or most, where the last of each layer is int8, too; these are not rotated; of an .onnx file, with --data "
+        "and --scheme dynamic: all that have 4 bits",
     )
 
 

@@ -93,6 +93,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="whose cycles layers take that stay on the host (--keep-float, --keep-16): "
         f"{', '.join(HOSTS)}; without it one for each multiply-accumulate",
     )
+    parser.add_argument(
+        "--weights4",
+        choices=("all",),
+        default="",
+        help="with --scheme dynamic: dense layers whose weights have 4 bits keep them, which a device with "
+        "weights4 loads as they are",
+    )
     add_options(parser)
 
 
@@ -176,7 +183,7 @@ def reading(args: argparse.Namespace) -> Reading:
 
 def options(args: argparse.Namespace) -> dict[str, Any]:
     """The fields of quantize.Options."""
-    return {**_said(args), **_kept(args)}
+    return {**_said(args), **_kept(args), "weights4": args.weights4}
 
 
 def _said(args: argparse.Namespace) -> dict[str, object]:
@@ -305,6 +312,6 @@ def summary(report: JsonObject, output: Path) -> str:
         names = [f"{entry['name'][-40:]} {entry['sqnr_db']:.1f} dB" for entry in worst]
         lines.append(f"  noisiest tensors                 {'; '.join(names)}")
     if text := weights_text(report):
-        lines.append(f"  weights differ from int8 by      {text}")
+        lines.append(f"  weights are off by               {text}")
     lines += [f"  warning                          {text}" for text in warnings_of(report)]
     return "\n".join(lines)

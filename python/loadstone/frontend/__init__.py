@@ -112,7 +112,9 @@ def _check_decoder(path: Path, reading: Reading) -> None:
     if reading.rotate is not None and suffix != ".gguf":
         raise ModelError(f"{path.name}: rotate is for .gguf files, which the front end makes int8")
     if reading.weights4 and suffix != ".gguf":
-        raise ModelError(f"{path.name}: weights4 is for .gguf files, which say 4 bits themselves")
+        raise ModelError(
+            f"{path.name}: weights4 is for .gguf files, and with samples for scheme dynamic"
+        )
     if reading.weights4 not in ("", "all", "most"):
         raise ModelError(f"{path.name}: weights4={reading.weights4!r} is not 'all' or 'most'")
     if reading.rotate not in (None, 0, 64):

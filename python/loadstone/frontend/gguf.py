@@ -28,12 +28,12 @@ from loadstone.errors import ModelError
 from loadstone.frontend.gguf_decoder import DecoderSizes, decoder_sizes
 from loadstone.frontend.gguf_file import GgufFile
 from loadstone.frontend.names import OUTPUTS
-from loadstone.frontend.reading import STATES, WHOLE, Reading
+from loadstone.frontend.reading import STATES, WEIGHT_ERRORS, WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.relax import row_calls as calls
 from loadstone.relax import row_numerics as rows
 from loadstone.relax.compat import abandoning, exact_constant, named, relax, shape, tvm, with_main
-from loadstone.relax.grid_weights import grid_levels
+from loadstone.relax.grid_weights import error_entry, grid_levels, weights_error
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr, IRModule, Var
@@ -96,6 +96,7 @@ class _Decoder:
         self.place = relax.Var("place", relax.TensorType((2,), "int32"))
         self.caches = [self._cache(layer) for layer in range(sizes.layers)]
         self.read: set[str] = set()
+        self.errors: list[str] = []  # as WEIGHT_ERRORS says
         self.rounded: dict[tuple[Expr, bool], tuple[Expr, Expr]] = {}
         self.divisors = self._weights("rope_freqs.weight") if self._has("rope_freqs") else None
         self.tables: dict[tuple[float, float], Expr] = {}
@@ -115,6 +116,7 @@ class _Decoder:
         ]
         main = with_main(self.bb.get())["main"]
         attributes = {STATES: states, OUTPUTS: names, "loadstone.numerics": "onnx"}
+        attributes[WEIGHT_ERRORS] = self.errors
         return tvm.IRModule({"main": main.with_attrs(attributes)})
 
     def _written(self) -> list[Expr]:
@@ -257,7 +259,8 @@ class _Decoder:
     def _grid(
         self, name: str, weights: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
-        """Scales and levels of weights that have 4 bits in the file."""
+        """Scales and levels of weights that have 4 bits in the file. Notes by how much they change,
+        and by how much int8 would change them, which rotates as the reader says."""
         found = grid_levels(weights)
         if found is None:
             raise ModelError(
@@ -265,6 +268,13 @@ class _Decoder:
                 "inputs, which has no 16 equidistant values in each group of 32: leave weights4 "
                 "out, or convert the model to Q4_0, Q4_1 or Q4_K"
             )
+        rotate = self.rotates and weights.shape[1] % _BLOCK == 0
+        turned = rows.hadamard(weights) if rotate else weights
+        errors = [
+            weights_error(real, levels, scales)
+            for real, (scales, levels) in ((weights, found), (turned, _quantized(weights, rotate)))
+        ]
+        self.errors.append(json.dumps(error_entry(name.removesuffix(".weight"), *errors)))
         return found
 
     def _product(self, x: Expr, weights: _Integers, name: str) -> Expr:

@@ -8,18 +8,36 @@ Next: the reader of each format.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loadstone.errors import ConfigError
+from loadstone.files import JsonObject
 
-__all__ = ["STATES", "WHOLE", "Reading", "parse_shapes"]
+if TYPE_CHECKING:
+    from loadstone.relax.types import IRModule
+
+__all__ = [
+    "STATES",
+    "WEIGHT_ERRORS",
+    "WHOLE",
+    "Reading",
+    "own_states",
+    "parse_shapes",
+    "weight_errors",
+]
 
 #: The attribute of `main` that says which inputs are states of the model's own: for each a text,
 #: JSON of `input` and `output`, their places, and `begin`, the bytes before the first run in
 #: hexadecimal, "" for zeros.
 STATES = "loadstone.states"
+
+#: The attribute of `main` that says by how much its integers change the weights of a file: for each
+#: layer a text, JSON of relax/grid_weights.error_entry.
+WEIGHT_ERRORS = "loadstone.weight_errors"
 
 
 @dataclass(frozen=True)
@@ -47,6 +65,16 @@ class Reading:
 
 
 WHOLE = Reading()
+
+
+def own_states(module: IRModule) -> list[str]:
+    """The texts of STATES."""
+    return [str(text) for text in module["main"].attrs.get(STATES, ())]
+
+
+def weight_errors(module: IRModule) -> list[JsonObject]:
+    """What WEIGHT_ERRORS says, in order; nothing of a file whose weights stay as they are."""
+    return [json.loads(str(text)) for text in module["main"].attrs.get(WEIGHT_ERRORS, ())]
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:

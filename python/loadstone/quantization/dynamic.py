@@ -10,7 +10,8 @@ Next: export_onnx.py writes MatMulInteger; relax/dynamic_rows.py makes the runti
     q     = round(x / scale), half to even                          int8
     out   = float32(sum q * w) * scale * (scale of the channel)     each product rounded once
 
-Weights are rounded to 127 steps a channel. The scale of an input is found once for all layers that
+Weights are rounded to 127 steps a channel; where it is asked for, those that have 4 bits keep them
+(relax/grid_weights.py). The scale of an input is found once for all layers that
 read it. A row with NaN or infinity has a scale that is none, and with it the results of that row.
 """
 
@@ -42,6 +43,7 @@ from loadstone.relax.compat import (
     tvm,
     value,
 )
+from loadstone.relax.grid_weights import error_entry, grid_levels, weights_error
 from loadstone.relax.interface import verify_interface
 from loadstone.relax.rewriter import Rewriter
 from loadstone.relax.saved import run_module
@@ -49,7 +51,7 @@ from loadstone.relax.saved import run_module
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr, IRModule, RelaxFunction, Var
 
-__all__ = ["Dynamic", "dynamic_module", "dynamic_report", "quantized_weights", "weights_error"]
+__all__ = ["Dynamic", "dynamic_module", "dynamic_report", "quantized_weights"]
 
 #: Steps on either side of 0.
 _STEPS = 127
@@ -57,23 +59,31 @@ _STEPS = 127
 
 class Dynamic(NamedTuple):
     """The folded float module, the dynamic one, and of each of its layers, in order, by how much
-    int8 changes the weights (weights_error)."""
+    its integers change the weights: an entry of weight_errors."""
 
     real: IRModule
     made: IRModule
-    errors: dict[str, float]
+    errors: list[JsonObject]
 
 
-def dynamic_module(module: IRModule, log: PassLog, *, per_channel: bool) -> Dynamic:
-    """Raises ModelError for a network without dense layers of constant weights, and for one that is
+def dynamic_module(
+    module: IRModule, log: PassLog, *, per_channel: bool, weights4: bool = False
+) -> Dynamic:
+    """weights4: layers whose weights have 4 bits keep them. Raises ModelError for a network without
+    dense layers of constant weights, or, with weights4, of such weights; and for one that is
     quantized already."""
     folded = log.run("fold", fold, module, verify=verify_interface, show=script)
-    writer = _Dynamic(folded["main"], per_channel=per_channel)
+    writer = _Dynamic(folded["main"], per_channel=per_channel, weights4=weights4)
     made = tvm.IRModule({"main": writer.run()})
     if not writer.errors:
         raise ModelError(
             "the network has no dense layer with constant weights, which scheme dynamic makes "
             "int8: choose affine for convolutions"
+        )
+    if weights4 and not any("int8" in entry for entry in writer.errors):
+        raise ModelError(
+            "weights4: no dense layer has 16 equidistant values in each group of 32 inputs: leave "
+            "it out, or quantize the file to 4 bits in blocks of 32, 64 or 128"
         )
     return Dynamic(folded, made, writer.errors)
 
@@ -89,23 +99,13 @@ def quantized_weights(
     return levels.astype(np.int8), scales
 
 
-def weights_error(
-    weights: NDArray[np.float32], levels: NDArray[np.int8], scales: NDArray[np.float32]
-) -> float:
-    """What levels * scales, which have the shape of the weights, are off from them: the root of
-    the mean square, relative to that of the weights. 0 where all weights are zero."""
-    size = float(np.square(weights, dtype=np.float64).sum())
-    off = np.square(levels.astype(np.float64) * scales - weights).sum()
-    return float(np.sqrt(off / size)) if size else 0.0
-
-
 class _Dynamic(Rewriter):
     """errors: of each product that has become one of integers."""
 
-    def __init__(self, function: RelaxFunction, *, per_channel: bool) -> None:
+    def __init__(self, function: RelaxFunction, *, per_channel: bool, weights4: bool) -> None:
         super().__init__(function)
-        self.per_channel = per_channel
-        self.errors: dict[str, float] = {}
+        self.per_channel, self.weights4 = per_channel, weights4
+        self.errors: list[JsonObject] = []
         self.rows: dict[Expr, tuple[Expr, Expr]] = {}  # int8 and scale of an input
         self.shaped: dict[tuple[Expr, tuple[int, ...]], Expr] = {}
 
@@ -142,8 +142,7 @@ class _Dynamic(Rewriter):
 
     def dense(self, call: Call) -> Expr:
         real = value(call.args[1]).astype(np.float32)
-        weights, scales = quantized_weights(real, per_channel=self.per_channel)
-        self.errors[self.name] = weights_error(real, weights, scales)
+        weights, scales = self.integers(real)
         data, full = self.mapped(call.args[0]), shape(call) or ()
         if len(full) == 2 and full[0] > 1:
             data = self.in_shape(data, (1, *(shape(data) or ())))
@@ -155,6 +154,17 @@ class _Dynamic(Rewriter):
         if data is self.mapped(call.args[0]):
             return self.emit(named(made, self.name))
         return self.emit(named(relax.op.reshape(self.bound(made, "rows"), full), self.name))
+
+    def integers(self, real: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+        """Levels and scales of a layer's weights; notes by how much they are off."""
+        weights, scales = quantized_weights(real, per_channel=self.per_channel)
+        errors = [weights_error(real, weights, scales)]
+        found = grid_levels(np.ascontiguousarray(real.T)) if self.weights4 else None
+        if found is not None:
+            scales, weights = found[0].reshape(-1), np.ascontiguousarray(found[1].T)
+            errors.insert(0, weights_error(real, weights, scales))
+        self.errors.append(error_entry(self.name, *errors))
+        return weights, scales
 
     def quantized(self, x: Expr) -> tuple[Expr, Expr]:
         """int8 and the scale of each row."""
@@ -199,9 +209,7 @@ def dynamic_report(dynamic: Dynamic, samples: Samples, steps: Sequence[str]) -> 
         "host_of": "",
         "host_cycles": 0,
         "layers": [],
-        "weight_errors": [
-            {"name": name, "error": float(f"{error:.4g}")} for name, error in dynamic.errors.items()
-        ],
+        "weight_errors": dynamic.errors,
     }
 
 

@@ -33,6 +33,8 @@ class Options:
         host, in cycles as `cost` counts them. keep_float: "auto": layers stay float on the host
         until the outputs are good (mixed.GOOD_DB), within host_cycles where these are given.
         keep_16: "auto": the same with int16 instead of float, which frontend/wide.py computes.
+    weights4: "all": of scheme dynamic, dense layers whose weights have 16 equidistant values in
+        each group of 32 inputs keep them, as a device with the capability weights4 loads them.
     sensitivity: measure every layer alone, for the report. cost: the cycles of a layer
         (network.Layer) on the host; None: mixed.host_cycles. host: whose cycles these are, for the
         report. show: progress bars.
@@ -48,6 +50,7 @@ class Options:
     host_cycles: int = 0
     keep_float: str = ""
     keep_16: str = ""
+    weights4: str = ""
     sensitivity: bool = False
     cost: Callable[[Layer], int] | None = None
     host: str = ""
@@ -65,6 +68,10 @@ def checked(options: Options) -> Options:
         )
     if scheme == DYNAMIC:
         return _checked_dynamic(options)
+    if options.weights4:
+        raise LoadstoneError(
+            f"weights4 is said with scheme {scheme!r}: it is for scheme {DYNAMIC}, or leave it out"
+        )
     method = options.method or "expected"
     if method not in METHODS:
         raise LoadstoneError(
@@ -100,4 +107,14 @@ def _checked_dynamic(options: Options) -> Options:
                 f"{name} is said with scheme {DYNAMIC!r}, which finds each row's scale when the "
                 "network runs: leave it out, or choose another scheme"
             )
+    if options.weights4 not in ("", "all"):
+        raise LoadstoneError(
+            f"weights4 {options.weights4!r} is not for networks without a decoder's layers: the "
+            "only value is all"
+        )
+    if options.weights4 and not options.per_channel:
+        raise LoadstoneError(
+            "weights4 gives each channel a scale of its own, and per_channel is false: leave one "
+            "of both out"
+        )
     return options

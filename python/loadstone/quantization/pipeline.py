@@ -124,7 +124,9 @@ def _dynamic(
     from loadstone.quantization.samples import samples_from
     from loadstone.relax.compat import result
 
-    dynamic = dynamic_module(module, log, per_channel=options.per_channel)
+    dynamic = dynamic_module(
+        module, log, per_channel=options.per_channel, weights4=options.weights4 == "all"
+    )
     real, made, layers = dynamic.real, dynamic.made, len(dynamic.errors)
     parameters, results = real["main"].params[:], result(real["main"])
     samples = samples_from(arrays, parameters, others.get("where", "samples"))

@@ -189,7 +189,8 @@ def as_html(contents: JsonObject, title: str) -> str:
     if contents["host"]:
         facts["left on the host"] = f"{host_kind(contents)}: {host_text(contents)}"
     for entry in contents.get("weight_errors", ()):
-        facts[f"int8 weights of {entry['name']}, relative error"] = f"{entry['error']:.3%}"
+        beside = f", {entry['int8']:.3%} in int8" if "int8" in entry else ""
+        facts[f"weights of {entry['name']}, relative error"] = f"{entry['error']:.3%}{beside}"
     rows = "\n".join(_row(entry) for entry in contents["layers"])
     listed = "".join(
         f"<dt>{html.escape(key)}</dt><dd>{html.escape(str(value))}</dd>"

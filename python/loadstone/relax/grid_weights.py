@@ -6,6 +6,7 @@ Out:  int8 levels and a scale for each output. In a group every level is
 
           minimum + (number * multiplier + 4 >> 3)      a number of 4 bits, a multiplier of 8
 
+      And by how much integers change weights, with 4 bits and without.
 Next: frontend/gguf.py; vta/region/pack_weights.py finds multipliers, minima and numbers again.
 
 What kind of encoding the file has does not matter (Q4_0, Q4_1, Q4_K): numbers are read off the
@@ -19,7 +20,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GROUP", "grid_levels", "grid_numbers"]
+from loadstone.files import JsonObject
+
+__all__ = ["GROUP", "error_entry", "grid_levels", "grid_numbers", "weights_error"]
 
 Floats = NDArray[np.float32]
 
@@ -104,3 +107,18 @@ def _levels(
     wanted = (numbers * steps[..., None] + minima[..., None]) / scales[..., None]
     least = np.rint((wanted - products).mean(-1)).astype(np.int32)
     return np.asarray(least[..., None] + products, np.int32)
+
+
+def weights_error(weights: Floats, levels: NDArray[np.int8], scales: Floats) -> float:
+    """What levels * scales, which have the shape of the weights, are off from them: the root of
+    the mean square, relative to that of the weights. 0 where all weights are zero."""
+    size = float(np.square(weights, dtype=np.float64).sum())
+    off = np.square(levels.astype(np.float64) * scales - weights).sum()
+    return float(np.sqrt(off / size)) if size else 0.0
+
+
+def error_entry(name: str, error: float, int8: float | None = None) -> JsonObject:
+    """A layer of a report's `weight_errors`: its weights_error, of four digits. int8: what int8
+    alone would leave, where the weights keep 4 bits."""
+    beside = {} if int8 is None else {"int8": float(f"{int8:.4g}")}
+    return {"name": name, "error": float(f"{error:.4g}"), **beside}

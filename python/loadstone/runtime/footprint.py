@@ -26,7 +26,7 @@ __all__ = ["REAL_BYTES", "RUNTIME_BYTES", "Footprint", "footprint", "pool_bytes"
 
 #: Runtime, validator, operators and a driver, compiled for a Cortex-M55: no more than that
 #: (tests/c/test_c.py).
-RUNTIME_BYTES = 20 << 10
+RUNTIME_BYTES = 41 << 9
 #: With all operators of real numbers so much more.
 REAL_BYTES = 6400
 _PAGE = 4096

@@ -18,7 +18,7 @@ from loadstone.errors import LoweringError
 from loadstone.graph.planes import planes_needed
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig, load_config
-from loadstone.vta.operators import im2col_input, lower_operator
+from loadstone.vta.operators import im2col_input, lower_operator, unsupported_reason
 from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.operators.request import PLAIN
 from loadstone.vta.region.parts import channels_of, rows_of
@@ -86,6 +86,7 @@ def test_parts_make_the_whole(kind: Any, rows: bool, data: Any) -> None:
     shape = op.output.shape
     extent = shape[1] if rows else Blocked(shape, config.batch, config.block).channel_blocks
     assume(extent > 1)
+    assume(unsupported_reason(op, config) is None)
     inputs = random_inputs(op, 1)
     got = by_parts(op, config, inputs, rows, edges_of(data, extent))
     if got is not None:

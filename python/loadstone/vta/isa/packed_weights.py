@@ -3,7 +3,7 @@
 
 In:   of each group a multiplier and a minimum for each output, and a number of 4 bits a weight.
 Out:  the bytes of groups in DRAM, and the weight tiles that they become.
-Next: meaning/reference.py executes it; operators/packed_weights.py looks for weights that are such.
+Next: meaning/reference.py executes it; region/pack_weights.py looks for weights that are such.
 
     tile[t][o][k] = low 8 bits of  minima[o] + (numbers[t][o][k] * multipliers[o] + 4 >> 3)
 
@@ -64,7 +64,8 @@ def packed(numbers: Bytes, multipliers: Bytes, minima: Weights) -> Bytes:
 
 
 def parts(groups: Bytes, block: int) -> tuple[Bytes, Bytes, Weights]:
-    """What `packed` was given."""
+    """What `packed` was given. groups: bytes; numbers (groups, tiles, block, block),
+    multipliers and minima (groups, block)."""
     multipliers, minima, halves = np.split(
         groups.reshape(-1, group_bytes(block)), [block, 2 * block], 1
     )

@@ -52,7 +52,7 @@ class Opcode(IntEnum):
 
 class Memory(IntEnum):
     """The scratchpads. ACC_8BIT is ACC seen through a load that sign-extends int8, WGT_4BIT is WGT
-    seen through one that expands weights of 4 bits (packed_weights.py)."""
+    seen through one that expands weights of 4 bits (vta/isa/packed_weights.py)."""
 
     UOP = 0
     WGT = 1

@@ -2,7 +2,7 @@
 """Two layers on operations: one makes an image in tiles of rows, the other reads it with a halo.
 
 In:   the shape of both.
-Out:  a VtaProgram behind store_requantize.py, and what it leaves in DRAM.
+Out:  a VtaProgram behind passes/store_requantize/, and what it leaves in DRAM.
 Next: the tests of store_inp/.
 """
 

@@ -10,11 +10,15 @@ import pytest
 
 from loadstone.errors import LoweringError
 from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.isa.insn import Finish, Gemm, Load, stage_of
-from loadstone.vta.isa.instruction_columns import PendingInstruction, ScratchRange
+from loadstone.vta.isa.insn import Finish, Gemm, Load, Store, stage_of
+from loadstone.vta.isa.instruction_columns import (
+    InstructionColumns,
+    PendingInstruction,
+    ScratchRange,
+)
 from loadstone.vta.isa.spec import LOAD_STAGE, TOKEN_FLAGS, TOKEN_QUEUES, Memory, Stage
 from loadstone.vta.passes.program import VtaProgram
-from loadstone.vta.passes.synchronize.hazards import prove
+from loadstone.vta.passes.synchronize.hazards import conflicts_between, prove
 from loadstone.vta.passes.synchronize.synchronize import Synchronize
 from tests import ordering, program_tokens
 from tests.ordering import tokens_of
@@ -118,6 +122,20 @@ def test_what_reads_after_a_write_waits_and_what_only_reads_does_not() -> None:
     assert [p.insn.pop_prev for p in Synchronize().run(meets).instructions] == [0, 1, 0]
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_rows_that_are_apart_are_each_waited_for_and_what_is_between_is_not(rows: int) -> None:
+    """A STORE to INP writes `rows` times two tiles, eight apart; a product reads one tile."""
+    written = ScratchRange(Memory.INP, 4, 6, True, rows, 8)
+    store = PendingInstruction(Store(memory_id=Memory.INP), "layer", (written,))
+    for tile in range(30):
+        reads = (ScratchRange(Memory.INP, tile, tile + 1, False),)
+        conflicts = conflicts_between(
+            InstructionColumns.of([store, PendingInstruction(Gemm(), "next", reads)])
+        )
+        waits = any(4 + 8 * row <= tile < 6 + 8 * row for row in range(rows))
+        assert conflicts.tolist()[1] == [-1, -1, 0 if waits else -1], tile
+
+
 def test_the_verifier_finds_changed_instructions() -> None:
     program = synchronized()
     plain = [
@@ -180,4 +198,8 @@ def test_the_table_of_queues_is_that_of_the_oracles() -> None:
     assert [(q.pusher, q.push, q.popper, q.pop) for q in TOKEN_QUEUES] == list(ordering._QUEUES)
     assert {(q.pusher, q.popper): q.push for q in TOKEN_QUEUES} == program_tokens._PUSH
     assert {(q.pusher, q.popper): q.pop for q in TOKEN_QUEUES} == program_tokens._POP
-    assert {m for m, stage in LOAD_STAGE.items() if stage is Stage.LOAD} == {Memory.INP, Memory.WGT}
+    assert {m for m, stage in LOAD_STAGE.items() if stage is Stage.LOAD} == {
+        Memory.INP,
+        Memory.WGT,
+        Memory.WGT_4BIT,
+    }

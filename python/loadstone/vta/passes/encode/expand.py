@@ -143,8 +143,8 @@ class Expander:
             if isinstance(o, TileLoad)
             else split_store(o, self._copy_limits)
         )
-        if isinstance(o, TileLoad) and o.memory is Memory.WGT_4BIT:
-            assert len(parts) == 1, "WGT has no room for more than a field holds"
+        if isinstance(o, TileLoad) and o.memory is Memory.WGT_4BIT and len(parts) != 1:
+            raise LoweringError("encode: a LOAD of more groups of weights than WGT has room for")
         for part in parts:
             at, to = part.offset - o.offset, _destination(part) - _destination(o)
             operands = _operands_of(part) - _operands_of(o)

@@ -37,8 +37,9 @@ STAGES = tuple(stage.name for stage in Stage)
 
 def conflicts_between(instructions: InstructionColumns) -> NDArray[np.int32]:
     """(instructions, stages): the last instruction of a stage that one must not overtake."""
-    found = _tiles_touched(instructions), _rows_touched(instructions)
-    touches, loops = (np.concatenate(both) for both in zip(*found, strict=True))
+    tiles, tile_loops = _tiles_touched(instructions)
+    rows, row_loops = _rows_touched(instructions)
+    touches, loops = np.concatenate([tiles, rows]), np.concatenate([tile_loops, row_loops])
     return hazards.conflicts_between(
         hazards.TouchColumns(instructions.stages, touches, loops), len(STAGES)
     )
