@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from loadstone import graph as g
@@ -35,6 +35,7 @@ from tests.lowered import (
     reference,
     tensor,
 )
+from tests.repeat import times
 from tests.vta.stream.meaning import execute
 
 VTAQ = load_config("vtaq-1x16x16")
@@ -76,6 +77,7 @@ def edges_of(data: Any, extent: int) -> list[int]:
 
 @pytest.mark.parametrize("kind", [convolutions, elementwise, averages, dense_layers])
 @pytest.mark.parametrize("rows", [True, False])
+@settings(max_examples=times(20, 300))
 @given(st.data())
 def test_parts_make_the_whole(kind: Any, rows: bool, data: Any) -> None:
     config = data.draw(devices())

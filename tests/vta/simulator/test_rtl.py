@@ -237,7 +237,7 @@ def test_a_tile_goes_to_inp_in_each_cycle_beside_a_load(to_inp: RtlDevice, laten
     ],
 )
 def test_a_store_beyond_inp_is_refused(
-    to_inp: RtlDevice, windows: RtlDevice, store: str, error: str
+    to_inp: RtlDevice, storing: RtlDevice, store: str, error: str
 ) -> None:
     program = f"nop compute\n{store} push(compute)\npop(store) finish"
     last = TINY_INP.depth(Memory.INP) - 9
@@ -245,7 +245,7 @@ def test_a_store_beyond_inp_is_refused(
     assert (result.status, result.error_pc, result.error_address) == (error, 1, 0)
     if "{" in store:
         assert text(to_inp, program.format(last)).status == "NONE"
-    lacking = text(windows, program.format(0))
+    lacking = text(storing, program.format(0))
     assert (lacking.status, lacking.error_pc) == ("BAD_INSTRUCTION", 1)
 
 
@@ -254,12 +254,12 @@ WINDOW = "depthwise acc[u] = inp[u+{}i+{}r] * wgt[u] for i<2 j<1 u in 0..1 r<{} 
 
 @pytest.mark.parametrize(("rows", "stride", "columns"), [(3, 1, 2), (2, 2, 2), (1, 9, 3)])
 def test_a_window_beyond_inp_is_refused(
-    windows: RtlDevice, rows: int, stride: int, columns: int
+    ahead: RtlDevice, rows: int, stride: int, columns: int
 ) -> None:
     last = TINY_WINDOWS.depth(Memory.INP) - (rows - 1) * stride - columns
     for first, wanted in ((last, "NONE"), (last + 1, "SRAM_BOUNDS")):
         insn = WINDOW.format(first, stride, rows, columns)
-        result = text(windows, f"load uop[0] = dram[0 + x] for x<1\n{insn}\nfinish")
+        result = text(ahead, f"load uop[0] = dram[0 + x] for x<1\n{insn}\nfinish")
         assert result.status == wanted, first
         assert result.error_pc == (1 if first > last else 0)
 
@@ -272,8 +272,8 @@ def test_a_window_beyond_inp_is_refused(
         f"{WINDOW.format(0, 9, 1, 1)} with reset=1",
     ],
 )
-def test_a_window_that_no_device_has_is_refused(windows: RtlDevice, insn: str) -> None:
-    bad = text(windows, f"nop compute\n{insn}\nfinish")
+def test_a_window_that_no_device_has_is_refused(ahead: RtlDevice, insn: str) -> None:
+    bad = text(ahead, f"nop compute\n{insn}\nfinish")
     assert (bad.status, bad.error_pc) == ("BAD_INSTRUCTION", 1)
 
 
@@ -341,16 +341,10 @@ def test_random_programs_of_other_devices(config: HwConfig) -> None:
     "config", [TINY, TINY_STORING, TINY_WINDOWS, TINY_AHEAD, TINY_INP], ids=lambda c: c.name
 )
 def test_a_memory_that_is_not_always_ready_changes_no_byte(
-    tiny: RtlDevice,
-    storing: RtlDevice,
-    windows: RtlDevice,
-    ahead: RtlDevice,
-    to_inp: RtlDevice,
-    config: HwConfig,
+    verilator: None, config: HwConfig
 ) -> None:
     """Requests, words, beats and acknowledgements wait for each other, each in its own cycles."""
-    devices = (tiny, storing, windows, ahead, to_inp)
-    device = next(one for one in devices if one.config.name == config.name)
+    device = RtlDevice(config)
     for seed in range(1, times(9, 1001)):
         program = random_program(config, np.random.default_rng(seed))
         prompt = run(device, program)[1].cycles
