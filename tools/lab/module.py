@@ -7,8 +7,8 @@ Next: __main__.py puts the page around it.
 
 zig builds its C++ library for WebAssembly without exceptions: what they need of it is compiled
 here, out of the sources that zig brings, and one symbol (lab/tag.S). Left out of the simulator are
-a device's thread (hw_sim/device.cc, hw_sim/pages.cc) and the pages of a file that can become
-shorter (hw_sim/guard.cc).
+a device's thread (hw_sim/device.cc, hw_sim/pages.cc, hw_sim/shared_bus.cc) and the pages of a file
+that can become shorter (hw_sim/guard.cc).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 __all__ = ["build", "sources"]
 
 _TARGET = ("-target", "wasm32-wasi", "-mexception-handling", "-msimd128")
-_LEFT_OUT = {"device.cc", "pages.cc", "guard.cc"}
+_LEFT_OUT = {"device.cc", "pages.cc", "shared_bus.cc", "guard.cc"}
 #: As the native library has them (CMakeLists.txt, hw_sim/kernels.cmake): floats round one by one.
 _FLAGS = ("-O3", "-g0", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-DLDS_BUILD")
 _STRICT = ("-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wsign-conversion", "-Wshadow")
