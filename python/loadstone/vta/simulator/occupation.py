@@ -120,8 +120,8 @@ def _dram_places(insn: Load | Store, config: HwConfig) -> _Numbers:
     tile, first = config.tile_bytes(memory), insn.dram_base * config.base_bytes(memory)
     rows = first + np.arange(insn.y_size, dtype=np.int64) * insn.x_stride * tile
     tiles = (rows[:, None] + np.arange(insn.x_size) * tile).ravel()
-    first, last = tiles // _GRAIN_BYTES, (tiles + tile - 1) // _GRAIN_BYTES
-    grains = first[:, None] + np.arange(int((last - first).max(initial=0)) + 1)
+    begin, last = tiles // _GRAIN_BYTES, (tiles + tile - 1) // _GRAIN_BYTES
+    grains = begin[:, None] + np.arange(int((last - begin).max(initial=0)) + 1)
     return np.unique(grains[grains <= last[:, None]])
 
 
