@@ -47,6 +47,8 @@ static void state(const lds_hal *hal, lds_device_state *out) {
   out->insn_pc = get(hal, LDS_NATIVE_INSN_PC);
   out->state = get(hal, LDS_NATIVE_STATUS);
   if (out->state == LDS_STATE_DONE && get(hal, LDS_NATIVE_ID) != LDS_NATIVE_ID_VALUE) out->state = LDS_ABSENT;
+  out->error = out->error_pc = out->error_addr = 0;
+  if (out->state == LDS_STATE_RUNNING || out->state == LDS_STATE_DONE) return; /* nothing is wrong: three reads less */
   out->error = get(hal, LDS_NATIVE_ERROR);
   out->error_pc = get(hal, LDS_NATIVE_ERROR_PC);
   out->error_addr = get(hal, LDS_NATIVE_ERROR_ADDR);
