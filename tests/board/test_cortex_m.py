@@ -58,6 +58,13 @@ def test_networks_share_the_device_within_their_bounds(
         figure(f"{MACHINE}: {sharing.check(on.finish(), networks)}")
 
 
+def test_real_networks_share_the_device(shared: Path, figure: Callable[[str], None]) -> None:
+    packed, networks = sharing.real_networks(shared)
+    program = cases_of(BOARD, packed, b"-", "-DCASES=share_cases")
+    with boot(MACHINE, program, timeout_s=sharing.SECONDS) as on:
+        figure(f"{MACHINE}, MLPerf Tiny: {sharing.check(on.finish(), networks)}")
+
+
 @more
 def test_the_driver_runs_a_model_on_the_hardware() -> None:
     """VTA-Q's RTL under Verilator behind the same registers, interrupt and DMA; a program without

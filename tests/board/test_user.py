@@ -116,3 +116,11 @@ def test_networks_share_the_device_within_their_bounds(
     packed, networks = sharing.networks(faulty=faulty)
     lines = printed(toolchain, packed, "-", 1, tmp_path)
     figure(f"{toolchain}: {sharing.check(lines, networks)}")
+
+
+def test_real_networks_share_the_device(
+    shared: Path, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    packed, networks = sharing.real_networks(shared)
+    lines = printed("aarch64", packed, "-", 1, tmp_path)
+    figure(f"aarch64, MLPerf Tiny: {sharing.check(lines, networks)}")
