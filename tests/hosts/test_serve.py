@@ -147,6 +147,7 @@ def alone(artifact: Artifact, runs: int, seed: int, failed: dict[str, str]) -> s
 
 def test_one_dies_one_talks_nonsense_and_the_others_are_exact(tmp_path: Path) -> None:
     runs = times(200, 20_000)
+    deaths = times(20, 1000)
     models = [MODEL, in_parts(5), in_parts(40)]
     for n, model in enumerate(models):
         model.save(tmp_path / f"{n}.lds")
@@ -158,6 +159,7 @@ def test_one_dies_one_talks_nonsense_and_the_others_are_exact(tmp_path: Path) ->
         begin(*children)
         before = served.files()
         nonsense(served.path, times(60, 3000))
+        die(served.path, models[2], deaths)
         children[2].kill()
         children[2].wait()
         for n in (0, 1):
@@ -165,9 +167,9 @@ def test_one_dies_one_talks_nonsense_and_the_others_are_exact(tmp_path: Path) ->
             assert found(children[n]) == {"failed": {}, "digest": wanted}
         assert served.settles(before - 3)  # connections of three clients are closed
         counts = served.end()
-    assert counts["networks"] == 3
+    assert counts["networks"] == 3 + deaths
     assert counts["runs"] >= 2 * runs
-    assert counts["failures"] <= 1  # the run of the one that died
+    assert counts["failures"] <= 1 + deaths  # the runs of those that died
     assert counts["dropped"] + counts["refused"] >= times(60, 3000) // 2
 
 
@@ -231,6 +233,18 @@ def nonsense(path: Path, count: int) -> None:
             os.close(fd)
         assert got is None or got[0] < 0, got
         assert turn % 2 == 0 or got is not None
+
+
+def die(path: Path, artifact: Artifact, count: int) -> None:
+    """Clients that are gone in the middle of a run, one after the other."""
+    data = artifact.to_bytes()
+    for n in range(count):
+        with connected(path) as one:
+            fd = memory_file(data)
+            socket.send_fds(one, [opening(priority=n % 4)], [fd])
+            os.close(fd)
+            assert answered(one) == (0, "")
+            one.send(struct.pack("<4I", RUN, 1, 0, 0))
 
 
 @pytest.mark.parametrize(
