@@ -132,9 +132,11 @@ class SymbolMachine:
         return access
 
     def _cells(self, place: Integers) -> Integers:
-        """Bytes of DRAM as cells of the size of the smallest tile."""
+        """Bytes of DRAM [..., bytes], of which each row is one range, as cells of a tile of OUT:
+        one byte of each, and the last of the range, which need not begin where a cell does."""
         size = self.config.tile_bytes(Memory.OUT)
-        return np.unique(place[..., ::size].reshape(-1) // size)
+        looked_at = np.append(place[..., ::size].reshape(-1), place[..., -1])
+        return np.unique(looked_at // size)
 
     def _fill(self, memory: Memory, at: slice, tiles: Integers) -> None:
         """tiles: [tiles, bytes] of symbols."""
