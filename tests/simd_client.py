@@ -4,7 +4,7 @@
 In:   a folder for the socket.
 Out:  `process`: the server; `Client`: registers, interrupt, memory; `set_up`, `run`, `output`: a
       job.
-Next: simulator/test_server.py, simulator/test_server.py.
+Next: simulator/test_server.py, hosts/test_serve.py.
 """
 
 from __future__ import annotations

@@ -90,6 +90,7 @@ int run_cases(const board *b) {
   lds_session_config_default(&config);
   lds_session_config_all(&config);
   config.hang_ns = HANG_NS;
+  if (status == LDS_OK && b->accelerators != NULL) status = b->accelerators(b->hal, &config);
   if (status == LDS_OK) status = lds_session_open(&session, &model, &device, &config, b->memory, b->memory_bytes, NULL);
   if (status != LDS_OK) {
     print_number(b, "failed status ", status);
