@@ -22,11 +22,14 @@ from tests.simulated import (
     FOUR_WINDOWS,
     GROUPED,
     ONLY_INP,
+    ONLY_WHOLE,
     TINY_AHEAD,
     TINY_INP,
     TINY_STORING,
+    TINY_WHOLE,
     TINY_WINDOWS,
     WORD_INP,
+    WORD_WHOLE,
     refer,
     simulate,
 )
@@ -44,6 +47,7 @@ OTHERS = (
     *(SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS),
     *(STORING, EIGHT_WINDOWS, FOUR_WINDOWS),
     *(WORD_INP, ONLY_INP),
+    *(WORD_WHOLE, ONLY_WHOLE),
 )
 
 
@@ -141,6 +145,12 @@ def test_windows_are_the_simulators_in_bytes_and_cycles(windows: RtlDevice) -> N
 def test_loads_ahead_are_the_simulators_in_bytes_and_cycles(ahead: RtlDevice) -> None:
     latencies = (0, 64, 7, 200)
     assert sum(check(ahead, seed, latencies) for seed in range(times(60, 10_000))) > 10_000
+
+
+def test_stores_of_whole_accumulators_are_the_simulators_in_bytes_and_cycles() -> None:
+    """Beside narrow ones and those that requantize; LOADs of ACC read what they wrote."""
+    device = RtlDevice(TINY_WHOLE)
+    assert sum(check(device, seed) for seed in range(times(60, 10_000))) > 10_000
 
 
 AHEAD = """
