@@ -36,6 +36,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -49,7 +50,7 @@ from tests.conftest import ROOT, THREADS
 from tests.judges import FUNCTIONS, JUDGES
 from tests.mutations import Mutation, mutations
 
-__all__ = ["main", "mutations_of"]
+__all__ = ["arguments", "main", "mutations_of", "work"]
 
 LISTED = ROOT / "tests" / "mutants.txt"
 #: Of processor time that a judge's tests take, so many times are a test that does not end.
@@ -207,16 +208,25 @@ def _modules() -> list[str]:
     return sorted({n for n in packages if "." not in n} | (files.keys() & measure.modules().keys()))
 
 
-def _knowing(judge: str) -> set[str]:
-    """Modules of the package that import the judge, directly or not, and those in their folders: to
-    import `a.b` is to import `a` first. Of a judge in C: none."""
+@cache
+def _imports() -> dict[str, set[str]]:
+    """Of each module of the package, what it imports: to import `a.b` is to import `a` first."""
     imports = {name: set(measure.imports_of(name)) for name in measure.modules()}
     for name, known in imports.items():
         for each in (name, *known.copy()):
             parts = each.split(".")
             known |= {".".join(parts[:n]) for n in range(1, len(parts))}
+    measure.tree_of.cache_clear()  # no copy needs the trees of 800 files
+    return imports
+
+
+def _knowing(judge: str) -> set[str]:
+    """Modules of the package that import the judge, directly or not, and those in their folders. Of
+    a judge that is in C, or not in the package: none."""
     found: set[str] = {judge}
-    while new := {name for name, known in imports.items() if known & found} - found:
+    if judge not in measure.modules():
+        return found
+    while new := {name for name, known in _imports().items() if known & found} - found:
         found |= new
     return found
 
@@ -319,7 +329,8 @@ def _try(judge: Judge, chosen: Sequence[int], args: argparse.Namespace, until: f
     return good
 
 
-def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
+def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    """The words of the command; files by the names that the table has for them."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("files", nargs="*", metavar="FILE", help="judges; none: all")
     parser.add_argument("--changed-since", metavar="REV", help="lines changed since a commit alone")
@@ -330,33 +341,50 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--list", type=Path, default=LISTED, help="mutants that decide the same")
     args = parser.parse_args(words)
     args.all = args.changed_since is None
+    args.files = [_named(file) for file in args.files]
     unknown = [file for file in args.files if file not in JUDGES and not args.tests]
     if unknown:
         parser.error(f"{unknown[0]} is no judge: {', '.join(JUDGES)}; or say its --tests")
     return args
 
 
+def _path(file: str) -> Path:
+    """From this folder on, or from the tree's."""
+    here = Path(file).resolve()
+    return here if here.is_file() else ROOT / file
+
+
+def _named(file: str) -> str:
+    """As the table and the list name a judge, however it is asked for: by its place in the tree."""
+    path = _path(file)
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else file
+
+
+def _module(name: str, path: Path) -> str:
+    """As its tests import it: a file that is elsewhere by its own name. Of C ""."""
+    if path.suffix == ".c":
+        return ""
+    parts = Path(name).with_suffix("").parts
+    if not path.is_relative_to(ROOT):
+        return path.stem
+    return ".".join(parts[1:] if parts[0] == "python" else parts)
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Tries the mutants; 1 when one survives that is not listed."""
-    args = _arguments(words)
+    args = arguments(words)
     os.environ.update(dict.fromkeys(THREADS, "1"), CI="1")  # hypothesis draws the same each time
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    return _try_all(_work(args), args)
+    return _try_all(work(args), args)
 
 
-def _work(args: argparse.Namespace) -> list[tuple[Judge, list[int]]]:
+def work(args: argparse.Namespace) -> list[tuple[Judge, list[int]]]:
     """The judges of which any mutants are to be tried, and the numbers of these; both in random
     order where a seed is given."""
     work = list[tuple[Judge, list[int]]]()
     for name in args.files or JUDGES:
-        path = Path(name) if args.tests else ROOT / name
-        parts = Path(name).with_suffix("").parts
-        module = ".".join(parts[1:] if parts[0] == "python" else parts)
-        if args.tests:
-            module = path.stem
-        if path.suffix == ".c":
-            module = ""
-        judge = Judge(name, path, module, args.tests or JUDGES[name])
+        path = _path(name)
+        judge = Judge(name, path, _module(name, path), args.tests or JUDGES[name])
         lines = None if args.all else _changed_lines(name, args.changed_since)
         found = enumerate(mutations_of(path))
         chosen = [k for k, m in found if lines is None or m.line in lines]
@@ -373,6 +401,8 @@ def _work(args: argparse.Namespace) -> list[tuple[Judge, list[int]]]:
 def _try_all(work: Sequence[tuple[Judge, list[int]]], args: argparse.Namespace) -> int:
     """Tries the judges one after the other, until their time is over; the exit status."""
     until, status = time.monotonic() + args.seconds, 0
+    if any(judge.module in measure.modules() for judge, _ in work):
+        _imports()  # once: it takes longer than most mutants
     for place, (judge, chosen) in enumerate(work):
         left = until - time.monotonic()  # those behind this one get their share
         if left <= 0:

@@ -48,11 +48,21 @@ def test_network_gives_the_native_bytes_and_faults_are_survived(network: Network
 
 
 @pytest.mark.parametrize("faulty", [False, True])
-def test_networks_share_the_device_within_their_bounds(*, faulty: bool) -> None:
+def test_networks_share_the_device_within_their_bounds(
+    figure: Callable[[str], None], *, faulty: bool
+) -> None:
     """A loop around lds_schedule_step, in cycles that the device counts."""
     packed, networks = sharing.networks(faulty=faulty)
-    with boot(MACHINE, cases_of(BOARD, packed, b"-", "-DCASES=share_cases"), timeout_s=7200) as on:
-        sharing.check(on.finish(), networks)
+    program = cases_of(BOARD, packed, b"-", "-DCASES=share_cases")
+    with boot(MACHINE, program, timeout_s=sharing.SECONDS) as on:
+        figure(f"{MACHINE}: {sharing.check(on.finish(), networks)}")
+
+
+def test_real_networks_share_the_device(shared: Path, figure: Callable[[str], None]) -> None:
+    packed, networks = sharing.real_networks(shared)
+    program = cases_of(BOARD, packed, b"-", "-DCASES=share_cases")
+    with boot(MACHINE, program, timeout_s=sharing.SECONDS) as on:
+        figure(f"{MACHINE}, MLPerf Tiny: {sharing.check(on.finish(), networks)}")
 
 
 def test_a_network_of_two_devices_on_one_bus(divided: Network, tmp_path: Path) -> None:

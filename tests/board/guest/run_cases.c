@@ -57,7 +57,7 @@ static void run_once(const board *b, lds_session *session, uint32_t run, const l
 static void bad_address(const board *b) {
   const lds_hal *hal = b->hal;
   lds_job job = {0};
-  lds_device_state state;
+  lds_device_state state = {0};
   int irq;
   job.insn_bus = 0x30000000u;
   job.insn_count = 2;
