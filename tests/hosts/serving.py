@@ -38,6 +38,7 @@ __all__ = [
     "answered",
     "asked",
     "connected",
+    "die",
     "in_parts",
     "memory_file",
     "nonsense",
@@ -171,3 +172,15 @@ def nonsense(path: Path, count: int) -> None:
             os.close(fd)
         assert got is None or got[0] < 0, got
         assert turn % 2 == 0 or got is not None
+
+
+def die(path: Path, artifact: Artifact, count: int) -> None:
+    """Clients that are gone in the middle of a run, one after the other."""
+    data = artifact.to_bytes()
+    for n in range(count):
+        with connected(path) as one:
+            fd = memory_file(data)
+            socket.send_fds(one, [opening(priority=n % 4)], [fd])
+            os.close(fd)
+            assert answered(one) == (0, "")
+            one.send(struct.pack("<4I", RUN, 1, 0, 0))

@@ -241,9 +241,7 @@ class SymbolMachine:
         if dst.max() >= len(self.known):
             raise NotProved(f"{name} leaves ACC: tile {dst.max()}")
         touched = np.unique(dst)
-        if i.reset:
-            if isinstance(i, Depthwise):
-                raise NotProved("DEPTHWISE with reset")
+        if isinstance(i, Gemm) and i.reset:
             self._written(touched)
             self.lanes.put_numbers(self._lanes_of(touched), 0)
             return CellAccess(writes=[("ACC", touched)])
