@@ -209,6 +209,7 @@ class Capability(IntFlag):
     STORE_REQUANTIZE = 1 << 7  # STORE.requantize, CONFIG of the store stage
     STORE_INP = 1 << 8  # STORE of memory INP
     WEIGHTS4 = 1 << 10  # LOAD of memory WGT_4BIT
+    STORE_ACC = 1 << 11  # STORE of memory ACC
 
 
 #: Values of enumerated fields that need a capability.
