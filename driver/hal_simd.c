@@ -18,8 +18,8 @@
 #include "lds_pool.h"
 #include "pool_shortage.h"
 
-enum { BLOCKS = 4096, PROTOCOL_VERSION = 1, ANSWER_TIMEOUT_S = 10 };
-enum { KIND_HELLO = 0, KIND_READ = 1, KIND_WRITE = 2, KIND_IRQ = 3 };
+enum { BLOCKS = 4096, PROTOCOL_VERSION = 2, ANSWER_TIMEOUT_S = 10 };
+enum { KIND_HELLO = 0, KIND_READ = 1, KIND_WRITE = 2, KIND_IRQ = 3, KIND_POST = 4 };
 
 typedef struct welcome {
   lds_packet head;
@@ -78,7 +78,16 @@ static uint32_t call(lds_hal_simd *simd, uint32_t kind, uint32_t offset, uint32_
 /* --- callbacks --------------------------------------------------------------------------------------------------------------- */
 static uint32_t read32(void *ctx, uint32_t offset) { return call(ctx, KIND_READ, offset, 0); }
 
-static void write32(void *ctx, uint32_t offset, uint32_t value) { (void)call(ctx, KIND_WRITE, offset, value); }
+/* Only a write that may lower the line is waited for. */
+static void write32(void *ctx, uint32_t offset, uint32_t value) {
+  lds_hal_simd *simd = ctx;
+  const lds_packet p = {KIND_POST, 0, offset, value};
+  if (simd->level != 0) {
+    (void)call(simd, KIND_WRITE, offset, value);
+  } else if (simd->channel >= 0 && !lds_packets_send(simd->channel, &p, sizeof p, -1, 0)) {
+    hang_up(simd);
+  }
+}
 
 static int dma_alloc(void *ctx, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out) {
   lds_hal_simd *simd = ctx;

@@ -42,11 +42,15 @@ static void start(const lds_hal *hal, const lds_job *job) {
   put(hal, LDS_NATIVE_CTRL, LDS_CTRL_START);
 }
 
-/* Accepts DONE only from a device that is still present: an empty bus may read as any value. */
+/* Accepts DONE only from a device that is still present: an empty bus may read as any value. What is wrong is read where something is. */
 static void state(const lds_hal *hal, lds_device_state *out) {
   out->insn_pc = get(hal, LDS_NATIVE_INSN_PC);
   out->state = get(hal, LDS_NATIVE_STATUS);
-  if (out->state == LDS_STATE_DONE && get(hal, LDS_NATIVE_ID) != LDS_NATIVE_ID_VALUE) out->state = LDS_ABSENT;
+  if (out->state == LDS_STATE_RUNNING) return;
+  if (out->state == LDS_STATE_DONE) {
+    if (get(hal, LDS_NATIVE_ID) != LDS_NATIVE_ID_VALUE) out->state = LDS_ABSENT;
+    return;
+  }
   out->error = get(hal, LDS_NATIVE_ERROR);
   out->error_pc = get(hal, LDS_NATIVE_ERROR_PC);
   out->error_addr = get(hal, LDS_NATIVE_ERROR_ADDR);

@@ -69,13 +69,14 @@ void in_parts(const Machine &m, const Loops &loops, uint64_t step_cost, Run run)
 
 }  // namespace
 
-// The taps of a window: their distance from its first tile, and where their weights are in those of a lane.
+// The taps of a window: their distance from its first tile, where their weights are in those of a lane, and what their products count.
 class WindowSums {
  public:
   WindowSums(const Machine &m, const lds_insn_depthwise &i) : wgt_(m.g.dram_tile_bytes[LDS_MEMORY_WGT]), sums_(m.g.lanes) {
     for (uint32_t r = 0; r < i.rows; ++r)
       for (uint32_t c = 0; c < i.columns; ++c)
-        taps_.push_back({r * i.row_stride + c, LDS_WINDOW_PITCH * (lds_window_rows(m.g.block) - i.rows + r) + c});
+        taps_.push_back({r * i.row_stride + c, LDS_WINDOW_PITCH * (lds_window_rows(m.g.block) - i.rows + r) + c, 1});
+    if (i.wide != 0) taps_.push_back({(i.rows - 1) * i.row_stride, LDS_WINDOW_PITCH * lds_window_rows(m.g.block) - 1, LDS_WIDE_FACTOR});
   }
 
   void multiply(Machine &m, const Loops &l, bool overwrite) {
@@ -91,6 +92,7 @@ class WindowSums {
  private:
   struct Tap {
     uint32_t tile, weight;
+    int32_t factor;
   };
 
   void unpack(const Machine &m, uint32_t tile) {
@@ -103,7 +105,7 @@ class WindowSums {
     std::fill(sums_.begin(), sums_.end(), 0);
     for (const Tap &tap : taps_) {
       const int8_t *inp = m.inp.data() + size_t{src + tap.tile} * lanes;
-      for (uint32_t n = 0; n < lanes; ++n) sums_[n] += inp[n] * wgt_[n % block * block + tap.weight];
+      for (uint32_t n = 0; n < lanes; ++n) sums_[n] += inp[n] * wgt_[n % block * block + tap.weight] * tap.factor;
     }
     int32_t *acc = m.acc.data() + size_t{dst} * lanes;
     for (uint32_t n = 0; n < lanes; ++n)  // sums of accumulators wrap
@@ -167,7 +169,8 @@ void exec_depthwise(Machine &m, const lds_insn_depthwise &i) {
   check_sram(m, LDS_MEMORY_INP, reach.src + window_reach(i), "DEPTHWISE src");
   check_sram(m, LDS_MEMORY_WGT, reach.wgt, "DEPTHWISE wgt");
   WindowSums windows(m, i);
-  in_parts(m, loops, uint64_t{m.g.lanes} * i.rows * i.columns, [&](const Loops &part) { windows.multiply(m, part, i.overwrite != 0); });
+  in_parts(m, loops, uint64_t{m.g.lanes} * (i.rows * i.columns + i.wide),
+           [&](const Loops &part) { windows.multiply(m, part, i.overwrite != 0); });
 }
 
 void exec_alu(Machine &m, const lds_insn_alu &i) {

@@ -43,7 +43,6 @@ std::string refuse_alu(const Geometry &g, const lds_insn_alu &a) {
 
 std::string refuse_depthwise(const Geometry &g, const lds_insn_depthwise &d) {
   if (!g.has(LDS_CAP_DEPTHWISE)) return "DEPTHWISE needs capability depthwise";
-  if (d.reset != 0) return "DEPTHWISE.reset must be 0";
   if (d.overwrite != 0 && !g.has(LDS_CAP_GEMM_OVERWRITE)) return "DEPTHWISE.overwrite needs capability gemm_overwrite";
   const uint32_t most = lds_window_rows(g.block);
   if (d.rows >= 1 && d.rows <= most && d.columns >= 1 && d.columns <= LDS_WINDOW_COLUMNS) return "";

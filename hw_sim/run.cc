@@ -139,7 +139,7 @@ class Sequencer {
         const lds_insn_depthwise &i = f.u.depthwise;
         count_steps(uint64_t{i.iter_out} * i.iter_in, i.uop_bgn, i.uop_end, &r_.gemm_steps);
         exec_depthwise(m_, i);
-        r_.macs += last_steps_ * m_.g.lanes * i.rows * i.columns;
+        r_.macs += last_steps_ * m_.g.lanes * (i.rows * i.columns + i.wide);
         out_.slow_step_cycles.push_back(window_cycles(m_, i) * cycles_of(control_.constants.gemm_step_cycles));
         return;
       }

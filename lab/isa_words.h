@@ -123,7 +123,7 @@ inline constexpr Field kFieldsOfDEPTHWISE[] = {
     {"pop_next", offsetof(lds_insn, flags.pop_next), 1u, false, 1u, nullptr},
     {"push_prev", offsetof(lds_insn, flags.push_prev), 1u, false, 1u, nullptr},
     {"push_next", offsetof(lds_insn, flags.push_next), 1u, false, 1u, nullptr},
-    {"reset", offsetof(lds_insn, u.depthwise.reset), 4u, false, 1u, nullptr},
+    {"wide", offsetof(lds_insn, u.depthwise.wide), 4u, false, 1u, nullptr},
     {"uop_bgn", offsetof(lds_insn, u.depthwise.uop_bgn), 4u, false, 0u, &lds_isa_widths::lu},
     {"uop_end", offsetof(lds_insn, u.depthwise.uop_end), 4u, false, 1u, &lds_isa_widths::lu},
     {"iter_out", offsetof(lds_insn, u.depthwise.iter_out), 4u, false, 14u, nullptr},

@@ -298,6 +298,7 @@ Values read_depthwise(Reader &r) {
   r.expect("c");
   r.expect("<");
   v["columns"] = r.number();
+  v["wide"] = r.take("wide") ? 1 : 0;
   return v;
 }
 

@@ -70,7 +70,7 @@ std::string gemm(const Values &v) {
 std::string depthwise(const Values &v) {
   return "depthwise " + dst(v) + (v.at("overwrite") != 0 ? " = " : " += ") +
          tile(v, "inp", {{"src_out", "i"}, {"src_in", "j"}, {"row_stride", "r"}}) + " * " + tile(v, "wgt", {{"wgt_out", "i"}}) + " " +
-         loops(v) + " r<" + number(v, "rows") + " c<" + number(v, "columns");
+         loops(v) + " r<" + number(v, "rows") + " c<" + number(v, "columns") + (v.at("wide") != 0 ? " wide" : "");
 }
 
 std::string alu(const Values &v) {

@@ -89,6 +89,7 @@ static void add_counters(lds_session *s, uint64_t time) {
   if (c.write_bytes == 0 && hal->counters != NULL) hal->counters(hal->counters_ctx, &c); /* VTA's register pages count nothing but cycles */
   s->last.counters.device_ns += time - s->started_ns;
   s->last.counters.cycles += c.cycles;
+  if (c.cycles > s->longest) s->longest = c.cycles;
   s->last.counters.load_busy_cycles += c.load_busy_cycles;
   s->last.counters.compute_busy_cycles += c.compute_busy_cycles;
   s->last.counters.store_busy_cycles += c.store_busy_cycles;
@@ -207,6 +208,8 @@ static int advance(lds_session *s) {
         watch(s, lds_program_device(s, s->step));
         return LDS_BUSY;
       }
+      s->spent += s->longest;
+      s->longest = 0;
       lds_submit(s, s->step);
       if (s->config.further != NULL) s->config.further->start(s);
       return LDS_BUSY;
@@ -236,6 +239,7 @@ int lds_session_start_steps(lds_session *s, uint32_t first, uint32_t end, int go
   if (!goes_on) memset(&s->last, 0, sizeof s->last);
   s->step = s->next = first;
   s->end = end;
+  s->spent = s->longest = 0;
   for (k = 0; (device = lds_session_device(s, k)) != NULL; ++k) {
     status = device->dead != 0 && lds_device_recover(device) == LDS_ERR_DEAD ? LDS_ERR_DEAD : lds_device_rest(device);
     if (status != LDS_OK) return finish(s, status);

@@ -128,7 +128,7 @@ static void wait_for_block(lds_schedule *schedule, uint64_t timeout_ns) {
   if (status == LDS_BUSY) return;
   schedule->block_status = status;
   schedule->block_ended = 1;
-  schedule->cycles += schedule->in_flight->session->last.counters.cycles - schedule->cycles_before;
+  schedule->cycles += schedule->in_flight->session->spent + schedule->in_flight->session->longest;
 }
 
 /* The first that has something to do, once those that were cancelled have ended. */
@@ -155,7 +155,6 @@ int lds_schedule_step(lds_schedule *schedule, uint64_t now, uint64_t timeout_ns)
   if (task == NULL) return LDS_OK;
   schedule->switches += task != schedule->last;
   schedule->last = schedule->in_flight = task;
-  schedule->cycles_before = task->step == task->first ? 0 : task->session->last.counters.cycles;
   schedule->block_status = begin_block(task);
   schedule->block_ended = schedule->block_status != LDS_OK;
   return LDS_BUSY;

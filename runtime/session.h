@@ -36,6 +36,8 @@ struct lds_session {
   uint64_t started_ns;  /* when it was first waited for */
   uint64_t limit_ns;    /* after this time without progress the device hangs; preliminary until `extended` is set */
   int extended;
+  uint64_t spent;   /* cycles since the start of the programs before those in flight; side by side they count once */
+  uint64_t longest; /* of those in flight the most */
   struct {
     lds_counters counters;
     lds_fault fault;

@@ -202,7 +202,7 @@ static int shape_alu(const walk *w, const lds_insn_alu *a, shape *s) {
 static int shape_depthwise(const walk *w, const lds_insn_depthwise *d, shape *s) {
   const uint32_t reach = (d->rows - 1u) * d->row_stride + d->columns - 1u;
   s->stage = LDS_STAGE_COMPUTE;
-  if (d->iter_out == 0 || d->iter_in == 0 || d->reset != 0 || !has(w, LDS_CAP_DEPTHWISE)) return LDS_ERR_INSTRUCTION;
+  if (d->iter_out == 0 || d->iter_in == 0 || !has(w, LDS_CAP_DEPTHWISE)) return LDS_ERR_INSTRUCTION;
   if (d->overwrite != 0 && !has(w, LDS_CAP_GEMM_OVERWRITE)) return LDS_ERR_INSTRUCTION;
   if (d->rows == 0 || d->rows > lds_window_rows((uint32_t)1 << w->config.log_block)) return LDS_ERR_INSTRUCTION;
   if (d->columns == 0 || d->columns > LDS_WINDOW_COLUMNS) return LDS_ERR_INSTRUCTION;

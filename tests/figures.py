@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, SHARED
 
 __all__ = ["Command", "Figure", "Outcome", "commands", "elsewhere", "outcomes", "parts"]
 
@@ -66,7 +66,7 @@ class Command:
     def output(self, root: Path = ROOT) -> str:
         """What it prints, errors included, whatever its status."""
         with tempfile.TemporaryDirectory() as folder:
-            line = self.run.format(models=f"{root.parent / 'shared/models'}/", tmp=folder)
+            line = self.run.format(models=f"{SHARED / 'models'}/", tmp=folder)
             path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
             env = {**os.environ, "PATH": path}
             done = subprocess.run(

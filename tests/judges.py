@@ -104,7 +104,8 @@ JUDGES = {
     f"{_PROVE}/values.py": ["tests/prove/test_values.py", "tests/prove/test_values_stated.py"],
     f"{_PROVE}/equality.py": ["tests/prove/test_equality.py"],
     f"{_PROVE}/machine.py": [
-        f"tests/prove/test_{name}.py" for name in ("machine_products", "machine", "digits")
+        f"tests/prove/test_{name}.py"
+        for name in ("order_by_hand", "machine_products", "machine", "digits")
     ],
     f"{_PROVE}/memory.py": ["tests/prove/test_memory.py", "tests/prove/test_machine.py"],
     f"{_PROVE}/functions.py": ["tests/prove/test_functions.py"],

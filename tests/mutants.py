@@ -49,7 +49,7 @@ from tests.conftest import ROOT, THREADS
 from tests.judges import FUNCTIONS, JUDGES
 from tests.mutations import Mutation, mutations
 
-__all__ = ["main", "mutations_of"]
+__all__ = ["arguments", "main", "mutations_of", "work"]
 
 LISTED = ROOT / "tests" / "mutants.txt"
 #: Of processor time that a judge's tests take, so many times are a test that does not end.
@@ -319,7 +319,8 @@ def _try(judge: Judge, chosen: Sequence[int], args: argparse.Namespace, until: f
     return good
 
 
-def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
+def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    """The words of the command; files by the names that the table has for them."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("files", nargs="*", metavar="FILE", help="judges; none: all")
     parser.add_argument("--changed-since", metavar="REV", help="lines changed since a commit alone")
@@ -330,33 +331,50 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--list", type=Path, default=LISTED, help="mutants that decide the same")
     args = parser.parse_args(words)
     args.all = args.changed_since is None
+    args.files = [_named(file) for file in args.files]
     unknown = [file for file in args.files if file not in JUDGES and not args.tests]
     if unknown:
         parser.error(f"{unknown[0]} is no judge: {', '.join(JUDGES)}; or say its --tests")
     return args
 
 
+def _path(file: str) -> Path:
+    """From this folder on, or from the tree's."""
+    here = Path(file).resolve()
+    return here if here.is_file() else ROOT / file
+
+
+def _named(file: str) -> str:
+    """As the table and the list name a judge, however it is asked for: by its place in the tree."""
+    path = _path(file)
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else file
+
+
+def _module(name: str, path: Path) -> str:
+    """As its tests import it: a file that is elsewhere by its own name. Of C ""."""
+    if path.suffix == ".c":
+        return ""
+    parts = Path(name).with_suffix("").parts
+    if not path.is_relative_to(ROOT):
+        return path.stem
+    return ".".join(parts[1:] if parts[0] == "python" else parts)
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Tries the mutants; 1 when one survives that is not listed."""
-    args = _arguments(words)
+    args = arguments(words)
     os.environ.update(dict.fromkeys(THREADS, "1"), CI="1")  # hypothesis draws the same each time
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    return _try_all(_work(args), args)
+    return _try_all(work(args), args)
 
 
-def _work(args: argparse.Namespace) -> list[tuple[Judge, list[int]]]:
+def work(args: argparse.Namespace) -> list[tuple[Judge, list[int]]]:
     """The judges of which any mutants are to be tried, and the numbers of these; both in random
     order where a seed is given."""
     work = list[tuple[Judge, list[int]]]()
     for name in args.files or JUDGES:
-        path = Path(name) if args.tests else ROOT / name
-        parts = Path(name).with_suffix("").parts
-        module = ".".join(parts[1:] if parts[0] == "python" else parts)
-        if args.tests:
-            module = path.stem
-        if path.suffix == ".c":
-            module = ""
-        judge = Judge(name, path, module, args.tests or JUDGES[name])
+        path = _path(name)
+        judge = Judge(name, path, _module(name, path), args.tests or JUDGES[name])
         lines = None if args.all else _changed_lines(name, args.changed_since)
         found = enumerate(mutations_of(path))
         chosen = [k for k, m in found if lines is None or m.line in lines]

@@ -162,7 +162,7 @@ def _touched(
                 ]
                 writes = {("ACC", int(d)) for d, _, _ in steps}
                 reads = set(writes)
-                if not isinstance(insn, Alu) and not insn.reset:
+                if isinstance(insn, Depthwise) or (isinstance(insn, Gemm) and not insn.reset):
                     window = _window(insn) if isinstance(insn, Depthwise) else [0]
                     reads |= {("INP", int(s) + t) for _, s, _ in steps for t in window} | {
                         ("WGT", int(w)) for _, _, w in steps

@@ -373,6 +373,7 @@ class _Maker:
             rows=rows,
             columns=columns,
             row_stride=stride,
+            wide=int(self.chance(0.4)),
             overwrite=int(self.config.has(Capability.GEMM_OVERWRITE) and self.chance(0.3)),
         )
         d, s, g = (set(indices(insn, uops, name)) for name in ("dst", "src", "wgt"))

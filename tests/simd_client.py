@@ -4,7 +4,7 @@
 In:   a folder for the socket.
 Out:  `process`: the server; `Client`: registers, interrupt, memory; `set_up`, `run`, `output`: a
       job.
-Next: simulator/test_server.py, simulator/test_server.py.
+Next: simulator/test_server.py, hosts/test_serve.py.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from loadstone.vta.isa.codec import Alu, Finish, Load, Store, encode_stream, enc
 from loadstone.vta.isa.spec import AluOp
 from loadstone.vta.isa.spec import Memory as Pad
 
-HELLO, READ, WRITE, IRQ = range(4)
+HELLO, READ, WRITE, IRQ, POST = range(5)
 CONFIG = load_config("vtaq-1x16x16")
 ID, HASH, CTRL, STATUS, IRQ_STATUS, IRQ_MASK, ERROR, ERROR_PC = (
     0x00,
@@ -70,6 +70,10 @@ class Client:
 
     def write32(self, offset: int, value: int) -> None:
         self._call(WRITE, offset, value)
+
+    def post32(self, offset: int, value: int) -> None:
+        """Goes on before it is done."""
+        self._socket.send(struct.pack("<4I", POST, 0, offset, value))
 
     def wait_irq(self, timeout_s: float) -> bool:
         """Whether the interrupt line goes high within the time."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import figures
 from tests.figures import Command, Figure, Outcome, commands, elsewhere, outcomes, parts
 
 PAGES = ("README.md", "docs/performance.md")
@@ -45,6 +46,13 @@ def test_every_part_with_figures_has_a_command_or_a_reason(page: str) -> None:
 def test_a_cheap_figure_is_what_is_printed_now(command: Command, shared: Path) -> None:
     drifted = [one.line() for one in outcomes(command, command.output()) if one.drifted]
     assert drifted == []
+
+
+def test_models_are_where_other_tests_find_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "SHARED", tmp_path)
+    assert Command("echo {models}x", ()).output() == f"{tmp_path}/models/x\n"
 
 
 @pytest.mark.parametrize(

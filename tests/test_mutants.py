@@ -13,7 +13,7 @@ import pytest
 
 from loadstone.passes.table import PASSES
 from tests.judges import FUNCTIONS, JUDGES, SAMPLED
-from tests.mutants import LISTED, listed, mutations_of
+from tests.mutants import LISTED, arguments, listed, mutations_of, work
 from tests.mutations import mutations
 
 JUDGE = '''
@@ -157,6 +157,22 @@ def test_the_functions_of_a_judge_are_there() -> None:
         assert lines
         for line in lines:
             assert any(node.lineno <= line <= (node.end_lineno or 0) for node in own)
+
+
+@pytest.mark.parametrize("name", ["runtime/isolated.c", "python/loadstone/prove/tokens.py"])
+def test_a_judge_has_one_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its place in the tree, from here and from elsewhere, and by its whole path; also with
+    other tests than the table's."""
+    root = LISTED.parents[1]
+    for folder, word in ((root, name), (tmp_path, name), (tmp_path, str(root / name)),
+                         ((root / name).parent, Path(name).name)):  # fmt: skip
+        monkeypatch.chdir(folder)
+        for others in ([], ["--tests", "test_planted.py"]):
+            ((judge, chosen),) = work(arguments([word, *others]))
+            assert (judge.name, judge.path) == (name, root / name)
+            assert judge.module == ("" if name.endswith(".c") else "loadstone.prove.tokens")
+            assert judge.tests == (others[1:] or JUDGES[name])
+            assert len(chosen) == len(mutations_of(root / name)) > 0
 
 
 def test_a_reason_is_needed(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ typedef struct lds_register_block {
    * LDS_HAL_FAILED when another device's does. Blocks without identity write a register of an idle device and read it. */
   int (*identify)(const lds_hal *hal, uint32_t config_hash);
   void (*start)(const lds_hal *hal, const lds_job *job);
-  void (*state)(const lds_hal *hal, lds_device_state *out);
+  void (*state)(const lds_hal *hal, lds_device_state *out); /* what is not said is as it was */
   void (*irq_clear)(const lds_hal *hal);
   int (*stop)(const lds_hal *hal, int how); /* LDS_HAL_UNSUPPORTED when the page cannot do it */
   void (*counters)(const lds_hal *hal, lds_counters *out);

@@ -29,7 +29,7 @@ typedef struct lds_baremetal {
   void (*cache_clean)(void *address, size_t size_bytes);      /* coherent, uncached or write-through memory: NULL */
   void (*cache_invalidate)(void *address, size_t size_bytes); /* coherent or uncached memory: NULL */
   void (*irq_enable)(int enable);                             /* the device's line at the interrupt controller; NULL: the runtime polls */
-  void (*sleep)(void);           /* sleeps until an interrupt or less (WFE rather than WFI, which has a race); NULL: spins */
+  void (*sleep)(void);           /* until an interrupt, or less; NULL: spins. WFI has a race unless interrupts are masked first */
   int (*reset)(void);            /* resets the device from outside: LDS_HAL_OK */
   volatile uint32_t interrupted; /* set by lds_baremetal_interrupt */
 } lds_baremetal;

@@ -95,6 +95,7 @@ extern "C" {
 #define LDS_WINDOW_COLUMNS 3u
 #define LDS_WINDOW_ROWS 3u
 #define LDS_WINDOW_PITCH 4u
+#define LDS_WIDE_FACTOR 128
 
 /* Weights of 4 bits along K that share a multiplier and a minimum. */
 #define LDS_GROUP_WEIGHTS 32u
@@ -229,7 +230,7 @@ typedef struct lds_insn_config {
 
 /* DEPTHWISE */
 typedef struct lds_insn_depthwise {
-  uint32_t reset; /* must be 0 */
+  uint32_t wide; /* a lane has one more weight, which counts 128 times */
   uint32_t uop_bgn; /* first micro-op */
   uint32_t uop_end; /* one past the last micro-op */
   uint32_t iter_out; /* turns of the outer loop */
@@ -299,7 +300,7 @@ typedef struct lds_insn_depthwise {
 #define LDS_BIT_CONFIG_STAGE 7u
 #define LDS_BIT_CONFIG_REGISTER_ID 10u
 #define LDS_BIT_CONFIG_VALUE 64u
-#define LDS_BIT_DEPTHWISE_RESET 7u
+#define LDS_BIT_DEPTHWISE_WIDE 7u
 #define LDS_BIT_DEPTHWISE_UOP_BGN 8u
 #define LDS_BIT_DEPTHWISE_UOP_END(w) (8u + (w).lu)
 #define LDS_BIT_DEPTHWISE_ITER_OUT(w) (8u + (w).lu + (w).lu + 1u)
@@ -549,7 +550,7 @@ static inline uint32_t lds_encode_config(lds_isa_widths w, const lds_insn_config
 
 static inline int lds_decode_depthwise(lds_isa_widths w, uint64_t word[2], lds_insn_depthwise *out) {
   out->overwrite = lds_cut(&word[0], 56u, 1u); /* bit 63 */
-  out->reset = lds_take(&word[0], 1u);
+  out->wide = lds_take(&word[0], 1u);
   out->uop_bgn = lds_take(&word[0], w.lu);
   out->uop_end = lds_take(&word[0], w.lu + 1u);
   out->iter_out = lds_take(&word[0], 14u);
@@ -568,7 +569,7 @@ static inline int lds_decode_depthwise(lds_isa_widths w, uint64_t word[2], lds_i
 
 static inline uint32_t lds_encode_depthwise(lds_isa_widths w, const lds_insn_depthwise *in, uint64_t word[2]) {
   uint32_t at = 7u, misfits = 0;
-  lds_give(&word[0], &at, 1u, in->reset, &misfits);
+  lds_give(&word[0], &at, 1u, in->wide, &misfits);
   lds_give(&word[0], &at, w.lu, in->uop_bgn, &misfits);
   lds_give(&word[0], &at, w.lu + 1u, in->uop_end, &misfits);
   lds_give(&word[0], &at, 14u, in->iter_out, &misfits);

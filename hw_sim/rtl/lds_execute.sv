@@ -39,6 +39,7 @@ module lds_execute #(
 );
   // Fields of the instruction, two cycles after its start: no step arrives before.
   wire says_gemm = insn[OPCODE_AT+:3] == OPCODE_GEMM || (CAN_DEPTHWISE && insn[OPCODE_AT+:3] == OPCODE_DEPTHWISE);
+  wire says_reset = insn[OPCODE_AT+:3] == OPCODE_GEMM && insn[GEMM_RESET_AT];  // DEPTHWISE has another field there
   wire [2:0] says_operation = insn[ALU_ALU_OP_AT+:3];
   wire says_rq = !says_gemm && says_operation == ALU_RQ, says_mul = !says_gemm && says_operation == ALU_MUL;
   logic is_gemm, is_rq, is_mul, is_slow, use_imm, is_tensor;
@@ -52,8 +53,8 @@ module lds_execute #(
     use_imm <= !says_gemm && insn[ALU_USE_IMM_AT];
     is_tensor <= !says_gemm && !says_rq && !insn[ALU_USE_IMM_AT];
     operation <= says_gemm ? ALU_ADD : says_operation;
-    zero_a <= says_gemm && (insn[GEMM_OVERWRITE_AT] || insn[GEMM_RESET_AT]);
-    zero_b <= says_gemm && insn[GEMM_RESET_AT];
+    zero_a <= says_gemm && (insn[GEMM_OVERWRITE_AT] || says_reset);
+    zero_b <= says_gemm && says_reset;
   end
   wire [31:0] imm = {{16{insn[ALU_IMM_AT+15]}}, insn[ALU_IMM_AT+:16]};
 

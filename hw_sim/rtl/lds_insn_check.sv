@@ -60,7 +60,7 @@ module lds_insn_check (
       end
       OPCODE_DEPTHWISE: begin
         known = COMMON_BITS | DEPTHWISE_OWN_BITS;
-        bad = !CAN_DEPTHWISE || insn[DEPTHWISE_RESET_AT] || (insn[DEPTHWISE_OVERWRITE_AT] && !CAN_GEMM_OVERWRITE) ||
+        bad = !CAN_DEPTHWISE || (insn[DEPTHWISE_OVERWRITE_AT] && !CAN_GEMM_OVERWRITE) ||
               more_rows > 2'(WINDOW_ROWS - 1) || more_columns > 2'(WINDOW_COLUMNS - 1);
       end
       OPCODE_CONFIG: begin

@@ -12,6 +12,7 @@ package lds_isa_pkg;
   localparam int WINDOW_COLUMNS = 3;
   localparam int MOST_WINDOW_ROWS = 3;
   localparam int WINDOW_PITCH = 4;
+  localparam int WIDE_FACTOR = 128;
   localparam int GROUP_WEIGHTS = 32;
   localparam int PLANE_WEIGHTS = 16;
 
@@ -261,9 +262,9 @@ package lds_isa_pkg;
       ((128'd1 << CONFIG_VALUE_BITS) - 128'd1) << CONFIG_VALUE_AT;
 
   // DEPTHWISE
-  localparam int DEPTHWISE_RESET_AT = PUSH_NEXT_AT + PUSH_NEXT_BITS;
-  localparam int DEPTHWISE_RESET_BITS = 1;
-  localparam int DEPTHWISE_UOP_BGN_AT = DEPTHWISE_RESET_AT + DEPTHWISE_RESET_BITS;
+  localparam int DEPTHWISE_WIDE_AT = PUSH_NEXT_AT + PUSH_NEXT_BITS;
+  localparam int DEPTHWISE_WIDE_BITS = 1;
+  localparam int DEPTHWISE_UOP_BGN_AT = DEPTHWISE_WIDE_AT + DEPTHWISE_WIDE_BITS;
   localparam int DEPTHWISE_UOP_BGN_BITS = lds_config_pkg::LU;
   localparam int DEPTHWISE_UOP_END_AT = DEPTHWISE_UOP_BGN_AT + DEPTHWISE_UOP_BGN_BITS;
   localparam int DEPTHWISE_UOP_END_BITS = lds_config_pkg::LU + 1;
@@ -290,7 +291,7 @@ package lds_isa_pkg;
   localparam int DEPTHWISE_ROW_STRIDE_AT = DEPTHWISE_WGT_OUT_AT + DEPTHWISE_WGT_OUT_BITS;
   localparam int DEPTHWISE_ROW_STRIDE_BITS = lds_config_pkg::LW;
   localparam logic [127:0] DEPTHWISE_OWN_BITS =
-      ((128'd1 << DEPTHWISE_RESET_BITS) - 128'd1) << DEPTHWISE_RESET_AT |
+      ((128'd1 << DEPTHWISE_WIDE_BITS) - 128'd1) << DEPTHWISE_WIDE_AT |
       ((128'd1 << DEPTHWISE_UOP_BGN_BITS) - 128'd1) << DEPTHWISE_UOP_BGN_AT |
       ((128'd1 << DEPTHWISE_UOP_END_BITS) - 128'd1) << DEPTHWISE_UOP_END_AT |
       ((128'd1 << DEPTHWISE_ITER_OUT_BITS) - 128'd1) << DEPTHWISE_ITER_OUT_AT |

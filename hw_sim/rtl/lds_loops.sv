@@ -38,7 +38,7 @@ module lds_loops #(
   wire is_rq = !is_gemm && insn[ALU_ALU_OP_AT+:3] == ALU_RQ;
   // DEPTHWISE has fields of GEMM at GEMM's bits, but a shorter inner loop, and its own in the place of wgt_in.
   wire [13:0] iter_in = is_window ? 14'(insn[DEPTHWISE_ITER_IN_AT+:DEPTHWISE_ITER_IN_BITS]) : insn[GEMM_ITER_IN_AT+:14];
-  wire reads_src = is_gemm ? !insn[GEMM_RESET_AT] : !insn[ALU_USE_IMM_AT];
+  wire reads_src = is_gemm ? is_window || !insn[GEMM_RESET_AT] : !insn[ALU_USE_IMM_AT];
 
   // --- F0: counters. Those of tiles have one more bit, which stays set once a sum has exceeded the scratchpad. ---
   logic [LU:0] u;

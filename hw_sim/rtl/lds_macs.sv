@@ -63,7 +63,9 @@ module lds_macs (
         always_comb begin
           sum = 32'sd0;
           for (int k = 0; k < BLOCK; k++)
-            sum = sum + 32'($signed(products[k][16*h+:16])) + (h == 1 ? {31'd0, products[k][15]} : 32'd0);
+            if (CAN_DEPTHWISE && k == WIDE_PRODUCT && is_window)
+              sum = sum + 32'($signed(products[k][15:0])) * WIDE_FACTOR;  // a product of zero, unless the instruction is wide
+            else sum = sum + 32'($signed(products[k][16*h+:16])) + (h == 1 ? {31'd0, products[k][15]} : 32'd0);
         end
         always_ff @(posedge clk) sums[32*(b*BLOCK+p*PRODUCTS_PER_MULTIPLIER+h)+:32] <= sum;
       end

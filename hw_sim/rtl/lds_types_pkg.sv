@@ -21,6 +21,7 @@ package lds_types_pkg;
   localparam int UOP_INDEX_BITS = $clog2(UOP_DEPTH);
   // The largest window of DEPTHWISE.
   localparam int WINDOW_ROWS = BLOCK / WINDOW_PITCH < MOST_WINDOW_ROWS ? BLOCK / WINDOW_PITCH : MOST_WINDOW_ROWS;
+  localparam int WIDE_PRODUCT = WINDOW_PITCH * WINDOW_ROWS - 1;  // of a lane, the one that counts WIDE_FACTOR times
   localparam int SRC_BITS = LA > LI ? LA : LI;
   localparam int PROBE_BITS = WGT_BITS > ACC_BITS ? WGT_BITS : ACC_BITS;
   localparam int WORD_INDEX_BITS = 16;  // of a word within a tile

@@ -5,7 +5,7 @@
 // Next: lds_macs.sv.
 //
 // The last row of a window comes from INP, and is kept for the steps behind: two rows of three tiles are held. Taps that the window does not
-// have give zeros, and so do weights that are none.
+// have give zeros, and so do weights that are none; the one behind the last row meets the row's first tile in a wide instruction.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
 import lds_isa_pkg::*;
@@ -20,11 +20,13 @@ module lds_windows (
 );
   logic row_1;  // `tiles` are those of a row
   logic [1:0] rows, columns;
+  logic wide;
   logic [WINDOW_ROWS-1:0][WINDOW_COLUMNS-1:0] has_tap;
   always_ff @(posedge clk) begin
     row_1 <= row;
     rows <= insn[DEPTHWISE_ROWS_AT+:2];
     columns <= insn[DEPTHWISE_COLUMNS_AT+:2];
+    wide <= insn[DEPTHWISE_WIDE_AT];
     for (int r = 0; r < WINDOW_ROWS; r++) for (int c = 0; c < WINDOW_COLUMNS; c++) has_tap[r][c] <= r + 32'(rows) >= WINDOW_ROWS && c < 32'(columns);
   end
 
@@ -45,6 +47,9 @@ module lds_windows (
         if (R < WINDOW_ROWS && C < WINDOW_COLUMNS) begin : g_tap
           wire [7:0] own = window[R][C][8*(b*BLOCK+o)+:8];
           always_ff @(posedge clk) operands[AT] <= !is_window ? dense : has_tap[R][C] ? own : 8'd0;
+        end else if (k == WIDE_PRODUCT) begin : g_wide
+          wire [7:0] own = tiles[0][8*(b*BLOCK+o)+:8];
+          always_ff @(posedge clk) operands[AT] <= !is_window ? dense : wide ? own : 8'd0;
         end else begin : g_none
           always_ff @(posedge clk) operands[AT] <= is_window ? 8'd0 : dense;
         end

@@ -19,7 +19,7 @@ enum { ARRAY_ALIGN = 8 }; /* of the largest element */
 /* --- networks ---------------------------------------------------------------------------------------------------------------- */
 /* Formats an error of the runtime with its location: the step or instruction, and the device's own error. */
 static int fail_at(lds_easy_error *error, const lds_easy *net, int status, const lds_fault *fault) {
-  char place[256] = "", cause[80] = "";
+  char place[256] = "", cause[160] = "";
   lds_step_info step;
   const int placed = fault->status == status;
   int at = 0;
@@ -34,6 +34,10 @@ static int fail_at(lds_easy_error *error, const lds_easy *net, int status, const
     (void)snprintf(cause, sizeof cause, ": its error %lu (docs/isa.md), bus address 0x%08lx", (unsigned long)fault->error,
                    (unsigned long)fault->error_addr);
   }
+  if (status == LDS_ERR_ACCELERATOR)
+    (void)snprintf(cause, sizeof cause,
+                   "; a network has one here, and so has `loadstone serve`: compile it for one, or run it from Python or "
+                   "with `loadstone export`");
   return lds_easy_fail(error, status, "model '%.60s'%s: %s%s", lds_model_name(&net->model), place, lds_status_text(status), cause);
 }
 

@@ -70,13 +70,12 @@ typedef struct lds_task {
 } lds_task;
 
 typedef struct lds_schedule {
-  uint64_t cycles;     /* of the device, as its counters say: of all blocks that have ended */
+  uint64_t cycles;     /* of all blocks that have ended, as the devices' counters say: of programs side by side the most */
   lds_task *tasks;     /* by descending priority */
   lds_task *in_flight; /* whose block the device executes, or has executed */
   uint64_t switches;   /* blocks that began for another task than the one before */
   lds_task *last;
-  uint64_t cycles_before; /* of the run, when the block began */
-  int block_status;       /* of the block that has ended */
+  int block_status; /* of the block that has ended */
   uint32_t block_ended;
 } lds_schedule;
 

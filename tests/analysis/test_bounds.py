@@ -25,6 +25,7 @@ from loadstone.runtime.schedule import Schedule, Task
 from loadstone.simulator.programs import program_cycles
 from loadstone.vta.device.hw_config import load_config
 from tests import compiled
+from tests.further import branches
 from tests.repeat import times
 
 CONFIG = load_config("vtaq-1x16x16")
@@ -218,6 +219,47 @@ def test_a_faster_memory_makes_no_program_slower_than_its_bound(shared: Path, ex
         most = [cycles for cycles in network.blocks if cycles]
         spent = program_cycles(artifact, config)
         assert all(a <= b for a, b in zip(spent, most, strict=True))
+
+
+@cache
+def on_two(shared: Path, bus: str) -> tuple[Artifact, ...]:
+    """For two devices with a bus each, or with one; the second network for one device alone."""
+    target = f"{CONFIG.name} -count=2 -bus={bus}"
+    named = zip(("kws", "resnet8", "ad"), (target, target, CONFIG.name), strict=True)
+    return tuple(
+        compile(shared / f"models/mlpt_{name}_int8.tflite", to, switch_cycles=30_000).artifact
+        for name, to in named
+    )
+
+
+@pytest.mark.parametrize("bus", ["private", "shared"])
+def test_networks_of_several_devices_are_within_their_bounds(shared: Path, bus: str) -> None:
+    """A block has all devices; on one bus its programs are timed together."""
+    artifacts = on_two(shared, bus)
+    assert all(len(one.further) == 1 for one in artifacts[:2])
+    blocks = [blocks_of(artifact, SLOW, None, 0) for artifact in artifacts]
+    found = [
+        SharedNetwork(a, b, 5 * sum(b), 5 * sum(b)) for a, b in zip(artifacts, blocks, strict=True)
+    ]
+    said = bound(found)
+    assert said.schedulable
+    schedule = Schedule()
+    with OpenedDevice("sim", "", SLOW) as opened:
+        tasks = [schedule.add(opened.load(a), priority=9 - n) for n, a in enumerate(artifacts)]
+        releases = _sporadic(found, tasks, 0, times(40, 10_000))
+        schedule.run(releases, until=max(time for time, _ in releases) + 1)
+    for task, most in zip(tasks, said.responses, strict=True):
+        assert all(response.error is None for response in task.responses)
+        assert most is not None
+        assert task.worst_response <= most
+        # with a bus each, the further device's memory is faster than bounds assume
+        assert bus == "private" or most <= 1.3 * task.worst_response
+
+
+def test_devices_of_two_clocks_have_no_bound() -> None:
+    _, artifact = branches(CONFIG, replace(CONFIG, name="beside", clock_mhz=100))
+    with pytest.raises(ConfigError, match="beside has 100 MHz, vtaq-1x16x16 200 MHz"):
+        blocks_of(artifact, CONFIG, None, 0)
 
 
 def test_steps_of_the_host_and_overhead_are_counted(shared: Path) -> None:

@@ -23,7 +23,16 @@ from loadstone.vta.isa.registers import ERRORS, STATES
 from tests.board import console
 from tests.board.models import Network
 
-__all__ = ["ABSENT", "RUNS", "check", "check_gone", "check_healthy", "check_killed", "faults"]
+__all__ = [
+    "ABSENT",
+    "RUNS",
+    "check",
+    "check_fails",
+    "check_gone",
+    "check_healthy",
+    "check_killed",
+    "faults",
+]
 
 RUNS = 9
 #: Of runs 0 to 2, 4, 5, 7 and 8 (an aborted job raises one, a reset one none), and of the program
@@ -66,6 +75,18 @@ def check(lines: Sequence[str], network: Network, *, interrupts: bool = True) ->
     if interrupts:
         handled = console.interrupts(lines)
         assert handled == _INTERRUPTS, f"the handler ran {handled} times"
+
+
+def check_fails(lines: Sequence[str], network: Network) -> None:
+    """Of runs 0 to 4 the second had a bus error, and the fourth a hang; the others computed the
+    native bytes in the native cycles."""
+    runs = console.runs(lines)
+    assert [run.status for run in runs] == [0, _DEVICE, 0, _HUNG, 0]
+    assert runs[1].error == ERRORS["BUS"][0]
+    for k in (0, 2, 4):
+        sample = k % len(network.inputs)
+        assert runs[k].output == network.outputs[sample], f"run {k}"
+        assert runs[k].cycles == network.cycles[sample], f"run {k}"
 
 
 def check_healthy(lines: Sequence[str], network: Network) -> None:

@@ -31,3 +31,15 @@ def network(request: pytest.FixtureRequest) -> Network:
         return models.resnet8(SHARED)
     found: Network = request.getfixturevalue("convolutions")
     return found
+
+
+@pytest.fixture(scope="session")
+def divided(tmp_path_factory: pytest.TempPathFactory) -> Network:
+    """The same on two equal devices with one bus to the memory, which share its layers."""
+    target = "vtaq-1x16x16 -count=2 -bus=shared"
+    if SHARED.is_dir():
+        found = models.resnet8(SHARED, target)
+    else:
+        found = models.convolutions(tmp_path_factory.mktemp("divided"), target, 48)
+    assert {program.device for program in found.artifact.programs} == {0, 1}
+    return found

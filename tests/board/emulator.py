@@ -14,6 +14,7 @@ nothing about speed.
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -32,8 +33,8 @@ __all__ = ["FRAGMENTS", "MACHINES", "Board", "Machine", "boot"]
 
 _MIB = 1 << 20
 _DEADLINE_S = 900.0
-#: The second device's registers behind the first one's; its interrupt line is the next.
-SECOND = 0x10000
+#: Registers of the next device behind those of the one before; its interrupt line is the next.
+NEXT = 0x10000
 
 
 @dataclass(frozen=True)
@@ -144,12 +145,31 @@ _PACKAGES = dict.fromkeys(("qemu-system-riscv64", "qemu-system-riscv32"), "qemu-
 
 @dataclass(frozen=True)
 class _Part:
-    """One device of a machine: the plug-in that shows it, its simulator's socket, its place."""
+    """One device of a machine: the plug-in that shows it, its simulator's socket, its number."""
 
     plugin: Path
-    socket: Path
-    registers: int
-    line: int
+    socket: str
+    number: int
+
+    def words(self, machine: Machine) -> list[str]:
+        """For QEMU."""
+        registers, line = machine.registers + NEXT * self.number, machine.line + self.number
+        where = f"base={registers:#x},intc={machine.controller},irq={line}"
+        return ["-plugin", f"{self.plugin},socket={self.socket},{where}"]
+
+
+def _library(folder: str, number: int) -> Path:
+    """The plug-in; of each further device a library of its own, with a state of its own."""
+    return Path(shutil.copy(plugin(), Path(folder, f"device{number}.so"))) if number else plugin()
+
+
+def _sockets(simulator: subprocess.Popen[str], device: str, log: Path) -> list[str]:
+    """Where the simulator says that its devices are."""
+    assert simulator.stdout is not None
+    several = re.search(r"-count=(\d+)", device)
+    lines = [simulator.stdout.readline() for _ in range(int(several[1]) if several else 1)]
+    assert all(lines), f"the simulator does not start: {log.read_text(errors='replace')}"
+    return [line.partition(" at ")[2].partition(": memory ")[0] for line in lines]
 
 
 class Board:
@@ -209,7 +229,9 @@ def boot(
     timeout_s: float = _DEADLINE_S,
 ) -> Iterator[Board]:
     """Starts the simulator, then the machine with `arguments` (what it boots). Both are gone
-    afterwards. second: another device, at SECOND behind the first one's registers."""
+    afterwards. device: one, or several equal ones ("vtaq-1x16x16 -count=2 -bus=shared") of one
+    simulator. second: another device, of another one. All behind the first have their registers at
+    NEXT behind those of the one before."""
     machine = MACHINES[name]
     package = _PACKAGES.get(machine.qemu, "qemu-system-arm")
     need(machine.qemu, package)
@@ -219,7 +241,7 @@ def boot(
             f"{machine.qemu} 7.2 is needed, whose structures the plug-in mirrors: apt-get "
             f"install {package} on Debian 12"
         )
-    shared = plugin()
+    plugin()  # built before anything waits for it
     with tempfile.TemporaryDirectory(prefix="lds-board-") as folder:
         socket, ram = Path(folder, "simd"), Path(folder, "ram")
         ram.touch()
@@ -247,16 +269,6 @@ def boot(
             "-no-reboot",
         ]
         command += ["-chardev", "stdio,id=console,mux=on", "-serial", "chardev:console"]
-        parts = {device: _Part(shared, socket, machine.registers, machine.line)}
-        if second:
-            copy = Path(folder, "second.so")  # a library of its own, with a state of its own
-            shutil.copy(shared, copy)
-            registers, line = machine.registers + SECOND, machine.line + 1
-            parts[second] = _Part(copy, Path(folder, "simd2"), registers, line)
-        for part in parts.values():
-            where = f"base={part.registers:#x},intc={machine.controller},irq={part.line}"
-            command += ["-plugin", f"{part.plugin},socket={part.socket},{where}"]
-        command += [str(word) for word in arguments]
         environment = {
             **os.environ,
             "QEMU_AUDIO_DRV": "none",
@@ -265,9 +277,11 @@ def boot(
         log = work() / f"{name}.log"
         with ExitStack() as ends:
             errors = ends.enter_context(log.open("wb"))
-            simulators = []
-            for one, part in parts.items():
-                words = [sys.executable, "-m", "loadstone", "simd", str(part.socket)]
+            simulators, sockets = [], list[str]()
+            for one, path in ((device, socket), (second, Path(folder, "simd2"))):
+                if not one:
+                    continue
+                words = [sys.executable, "-m", "loadstone", "simd", str(path)]
                 simulator = subprocess.Popen(
                     [*words, "--device", one, *serve],
                     stdout=subprocess.PIPE,
@@ -277,10 +291,11 @@ def boot(
                 )
                 simulators.append(ends.enter_context(simulator))
                 ends.callback(simulator.kill)
-                assert simulator.stdout is not None
-                assert simulator.stdout.readline(), (
-                    f"the simulator does not start: {log.read_text(errors='replace')}"
-                )
+                sockets += _sockets(simulator, one, log)
+            for number, reached in enumerate(sockets):
+                part = _Part(_library(folder, number), reached, number)
+                command += part.words(machine)
+            command += [str(word) for word in arguments]
             qemu = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

@@ -16,7 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loadstone.artifact.format import Artifact
 from loadstone.cli import main
+from loadstone.commands.exported_accelerators import accelerator_declarations, accelerator_files
 from tests.board import build
 from tests.board.build import TOOLCHAINS
 from tests.board.emulator import MACHINES, boot
@@ -65,10 +67,14 @@ BOARDS = {
 
 #: What `loadstone export` says of a model, for the cases: memory for any.
 _MODEL = """\
+#ifndef MODEL_H
+#define MODEL_H
+#include "loadstone.h"
 #define MODEL_REGISTER_BASE {registers:#x}u
 #define MODEL_BUS_OFFSET 0u
 #define MODEL_DMA_BYTES 0x1000000u
 #define MODEL_DMA_ALIGN 4096u
+{accelerators}#endif
 """
 _PROJECT = ROOT / "python/loadstone/boards"
 _GUEST = ROOT / "tests/board/guest"
@@ -77,15 +83,26 @@ _GUEST = ROOT / "tests/board/guest"
 def firmware(board: str, network: Network, runs: int) -> list[str | Path]:
     """The arguments that boot the cases on the exported project's own port, with a network in its
     flash."""
-    return cases_of(board, network.artifact.to_bytes(), network.inputs.tobytes(), f"-DRUNS={runs}u")
+    model, inputs = network.artifact.to_bytes(), network.inputs.tobytes()
+    return cases_of(board, model, inputs, f"-DRUNS={runs}u", of=network.artifact)
 
 
-def cases_of(board: str, model: bytes, inputs: bytes, *defined: str) -> list[str | Path]:
-    """The same of what guest/firmware.c takes; defined: its macros."""
+def cases_of(
+    board: str, model: bytes, inputs: bytes, *defined: str, of: Artifact | None = None
+) -> list[str | Path]:
+    """The same of what guest/firmware.c takes; defined: its macros; of: the model, which may have
+    further devices."""
     kind = BOARDS[board]
     machine = MACHINES[kind.machine]
     data = build.data(kind.toolchain, model=model, inputs=inputs)
-    (data.parent / "model.h").write_text(_MODEL.format(registers=machine.registers))
+    declared = accelerator_declarations(of) if of else ""
+    (data.parent / "model.h").write_text(
+        _MODEL.format(registers=machine.registers, accelerators=declared)
+    )
+    further = []
+    for name, text in (accelerator_files(of) if of else {}).items():
+        further.append(data.parent / Path(name).name)
+        further[-1].write_text(text)
     sources = [
         *build.RUNTIME,
         *build.drivers("hal_baremetal.c"),
@@ -94,6 +111,7 @@ def cases_of(board: str, model: bytes, inputs: bytes, *defined: str) -> list[str
         _GUEST / "run_cases.c",
         _GUEST / "share_cases.c",
         _GUEST / "firmware.c",
+        *further,
         data,
     ]
     flags = [

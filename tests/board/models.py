@@ -81,11 +81,11 @@ class Network:
         )
 
 
-def convolutions(folder: Path) -> Network:
-    """Two convolutions of a 12x12 image and a softmax, made here: every machine can run it."""
+def convolutions(folder: Path, target: str = "vtaq-1x16x16", size: int = 12) -> Network:
+    """Two convolutions of a square image and a softmax, made here: every machine can run it."""
     random = np.random.default_rng(4)
     graph = Graph()
-    x = graph.input((1, 12, 12, 3), np.int8, scale=0.05, zero_point=-5)
+    x = graph.input((1, size, size, 3), np.int8, scale=0.05, zero_point=-5)
     channels_in, image = 3, x
     for channels, stride in ((24, 2), (10, 6)):
         weights = random.integers(-127, 128, (channels, 3, 3, channels_in), np.int8)
@@ -96,7 +96,7 @@ def convolutions(folder: Path) -> Network:
             scale=scales * image.scale[0],
             axis=0,
         )
-        size = -(-image.shape[1] // stride)
+        size = -(-size // stride)
         y = graph.tensor((1, size, size, channels), np.int8, scale=0.1, zero_point=-3)
         options = {
             "padding": Padding.SAME,
@@ -108,26 +108,21 @@ def convolutions(folder: Path) -> Network:
             "CONV_2D", [image, w, b], [y], dilation_h_factor=1, dilation_w_factor=1, **options
         )
         image, channels_in = y, channels
-    out = graph.tensor((1, 1, 1, 10), np.int8, scale=1 / 256, zero_point=-128)
+    out = graph.tensor(image.shape, np.int8, scale=1 / 256, zero_point=-128)
     graph.operator("SOFTMAX", [image], [out], beta=1.0)
     model = graph.save([out])
     inputs = random.integers(-128, 128, (3, *x.shape), np.int8)
     (folder / "convolutions.tflite").write_bytes(model)
-    network = _native(
-        "vtaq-1x16x16",
-        compile_model(folder / "convolutions.tflite", "vtaq-1x16x16").artifact,
-        inputs,
-    )
+    artifact = compile_model(folder / "convolutions.tflite", target).artifact
+    network = _native(target, artifact, inputs)
     return _checked(network, b"".join(run(model, [x])[0].tobytes() for x in inputs))
 
 
-def resnet8(shared: Path) -> Network:
+def resnet8(shared: Path, target: str = "vtaq-1x16x16") -> Network:
     """MLPerf Tiny's ResNet8 on three images, with the goldens that LiteRT made."""
     golden = np.load(shared / "models/golden/mlpt_resnet8_int8.tflite.npz")
-    artifact = compile_model(shared / "models/mlpt_resnet8_int8.tflite", "vtaq-1x16x16").artifact
-    return _checked(
-        _native("vtaq-1x16x16", artifact, golden["in0"][:3]), golden["out0"][:3].tobytes()
-    )
+    artifact = compile_model(shared / "models/mlpt_resnet8_int8.tflite", target).artifact
+    return _checked(_native(target, artifact, golden["in0"][:3]), golden["out0"][:3].tobytes())
 
 
 def on_example(shared: Path, folders: Sequence[Path], name: str, file: str) -> Network:

@@ -48,11 +48,39 @@ def test_network_gives_the_native_bytes_and_faults_are_survived(network: Network
 
 
 @pytest.mark.parametrize("faulty", [False, True])
-def test_networks_share_the_device_within_their_bounds(*, faulty: bool) -> None:
+def test_networks_share_the_device_within_their_bounds(
+    figure: Callable[[str], None], *, faulty: bool
+) -> None:
     """A loop around lds_schedule_step, in cycles that the device counts."""
     packed, networks = sharing.networks(faulty=faulty)
-    with boot(MACHINE, cases_of(BOARD, packed, b"-", "-DCASES=share_cases"), timeout_s=7200) as on:
-        sharing.check(on.finish(), networks)
+    program = cases_of(BOARD, packed, b"-", "-DCASES=share_cases")
+    with boot(MACHINE, program, timeout_s=sharing.SECONDS) as on:
+        figure(f"{MACHINE}: {sharing.check(on.finish(), networks)}")
+
+
+def test_real_networks_share_the_device(shared: Path, figure: Callable[[str], None]) -> None:
+    packed, networks = sharing.real_networks(shared)
+    program = cases_of(BOARD, packed, b"-", "-DCASES=share_cases")
+    with boot(MACHINE, program, timeout_s=sharing.SECONDS) as on:
+        figure(f"{MACHINE}, MLPerf Tiny: {sharing.check(on.finish(), networks)}")
+
+
+def test_a_network_of_two_devices_on_one_bus(divided: Network, tmp_path: Path) -> None:
+    """As exported: each device with registers of its own, the second one polled; outputs and cycles
+    are the simulator's, which times both on one bus."""
+    check_exported(divided, tmp_path)
+
+
+def test_one_of_two_devices_fails_and_the_next_run_is_exact(divided: Network) -> None:
+    """A bus error, then a hang, of the first device's second job in a run: the run ends with its
+    status, whatever the other device does meanwhile."""
+    per_run = len(divided.artifact.programs_of(0))
+    second = min(1, per_run - 1)
+    # an aborted run has had `second + 1` jobs
+    faults = [f"bus-error@{per_run + second}:2", f"hang@{2 * per_run + 2 * second + 1}:1"]
+    booted = firmware(BOARD, divided, 5)
+    with boot(MACHINE, booted, device=divided.device, faults=faults) as board:
+        cases.check_fails(board.finish(), divided)
 
 
 @more

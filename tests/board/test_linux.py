@@ -231,6 +231,30 @@ def exported(
     return linux_image.programs("virt-arm64", debian.kernel("arm64"), init, chosen)
 
 
+@pytest.mark.rung("6")
+def test_a_network_of_two_devices_on_one_bus(divided: Network, tmp_path: Path) -> None:
+    """Registers and an interrupt of each; outputs and cycles are the simulator's, which times both
+    on one bus. A program whose first device fails ends with its own status, and the next is
+    exact."""
+    made = [(divided.artifact, divided.inputs)] * 3
+    jobs = len(divided.artifact.programs_of(0)) * len(divided.inputs)
+    booted = exported(tmp_path, made, ())
+    with boot("virt-arm64", booted, device=divided.device, faults=[f"bus-error@{jobs}:2"]) as board:
+        lines = board.finish()
+    want = b"".join(divided.outputs).hex()
+    for number in (0, 2):
+        assert f"program {number} status 0 output {want}" in lines, lines
+    name, runs = divided.artifact.name, len(divided.inputs)
+    assert lines.count(f"{name}: {runs} runs, {divided.cycles[-1]} cycles each") == 2, lines
+    assert "program 1 status 256 output " in lines, lines
+    assert "model: run: the device stopped with an error (-30)" in lines, lines
+    (events,) = (re.fullmatch(r"events (\d+) (\d+)", e) for e in lines if e.startswith("events"))
+    assert events, lines
+    counted = sorted(map(int, events.groups()))  # the kernel numbers devices as it finds them
+    each = sorted(2 * runs * len(divided.artifact.programs_of(n)) for n in (0, 1))
+    assert all(come >= jobs for come, jobs in zip(counted, each, strict=True)), counted
+
+
 @more
 @pytest.mark.rung("6")
 def test_networks_on_two_devices_of_plugins(shared: Path, tmp_path: Path) -> None:

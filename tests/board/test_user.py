@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -76,7 +76,7 @@ def printed(
                 [*QEMU[toolchain], *arguments],
                 capture_output=True,
                 text=True,
-                timeout=3600,
+                timeout=sharing.SECONDS if inputs == "-" else 3600,
                 check=True,
             )
         finally:
@@ -111,7 +111,16 @@ def test_bfloat16_gives_the_native_bits(toolchain: str, tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("faulty", [False, True])
 def test_networks_share_the_device_within_their_bounds(
-    toolchain: str, tmp_path: Path, *, faulty: bool
+    toolchain: str, tmp_path: Path, figure: Callable[[str], None], *, faulty: bool
 ) -> None:
     packed, networks = sharing.networks(faulty=faulty)
-    sharing.check(printed(toolchain, packed, "-", 1, tmp_path), networks)
+    lines = printed(toolchain, packed, "-", 1, tmp_path)
+    figure(f"{toolchain}: {sharing.check(lines, networks)}")
+
+
+def test_real_networks_share_the_device(
+    shared: Path, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    packed, networks = sharing.real_networks(shared)
+    lines = printed("aarch64", packed, "-", 1, tmp_path)
+    figure(f"aarch64, MLPerf Tiny: {sharing.check(lines, networks)}")

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from loadstone.cli import main
-from loadstone.simulator.programs import simulator_of
+from loadstone.simulator.programs import simulator_of, simulators
 from loadstone.vta.device.hw_config import load_config
+from tests.further import branches
 from tests.runtime.test_schedule import in_parts
 from tests.sample_model import dense_model
 from tests.test_cli import status_of
@@ -99,6 +100,39 @@ def test_mistakes_are_named(
 ) -> None:
     assert status_of("bound", "one.lds", "five.lds", *words) == 2
     assert text in capsys.readouterr().err
+
+
+def _of_two(bus_of: str, file: str) -> int:
+    """An artifact of two devices; what its one block takes at most."""
+    beside = dataclasses.replace(CONFIG, name="beside", bus_of=bus_of)
+    _, made = branches(CONFIG, beside)
+    regions = [
+        dataclasses.replace(r, align_bytes=max(r.align_bytes, BURST)) if r.on_device else r
+        for r in made.regions
+    ]
+    made = dataclasses.replace(made, name=file, regions=tuple(regions))
+    made.save(f"{file}.lds")
+    longest = [c for one in simulators(made, CONFIG) for c in one.longest(made).values()]
+    assert len(longest) == 2
+    return max(longest)
+
+
+def test_a_network_of_two_devices_has_both(capsys: pytest.CaptureFixture[str]) -> None:
+    """On one bus its programs take longer than with a bus each."""
+    private, shared = _of_two("", "private"), _of_two(CONFIG.name, "shared")
+    assert shared > private
+    for name, most in (("private", private), ("shared", shared)):
+        words = ["bound", "one.lds", f"{name}.lds", "--periods", "1ms,2ms"]
+        assert main([*words, "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        high, low = said["networks"]
+        assert low["longest_block_cycles"] == low["cycles"] == most
+        assert high["response_cycles"] == most - 1 + _cycles()
+        assert low["response_cycles"] == most + _cycles()
+        assert any("begin in the same cycle" in text for text in said["assumed"])
+    words = ["bound", "private.lds", "shared.lds", "--periods", "1ms,2ms"]
+    assert status_of(*words) == 2
+    assert "compile both for one target" in capsys.readouterr().err
 
 
 def test_networks_of_two_devices_do_not_share_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
  *
  * In:   a device's name, the path of a socket; stdin, whose end ends it.
  * Out:  the name and the path on stderr, once it listens; exit status 0, with nothing left on the heap.
- * Next: test_serve.py.
+ * Next: test_serve_messages.py.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L

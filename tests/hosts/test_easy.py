@@ -20,6 +20,7 @@ from loadstone.runtime.device import open as open_runtime
 from loadstone.vta.device.hw_config import load_config
 from tests.compiled import golden, network
 from tests.float_models import images, small_onnx
+from tests.further import branches
 from tests.hosts.easy import Easy, EasyError, bytes_kept, open_device, zeros_like
 from tests.sample_model import copy_model, dense_model
 
@@ -267,6 +268,17 @@ def test_a_model_for_another_device_and_one_that_needs_python() -> None:
     step = host_step.external("softer", [0], [1], "mine.f", "")
     with pytest.raises(EasyError, match=r"^model 'copy': a step needs a function that only the"):
         Easy(replace(model, steps=(step,)))
+
+
+def test_a_model_for_several_devices_is_refused_with_what_to_do() -> None:
+    _, artifact = branches()
+    with pytest.raises(EasyError) as caught:
+        Easy(artifact, open_device("sim"))
+    assert str(caught.value) == (
+        "model 'branches': a step is for a device that the session was not given; a network has "
+        "one here, and so has `loadstone serve`: compile it for one, or run it from Python or with "
+        "`loadstone export`"
+    )
 
 
 def test_a_fault_names_the_step_the_layer_and_the_devices_error() -> None:

@@ -40,18 +40,23 @@ def test_windows_are_all_steps_and_write_no_tile_twice(steps: list[tuple[int, in
 def test_taps_are_those_of_the_definition(block: int, most: int) -> None:
     for rows in range(1, most + 1):
         for columns in (1, 2, 3):
-            insn = Depthwise(rows=rows, columns=columns, row_stride=7)
-            taps = Taps.of(insn, block)
-            pairs = zip(taps.tiles.tolist(), taps.weights.tolist(), strict=True)
-            assert list(pairs) == window_taps(insn, block)
+            for wide in (0, 1):
+                insn = Depthwise(rows=rows, columns=columns, row_stride=7, wide=wide)
+                taps = Taps.of(insn, block)
+                assert list(zip(*map(np.ndarray.tolist, taps), strict=True)) == window_taps(
+                    insn, block
+                )
     assert Taps.of(Gemm(), block).tiles.tolist() == [0]
 
 
 def test_each_lane_meets_its_own_weights() -> None:
     rng = np.random.default_rng(0)
     weights, x = rng.integers(-128, 128, (2, 16, 16)).astype(np.int8)
-    taps = Taps.of(Depthwise(rows=2, columns=3, row_stride=5), 16)
-    wanted = [sum(int(x[n, o]) * int(weights[o, k]) for n, k in enumerate(taps.weights))
-              for o in range(16)]  # fmt: skip
+    taps = Taps.of(Depthwise(rows=2, columns=3, row_stride=5, wide=1), 16)
+    wanted = [
+        sum(int(x[n, o]) * int(weights[o, k]) for n, k in enumerate(taps.weights[:-1]))
+        + 128 * int(x[6, o]) * int(weights[o, 11])
+        for o in range(16)
+    ]
     found = taps.matrix(weights) @ x[: len(taps.tiles)].reshape(-1).astype(np.float64)
     assert found.tolist() == wanted

@@ -4,6 +4,7 @@ by hand: a run is so many programs of the same length, and only their ends are p
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 
 import numpy as np
@@ -14,7 +15,9 @@ from loadstone.errors import ArtifactError, DeviceError
 from loadstone.numerics import Array
 from loadstone.runtime import device
 from loadstone.runtime.beside import Beside, run_beside
+from loadstone.simulator.programs import elapsed_cycles, program_runs
 from loadstone.vta.device.hw_config import load_config
+from tests.further import branches
 from tests.runtime.test_schedule import in_parts
 from tests.sample_model import copy_model
 
@@ -62,6 +65,14 @@ def test_outputs_are_those_of_the_network_alone() -> None:
     assert told == list(range(1, 8))
     assert found.totals.counters.cycles == counters.cycles
     assert found.device == CONFIG
+
+
+def test_a_network_of_two_devices_takes_as_long_as_the_longer() -> None:
+    _, both = branches(CONFIG, dataclasses.replace(CONFIG, name="beside", bus_of=CONFIG.name))
+    found = _beside(both, in_parts(2), 3)
+    alone = elapsed_cycles(both, program_runs(both, CONFIG))
+    assert found.own.alone_cycles == alone
+    assert alone <= min(found.own.cycles) <= max(found.own.cycles) < 2 * alone
 
 
 def test_what_shares_no_device_is_refused() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,12 +13,15 @@ from loadstone.artifact.format import Artifact
 from loadstone.errors import DeviceHungError
 from loadstone.library.native import ffi, lib
 from loadstone.vta.device.hw_config import HwConfig, device_names, load_config
+from loadstone.vta.isa.codec import encode_stream
+from loadstone.vta.isa.insn import Finish, Insn, Load
 from loadstone.vta.isa.registers import STATES
+from loadstone.vta.isa.spec import Memory
 from tests.driver.test_registers import Recorder, offset
-from tests.programs import random_program
+from tests.programs import Program, random_program
 from tests.repeat import times
 from tests.sample_model import copy_model, dense_model, endless_model
-from tests.simulated import simulate
+from tests.simulated import GROUPED, simulate
 
 
 def at_most(artifact: Artifact, instructions: bytes) -> int:
@@ -39,6 +43,21 @@ def test_no_program_takes_more(name: str) -> None:
         program = random_program(config, np.random.default_rng(seed))
         cycles = simulate(program)[2].cycles
         assert cycles <= at_most(artifact, program.insns.tobytes()) <= 40 * cycles + 100_000
+
+
+@pytest.mark.parametrize("base", GROUPED, ids=lambda config: config.name)
+def test_groups_of_weights_take_no_more(base: HwConfig) -> None:
+    """On a bus of 4 bytes nearly all cycles are the bytes of groups, of which dram_base counts a
+    ninth."""
+    config = replace(base, bus_bits=32)
+    groups = config.depth(Memory.WGT) // config.filled_tiles(Memory.WGT_4BIT)
+    load = Load(memory_id=Memory.WGT_4BIT, y_size=1, x_size=groups, x_stride=groups)
+    program: list[Insn] = [*[load] * 40, load.changed(push_next=1), Finish(pop_prev=1)]
+    memory = np.zeros(groups * config.tile_bytes(Memory.WGT_4BIT), np.uint8)
+    made = Program(config, program, encode_stream(program, config), memory)
+    cycles = simulate(made)[2].cycles
+    limit = at_most(dense_model(config).artifact, made.insns.tobytes())
+    assert 4 * cycles <= limit <= 40 * cycles
 
 
 class Works(Recorder):

@@ -18,8 +18,9 @@ from loadstone.numerics import Array
 from loadstone.runtime import device
 from loadstone.runtime.device import OpenedDevice, Session
 from loadstone.runtime.schedule import Schedule, Task
-from loadstone.simulator.programs import program_cycles
+from loadstone.simulator.programs import elapsed_cycles, program_cycles, program_runs
 from loadstone.vta.device.hw_config import load_config
+from tests.further import branches, chain
 from tests.repeat import times
 from tests.sample_model import dense_model
 
@@ -88,6 +89,20 @@ def test_the_higher_priority_waits_for_one_block() -> None:
         assert last.time == 11 * CYCLES
         assert schedule.cycles == 11 * CYCLES
         assert schedule.switches == 3
+
+
+@pytest.mark.parametrize("bus_of", ["", CONFIG.name])
+def test_cycles_of_programs_side_by_side_count_once(bus_of: str) -> None:
+    """A block has both devices, for as long as the longer of its programs takes."""
+    beside = dataclasses.replace(CONFIG, name="beside", bus_of=bus_of)
+    for _, artifact in (branches(CONFIG, beside), chain(CONFIG, beside)):
+        schedule = Schedule()
+        with opened() as dev:
+            task = schedule.add(dev.load(artifact))
+            schedule.run([(0, task), (5, task)], until=6)
+        each = elapsed_cycles(artifact, program_runs(artifact, CONFIG))
+        assert [response.time for response in task.responses] == [each, 2 * each - 5]
+        assert schedule.cycles == 2 * each
 
 
 def test_of_equal_priorities_the_first_goes_first() -> None:

@@ -12,7 +12,7 @@ from loadstone.errors import DeviceError
 from loadstone.runtime.device import open as open_device
 from loadstone.runtime.served import is_served, run_served
 from loadstone.vta.device.hw_config import load_config
-from tests.hosts.test_serve import serving
+from tests.hosts.serving import serving
 from tests.sample_model import dense_model
 
 ARTIFACT = dense_model(load_config("vtaq-4x16x16")).artifact

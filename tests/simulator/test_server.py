@@ -33,13 +33,18 @@ from loadstone.vta.isa.registers import ERRORS
 from loadstone.vta.simulator.simd_device import SimulatedDevice
 from tests.sample_model import copy_model, endless_model
 from tests.simd_client import (
+    CTRL,
     DONE,
     ERROR,
     FAILED,
     HELLO,
     IDLE,
+    INSN_COUNT,
     IRQ,
+    IRQ_MASK,
+    POST,
     READ,
+    START,
     STATUS,
     WRITE,
     Client,
@@ -81,7 +86,13 @@ def test_a_packet_of_another_size_ends_the_connection(
 
 def test_a_request_before_hello_or_of_no_kind_ends_the_connection(tmp_path: Path) -> None:
     with process(tmp_path) as (_, path):
-        for greeted, kind in ((False, READ), (False, WRITE), (True, IRQ), (True, 99)):
+        for greeted, kind in (
+            (False, READ),
+            (False, WRITE),
+            (False, POST),
+            (True, IRQ),
+            (True, 99),
+        ):
             with raw(path) as connection:
                 if greeted:
                     hello(connection)
@@ -119,6 +130,45 @@ def test_a_client_that_reads_no_answer_is_dropped(tmp_path: Path) -> None:
             raise AssertionError("the server takes it all")
         with Client(path) as client:
             assert client.read32(STATUS) == IDLE
+
+
+def test_requests_without_an_answer_are_done_in_their_order(tmp_path: Path) -> None:
+    with process(tmp_path) as (_, path), Client(path) as client:
+        for value in range(1, 1000):
+            client.post32(INSN_COUNT, value)
+            if value % 333 == 0:
+                assert client.read32(INSN_COUNT) == value
+        assert client.read32(STATUS) == IDLE, "an answer of another sequence would be noticed"
+
+
+def test_the_line_that_a_request_without_an_answer_raises_is_told(tmp_path: Path) -> None:
+    with process(tmp_path) as (_, path), Client(path) as client:
+        set_up(client)
+        client.post32(IRQ_MASK, 0)
+        client.post32(CTRL, START)
+        while client.read32(STATUS) != DONE:
+            pass
+        assert client.irq_level == 0
+        client.post32(IRQ_MASK, 3)
+        assert client.wait_irq(5.0)
+
+
+def test_who_wants_no_answers_keeps_nobody_waiting(tmp_path: Path) -> None:
+    with process(tmp_path) as (_, path), raw(path) as busy, raw(path) as second:
+        hello(busy)
+        ends = threading.Event()
+
+        def talk() -> None:
+            while not ends.is_set():
+                busy.send(struct.pack("<4I", POST, 0, INSN_COUNT, 1))
+
+        thread = threading.Thread(target=talk)
+        thread.start()
+        try:
+            assert hello(second) == struct.pack("<4I", HELLO, 0, 0, 0), "the device is in use"
+        finally:
+            ends.set()
+            thread.join()
 
 
 def test_who_has_the_device_keeps_it_while_it_speaks(tmp_path: Path) -> None:
@@ -216,28 +266,34 @@ def test_c_client_refuses_memory_that_could_become_shorter(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("answer", "sealed", "message"),
     [
-        (struct.pack("<4I2I2Q", HELLO, 0, 1, 0, 4096, 0, 0x10000000, 1 << 16), False, "not sealed"),
         (
-            struct.pack("<4I2I2Q", HELLO, 0, 1, 0, 4096, 0, 0x10000000, (1 << 16) + 1),
+            struct.pack("<4I2I2Q", HELLO, 0, PROTOCOL_VERSION, 0, 4096, 0, 0x10000000, 1 << 16),
+            False,
+            "not sealed",
+        ),
+        (
+            struct.pack(
+                "<4I2I2Q", HELLO, 0, PROTOCOL_VERSION, 0, 4096, 0, 0x10000000, (1 << 16) + 1
+            ),
             True,
             "not sealed",
         ),
         (
-            struct.pack("<4I2I2Q", HELLO, 0, 1, 0, 4096, 0, (1 << 64) - 8, 1 << 16),
+            struct.pack("<4I2I2Q", HELLO, 0, PROTOCOL_VERSION, 0, 4096, 0, (1 << 64) - 8, 1 << 16),
             True,
             "not sealed",
         ),
         (
-            struct.pack("<4I2I2Q", HELLO, 0, 2, 0, 4096, 0, 0x10000000, 1 << 16),
+            struct.pack("<4I2I2Q", HELLO, 0, PROTOCOL_VERSION + 1, 0, 4096, 0, 0x10000000, 1 << 16),
             True,
             "another version",
         ),
         (
-            struct.pack("<4I2I2QB", HELLO, 0, 1, 0, 4096, 0, 0x10000000, 1 << 16, 0),
+            struct.pack("<4I2I2QB", HELLO, 0, PROTOCOL_VERSION, 0, 4096, 0, 0x10000000, 1 << 16, 0),
             True,
             "no simulator answers",
         ),
-        (struct.pack("<4I", HELLO, 0, 1, 0), True, "no simulator answers"),
+        (struct.pack("<4I", HELLO, 0, PROTOCOL_VERSION, 0), True, "no simulator answers"),
         (b"short", True, "no simulator answers"),
     ],
     ids=["unsealed", "too-short", "beyond-the-bus", "version", "long", "no-memory", "short"],
@@ -249,7 +305,7 @@ def test_c_client_against_a_server_that_lies(
 
 
 def test_c_client_takes_one_descriptor_and_closes_all_others(tmp_path: Path) -> None:
-    answer = struct.pack("<4I2I2Q", HELLO, 0, 1, 0, 4096, 0, 0x10000000, 1 << 16)
+    answer = struct.pack("<4I2I2Q", HELLO, 0, PROTOCOL_VERSION, 0, 4096, 0, 0x10000000, 1 << 16)
     for count in (0, 2, 4, 9):  # there is room for four
         check_refused(tmp_path / str(count), answer, True, "no simulator answers", count)
 

@@ -70,7 +70,8 @@ def _constants() -> str:
         "/* The largest window of DEPTHWISE, and the weights that each of its rows has room for. */\n"
         f"#define LDS_WINDOW_COLUMNS {spec.WINDOW_COLUMNS}u\n"
         f"#define LDS_WINDOW_ROWS {spec.WINDOW_ROWS}u\n"
-        f"#define LDS_WINDOW_PITCH {spec.WINDOW_PITCH}u",
+        f"#define LDS_WINDOW_PITCH {spec.WINDOW_PITCH}u\n"
+        f"#define LDS_WIDE_FACTOR {spec.WIDE_FACTOR}",
         "/* Weights of 4 bits along K that share a multiplier and a minimum. */\n"
         f"#define LDS_GROUP_WEIGHTS {GROUP_WEIGHTS}u",
         "/* Weights that share a number of bit planes, and rows of them that share a head; the least "

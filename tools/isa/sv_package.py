@@ -46,6 +46,7 @@ def package() -> str:
         _parameter("WINDOW_COLUMNS", spec.WINDOW_COLUMNS),
         _parameter("MOST_WINDOW_ROWS", spec.WINDOW_ROWS),
         _parameter("WINDOW_PITCH", spec.WINDOW_PITCH),
+        _parameter("WIDE_FACTOR", spec.WIDE_FACTOR),
         _parameter("GROUP_WEIGHTS", GROUP_WEIGHTS),
         _parameter("PLANE_WEIGHTS", PLANE_WEIGHTS),
     ]

@@ -6,21 +6,23 @@ Out:  Bound: for each the longest response, and whether all deadlines are met.
 Next: commands/bound.py.
 
 A block is what nobody interrupts (runtime/schedule.c): a step of the host, or a program with those
-that run beside it. A program's cycles do not depend on data. They are simulated with memory as slow
-as the device's timing table says it can be, at every place that a runtime can give the code.
+that run beside it, so that a network on several devices has all of them. A program's cycles do not
+depend on data. They are simulated with memory as slow as the device's timing table says it can be,
+at every place that a runtime can give the code; those of programs on one bus together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from loadstone.analysis.response import BlockTimes, longest_responses, utilization
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
+from loadstone.runtime.accelerators import further_devices
 from loadstone.runtime.schedule import isolated
-from loadstone.simulator.programs import simulator_of
+from loadstone.simulator.programs import simulators
 
 __all__ = ["Bound", "SharedNetwork", "blocks_of", "bound", "bounds_beside"]
 
@@ -41,8 +43,8 @@ class SharedNetwork:
 
     @property
     def longest_step(self) -> ProgramStep | HostStep | None:
-        """The step that is its longest block, the first of equal ones."""
-        steps = self.artifact.only(0).steps
+        """The step with which its longest block begins, the first of equal ones."""
+        steps = [block[0][1] for block in _blocks(self.artifact)]
         places = range(len(self.blocks))
         return steps[max(places, key=self.blocks.__getitem__)] if self.blocks else None
 
@@ -75,18 +77,55 @@ def blocks_of(
             f"model {artifact.name!r}, step {step}, instruction {instruction}: it is not certain "
             "that it reads only what its program has written: it cannot share a device"
         )
-    if any(program.device for program in artifact.programs):
-        raise ConfigError(
-            f"model {artifact.name!r} has programs of a further device: bounds are for one device"
-        )
-    longest = simulator_of(device).longest(artifact) if artifact.programs else {}
+    _check_clocks(artifact, device)
+    longest: dict[int, int] = {}
+    for simulator in simulators(artifact, device):
+        longest |= simulator.longest(artifact)
     found: list[int] = []
-    for number, entry in enumerate(artifact.only(0).steps):
-        if isinstance(entry, HostStep):
-            found.append(overhead_cycles + _host_cycles(entry, artifact, device, host_time))
+    for block in _blocks(artifact):
+        begins = block[0][1]
+        if isinstance(begins, HostStep):
+            found.append(overhead_cycles + _host_cycles(begins, artifact, device, host_time))
         else:
-            found.append(overhead_cycles + longest[number])
+            found.append(overhead_cycles + _together(block, longest))
     return tuple(found)
+
+
+_Block = list[tuple[int, ProgramStep | HostStep]]
+
+
+def _blocks(artifact: Artifact) -> list[_Block]:
+    """Of the first entry: its steps with their numbers, those that nobody interrupts in one list,
+    as runtime/schedule.c takes them."""
+    found: list[_Block] = []
+    for number, step in enumerate(artifact.only(0).steps):
+        if isinstance(step, ProgramStep) and step.beside and found:
+            found[-1].append((number, step))
+        else:
+            found.append([(number, step)])
+    return found
+
+
+def _together(block: _Block, longest: Mapping[int, int]) -> int:
+    """Programs side by side take what the longest takes; one whose device is at work waits until
+    all before it have ended."""
+    total, at_work = 0, dict[int, int]()
+    for number, step in block:
+        assert isinstance(step, ProgramStep)  # nothing else runs beside one
+        if step.device in at_work:
+            total, at_work = total + max(at_work.values()), {}
+        at_work[step.device] = longest[number]
+    return total + max(at_work.values())
+
+
+def _check_clocks(artifact: Artifact, device: Device) -> None:
+    for further in further_devices(artifact).values():
+        if further.clock_mhz != device.clock_mhz:
+            raise ConfigError(
+                f"model {artifact.name!r}: {further.name} has {further.clock_mhz} MHz, "
+                f"{device.name} {device.clock_mhz} MHz: bounds count the cycles of one clock; "
+                "compile for devices of equal clock_mhz"
+            )
 
 
 def _host_cycles(

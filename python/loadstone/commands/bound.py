@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from loadstone.analysis.bounds import Bound, HostTime, SharedNetwork, blocks_of, bound
 from loadstone.artifact.format import Artifact, HostStep
-from loadstone.backend.device import Device
+from loadstone.backend.device import Device, ProgramDevice
 from loadstone.commands.answers import json_text
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
@@ -32,7 +32,8 @@ examples:
   loadstone bound kws.lds mnv2.lds --periods 20ms,50ms --deadlines 1ms,50ms --host cortex-m55@160
   loadstone bound kws.lds mnv2.lds --periods 20ms,50ms --host 100us --overhead 5us --json
 
-Artifacts are compiled with --switch-within CYCLES, for one device. A period is the least time between two releases.
+Artifacts are compiled with --switch-within CYCLES, for one device, or for several that are one target ("vtaq-1x16x16 -count=2"): a network
+on several has all of them for as long as its programs run side by side. A period is the least time between two releases.
 exit status: 0 every response is within its deadline; 1 one is not, or has no bound; 2 a user's mistake
 """
 _TIME = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)(ns|us|ms|s)")
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         networks.append(
             SharedNetwork(artifact, blocks, _cycles(period, device), _cycles(deadline, device))
         )
-    found = bound(networks, _assumed(device, host, args.overhead))
+    found = bound(networks, _assumed(device, host, args.overhead, artifacts))
     print(json_text(_report(found, device)) if args.json else _text(found, device))
     return 0 if found.schedulable else 1
 
@@ -154,10 +155,35 @@ def _one_device(artifacts: Sequence[Artifact]) -> Device:
                 f"{artifact.name!r} was compiled for {artifact.device}, {artifacts[0].name!r} for "
                 f"{artifacts[0].device}: networks that share a device are compiled for one"
             )
+    _check_further(artifacts)
     return device
 
 
-def _assumed(device: Device, host: _Host | None, overhead: str) -> list[str]:
+def _check_further(artifacts: Sequence[Artifact]) -> None:
+    """Devices beside the first: of one name they are one."""
+    known: dict[str, tuple[Artifact, ProgramDevice]] = {}
+    for artifact in artifacts:
+        for said in (artifact.devices[number] for number in artifact.further):
+            other, before = known.setdefault(said.name, (artifact, said))
+            if said != before:
+                raise ConfigError(
+                    f"{artifact.name!r} was compiled for another {said.name} than {other.name!r}, such "
+                    "as one with another bus: compile both for one target"
+                )
+
+
+def _beside(artifacts: Sequence[Artifact]) -> list[str]:
+    """What is assumed of programs side by side."""
+    if not any(program.beside for artifact in artifacts for program in artifact.programs):
+        return []
+    return [
+        "programs that run side by side begin in the same cycle, and nobody else runs meanwhile"
+    ]
+
+
+def _assumed(
+    device: Device, host: _Host | None, overhead: str, artifacts: Sequence[Artifact]
+) -> list[str]:
     constant = device.timing.get("worst_burst_extra_cycles")
     memory = (
         []
@@ -170,6 +196,7 @@ def _assumed(device: Device, host: _Host | None, overhead: str) -> list[str]:
     return [
         f"{device.name} takes the simulator's cycles, at {device.clock_mhz} MHz",
         *memory,
+        *_beside(artifacts),
         host.said if host else "steps of the host take no time (--host)",
         f"the host takes {overhead} to end a block and begin the next (--overhead)",
         "nobody else uses the device, and no run fails: a device that hangs is waited for (hang_ns)",

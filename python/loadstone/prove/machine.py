@@ -133,9 +133,11 @@ class SymbolMachine:
         return access
 
     def _cells(self, place: Integers) -> Integers:
-        """Bytes of DRAM as cells of the size of the smallest tile."""
+        """Bytes of DRAM [..., bytes], of which each row is one range, as cells of a tile of OUT:
+        one byte of each, and the last of the range, which need not begin where a cell does."""
         size = self.config.tile_bytes(Memory.OUT)
-        return np.unique(place[..., ::size].reshape(-1) // size)
+        looked_at = np.append(place[..., ::size].reshape(-1), place[..., -1])
+        return np.unique(looked_at // size)
 
     def _fill(self, memory: Memory, at: slice, tiles: Integers) -> None:
         """tiles: [tiles, bytes] of symbols."""
@@ -247,9 +249,7 @@ class SymbolMachine:
         if dst.max() >= len(self.known):
             raise NotProved(f"{name} leaves ACC: tile {dst.max()}")
         touched = np.unique(dst)
-        if i.reset:
-            if isinstance(i, Depthwise):
-                raise NotProved("DEPTHWISE with reset")
+        if isinstance(i, Gemm) and i.reset:
             self._written(touched)
             self.lanes.put_numbers(self._lanes_of(touched), 0)
             return CellAccess(writes=[("ACC", touched)])

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from loadstone.prove.fingerprints import Integers
 from loadstone.vta.isa.insn import Depthwise, Gemm
-from loadstone.vta.isa.spec import WINDOW_PITCH, window_rows
+from loadstone.vta.isa.spec import WIDE_FACTOR, WINDOW_PITCH, window_rows
 
 __all__ = ["Taps", "sums", "windows"]
 
@@ -31,24 +31,30 @@ _CHUNK = 1 << 18
 
 class Taps(NamedTuple):
     """Of each tap (taps,): its tile, from the first one on; where its weight is in those of a
-    lane."""
+    lane; what the product counts."""
 
     tiles: Integers
     weights: Integers
+    factors: Integers
 
     @classmethod
     def of(cls, i: Gemm | Depthwise, block: int) -> Taps:
         """A GEMM reads a single tile. block: lanes of the device's tiles."""
         if isinstance(i, Gemm):
-            return cls(np.zeros(1, np.int64), np.zeros(1, np.int64))
+            return cls(*np.array([[0], [0], [1]], np.int64))
         r, c = np.divmod(np.arange(i.rows * i.columns), i.columns)
         first = window_rows(block) - i.rows
-        return cls(r * i.row_stride + c, WINDOW_PITCH * (first + r) + c)
+        tiles, weights = r * i.row_stride + c, WINDOW_PITCH * (first + r) + c
+        if not i.wide:
+            return cls(tiles, weights, np.ones_like(tiles))
+        own = (tiles[-i.columns], WINDOW_PITCH * (first + i.rows) - 1)
+        factors = np.append(np.ones_like(tiles), WIDE_FACTOR)
+        return cls(np.append(tiles, own[0]), np.append(weights, own[1]), factors)
 
     def matrix(self, weights: NDArray[np.int8]) -> NDArray[np.float64]:
         """What takes the lanes of all taps (taps * block) to sums. weights: of a tile (block,
         block). Returns (block, taps * block), in which each lane meets its own."""
-        own = weights[:, self.weights].astype(np.float64)
+        own = weights[:, self.weights].astype(np.float64) * self.factors
         block = len(weights)
         return (own[:, :, None] * np.eye(block)[:, None, :]).reshape(block, -1)
 

@@ -139,10 +139,14 @@ class _Feed:
 
 
 def _alone(artifact: Artifact, open_device: Callable[[], OpenedDevice], trust: bool) -> int:
-    """The cycles of a run on zeros when nobody else is on the device."""
+    """The cycles of a run on zeros when nobody else is on the device: of programs that run side by
+    side the most."""
     with open_device() as opened, opened.load(artifact, trust=trust) as session:
-        session.execute()
-        cycles = session.counters.cycles
+        schedule = Schedule()
+        task = schedule.add(session)
+        schedule.run([(0, task)], until=1)
+        _responses(task)
+        cycles = schedule.cycles
     if cycles == 0:
         raise DeviceError(
             f"model {artifact.name!r} takes no cycles of the device: it has nothing to share"

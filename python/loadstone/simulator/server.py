@@ -25,6 +25,7 @@ from loadstone.simulator.listening import listening_at
 from loadstone.simulator.simd import (
     HELLO,
     IRQ,
+    POST,
     PROTOCOL_VERSION,
     READ,
     WRITE,
@@ -41,6 +42,8 @@ _MESSAGE = struct.Struct("<4I")
 _WELCOME = struct.Struct("<4I2I2Q")
 #: At a time; who comes then takes the place of the oldest that has not said HELLO.
 _CONNECTIONS = 32
+#: Requests without an answer that are done in a row, before anybody else is heard.
+_POSTS = 64
 _LOOK_SECONDS = 0.05
 
 
@@ -144,7 +147,17 @@ class Server:
 
     # --- one client -------------------------------------------------------------------------------
     def _hear(self, client: _Client) -> None:
-        request = client.connection.recv(_MESSAGE.size + 1)
+        for _ in range(_POSTS):
+            if not self._hear_one(client):
+                break
+        self._tell_level()  # no answer to a POST says what it has done to the line
+
+    def _hear_one(self, client: _Client) -> bool:
+        """Whether it was a request without an answer, so that another one may be there."""
+        try:
+            request = client.connection.recv(_MESSAGE.size + 1)
+        except BlockingIOError:
+            return False
         if len(request) != _MESSAGE.size:
             raise _Gone
         kind, sequence, offset, value = _MESSAGE.unpack(request)
@@ -153,16 +166,19 @@ class Server:
             client.greeting = sequence
             if client is self._holder:
                 self._welcome(client)
-            return
-        if client is not self._holder or kind not in (READ, WRITE):
+            return False
+        if client is not self._holder or kind not in (READ, WRITE, POST):
             raise _Gone
         answer = 0
         if kind == READ:
             answer = self._device.read32(offset)
         else:
             self._device.write32(offset, value)
+        if kind == POST:
+            return True
         client.level = self._device.irq_level()
         client.connection.send(_MESSAGE.pack(kind, sequence, answer, client.level))
+        return False
 
     def _tell_level(self) -> None:
         client = self._holder

@@ -7,7 +7,7 @@ Out:  Served, the interface of a served device; SharedMemory; and the protocol, 
 Next: the clients: driver/hal_simd.c, which runtime/device.py opens as "simd:SOCKET", and
       tests/board/qemu_plugin, an emulated SoC.
 
-The protocol, version 1. A Unix socket of type SOCK_SEQPACKET; one packet is one message; all
+The protocol, version 2. A Unix socket of type SOCK_SEQPACKET; one packet is one message; all
 integers are little-endian u32.
 
     to the server      kind  sequence  offset   value
@@ -25,10 +25,14 @@ integers are little-endian u32.
     kind 2 WRITE   one register; the answer's value is 0.
     kind 3 IRQ     from the server only, unasked: the interrupt line has changed. sequence and value
                             are 0.
+    kind 4 POST    one register, as kind 2, and without an answer: for a client to which the line is
+                   low, so that no write of its can mean to lower it. It goes on at once, which
+                   makes of the writes that start a program one way instead of forty.
 
-A client counts `sequence` up with each request, and the answer repeats it. It waits for the answer
-before the next request; packets of kind 3 that come first are older. So a write that clears an
-interrupt has lowered the line before the client goes on.
+A client counts `sequence` up with each request that is answered, and the answer repeats it. It
+waits for the answer before the next request; packets of kind 3 that come first are older. So a
+write that clears an interrupt has lowered the line before the client goes on. All requests are
+done in their order.
 A packet of another size or kind, or another before HELLO, ends the connection.
 
 The client that sent HELLO first uses the device until it closes the connection; the next one waits,
@@ -52,6 +56,7 @@ from loadstone.errors import DeviceError
 __all__ = [
     "HELLO",
     "IRQ",
+    "POST",
     "PROTOCOL_VERSION",
     "READ",
     "WRITE",
@@ -59,8 +64,8 @@ __all__ = [
     "SharedMemory",
 ]
 
-PROTOCOL_VERSION = 1
-HELLO, READ, WRITE, IRQ = range(4)
+PROTOCOL_VERSION = 2
+HELLO, READ, WRITE, IRQ, POST = range(5)
 _ADDRESSES = 1 << 64
 
 

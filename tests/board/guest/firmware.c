@@ -1,11 +1,13 @@
 /* The cases in a firmware: the exported project's own start, port and linker script; the run is another.
  *
- * In:   model.lds and inputs, linked in as `model_begin` .. and `inputs_begin` ..; RUNS; the linker's --wrap=lds_baremetal_interrupt.
+ * In:   model.lds and inputs, linked in as `model_begin` .. and `inputs_begin` ..; model.h; RUNS; the linker's
+ *       --wrap=lds_baremetal_interrupt.
  * Out:  run_cases(), or what CASES names, over the baremetal HAL; then the emulator is left.
  * Next: run_cases.c.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "board.h"
+#include "model.h"
 #include "run_cases.h"
 #include "share_cases.h"
 
@@ -47,6 +49,9 @@ int main(void) {
   b.memory_bytes = sizeof memory;
   b.print = board_print;
   b.interrupts = interrupts;
+#ifdef MODEL_ACCELERATORS
+  b.accelerators = model_accelerators;
+#endif
   board_exit(CASES(&b) == LDS_OK ? 0 : 1);
   return 0;
 }

@@ -57,7 +57,7 @@ static void run_once(const board *b, lds_session *session, uint32_t run, const l
 static void bad_address(const board *b) {
   const lds_hal *hal = b->hal;
   lds_job job = {0};
-  lds_device_state state;
+  lds_device_state state = {0};
   int irq;
   job.insn_bus = 0x30000000u;
   job.insn_count = 2;
@@ -90,6 +90,7 @@ int run_cases(const board *b) {
   lds_session_config_default(&config);
   lds_session_config_all(&config);
   config.hang_ns = HANG_NS;
+  if (status == LDS_OK && b->accelerators != NULL) status = b->accelerators(b->hal, &config);
   if (status == LDS_OK) status = lds_session_open(&session, &model, &device, &config, b->memory, b->memory_bytes, NULL);
   if (status != LDS_OK) {
     print_number(b, "failed status ", status);

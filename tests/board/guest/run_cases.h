@@ -19,7 +19,8 @@ typedef struct board {
   void *memory;  /* for the session */
   size_t memory_bytes;
   void (*print)(const char *text);
-  uint32_t (*interrupts)(void); /* how many came so far; NULL: not known */
+  uint32_t (*interrupts)(void);                                        /* how many came so far; NULL: not known */
+  int (*accelerators)(const lds_hal *hal, lds_session_config *config); /* the model's further devices; NULL: it has none */
 } board;
 
 /* Prints, per run, "run K begin" and "run K status S error E cycles C output HEX"; then "bad-address ..."; then

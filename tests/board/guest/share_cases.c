@@ -11,7 +11,7 @@
 
 #include "lds_schedule.h"
 
-enum { MOST = 4, ALIGN = 64, HANG_NS = 2000 * 1000 * 1000 };
+enum { MOST = 4, ALIGN = 64, OFTEN = 2000, HANG_NS = 2000 * 1000 * 1000 };
 
 /* What the networks begin with, each; sizes in bytes, times in cycles. */
 typedef struct header {
@@ -164,9 +164,22 @@ static void pass(sharing *s) {
   if (first > now(s)) s->idle += first - now(s);
 }
 
+static void report(const sharing *s, const char *name) {
+  uint32_t k;
+  for (k = 0; k < s->count; ++k) {
+    const network *n = &s->networks[k];
+    print_number(s->b, name, k);
+    print_number(s->b, " runs ", n->ended);
+    print_number(s->b, " failures ", n->failures);
+    print_number(s->b, " wrong ", n->wrong);
+    print_number(s->b, " worst ", n->task.worst_response);
+    s->b->print("\n");
+  }
+}
+
 int share_cases(const board *b) {
   static sharing s;
-  uint32_t k;
+  uint32_t k, told = 0;
   int status;
   s.b = b;
   s.random = b->runs;
@@ -179,18 +192,14 @@ int share_cases(const board *b) {
     return status;
   }
   while (release(&s) != 0) {
-    if (lds_schedule_step(&s.schedule, now(&s), UINT64_MAX) == LDS_OK) pass(&s);
+    if (lds_schedule_step(&s.schedule, now(&s), UINT64_MAX) != LDS_OK) continue;
+    pass(&s);
+    if (s.networks[0].ended < told + OFTEN) continue;
+    told = s.networks[0].ended;
+    report(&s, "so far of network ");
   }
-  for (k = 0; k < s.count; ++k) {
-    const network *n = &s.networks[k];
-    print_number(b, "network ", k);
-    print_number(b, " runs ", n->ended);
-    print_number(b, " failures ", n->failures);
-    print_number(b, " wrong ", n->wrong);
-    print_number(b, " worst ", n->task.worst_response);
-    b->print("\n");
-    lds_session_close(n->session);
-  }
+  report(&s, "network ");
+  for (k = 0; k < s.count; ++k) lds_session_close(s.networks[k].session);
   print_number(b, "switches ", s.schedule.switches);
   b->print("\ndone\n");
   return 0;

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -75,8 +76,8 @@ __attribute__((visibility("default"))) int qemu_plugin_install(uint64_t id, cons
 
 /* ---- The simulator process ---- */
 /* The first answer may be late, when the machine that both run on is busy; a simulator that has answered once is given up sooner. */
-enum { PAGE_BYTES = 4096, PROTOCOL_VERSION = 1, GREETING_TIMEOUT_S = 60, ANSWER_TIMEOUT_S = 5 };
-enum { KIND_HELLO = 0, KIND_READ = 1, KIND_WRITE = 2, KIND_IRQ = 3 };
+enum { PAGE_BYTES = 4096, PROTOCOL_VERSION = 2, GREETING_TIMEOUT_S = 60, ANSWER_TIMEOUT_S = 5 };
+enum { KIND_HELLO = 0, KIND_READ = 1, KIND_WRITE = 2, KIND_IRQ = 3, KIND_POST = 4 };
 typedef struct {
   uint32_t kind, sequence, first, second; /* request: offset, value; answer: value, interrupt level */
 } packet;
@@ -89,7 +90,8 @@ typedef struct {
 static const char *socket_path, *controller;
 static uint64_t base;
 static long line = -1;
-static int channel = -1;
+static int channel = -1, line_level;
+static int unasked = -1; /* readable when the channel is, and no request is on its way */
 static uint32_t sequence;
 static qemu_irq irq;
 static bool probing;
@@ -101,9 +103,8 @@ static void die(const char *what, const char *detail) {
 
 /* A level that has not changed is not said again: QEMU's PLIC would take that for another interrupt. */
 static void set_line(int level) {
-  static int before;
-  if (level == before) return;
-  before = level;
+  if (level == line_level) return;
+  line_level = level;
   qemu_set_irq(irq, level);
 }
 
@@ -111,7 +112,7 @@ static void set_line(int level) {
 static void unplug(const char *why) {
   if (channel < 0) return;
   fprintf(stderr, "lds_board: the simulator is gone (%s)\n", why);
-  qemu_set_fd_handler(channel, NULL, NULL, NULL);
+  qemu_set_fd_handler(unasked, NULL, NULL, NULL);
   close(channel);
   channel = -1;
   set_line(0);
@@ -129,29 +130,44 @@ static ssize_t receive(void *to, size_t size) {
 static void answer_within(long seconds) {
   struct timeval timeout = {.tv_sec = seconds};
   setsockopt(channel, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  setsockopt(channel, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+}
+
+static void request(const packet *p) {
+  ssize_t sent;
+  if (channel < 0) return;
+  do sent = send(channel, p, sizeof *p, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  if (sent != (ssize_t)sizeof *p) unplug(strerror(errno));
+}
+
+/* While an answer is waited for, QEMU's main loop is not to wake up for it. */
+static void listen_for_interrupts(bool on) {
+  struct epoll_event event = {.events = on ? EPOLLIN : 0};
+  epoll_ctl(unasked, EPOLL_CTL_MOD, channel, &event);
 }
 
 /* One request, one answer. Interrupts that come before the answer are
  * older than it, and are delivered first. */
 static uint32_t call(uint32_t kind, uint32_t offset, uint32_t value) {
   packet p = {kind, ++sequence, offset, value};
-  if (channel < 0) return UINT32_MAX;
-  if (send(channel, &p, sizeof p, MSG_NOSIGNAL) != (ssize_t)sizeof p) {
-    unplug(strerror(errno));
-    return UINT32_MAX;
-  }
-  for (;;) {
+  listen_for_interrupts(false);
+  request(&p);
+  while (channel >= 0) {
     ssize_t got = receive(&p, sizeof p);
     if (got != (ssize_t)sizeof p) {
       unplug(got < 0 ? strerror(errno) : "closed");
-      return UINT32_MAX;
+      break;
     }
     set_line(p.second & 1);
     if (p.kind == KIND_IRQ) continue;
-    if (p.kind == kind && p.sequence == sequence) return p.first;
+    if (p.kind == kind && p.sequence == sequence) {
+      listen_for_interrupts(true);
+      return p.first;
+    }
     unplug("an answer out of order");
-    return UINT32_MAX;
   }
+  return UINT32_MAX;
 }
 
 static uint64_t page_read(void *opaque, uint64_t offset, unsigned size) {
@@ -163,7 +179,12 @@ static uint64_t page_read(void *opaque, uint64_t offset, unsigned size) {
 static void page_write(void *opaque, uint64_t offset, uint64_t value, unsigned size) {
   (void)opaque;
   (void)size;
-  call(KIND_WRITE, (uint32_t)offset, (uint32_t)value);
+  if (line_level != 0) { /* a write that may lower the line is waited for */
+    call(KIND_WRITE, (uint32_t)offset, (uint32_t)value);
+  } else {
+    const packet p = {KIND_POST, 0, (uint32_t)offset, (uint32_t)value};
+    request(&p);
+  }
 }
 
 /* An interrupt while the guest does not touch the page. A packet may have been taken by `call` meanwhile. */
@@ -224,7 +245,10 @@ static void machine_ready(Notifier *notifier, void *data) {
   if (!device) die("no interrupt controller is called ", controller);
   irq = qdev_get_gpio_in(device, (int)line);
   map_page(connect_simulator());
-  qemu_set_fd_handler(channel, channel_readable, NULL, NULL);
+  struct epoll_event event = {.events = EPOLLIN};
+  unasked = epoll_create1(EPOLL_CLOEXEC);
+  if (unasked < 0 || epoll_ctl(unasked, EPOLL_CTL_ADD, channel, &event) != 0) die("no epoll: ", strerror(errno));
+  qemu_set_fd_handler(unasked, channel_readable, NULL, NULL);
 }
 
 static void check_qemu(void) {

@@ -61,6 +61,19 @@ GOLDEN = [
         ),
     ),
     (
+        "depthwise acc[u+1j] += inp[u+1j] * wgt[u] for i<1 j<64 u in 0..1 r<1 c<1 wide",
+        Depthwise(
+            wide=1,
+            uop_end=1,
+            iter_out=1,
+            iter_in=64,
+            rows=1,
+            columns=1,
+            dst_in=1,
+            src_in=1,
+        ),
+    ),
+    (
         "pop(load) gemm acc[u+28i+1j] += inp[u+30i+1j] * wgt[u] for i<3 j<3 u in 0..9 push(load)",
         Gemm(
             pop_prev=1,

@@ -149,6 +149,7 @@ def test_gemm_is_its_loop(uops: list[MicroOp], insn: Gemm, seed: int) -> None:
         overwrite=st.integers(0, 1),
         columns=st.integers(1, 3),
         rows=st.integers(1, 3),
+        wide=st.integers(0, 1),
         row_stride=st.integers(0, 9),
     ),
     config=st.sampled_from([TINY_WINDOWS, EIGHT_WINDOWS, FOUR_WINDOWS]),
@@ -171,6 +172,9 @@ def test_depthwise_is_its_loop(
                     for c in range(insn.columns):
                         x = int(m.inp[s + r * insn.row_stride + c, b, o])
                         total += x * int(m.wgt[w, o, 4 * (most - insn.rows + r) + c])
+                if insn.wide:
+                    x = int(m.inp[s + (insn.rows - 1) * insn.row_stride, b, o])
+                    total += 128 * x * int(m.wgt[w, o, 4 * most - 1])
                 acc[d][b][o] = int32(total)
     execute(m, insn)
     assert m.acc.tolist() == acc

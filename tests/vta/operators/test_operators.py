@@ -27,7 +27,7 @@ from loadstone.vta.operators import (
     weighted,
 )
 from loadstone.vta.passes.allocate.allocate import allocate
-from loadstone.vta.stream.operations import AluNest, GemmNest, TileLoad
+from loadstone.vta.stream.operations import AluNest, GemmNest, LaneWindow, TileLoad
 from tests import lowered as lo
 from tests.repeat import times
 from tests.simulated import EIGHT_WINDOWS, FOUR_WINDOWS, TINY_WINDOWS
@@ -93,6 +93,34 @@ def test_a_depthwise_layer_takes_windows_where_they_take_less(strides: tuple[int
         assert all(windows) if has else not any(windows)
     cycles = [weighted.estimated_cycles(op, c, from_host=False) for c in (WINDOWS, without)]
     assert cycles[0] * 1.2 < cycles[1]
+
+
+@pytest.mark.parametrize("kind", [g.Add, g.Sub])
+def test_a_sum_of_two_tensors_takes_two_steps_of_wide_weights(kind: type[g.Elementwise]) -> None:
+    """On devices that have them, of any block; on another three products and a shift. The scales
+    are those of a residual of ResNet8, all pairs of values are there."""
+    first, second, output = (0.039393551647663116, 0.10419496148824692, 0.050945673137903214)
+    op = kind(
+        name="sum",
+        inputs=(
+            lo.tensor("x", (2, 8, 16, 256), first, -128),
+            lo.tensor("y", (2, 8, 16, 256), second, 4),
+        ),
+        outputs=(lo.tensor("z", (2, 8, 16, 256), output, -128),),
+        low=-128,
+        high=127,
+        rounding=Rounding.DOUBLE,
+    )
+    values = np.arange(-128, 128, dtype=np.int8)
+    pairs = [axis.reshape(2, 8, 16, 256) for axis in np.meshgrid(values, values)]
+    without = load_config("vtaq-1x16x16")
+    for config in (WINDOWS, EIGHT_WINDOWS, FOUR_WINDOWS, without):
+        result, lowered = lo.run(op, config, pairs)
+        np.testing.assert_array_equal(result, lo.reference(op, pairs))
+        found = {o.window for o in lowered.operations if isinstance(o, GemmNest)}
+        multiplied = any(isinstance(o, AluNest) for o in lowered.operations)
+        assert found == ({None} if config is without else {LaneWindow(1, 1, 0, wide=True)})
+        assert multiplied == (config is without)
 
 
 @pytest.mark.parametrize("device", ["vtaq-1x16x16", "vtaq-tiny", "vta-pynq"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from loadstone.ir_pass.insert_dma_copy import insert_dma_copy
 from loadstone.ir_pass.nest_text import printed
 from loadstone.numerics import Rounding
-from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.kernels.memories import memory_table
 from loadstone.vta.schedule.elementwise import SUM, ElementwiseSpec, Input, schedule
 from loadstone.vta.schedule.epilogue import Immediate, Rq
@@ -19,8 +19,8 @@ def text(spec: ElementwiseSpec) -> str:
     return printed(schedule(spec, CONFIG))
 
 
-def with_copies(spec: ElementwiseSpec) -> str:
-    return printed(insert_dma_copy(schedule(spec, CONFIG), memory_table(CONFIG)))
+def with_copies(spec: ElementwiseSpec, config: HwConfig = CONFIG) -> str:
+    return printed(insert_dma_copy(schedule(spec, config), memory_table(config)))
 
 
 def steps(spec: ElementwiseSpec) -> list[str]:
@@ -133,6 +133,11 @@ def test_a_sum_takes_both_inputs_into_one_tile_and_one_of_them_again() -> None:
         assert f"gemm(sum_acc[0, j, k], {product})" in found
     assert "mul(sum_acc[0, j, k] | 6)" in found
     assert "gemm(sum_acc[0, j, k], b_chip[0], identity_chip[2])" in found
+    of_two_parts = ElementwiseSpec((2, 3, 50), inputs, SUM, (), (1, 3, 50), wide=True)
+    wide = with_copies(of_two_parts, load_config("vtaq2-1x16x16"))
+    assert "wide(sum_acc[0, j, k], a_chip[0, j, k], identity_chip[0])" in wide
+    assert "wide(sum_acc[0, j, k], b_chip[0], identity_chip[1])" in wide
+    assert not any(name in wide for name in ("gemm(", "mul(", "shr("))
     eight = ElementwiseSpec((2, 3, 50), inputs, SUM, (), (1, 3, 50), factor=8)
     assert "shr(sum_acc[0, j, k] | -3)" in with_copies(eight)
 

@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
+from loadstone.artifact.format import LayerRange
 from loadstone.vta.device.hw_config import config_of, load_config
+from loadstone.vta.isa.codec import decode_stream, encode_stream
+from loadstone.vta.isa.insn import Finish, Load
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.simulator.occupation import Lived, arena_occupation, scratchpad_occupation
 from loadstone.vta.simulator.profile import profile
 from tests.compiled import network
-from tests.sample_model import stored_twice_model
+from tests.sample_model import copy_model, stored_twice_model
+from tests.simulated import GROUPED
 
 CONFIG = load_config("vtaq-1x16x16")
 
@@ -63,3 +68,31 @@ def test_what_a_store_leaves_in_inp_lives_there() -> None:
     found = [(p.layer, p.first, p.end) for p in pieces if p.memory == "inp"]
     assert found == [("kept", 5, 6)]
     assert [p.layer for p in arena_occupation(entry, config, model)] == ["copy"]
+
+
+def test_a_group_of_weights_keeps_all_its_bytes_alive() -> None:
+    """Bytes 8 to 79 of the arena, the last of them in the fifth piece of 16."""
+    config = GROUPED[-1]
+    model = copy_model(config)
+    (program,) = model.programs
+    uops, acc, alu, store, _ = decode_stream(program.instructions, config)
+    group = config.tile_bytes(Memory.WGT_4BIT)
+    tile = (8 + group) // config.tile_bytes(Memory.OUT) - 1
+    insns = [
+        uops,
+        acc,
+        alu,
+        store.changed(dram_base=tile),
+        alu.changed(pop_next=1, push_prev=1, push_next=0),
+        Load(memory_id=Memory.WGT_4BIT, region=2, dram_base=1, y_size=1, x_size=1, pop_next=1,
+             push_next=1),
+        Finish(pop_prev=1),
+    ]  # fmt: skip
+    layers = (LayerRange("copy", 0, len(insns)),)
+    changed = replace(program, instructions=encode_stream(insns, config).tobytes(), layers=layers)
+    regions = (*model.regions[:2], replace(model.regions[2], size_bytes=128, device_reads=True))
+    model = replace(model, steps=(changed,), regions=regions)
+    (entry,) = profile(model, config)
+    (piece,) = arena_occupation(entry, config, model)
+    load = next(event for event in entry.events if event.insn == 5)
+    assert (group, piece.first, piece.end, piece.last) == (72, 64, 80, load.end)

@@ -278,7 +278,6 @@ def test_a_window_beyond_inp_is_refused(
     [
         WINDOW.format(0, 9, 0, 1),
         WINDOW.format(0, 9, 1, 0),
-        f"{WINDOW.format(0, 9, 1, 1)} with reset=1",
     ],
 )
 def test_a_window_that_no_device_has_is_refused(ahead: RtlDevice, insn: str) -> None:

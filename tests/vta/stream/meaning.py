@@ -149,6 +149,9 @@ class _Machine:
             for column in range(window.columns):
                 x = inp[src + row * window.row_stride + column].astype(np.int64)
                 total += x * taps[:, None, :, room - window.rows + row, column]
+        if window.wide:
+            x = inp[src + (window.rows - 1) * window.row_stride].astype(np.int64)
+            total += x * 128 * taps[:, None, :, room - 1, 3]
         return total
 
     def _alu(self, alu: AluNest) -> None:

@@ -58,7 +58,7 @@ def _written(
         yield Memory.INP, {first + x for first in rows for x in range(insn.x_size)}
     if isinstance(insn, Gemm | Alu | Depthwise):
         yield Memory.ACC, _tiles(uops, insn, _DST, "dst")
-        if not insn.reset:
+        if not getattr(insn, "reset", 0):
             yield Memory.OUT, _tiles(uops, insn, _DST, "dst")
 
 
@@ -71,7 +71,8 @@ def _read(insn: Insn, uops: Sequence[Uop]) -> Iterator[tuple[Memory, set[int]]]:
         window = [r * insn.row_stride + c for r in range(insn.rows) for c in range(insn.columns)]
         yield Memory.INP, {tile + more for tile in first for more in window}
         yield Memory.WGT, _tiles(uops, insn, _WGT, "wgt")
-    if isinstance(insn, Gemm | Depthwise) and not insn.reset and not insn.overwrite:
+    adds = isinstance(insn, Depthwise) or (isinstance(insn, Gemm) and not insn.reset)
+    if adds and not insn.overwrite:
         yield Memory.ACC, _tiles(uops, insn, _DST, "dst")
     if isinstance(insn, Alu):
         yield Memory.ACC, _tiles(uops, insn, _DST, "dst")

@@ -66,7 +66,6 @@ def _fields(rows: Rows) -> None:
     rows.limit("V10", "rows of a window", lambda more: _case(depthwise(rows=1 - more)), "sr")
     rows.limit("V10", "columns at least", lambda more: _case(depthwise(columns=1 - more)), "sr")
     good, again = _case(depthwise()), _case(depthwise(overwrite=1))
-    rows.switch("V10", "reset of DEPTHWISE", good, _case(depthwise(reset=1)), "sr")
     plain = without(Capability.DEPTHWISE, WINDOWS)
     rows.switch("V10", "no windows", good, _case(depthwise(), plain), "sr")
     adding = without(Capability.GEMM_OVERWRITE, WINDOWS)

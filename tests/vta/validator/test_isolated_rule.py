@@ -108,7 +108,7 @@ class _Writer:
         elif kind == 1:
             moves = self.strides("src_out", "src_in", "wgt_out", "row_stride")
             window = {"rows": rng.randrange(1, 4), "columns": rng.randrange(1, 4)}
-            how = {"overwrite": rng.randrange(2)}
+            how = {"overwrite": rng.randrange(2), "wide": rng.randrange(2)}
             self.program.append(Depthwise(**self.loops(), **dst, **moves, **window, **how, **flags))
         elif kind == 2:
             moves, op = self.strides("src_out", "src_in"), rng.choice([AluOp.RQ, AluOp.ADD])

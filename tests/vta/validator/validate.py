@@ -284,7 +284,7 @@ def _loops(stream: Stream, config: HwConfig) -> Iterator[Violation]:
 def _windows(stream: Stream, config: HwConfig) -> Iterator[Violation]:
     index, d = stream.index[Opcode.DEPTHWISE], stream.columns[Opcode.DEPTHWISE]
     most = {4: 1, 8: 2}.get(config.block, 3)
-    bad = (d["iter_out"] == 0) | (d["iter_in"] == 0) | (d["reset"] != 0)
+    bad = (d["iter_out"] == 0) | (d["iter_in"] == 0)
     bad |= (d["rows"] < 1) | (d["rows"] > most) | (d["columns"] < 1) | (d["columns"] > 3)
     bad |= (d["overwrite"] != 0) & (not config.has(Capability.GEMM_OVERWRITE))
     yield from _where(index, bad | (not config.has(Capability.DEPTHWISE)), "V10")

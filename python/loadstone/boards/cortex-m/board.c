@@ -48,6 +48,23 @@ static void irq_enable(int enable) {
     __asm__ volatile("dsb\n\tisb" ::: "memory");
   }
 }
+
+#ifndef BOARD_NOW_NS
+#define ICSR (*(volatile uint32_t *)0xE000ED04u)
+
+/* WFI ends with an interrupt that is pending while it is masked: none can come between the look and the sleep. The device's was not yet if
+ * the NVIC still has it enabled. SysTick ends the sleep when it wraps, so that the clock goes on and a lost interrupt is noticed. */
+static void sleep(void) {
+  __asm__ volatile("cpsid i" ::: "memory");
+  if ((NVIC_ISER(BOARD_IRQ) >> (BOARD_IRQ % 32u) & 1u) != 0) {
+    SYST_CSR = 7u;
+    __asm__ volatile("dsb\n\twfi" ::: "memory");
+    SYST_CSR = 5u;
+    ICSR = 1u << 25; /* SysTick's own interrupt is pending no more */
+  }
+  __asm__ volatile("cpsie i\n\tisb" ::: "memory");
+}
+#endif
 #endif
 
 void board_irq_handler(void) {
@@ -65,6 +82,9 @@ void board_port(lds_baremetal *port) {
   port->now_ns = now_ns;
 #ifdef BOARD_IRQ
   port->irq_enable = irq_enable;
+#ifndef BOARD_NOW_NS
+  port->sleep = sleep;
+#endif
 #endif
   /* With a data cache: port->cache_clean and port->cache_invalidate, or put section .dma where it is not cached. */
 }

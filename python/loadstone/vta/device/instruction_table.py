@@ -215,7 +215,7 @@ def _depthwise(form: InstructionForm, config: HwConfig) -> InstructionForm:
         Reach("wgt", "wgt", (("iter_out", "wgt_out"),), 1, through=_WORDS),
     )
     beyond = [f"(rows>{window_rows(config.block)})", f"(columns>{WINDOW_COLUMNS})"]
-    never = [*_TURNS, "reset", "(rows=0)", "(columns=0)", *beyond]
+    never = [*_TURNS, "(rows=0)", "(columns=0)", *beyond]
     never += [] if config.has(Capability.GEMM_OVERWRITE) else ["overwrite"]
     return _saying(form, reaches, never, _unit(Stage.COMPUTE))
 

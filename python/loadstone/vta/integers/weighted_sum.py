@@ -2,12 +2,16 @@
 """Finding weights with which one requantization of a sum equals a framework's addition.
 
 In:   what the framework's rule makes of every pair of int8 values; scales and zero points.
-Out:  `WeightedSum`, with the same integer for each of the 65,536 pairs; None where none is found.
+Out:  `WeightedSum`, or `WideSum` for a device whose weights can be wide, with the same integer for
+      each of the 65,536 pairs; None where none is found.
 Next: operators/elementwise.py writes it, or three requantizations where there is none.
 
     acc = a * w0 + b * w1        GEMM, two steps
     acc = acc * factor           ALU; a shift, where it is a power of two
     acc += late * low            GEMM, of one of the two inputs again
+    acc = RQ(acc)
+
+    acc = a * w0; acc += b * w1  DEPTHWISE, of weights of 15 bits: 128 * high + low
     acc = RQ(acc)
 
 The rule scales both inputs, rounds, adds, scales and rounds again. What comes of it is an integer,
@@ -33,8 +37,9 @@ from loadstone.vta.integers.requantization_search import (
     Requantization,
     find_requantization,
 )
+from loadstone.vta.isa.spec import WIDE_FACTOR
 
-__all__ = ["WeightedSum", "find_weighted_sum"]
+__all__ = ["WeightedSum", "WideSum", "find_weighted_sum", "find_wide_sum"]
 
 #: Of a weight tile.
 _MOST = 127
@@ -43,6 +48,8 @@ _POWERS = (16, 32, 64, 128, 256, 512)
 _OTHERS = tuple(factor for factor in range(33, 256, 2))
 #: Weights that are tried.
 _TRIES = 16
+#: Of a weight of two parts.
+_MOST_WIDE = _MOST * WIDE_FACTOR
 
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -69,6 +76,40 @@ class WeightedSum:
         return first, second
 
 
+@dataclass(frozen=True)
+class WideSum:
+    """weights: what the inputs are multiplied by."""
+
+    weights: tuple[int, int]
+    requantization: Requantization
+
+    @property
+    def parts(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Of each weight what counts once, and what counts WIDE_FACTOR times; int8."""
+        first, second = map(_parts, self.weights)
+        return first, second
+
+
+def _parts(weight: int) -> tuple[int, int]:
+    half = WIDE_FACTOR // 2
+    low = (weight + half) % WIDE_FACTOR - half
+    return low, (weight - low) // WIDE_FACTOR
+
+
+def find_wide_sum(
+    wanted: IntArray, scales: tuple[float, float], output: OutputRange
+) -> WideSum | None:
+    """One whose weights are near. wanted, scales: as of find_weighted_sum."""
+    outcomes = _Outcomes(wanted)
+    if len(outcomes.values) < 2:
+        return None
+    for weights in _nearest_wide(scales):
+        requantization = _requantized(weights, outcomes, output)
+        if requantization is not None:
+            return WideSum(weights, requantization)
+    return None
+
+
 def find_weighted_sum(
     wanted: IntArray,
     scales: tuple[float, float],
@@ -85,14 +126,8 @@ def find_weighted_sum(
     outcomes = _Outcomes(wanted)
     if len(outcomes.values) < 2:
         return None
-    values = np.arange(-128, 128)
     for found in chain(_nearest(scales, _POWERS), _nearest(scales, _OTHERS if multiplies else ())):
-        first, second = found.weights
-        sums = first * values[:, None] + second * values
-        between = outcomes.between(sums)
-        if between is None:
-            continue
-        requantization = _requantization(sums, outcomes, between, output)
+        requantization = _requantized(found.weights, outcomes, output)
         if requantization is not None:
             return replace(found, requantization=requantization)
     return None
@@ -136,6 +171,26 @@ def _nearest(scales: tuple[float, float], factors: tuple[int, ...]) -> Iterator[
             )
 
 
+def _nearest_wide(scales: tuple[float, float]) -> Iterator[tuple[int, int]]:
+    """Those whose weights have nearly the ratio of the scales, nearest first; of those with one
+    ratio the largest."""
+    signs = [1 if scale > 0 else -1 for scale in scales]
+    larger = int(abs(scales[1]) > abs(scales[0]))
+    ratio = abs(scales[1 - larger] / scales[larger])
+    most = np.arange(_MOST_WIDE, 0, -1)
+    least = np.round(ratio * most).astype(np.int64)
+    far = np.where(least > 0, np.abs(least / most - ratio), np.inf)
+    known: set[float] = set()
+    for at in np.argsort(far, kind="stable").tolist():
+        if not np.isfinite(far[at]) or len(known) == _TRIES:
+            return
+        pair = (int(least[at]), int(most[at]))
+        if pair[0] / pair[1] not in known:
+            known.add(pair[0] / pair[1])
+            first, second = pair if larger else pair[::-1]
+            yield signs[0] * first, signs[1] * second
+
+
 class _Outcomes:
     """All pairs, by what comes of them."""
 
@@ -151,6 +206,16 @@ class _Outcomes:
         last = np.maximum.reduceat(ordered, self.starts)[:-1]
         first = np.minimum.reduceat(ordered, self.starts)[1:]
         return (last, first) if bool((last < first).all()) else None
+
+
+def _requantized(
+    weights: tuple[int, int], outcomes: _Outcomes, output: OutputRange
+) -> Requantization | None:
+    """An RQ of the sums with these weights; None where their outcomes overlap, or none is found."""
+    values, (first, second) = np.arange(-128, 128), weights
+    sums = first * values[:, None] + second * values
+    between = outcomes.between(sums)
+    return None if between is None else _requantization(sums, outcomes, between, output)
 
 
 def _requantization(

@@ -90,13 +90,7 @@ def _body(insn: Insn) -> str:
             )
             return f"gemm {_tile(insn, 'acc', 'dst')} {right} {_loops(insn)}"
         case Depthwise():
-            src = (("src_out", "i"), ("src_in", "j"), ("row_stride", "r"))
-            wgt = (("wgt_out", "i"),)
-            return (
-                f"depthwise {_tile(insn, 'acc', 'dst')} {'=' if insn.overwrite else '+='} "
-                f"{_tile(insn, 'inp', 'src', src)} * {_tile(insn, 'wgt', 'wgt', wgt)} "
-                f"{_loops(insn)} r<{insn.rows} c<{insn.columns}"
-            )
+            return _depthwise(insn)
         case Alu():
             operand = str(insn.imm) if insn.use_imm else _tile(insn, "acc", "src")
             return (
@@ -112,6 +106,16 @@ def _body(insn: Insn) -> str:
             return "finish"
         case _:
             raise AssertionError(f"{type(insn).__name__} has no text")
+
+
+def _depthwise(insn: Depthwise) -> str:
+    src = (("src_out", "i"), ("src_in", "j"), ("row_stride", "r"))
+    wgt = (("wgt_out", "i"),)
+    return (
+        f"depthwise {_tile(insn, 'acc', 'dst')} {'=' if insn.overwrite else '+='} "
+        f"{_tile(insn, 'inp', 'src', src)} * {_tile(insn, 'wgt', 'wgt', wgt)} "
+        f"{_loops(insn)} r<{insn.rows} c<{insn.columns}{' wide' if insn.wide else ''}"
+    )
 
 
 def _noop(insn: Load | Store) -> str:

@@ -259,6 +259,7 @@ def _parse_depthwise(words: _TokenReader) -> _Parsed:
     values["rows"] = words.number()
     words.expect("c", "<")
     values["columns"] = words.number()
+    values["wide"] = int(words.take("wide"))
     return Opcode.DEPTHWISE, values
 
 

@@ -190,7 +190,6 @@ class Store(_Transfer):
 class _Loops(Insn):
     """Fields that GEMM, DEPTHWISE and ALU share: two loops around a range of micro-ops."""
 
-    reset: int = 0
     uop_bgn: int = 0
     uop_end: int = 0
     iter_out: int = 0
@@ -212,6 +211,7 @@ class Gemm(_Loops):
 
     SPEC = KINDS[Opcode.GEMM]
 
+    reset: int = 0
     overwrite: int = 0
     wgt_out: int = 0
     wgt_in: int = 0
@@ -223,6 +223,7 @@ class Depthwise(_Loops):
 
     SPEC = KINDS[Opcode.DEPTHWISE]
 
+    wide: int = 0
     overwrite: int = 0
     wgt_out: int = 0
     rows: int = 0
@@ -241,6 +242,7 @@ class Alu(_Loops):
 
     SPEC = KINDS[Opcode.ALU]
 
+    reset: int = 0
     alu_op: int = AluOp.MIN
     use_imm: int = 0
     imm: int = 0

@@ -22,7 +22,7 @@ their word upwards in the order of the table; a width may depend on the device:
     |op|p|p|p|p| reset uop_bgn uop_end iter_out iter_in  o | dst src wgt factors           |  GEMM
     |op|p|p|p|p| -     uop_bgn uop_end iter_out iter_in    | dst src factors, op, imm      |  ALU
     |op|p|p|p|p| stage register_id                         | value                         |  CONFIG
-    |op|p|p|p|p| - uop_bgn ... iter_in rows columns o      | factors, row_stride           |  WINDOW
+    |op|p|p|p|p| wide uop_bgn ... iter_in rows columns o   | factors, row_stride           |  WINDOW
     +--+-+-+-+-+-------------------------------------------+-------------------------------+
 
 (WINDOW: DEPTHWISE.)
@@ -49,6 +49,7 @@ from loadstone.vta.isa.values import (
     STAGE_REGISTERS,
     TOKEN_QUEUES,
     VALUE_NEEDS,
+    WIDE_FACTOR,
     WINDOW_COLUMNS,
     WINDOW_PITCH,
     WINDOW_ROWS,
@@ -78,6 +79,7 @@ __all__ = [
     "TOKEN_QUEUES",
     "UOP_BYTES",
     "VALUE_NEEDS",
+    "WIDE_FACTOR",
     "WINDOW_COLUMNS",
     "WINDOW_PITCH",
     "WINDOW_ROWS",
@@ -208,9 +210,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         _LOAD,
         "Copies a strided 2-D block of tiles from DRAM to a scratchpad, packed, with padding "
         "around it. UOP, ACC and ACC_8BIT are loaded by compute, the others by the load stage. "
-        "Pads are 0, or PAD_VALUE for INP and ACC_8BIT. "
-        "With x_size = 0 nothing is written, not even pads, and only the tokens count; with "
-        "y_size = 0 the pads are. " + GROUPS + " " + PLANES,
+        "Pads are 0, or PAD_VALUE for INP and ACC_8BIT. With x_size = 0 nothing is "
+        "written, not even pads, and only the tokens count; with y_size = 0 the pads are. "
+        + f"{GROUPS} {PLANES}",
         "s = sram_base\n"
         "for y in -y_pad_0 .. y_size+y_pad_1:\n"
         "  for x in -x_pad_0 .. x_size+x_pad_1:\n"
@@ -251,10 +253,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             *_MOVES,
             Field("wgt_in", "lw", "tiles that wgt moves per inner turn"),
         ),
-        "Multiplies input tiles by weight tiles into accumulator tiles (int32, wrapping). "
-        "Steps take effect in the order of the loops: "
-        "with overwrite, the last step that writes a tile decides. With reset, src and wgt "
-        "are not read, and overwrite means nothing.",
+        "Multiplies input tiles by weight tiles into accumulator tiles (int32, wrapping). Steps "
+        "take effect in the order of the loops: with overwrite, the last step that writes a tile "
+        "decides. With reset, src and wgt are not read, and overwrite means nothing.",
         "for i in 0 .. iter_out:\n"
         "  for j in 0 .. iter_in:\n"
         "    for u in uop_bgn .. uop_end:\n"
@@ -288,14 +289,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Field("imm", 16, "immediate operand", signed=True),
         ),
         "Lane-wise operation on accumulator tiles (int32, wrapping). A step sees what the "
-        "steps before it wrote. SHR floors; a negative "
-        "amount shifts left; amounts beyond 31 give what infinitely many bits would. "
-        "RQ reads three operand tiles, bias, multiplier and shift, from acc[s], acc[s+1] and "
-        "acc[s+2]. A shift lane holds "
-        "the signed shift in bits 0:8 and in bits 8:5 a pre-shift: acc + bias is first "
-        "shifted left by it (wrapping). "
-        "Rounding `float32` reads the multiplier lane as an IEEE-754 single and ignores the "
-        "shift lane.",
+        "steps before it wrote. SHR floors; a negative amount shifts left; amounts beyond 31 give "
+        "what infinitely many bits would. RQ reads three operand tiles, bias, multiplier and "
+        "shift, from acc[s], acc[s+1] and acc[s+2]. A shift lane holds the signed shift in bits "
+        "0:8 and in bits 8:5 a pre-shift: acc + bias is first shifted left by it (wrapping). "
+        "Rounding `float32` reads the multiplier lane as an IEEE-754 single and ignores the shift "
+        "lane.",
         "for i in 0 .. iter_out:\n"
         "  for j in 0 .. iter_in:\n"
         "    for u in uop_bgn .. uop_end:\n"
@@ -328,7 +327,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         Stage.COMPUTE,
         (
             *_FLAGS,
-            Field("reset", 1, "must be 0"),
+            Field("wide", 1, "a lane has one more weight, which counts 128 times"),
             *_LOOPS[:-1],
             Field("iter_in", 10, "turns of the inner loop"),
             Field("rows", 2, "rows of the window, 1 to 3"),
@@ -339,13 +338,13 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         "Multiplies a window of input tiles by the weights of one tile, lane by lane, into "
         "accumulator tiles (int32, wrapping): a depthwise convolution takes one step for all taps "
-        "of a window. "
-        "R is the device's largest number of rows: 3, or 2 with blocks of 8 and 1 with blocks of "
-        "4. The weights of a window's last row are always at the same place, 4*(R-1), and those of "
-        "shorter windows before it are not read. "
-        "A step reads the rows that the step before did not: k of them where src is that step's + "
-        "k*row_stride with 0 < k < rows, else all; the first step of an instruction reads all. "
-        "Steps take effect in the order of the loops, as those of GEMM.",
+        "of a window. R is the device's largest number of rows: 3, or 2 with blocks of 8 and 1 "
+        "with blocks of 4. The weights of a window's last row are always at the same place, "
+        "4*(R-1), and those of shorter windows before it are not read. With wide, the last row's "
+        "first tile is multiplied once more, by 128 times the weight at 4*R-1. A step reads the "
+        "rows that the step before did not: k of them where src is that step's + k*row_stride with "
+        "0 < k < rows, else all; the first step of an instruction reads all. Steps take effect in "
+        "the order of the loops, as those of GEMM.",
         "for i in 0 .. iter_out:\n"
         "  for j in 0 .. iter_in:\n"
         "    for u in uop_bgn .. uop_end:\n"
@@ -353,7 +352,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "      s = uop[u].src + i*src_out + j*src_in\n"
         "      w = uop[u].wgt + i*wgt_out\n"
         "      acc[d][b][o] (+)= sum over r < rows, c < columns of "
-        "inp[s + r*row_stride + c][b][o] * wgt[w][o][4*(R-rows+r) + c]",
+        "inp[s + r*row_stride + c][b][o] * wgt[w][o][4*(R-rows+r) + c]\n"
+        "      wide: acc[d][b][o] += inp[s + (rows-1)*row_stride][b][o] * 128 * wgt[w][o][4*R-1]",
         needs=Capability.DEPTHWISE,
     ),
 )

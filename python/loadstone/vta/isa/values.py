@@ -89,6 +89,8 @@ class Stage(IntEnum):
 WINDOW_COLUMNS = 3
 WINDOW_ROWS = 3
 WINDOW_PITCH = 4
+#: What the second part of a wide weight counts.
+WIDE_FACTOR = 128
 
 
 def window_rows(block: int) -> int:

@@ -55,6 +55,8 @@ from loadstone.vta.stream.operations import (
 __all__ = ["kernel_of_nests"]
 
 _Values: TypeAlias = dict[Variable, int]
+#: A tile by weights of two parts, lane by lane.
+_WIDE = LaneWindow(1, 1, 0, wide=True)
 
 
 @dataclass(slots=True)
@@ -160,7 +162,7 @@ def _maker(call: NestCall, any_pad: bool) -> Callable[[_Values], _Action]:
     if memories == ("acc", "inp", "wgt"):
         if call.name == "gemm":
             return partial(_computation, _product, call)
-        if call.name == "depthwise":
+        if call.name in {"depthwise", "wide"}:
             return partial(_windows, call)
     if set(memories) == {"acc"}:
         if call.name == "rq":
@@ -199,7 +201,9 @@ def _computation(
 
 def _windows(call: NestCall, values: _Values) -> _Action:
     """The innermost loops are those of the window, whose sizes the call says: a loop of one turn is
-    none."""
+    none. A wide one is of one tile."""
+    if call.name == "wide":
+        return _computation(partial(_product, window=_WIDE), call, values)
     rows, columns = call.immediates
     axes, strides = list(call.axes), []
     for size in (columns, rows):

@@ -31,7 +31,10 @@ _OPERANDS = {
 }
 
 
-_WINDOWS = {"depthwise": [("DEPTHWISE", operand) for operand in ("dst", "src", "wgt")]}
+_WINDOWS = {
+    name: [("DEPTHWISE", operand) for operand in ("dst", "src", "wgt")]
+    for name in ("depthwise", "wide")
+}
 
 
 @lru_cache(maxsize=64)

@@ -266,6 +266,8 @@ def _read(nest: Nest) -> tuple[str, tuple[int, ...], list[Access]]:
     match nest:
         case GemmNest():
             operands, window = [nest.dst, nest.src, nest.wgt], nest.window
+            if window is not None and window.wide:
+                return "wide", (), operands
             if window is not None:
                 return "depthwise", (window.rows, window.columns), operands
             return "gemm", (), operands

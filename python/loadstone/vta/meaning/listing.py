@@ -170,7 +170,7 @@ def _micro_op_notes(program: Program) -> Callable[[Insn], str]:
 
 def _note(uops: NDArray[np.int64], insn: Gemm | Depthwise | Alu) -> str:
     memories = ["acc", "acc"] if isinstance(insn, Alu) else ["acc", "inp", "wgt"]
-    if insn.use_imm if isinstance(insn, Alu) else insn.reset:
+    if insn.use_imm if isinstance(insn, Alu) else isinstance(insn, Gemm) and insn.reset:
         del memories[1:]
     shown = [
         f"u{insn.uop_bgn + k}: "

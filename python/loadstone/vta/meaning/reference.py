@@ -163,8 +163,7 @@ class Machine:
         return self.registers[stage, ConfigRegister.PAD_VALUE]
 
     def _fill(self, memory: Memory, where: slice, tiles: NDArray[np.uint8]) -> None:
-        """Writes tiles as they stand in DRAM (uint8 [rows, width, bytes of a tile]) to those of a
-        scratchpad."""
+        """Writes what stands in DRAM (uint8 [rows, width, bytes of a tile]) to a scratchpad."""
         match memory:
             case Memory.UOP:
                 self.uop[where] = decode_uops(tiles, self.config)
@@ -285,15 +284,16 @@ class Machine:
 
     def _depthwise(self, insn: Depthwise) -> None:
         """acc[dst][b][o] += sum over r, c of inp[src + r*row_stride + c][b][o] * the weight of that
-        tap in wgt[wgt][o]; overwrite: = the sum."""
+        tap in wgt[wgt][o]; overwrite: = the sum. wide: one more tap, times 128."""
         taps = window_taps(insn, self.config.block)
         for dst, src, wgt in self._steps(insn, insn.wgt_out):
             self._check(Memory.ACC, dst.max(), "DEPTHWISE dst")
             self._check(Memory.INP, src.max() + insn.reach, "DEPTHWISE src")
             self._check(Memory.WGT, wgt.max(), "DEPTHWISE wgt")
             product = np.zeros((len(dst), *self.acc.shape[1:]), np.int32)
-            for tile, tap in taps:
-                product += self.inp[src + tile].astype(np.int32) * self.wgt[wgt][:, None, :, tap]
+            for tile, tap, factor in taps:
+                weights = self.wgt[wgt][:, None, :, tap].astype(np.int32) * factor
+                product += self.inp[src + tile].astype(np.int32) * weights
             self._write_products(dst, product, overwrite=bool(insn.overwrite))
 
     def _float_gemm(

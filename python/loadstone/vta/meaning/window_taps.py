@@ -12,30 +12,34 @@ from 4 * (R - 1) on, so that hardware, which keeps the rows before it, need not 
     window     of three rows        row 0     row 1     row 2
                of two rows                    row 0     row 1
                of one row                               row 0
+
+The place behind those of the last row is the second part of its first tile's weight, where the
+instruction is wide: it counts 128 times.
 """
 
 from __future__ import annotations
 
 from loadstone.errors import SimulationError
 from loadstone.vta.isa.insn import Depthwise
-from loadstone.vta.isa.spec import WINDOW_COLUMNS, WINDOW_PITCH, window_rows
+from loadstone.vta.isa.spec import WIDE_FACTOR, WINDOW_COLUMNS, WINDOW_PITCH, window_rows
 
 __all__ = ["window_taps"]
 
 
-def window_taps(insn: Depthwise, block: int) -> list[tuple[int, int]]:
-    """(tile from the window's first on, weight of a lane) of each tap. Raises SimulationError for
-    a window that the device has not."""
+def window_taps(insn: Depthwise, block: int) -> list[tuple[int, int, int]]:
+    """(tile from the window's first on, weight of a lane, what the product counts) of each tap.
+    Raises SimulationError for a window that the device has not."""
     most = window_rows(block)
-    if insn.reset:
-        raise SimulationError("DEPTHWISE.reset must be 0")
     if not (1 <= insn.rows <= most and 1 <= insn.columns <= WINDOW_COLUMNS):
         raise SimulationError(
             f"DEPTHWISE: a window of {insn.rows} x {insn.columns} is outside [1, {most}] x "
             f"[1, {WINDOW_COLUMNS}]"
         )
-    return [
-        (r * insn.row_stride + c, WINDOW_PITCH * (most - insn.rows + r) + c)
+    taps = [
+        (r * insn.row_stride + c, WINDOW_PITCH * (most - insn.rows + r) + c, 1)
         for r in range(insn.rows)
         for c in range(insn.columns)
     ]
+    if insn.wide:
+        taps.append(((insn.rows - 1) * insn.row_stride, WINDOW_PITCH * most - 1, WIDE_FACTOR))
+    return taps

@@ -148,6 +148,15 @@ def window_tiles(weights: Int8Array, block: int) -> Int8Array:
     return lanes.reshape(blocks, block, block)
 
 
+def wide_tile(parts: tuple[int, int], config: HwConfig) -> Int8Array:
+    """(1, block, block): the weight tile of a wide DEPTHWISE of one tile that multiplies every lane
+    by parts[0] + 128 * parts[1]."""
+    end = WINDOW_PITCH * window_rows(config.block)
+    tile = np.zeros((1, config.block, config.block), np.int8)
+    tile[..., end - WINDOW_PITCH], tile[..., end - 1] = parts
+    return tile
+
+
 def operand_tiles(rows: Sequence[ArrayLike], channels: int, config: HwConfig) -> Int32Array:
     """(channel blocks * rows, batch, block): a value per channel in each row, the same for every
     sample.

@@ -9,7 +9,7 @@ Next: kernels.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -27,14 +27,21 @@ from loadstone.vta.integers.requantization_search import (
     find_requantization,
     on_all_values,
 )
-from loadstone.vta.integers.weighted_sum import WeightedSum, find_weighted_sum
+from loadstone.vta.integers.weighted_sum import (
+    WeightedSum,
+    WideSum,
+    find_weighted_sum,
+    find_wide_sum,
+)
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.operators import chained, constants
+from loadstone.vta.operators.constants import Int8Array
 from loadstone.vta.operators.kernels import IDENTITY, Constants, LoweredOperator, emit
 from loadstone.vta.operators.layout import Blocked
 from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.schedule.elementwise import SUM, ElementwiseSpec, Input
 from loadstone.vta.schedule.epilogue import Immediate, Rq
+from loadstone.vta.stream.cost import cost_model
 
 __all__ = ["add", "mul", "requantize", "unsupported"]
 
@@ -94,24 +101,26 @@ def add(op: g.Add | g.Sub, config: HwConfig, request: LayerRequest) -> LoweredOp
 
 def _as_sum(op: g.Add | g.Sub, config: HwConfig, request: LayerRequest) -> LoweredOperator | None:
     """None where no weights give the rule's integers."""
-    found = _weighted_sum(_key(op), multiplies=config.has(Capability.ALU_MUL))
     moves = _moves(op)
-    if found is None or moves is None:
-        return None
-    if not all(moves[0]) or not all(moves[1]):
+    if moves is None or not all(moves[0]) or not all(moves[1]):
         return None  # what broadcasts is requantized once, not everywhere
+    found: WeightedSum | WideSum | None = _wide_sum(op, config, request)
+    if found is None:
+        found = _weighted_sum(_key(op), multiplies=config.has(Capability.ALU_MUL))
+    if found is None:
+        return None
     layout = Blocked(op.output.shape, config.batch, config.block)
     spec = ElementwiseSpec(
         (layout.size_tiles,),
         (Input((True,), ()), Input((True,), ())),
         SUM,
         (_step(found.requantization),),
-        factor=found.factor,
-        late=found.late,
     )
+    if isinstance(found, WideSum):
+        spec = replace(spec, wide=True)
+    else:
+        spec = replace(spec, factor=found.factor, late=found.late)
     name = f"{op.name}.weights"
-    identity = constants.identity_tile(config)
-    diagonals = np.concatenate([identity * np.int8(w) for w in (*found.high, found.low)])
     names = {
         "a": op.inputs[0].name,
         "b": op.inputs[1].name,
@@ -119,8 +128,30 @@ def _as_sum(op: g.Add | g.Sub, config: HwConfig, request: LayerRequest) -> Lower
         "p": _operands_name(op),
         "out": op.output.name,
     }
-    own = {name: (Memory.WGT, diagonals), **_operands(op, [found.requantization], config)}
+    own = {
+        name: (Memory.WGT, _weights(found, config)),
+        **_operands(op, [found.requantization], config),
+    }
     return emit(spec, names, own, op, config, request)
+
+
+def _wide_sum(op: g.Add | g.Sub, config: HwConfig, request: LayerRequest) -> WideSum | None:
+    """With weights of two parts, where the device has them and the cost model says that two of such
+    steps take less than three products and a shift."""
+    if not config.has(Capability.DEPTHWISE) or not request.may_window:
+        return None
+    cost = cost_model(config)
+    tiles = Blocked(op.output.shape, config.batch, config.block).size_tiles
+    others = 3 * cost.gemm(tiles) + cost.alu(tiles, tensor=False)
+    return _found_wide(_key(op)) if 2 * cost.windows(tiles) < others else None
+
+
+def _weights(found: WeightedSum | WideSum, config: HwConfig) -> Int8Array:
+    """The weight tiles of a sum: diagonals, or both parts of a weight in every lane."""
+    if isinstance(found, WideSum):
+        return np.concatenate([constants.wide_tile(parts, config) for parts in found.parts])
+    identity = constants.identity_tile(config)
+    return np.concatenate([identity * np.int8(w) for w in (*found.high, found.low)])
 
 
 def mul(op: g.Mul, config: HwConfig, request: LayerRequest) -> LoweredOperator:
@@ -239,14 +270,25 @@ def _requantizations(key: _RuleKey) -> tuple[Requantization, ...] | None:
 def _weighted_sum(key: _RuleKey, *, multiplies: bool) -> WeightedSum | None:
     """The addition as one requantization of a sum of products; compared with the rule on every
     pair."""
+    wanted, scales, output = on_all_values(key.op), _scales(key), _range(key)
+    return find_weighted_sum(wanted, scales, output, multiplies=multiplies)
+
+
+@lru_cache(maxsize=256)
+def _found_wide(key: _RuleKey) -> WideSum | None:
+    """The same with weights of two parts."""
+    return find_wide_sum(on_all_values(key.op), _scales(key), _range(key))
+
+
+def _scales(key: _RuleKey) -> tuple[float, float]:
+    """Of both inputs in units of the output, that of what is subtracted negative."""
     q_first, q_second, q_out = key.quantizations
     sign = -1 if key.kind == "sub" else 1
-    return find_weighted_sum(
-        on_all_values(key.op),
-        (q_first.scale / q_out.scale, sign * q_second.scale / q_out.scale),
-        OutputRange(q_out.zero_point, key.low, key.high),
-        multiplies=multiplies,
-    )
+    return q_first.scale / q_out.scale, sign * q_second.scale / q_out.scale
+
+
+def _range(key: _RuleKey) -> OutputRange:
+    return OutputRange(key.quantizations[-1].zero_point, key.low, key.high)
 
 
 def _step(requantization: Requantization) -> Rq:

@@ -27,6 +27,11 @@ class LayerRequest:
     near: bool = False
     passes: Passes = NO_PASSES
 
+    @property
+    def may_window(self) -> bool:
+        """Whether steps can be those of DEPTHWISE, which TensorIR does not have."""
+        return not self.passes.tensor_ir and not self.passes.loops
+
 
 #: The cost model's choices, the framework's integers, and no passes besides our own.
 PLAIN = LayerRequest()

@@ -97,7 +97,7 @@ def conv2d(
             request,
         )
     spec = conv_spec(op, config)
-    if not request.passes.tensor_ir and not request.passes.loops:  # TensorIR has no window
+    if request.may_window:
         spec = _by_lane(op, spec, config, request.choice)
     return _weighted(op, spec, weights, op.groups, config, request)
 

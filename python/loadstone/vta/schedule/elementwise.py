@@ -14,7 +14,10 @@ Next: ir_pass/insert_dma_copy.py.
     out = low byte of a_acc
 
 The operation SUM is the GEMM core's: both inputs go into one tile, each times a weight tile of its
-own, are multiplied by a factor, and one of them is added once more, times a third weight tile.
+own, are multiplied by a factor, and one of them is added once more, times a third weight tile. With
+weights of two parts (DEPTHWISE) that is two steps:
+
+    sum_acc = 0;  sum_acc += a * identity[0];  sum_acc += b * identity[1]
 
 An input that broadcasts does not move along some loops: its tile is brought once and read with
 stride 0.
@@ -81,7 +84,7 @@ class ElementwiseSpec:
     """extents: loops over tiles, outermost first. op: add, mul, max, min, or SUM, of
     inputs without steps; None for one input. chosen: the tile of each loop; None: as large as it
     should be. factor, late: of SUM, what it is multiplied by, and which input comes once
-    more behind that."""
+    more behind that. wide: of SUM, weights have two parts, and there is neither."""
 
     extents: tuple[int, ...]
     inputs: tuple[Input, ...]
@@ -90,6 +93,14 @@ class ElementwiseSpec:
     chosen: tuple[int, ...] | None = None
     factor: int = 1
     late: int = 0
+    wide: bool = False
+
+    @property
+    def weights(self) -> int:
+        """Weight tiles of what comes through the GEMM core."""
+        if self.op != SUM:
+            return 1
+        return 2 if self.wide else 3
 
     @property
     def operand_sets(self) -> int:
@@ -136,8 +147,7 @@ class _Computation:
         self._lanes, square = (batch, block), (block, block)
         names = ascii_lowercase[ascii_lowercase.index("i") :]
         self.axes = tuple(map(Variable, names, spec.extents))
-        weights = 3 if spec.op == SUM else 1
-        self._identity = NestTensor("identity", (weights,), square, "int8", "table")
+        self._identity = NestTensor("identity", (spec.weights,), square, "int8", "table")
         operands = (max(1, spec.operand_sets), REQUANTIZE_TILES)
         self._p = NestTensor("p", operands, self._lanes, "int32", "table")
         self._out = NestTensor("out", spec.extents, self._lanes, "int8")
@@ -192,18 +202,25 @@ class _Computation:
         yield value.cleared
         for number in range(len(spec.inputs)):
             yield self._product(value, number, number)
+        if not spec.wide:
+            yield from self._late(value)
+        yield from self._stepped(value, spec.tail)
+        yield self._stored(value)
+
+    def _late(self, value: _Value) -> Iterator[Nest]:
+        """The factor of a sum, and what is added behind it."""
+        spec = self._spec
         power = spec.factor.bit_length() - 1
         is_shift = spec.factor == 1 << power
         scale = Immediate("shr", -power) if is_shift else Immediate("mul", spec.factor)
         yield from self._stepped(value, (scale,))
         yield self._product(value, spec.late, 2)
-        yield from self._stepped(value, spec.tail)
-        yield self._stored(value)
 
     def _product(self, value: _Value, number: int, weight: int) -> Nest:
         """value += an input times a weight tile."""
         source = self._sources[number][_at(self._along(self._spec.inputs[number].moves))]
-        return value.each(NestStep("gemm", (value.element, source, self._identity[weight])))
+        name = "wide" if self._spec.wide else "gemm"
+        return value.each(NestStep(name, (value.element, source, self._identity[weight])))
 
     def _stepped(self, value: _Value, steps: Sequence[ElementStep]) -> Iterator[Nest]:
         """Steps on a value, in place. Each Rq has the next set of operands."""

@@ -104,7 +104,8 @@ class _Sum:
             self.macs += 0 if insn.reset else insn.steps * config.macs_per_cycle
             self.step_cycles += insn.steps * cost.gemm_step
         elif isinstance(insn, Depthwise):
-            self.macs += insn.steps * config.batch * config.block * insn.rows * insn.columns
+            taps = insn.rows * insn.columns + insn.wide
+            self.macs += insn.steps * config.batch * config.block * taps
             self.step_cycles += insn.steps * cost.gemm_step
         elif isinstance(insn, Alu):
             rq = insn.alu_op == AluOp.RQ

@@ -120,10 +120,9 @@ def _dram_places(insn: Load | Store, config: HwConfig) -> _Numbers:
     tile, first = config.tile_bytes(memory), insn.dram_base * config.base_bytes(memory)
     rows = first + np.arange(insn.dram_rows, dtype=np.int64) * insn.x_stride * tile
     tiles = (rows[:, None] + np.arange(insn.x_size) * tile).ravel()
-    if tile >= _GRAIN_BYTES:
-        grains = tile // _GRAIN_BYTES
-        return (tiles[:, None] // _GRAIN_BYTES + np.arange(grains)).ravel()
-    return np.unique(tiles // _GRAIN_BYTES)
+    begin, last = tiles // _GRAIN_BYTES, (tiles + tile - 1) // _GRAIN_BYTES
+    grains = begin[:, None] + np.arange(int((last - begin).max(initial=0)) + 1)
+    return np.unique(grains[grains <= last[:, None]])
 
 
 # --- scratchpads ----------------------------------------------------------------------------------

@@ -102,6 +102,7 @@ def longest_cycles(artifact: Artifact, config: HwConfig, device: int = 0) -> lis
     """Of every program of a device the most that it takes, wherever a runtime places the code, with
     memory as slow as the timing table says it can be. Raises SimulationError when one does not
     reach FINISH, or regions begin where a burst may not: cycles then depend on more than is tried.
+    On a bus of several devices programs that run side by side begin in the same cycle.
     """
     timing = {**builtin_timing("vta-rtl"), **config.timing}  # as the simulator has them
     burst = timing[BURST].value
@@ -117,8 +118,7 @@ def longest_cycles(artifact: Artifact, config: HwConfig, device: int = 0) -> lis
     found: list[list[int]] = []
     for offset in range(0, burst, _STREAM_ALIGN):
         simulator.unmap_all()
-        placed = _place(simulator, artifact, device, offset)
-        found.append([simulator.run(insns, address=at).cycles for _, insns, at in placed])
+        found.append([result.cycles for _, result in _runs(simulator, artifact, device, offset)])
     return [max(each) for each in zip(*found, strict=True)]
 
 
@@ -128,19 +128,20 @@ def cycles(artifact: Artifact, config: HwConfig, device: int = 0) -> list[int]:
 
 
 def _runs(
-    simulator: Simulator, artifact: Artifact, device: int
+    simulator: Simulator, artifact: Artifact, device: int, code_offset: int = 0
 ) -> Iterator[tuple[ProgramStep, Result]]:
-    """Every program of a device; with what runs beside it, where that shares its bus."""
-    placed = _place(simulator, artifact, device)
+    """Every program of a device; with what runs beside it, where that shares its bus, which has the
+    constants of the simulator's. code_offset: as for _place."""
+    placed = _place(simulator, artifact, device, code_offset)
     others = {
-        number: Simulator(config)
+        number: Simulator(replace(config, timing=simulator.config.timing))
         for number, config in bus_companions(artifact, device).items()
         if number != device
     }
     places = {
         id(program): (insns, address)
         for number, other in others.items()
-        for program, insns, address in _place(other, artifact, number)
+        for program, insns, address in _place(other, artifact, number, code_offset)
     }
     beside = {id(program): group for group in groups_of(artifact) for program in group}
     for program, insns, address in placed:

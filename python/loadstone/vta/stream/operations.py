@@ -168,11 +168,12 @@ class TileStore:
 @dataclass(frozen=True, slots=True)
 class LaneWindow:
     """Rows of so many tiles of INP, so far apart, that a step of DEPTHWISE multiplies lane by
-    lane."""
+    lane. wide: the first tile of the last row is multiplied once more, by 128 times a weight."""
 
     rows: int
     columns: int
     row_stride: int
+    wide: bool = False
 
     @property
     def reach(self) -> int:

@@ -64,6 +64,7 @@ class OperationPrinter:
                 return self._store(operation)
             case GemmNest(extents, dst, src, wgt, window):
                 name = "gemm" if window is None else f"depthwise {window.rows}x{window.columns}"
+                name += " wide" if window is not None and window.wide else ""
                 apart = f" by {window.row_stride}" if window is not None else ""
                 return (
                     f"{name} {self._access(dst)} += {self._access(src)}{apart} * "

@@ -75,7 +75,10 @@ static char *option(const char *name) {
   return value;
 }
 
-static uint32_t interrupts(void) { return (uint32_t)strtoul(text_of("/sys/class/uio/uio0/event"), NULL, 10); }
+/* Interrupts that came so far. */
+static unsigned long events_of(const char *device) { return strtoul(text_of(device), NULL, 10); }
+
+static uint32_t interrupts(void) { return (uint32_t)events_of("/sys/class/uio/uio0/event"); }
 
 static void print(const char *text) {
   fputs(text, stdout);
@@ -117,6 +120,8 @@ static void run_program(char number) {
 static void run_programs(uint32_t count) {
   uint32_t k;
   for (k = 0; k < count; ++k) run_program((char)('0' + k));
+  if (access("/sys/class/uio/uio1", F_OK) == 0)
+    printf("events %lu %lu\n", events_of("/sys/class/uio/uio0/event"), events_of("/sys/class/uio/uio1/event"));
   print("done\n");
   off(NULL);
 }

@@ -288,6 +288,7 @@ class Expander:
                 iter_in=n1,
                 rows=window.rows,
                 columns=window.columns,
+                wide=int(window.wide),
                 row_stride=window.row_stride,
                 dst_out=s0[0],
                 dst_in=s1[0],
