@@ -24,7 +24,7 @@ void row_of(const std::vector<uint8_t> &code, size_t plane, uint32_t count, int8
   uint8_t bits[LDS_PLANE_WEIGHTS] = {};
   for (uint32_t p = 0; p < count; ++p) {
     const uint32_t held = code[2 * (plane + p)] | uint32_t{code[2 * (plane + p) + 1]} << 8;
-    for (uint32_t k = 0; k < LDS_PLANE_WEIGHTS; ++k) bits[k] = static_cast<uint8_t>(bits[k] << 1 | (held >> k & 1u));
+    for (uint32_t k = 0; k < LDS_PLANE_WEIGHTS; ++k) bits[k] = static_cast<uint8_t>(bits[k] * 2u | (held >> k & 1u));
   }
   const uint32_t sign = 1u << (count - 1);
   for (uint32_t k = 0; k < LDS_PLANE_WEIGHTS; ++k) weights[k] = static_cast<int8_t>((bits[k] ^ sign) - sign);

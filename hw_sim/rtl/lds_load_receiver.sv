@@ -68,6 +68,9 @@ module lds_load_receiver #(
   assign last_beat = takes && row_ends && (codes || rows_left == 16'd1);
   assign bytes = !takes ? 16'd0 : is_uop ? 16'(uops_here) << 2 : 16'(BUS_BYTES);
 
+  write_t first, second, third;
+  logic [2:0] ended;  // the last beat, one to three cycles ago and more
+
   // Numbers of 4 bits become weights between the first and the second register.
   logic [2*BUS_BITS-1:0] weights;
   if (GROUPS) begin : g_groups
@@ -83,8 +86,6 @@ module lds_load_receiver #(
     assign weights = '0;
   end
 
-  write_t first, second, third;
-  logic [2:0] ended;  // the last beat, one to three cycles ago and more
   always_ff @(posedge clk) begin
     first <= '{
         valid: takes && !(in_groups && heads), pad: 1'b0, wide: in_groups || codes, memory: in_groups || codes ? MEMORY_WGT : memory, tile: tile,
