@@ -295,7 +295,7 @@ _ONE = {"uop_end": 1, "iter_out": 1, "iter_in": 1}
         (Store(memory_id=Memory.OUT, sram_base=3, x_size=2, y_size=1), "no product"),
         (Store(memory_id=Memory.OUT, sram_base=3, x_size=1, y_size=2, x_stride=1), "no product"),
         (Store(memory_id=Memory.OUT, sram_base=255, x_size=2, y_size=1), "no product"),
-        (Store(memory_id=Memory.ACC, x_size=1, y_size=1), "needs store_acc, which the device lacks"),
+        (Store(memory_id=Memory.ACC, x_size=1, y_size=1), "store_acc, which the device lacks"),
         *((Store(memory_id=Memory.OUT, x_size=1, y_size=1, **{name: 1}), "which the device lacks")
           for name in ("operands", "operand_step", "requantize")),
         (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1), ""),
