@@ -308,9 +308,8 @@ uint64_t dram_address(const Machine &m, const lds_insn_memory &i, bool writes) {
 void exec_load(Machine &m, const lds_insn_memory &i) {
   if (i.x_size == 0) return;
   const uint64_t rows = uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1;
-  const uint64_t width = uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
   if (rows == 0) return;
-  check_sram(m, i.memory_id, i.sram_base + rows * width * m.g.filled_tiles[i.memory_id] - 1, "LOAD");
+  check_sram(m, i.memory_id, i.sram_base + filled_by(m.g, i) - 1, "LOAD");
   const uint64_t address = dram_address(m, i, false);
   switch (i.memory_id) {
     case LDS_MEMORY_UOP:
@@ -321,6 +320,8 @@ void exec_load(Machine &m, const lds_insn_memory &i) {
       return m.g.is_float ? load_with(m, FloatWgtPad{m}, i, address) : load_with(m, WgtPad{m}, i, address);
     case LDS_MEMORY_WGT_4BIT:
       return load_with(m, Wgt4Pad{m}, i, address);
+    case LDS_MEMORY_WGT_PLANES:
+      return load_planes(m, i, address);
     case LDS_MEMORY_ACC:
       return load_with(m, AccPad{m}, i, address);
     default:

@@ -21,8 +21,11 @@ std::string refuse_memory(const Geometry &g, const lds_insn &i) {
     return format("%s of memory %s: OUT is stored, and never loaded", store ? "STORE" : "LOAD", memory_name(m.memory_id));
   if (m.memory_id == LDS_MEMORY_ACC_8BIT && !g.has(LDS_CAP_LOAD_ACC8)) return "LOAD of ACC_8BIT needs capability load_acc8";
   if (m.memory_id == LDS_MEMORY_WGT_4BIT && !g.has(LDS_CAP_WEIGHTS4)) return "LOAD of WGT_4BIT needs capability weights4";
-  if (m.memory_id == LDS_MEMORY_WGT_4BIT && !store && (m.y_pad_0 | m.y_pad_1 | m.x_pad_0 | m.x_pad_1) != 0)
-    return "LOAD of memory WGT_4BIT has no pads: they must be 0";
+  const bool planes = m.memory_id == LDS_MEMORY_WGT_PLANES;
+  if (planes && !g.has(LDS_CAP_WEIGHT_CODE)) return "LOAD of WGT_PLANES needs capability weight_code";
+  if ((planes || m.memory_id == LDS_MEMORY_WGT_4BIT) && !store && (m.y_pad_0 | m.y_pad_1 | m.x_pad_0 | m.x_pad_1) != 0)
+    return format("LOAD of memory %s has no pads: they must be 0", memory_name(m.memory_id));
+  if (planes && !store && m.x_stride != 0) return "LOAD of memory WGT_PLANES has one row: x_stride must be 0";
   if (m.region != 0 && !g.has(LDS_CAP_REGIONS)) return format("region %u needs capability regions", m.region);
   if (!store) return "";
   const lds_insn_store &s = i.u.store;

@@ -109,7 +109,7 @@ void Strict::count_tokens(int stage, const lds_insn_flags &f) {
 void Strict::bursts(uint32_t index, const lds_insn_memory &i) const {
   const uint64_t tile_bytes = m_.g.dram_tile_bytes[i.memory_id];
   const uint64_t begin = m_.regions[i.region].base + uint64_t{i.dram_base} * m_.g.dram_base_bytes[i.memory_id];
-  Bursts left(bus_, begin, i.x_size * tile_bytes, i.y_size, i.x_stride * tile_bytes);
+  Bursts left(bus_, begin, i.x_size * tile_bytes, dram_rows(i), i.x_stride * tile_bytes);
   while (!left.done()) {
     m_.poll->spend(Poll::kBurst);
     if (left.next() == 1 && (!left.done() || index < last_read_))

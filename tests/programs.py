@@ -174,6 +174,22 @@ class _Maker:
         if to == Memory.ACC:
             self.computed -= set(filled)
 
+    def load_planes(self, first: int, room: int) -> None:
+        """A LOAD of bit planes, of random words: more or fewer than the tiles that it says have."""
+        size, memory = self.tile[Memory.WGT_PLANES], Memory.WGT_PLANES
+        tiles = self.between(1, min(room, 6))
+        words = self.between(1, 1 + 40 * tiles * self.config.block**2 // 256)
+        words = min(words, self.data_bytes // size)
+        insn = Load(
+            memory_id=memory,
+            sram_base=first + self.below(room - tiles + 1),
+            dram_base=self.start // size + self.below(self.data_bytes // size - words + 1),
+            y_size=tiles,
+            x_size=words,
+        )
+        filled = range(insn.sram_base, insn.sram_base + tiles)
+        self.emit(insn, [self._rows(insn)], [self.places(Memory.WGT, filled)])
+
     def _pads(self, room: int) -> dict[str, int]:
         if self.chance(0.6) or room < 6:
             return {}
@@ -184,7 +200,7 @@ class _Maker:
         memory = Memory(insn.memory_id)
         size = self.tile[memory]
         begin = insn.dram_base * self.config.base_bytes(memory)
-        begin = (begin + np.arange(insn.y_size) * insn.x_stride * size) // self.grain
+        begin = (begin + np.arange(insn.dram_rows) * insn.x_stride * size) // self.grain
         return (
             self.first_dram_place + begin[:, None] + np.arange(insn.x_size * size // self.grain)
         ).reshape(-1)
@@ -482,6 +498,8 @@ class _Maker:
             choices += [lambda: self.load(Memory.ACC_8BIT, *w.acc)]
         if self.config.has(Capability.WEIGHTS4):
             choices += [lambda: self.load(Memory.WGT_4BIT, *w.wgt)] * 3
+        if self.config.has(Capability.WEIGHT_CODE):
+            choices += [lambda: self.load_planes(*w.wgt)] * 3
         if self.config.has(Capability.DEPTHWISE):
             choices += [self.depthwise] * 4
         while len(self.steps) < length:

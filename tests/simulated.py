@@ -64,6 +64,16 @@ TINY_AHEAD = replace(
         "read_bursts_outstanding": TimingConstant(16, "for tests"),
     },
 )
+#: Weights in bit planes, of tiles of one group and of four.
+CODED = [
+    replace(
+        device,
+        name=f"{device.name}-code",
+        capabilities=device.capabilities | Capability.WEIGHT_CODE,
+        bus_bits=64,
+    )
+    for device in (TINY_AHEAD, load_config("vtaq-1x32x32"))
+]
 #: Weights of 4 bits in groups of one tile, two, four and eight.
 GROUPED = [
     replace(

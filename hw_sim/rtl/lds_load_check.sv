@@ -17,7 +17,7 @@ module lds_load_check #(
     input logic begins,  // that cycle after
     input region_t [MAX_REGIONS-1:0] regions,
     output logic [63:0] address,  // in the cycle after the start
-    output logic [16:0] width,  // the same: tiles of a row in the scratchpad, with its padding
+    output logic [16:0] width,  // the same: tiles of a row in the scratchpad, with its padding; of WGT_PLANES 1
     output logic fits_nothing,  // in the second cycle after the start: a LOAD of no tile is valid
     output logic fine,  // from the second cycle after the start on: there is no error
     output logic [3:0] error,  // from the second cycle after the start on: ERROR_*
@@ -44,7 +44,7 @@ module lds_load_check #(
   region_t region;
   always_ff @(posedge clk) begin
     height <= 17'(y_size) + (WRITES ? 17'd0 : 17'(head[MEMORY_Y_PAD_0_AT+:4]) + 17'(head[MEMORY_Y_PAD_1_AT+:4]));
-    width <= 17'(x_size) + (WRITES ? 17'd0 : 17'(head[MEMORY_X_PAD_0_AT+:4]) + 17'(head[MEMORY_X_PAD_1_AT+:4]));
+    width <= CAN_WEIGHT_CODE && head_memory == MEMORY_WGT_PLANES ? 17'd1 : 17'(x_size) + (WRITES ? 17'd0 : 17'(head[MEMORY_X_PAD_0_AT+:4]) + 17'(head[MEMORY_X_PAD_1_AT+:4]));
     rows_span <= 32'(y_size) * 32'(x_stride);
     any_rows <= y_size != 0;
     offset <= SIZE_BITS'(head[MEMORY_DRAM_BASE_AT+:32]) << tile_log2(head_memory);

@@ -18,6 +18,7 @@ from loadstone.vta.simulator.rtl import RtlDevice, RtlResult
 from tests.programs import BASE, Program, random_program
 from tests.repeat import more, times
 from tests.simulated import (
+    CODED,
     EIGHT_WINDOWS,
     FOUR_WINDOWS,
     GROUPED,
@@ -136,6 +137,14 @@ def test_weights_of_4_bits_are_the_simulators_in_bytes_and_cycles(config: HwConf
     """Groups of one tile, two, four and eight."""
     device = RtlDevice(config)
     assert sum(check(device, seed) for seed in range(times(20, 10_000))) > 3_000
+
+
+@pytest.mark.parametrize("config", CODED, ids=lambda config: config.name)
+def test_weights_in_bit_planes_are_the_simulators_in_bytes_and_cycles(config: HwConfig) -> None:
+    """One LOAD at a time behind another, and four; tiles of one group, and of four."""
+    device = RtlDevice(config)
+    latencies = (0, 64, 7)
+    assert sum(check(device, seed, latencies) for seed in range(times(20, 10_000))) > 3_000
 
 
 def test_windows_are_the_simulators_in_bytes_and_cycles(windows: RtlDevice) -> None:

@@ -21,6 +21,7 @@ from tests.vta.validator.one_instruction import (
     INPUT,
     INTEGERS,
     MICRO_OPS,
+    PLANES,
     RESULT,
     STORING,
     TILES,
@@ -38,6 +39,8 @@ from tests.vta.validator.one_instruction import (
 PADS = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
 #: What a STORE has in their place.
 _IDLE = dict.fromkeys(("region", "y_size", "x_size"), 0)
+#: Memories whose LOADs have rows of their own, below.
+_PACKED = (Memory.WGT_4BIT, Memory.WGT_PLANES)
 OPERANDS = ("operands", "operand_step", "requantize")
 
 
@@ -47,6 +50,7 @@ def moves(rows: Rows) -> None:
     _in_dram(rows)
     _in_scratchpads(rows)
     _groups(rows)
+    _planes(rows)
 
 
 def _shapes(rows: Rows) -> None:
@@ -223,7 +227,7 @@ def _in_dram(rows: Rows) -> None:
     rows.limit(
         "V6", "a region to load", lambda more: moved(load(Memory.INP, region=ARENA + more)), "sr"
     )
-    plain = [memory for memory in Memory if memory != Memory.WGT_4BIT]
+    plain = [memory for memory in Memory if memory not in _PACKED]
     for number, memory in product((ARENA + 1, 7), plain):
         insn = store() if memory == Memory.OUT else load(memory)
         bad = moved(having(insn, region=number))
@@ -282,7 +286,7 @@ def _in_a_region(rows: Rows, insn: Load | Store) -> None:
 def _in_scratchpads(rows: Rows) -> None:
     """V8."""
     for memory in Memory:
-        if memory != Memory.WGT_4BIT:
+        if memory not in _PACKED:
             _in_scratchpad(rows, memory)
 
 
@@ -318,6 +322,36 @@ def _groups(rows: Rows) -> None:
     limit("V8", "sram_base", depth - 6, x_size=3)
     limit("V8", "x_size", 3, sram_base=depth - 7)
     limit("V8", "y_size", 3, sram_base=depth - 7)
+
+
+def _planes(rows: Rows) -> None:
+    """LOADs of WGT_PLANES, with blocks of 16: V5 to V8."""
+    insn = load(Memory.WGT_PLANES)
+    fine = moved(insn, config=PLANES)
+    for title, of in {"a LOAD": insn, "a no-op": load(Memory.WGT_PLANES, **_IDLE)}.items():
+        lesser = moved(of, config=without(Capability.WEIGHT_CODE, PLANES))
+        rows.switch("V5", f"WGT_PLANES without weight_code, {title}", fine, lesser, "sr")
+        for name in (*PADS, "x_stride"):
+            rule = "V5" if of is insn else "V4"
+            padded = moved(having(of, **{name: 1}), config=PLANES)
+            rows.switch(rule, f"{name} of WGT_PLANES, {title}", fine, padded, "sr")
+    bad = moved(having(insn, region=ARENA + 1), config=PLANES)
+    rows.switch("V6", "WGT_PLANES of no region", fine, bad, "sr")
+
+    def limit(rule: str, name: str, value: int, **more: int) -> None:
+        def make(beyond: int) -> Case:
+            return moved(having(insn, **{name: value + beyond, **more}), config=PLANES)
+
+        rows.limit(rule, f"{name} of WGT_PLANES {more}", make, "sr")
+
+    # 2,048 bytes of a region are 256 words, however many tiles they are.
+    limit("V7", "dram_base", 255)
+    limit("V7", "dram_base", 250, x_size=6, y_size=2)
+    limit("V7", "x_size", 255, dram_base=1)
+    depth = PLANES.depth(Memory.WGT)
+    limit("V8", "sram_base", depth - 1)
+    limit("V8", "sram_base", depth - 5, y_size=5, x_size=200)
+    limit("V8", "y_size", 5, sram_base=depth - 5)
 
 
 def _in_scratchpad(rows: Rows, memory: Memory) -> None:

@@ -49,6 +49,10 @@ FOUR_LANES, EIGHT_LANES, WINDOWS = (
 )
 #: The largest of them, with weights of 4 bits: a group has 288 bytes, and fills two tiles of WGT.
 GROUPS = dataclasses.replace(WINDOWS, capabilities=INTEGERS.capabilities | Capability.WEIGHTS4)
+#: The same with bit planes.
+PLANES = dataclasses.replace(
+    WINDOWS, capabilities=INTEGERS.capabilities | Capability.WEIGHT_CODE, bus_bits=64
+)
 FLOATS = load_config("vtab-1x8x8")
 #: Regions in the order of the artifact: what the device may do there.
 MICRO_OPS, RESULT, INPUT, ARENA = range(4)

@@ -124,8 +124,8 @@ def _load(form: InstructionForm, config: HwConfig) -> InstructionForm:
             chosen = f"(memory_id={int(memory)})"
             bytes_of_row = f"{chosen}*x_size*{config.tile_bytes(memory)}"
             fills = config.filled_tiles(memory)
-            rows = ((_HEIGHT, f"{_WIDTH}*{fills}"),)
-            extent = f"{chosen}*(x_size>0)*{_WIDTH}*{fills}"
+            width = "1" if memory is Memory.WGT_PLANES else f"{_WIDTH}*{fills}"
+            rows, extent = ((_HEIGHT, width),), f"{chosen}*(x_size>0)*{width}"
             scratchpad = SCRATCHPAD_OF[memory].name.lower()
             reaches.append(_dram(memory, config, bytes_of_row))
             reaches.append(Reach(scratchpad, "sram_base", rows, extent, writes=True))
@@ -135,6 +135,7 @@ def _load(form: InstructionForm, config: HwConfig) -> InstructionForm:
         *_noop(f"region+y_size+x_stride+sram_base+dram_base+{_PADS}"),
         f"(memory_id<{Memory.WGT + 1})*({_PADS})",
         f"(memory_id={int(Memory.WGT_4BIT)})*({_PADS})",
+        f"(memory_id={int(Memory.WGT_PLANES)})*({_PADS}+x_stride)",
         f"(memory_id={int(Memory.UOP)})*(y_size>1)",
     ]
     units = tuple(_unit(LOAD_STAGE[memory]) for memory in Memory)

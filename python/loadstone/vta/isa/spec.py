@@ -60,6 +60,7 @@ from loadstone.vta.isa.values import (
     initial_registers,
     window_rows,
 )
+from loadstone.vta.isa.weight_planes import PLANES
 
 __all__ = [
     "CONFIG_DEFAULTS",
@@ -205,10 +206,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "memory_id",
         _LOAD,
         "Copies a strided 2-D block of tiles from DRAM to a scratchpad, packed, with padding "
-        "around it. INP, WGT and WGT_4BIT are loaded by the load stage; UOP, ACC and ACC_8BIT by "
-        "compute. Pads are 0, or PAD_VALUE for INP and ACC_8BIT. With x_size = 0 nothing is "
+        "around it. UOP, ACC and ACC_8BIT are loaded by compute, the others by the load stage. "
+        "Pads are 0, or PAD_VALUE for INP and ACC_8BIT. With x_size = 0 nothing is "
         "written, not even pads, and only the tokens count; with y_size = 0 the pads are. "
-        + GROUPS,
+        + f"{GROUPS} {PLANES}",
         "s = sram_base\n"
         "for y in -y_pad_0 .. y_size+y_pad_1:\n"
         "  for x in -x_pad_0 .. x_size+x_pad_1:\n"
