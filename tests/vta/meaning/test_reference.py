@@ -436,8 +436,8 @@ def test_regions_are_memories_of_their_own() -> None:
         ),
         (Load(memory_id=Memory.OUT, y_size=1, x_size=1), "LOAD of memory OUT: OUT is only stored"),
         (
-            Store(memory_id=Memory.ACC, y_size=1, x_size=1),
-            "STORE of memory ACC: only OUT is stored",
+            Store(memory_id=Memory.WGT, y_size=1, x_size=1),
+            "STORE of memory WGT: it has none",
         ),
         (
             Store(memory_id=Memory.INP, y_size=1, x_size=1, region=1),

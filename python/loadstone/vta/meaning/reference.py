@@ -194,8 +194,7 @@ class Machine:
         if insn.is_noop:
             return
         if insn.memory_id not in (Memory.OUT, Memory.INP, Memory.ACC):
-            name = Memory(insn.memory_id).name
-            raise SimulationError(f"STORE of memory {name}: only OUT and ACC are stored")
+            raise SimulationError(f"STORE of memory {Memory(insn.memory_id).name}: it has none")
         if insn.is_whole and insn.requantize:
             raise SimulationError("STORE of memory ACC does not requantize: requantize must be 0")
         if not insn.requantize and (insn.operands or insn.operand_step):
@@ -207,7 +206,8 @@ class Machine:
             acc = self._requantized_rows(insn, acc)
         whole = acc.astype("<i4") if insn.is_whole else acc.astype(np.uint8)
         elements = bits_of(acc).astype("<u2") if self.config.is_float else whole
-        tiles = elements.view(np.uint8).reshape(insn.y_size, insn.x_size, -1)
+        shape = insn.y_size, insn.x_size, self.config.tile_bytes(Memory(insn.memory_id))
+        tiles = elements.view(np.uint8).reshape(shape)
         rows = self._rows_of_inp(insn) if insn.to_inp else self._rows(insn)
         for tile, place in zip(tiles, rows, strict=True):
             place[:] = tile
