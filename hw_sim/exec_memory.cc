@@ -3,6 +3,8 @@
 //   s = sram_base                                      LOAD: rows -y_pad_0 .. y_size + y_pad_1, tiles -x_pad_0 .. x_size + x_pad_1
 //   sram[s++] = inside ? dram[dram_base + y * x_stride + x] : pad
 //
+//   STORE: the low bytes of ACC's lanes, what RQ makes of them, or whole lanes
+//
 // In:   a decoded instruction.
 // Out:  the scratchpad (LOAD), DRAM or INP (STORE).
 // SPDX-License-Identifier: Apache-2.0
@@ -337,7 +339,8 @@ void exec_store(Machine &m, const lds_insn &insn) {
   const bool to_inp = i.memory_id == LDS_MEMORY_INP;  // in place of DRAM
   if (to_inp) check_sram(m, LDS_MEMORY_INP, i.dram_base + uint64_t{i.x_stride} * (i.y_size - 1) + i.x_size - 1, "STORE to INP");
   const uint64_t address = to_inp ? 0 : dram_address(m, i, true);
-  const uint32_t tile_bytes = m.g.dram_tile_bytes[LDS_MEMORY_OUT];
+  const bool whole = i.memory_id == LDS_MEMORY_ACC;  // all bits of a lane
+  const uint32_t tile_bytes = m.g.dram_tile_bytes[i.memory_id];
   const uint64_t stride = uint64_t{i.x_stride} * tile_bytes;
   const size_t row_lanes = size_t{i.x_size} * m.g.lanes, row_bytes = size_t{i.x_size} * tile_bytes;
   const int32_t *acc = m.acc.data() + size_t{i.sram_base} * m.g.lanes;
@@ -349,7 +352,9 @@ void exec_store(Machine &m, const lds_insn &insn) {
     uint8_t *host = all != nullptr ? all + y * stride : span(address + y * stride, row_bytes);
     if (host == nullptr) row.resize(row_bytes);
     uint8_t *out = host != nullptr ? host : row.data();
-    if (m.g.is_float)
+    if (whole)
+      std::memcpy(out, acc, row_bytes);  // little-endian int32, like the host's
+    else if (m.g.is_float)
       store_floats(acc, row_lanes, out);
     else
       m.kernels->take_bytes(store.requantize != 0 ? requantized.of(acc, store.operands + moves * y) : acc, row_lanes, out);

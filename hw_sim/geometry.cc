@@ -20,6 +20,7 @@ bool legal(const lds_hw_config &c) {
   const bool rounds = has_rq ? wide == 0 && (c.capabilities & LDS_CAP_CONFIG) != 0 : !stores_rq;
   // A tile of INP is no address that a host would move, and no float.
   if ((c.capabilities & LDS_CAP_STORE_INP) != 0 && (wide != 0 || (c.capabilities & LDS_CAP_REGIONS) == 0)) return false;
+  if ((c.capabilities & LDS_CAP_STORE_ACC) != 0 && wide != 0) return false;
   const bool has_windows = (c.capabilities & LDS_CAP_DEPTHWISE) != 0;
   const bool has_groups = (c.capabilities & LDS_CAP_WEIGHTS4) != 0;
   const bool has_planes = (c.capabilities & LDS_CAP_WEIGHT_CODE) != 0;

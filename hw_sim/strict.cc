@@ -127,7 +127,8 @@ void Strict::memory(uint32_t index, const Insn &insn) {
   }
   if (i.y_size == 0) unsafe("y_size = 0");
   const bool store = insn.fields.opcode == LDS_OPCODE_STORE;
-  if (store && (insn.fields.u.store.requantize != 0 || insn.stores_to_inp())) return;  // no device of VTA's has it
+  if (store && (insn.fields.u.store.requantize != 0 || insn.stores_to_inp() || insn.stores_whole_lanes()))
+    return;  // no device of VTA's has it
   const uint32_t pads = pads_of(insn.fields);
   if (i.memory_id == LDS_MEMORY_WGT && pads != 0) unsafe("padding of WGT");
   if (i.memory_id == LDS_MEMORY_UOP && (pads != 0 || i.y_size != 1)) unsafe("LOAD UOP must be one-dimensional: y_size = 1, no pads");

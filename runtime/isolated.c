@@ -283,7 +283,8 @@ static int store_to_inp(const walk *w, const lds_insn_store *s) {
 static int store(const walk *w, const lds_insn_store *s) {
   int status;
   if (s->x_size == 0) return LDS_OK;
-  status = range(s->requantize != 0 ? &w->acc : &w->out, s->sram_base, (uint64_t)s->y_size * s->x_size, 0);
+  status =
+      range(s->requantize != 0 || s->memory_id == LDS_MEMORY_ACC ? &w->acc : &w->out, s->sram_base, (uint64_t)s->y_size * s->x_size, 0);
   if (status != LDS_OK || s->requantize == 0) return status;
   return range(&w->acc, s->operands, 3u * (uint64_t)(s->operand_step != 0 ? s->y_size : 1u), 0);
 }

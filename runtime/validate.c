@@ -165,7 +165,8 @@ static int shape_store(const walk *w, const lds_insn *insn, shape *s) {
     if ((m->region | m->y_size | m->x_stride) != 0) return LDS_ERR_INSTRUCTION;
     return m->memory_id == LDS_MEMORY_OUT || m->memory_id == 0 ? LDS_OK : LDS_ERR_INSTRUCTION;
   }
-  if (m->y_size == 0 || (s->moves == TILES && m->memory_id != LDS_MEMORY_OUT)) return LDS_ERR_INSTRUCTION;
+  if (m->memory_id == LDS_MEMORY_ACC && (!has(w, LDS_CAP_STORE_ACC) || insn->u.store.requantize != 0)) return LDS_ERR_INSTRUCTION;
+  if (m->y_size == 0 || (s->moves == TILES && m->memory_id != LDS_MEMORY_OUT && m->memory_id != LDS_MEMORY_ACC)) return LDS_ERR_INSTRUCTION;
   if (s->moves == TO_INP && (!has(w, LDS_CAP_STORE_INP) || m->region != 0)) return LDS_ERR_INSTRUCTION;
   s->below[0] =
       s->moves == TO_INP ? lds_places(w->depth[LDS_MEMORY_INP], lds_rows_extent(m->y_size, m->x_stride, m->x_size)) : dram_places(w, m, 1);
@@ -351,6 +352,7 @@ static int config_is_possible(const lds_hw_config *c) {
   if ((c->capabilities & LDS_CAP_WEIGHTS4) != 0 && (lds_is_float(c) || c->log_block < 2 || lds_group_tiles(c) == 0)) return 0;
   if ((c->capabilities & LDS_CAP_WEIGHT_CODE) != 0 && (lds_is_float(c) || (uint32_t)1 << c->log_block < LDS_PLANE_WEIGHTS)) return 0;
   if ((c->capabilities & LDS_CAP_STORE_INP) != 0 && (lds_is_float(c) || (c->capabilities & LDS_CAP_REGIONS) == 0)) return 0;
+  if ((c->capabilities & LDS_CAP_STORE_ACC) != 0 && lds_is_float(c)) return 0;
   if ((c->capabilities & LDS_CAP_DEPTHWISE) != 0 && (lds_is_float(c) || c->log_block < 2 || w.li < 2)) return 0;
   if (c->log_batch > 6 || c->log_block < 1 || c->log_block > 7) return 0;
   if (w.lu < 1 || w.lu > 13 || w.li < 1 || w.li > 15 || w.lw < 1 || w.lw > 15 || w.la < 1 || w.la > 11) return 0;

@@ -36,6 +36,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -207,16 +208,25 @@ def _modules() -> list[str]:
     return sorted({n for n in packages if "." not in n} | (files.keys() & measure.modules().keys()))
 
 
-def _knowing(judge: str) -> set[str]:
-    """Modules of the package that import the judge, directly or not, and those in their folders: to
-    import `a.b` is to import `a` first. Of a judge in C: none."""
+@cache
+def _imports() -> dict[str, set[str]]:
+    """Of each module of the package, what it imports: to import `a.b` is to import `a` first."""
     imports = {name: set(measure.imports_of(name)) for name in measure.modules()}
     for name, known in imports.items():
         for each in (name, *known.copy()):
             parts = each.split(".")
             known |= {".".join(parts[:n]) for n in range(1, len(parts))}
+    measure.tree_of.cache_clear()  # no copy needs the trees of 800 files
+    return imports
+
+
+def _knowing(judge: str) -> set[str]:
+    """Modules of the package that import the judge, directly or not, and those in their folders. Of
+    a judge that is in C, or not in the package: none."""
     found: set[str] = {judge}
-    while new := {name for name, known in imports.items() if known & found} - found:
+    if judge not in measure.modules():
+        return found
+    while new := {name for name, known in _imports().items() if known & found} - found:
         found |= new
     return found
 
@@ -391,6 +401,8 @@ def work(args: argparse.Namespace) -> list[tuple[Judge, list[int]]]:
 def _try_all(work: Sequence[tuple[Judge, list[int]]], args: argparse.Namespace) -> int:
     """Tries the judges one after the other, until their time is over; the exit status."""
     until, status = time.monotonic() + args.seconds, 0
+    if any(judge.module in measure.modules() for judge, _ in work):
+        _imports()  # once: it takes longer than most mutants
     for place, (judge, chosen) in enumerate(work):
         left = until - time.monotonic()  # those behind this one get their share
         if left <= 0:

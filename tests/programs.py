@@ -141,7 +141,8 @@ class _Maker:
             pads, x, y = {}, 1, 1
             height = width = 0
         size = self.tile[memory]
-        stored = memory in (Memory.INP, Memory.ACC_8BIT) and self.chance(0.2)
+        sums = memory == Memory.ACC and self.config.has(Capability.STORE_ACC) and not fill
+        stored = (memory in (Memory.INP, Memory.ACC_8BIT) or sums) and self.chance(0.2)
         begin, bytes_ = (
             (self.out_start, self.out_tiles * self.tile[Memory.OUT])
             if stored
@@ -260,7 +261,29 @@ class _Maker:
             insn, places = self._to_inp(insn)
             self.emit(insn, read, [places])
             return
+        if self.config.has(Capability.STORE_ACC) and self.chance(0.6):
+            insn, read = self._whole(insn), read[:1]
         self.emit(insn, read, [self._rows(insn)])
+
+    def _whole(self, insn: Store) -> Store:
+        """The same STORE of all bits of its lanes: tiles of four times the bytes, as many rows of
+        them as there is room for."""
+        room = self.out_tiles * self.tile[Memory.OUT] // self.tile[Memory.ACC]
+        x, y = min(insn.x_size, room), min(insn.y_size, max(1, room // insn.x_size))
+        stride = self.between(0, (room - x) // (y - 1)) if y > 1 else insn.x_stride
+        first = -(-self.out_start // self.tile[Memory.ACC])
+        base = first + self.below(room - ((y - 1) * stride + x) + 1)
+        return replace(
+            insn,
+            memory_id=Memory.ACC,
+            dram_base=base,
+            x_size=x,
+            y_size=y,
+            x_stride=stride,
+            operands=0,
+            operand_step=0,
+            requantize=0,
+        )
 
     def _to_inp(self, insn: Store) -> tuple[Store, Places]:
         """The same STORE to INP, and the tiles that it writes there; rows may overlap."""

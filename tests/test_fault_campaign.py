@@ -12,7 +12,7 @@ from tests.repeat import times
 
 def test_no_run_with_a_fault_is_wrong(tmp_path: Path, figure: Callable[[str], None]) -> None:
     campaign = Campaign(1, tmp_path)
-    campaign.go(times(30, 2000))
+    campaign.go(times(20, 2000))
     figure(f"{campaign.runs} runs with random faults: {len(campaign.wrong)} wrong")
     assert not campaign.wrong
     assert len({end for _, end in campaign.ends}) >= 4

@@ -90,6 +90,7 @@ extern "C" {
 #define LDS_CAP_STORE_INP 256u
 #define LDS_CAP_WEIGHT_CODE 512u
 #define LDS_CAP_WEIGHTS4 1024u
+#define LDS_CAP_STORE_ACC 2048u
 
 /* The largest window of DEPTHWISE, and the weights that each of its rows has room for. */
 #define LDS_WINDOW_COLUMNS 3u

@@ -20,6 +20,7 @@ module lds_insn_check (
   wire has_region = insn[MEMORY_REGION_AT+:MEMORY_REGION_BITS] != 0;
   wire has_pads = (insn & MEMORY_PADS) != 0, has_stride = insn[MEMORY_X_STRIDE_AT+:MEMORY_X_STRIDE_BITS] != 0;
   wire to_inp = CAN_STORE_INP && memory == MEMORY_INP;  // of a STORE
+  wire whole = CAN_STORE_ACC && memory == MEMORY_ACC;
   wire has_operands = insn[STORE_OPERANDS_AT+:STORE_OPERANDS_BITS] != 0 || insn[STORE_OPERAND_STEP_AT];
   wire [1:0] more_rows = insn[DEPTHWISE_ROWS_AT+:2] - 2'd1, more_columns = insn[DEPTHWISE_COLUMNS_AT+:2] - 2'd1;  // than one
   wire [2:0] operation = insn[ALU_ALU_OP_AT+:ALU_ALU_OP_BITS];
@@ -44,7 +45,8 @@ module lds_insn_check (
       OPCODE_STORE: begin
         known = COMMON_BITS | STORE_OWN_BITS;
         wanted = STAGE_STORE;
-        bad = (!noop && memory != MEMORY_OUT && !(to_inp && !has_region)) || (insn[STORE_REQUANTIZE_AT] && !CAN_STORE_REQUANTIZE) ||
+        bad = (!noop && memory != MEMORY_OUT && !(to_inp && !has_region) && !whole) ||
+              (insn[STORE_REQUANTIZE_AT] && (!CAN_STORE_REQUANTIZE || (whole && !noop))) ||
               (has_operands && !insn[STORE_REQUANTIZE_AT]) ||
               (memory == MEMORY_ACC_8BIT && !CAN_LOAD_ACC8) || (memory == MEMORY_WGT_4BIT && !CAN_WEIGHTS4) ||
               (memory == MEMORY_WGT_PLANES && !CAN_WEIGHT_CODE) || (has_region && !CAN_REGIONS);

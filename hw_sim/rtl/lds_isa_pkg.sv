@@ -78,6 +78,7 @@ package lds_isa_pkg;
   localparam bit CAN_STORE_INP = (lds_config_pkg::CAPABILITIES & 256) != 0;
   localparam bit CAN_WEIGHT_CODE = (lds_config_pkg::CAPABILITIES & 512) != 0;
   localparam bit CAN_WEIGHTS4 = (lds_config_pkg::CAPABILITIES & 1024) != 0;
+  localparam bit CAN_STORE_ACC = (lds_config_pkg::CAPABILITIES & 2048) != 0;
 
   // What the stages' registers hold when a program starts.
   localparam logic [31:0] DEFAULT_PAD_VALUE = 32'd0;

@@ -15,8 +15,8 @@ package lds_types_pkg;
   // Bits of a tile, and the number of bus words that contain it (UOP: micro-ops in a word).
   localparam int INP_BITS = 8 * LANES, WGT_BITS = 8 * BLOCK * BLOCK, ACC_BITS = 32 * LANES;
   localparam int INP_WORDS = INP_BITS / BUS_BITS, WGT_WORDS = WGT_BITS / BUS_BITS, ACC_WORDS = ACC_BITS / BUS_BITS;
-  // Of a tile that the store stage reads: it requantizes whole accumulators.
-  localparam int OUT_BITS = CAN_STORE_REQUANTIZE ? ACC_BITS : INP_BITS;
+  // Of a tile that the store stage reads: it requantizes whole accumulators, or stores them.
+  localparam int OUT_BITS = CAN_STORE_REQUANTIZE || CAN_STORE_ACC ? ACC_BITS : INP_BITS;
   localparam int UOPS = BUS_BITS / 32, LOG_UOPS = $clog2(UOPS);
   localparam int UOP_INDEX_BITS = $clog2(UOP_DEPTH);
   // The largest window of DEPTHWISE.

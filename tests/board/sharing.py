@@ -67,7 +67,8 @@ class Shared:
 
 @dataclass(frozen=True)
 class _Member:
-    """A network with samples, and its outputs of each; the share of the device's time."""
+    """A network with samples, and its outputs of each; the share of the device's time. fails: its
+    programs are packed spoilt."""
 
     artifact: Artifact
     inputs: np.ndarray
@@ -76,18 +77,18 @@ class _Member:
     fails: bool = False
 
 
-def networks(*, faulty: bool) -> tuple[bytes, list[Shared]]:
+def networks(*, faulty: bool, most: int = 33_400) -> tuple[bytes, list[Shared]]:
     """Programs of one layer, packed. faulty: the second one's programs have an instruction that the
-    device does not know, and nobody looks at them before."""
-    runs = times(12, 1000) if faulty else times(120, 33_400)
+    device does not know, and nobody looks at them before. most: releases of each, where all are
+    tried."""
+    runs = times(12, 1000) if faulty else times(120, most)
     members = []
     rng = np.random.default_rng(runs)
     for number, (parts, share) in enumerate(PARTS):
         artifact = _in_parts(parts)
-        fails = faulty and number == FAULTY
         x = rng.integers(-128, 128, (SAMPLES, 1, DENSE.weights.shape[1])).astype(np.int8)
-        member = _Member(artifact, x, DENSE.expected(x), share, fails)
-        members.append(replace(member, artifact=_spoilt(artifact)) if fails else member)
+        fails = faulty and number == FAULTY
+        members.append(_Member(artifact, x, DENSE.expected(x), share, fails))
     return _packed(members, runs)
 
 
@@ -107,7 +108,7 @@ def _packed(members: Sequence[_Member], runs: int) -> tuple[bytes, list[Shared]]
         lengths = blocks_of(one.artifact, SERVED, None, 0)
         blocks.append(BlockTimes(lengths, int(sum(lengths) / one.share)))
         x, y = one.inputs, one.outputs
-        data = one.artifact.to_bytes()
+        data = (_spoilt(one.artifact) if one.fails else one.artifact).to_bytes()
         sizes = (len(data), x[0].nbytes, y[0].nbytes, len(x))
         head = struct.pack("<8I", *sizes, runs, blocks[-1].period, int(one.fails), 0)
         packed += b"".join(map(_padded, (head, data, x.tobytes(), y.tobytes())))

@@ -14,7 +14,9 @@ import pytest
 from tests.board import build, cases, models, sharing
 from tests.board.models import Network
 from tests.board.tools import ROOT, need
+from tests.board.tools import run as run_program
 from tests.repeat import more
+from tests.toolchains import PROCESSORS, executable
 
 pytestmark = [pytest.mark.full, pytest.mark.rung("4")]
 
@@ -76,7 +78,7 @@ def printed(
                 [*QEMU[toolchain], *arguments],
                 capture_output=True,
                 text=True,
-                timeout=sharing.SECONDS if inputs == "-" else 3600,
+                timeout=3600,
                 check=True,
             )
         finally:
@@ -106,6 +108,24 @@ def test_bfloat16_gives_the_native_bits(toolchain: str, tmp_path: Path) -> None:
     cases.check_healthy(run(toolchain, network, 3, [], tmp_path), network)
 
 
+@pytest.mark.parametrize("faulty", [False, True])
+def test_networks_share_the_simulator_in_their_process(
+    tmp_path: Path, figure: Callable[[str], None], *, faulty: bool
+) -> None:
+    """All of it on arm64: a register costs no packet there."""
+    emulator = PROCESSORS["arm64 without dot products"]
+    need(emulator.emulator[0], "qemu-user")
+    packed, networks = sharing.networks(faulty=faulty)
+    (tmp_path / "device").write_bytes(sharing.CONFIG.configuration())
+    (tmp_path / "model").write_bytes(packed)
+    sources = [GUEST / "run_cases.c", GUEST / "share_cases.c", ROOT / "tests/c/run_in_process.c"]
+    program = executable(emulator.toolchain, sources, tmp_path / "share")
+    files = [program, tmp_path / "device", tmp_path / "model"]
+    command = [*emulator.emulator, *files, "-", "1"]
+    lines = run_program(command, timeout_s=sharing.SECONDS).splitlines()
+    figure(f"arm64, simulator in the process: {sharing.check(lines, networks)}")
+
+
 @pytest.mark.parametrize(
     "toolchain", ["aarch64", *(pytest.param(n, marks=more) for n in ("armv7", "riscv64", "musl"))]
 )
@@ -113,7 +133,7 @@ def test_bfloat16_gives_the_native_bits(toolchain: str, tmp_path: Path) -> None:
 def test_networks_share_the_device_within_their_bounds(
     toolchain: str, tmp_path: Path, figure: Callable[[str], None], *, faulty: bool
 ) -> None:
-    packed, networks = sharing.networks(faulty=faulty)
+    packed, networks = sharing.networks(faulty=faulty, most=1000)
     lines = printed(toolchain, packed, "-", 1, tmp_path)
     figure(f"{toolchain}: {sharing.check(lines, networks)}")
 

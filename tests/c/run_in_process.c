@@ -1,8 +1,8 @@
 /* Runs a model on the simulator in this process.
  *
- * In:   DEVICE MODEL INPUTS RUNS; DEVICE: a file of lds_hw_config.
- * Out:  run_cases() over the HAL of the simulator.
- * Next: tests/vta/simulator/test_kernels.py reads the lines.
+ * In:   DEVICE MODEL INPUTS RUNS; DEVICE: a file of lds_hw_config; with INPUTS - a MODEL that is several, packed.
+ * Out:  run_cases(), or share_cases(), over the HAL of the simulator.
+ * Next: tests/vta/simulator/test_kernels.py and tests/board/test_user.py read the lines.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -11,6 +11,7 @@
 
 #include "lds_hal_sim.h"
 #include "run_cases.h"
+#include "share_cases.h"
 
 enum { BUS_BITS = 64, MEMORY_BYTES = 4 << 20, POOL_BYTES = 64 << 20 };
 
@@ -35,6 +36,7 @@ int main(int argc, char **argv) {
   size_t config_bytes;
   const void *device;
   board b = {0};
+  int shares;
   if (argc != 5) return 2;
   device = contents(argv[1], &config_bytes);
   if (config_bytes != sizeof config) return 2;
@@ -44,10 +46,11 @@ int main(int argc, char **argv) {
   b.hal = lds_hal_sim_hal(sim);
   b.registers = &lds_registers_native;
   b.model = contents(argv[2], &b.model_bytes);
-  b.inputs = contents(argv[3], &b.inputs_bytes);
+  shares = strcmp(argv[3], "-") == 0;
+  if (!shares) b.inputs = contents(argv[3], &b.inputs_bytes);
   b.runs = (uint32_t)strtoul(argv[4], NULL, 0);
   b.memory_bytes = MEMORY_BYTES;
   b.memory = malloc(b.memory_bytes);
   b.print = print;
-  return b.memory == NULL ? 2 : run_cases(&b);
+  return b.memory == NULL ? 2 : shares ? share_cases(&b) : run_cases(&b);
 }

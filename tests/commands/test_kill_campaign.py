@@ -16,7 +16,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed (the extra `sear
 
 def test_killed_at_random_instants_nothing_is_broken() -> None:
     """A process of its own, which has no threads, copies itself for each command."""
-    words = [sys.executable, "-m", "tests.kill_campaign", "--count", str(times(25, 1000))]
+    words = [sys.executable, "-m", "tests.kill_campaign", "--count", str(times(12, 1000))]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=3000)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " 0 broken files" in done.stdout

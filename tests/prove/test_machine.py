@@ -326,7 +326,7 @@ _ONE = {"uop_end": 1, "iter_out": 1, "iter_in": 1}
         (Store(memory_id=Memory.OUT, sram_base=3, x_size=2, y_size=1), "no product"),
         (Store(memory_id=Memory.OUT, sram_base=3, x_size=1, y_size=2, x_stride=1), "no product"),
         (Store(memory_id=Memory.OUT, sram_base=255, x_size=2, y_size=1), "no product"),
-        (Store(memory_id=Memory.ACC, x_size=1, y_size=1), "another memory"),
+        (Store(memory_id=Memory.ACC, x_size=1, y_size=1), "needs store_acc, which the device"),
         *((Store(memory_id=Memory.OUT, x_size=1, y_size=1, **{name: 1}), "which the device lacks")
           for name in ("operands", "operand_step", "requantize")),
         (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1), ""),
@@ -357,6 +357,15 @@ def test_limits_of_a_small_device(instruction: Insn, message: str) -> None:
         return
     with pytest.raises((NotProved, Unsupported), match=message):
         tiny.run(instruction, 0)
+
+
+def test_whole_accumulators_are_beyond_a_proof() -> None:
+    """Where the device has them, it is said that there is no proof, and not that one fails."""
+    tiny = Tiny()
+    machine = tiny.both.machine
+    machine.config = replace(TINY, capabilities=TINY.capabilities | Capability.STORE_ACC)
+    with pytest.raises(Unsupported, match="STORE of whole accumulators"):
+        tiny.run(Store(memory_id=Memory.ACC, x_size=1, y_size=1), 0)
 
 
 _CLEAR = Gemm(**_ONE | {"iter_in": 4}, dst_in=1, reset=1)

@@ -29,9 +29,10 @@ from loadstone.passes.log import VERIFY
 from loadstone.prove.proof import Proof
 from loadstone.prove.read_tflite import read_tflite
 from loadstone.prove.verdict import Status
+from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.packed_weights import expanded
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.operators import edges, kernels, residual, weighted
+from loadstone.vta.operators import constants, edges, kernels, residual, weighted
 from loadstone.vta.passes.allocate.allocate import Allocate
 from loadstone.vta.passes.encode.encode import Encode
 from loadstone.vta.passes.prefetch import Prefetch
@@ -297,6 +298,23 @@ def _exchanged_cells(program: VtaProgram) -> VtaProgram | None:
     return None
 
 
+def _wide(by: int) -> Mistake:
+    """The first weight of a sum of two tensors is another one."""
+
+    def seed(patch: Patch, made: Made) -> None:
+        right = constants.wide_tile
+
+        def wrong(weight: int, config: HwConfig) -> Any:
+            if made:
+                return right(weight, config)
+            made.append("wide weights")
+            return right(weight - by, config)
+
+        patch.setattr(constants, "wide_tile", wrong)
+
+    return seed
+
+
 def _edges(patch: Patch, made: Made) -> None:
     """with_edges adds another constant where taps lie outside; here it always pays."""
     right = edges.with_edges
@@ -361,10 +379,12 @@ MISTAKES: dict[str, tuple[Mistake, Callable[[], bytes]]] = {
     "minima of 4 bits": (_packed(1), packed),
     "numbers of 4 bits": (_packed(2), packed),
     "store_inp": (_in_pass(StoreInp, _exchanged_cells), plain),
+    "low parts of wide weights": (_wide(60), plain),
+    "high parts of wide weights": (_wide(128), plain),
 }
 #: Mistakes in what this device alone can.
 SECOND = "vtaq2-1x16x16"
-BY_SECOND = [name for name in MISTAKES if "4 bits" in name or name == "store_inp"]
+BY_SECOND = [name for name in MISTAKES if "4 bits" in name or "wide" in name or name == "store_inp"]
 
 
 @contextmanager

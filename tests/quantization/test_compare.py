@@ -86,7 +86,8 @@ def test_pairs_share_runs_and_let_go_of_them(monkeypatch: pytest.MonkeyPatch) ->
         )
         for scale in (0.5, 0.125)
     )
-    gc.freeze()  # what other tests have left is not collected again at every run
+    # What is there is not collected again at every run; nor later (conftest.py freezes most of it).
+    gc.freeze()
     alive: list[weakref.ref[Any]] = []
     order: list[Settings] = []
 
@@ -105,7 +106,6 @@ def test_pairs_share_runs_and_let_go_of_them(monkeypatch: pytest.MonkeyPatch) ->
     assert order == [FLOAT, coarse, fine, other] * 2
     assert found[1].tensors == found[2].tensors
     monkeypatch.undo()
-    gc.unfreeze()
     assert [comparison.tensors for comparison in found[:2]] == [
         compare(runner, settings, samples).tensors for settings in (coarse, fine)
     ]

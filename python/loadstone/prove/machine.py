@@ -184,6 +184,8 @@ class SymbolMachine:
     def _store(self, i: Store, number: int) -> CellAccess:
         if i.is_noop:
             return CellAccess()
+        if i.is_whole:
+            raise Unsupported("STORE of whole accumulators, which are symbols of four bytes")
         if i.memory_id not in (Memory.OUT, Memory.INP):
             raise NotProved("STORE of another memory than OUT, and not to INP")
         end = i.sram_base + i.y_size * i.x_size

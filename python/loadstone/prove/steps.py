@@ -41,7 +41,7 @@ class Taps(NamedTuple):
     def of(cls, i: Gemm | Depthwise, block: int) -> Taps:
         """A GEMM reads a single tile. block: lanes of the device's tiles."""
         if isinstance(i, Gemm):
-            return cls(*np.array([[0], [0], [1]], np.int64))
+            return cls(*np.zeros((3, 1), np.int64))  # it has weights for every lane
         r, c = np.divmod(np.arange(i.rows * i.columns), i.columns)
         first = window_rows(block) - i.rows
         tiles, weights = r * i.row_stride + c, WINDOW_PITCH * (first + r) + c

@@ -61,7 +61,7 @@ _LANE_BITS, MAC_BITS, CONTROL_BITS = 912, 58, 8118
 #: What yosys counts more in `vtaq-1x8x8` with a capability (docs/hardware.md), LUT4 and flip-flops:
 #: windows for each of its 64 multipliers, each of three further LOADs in flight for itself. A cell
 #: of a carry chain counts as two tables.
-_WINDOW_TABLES, _WINDOW_BITS = (1038 + 2 * 55) / 64, 623 / 64
+_WINDOW_TABLES, _WINDOW_BITS = (1266 + 2 * 228) / 64, 698 / 64
 _AHEAD_TABLES, _AHEAD_BITS = (1625 + 2 * 357) / 3, 502
 #: Levels of a device of which nothing is known.
 MOST_LEVELS = 81
@@ -273,9 +273,10 @@ def _loads_ahead(config: HwConfig) -> int:
 
 
 def _out_tile_bytes(config: HwConfig) -> int:
-    """Of OUT, a copy of what is stored: of whole accumulators where the store requantizes."""
-    requantizes = config.has(Capability.STORE_REQUANTIZE)
-    return config.tile_bytes(Memory.ACC if requantizes else Memory.OUT)
+    """Of OUT, a copy of what is stored: of whole accumulators where the store requantizes, or
+    stores them so."""
+    whole = config.has(Capability.STORE_REQUANTIZE) or config.has(Capability.STORE_ACC)
+    return config.tile_bytes(Memory.ACC if whole else Memory.OUT)
 
 
 def _queue_bytes(config: HwConfig) -> int:

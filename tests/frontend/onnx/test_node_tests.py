@@ -21,7 +21,7 @@ from tests.frontend.onnx.node_cases import Case
 
 TABLE = Path(__file__).with_name("node_tests.txt")
 #: Every so many cases one that `make test-slow` runs; `make test-all` runs all.
-EVERY = 5
+EVERY = 10
 LEAST_EQUAL = 1250
 TOGETHER = 100
 

@@ -132,6 +132,12 @@ def test_a_device_of_bfloat16_is_known_by_its_fingerprint() -> None:
     assert load_config(FLOAT) == load_config("vtab-1x16x16")
 
 
+def test_whole_accumulators_are_stored_on_devices_of_integers() -> None:
+    floats = {**FLOAT, "capabilities": ["regions", "store_acc"]}
+    with pytest.raises(ConfigError, match="capability store_acc is of integers"):
+        load_config(floats)
+
+
 def test_stores_reach_inp_on_devices_of_integers_with_regions() -> None:
     second = load_config("vtaq2-1x16x16").to_json()
     capabilities = {*second["capabilities"], "store_inp"}

@@ -129,6 +129,42 @@ def test_another_window_is_found(spoilt: tuple[str, str]) -> None:
         verify_kernel(kernel_of_nests(parsed(other), device), function)
 
 
+WIDE = """\
+func wide:
+  param x: int8[6] x1x16
+  param w: int8[2] x16x16
+  param out: int8[6] x1x16
+  alloc acc: int32[6] x1x16 in acc
+  alloc x_chip: int8[6] x1x16 in inp
+  alloc w_chip: int8[2] x16x16 in wgt
+  copy(x_chip[i], x[i]) for i<6
+  copy(w_chip[i], w[i]) for i<2
+  fill(acc[i] | 0) for i<6
+  wide(acc[i], x_chip[i], w_chip[0]) for i<6
+  copy(out[i], acc[i]) for i<6
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        ("wide(acc[i], x_chip[i], w_chip[1])", "depthwise 1x1 wide"),
+        ("wide(acc[i], x_chip[5 - i], w_chip[0])", "depthwise 1x1 wide"),
+        ("gemm(acc[i], x_chip[i], w_chip[0])", "gemm"),
+        ("depthwise(acc[i], x_chip[i], w_chip[0] | 1, 1)", "depthwise 1x1"),
+    ],
+)
+def test_another_wide_step_is_found(after: str, found: str) -> None:
+    device = load_config("vtaq2-1x16x16")
+    function = parsed(WIDE)
+    verify_kernel(kernel_of_nests(function, device), function)
+    other = parsed(WIDE.replace("wide(acc[i], x_chip[i], w_chip[0])", after))
+    with pytest.raises(LoweringError, match=rf"kernel: wide\(.* is emitted as `{found}"):
+        verify_kernel(kernel_of_nests(other, device), function)
+    with pytest.raises(LoweringError, match="is emitted as `depthwise 1x1 wide"):
+        verify_kernel(kernel_of_nests(function, device), other)
+
+
 #: What is said by the nests, what the kernel was made of in its place, and what is found.
 SPOILT = [
     ("| 7)", "| 8)", r"fill\(acc\[0\] \| 7\) is emitted as `fill .* = 8"),

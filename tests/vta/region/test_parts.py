@@ -77,7 +77,7 @@ def edges_of(data: Any, extent: int) -> list[int]:
 
 @pytest.mark.parametrize("kind", [convolutions, elementwise, averages, dense_layers])
 @pytest.mark.parametrize("rows", [True, False])
-@settings(max_examples=times(20, 300))
+@settings(max_examples=times(8, 300))
 @given(st.data())
 def test_parts_make_the_whole(kind: Any, rows: bool, data: Any) -> None:
     config = data.draw(devices())

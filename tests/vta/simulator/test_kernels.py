@@ -37,7 +37,11 @@ HERE = {
 }
 EVERYWHERE = {**HERE, **PROCESSORS}
 RANDOM_PROGRAMS = 6  # for each device
-RUN_CASES = (ROOT / "tests/board/guest/run_cases.c", ROOT / "tests/c/run_in_process.c")
+RUN_CASES = (
+    ROOT / "tests/board/guest/run_cases.c",
+    ROOT / "tests/board/guest/share_cases.c",
+    ROOT / "tests/c/run_in_process.c",
+)
 #: The smallest block that a path does.
 SMALLEST_BLOCK = {"portable": 2, "avx2": 8, "avx512": 16, "neon": 8}
 

@@ -23,11 +23,14 @@ from tests.simulated import (
     FOUR_WINDOWS,
     GROUPED,
     ONLY_INP,
+    ONLY_WHOLE,
     TINY_AHEAD,
     TINY_INP,
     TINY_STORING,
+    TINY_WHOLE,
     TINY_WINDOWS,
     WORD_INP,
+    WORD_WHOLE,
     refer,
     simulate,
 )
@@ -45,6 +48,7 @@ OTHERS = (
     *(SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS),
     *(STORING, EIGHT_WINDOWS, FOUR_WINDOWS),
     *(WORD_INP, ONLY_INP),
+    *(WORD_WHOLE, ONLY_WHOLE),
 )
 
 
@@ -71,10 +75,14 @@ def ahead(verilator: None) -> RtlDevice:
     return RtlDevice(TINY_AHEAD)
 
 
-@pytest.fixture(scope="module")
-def to_inp(verilator: None) -> RtlDevice:
-    """Stores that reach INP, in four banks."""
-    return RtlDevice(TINY_INP)
+@pytest.fixture(
+    scope="module",
+    params=[TINY_AHEAD, pytest.param(TINY_INP, marks=more)],
+    ids=lambda config: config.name,
+)
+def to_inp(verilator: None, request: pytest.FixtureRequest) -> RtlDevice:
+    """Stores that reach INP, in four banks; beside LOADs ahead, and without."""
+    return RtlDevice(request.param)
 
 
 def run(device: RtlDevice, program: Program, latency: int = 0) -> tuple[np.ndarray, RtlResult]:
@@ -148,6 +156,12 @@ def test_loads_ahead_are_the_simulators_in_bytes_and_cycles(ahead: RtlDevice) ->
     assert sum(check(ahead, seed, latencies) for seed in range(times(60, 10_000))) > 10_000
 
 
+def test_stores_of_whole_accumulators_are_the_simulators_in_bytes_and_cycles() -> None:
+    """Beside narrow ones and those that requantize; LOADs of ACC read what they wrote."""
+    device = RtlDevice(TINY_WHOLE)
+    assert sum(check(device, seed) for seed in range(times(60, 10_000))) > 10_000
+
+
 AHEAD = """
 load inp[0] = dram[0 + 9y + x] for y<4 x<6
 load inp[20] = dram[256 + x] for x<6 pad top 2 left 3 right 2 bottom 1
@@ -170,7 +184,8 @@ def test_loads_of_the_same_tiles_leave_what_the_last_one_wrote(loads: int, laten
         "loads_in_flight": TimingConstant(loads, "for this test"),
         "read_burst_extra_cycles": TimingConstant(latency, "for this test"),
     }
-    config = replace(TINY_AHEAD, name=f"tiny-ahead-{loads}", timing=timing)
+    name = TINY_AHEAD.name if loads == 4 else f"tiny-ahead-{loads}"  # of a name, the same hardware
+    config = replace(TINY_AHEAD, name=name, timing=timing)
     device = RtlDevice(config)
     memory = np.random.default_rng(loads).integers(0, 256, 1 << 16, np.uint8)
     program = Program(config, [], assemble(AHEAD, config), memory)
@@ -212,7 +227,7 @@ def test_stores_to_inp_are_the_simulators_in_bytes_and_cycles(to_inp: RtlDevice)
 @pytest.mark.parametrize("latency", [0, 64])
 def test_a_tile_goes_to_inp_in_each_cycle_beside_a_load(to_inp: RtlDevice, latency: int) -> None:
     """Rows long and short, requantized or not, while the load stage fills the rest of INP."""
-    half = TINY_INP.depth(Memory.INP) // 2
+    half = to_inp.config.depth(Memory.INP) // 2
     for rows, columns, stride in ((1, half, 0), (2, half // 2, half // 2), (7, 3, 5), (9, 1, 0)):
         for way, cycles in (("", 0), (" rq acc[9]", 17), (" rq acc[9 + 3y]", 14 + 3 * rows)):
             text = (
@@ -222,7 +237,7 @@ def test_a_tile_goes_to_inp_in_each_cycle_beside_a_load(to_inp: RtlDevice, laten
                 f"x<{columns} push(compute)\npop(load) pop(store) finish"
             )
             memory = np.random.default_rng(rows).integers(0, 256, 1 << 14, np.uint8)
-            program = Program(TINY_INP, [], assemble(text, TINY_INP), memory)
+            program = Program(to_inp.config, [], assemble(text, to_inp.config), memory)
             expected = to_inp.scratchpad(Memory.INP).reshape(-1, 16)  # others stay as they are
             result = run(to_inp, program, latency)[1]
             assert result.status == "NONE", text
@@ -249,7 +264,7 @@ def test_a_store_beyond_inp_is_refused(
     to_inp: RtlDevice, storing: RtlDevice, store: str, error: str
 ) -> None:
     program = f"nop compute\n{store} push(compute)\npop(store) finish"
-    last = TINY_INP.depth(Memory.INP) - 9
+    last = to_inp.config.depth(Memory.INP) - 9
     result = text(to_inp, program.format(last + 1))
     assert (result.status, result.error_pc, result.error_address) == (error, 1, 0)
     if "{" in store:
@@ -364,7 +379,7 @@ def test_a_memory_that_is_not_always_ready_changes_no_byte(
         assert result.cycles > prompt, seed
 
 
-@pytest.mark.parametrize("config", [TINY, TINY_WINDOWS, TINY_INP], ids=lambda c: c.name)
+@pytest.mark.parametrize("config", [TINY, TINY_WINDOWS, TINY_AHEAD, TINY_INP], ids=lambda c: c.name)
 def test_scratchpads_are_the_references(config: HwConfig) -> None:
     for seed in range(5):
         device = RtlDevice(config)

@@ -82,7 +82,8 @@ def _read(insn: Insn, uops: Sequence[Uop]) -> Iterator[tuple[Memory, set[int]]]:
             yield Memory.ACC, {tile + k for tile in source for k in range(more)}
     if isinstance(insn, Store) and insn.x_size:
         count = insn.y_size * insn.x_size
-        memory = Memory.ACC if insn.requantize else Memory.OUT
+        whole = insn.requantize or insn.memory_id == Memory.ACC
+        memory = Memory.ACC if whole else Memory.OUT
         yield memory, set(range(insn.sram_base, insn.sram_base + count))
         if insn.requantize:
             rows = insn.y_size if insn.operand_step else 1

@@ -26,6 +26,7 @@ from tests.vta.validator.one_instruction import (
     STORING,
     TILES,
     TO_INP,
+    WHOLE,
     Case,
     having,
     load,
@@ -80,6 +81,7 @@ def _shapes(rows: Rows) -> None:
             rows.switch("V5", f"{name} of LOAD {insn.memory_id.name}", moved(insn), padded)
     _requantized(rows)
     _to_inp(rows)
+    _whole(rows)
     lesser = without(Capability.LOAD_ACC8)
     for title, insn in {
         "ACC_8BIT": load(Memory.ACC_8BIT),
@@ -167,6 +169,52 @@ def _to_inp(rows: Rows) -> None:
         lambda more: moved(having(requantizing, operands=acc - 3 + more), config=TO_INP),
         "sr",
     )
+
+
+def _whole(rows: Rows) -> None:
+    """STOREs of whole accumulators, whose tiles have four times the bytes: V3 to V8."""
+    made = store(memory_id=Memory.ACC)
+    fine = moved(made, config=WHOLE)
+    rows.switch("V3", "STORE of ACC without store_acc", fine, moved(made, config=STORING), "sr")
+    for other in (Memory.WGT, Memory.INP):
+        bad = moved(having(made, memory_id=other), config=WHOLE)
+        rows.switch("V3", f"STORE of {other.name} with store_acc", fine, bad, "sr")
+    idle = having(made, x_size=0, y_size=0, region=0)
+    nothing = moved(having(idle, memory_id=Memory.OUT), config=WHOLE)
+    rows.switch("V3", "a no-op that stores ACC", nothing, moved(idle, config=WHOLE))
+    plain = moved(store(requantize=1), config=WHOLE)
+    bad = moved(having(made, requantize=1), config=WHOLE)
+    rows.switch("V5", "requantized whole accumulators", plain, bad, "sr")
+    rows.limit("V5", "rows of ACC", lambda more: moved(having(made, y_size=1 - more), config=WHOLE))
+    for region in (MICRO_OPS, INPUT, ARENA + 1):
+        bad = moved(having(made, region=region), config=WHOLE)
+        rows.switch("V6", f"STORE of ACC to region {region}", fine, bad, "sr")
+    size, tiles = WHOLE.tile_bytes(Memory.ACC), TILES * WHOLE.align_bytes
+    tiles //= size
+
+    def limit(rule: str, name: str, value: int, **more: int) -> None:
+        def make(beyond: int) -> Case:
+            few = {"arena_bytes": 4 * size} if value == 4 else {}
+            return moved(having(made, **{name: value + beyond, **more}), config=WHOLE, **few)
+
+        rows.limit(rule, f"{name} of STORE ACC {more}", make, "sr")
+
+    limit("V7", "dram_base", tiles - 1)
+    limit("V7", "dram_base", tiles - 2, x_size=2)
+    limit("V7", "dram_base", tiles - 7, x_stride=3, y_size=3)
+    limit("V7", "x_size", 4)
+    limit("V7", "y_size", 4, x_stride=1)
+    limit("V7", "x_stride", tiles - 1, y_size=2)
+    rows.limit(
+        "V7",
+        "bytes of STORE ACC",
+        lambda more: moved(having(made, x_size=2), config=WHOLE, arena_bytes=2 * size - more),
+        "sr",
+    )
+    depth = WHOLE.depth(Memory.ACC)
+    limit("V8", "sram_base", depth - 1)
+    limit("V8", "x_size", 3, sram_base=depth - 3)
+    limit("V8", "y_size", 3, sram_base=depth - 6, x_size=2)
 
 
 def _no_rows(rows: Rows, insn: Load | Store) -> None:

@@ -31,6 +31,8 @@ INTEGERS = dataclasses.replace(
 STORING = dataclasses.replace(
     INTEGERS, capabilities=INTEGERS.capabilities | Capability.STORE_REQUANTIZE
 )
+#: It can also store whole accumulators.
+WHOLE = dataclasses.replace(STORING, capabilities=STORING.capabilities | Capability.STORE_ACC)
 #: It can also store to INP.
 TO_INP = dataclasses.replace(STORING, capabilities=STORING.capabilities | Capability.STORE_INP)
 #: The same with windows, of which there are larger ones with larger blocks.

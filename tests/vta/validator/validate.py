@@ -185,8 +185,9 @@ def _memory(
         memory, noop = c["memory_id"], c["x_size"] == 0
         wrong_noop = noop & store & (memory != Memory.UOP) & (memory != Memory.OUT)
         to_inp = ~noop & (memory == Memory.INP) & store & config.has(Capability.STORE_INP)
-        wrong = (memory == Memory.OUT) != store
-        yield from _where(index, wrong_noop | ((~noop | (not store)) & wrong & ~to_inp), "V3")
+        whole = ~noop & (memory == Memory.ACC) & store & config.has(Capability.STORE_ACC)
+        wrong = ((memory == Memory.OUT) != store) & ~to_inp & ~whole
+        yield from _where(index, wrong_noop | ((~noop | (not store)) & wrong), "V3")
         own = ("operands", "operand_step", "requantize") if store else _PADS
         others = np.zeros(index.size, bool)
         for name in ("sram_base", "dram_base", "region", "y_size", "x_stride", *own):
@@ -228,6 +229,7 @@ def _operands(index: Indices, c: Columns, config: HwConfig) -> Iterator[Violatio
     requantize = c["requantize"] != 0
     said = (c["operands"] != 0) | (c["operand_step"] != 0)
     lacks = requantize & (not config.has(Capability.STORE_REQUANTIZE))
+    lacks |= requantize & (c["memory_id"] == Memory.ACC)
     yield from _where(index, (said & ~requantize) | lacks, "V5")
     rows = np.where(c["operand_step"] != 0, c["y_size"], 1)
     beyond = c["operands"] + 3 * rows > config.depth(Memory.ACC)

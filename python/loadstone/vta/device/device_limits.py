@@ -157,6 +157,11 @@ def check_profile(device: str, profile: str, log_width: int, capabilities: Capab
             f"device {device}: capability store_requantize needs capability requantize: what is "
             "not only stored is requantized by compute"
         )
+    if Capability.STORE_ACC in capabilities and log_width == FLOAT_WIDTH:
+        raise ConfigError(
+            f"device {device}: capability store_acc is of integers, and the device computes on "
+            "bfloat16: leave it out"
+        )
     if Capability.STORE_INP not in capabilities:
         return
     for why, fits in (

@@ -143,13 +143,17 @@ def _load(form: InstructionForm, config: HwConfig) -> InstructionForm:
 
 
 def _store(form: InstructionForm, config: HwConfig) -> InstructionForm:
-    out, inp, to_inp = Memory.OUT, Memory.INP, config.has(Capability.STORE_INP)
+    out, inp, whole = Memory.OUT, Memory.INP, Memory.ACC
+    to_inp, to_whole = config.has(Capability.STORE_INP), config.has(Capability.STORE_ACC)
     acc = SCRATCHPAD_OF[out].name.lower()
-    of_row = f"(memory_id={int(out)})*x_size" if to_inp else "x_size"
+    of_row = f"(memory_id={int(out)})*x_size" if to_inp or to_whole else "x_size"
     reaches: tuple[Reach, ...] = (
         _dram(out, config, f"{of_row}*{config.tile_bytes(out)}", writes=True),
         Reach(acc, "sram_base", (("y_size", "x_size"),), "x_size"),
     )
+    if to_whole:
+        of_row = f"(memory_id={int(whole)})*x_size"
+        reaches += (_dram(whole, config, f"{of_row}*{config.tile_bytes(whole)}", writes=True),)
     if to_inp:
         of_row = f"(memory_id={int(inp)})*x_size"
         rows = (("y_size", "x_stride"),)
@@ -160,15 +164,11 @@ def _store(form: InstructionForm, config: HwConfig) -> InstructionForm:
         rows = (("y_size", f"operand_step*{REQUANTIZE_TILES}"),)
         reaches += (Reach(acc, "operands", rows, f"requantize*{REQUANTIZE_TILES}"),)
         never = [f"(requantize=0)*({operands})", f"(x_size=0)*({operands}+requantize)"]
-    if to_inp:
-        never += [
-            f"(memory_id>0)*(memory_id<{int(inp)})",
-            f"(memory_id>{int(inp)})*(memory_id<{int(out)})",
-            f"(memory_id={int(inp)})*region",
-            f"(memory_id={int(inp)})*(x_size=0)",
-        ]
-    else:
-        never.append(f"(memory_id>0)*(memory_id<{int(out)})")
+    stored = [*[inp] * to_inp, *[whole] * to_whole, out]
+    never += [f"(memory_id={int(m)})" for m in Memory if 0 < m < out and m not in stored]
+    never += [f"(memory_id={int(m)})*(x_size=0)" for m in stored[:-1]]
+    never += [f"(memory_id={int(inp)})*region"] * to_inp
+    never += [f"(memory_id={int(whole)})*requantize"] * to_whole
     never += [
         f"(memory_id>{int(out)})",
         "(memory_id=0)*(x_size>0)",

@@ -37,7 +37,6 @@ from loadstone.vta.integers.requantization_search import (
     Requantization,
     find_requantization,
 )
-from loadstone.vta.isa.spec import WIDE_FACTOR
 
 __all__ = ["WeightedSum", "WideSum", "find_weighted_sum", "find_wide_sum"]
 
@@ -48,8 +47,8 @@ _POWERS = (16, 32, 64, 128, 256, 512)
 _OTHERS = tuple(factor for factor in range(33, 256, 2))
 #: Weights that are tried.
 _TRIES = 16
-#: Of a weight of two parts.
-_MOST_WIDE = _MOST * WIDE_FACTOR
+#: Of a wide weight, whose second part counts 128 times.
+_MOST_WIDE = _MOST * 128
 
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -82,18 +81,6 @@ class WideSum:
 
     weights: tuple[int, int]
     requantization: Requantization
-
-    @property
-    def parts(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Of each weight what counts once, and what counts WIDE_FACTOR times; int8."""
-        first, second = map(_parts, self.weights)
-        return first, second
-
-
-def _parts(weight: int) -> tuple[int, int]:
-    half = WIDE_FACTOR // 2
-    low = (weight + half) % WIDE_FACTOR - half
-    return low, (weight - low) // WIDE_FACTOR
 
 
 def find_wide_sum(

@@ -166,7 +166,7 @@ class Load(_Transfer):
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Store(_Transfer):
     """Accumulator tiles, low 8 bits or requantized -> DRAM, or with memory_id INP that
-    scratchpad."""
+    scratchpad; with memory_id ACC whole -> DRAM."""
 
     SPEC = KINDS[Opcode.STORE]
 
@@ -179,11 +179,18 @@ class Store(_Transfer):
         """Whether it writes INP, and not DRAM."""
         return self.memory_id == Memory.INP and not self.is_noop
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it takes all bits of ACC's lanes, and not the low ones or what RQ makes."""
+        return self.memory_id == Memory.ACC and not self.is_noop
+
     def needs(self) -> Iterator[tuple[str, Capability]]:
-        """Those of its fields; and a place in INP needs store_inp."""
+        """Those of its fields; and a place in INP needs store_inp, whole lanes store_acc."""
         yield from super().needs()
         if self.to_inp:
             yield "STORE.memory_id=INP", Capability.STORE_INP
+        if self.is_whole:
+            yield "STORE.memory_id=ACC", Capability.STORE_ACC
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

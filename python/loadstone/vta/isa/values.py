@@ -220,6 +220,7 @@ class Capability(IntFlag):
     STORE_INP = 1 << 8  # STORE of memory INP
     WEIGHT_CODE = 1 << 9  # LOAD of memory WGT_PLANES
     WEIGHTS4 = 1 << 10  # LOAD of memory WGT_4BIT
+    STORE_ACC = 1 << 11  # STORE of memory ACC
 
 
 #: Values of enumerated fields that need a capability.

@@ -190,13 +190,14 @@ class Machine:
     def _store(self, insn: Store) -> None:
         """y_size rows of x_size tiles: the low 8 bits of the lanes, without saturation (200 becomes
         -56); of float32 the nearest bfloat16. With requantize, the low 8 bits of what RQ makes of
-        them; ACC stays as it is. memory_id: OUT to DRAM, INP to INP."""
+        them; ACC stays as it is. memory_id: OUT to DRAM, INP to INP, ACC all 32 bits to DRAM."""
         if insn.is_noop:
             return
-        if insn.memory_id not in (Memory.OUT, Memory.INP):
-            raise SimulationError(
-                f"STORE of memory {Memory(insn.memory_id).name}: only OUT is stored"
-            )
+        if insn.memory_id not in (Memory.OUT, Memory.INP, Memory.ACC):
+            name = Memory(insn.memory_id).name
+            raise SimulationError(f"STORE of memory {name}: only OUT and ACC are stored")
+        if insn.is_whole and insn.requantize:
+            raise SimulationError("STORE of memory ACC does not requantize: requantize must be 0")
         if not insn.requantize and (insn.operands or insn.operand_step):
             raise SimulationError("STORE without requantize has no operands: they must be 0")
         last = insn.sram_base + insn.y_size * insn.x_size
@@ -204,10 +205,9 @@ class Machine:
         acc = self.acc[insn.sram_base : last]
         if insn.requantize:
             acc = self._requantized_rows(insn, acc)
-        elements = bits_of(acc).astype("<u2") if self.config.is_float else acc.astype(np.uint8)
-        tiles = elements.view(np.uint8).reshape(
-            insn.y_size, insn.x_size, self.config.tile_bytes(Memory.OUT)
-        )
+        whole = acc.astype("<i4") if insn.is_whole else acc.astype(np.uint8)
+        elements = bits_of(acc).astype("<u2") if self.config.is_float else whole
+        tiles = elements.view(np.uint8).reshape(insn.y_size, insn.x_size, -1)
         rows = self._rows_of_inp(insn) if insn.to_inp else self._rows(insn)
         for tile, place in zip(tiles, rows, strict=True):
             place[:] = tile

@@ -29,7 +29,7 @@ from loadstone.numerics import (
     wrap_int32,
 )
 from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.isa.spec import WINDOW_PITCH, window_rows
+from loadstone.vta.isa.spec import WIDE_FACTOR, WINDOW_PITCH, window_rows
 
 __all__ = [
     "Grouping",
@@ -148,12 +148,13 @@ def window_tiles(weights: Int8Array, block: int) -> Int8Array:
     return lanes.reshape(blocks, block, block)
 
 
-def wide_tile(parts: tuple[int, int], config: HwConfig) -> Int8Array:
-    """(1, block, block): the weight tile of a wide DEPTHWISE of one tile that multiplies every lane
-    by parts[0] + 128 * parts[1]."""
-    end = WINDOW_PITCH * window_rows(config.block)
+def wide_tile(weight: int, config: HwConfig) -> Int8Array:
+    """(1, block, block): the weight tile of a wide DEPTHWISE that multiplies every lane of one tile
+    by a weight of magnitude 127 * 128 at most."""
+    half, end = WIDE_FACTOR // 2, WINDOW_PITCH * window_rows(config.block)
+    low = (weight + half) % WIDE_FACTOR - half
     tile = np.zeros((1, config.block, config.block), np.int8)
-    tile[..., end - WINDOW_PITCH], tile[..., end - 1] = parts
+    tile[..., end - WINDOW_PITCH], tile[..., end - 1] = low, (weight - low) // WIDE_FACTOR
     return tile
 
 

@@ -149,7 +149,7 @@ def _wide_sum(op: g.Add | g.Sub, config: HwConfig, request: LayerRequest) -> Wid
 def _weights(found: WeightedSum | WideSum, config: HwConfig) -> Int8Array:
     """The weight tiles of a sum: diagonals, or both parts of a weight in every lane."""
     if isinstance(found, WideSum):
-        return np.concatenate([constants.wide_tile(parts, config) for parts in found.parts])
+        return np.concatenate([constants.wide_tile(weight, config) for weight in found.weights])
     identity = constants.identity_tile(config)
     return np.concatenate([identity * np.int8(w) for w in (*found.high, found.low)])
 

@@ -278,13 +278,12 @@ def _operations_text(name: str, lowered: LoweredOperator | None) -> str:
 
 def _blocked_layout(tensor: g.Tensor, config: HwConfig) -> DeviceLayout:
     n, c = tensor.shape[0], tensor.shape[-1] if len(tensor.shape) > 1 else 1
+    dtype = "int32" if tensor.dtype == "int32" else layout_type(config)
     height, width = (
         tensor.shape[1:3] if len(tensor.shape) == 4 else (1, blocked(tensor, config).pixels)
     )
     shape = (n, height, width, c)
-    return DeviceLayout(
-        tensor.name, tensor, shape, config.batch, config.block, dtype=layout_type(config)
-    )
+    return DeviceLayout(tensor.name, tensor, shape, config.batch, config.block, dtype=dtype)
 
 
 def _scratch_layout(

@@ -130,7 +130,7 @@ def _lives(
             found[id(operation.dst.tile)].is_there = False
     stores = np.array(
         [
-            (number, *_range(operation, Memory.OUT, addresses, config))
+            (number, *_range(operation, operation.memory, addresses, config))
             for number, operation in enumerate(operations)
             if type(operation) is TileStore
         ],

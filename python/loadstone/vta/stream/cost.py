@@ -129,6 +129,15 @@ class CostModel:
         """A STORE of so many tiles."""
         return self.store_overhead + tiles * self.store_tile
 
+    def whole_store(self, tiles: Count) -> Count:
+        """The same of whole accumulators."""
+        return self.store_overhead + tiles * self.whole_tile
+
+    @property
+    def whole_tile(self) -> int:
+        """One tile of them."""
+        return max(self.store_tile, self.acc_beats)
+
     def store_rows(self, rows: int) -> int:
         """What a STORE of several rows takes more than one of a single row: each is a burst."""
         return (rows - 1) * self.store_burst
@@ -164,7 +173,8 @@ class CostModel:
             if kind is TileLoad:
                 cycles[own] = self.load(_loaded_bytes(columns, packed, config))
             elif kind is TileStore:
-                cycles[own] = self.store(tiles[own])
+                whole = columns.copies[own, 5] == Memory.ACC
+                cycles[own] = np.where(whole, self.whole_store(tiles[own]), self.store(tiles[own]))
                 for n in own[(columns.touched[own, 1:] != NO_TILE).any(axis=1)].tolist():
                     cycles[n] = self._stored(operations[n])
             elif kind is AluNest:
@@ -227,6 +237,8 @@ class CostModel:
             if insn.requantize:
                 moves = insn.operand_step > 0
                 store = self.requantized_store(insn.y_size, insn.x_size, moves=moves)
+            elif insn.memory_id == Memory.ACC:
+                store = self.whole_store(size // config.tile_bytes(Memory.ACC))
             else:
                 store = self.store(size // config.tile_bytes(Memory.OUT))
             return store + self.read_latency

@@ -187,8 +187,10 @@ class _Encoder:
             self.expander.need(Capability.STORE_REQUANTIZE, "STORE with requantize")
             self.set_requantization(Stage.STORE, by)
             others.append(self.address[by.tile] + by.offset)
+        if o.whole:
+            self.expander.need(Capability.STORE_ACC, "STORE of ACC")
         if o.inp is None:
-            return self.copy(o, Memory.OUT, *others)
+            return self.copy(o, o.memory, *others)
         self.expander.need(Capability.STORE_INP, "STORE to INP")
         to = self.address[o.inp.tile] + o.inp.offset
         return self.place(o, 0, to, *others, to)

@@ -75,8 +75,8 @@ class ExpandedPart:
 def kind_of_copy(o: TileLoad | TileStore) -> tuple[int, ...]:
     """What the parts of a copy depend on."""
     if type(o) is TileStore:
-        by, memory = o.requantization, Memory.OUT if o.inp is None else Memory.INP
-        return (memory, o.y_size, o.x_size, o.x_stride, *(() if by is None else (by.step,)))
+        by = o.requantization
+        return (o.memory, o.y_size, o.x_size, o.x_stride, *(() if by is None else (by.step,)))
     assert type(o) is TileLoad
     pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1)
     return (o.memory, o.y_size, o.x_size, o.x_stride, *pads)
@@ -199,7 +199,7 @@ class Expander:
             "x_stride": o.x_stride if o.y_size > 1 else o.x_size,
         }
         if isinstance(o, TileStore):
-            memory, tiles = Memory.OUT, o.y_size * o.x_size
+            memory, tiles = o.memory, o.y_size * o.x_size
             insn: Load | Store = Store(memory_id=memory, **sizes)
             if o.requantization is not None:
                 steps = int(o.requantization.step > 0)
@@ -209,7 +209,7 @@ class Expander:
             if o.inp is not None:
                 of_acc = ScratchRange(Memory.ACC, 0, tiles, False)
                 inp = ScratchRange(Memory.INP, 0, o.x_size, True, o.y_size, insn.x_stride)
-                return InsnForm(insn.changed(memory_id=Memory.INP), (of_acc, *scratch, inp))
+                return InsnForm(insn, (of_acc, *scratch, inp))
         else:
             memory = o.memory
             pads = {name: getattr(o, name) for name in _PADS}
