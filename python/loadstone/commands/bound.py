@@ -9,7 +9,6 @@ Next: docs/schedule.md; lds_schedule.h runs them so.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +17,7 @@ from loadstone.analysis.bounds import Bound, HostTime, SharedNetwork, blocks_of,
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.device import Device, ProgramDevice
 from loadstone.commands.answers import json_text
+from loadstone.commands.times import is_time, time_ns, times_ns
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
 from loadstone.partition.cost.hosts import HOSTS, stated_host
@@ -36,8 +36,6 @@ Artifacts are compiled with --switch-within CYCLES, for one device, or for sever
 on several has all of them for as long as its programs run side by side. A period is the least time between two releases.
 exit status: 0 every response is within its deadline; 1 one is not, or has no bound; 2 a user's mistake
 """
-_TIME = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)(ns|us|ms|s)")
-_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -78,13 +76,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """1 when a response is too long, else 0."""
     artifacts = [Artifact.load(model) for model in args.models]
-    periods = _times(args.periods, "--periods", len(artifacts))
+    periods = times_ns(args.periods, "--periods", len(artifacts))
     deadlines = (
-        periods if args.deadlines is None else _times(args.deadlines, "--deadlines", len(artifacts))
+        periods
+        if args.deadlines is None
+        else times_ns(args.deadlines, "--deadlines", len(artifacts))
     )
     device = _one_device(artifacts)
     host = _host(args.host)
-    overhead = _cycles(_time(args.overhead, "--overhead"), device, up=True)
+    overhead = _cycles(time_ns(args.overhead, "--overhead"), device, up=True)
     networks = []
     for artifact, period, deadline in zip(artifacts, periods, deadlines, strict=True):
         if deadline > period:
@@ -111,8 +111,8 @@ class _Host:
 def _host(text: str | None) -> _Host | None:
     if text is None:
         return None
-    if _TIME.fullmatch(text):
-        most = int(_time(text, "--host"))
+    if is_time(text):
+        most = int(time_ns(text, "--host"))
         return _Host(f"a step of the host takes {text} at most", lambda _step, _artifact: most)
     host = stated_host(text)
 
@@ -120,25 +120,6 @@ def _host(text: str | None) -> _Host | None:
         return host.step_ns(step, artifact)
 
     return _Host(f"a step of the host takes what {host} is stated to take (no bound)", time)
-
-
-def _time(text: str, option: str) -> Fraction:
-    """Nanoseconds."""
-    found = _TIME.fullmatch(text)
-    if found is None:
-        raise ConfigError(f"{option} {text!r} is no time, such as 20ms or 50us")
-    return Fraction(found[1]) * _NS[found[2]]
-
-
-def _times(text: str, option: str, count: int) -> list[Fraction]:
-    found = [_time(each, option) for each in text.split(",")]
-    if len(found) != count:
-        raise ConfigError(
-            f"{option} {text}: {len(found)} times for {count} models: give one for each"
-        )
-    if min(found) <= 0:
-        raise ConfigError(f"{option} {text}: a time is not above 0")
-    return found
 
 
 def _cycles(ns: Fraction, device: Device, *, up: bool = False) -> int:

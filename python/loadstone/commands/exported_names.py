@@ -17,13 +17,13 @@ from pathlib import PurePosixPath
 
 from loadstone.errors import ArtifactError
 
-__all__ = ["UNNAMED", "check_name", "named_file", "named_files", "named_text"]
+__all__ = ["TAKEN", "UNNAMED", "check_name", "named_file", "named_files", "named_text"]
 
 #: The default name of a project's model.
 UNNAMED = "model"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 #: Other names of a project.
-_TAKEN = ("loadstone", "board", "main", "sample", "lds")
+TAKEN = ("loadstone", "board", "main", "sample", "lds")
 _FILES = ("h", "S", "lds")
 
 
@@ -33,10 +33,10 @@ def check_name(name: str, board: str, *, others: bool) -> None:
         return
     if board not in ("module", "arduino"):
         raise ArtifactError(f"--name {name} is for --board module and arduino, not for {board}")
-    if not _NAME.fullmatch(name) or name in _TAKEN:
+    if not _NAME.fullmatch(name) or name in TAKEN:
         raise ArtifactError(
             f"--name {name!r} is not a name in C of at most 40 small letters, digits and _, "
-            f"other than {', '.join(_TAKEN)}"
+            f"other than {', '.join(TAKEN)}"
         )
     if others:
         raise ArtifactError(

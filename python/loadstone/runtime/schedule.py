@@ -29,7 +29,7 @@ from loadstone.runtime.session import Session
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # typing's own from Python 3.11 on
 
-__all__ = ["Response", "Schedule", "Task", "TaskOptions", "isolated"]
+__all__ = ["Response", "Schedule", "Task", "TaskOptions", "isolated", "isolated_scratch_bytes"]
 
 _FOREVER = (1 << 64) - 1
 _NUMBERS = ("priority", "period", "offset", "deadline")
@@ -46,6 +46,14 @@ def isolated(artifact: Artifact | bytes) -> tuple[int, int, int]:
     scratch = _scratch(model)
     status = lib().lds_model_isolated(model, scratch, ffi.sizeof(scratch), fault)
     return status, fault.step, fault.instruction
+
+
+def isolated_scratch_bytes(artifact: Artifact) -> int:
+    """Of the memory that checking it takes, on any processor. Raises ArtifactError."""
+    data = artifact.to_bytes()
+    model, buffer = ffi.new("lds_model *"), ffi.from_buffer(data)
+    raise_for(lib().lds_model_open(model, buffer, len(data)), "file")
+    return int(lib().lds_isolated_scratch_bytes(model))
 
 
 def _scratch(model: CData) -> CData:

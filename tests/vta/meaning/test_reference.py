@@ -24,7 +24,7 @@ from tests.simulated import EIGHT_WINDOWS, FOUR_WINDOWS, TINY_WINDOWS
 
 VTA = load_config("vta-pynq")
 #: With every capability that there is.
-TINY = replace(load_config("vtaq-tiny"), capabilities=~Capability(0))
+TINY = replace(load_config("vtaq-tiny"), capabilities=~Capability.WEIGHT_CODE)
 #: VTA with what its functional simulator has and its RTL lacks.
 FSIM = replace(VTA, name="vta-fsim", capabilities=Capability.ALU_MUL | Capability.LOAD_ACC8)
 

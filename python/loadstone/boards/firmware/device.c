@@ -17,7 +17,10 @@
 #endif
 
 static uint8_t dma_memory[MODEL_DMA_BYTES] __attribute__((aligned(MODEL_DMA_ALIGN), section(".dma")));
-static lds_pool_block blocks[12];
+#ifndef MODEL_POOL_BLOCKS
+#define MODEL_POOL_BLOCKS 12 /* 8 regions, the stream, some to spare */
+#endif
+static lds_pool_block blocks[MODEL_POOL_BLOCKS];
 static lds_baremetal board;
 
 void board_interrupt(void) { lds_baremetal_interrupt(&board); }
