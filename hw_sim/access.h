@@ -40,10 +40,10 @@ void visit_rows(const Machine &m, const lds_insn_memory &i, bool writes, Visit v
   const uint64_t tile_bytes = m.g.dram_tile_bytes[i.memory_id];
   const uint64_t address = dram_address(m, i, writes), row = i.x_size * tile_bytes;
   if (i.x_stride == i.x_size) return visit(address, address + row * i.y_size);
-  for (uint32_t y = 0; y < i.y_size; ++y) visit(address + y * i.x_stride * tile_bytes, address + y * i.x_stride * tile_bytes + row);
+  for (uint32_t y = 0; y < dram_rows(i); ++y) visit(address + y * i.x_stride * tile_bytes, address + y * i.x_stride * tile_bytes + row);
 }
 
-// The scratchpad that a LOAD fills: ACC for ACC_8BIT, WGT for WGT_4BIT.
+// The scratchpad that a LOAD fills: ACC for ACC_8BIT, WGT for WGT_4BIT and WGT_PLANES.
 constexpr uint32_t kScratchpads[LDS_MEMORIES] = LDS_SCRATCHPADS;
 inline uint32_t scratchpad_of(uint32_t memory) { return kScratchpads[memory]; }
 

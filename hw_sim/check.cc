@@ -94,9 +94,8 @@ void Checker::give_tokens(int stage, const lds_insn_flags &flags) {
 
 // --- accesses of instructions -----------------------------------------------------------------------
 void Checker::load(const lds_insn_memory &i) {
-  const uint64_t rows = uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1, width = uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
-  if (i.x_size == 0 || rows == 0) return;
-  const uint64_t tiles = rows * width * m_.g.filled_tiles[i.memory_id];
+  const uint64_t tiles = filled_by(m_.g, i);
+  if (i.x_size == 0 || tiles == 0) return;
   check_sram(m_, i.memory_id, i.sram_base + tiles - 1, "the instruction");
   for (uint64_t k = 0; k < tiles; ++k) write_tile(scratchpad_of(i.memory_id), static_cast<uint32_t>(i.sram_base + k));
   visit_rows(m_, i, false, [&](uint64_t begin, uint64_t end) { read_dram(begin, end); });

@@ -3,6 +3,8 @@
 //   s = sram_base                                      LOAD: rows -y_pad_0 .. y_size + y_pad_1, tiles -x_pad_0 .. x_size + x_pad_1
 //   sram[s++] = inside ? dram[dram_base + y * x_stride + x] : pad
 //
+//   STORE: the low bytes of ACC's lanes, what RQ makes of them, or whole lanes
+//
 // In:   a decoded instruction.
 // Out:  the scratchpad (LOAD), DRAM or INP (STORE).
 // SPDX-License-Identifier: Apache-2.0
@@ -306,9 +308,8 @@ uint64_t dram_address(const Machine &m, const lds_insn_memory &i, bool writes) {
 void exec_load(Machine &m, const lds_insn_memory &i) {
   if (i.x_size == 0) return;
   const uint64_t rows = uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1;
-  const uint64_t width = uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
   if (rows == 0) return;
-  check_sram(m, i.memory_id, i.sram_base + rows * width * m.g.filled_tiles[i.memory_id] - 1, "LOAD");
+  check_sram(m, i.memory_id, i.sram_base + filled_by(m.g, i) - 1, "LOAD");
   const uint64_t address = dram_address(m, i, false);
   switch (i.memory_id) {
     case LDS_MEMORY_UOP:
@@ -319,6 +320,8 @@ void exec_load(Machine &m, const lds_insn_memory &i) {
       return m.g.is_float ? load_with(m, FloatWgtPad{m}, i, address) : load_with(m, WgtPad{m}, i, address);
     case LDS_MEMORY_WGT_4BIT:
       return load_with(m, Wgt4Pad{m}, i, address);
+    case LDS_MEMORY_WGT_PLANES:
+      return load_planes(m, i, address);
     case LDS_MEMORY_ACC:
       return load_with(m, AccPad{m}, i, address);
     default:
@@ -336,7 +339,8 @@ void exec_store(Machine &m, const lds_insn &insn) {
   const bool to_inp = i.memory_id == LDS_MEMORY_INP;  // in place of DRAM
   if (to_inp) check_sram(m, LDS_MEMORY_INP, i.dram_base + uint64_t{i.x_stride} * (i.y_size - 1) + i.x_size - 1, "STORE to INP");
   const uint64_t address = to_inp ? 0 : dram_address(m, i, true);
-  const uint32_t tile_bytes = m.g.dram_tile_bytes[LDS_MEMORY_OUT];
+  const bool whole = i.memory_id == LDS_MEMORY_ACC;  // all bits of a lane
+  const uint32_t tile_bytes = m.g.dram_tile_bytes[i.memory_id];
   const uint64_t stride = uint64_t{i.x_stride} * tile_bytes;
   const size_t row_lanes = size_t{i.x_size} * m.g.lanes, row_bytes = size_t{i.x_size} * tile_bytes;
   const int32_t *acc = m.acc.data() + size_t{i.sram_base} * m.g.lanes;
@@ -348,7 +352,9 @@ void exec_store(Machine &m, const lds_insn &insn) {
     uint8_t *host = all != nullptr ? all + y * stride : span(address + y * stride, row_bytes);
     if (host == nullptr) row.resize(row_bytes);
     uint8_t *out = host != nullptr ? host : row.data();
-    if (m.g.is_float)
+    if (whole)
+      std::memcpy(out, acc, row_bytes);  // little-endian int32, like the host's
+    else if (m.g.is_float)
       store_floats(acc, row_lanes, out);
     else
       m.kernels->take_bytes(store.requantize != 0 ? requantized.of(acc, store.operands + moves * y) : acc, row_lanes, out);

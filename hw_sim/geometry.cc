@@ -20,8 +20,11 @@ bool legal(const lds_hw_config &c) {
   const bool rounds = has_rq ? wide == 0 && (c.capabilities & LDS_CAP_CONFIG) != 0 : !stores_rq;
   // A tile of INP is no address that a host would move, and no float.
   if ((c.capabilities & LDS_CAP_STORE_INP) != 0 && (wide != 0 || (c.capabilities & LDS_CAP_REGIONS) == 0)) return false;
+  if ((c.capabilities & LDS_CAP_STORE_ACC) != 0 && wide != 0) return false;
   const bool has_windows = (c.capabilities & LDS_CAP_DEPTHWISE) != 0;
   const bool has_groups = (c.capabilities & LDS_CAP_WEIGHTS4) != 0;
+  const bool has_planes = (c.capabilities & LDS_CAP_WEIGHT_CODE) != 0;
+  if (has_planes && (wide != 0 || 1u << c.log_block < LDS_PLANE_WEIGHTS)) return false;
   if (has_groups && (wide != 0 || c.log_block < 2 || 1u << c.log_block > LDS_GROUP_WEIGHTS)) return false;
   if (has_windows && (wide != 0 || c.log_block < 2 || li < 2)) return false;
   return c.isa_version == 1 && within(wide, 0, 1) && c.log_wgt_width == c.log_inp_width && c.log_acc_width == 5 && rounds &&
@@ -41,11 +44,13 @@ std::optional<Geometry> geometry_of(const lds_hw_config &config) {
   g.capabilities = config.capabilities;
   const uint32_t acc_depth = 1u << g.widths.la;
   const uint32_t wgt_depth = 1u << g.widths.lw;
-  const uint32_t depth[LDS_MEMORIES] = {config.uop_depth, wgt_depth, 1u << g.widths.li, acc_depth, acc_depth, acc_depth, wgt_depth};
+  const uint32_t depth[LDS_MEMORIES] = {config.uop_depth, wgt_depth, 1u << g.widths.li, acc_depth,
+                                        acc_depth,        acc_depth, wgt_depth,         wgt_depth};
   g.is_float = lds_is_float(&config) != 0;
   const uint32_t element = g.is_float ? 2u : 1u, tile = element * g.lanes;
   const uint32_t group = (2u + LDS_GROUP_WEIGHTS / 2) * g.block;
-  const uint32_t bytes[LDS_MEMORIES] = {LDS_UOP_BYTES, element * g.block * g.block, tile, 4u * g.lanes, tile, tile, group};
+  const uint32_t bytes[LDS_MEMORIES] = {LDS_UOP_BYTES, element * g.block * g.block, tile, 4u * g.lanes, tile, tile,
+                                        group,         LDS_PLANE_WORD_BYTES};
   std::copy_n(depth, LDS_MEMORIES, g.depth);
   std::copy_n(bytes, LDS_MEMORIES, g.dram_tile_bytes);
   std::copy_n(bytes, LDS_MEMORIES, g.dram_base_bytes);

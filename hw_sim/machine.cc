@@ -107,7 +107,7 @@ void Machine::unpack_float_wgt(uint32_t tile, uint8_t *out) const {
 }
 
 const char *memory_name(uint32_t memory) {
-  static const char *const names[] = {"UOP", "WGT", "INP", "ACC", "OUT", "ACC_8BIT", "WGT_4BIT"};
+  static const char *const names[] = {"UOP", "WGT", "INP", "ACC", "OUT", "ACC_8BIT", "WGT_4BIT", "WGT_PLANES"};
   return memory < LDS_MEMORIES ? names[memory] : "?";
 }
 

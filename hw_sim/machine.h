@@ -78,6 +78,8 @@ struct Machine {
 
 // --- The instructions. One that throws Stop has changed nothing in DRAM, but may have changed part of the scratchpads. ---
 void exec_load(Machine &m, const lds_insn_memory &insn);
+// Its part for WGT_PLANES, where all that it touches is within bounds.
+void load_planes(Machine &m, const lds_insn_memory &insn, uint64_t address);
 void exec_store(Machine &m, const lds_insn &insn);
 void exec_gemm(Machine &m, const lds_insn_gemm &insn);
 void exec_depthwise(Machine &m, const lds_insn_depthwise &insn);

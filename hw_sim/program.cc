@@ -13,18 +13,24 @@ std::string refuse_memory(const Geometry &g, const lds_insn &i) {
   const bool store = i.opcode == LDS_OPCODE_STORE;
   const bool nop = m.x_size == 0;  // moves no data: in VTA's programs all its fields are 0
   const bool to_inp = store && !nop && m.memory_id == LDS_MEMORY_INP;
+  const bool whole = store && !nop && m.memory_id == LDS_MEMORY_ACC;
   if (to_inp && !g.has(LDS_CAP_STORE_INP)) return "STORE of memory INP needs capability store_inp";
   if (to_inp && m.region != 0) return "STORE of memory INP: region must be 0";
-  if (!nop && !to_inp && store != (m.memory_id == LDS_MEMORY_OUT))
-    return format("%s of memory %s: only OUT is stored, and never loaded", store ? "STORE" : "LOAD", memory_name(m.memory_id));
+  if (whole && !g.has(LDS_CAP_STORE_ACC)) return "STORE of memory ACC needs capability store_acc";
+  if (!nop && !to_inp && !whole && store != (m.memory_id == LDS_MEMORY_OUT))
+    return format("%s of memory %s: OUT is stored, and never loaded", store ? "STORE" : "LOAD", memory_name(m.memory_id));
   if (m.memory_id == LDS_MEMORY_ACC_8BIT && !g.has(LDS_CAP_LOAD_ACC8)) return "LOAD of ACC_8BIT needs capability load_acc8";
   if (m.memory_id == LDS_MEMORY_WGT_4BIT && !g.has(LDS_CAP_WEIGHTS4)) return "LOAD of WGT_4BIT needs capability weights4";
-  if (m.memory_id == LDS_MEMORY_WGT_4BIT && !store && (m.y_pad_0 | m.y_pad_1 | m.x_pad_0 | m.x_pad_1) != 0)
-    return "LOAD of memory WGT_4BIT has no pads: they must be 0";
+  const bool planes = m.memory_id == LDS_MEMORY_WGT_PLANES;
+  if (planes && !g.has(LDS_CAP_WEIGHT_CODE)) return "LOAD of WGT_PLANES needs capability weight_code";
+  if ((planes || m.memory_id == LDS_MEMORY_WGT_4BIT) && !store && (m.y_pad_0 | m.y_pad_1 | m.x_pad_0 | m.x_pad_1) != 0)
+    return format("LOAD of memory %s has no pads: they must be 0", memory_name(m.memory_id));
+  if (planes && !store && m.x_stride != 0) return "LOAD of memory WGT_PLANES has one row: x_stride must be 0";
   if (m.region != 0 && !g.has(LDS_CAP_REGIONS)) return format("region %u needs capability regions", m.region);
   if (!store) return "";
   const lds_insn_store &s = i.u.store;
   if ((s.operands | s.operand_step | s.requantize) == 0) return "";
+  if (whole) return "STORE of memory ACC does not requantize: operands and requantize must be 0";
   if (!g.has(LDS_CAP_STORE_REQUANTIZE)) return "STORE with operands or requantize needs capability store_requantize";
   return s.requantize == 0 ? "STORE without requantize has no operands: they must be 0" : "";
 }

@@ -22,6 +22,7 @@ struct Insn {
   bool refused;   // why_refused() states the reason
 
   bool stores_to_inp() const { return fields.opcode == LDS_OPCODE_STORE && fields.u.memory.memory_id == LDS_MEMORY_INP; }
+  bool stores_whole_lanes() const { return fields.opcode == LDS_OPCODE_STORE && fields.u.memory.memory_id == LDS_MEMORY_ACC && !is_nop(); }
   bool is_memory() const { return fields.opcode == LDS_OPCODE_LOAD || fields.opcode == LDS_OPCODE_STORE; }
   bool is_nop() const { return is_memory() && fields.u.memory.x_size == 0; }
 };

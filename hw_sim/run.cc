@@ -163,6 +163,7 @@ class Sequencer {
         return LDS_SIM_READ_INP;
       case LDS_MEMORY_WGT:
       case LDS_MEMORY_WGT_4BIT:
+      case LDS_MEMORY_WGT_PLANES:
         return LDS_SIM_READ_WGT;
       default:
         return LDS_SIM_READ_ACC;
@@ -170,7 +171,7 @@ class Sequencer {
   }
 
   void count_memory(const lds_insn_memory &i, uint64_t &bytes) {
-    bytes += uint64_t{i.x_size} * i.y_size * m_.g.dram_tile_bytes[i.memory_id];
+    bytes += uint64_t{i.x_size} * dram_rows(i) * m_.g.dram_tile_bytes[i.memory_id];
   }
 
   // Refuses to start an instruction that exceeds the limit by itself: a step takes at least a cycle, and loops can have 2^41 steps.

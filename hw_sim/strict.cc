@@ -109,7 +109,7 @@ void Strict::count_tokens(int stage, const lds_insn_flags &f) {
 void Strict::bursts(uint32_t index, const lds_insn_memory &i) const {
   const uint64_t tile_bytes = m_.g.dram_tile_bytes[i.memory_id];
   const uint64_t begin = m_.regions[i.region].base + uint64_t{i.dram_base} * m_.g.dram_base_bytes[i.memory_id];
-  Bursts left(bus_, begin, i.x_size * tile_bytes, i.y_size, i.x_stride * tile_bytes);
+  Bursts left(bus_, begin, i.x_size * tile_bytes, dram_rows(i), i.x_stride * tile_bytes);
   while (!left.done()) {
     m_.poll->spend(Poll::kBurst);
     if (left.next() == 1 && (!left.done() || index < last_read_))
@@ -127,7 +127,8 @@ void Strict::memory(uint32_t index, const Insn &insn) {
   }
   if (i.y_size == 0) unsafe("y_size = 0");
   const bool store = insn.fields.opcode == LDS_OPCODE_STORE;
-  if (store && (insn.fields.u.store.requantize != 0 || insn.stores_to_inp())) return;  // no device of VTA's has it
+  if (store && (insn.fields.u.store.requantize != 0 || insn.stores_to_inp() || insn.stores_whole_lanes()))
+    return;  // no device of VTA's has it
   const uint32_t pads = pads_of(insn.fields);
   if (i.memory_id == LDS_MEMORY_WGT && pads != 0) unsafe("padding of WGT");
   if (i.memory_id == LDS_MEMORY_UOP && (pads != 0 || i.y_size != 1)) unsafe("LOAD UOP must be one-dimensional: y_size = 1, no pads");

@@ -261,7 +261,7 @@ class Model {
   Bursts bursts_of(const lds_insn_memory &i) const {
     const uint64_t tile_bytes = in_.geometry.dram_tile_bytes[i.memory_id];
     const uint64_t begin = in_.regions[i.region].base + uint64_t{i.dram_base} * in_.geometry.dram_base_bytes[i.memory_id];
-    return Bursts(bus_, begin, i.x_size * tile_bytes, i.y_size, i.x_stride * tile_bytes);
+    return Bursts(bus_, begin, i.x_size * tile_bytes, dram_rows(i), i.x_stride * tile_bytes);
   }
 
   uint64_t store_cycles(const lds_insn &insn) {
@@ -289,6 +289,7 @@ class Model {
         return LDS_SIM_READ_INP;
       case LDS_MEMORY_WGT:
       case LDS_MEMORY_WGT_4BIT:
+      case LDS_MEMORY_WGT_PLANES:
         return LDS_SIM_READ_WGT;
       default:
         return LDS_SIM_READ_ACC;

@@ -168,6 +168,7 @@ inline constexpr Word kMemories[] = {
     {"out", 4u},
     {"acc_8bit", 5u},
     {"wgt_4bit", 6u},
+    {"wgt_planes", 7u},
 };
 
 inline constexpr Word kRegisters[] = {

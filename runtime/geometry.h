@@ -32,7 +32,8 @@ enum { LDS_GROUP_BASES = 1 + LDS_GROUP_WEIGHTS / 4 };
 
 static inline uint32_t lds_group_tiles(const lds_hw_config *c) { return LDS_GROUP_WEIGHTS >> c->log_block; }
 
-/* log2 of the bytes of one tile of a memory in DRAM; of WGT_4BIT of what dram_base counts: the multipliers and minima of a group. */
+/* log2 of the bytes of one tile of a memory in DRAM; of WGT_4BIT and WGT_PLANES of what dram_base counts: the multipliers and minima
+ * of a group; a word. */
 static inline uint32_t lds_log_tile_bytes(const lds_hw_config *c, uint32_t memory) {
   const uint32_t lanes = (uint32_t)c->log_batch + c->log_block, element = c->log_inp_width - 3u; /* log2 of its bytes */
   switch (memory) {
@@ -44,6 +45,8 @@ static inline uint32_t lds_log_tile_bytes(const lds_hw_config *c, uint32_t memor
       return lanes + 2u;
     case LDS_MEMORY_WGT_4BIT:
       return c->log_block + 1u;
+    case LDS_MEMORY_WGT_PLANES:
+      return 3;
     default:
       return lanes + element;
   }

@@ -211,12 +211,41 @@ static uint32_t stage_of(const lds_insn *insn) {
   return insn->opcode == LDS_OPCODE_CONFIG ? insn->u.config.stage : LDS_STAGE_COMPUTE;
 }
 
+/* Whether a code of bit planes, among constants, certainly has the tiles that its LOAD says. */
+static int has_tiles(const walk *w, const lds_insn_memory *m) {
+  enum { PLANES = 8 * LDS_PLANE_WORD_BYTES / LDS_PLANE_WEIGHTS }; /* of a word */
+  const uint32_t rows = m->y_size * (((uint32_t)1 << 2u * w->config.log_block) / LDS_PLANE_WEIGHTS);
+  lds_region region;
+  const uint8_t *from;
+  uint32_t head = 0, found = 0, r;
+  if (m->region >= w->model->section[LDS_REGION_TABLE].count) return 0;
+  region = lds_model_region(w->model, m->region);
+  if (region.kind != LDS_REGION_CONSTANTS) return 0;
+  if (!lds_inside(m->dram_base, m->x_size, region.size_bytes / LDS_PLANE_WORD_BYTES)) return 0;
+  from = w->model->section[LDS_DATA].bytes + region.data_offset + (size_t)m->dram_base * LDS_PLANE_WORD_BYTES;
+  while (head < m->x_size) {
+    const uint64_t counts = lds_get_u64(from + (size_t)head * LDS_PLANE_WORD_BYTES);
+    uint32_t plane = (head + 1u) * PLANES;
+    for (r = 0; r < LDS_PLANE_WEIGHTS; ++r) {
+      plane += lds_plane_count(counts, r);
+      found += plane <= m->x_size * PLANES;
+    }
+    head = (plane + PLANES - 1u) / PLANES;
+  }
+  return found >= rows;
+}
+
 /* What a LOAD writes, pads included. */
 static int load(const walk *w, const lds_insn_memory *m) {
-  const tiles *into = m->memory_id == LDS_MEMORY_INP ? &w->inp : m->memory_id == LDS_MEMORY_WGT ? &w->wgt : &w->acc;
+  static const uint8_t pads[LDS_MEMORIES] = LDS_SCRATCHPADS;
+  const tiles *into = pads[m->memory_id] == LDS_MEMORY_INP ? &w->inp : pads[m->memory_id] == LDS_MEMORY_WGT ? &w->wgt : &w->acc;
+  uint64_t count = m->y_size;
   if (m->x_size == 0) return LDS_OK;
   if (m->memory_id == LDS_MEMORY_UOP) return load_uops(w, m);
-  return range(into, m->sram_base, lds_area(m->y_pad_0 + m->y_size + m->y_pad_1, m->x_pad_0 + m->x_size + m->x_pad_1), 1);
+  if (m->memory_id == LDS_MEMORY_WGT_PLANES) return has_tiles(w, m) ? range(into, m->sram_base, count, 1) : LDS_OK;
+  count = lds_area(m->y_pad_0 + m->y_size + m->y_pad_1, m->x_pad_0 + m->x_size + m->x_pad_1);
+  if (m->memory_id == LDS_MEMORY_WGT_4BIT) count *= lds_group_tiles(&w->config);
+  return range(into, m->sram_base, count, 1);
 }
 
 /* What an instruction of load or compute does. checks: and whether it reads what was written. */
@@ -254,7 +283,8 @@ static int store_to_inp(const walk *w, const lds_insn_store *s) {
 static int store(const walk *w, const lds_insn_store *s) {
   int status;
   if (s->x_size == 0) return LDS_OK;
-  status = range(s->requantize != 0 ? &w->acc : &w->out, s->sram_base, (uint64_t)s->y_size * s->x_size, 0);
+  status =
+      range(s->requantize != 0 || s->memory_id == LDS_MEMORY_ACC ? &w->acc : &w->out, s->sram_base, (uint64_t)s->y_size * s->x_size, 0);
   if (status != LDS_OK || s->requantize == 0) return status;
   return range(&w->acc, s->operands, 3u * (uint64_t)(s->operand_step != 0 ? s->y_size : 1u), 0);
 }

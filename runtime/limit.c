@@ -19,8 +19,9 @@ static uint64_t memory_cycles(const lds_hw_config *c, uint64_t low, uint64_t hig
   const uint32_t memory = bits_of(low, LDS_BIT_MEMORY_MEMORY_ID, 3), bases = memory == LDS_MEMORY_WGT_4BIT ? LDS_GROUP_BASES : 1u;
   const uint64_t beats = ((uint64_t)bases << lds_log_tile_bytes(c, memory)) / BUS_BYTES + 1u;
   const uint32_t pads = bits_of(low, LDS_BIT_OPCODE, 3) == LDS_OPCODE_LOAD ? 4 : 0; /* bits; a STORE has none */
-  const uint64_t rows = bits_of(high, LDS_BIT_MEMORY_Y_SIZE - HIGH, 16) + bits_of(high, LDS_BIT_MEMORY_Y_PAD_0 - HIGH, pads) +
-                        bits_of(high, LDS_BIT_MEMORY_Y_PAD_1 - HIGH, pads);
+  const uint32_t own = memory == LDS_MEMORY_WGT_PLANES ? 1u : bits_of(high, LDS_BIT_MEMORY_Y_SIZE - HIGH, 16);
+  const uint64_t rows =
+      (uint64_t)own + bits_of(high, LDS_BIT_MEMORY_Y_PAD_0 - HIGH, pads) + bits_of(high, LDS_BIT_MEMORY_Y_PAD_1 - HIGH, pads);
   const uint64_t tiles = bits_of(high, LDS_BIT_MEMORY_X_SIZE - HIGH, 16) + bits_of(high, LDS_BIT_MEMORY_X_PAD_0 - HIGH, pads) +
                          bits_of(high, LDS_BIT_MEMORY_X_PAD_1 - HIGH, pads);
   return rows * (tiles * beats * STEP_CYCLES + ROW_CYCLES);

@@ -42,7 +42,7 @@ void lds_copy(const lds_operand *t, const int32_t *p) {
 
 void lds_fill(const lds_operand *t, const int32_t *p) { memset(t[0].data, p[0], t[0].tensor.size_bytes); }
 
-/* The index of a pixel's channel 0 in a blocked tensor, and the distance between its channel blocks. */
+/* Where a pixel's channel 0 stands in a blocked tensor, and the bytes between its channel blocks. */
 typedef struct pixel {
   uint8_t *at;
   size_t block_stride;
@@ -50,12 +50,13 @@ typedef struct pixel {
 
 static pixel pixel_of(const lds_operand *o, uint32_t n, uint32_t y, uint32_t x) {
   const lds_tensor *t = &o->tensor;
-  const size_t cell = (size_t)t->batch_block * t->channel_block, image = (size_t)t->dims[1] * t->dims[2];
+  const size_t lanes = (size_t)t->channel_block * lds_element_bytes(t->dtype), cell = t->batch_block * lanes,
+               image = (size_t)t->dims[1] * t->dims[2];
   const size_t blocks = lds_blocks(t->dims[3], t->channel_block);
   pixel result;
   result.block_stride = image * cell;
-  result.at = o->data + n / t->batch_block * blocks * result.block_stride + ((size_t)y * t->dims[2] + x) * cell +
-              (size_t)(n % t->batch_block) * t->channel_block;
+  result.at =
+      o->data + n / t->batch_block * blocks * result.block_stride + ((size_t)y * t->dims[2] + x) * cell + n % t->batch_block * lanes;
   return result;
 }
 
@@ -186,17 +187,18 @@ static void get(uint8_t *to, size_t stride, pixel from, uint32_t lanes, size_t c
 void lds_unpack(const lds_operand *t, const int32_t *p) {
   const lds_tensor *in = &t[0].tensor;
   const uint8_t flip = t[1].tensor.dtype == LDS_UINT8 ? 0x80u : 0u;
+  const uint32_t size = lds_element_bytes(in->dtype), bytes = in->dims[3] * size, lanes = in->channel_block * size;
   uint32_t n, y, x;
   if (in->dtype == LDS_BFLOAT16) {
     lds_unpack_bfloat16(t, p);
     return;
   }
   for (n = 0; n < in->dims[0]; ++n) {
-    const image out = image_of(&t[1], n, in->dims[1], in->dims[2], in->dims[3], p[0]);
+    const image out = image_of(&t[1], n, in->dims[1], in->dims[2], bytes, p[0]);
     for (y = 0; y < in->dims[1]; ++y) {
       for (x = 0; x < in->dims[2]; ++x) {
         const pixel from = pixel_of(&t[0], n, y, x);
-        get(out.data + y * out.y_stride + x * out.x_stride, out.c_stride, from, in->channel_block, in->dims[3], flip);
+        get(out.data + y * out.y_stride + x * out.x_stride, out.c_stride, from, lanes, bytes, flip);
       }
     }
   }

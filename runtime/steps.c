@@ -73,7 +73,11 @@ static int pack_is_sound(const lds_tensor *t, const int32_t *p) {
 }
 
 static int unpack_is_sound(const lds_tensor *t, const int32_t *p) {
-  if (!is_packable(&t[1], &t[0])) return 0;
+  if (t[0].dtype == LDS_INT32) { /* whole sums */
+    if (!row_major(&t[1]) || t[0].layout != LDS_BLOCKED || t[1].dtype != LDS_INT32 || p[0] != 0) return 0;
+  } else if (!is_packable(&t[1], &t[0])) {
+    return 0;
+  }
   return lds_tensor_elements(&t[0]) == lds_tensor_elements(&t[1]) && p[0] <= 1;
 }
 

@@ -128,19 +128,21 @@ static uint32_t dram_places(const walk *w, const lds_insn_memory *m, int store) 
 
 static int shape_load(const walk *w, const lds_insn_memory *m, shape *s) {
   const uint32_t pads = m->y_pad_0 | m->y_pad_1 | m->x_pad_0 | m->x_pad_1;
-  const int padless = m->memory_id == LDS_MEMORY_UOP || m->memory_id == LDS_MEMORY_WGT || m->memory_id == LDS_MEMORY_WGT_4BIT;
+  const int planes = m->memory_id == LDS_MEMORY_WGT_PLANES;
+  const int padless = m->memory_id == LDS_MEMORY_UOP || m->memory_id == LDS_MEMORY_WGT || m->memory_id == LDS_MEMORY_WGT_4BIT || planes;
   s->stage = load_stage_of[m->memory_id];
   s->moves = m->x_size == 0 ? NO_OP : m->memory_id == LDS_MEMORY_UOP ? UOPS : TILES;
   if (m->memory_id == LDS_MEMORY_ACC_8BIT && !has(w, LDS_CAP_LOAD_ACC8)) return LDS_ERR_INSTRUCTION;
   if (m->memory_id == LDS_MEMORY_WGT_4BIT && !has(w, LDS_CAP_WEIGHTS4)) return LDS_ERR_INSTRUCTION;
+  if (planes && (!has(w, LDS_CAP_WEIGHT_CODE) || m->x_stride != 0)) return LDS_ERR_INSTRUCTION;
   if (m->memory_id == LDS_MEMORY_OUT) return LDS_ERR_INSTRUCTION;
   if (m->x_size == 0) return (m->region | m->y_size | m->x_stride | pads) == 0 ? LDS_OK : LDS_ERR_INSTRUCTION;
   if (m->y_size == 0 || (padless && pads != 0)) return LDS_ERR_INSTRUCTION;
   if (m->memory_id == LDS_MEMORY_UOP && m->y_size != 1) return LDS_ERR_INSTRUCTION;
   s->below[0] = dram_places(w, m, 0);
-  s->below[1] =
-      lds_places(w->depth[m->memory_id],
-                 lds_items(lds_area(m->y_pad_0 + m->y_size + m->y_pad_1, m->x_pad_0 + m->x_size + m->x_pad_1), w->fills[m->memory_id]));
+  s->below[1] = lds_places(
+      w->depth[m->memory_id],
+      lds_items(lds_area(m->y_pad_0 + m->y_size + m->y_pad_1, planes ? 1u : m->x_pad_0 + m->x_size + m->x_pad_1), w->fills[m->memory_id]));
   return LDS_OK;
 }
 
@@ -163,7 +165,8 @@ static int shape_store(const walk *w, const lds_insn *insn, shape *s) {
     if ((m->region | m->y_size | m->x_stride) != 0) return LDS_ERR_INSTRUCTION;
     return m->memory_id == LDS_MEMORY_OUT || m->memory_id == 0 ? LDS_OK : LDS_ERR_INSTRUCTION;
   }
-  if (m->y_size == 0 || (s->moves == TILES && m->memory_id != LDS_MEMORY_OUT)) return LDS_ERR_INSTRUCTION;
+  if (m->memory_id == LDS_MEMORY_ACC && (!has(w, LDS_CAP_STORE_ACC) || insn->u.store.requantize != 0)) return LDS_ERR_INSTRUCTION;
+  if (m->y_size == 0 || (s->moves == TILES && m->memory_id != LDS_MEMORY_OUT && m->memory_id != LDS_MEMORY_ACC)) return LDS_ERR_INSTRUCTION;
   if (s->moves == TO_INP && (!has(w, LDS_CAP_STORE_INP) || m->region != 0)) return LDS_ERR_INSTRUCTION;
   s->below[0] =
       s->moves == TO_INP ? lds_places(w->depth[LDS_MEMORY_INP], lds_rows_extent(m->y_size, m->x_stride, m->x_size)) : dram_places(w, m, 1);
@@ -347,7 +350,9 @@ static int config_is_possible(const lds_hw_config *c) {
   if ((c->capabilities & LDS_CAP_REQUANTIZE) != 0 && (lds_is_float(c) || (c->capabilities & LDS_CAP_CONFIG) == 0)) return 0;
   if ((c->capabilities & LDS_CAP_STORE_REQUANTIZE) != 0 && (c->capabilities & LDS_CAP_REQUANTIZE) == 0) return 0;
   if ((c->capabilities & LDS_CAP_WEIGHTS4) != 0 && (lds_is_float(c) || c->log_block < 2 || lds_group_tiles(c) == 0)) return 0;
+  if ((c->capabilities & LDS_CAP_WEIGHT_CODE) != 0 && (lds_is_float(c) || (uint32_t)1 << c->log_block < LDS_PLANE_WEIGHTS)) return 0;
   if ((c->capabilities & LDS_CAP_STORE_INP) != 0 && (lds_is_float(c) || (c->capabilities & LDS_CAP_REGIONS) == 0)) return 0;
+  if ((c->capabilities & LDS_CAP_STORE_ACC) != 0 && lds_is_float(c)) return 0;
   if ((c->capabilities & LDS_CAP_DEPTHWISE) != 0 && (lds_is_float(c) || c->log_block < 2 || w.li < 2)) return 0;
   if (c->log_batch > 6 || c->log_block < 1 || c->log_block > 7) return 0;
   if (w.lu < 1 || w.lu > 13 || w.li < 1 || w.li > 15 || w.lw < 1 || w.lw > 15 || w.la < 1 || w.la > 11) return 0;
@@ -370,7 +375,7 @@ static void measure(walk *w) {
   w->uop_bgn_mask = (uint32_t)lds_mask(w->uop_end_bit - LDS_BIT_GEMM_UOP_BGN);
   w->uop_end_mask = (uint32_t)lds_mask(LDS_BIT_GEMM_ITER_OUT(w->widths) - w->uop_end_bit);
   w->depth[LDS_MEMORY_UOP] = w->config.uop_depth;
-  w->depth[LDS_MEMORY_WGT] = w->depth[LDS_MEMORY_WGT_4BIT] = (uint32_t)1 << w->widths.lw;
+  w->depth[LDS_MEMORY_WGT] = w->depth[LDS_MEMORY_WGT_4BIT] = w->depth[LDS_MEMORY_WGT_PLANES] = (uint32_t)1 << w->widths.lw;
   w->depth[LDS_MEMORY_INP] = (uint32_t)1 << w->widths.li;
   w->depth[LDS_MEMORY_ACC] = w->depth[LDS_MEMORY_OUT] = w->depth[LDS_MEMORY_ACC_8BIT] = (uint32_t)1 << w->widths.la;
   for (k = 0; k < MEMORIES; ++k) {

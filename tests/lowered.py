@@ -49,7 +49,7 @@ def run(
         )
     layout = Blocked(op.output.shape, config.batch, config.block)
     dram[op.output.name] = np.full(
-        (layout.size_tiles, config.batch, config.block), WRITTEN_BY_NOBODY, np.int8
+        (layout.size_tiles, config.batch, config.block), WRITTEN_BY_NOBODY, op.output.dtype
     )
     for name, tiles in lowered.scratch.items():
         dram[name] = np.full((tiles, config.batch, config.block), WRITTEN_BY_NOBODY, np.int8)

@@ -121,7 +121,7 @@ def _touched(
                 memory_id = Memory(insn.memory_id)
                 size, first = config.tile_bytes(memory_id), config.base_bytes(memory_id)
                 first *= insn.dram_base
-                rows = [first + y * insn.x_stride * size for y in range(insn.y_size)]
+                rows = [first + y * insn.x_stride * size for y in range(insn.dram_rows)]
                 dram = {
                     ("DRAM", byte) for row in rows for byte in range(row, row + insn.x_size * size)
                 }
@@ -133,6 +133,8 @@ def _touched(
                 if isinstance(insn, Store) and insn.memory_id == Memory.INP:
                     dram = {("INP", byte // size) for _, byte in dram}
                 count = width * height * config.filled_tiles(memory_id)
+                if memory_id is Memory.WGT_PLANES:
+                    count = height
                 tiles = {(name, t) for t in range(insn.sram_base, insn.sram_base + count)}
                 reads, writes = (dram, tiles) if isinstance(insn, Load) else (tiles, dram)
                 if isinstance(insn, Store) and insn.requantize:

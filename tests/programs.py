@@ -141,7 +141,8 @@ class _Maker:
             pads, x, y = {}, 1, 1
             height = width = 0
         size = self.tile[memory]
-        stored = memory in (Memory.INP, Memory.ACC_8BIT) and self.chance(0.2)
+        sums = memory == Memory.ACC and self.config.has(Capability.STORE_ACC) and not fill
+        stored = (memory in (Memory.INP, Memory.ACC_8BIT) or sums) and self.chance(0.2)
         begin, bytes_ = (
             (self.out_start, self.out_tiles * self.tile[Memory.OUT])
             if stored
@@ -173,6 +174,22 @@ class _Maker:
         if to == Memory.ACC:
             self.computed -= set(filled)
 
+    def load_planes(self, first: int, room: int) -> None:
+        """A LOAD of bit planes, of random words: more or fewer than the tiles that it says have."""
+        size, memory = self.tile[Memory.WGT_PLANES], Memory.WGT_PLANES
+        tiles = self.between(1, min(room, 6))
+        words = self.between(1, 1 + 40 * tiles * self.config.block**2 // 256)
+        words = min(words, self.data_bytes // size)
+        insn = Load(
+            memory_id=memory,
+            sram_base=first + self.below(room - tiles + 1),
+            dram_base=self.start // size + self.below(self.data_bytes // size - words + 1),
+            y_size=tiles,
+            x_size=words,
+        )
+        filled = range(insn.sram_base, insn.sram_base + tiles)
+        self.emit(insn, [self._rows(insn)], [self.places(Memory.WGT, filled)])
+
     def _pads(self, room: int) -> dict[str, int]:
         if self.chance(0.6) or room < 6:
             return {}
@@ -183,7 +200,7 @@ class _Maker:
         memory = Memory(insn.memory_id)
         size = self.tile[memory]
         begin = insn.dram_base * self.config.base_bytes(memory)
-        begin = (begin + np.arange(insn.y_size) * insn.x_stride * size) // self.grain
+        begin = (begin + np.arange(insn.dram_rows) * insn.x_stride * size) // self.grain
         return (
             self.first_dram_place + begin[:, None] + np.arange(insn.x_size * size // self.grain)
         ).reshape(-1)
@@ -244,7 +261,29 @@ class _Maker:
             insn, places = self._to_inp(insn)
             self.emit(insn, read, [places])
             return
+        if self.config.has(Capability.STORE_ACC) and self.chance(0.6):
+            insn, read = self._whole(insn), read[:1]
         self.emit(insn, read, [self._rows(insn)])
+
+    def _whole(self, insn: Store) -> Store:
+        """The same STORE of all bits of its lanes: tiles of four times the bytes, as many rows of
+        them as there is room for."""
+        room = self.out_tiles * self.tile[Memory.OUT] // self.tile[Memory.ACC]
+        x, y = min(insn.x_size, room), min(insn.y_size, max(1, room // insn.x_size))
+        stride = self.between(0, (room - x) // (y - 1)) if y > 1 else insn.x_stride
+        first = -(-self.out_start // self.tile[Memory.ACC])
+        base = first + self.below(room - ((y - 1) * stride + x) + 1)
+        return replace(
+            insn,
+            memory_id=Memory.ACC,
+            dram_base=base,
+            x_size=x,
+            y_size=y,
+            x_stride=stride,
+            operands=0,
+            operand_step=0,
+            requantize=0,
+        )
 
     def _to_inp(self, insn: Store) -> tuple[Store, Places]:
         """The same STORE to INP, and the tiles that it writes there; rows may overlap."""
@@ -459,6 +498,8 @@ class _Maker:
             choices += [lambda: self.load(Memory.ACC_8BIT, *w.acc)]
         if self.config.has(Capability.WEIGHTS4):
             choices += [lambda: self.load(Memory.WGT_4BIT, *w.wgt)] * 3
+        if self.config.has(Capability.WEIGHT_CODE):
+            choices += [lambda: self.load_planes(*w.wgt)] * 3
         if self.config.has(Capability.DEPTHWISE):
             choices += [self.depthwise] * 4
         while len(self.steps) < length:

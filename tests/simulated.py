@@ -54,13 +54,26 @@ FOUR_WINDOWS = replace(
 TINY_AHEAD = replace(
     TINY_WINDOWS,
     name="tiny-ahead",
-    capabilities=TINY_WINDOWS.capabilities | Capability.STORE_INP | Capability.WEIGHTS4,
+    capabilities=TINY_WINDOWS.capabilities
+    | Capability.STORE_INP
+    | Capability.WEIGHTS4
+    | Capability.STORE_ACC,
     timing={
         **TINY_WINDOWS.timing,
         "loads_in_flight": TimingConstant(4, "for tests"),
         "read_bursts_outstanding": TimingConstant(16, "for tests"),
     },
 )
+#: Weights in bit planes, of tiles of one group and of four.
+CODED = [
+    replace(
+        device,
+        name=f"{device.name}-code",
+        capabilities=device.capabilities | Capability.WEIGHT_CODE,
+        bus_bits=64,
+    )
+    for device in (TINY_AHEAD, load_config("vtaq-1x32x32"))
+]
 #: Weights of 4 bits in groups of one tile, two, four and eight.
 GROUPED = [
     replace(
@@ -85,6 +98,21 @@ TINY_INP, WORD_INP, ONLY_INP = (
         (TINY, "1x4x4-inp-alone"),
     )
 )
+#: Stores of whole accumulators: beside those that requantize, and alone, with tiles of 8 and 32
+#: bytes (of INP and of ACC, beside a batch) and with those of 4 and 16.
+TINY_WHOLE, WORD_WHOLE, ONLY_WHOLE = (
+    replace(
+        config,
+        name=name,
+        capabilities=config.capabilities | Capability.STORE_ACC,
+        timing=TINY_STORING.timing,
+    )
+    for config, name in (
+        (TINY_WINDOWS, "vtaq2-tiny-acc"),
+        (EIGHT_WINDOWS, "2x8x8-acc"),
+        (TINY, "1x4x4-acc-alone"),
+    )
+)
 #: Devices with tiles of all shapes, with and without each capability.
 DEVICES = [
     VTA,
@@ -101,6 +129,9 @@ DEVICES = [
     *GROUPED,
     TINY_INP,
     ONLY_INP,
+    TINY_WHOLE,
+    WORD_WHOLE,
+    ONLY_WHOLE,
     replace(
         load_config("vtaq-tiny"),
         name="2x8x8",

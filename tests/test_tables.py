@@ -87,11 +87,11 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
     ),
     "loadstone.vta.kernels.verify._STEPS": ({"RQ"}, "it is no ALU step of a nest"),
     "loadstone.commands.devices._PADS": (
-        {"OUT", "ACC_8BIT", "WGT_4BIT"},
+        {"OUT", "ACC_8BIT", "WGT_4BIT", "WGT_PLANES"},
         "ways to store and load ACC, and to load WGT",
     ),
     "loadstone.search.assumptions._PADS": (
-        {"ACC_8BIT", "WGT_4BIT"},
+        {"ACC_8BIT", "WGT_4BIT", "WGT_PLANES"},
         "ways to load ACC and WGT",
     ),
     "loadstone.runtime.long_steps._ROWS": (
@@ -116,7 +116,7 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
     ),
     "loadstone.conformance.draw.FRAMEWORKS": ({"SINGLE"}, "no framework rounds so"),
     "loadstone.vta.kernels.copy_pieces.UNPADDED": (
-        {"UOP", "INP", "OUT", "ACC_8BIT", "WGT_4BIT"},
+        {"UOP", "INP", "OUT", "ACC_8BIT", "WGT_4BIT", "WGT_PLANES"},
         "the memories whose loads have no pads, of those that copies of nests name",
     ),
 }

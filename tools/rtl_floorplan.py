@@ -34,18 +34,23 @@ _GROUP_SITES = {
     _MULTIPLIER: [(0, "MULT18_0"), (1, "MULT18_1"), (4, "MULT18_4"), (5, "MULT18_5")],
     _MEMORY: [(0, "EBR0"), (2, "EBR1"), (4, "EBR2"), (6, "EBR3")],
 }
+#: A lane of a store that requantizes.
+_STORE_LANE = re.compile(r"\.store\..*\.g_lane\[(\d+)\]\.")
 #: Rows of tiles that hold them. Memories: 22, 46, 70, 82; multipliers: 10, 34, 58.
 _MULTIPLIERS_OF_LANES: _Rows = [
     (re.compile(r"\.g_lane\[(\d+)\]\.g_slow\."), (58, 34)),
+    (_STORE_LANE, (10,)),
     (re.compile(r"\.macs\..*\.g_out\[(\d+)\]"), (34, 58)),
 ]
 #: A memory as wide as a tile: yosys numbers its parts from the lowest lane on.
 _MEMORIES_OF_LANES: _Rows = [
     (re.compile(r"\.acc_ram\.first\.words\.\d+\.(\d+)$"), (46, 70)),
     (re.compile(r"\.acc_ram\.g_second\.second\.words\.\d+\.(\d+)$"), (46, 70)),
-    (re.compile(r"\.acc_ram\.out\.words\.\d+\.(\d+)$"), (70,)),
     (re.compile(r"\.macs\.wgt_ram\..*words\.\d+\.(\d+)$"), (22,)),
 ]
+#: OUT's copy of ACC, which store alone reads: beside store's lanes, where it has some.
+_OUT = re.compile(r"\.acc_ram\.out\.words\.\d+\.(\d+)$")
+_OUT_ROW, _OUT_ROW_OF_LANES = 70, 22
 #: What all lanes share: the middle of a row, then what lanes leave of it, from the middle on.
 _MEMORIES_OF_ALL = [(".inp_ram.", 22), (".uop_ram.", 46), (".fetch.", 70), (".g_queue[", 70)]
 _BOARD_ROW = 82
@@ -92,13 +97,17 @@ def _assign_multipliers(names: Sequence[str], sites: _Sites) -> dict[str, str | 
             if match := pattern.search(name):
                 found[name] = sites.lane(_MULTIPLIER, int(match[1]), rows)
     for name in (name for name in names if name not in found):
-        found[name] = sites.shared(_MULTIPLIER, 34) or sites.shared(_MULTIPLIER, 58)
+        found[name] = next(
+            filter(None, (sites.shared(_MULTIPLIER, row) for row in (34, 58, 10))), None
+        )
     return found
 
 
-def _assign_memories(names: Sequence[str], sites: _Sites, lanes: int) -> dict[str, str | None]:
+def _assign_memories(
+    names: Sequence[str], sites: _Sites, lanes: int, out_row: int
+) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
-    for pattern, rows in _MEMORIES_OF_LANES:
+    for pattern, rows in [*_MEMORIES_OF_LANES, (_OUT, (out_row,))]:
         parts = [(int(match[1]), name) for name in names if (match := pattern.search(name))]
         count = max((part for part, _ in parts), default=0) + 1
         for part, name in sorted(parts):
@@ -117,8 +126,10 @@ def assign(multipliers: Iterable[str], memories: Iterable[str], lanes: int) -> d
     """Cell -> its site, of the cells with these names. A cell without a place of its own, or
     whose place is taken, is left out."""
     sites = _Sites(lanes)
-    found = _assign_multipliers(sorted(multipliers), sites)
-    found |= _assign_memories(sorted(memories), sites, lanes)
+    names = sorted(multipliers)
+    out_row = _OUT_ROW_OF_LANES if any(map(_STORE_LANE.search, names)) else _OUT_ROW
+    found = _assign_multipliers(names, sites)
+    found |= _assign_memories(sorted(memories), sites, lanes, out_row)
     return {name: site for name, site in found.items() if site is not None}
 
 

@@ -37,6 +37,7 @@ extern "C" {
 #define LDS_MEMORY_OUT 4u
 #define LDS_MEMORY_ACC_8BIT 5u
 #define LDS_MEMORY_WGT_4BIT 6u
+#define LDS_MEMORY_WGT_PLANES 7u
 
 #define LDS_ALU_MIN 0u
 #define LDS_ALU_MAX 1u
@@ -64,9 +65,9 @@ extern "C" {
 #define LDS_QUEUE_PUSHERS {0u, 1u, 1u, 2u}
 
 /* Initializers, by memory_id: the stage that loads it; the scratchpad that it means. */
-#define LDS_MEMORIES 7u
-#define LDS_LOAD_STAGES {1u, 0u, 0u, 1u, 1u, 1u, 0u}
-#define LDS_SCRATCHPADS {0u, 1u, 2u, 3u, 3u, 3u, 1u}
+#define LDS_MEMORIES 8u
+#define LDS_LOAD_STAGES {1u, 0u, 0u, 1u, 1u, 1u, 0u, 0u}
+#define LDS_SCRATCHPADS {0u, 1u, 2u, 3u, 3u, 3u, 1u, 1u}
 
 #define LDS_CONFIG_PAD_VALUE 0u
 #define LDS_CONFIG_RQ_ZERO_POINT 1u
@@ -87,7 +88,9 @@ extern "C" {
 #define LDS_CAP_DEPTHWISE 64u
 #define LDS_CAP_STORE_REQUANTIZE 128u
 #define LDS_CAP_STORE_INP 256u
+#define LDS_CAP_WEIGHT_CODE 512u
 #define LDS_CAP_WEIGHTS4 1024u
+#define LDS_CAP_STORE_ACC 2048u
 
 /* The largest window of DEPTHWISE, and the weights that each of its rows has room for. */
 #define LDS_WINDOW_COLUMNS 3u
@@ -97,6 +100,12 @@ extern "C" {
 
 /* Weights of 4 bits along K that share a multiplier and a minimum. */
 #define LDS_GROUP_WEIGHTS 32u
+
+/* Weights that share a number of bit planes, and rows of them that share a head; the least planes; bytes of a word of
+ * their code. */
+#define LDS_PLANE_WEIGHTS 16u
+#define LDS_LEAST_PLANES 4u
+#define LDS_PLANE_WORD_BYTES 8u
 
 /* What a stage's registers hold when a program starts. */
 #define LDS_DEFAULT_PAD_VALUE (0)
@@ -125,6 +134,12 @@ static inline int lds_is_float(const lds_hw_config *c) { return c->log_inp_width
 /* The rows of a device's largest window of DEPTHWISE. */
 static inline uint32_t lds_window_rows(uint32_t block) {
   return block / LDS_WINDOW_PITCH < LDS_WINDOW_ROWS ? block / LDS_WINDOW_PITCH : LDS_WINDOW_ROWS;
+}
+
+/* Bit planes of a row of weights, by the head of its group. */
+static inline uint32_t lds_plane_count(uint64_t head, uint32_t row) {
+  const uint32_t more = (uint32_t)(head >> 4u * row) & 7u;
+  return more < 8u - LDS_LEAST_PLANES ? LDS_LEAST_PLANES + more : 8u;
 }
 
 /* Field widths of one device: log2 of what the encoding can name (not of what it has: uop_depth). */
@@ -385,7 +400,7 @@ static inline int lds_decode_memory(lds_isa_widths w, uint64_t word[2], lds_insn
   out->x_pad_0 = lds_take(&word[1], 4u);
   out->x_pad_1 = lds_take(&word[1], 4u);
   (void)w;
-  if (out->memory_id > 6u) return LDS_ISA_BAD_VALUE;
+  if (out->memory_id > 7u) return LDS_ISA_BAD_VALUE;
   return LDS_ISA_OK;
 }
 
@@ -419,7 +434,7 @@ static inline int lds_decode_store(lds_isa_widths w, uint64_t word[2], lds_insn_
   out->operand_step = lds_take(&word[1], 1u);
   out->requantize = lds_take(&word[1], 1u);
   (void)w;
-  if (out->memory_id > 6u) return LDS_ISA_BAD_VALUE;
+  if (out->memory_id > 7u) return LDS_ISA_BAD_VALUE;
   return LDS_ISA_OK;
 }
 

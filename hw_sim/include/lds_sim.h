@@ -87,7 +87,7 @@ enum {
   LDS_SIM_READ_FETCH = 0,
   LDS_SIM_READ_UOP = 1,
   LDS_SIM_READ_INP = 2,
-  LDS_SIM_READ_WGT = 3, /* WGT and WGT_4BIT */
+  LDS_SIM_READ_WGT = 3, /* WGT, WGT_4BIT and WGT_PLANES */
   LDS_SIM_READ_ACC = 4  /* ACC and ACC_8BIT */
 };
 

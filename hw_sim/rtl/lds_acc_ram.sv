@@ -1,4 +1,4 @@
-// The accumulators, and OUT: a copy of their lanes' low bytes, which the store stage reads; of whole lanes where it requantizes.
+// The accumulators, and OUT: a copy of their lanes' low bytes, which the store stage reads; of whole lanes where it requantizes or stores them.
 //
 // In:   the tile that compute writes; words of LOADs of ACC or ACC_8BIT; addresses.
 // Out:  tiles, in the next cycle: one or two of ACC, one of OUT.
@@ -55,7 +55,7 @@ module lds_acc_ram #(
   end
 
   logic [OUT_BITS-1:0] kept;
-  if (CAN_STORE_REQUANTIZE) begin : g_whole
+  if (OUT_BITS == ACC_BITS) begin : g_whole
     assign kept = data;
   end else begin : g_low
     always_comb for (int n = 0; n < LANES; n++) kept[8*n+:8] = data[32*n+:8];

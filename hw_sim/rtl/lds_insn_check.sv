@@ -18,8 +18,9 @@ module lds_insn_check (
   wire [2:0] memory = insn[MEMORY_MEMORY_ID_AT+:MEMORY_MEMORY_ID_BITS];
   wire noop = insn[MEMORY_X_SIZE_AT+:MEMORY_X_SIZE_BITS] == 0;
   wire has_region = insn[MEMORY_REGION_AT+:MEMORY_REGION_BITS] != 0;
-  wire has_pads = (insn & MEMORY_PADS) != 0;
+  wire has_pads = (insn & MEMORY_PADS) != 0, has_stride = insn[MEMORY_X_STRIDE_AT+:MEMORY_X_STRIDE_BITS] != 0;
   wire to_inp = CAN_STORE_INP && memory == MEMORY_INP;  // of a STORE
+  wire whole = CAN_STORE_ACC && memory == MEMORY_ACC;
   wire has_operands = insn[STORE_OPERANDS_AT+:STORE_OPERANDS_BITS] != 0 || insn[STORE_OPERAND_STEP_AT];
   wire [1:0] more_rows = insn[DEPTHWISE_ROWS_AT+:2] - 2'd1, more_columns = insn[DEPTHWISE_COLUMNS_AT+:2] - 2'd1;  // than one
   wire [2:0] operation = insn[ALU_ALU_OP_AT+:ALU_ALU_OP_BITS];
@@ -36,16 +37,19 @@ module lds_insn_check (
     case (opcode)
       OPCODE_LOAD: begin
         known = COMMON_BITS | MEMORY_OWN_BITS;
-        if (memory == MEMORY_INP || memory == MEMORY_WGT || memory == MEMORY_WGT_4BIT) wanted = STAGE_LOAD;
-        bad = 32'(memory) >= MEMORY_VALUES || (memory == MEMORY_OUT && !noop) || (memory == MEMORY_ACC_8BIT && !CAN_LOAD_ACC8) ||
-              (memory == MEMORY_WGT_4BIT && (!CAN_WEIGHTS4 || has_pads)) || (has_region && !CAN_REGIONS);
+        if (memory == MEMORY_INP || memory == MEMORY_WGT || memory == MEMORY_WGT_4BIT || memory == MEMORY_WGT_PLANES) wanted = STAGE_LOAD;
+        bad = (memory == MEMORY_OUT && !noop) || (memory == MEMORY_ACC_8BIT && !CAN_LOAD_ACC8) ||
+              (memory == MEMORY_WGT_4BIT && (!CAN_WEIGHTS4 || has_pads)) ||
+              (memory == MEMORY_WGT_PLANES && (!CAN_WEIGHT_CODE || has_pads || has_stride)) || (has_region && !CAN_REGIONS);
       end
       OPCODE_STORE: begin
         known = COMMON_BITS | STORE_OWN_BITS;
         wanted = STAGE_STORE;
-        bad = 32'(memory) >= MEMORY_VALUES || (!noop && memory != MEMORY_OUT && !(to_inp && !has_region)) || (insn[STORE_REQUANTIZE_AT] && !CAN_STORE_REQUANTIZE) ||
+        bad = (!noop && memory != MEMORY_OUT && !(to_inp && !has_region) && !whole) ||
+              (insn[STORE_REQUANTIZE_AT] && (!CAN_STORE_REQUANTIZE || (whole && !noop))) ||
               (has_operands && !insn[STORE_REQUANTIZE_AT]) ||
-              (memory == MEMORY_ACC_8BIT && !CAN_LOAD_ACC8) || (memory == MEMORY_WGT_4BIT && !CAN_WEIGHTS4) || (has_region && !CAN_REGIONS);
+              (memory == MEMORY_ACC_8BIT && !CAN_LOAD_ACC8) || (memory == MEMORY_WGT_4BIT && !CAN_WEIGHTS4) ||
+              (memory == MEMORY_WGT_PLANES && !CAN_WEIGHT_CODE) || (has_region && !CAN_REGIONS);
       end
       OPCODE_GEMM: begin
         known = COMMON_BITS | GEMM_OWN_BITS;

@@ -14,6 +14,7 @@ package lds_isa_pkg;
   localparam int WINDOW_PITCH = 4;
   localparam int WIDE_FACTOR = 128;
   localparam int GROUP_WEIGHTS = 32;
+  localparam int PLANE_WEIGHTS = 16;
 
   // OPCODE
   localparam logic [2:0] OPCODE_LOAD = 3'd0;
@@ -33,7 +34,8 @@ package lds_isa_pkg;
   localparam logic [2:0] MEMORY_OUT = 3'd4;
   localparam logic [2:0] MEMORY_ACC_8BIT = 3'd5;
   localparam logic [2:0] MEMORY_WGT_4BIT = 3'd6;
-  localparam int MEMORY_VALUES = 7;
+  localparam logic [2:0] MEMORY_WGT_PLANES = 3'd7;
+  localparam int MEMORY_VALUES = 8;
 
   // ALU
   localparam logic [2:0] ALU_MIN = 3'd0;
@@ -74,7 +76,9 @@ package lds_isa_pkg;
   localparam bit CAN_DEPTHWISE = (lds_config_pkg::CAPABILITIES & 64) != 0;
   localparam bit CAN_STORE_REQUANTIZE = (lds_config_pkg::CAPABILITIES & 128) != 0;
   localparam bit CAN_STORE_INP = (lds_config_pkg::CAPABILITIES & 256) != 0;
+  localparam bit CAN_WEIGHT_CODE = (lds_config_pkg::CAPABILITIES & 512) != 0;
   localparam bit CAN_WEIGHTS4 = (lds_config_pkg::CAPABILITIES & 1024) != 0;
+  localparam bit CAN_STORE_ACC = (lds_config_pkg::CAPABILITIES & 2048) != 0;
 
   // What the stages' registers hold when a program starts.
   localparam logic [31:0] DEFAULT_PAD_VALUE = 32'd0;

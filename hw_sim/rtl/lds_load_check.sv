@@ -17,7 +17,7 @@ module lds_load_check #(
     input logic begins,  // that cycle after
     input region_t [MAX_REGIONS-1:0] regions,
     output logic [63:0] address,  // in the cycle after the start
-    output logic [16:0] width,  // the same: tiles of a row in the scratchpad, with its padding
+    output logic [16:0] width,  // the same: tiles of a row in the scratchpad, with its padding; of WGT_PLANES 1
     output logic fits_nothing,  // in the second cycle after the start: a LOAD of no tile is valid
     output logic fine,  // from the second cycle after the start on: there is no error
     output logic [3:0] error,  // from the second cycle after the start on: ERROR_*
@@ -28,9 +28,15 @@ module lds_load_check #(
   localparam int SIZE_BITS = 33 + TILE_LOG2_MAX + (GROUPS ? 3 : 0);
   localparam int LAST_BITS = 35 + (GROUPS ? LOG_GROUP_TILES : 0);
 
+  // Whose tiles a LOAD or STORE counts in DRAM, and in the scratchpad.
+  function automatic logic [2:0] space_of(input logic [2:0] id);
+    if (!WRITES) space_of = id;
+    else space_of = CAN_STORE_ACC && id == MEMORY_ACC ? MEMORY_ACC : MEMORY_OUT;
+  endfunction
+
   // --- in the cycle of the start ----------------------------------------------------------------------
   wire [15:0] y_size = head[MEMORY_Y_SIZE_AT+:16], x_size = head[MEMORY_X_SIZE_AT+:16], x_stride = head[MEMORY_X_STRIDE_AT+:16];
-  wire [2:0] head_memory = WRITES ? MEMORY_OUT : head[MEMORY_MEMORY_ID_AT+:3];
+  wire [2:0] head_memory = space_of(head[MEMORY_MEMORY_ID_AT+:3]);
   logic [16:0] height;
   logic [31:0] rows_span;  // tiles of DRAM from the first row to the one past the last
   logic any_rows;
@@ -38,7 +44,7 @@ module lds_load_check #(
   region_t region;
   always_ff @(posedge clk) begin
     height <= 17'(y_size) + (WRITES ? 17'd0 : 17'(head[MEMORY_Y_PAD_0_AT+:4]) + 17'(head[MEMORY_Y_PAD_1_AT+:4]));
-    width <= 17'(x_size) + (WRITES ? 17'd0 : 17'(head[MEMORY_X_PAD_0_AT+:4]) + 17'(head[MEMORY_X_PAD_1_AT+:4]));
+    width <= CAN_WEIGHT_CODE && head_memory == MEMORY_WGT_PLANES ? 17'd1 : 17'(x_size) + (WRITES ? 17'd0 : 17'(head[MEMORY_X_PAD_0_AT+:4]) + 17'(head[MEMORY_X_PAD_1_AT+:4]));
     rows_span <= 32'(y_size) * 32'(x_stride);
     any_rows <= y_size != 0;
     offset <= SIZE_BITS'(head[MEMORY_DRAM_BASE_AT+:32]) << tile_log2(head_memory);
@@ -46,7 +52,7 @@ module lds_load_check #(
   end
 
   // --- in the cycle after -------------------------------------------------------------------------------
-  wire [2:0] memory = WRITES ? MEMORY_OUT : insn[MEMORY_MEMORY_ID_AT+:3];
+  wire [2:0] memory = space_of(insn[MEMORY_MEMORY_ID_AT+:3]);
   wire [4:0] tile = tile_log2(memory);
   wire in_groups = GROUPS && memory == MEMORY_WGT_4BIT;
   wire [33:0] area = 34'(height) * 34'(width);  // tiles of the scratchpad, or groups

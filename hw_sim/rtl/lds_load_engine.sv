@@ -16,7 +16,8 @@ import lds_types_pkg::*;
 module lds_load_engine #(
     parameter int LOADS = 1,
     parameter logic [2:0] PADS = MEMORY_INP,  // the memory whose padding has the stage's value; that of the others is 0
-    parameter bit GROUPS = 0  // of weights of 4 bits
+    parameter bit GROUPS = 0,  // of weights of 4 bits
+    parameter bit PLANES = 0  // weights in bit planes
 ) (
     input logic clk,
     input logic clear,
@@ -49,6 +50,7 @@ module lds_load_engine #(
   wire [4:0] tile_bytes_log2 = tile_log2(memory);
   wire [15:0] y_size = insn[MEMORY_Y_SIZE_AT+:16], x_size = insn[MEMORY_X_SIZE_AT+:16], x_stride = insn[MEMORY_X_STRIDE_AT+:16];
   wire in_groups = GROUPS && memory == MEMORY_WGT_4BIT;
+  wire [15:0] rows = PLANES && memory == MEMORY_WGT_PLANES ? 16'(y_size != 0) : y_size;  // in DRAM
 
   logic [63:0] address, bad_address;
   logic [16:0] width;
@@ -72,23 +74,33 @@ module lds_load_engine #(
   // --- requests -----------------------------------------------------------------------------------------
   logic asks, single_unused, last;
   lds_bursts #(.ROW_BITS(ROW_BITS)) bursts (
-      .clk, .clear, .setup(begins && y_size != 0), .address, .row_bytes(bytes_of(x_size)), .rows(y_size),
+      .clk, .clear, .setup(begins && y_size != 0), .address, .row_bytes(bytes_of(x_size)), .rows,
       .stride_bytes(bytes_of(x_stride)), .delay(insn[MEMORY_Y_PAD_0_AT+:4]), .request(asks), .request_address,
       .request_beats, .single(single_unused), .last, .grant
   );
   assign request = asks && !refused;
 
   // --- receivers, in turn ---------------------------------------------------------------------------------
-  logic [LOADS-1:0] newest, oldest, receives, ends, ended, padded, occupies;
+  logic [LOADS-1:0] newest, oldest, receives, ends, ended, padded, occupies, codes;
   write_t [LOADS-1:0] writes;
   logic [LOADS-1:0][15:0] received;
   entry_t [LOADS-1:0] loads;
   logic requested;  // the newest has no request left
+
+  planes_t planes;
+  if (PLANES) begin : g_planes
+    lds_weight_planes weight_planes (
+        .clk, .clear, .take(beat && (codes & receives) != 0), .last(ends != 0), .word(beat_data), .complete(planes.complete), .row(planes.row),
+        .tile_ends(planes.tile_ends), .weights(planes.weights)
+    );
+  end else begin : g_no_planes
+    assign planes = '0;
+  end
   for (genvar r = 0; r < LOADS; r++) begin : g_receiver
-    lds_load_receiver #(.PADS(PADS), .GROUPS(GROUPS)) receiver (
+    lds_load_receiver #(.PADS(PADS), .GROUPS(GROUPS), .PLANES(PLANES)) receiver (
         .clk, .clear, .insn(loads[r].insn), .begins(begins && newest[r]), .checked(checked && newest[r]), .width, .fits_nothing,
         .refused(refused && newest[r]), .pad_value, .oldest(oldest[r]), .occupied((occupies & ~(LOADS'(1) << r)) != 0), .beat(beat && receives[r]),
-        .beat_data, .last_beat(ends[r]), .occupies(occupies[r]), .padded(padded[r]), .write(writes[r]), .bytes(received[r]), .done(ended[r])
+        .beat_data, .last_beat(ends[r]), .occupies(occupies[r]), .planes, .codes(codes[r]), .padded(padded[r]), .write(writes[r]), .bytes(received[r]), .done(ended[r])
     );
   end
   assign done = ended != 0;

@@ -12,7 +12,8 @@ import lds_isa_pkg::*;
 import lds_types_pkg::*;
 module lds_load_receiver #(
     parameter logic [2:0] PADS = MEMORY_INP,
-    parameter bit GROUPS = 0  // of weights of 4 bits
+    parameter bit GROUPS = 0,  // of weights of 4 bits
+    parameter bit PLANES = 0  // weights in bit planes
 ) (
     input logic clk,
     input logic clear,
@@ -27,6 +28,8 @@ module lds_load_receiver #(
     input logic occupied,  // the write port, by another LOAD
     input logic beat,
     input logic [BUS_BITS-1:0] beat_data,
+    input planes_t planes,  // in the cycle after a beat of WGT_PLANES
+    output logic codes,  // its beats are such
     output logic last_beat,
     output logic occupies,  // the write port, in the next cycle
     output logic padded,  // no padding is left
@@ -41,6 +44,7 @@ module lds_load_receiver #(
   wire [4:0] tile_bytes_log2 = tile_log2(memory);
   wire [15:0] y_size = insn[MEMORY_Y_SIZE_AT+:16], x_size = insn[MEMORY_X_SIZE_AT+:16], x_stride = insn[MEMORY_X_STRIDE_AT+:16];
   wire is_uop = memory == MEMORY_UOP, in_groups = GROUPS && memory == MEMORY_WGT_4BIT;
+  assign codes = PLANES && memory == MEMORY_WGT_PLANES;
   wire [7:0] value = memory == PADS ? pad_value : 8'd0;
 
   // --- what comes -----------------------------------------------------------------------------------------
@@ -55,14 +59,17 @@ module lds_load_receiver #(
   logic heads;
   logic [2:0] tiles_left;  // of the group, behind this one
   wire [WORD_INDEX_BITS-1:0] last = !in_groups ? last_word : heads ? WORD_INDEX_BITS'(HEAD_WORDS - 1) : WORD_INDEX_BITS'(NUMBER_WORDS - 1);
-  wire part_ends = is_uop || word == last;
+  wire part_ends = is_uop || codes || word == last;
   wire tile_ends = part_ends && !(in_groups && heads);
   wire group_ends = !in_groups || tiles_left == 0;
   wire [15:0] tiles_here = is_uop ? 16'(uops_here) : 16'd1;
   wire row_ends = is_uop ? !row_goes_on : tile_ends && group_ends && x_left == 16'd1;
   wire [SKEW_BITS-1:0] next_skew = UOPS > 1 ? row_skew + SKEW_BITS'(x_stride) : '0;
-  assign last_beat = takes && row_ends && rows_left == 16'd1;
+  assign last_beat = takes && row_ends && (codes || rows_left == 16'd1);
   assign bytes = !takes ? 16'd0 : is_uop ? 16'(uops_here) << 2 : 16'(BUS_BYTES);
+
+  write_t first, second, third;
+  logic [2:0] ended;  // the last beat, one to three cycles ago and more
 
   // Numbers of 4 bits become weights between the first and the second register.
   logic [2*BUS_BITS-1:0] weights;
@@ -79,26 +86,35 @@ module lds_load_receiver #(
     assign weights = '0;
   end
 
-  write_t first, second, third;
-  logic [2:0] ended;  // the last beat, one to three cycles ago and more
   always_ff @(posedge clk) begin
     first <= '{
-        valid: takes && !(in_groups && heads), pad: 1'b0, wide: in_groups, memory: in_groups ? MEMORY_WGT : memory, tile: tile,
+        valid: takes && !(in_groups && heads), pad: 1'b0, wide: in_groups || codes, memory: in_groups || codes ? MEMORY_WGT : memory, tile: tile,
         word: is_uop ? WORD_INDEX_BITS'(skew) : word, count: uops_here, pad_value: value, data: beat_data, second: '0
     };
     second <= first;
     if (GROUPS && first.wide) {second.second, second.data} <= weights;
+    if (PLANES && codes) begin  // rows_left counts tiles; rows behind them are not written
+      second.valid <= first.valid && planes.complete && rows_left != 0;
+      second.tile <= tile;
+      second.word <= planes.row;
+      {second.second, second.data} <= planes.weights;
+      if (first.valid && planes.complete && planes.tile_ends) begin
+        tile <= tile + 16'd1;
+        rows_left <= rows_left - 16'(rows_left != 0);
+      end
+    end
     ended <= {ended[1] | ended[2], ended[0] | ended[1], last_beat};
     if (takes) begin
       word <= part_ends ? '0 : word + 1'b1;
       if (part_ends) heads <= !heads && group_ends;
-      if (tile_ends) begin
+      if (tile_ends && codes) x_left <= x_left - 16'd1;
+      else if (tile_ends) begin
         tile <= row_ends ? next_row : tile + tiles_here;
         if (group_ends) x_left <= row_ends ? x_size : x_left - tiles_here;
         tiles_left <= group_ends ? 3'((1 << LOG_GROUP_TILES) - 1) : tiles_left - 3'd1;
         skew <= row_ends ? next_skew : '0;
       end
-      if (row_ends) begin
+      if (row_ends && !codes) begin
         rows_left <= rows_left - 16'd1;
         row_skew <= next_skew;
         next_row <= next_row + row_tiles;

@@ -1,4 +1,4 @@
-// The load stage: LOADs of INP, WGT and WGT_4BIT, and the value of their padding.
+// The load stage: LOADs of INP, WGT, WGT_4BIT and WGT_PLANES, and the value of their padding.
 //
 // In:   its queue's head; the read channel.
 // Out:  writes to the scratchpads; `done` in the last cycle of each instruction.
@@ -35,7 +35,7 @@ module lds_load_stage (
   wire moves = is_load && head.insn[MEMORY_X_SIZE_AT+:16] != 0;
 
   logic requested;
-  lds_load_engine #(.LOADS(LOADS_IN_FLIGHT), .PADS(MEMORY_INP), .GROUPS(CAN_WEIGHTS4)) engine (
+  lds_load_engine #(.LOADS(LOADS_IN_FLIGHT), .PADS(MEMORY_INP), .GROUPS(CAN_WEIGHTS4), .PLANES(CAN_WEIGHT_CODE)) engine (
       .clk, .clear, .begun(start), .start(start && moves), .head, .running, .regions, .pad_value, .request, .refused, .request_address,
       .request_beats, .grant, .beat, .beat_data, .beat_index, .follow(requested), .write, .bytes, .done(loaded), .error
   );

@@ -1,4 +1,4 @@
-// The store stage: tiles of OUT to DRAM, burst by burst, or to INP, as they are or requantized; CONFIG.
+// The store stage: tiles of OUT to DRAM, burst by burst, or to INP, as they are or requantized; whole ones of ACC to DRAM; CONFIG.
 //
 // In:   its queue's head; tiles of OUT; AXI's responses.
 // Out:  AXI's writes, and those to INP; `done` when the last one is acknowledged: a token of this stage means that the bytes are in DRAM, or
@@ -40,9 +40,11 @@ module lds_store_stage (
     input logic bvalid,
     input logic [1:0] bresp
 );
-  localparam int ROW_BITS = 16 + LOG_LANES;
+  localparam int ROW_BITS = 16 + LOG_LANES + (CAN_STORE_ACC ? 2 : 0);
   localparam int PAUSE = STORE_TILE_CYCLES > INP_WORDS ? STORE_TILE_CYCLES - INP_WORDS : 0;
-  localparam int WORD_LOG = INP_WORDS > 1 ? $clog2(INP_WORDS) : 1;
+  localparam int WHOLE_PAUSE = STORE_TILE_CYCLES > ACC_WORDS ? STORE_TILE_CYCLES - ACC_WORDS : 0;
+  localparam int MOST_WORDS = CAN_STORE_ACC ? ACC_WORDS : INP_WORDS;
+  localparam int WORD_LOG = MOST_WORDS > 1 ? $clog2(MOST_WORDS) : 1, NARROW_LOG = INP_WORDS > 1 ? $clog2(INP_WORDS) : 1;
 
   logic begins, checked, second, sends;  // sends: a burst is in flight
   wire [127:0] insn = running.insn;
@@ -61,12 +63,14 @@ module lds_store_stage (
   );
 
   wire to_inp = CAN_STORE_INP && insn[MEMORY_MEMORY_ID_AT+:3] == MEMORY_INP;
+  wire whole = CAN_STORE_ACC && insn[MEMORY_MEMORY_ID_AT+:3] == MEMORY_ACC;
+  wire [ROW_BITS-1:0] row_bytes = ROW_BITS'(x_size) << LOG_LANES, stride_bytes = ROW_BITS'(x_stride) << LOG_LANES;  // of narrow tiles
   logic asks, single, last, grant;
   logic [63:0] burst_address;
   logic [8:0] beats;
   lds_bursts #(.ROW_BITS(ROW_BITS)) bursts (
-      .clk, .clear, .setup(begins && !to_inp), .address, .row_bytes(ROW_BITS'(x_size) << LOG_LANES), .rows(y_size),
-      .stride_bytes(ROW_BITS'(x_stride) << LOG_LANES), .delay(4'd0), .request(asks), .request_address(burst_address), .request_beats(beats),
+      .clk, .clear, .setup(begins && !to_inp), .address, .row_bytes(whole ? row_bytes << 2 : row_bytes), .rows(y_size),
+      .stride_bytes(whole ? stride_bytes << 2 : stride_bytes), .delay(4'd0), .request(asks), .request_address(burst_address), .request_beats(beats),
       .single, .last, .grant
   );
 
@@ -88,11 +92,17 @@ module lds_store_stage (
   logic sent_all;
   logic was_last;  // the burst is the last one: the request is held for two cycles at least
   assign wvalid = burst && !sent_all && pause == 0 && has_tile;
-  assign wdata = sent_tile[32'(word)*BUS_BITS+:BUS_BITS];
+  wire [NARROW_LOG-1:0] narrow_word = NARROW_LOG'(word);
+  wire [BUS_BITS-1:0] narrow_data = sent_tile[32'(narrow_word)*BUS_BITS+:BUS_BITS];
+  if (CAN_STORE_ACC) begin : g_whole
+    assign wdata = whole ? out_data[32'(word)*BUS_BITS+:BUS_BITS] : narrow_data;
+  end else begin : g_narrow
+    assign wdata = narrow_data;
+  end
   assign wlast = sent == 0 ? single : sent == ahead_of_last;
   wire takes = wvalid && wready;
   logic put, put_last;  // a tile into INP; the last one
-  wire tile_ends = put || (takes && (INP_WORDS == 1 || 32'(word) == INP_WORDS - 1));
+  wire tile_ends = put || (takes && (whole ? 32'(word) == ACC_WORDS - 1 : INP_WORDS == 1 || 32'(word) == INP_WORDS - 1));
   wire plain_read = begins || tile_ends;
   wire [LA-1:0] plain_tile = begins ? LA'(insn[MEMORY_SRAM_BASE_AT+:16]) : tile;
   assign bytes = takes ? 16'(BUS_BYTES) : 16'd0;
@@ -153,7 +163,7 @@ module lds_store_stage (
     assign bad_address = operands_over ? 64'd0 : bad_place_address;
   end else begin : g_plain
     assign {ready, has_tile} = 2'b11;
-    assign sent_tile = out_data;
+    assign sent_tile = low_bytes(out_data);
     assign {out_read, out_tile} = {plain_read, plain_tile};
     assign {fine, bad, bad_address} = {fine_place, bad_place, bad_place_address};
   end
@@ -205,9 +215,9 @@ module lds_store_stage (
     else if (tile_ends) tile <= tile + 1'b1;
     if (begins || tile_ends) begin
       word <= '0;
-      pause <= 4'(PAUSE);
+      pause <= whole ? 4'(WHOLE_PAUSE) : 4'(PAUSE);
     end else begin
-      if (takes && INP_WORDS > 1) word <= word + 1'b1;
+      if (takes && MOST_WORDS > 1) word <= word + 1'b1;
       if (pause != 0 && burst && !sent_all) pause <= pause - 1'b1;
     end
     if (begins || grant) begin

@@ -15,8 +15,8 @@ package lds_types_pkg;
   // Bits of a tile, and the number of bus words that contain it (UOP: micro-ops in a word).
   localparam int INP_BITS = 8 * LANES, WGT_BITS = 8 * BLOCK * BLOCK, ACC_BITS = 32 * LANES;
   localparam int INP_WORDS = INP_BITS / BUS_BITS, WGT_WORDS = WGT_BITS / BUS_BITS, ACC_WORDS = ACC_BITS / BUS_BITS;
-  // Of a tile that the store stage reads: it requantizes whole accumulators.
-  localparam int OUT_BITS = CAN_STORE_REQUANTIZE ? ACC_BITS : INP_BITS;
+  // Of a tile that the store stage reads: it requantizes whole accumulators, or stores them.
+  localparam int OUT_BITS = CAN_STORE_REQUANTIZE || CAN_STORE_ACC ? ACC_BITS : INP_BITS;
   localparam int UOPS = BUS_BITS / 32, LOG_UOPS = $clog2(UOPS);
   localparam int UOP_INDEX_BITS = $clog2(UOP_DEPTH);
   // The largest window of DEPTHWISE.
@@ -32,12 +32,13 @@ package lds_types_pkg;
   localparam int GROUP_BASES = 1 + GROUP_WEIGHTS / 4;
   localparam int HEAD_WORDS = 2 * BLOCK / BUS_BYTES, NUMBER_WORDS = WGT_WORDS / 2;
 
-  // Log2 of a tile's bytes in DRAM; of WGT_4BIT of what dram_base counts.
+  // Log2 of a tile's bytes in DRAM; of WGT_4BIT and WGT_PLANES of what dram_base counts.
   function automatic logic [4:0] tile_log2(input logic [2:0] memory);
     case (memory)
       MEMORY_UOP: tile_log2 = 5'd2;
       MEMORY_WGT: tile_log2 = 5'(2 * LOG_BLOCK);
       MEMORY_WGT_4BIT: tile_log2 = 5'(LOG_BLOCK + 1);
+      MEMORY_WGT_PLANES: tile_log2 = 5'(LOG_BEAT);
       MEMORY_ACC: tile_log2 = 5'(LOG_LANES + 2);
       default: tile_log2 = 5'(LOG_LANES);
     endcase
@@ -47,7 +48,7 @@ package lds_types_pkg;
   function automatic logic [16:0] depth_of(input logic [2:0] memory);
     case (memory)
       MEMORY_UOP: depth_of = 17'(UOP_DEPTH);
-      MEMORY_WGT, MEMORY_WGT_4BIT: depth_of = 17'(1 << LW);
+      MEMORY_WGT, MEMORY_WGT_4BIT, MEMORY_WGT_PLANES: depth_of = 17'(1 << LW);
       MEMORY_INP: depth_of = 17'(1 << LI);
       default: depth_of = 17'(1 << LA);
     endcase
@@ -91,6 +92,14 @@ package lds_types_pkg;
     logic [7:0] pad_value;
     logic [BUS_BITS-1:0] data, second;  // wide: the second word
   } write_t;
+
+  // What bit planes became in a cycle: a row of weights, two words of a tile.
+  typedef struct packed {
+    logic complete;
+    logic [WORD_INDEX_BITS-1:0] row;  // of its tile
+    logic tile_ends;  // with this row
+    logic [2*BUS_BITS-1:0] weights;
+  } planes_t;
 
   // A write of a STORE into INP: a whole tile.
   typedef struct packed {

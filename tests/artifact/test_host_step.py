@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,22 @@ def test_pack_and_unpack_are_the_compilers_layouts(data: st.DataObject) -> None:
         x_tensor=blocked((n, h, w, c), batch, block, 0),
     )
     assert np.array_equal(back, stored)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_unpack_takes_whole_sums(data: st.DataObject) -> None:
+    """int32 as a device stores it, tile by tile."""
+    batch, block = data.draw(st.sampled_from([(1, 4), (1, 16), (2, 8), (4, 16)]))
+    n = batch * data.draw(st.integers(1, 2))
+    h, w, c = data.draw(st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 40)))
+    limits = np.iinfo(np.int32)
+    y = np.random.default_rng(n * h * w * c).integers(limits.min, limits.max, (n, h, w, c))
+    y = y.astype(np.int32)
+    tiles = Blocked(y.shape, batch, block).pack(y)  # type: ignore[arg-type]
+    place = replace(blocked(y.shape, batch, block, 0), dtype=DataType.INT32)
+    found = run_step(host_step.unpack("u", 0, 1), tiles, tensor(y.shape, "int32"), x_tensor=place)
+    assert np.array_equal(found, y)
 
 
 @settings(max_examples=80, deadline=None)

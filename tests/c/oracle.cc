@@ -27,7 +27,7 @@
 namespace {
 
 constexpr uint64_t kStreamBus = uint64_t{1} << 44, kCycleLimit = 4000;
-constexpr uint32_t kIslandTiles = 1u << 16, kAllCapabilities = 63 | LDS_CAP_STORE_REQUANTIZE;
+constexpr uint32_t kIslandTiles = 1u << 16, kAllCapabilities = 63 | LDS_CAP_STORE_REQUANTIZE | LDS_CAP_STORE_ACC;
 
 struct Field {
   uint32_t opcode, start, width;
@@ -275,6 +275,7 @@ int main(int argc, char **argv) {
     const bool is_float = lds_model_fingerprint(&o.model, 0)[1] == 4;
     if ((capabilities & LDS_CAP_REQUANTIZE) != 0 && (is_float || (capabilities & LDS_CAP_CONFIG) == 0)) continue;  // no such device
     if ((capabilities & LDS_CAP_STORE_REQUANTIZE) != 0 && (capabilities & LDS_CAP_REQUANTIZE) == 0) continue;
+    if ((capabilities & LDS_CAP_STORE_ACC) != 0 && is_float) continue;
     o.device(capabilities);
     ++sets;
     for (uint32_t opcode = 0; opcode < 8; ++opcode) o.opcode(opcode);

@@ -18,10 +18,11 @@ from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
 from loadstone.vta.isa.packed_weights import expanded
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
+from loadstone.vta.isa.weight_planes import coded
 from tests.programs import BASE, random_program
 from tests.prove.symbol_machines import OPERANDS, TINY, Both, Drawn, Tiny
 from tests.repeat import times
-from tests.simulated import EIGHT_WINDOWS, GROUPED, ONLY_INP, TINY_INP, TINY_WINDOWS
+from tests.simulated import CODED, EIGHT_WINDOWS, GROUPED, ONLY_INP, TINY_INP, TINY_WINDOWS
 
 _STORES = Capability.STORE_REQUANTIZE
 VTAQ, VTA = load_config("vtaq-1x8x8"), load_config("vta-pynq")
@@ -154,9 +155,39 @@ def test_weights_of_4_bits_stand_in_wgt() -> None:
     assert [(name, at.tolist()) for name, at in access.reads] == [("region 0", [*cells])]
     for wrong, message in (
         ({"sram_base": last + 1}, f"leaves WGT_4BIT: tile {last + 2}"),
-        ({"sram_base": 0, "y_pad_0": 1}, "WGT_4BIT with pads"),
+        ({"sram_base": 0, "y_pad_0": 1}, "WGT_4BIT has no pads"),
         ({"dram_base": activations // base}, "LOAD WGT_4BIT of activations"),
         ({"dram_base": nothing // base}, "LOAD WGT_4BIT of bytes that nobody wrote"),
+    ):
+        with pytest.raises((NotProved, Unsupported), match=message):
+            machine.run(load.changed(**wrong), 2)
+
+
+def test_bit_planes_stand_in_wgt() -> None:
+    """Two tiles in the last places of WGT, and what is no code of so many."""
+    config = CODED[0]
+    tiles = np.random.default_rng(6).integers(-30, 30, (2, 16, 16)).astype(np.int8)
+    words, _ = coded(tiles)
+    memory = np.zeros(4096, np.uint8)
+    memory[256 : 256 + words.size] = words.reshape(-1)
+    both = Both(config, memory, np.array([2048]))
+    machine, last = both.machine, config.depth(Memory.WGT) - 2
+    load = Load(
+        memory_id=Memory.WGT_PLANES, sram_base=last, dram_base=32, y_size=2, x_size=len(words)
+    )
+    access = machine.run(load, 1)
+    assert (machine.wgt[last:] == tiles).all()
+    assert (machine.wgt_symbols[last:] == tiles.view(np.uint8)).all()
+    assert np.flatnonzero(machine.wgt_known).tolist() == [last, last + 1]
+    assert [(name, at.tolist()) for name, at in access.writes] == [("WGT", [last, last + 1])]
+    read = set(range(256 // 16, (255 + words.size) // 16 + 1))
+    assert [(name, set(at.tolist())) for name, at in access.reads] == [("region 0", read)]
+    for wrong, message in (
+        ({"sram_base": last + 1}, f"leaves WGT_PLANES: tile {last + 2}"),
+        ({"sram_base": 0, "x_pad_1": 1}, "WGT_PLANES has no pads"),
+        ({"x_stride": 1}, "WGT_PLANES has one row"),
+        ({"x_size": len(words) - 1}, "whose code has fewer tiles"),
+        ({"dram_base": 2048 // 8}, "LOAD WGT_PLANES of activations"),
     ):
         with pytest.raises((NotProved, Unsupported), match=message):
             machine.run(load.changed(**wrong), 2)
@@ -295,7 +326,7 @@ _ONE = {"uop_end": 1, "iter_out": 1, "iter_in": 1}
         (Store(memory_id=Memory.OUT, sram_base=3, x_size=2, y_size=1), "no product"),
         (Store(memory_id=Memory.OUT, sram_base=3, x_size=1, y_size=2, x_stride=1), "no product"),
         (Store(memory_id=Memory.OUT, sram_base=255, x_size=2, y_size=1), "no product"),
-        (Store(memory_id=Memory.ACC, x_size=1, y_size=1), "another memory"),
+        (Store(memory_id=Memory.ACC, x_size=1, y_size=1), "needs store_acc"),
         *((Store(memory_id=Memory.OUT, x_size=1, y_size=1, **{name: 1}), "which the device lacks")
           for name in ("operands", "operand_step", "requantize")),
         (Load(memory_id=Memory.INP, sram_base=255, x_size=1, y_size=1), ""),
@@ -326,6 +357,15 @@ def test_limits_of_a_small_device(instruction: Insn, message: str) -> None:
         return
     with pytest.raises((NotProved, Unsupported), match=message):
         tiny.run(instruction, 0)
+
+
+def test_whole_accumulators_are_beyond_a_proof() -> None:
+    """Where the device has them, it is said that there is no proof, and not that one fails."""
+    tiny = Tiny()
+    machine = tiny.both.machine
+    machine.config = replace(TINY, capabilities=TINY.capabilities | Capability.STORE_ACC)
+    with pytest.raises(Unsupported, match="STORE of whole accumulators"):
+        tiny.run(Store(memory_id=Memory.ACC, x_size=1, y_size=1), 0)
 
 
 _CLEAR = Gemm(**_ONE | {"iter_in": 4}, dst_in=1, reset=1)

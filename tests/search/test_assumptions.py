@@ -18,7 +18,7 @@ from loadstone.search.assumptions import (
     energy_uj,
 )
 from loadstone.vta.device.hw_config import HwConfig, load_config
-from loadstone.vta.isa.spec import Capability
+from loadstone.vta.isa.spec import Capability, Memory
 
 
 def test_every_constant_has_a_source() -> None:
@@ -129,6 +129,17 @@ def test_a_store_that_requantizes_takes_energy_for_it() -> None:
     first, then = (energy_uj(stored, config, a, 0) for config in (plain, second))
     assert (first["alu"], then["alu"]) == (0.0, pytest.approx(3.2))
     assert then["scratchpads"] == pytest.approx(4 * first["scratchpads"], rel=0.2)
+
+
+def test_whole_accumulators_widen_out() -> None:
+    """From 8 bits a lane to 32; beside a store that requantizes it is as wide already."""
+    a, acc = replace(Assumptions(), logic_at_limit=0.0), Capability.STORE_ACC
+    both = with_capability(Capability.STORE_REQUANTIZE)
+    more = area_mm2(with_capability(acc), a)["scratchpads"] - area_mm2(changed(), a)["scratchpads"]
+    lanes = changed().depth(Memory.ACC) * changed().batch * changed().block
+    assert more == pytest.approx(3 * lanes * a.sram_um2_per_byte / 1e6)
+    wide = replace(both, capabilities=both.capabilities | acc)
+    assert area_mm2(wide, a) == area_mm2(both, a)
 
 
 def test_queues_take_area() -> None:

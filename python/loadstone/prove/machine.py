@@ -40,6 +40,7 @@ from loadstone.vta.isa.spec import (
     Stage,
     initial_registers,
 )
+from loadstone.vta.isa.weight_planes import decoded_rows, rows_of_tile
 
 __all__ = ["SymbolMachine"]
 
@@ -99,7 +100,7 @@ class SymbolMachine:
     def _tiles(self, i: Load | Store, memory: Memory) -> tuple[Integers, Integers]:
         """Tiles [rows, tiles] of a transfer behind its first, and the bytes of each in DRAM [...,
         bytes]."""
-        tiles = np.arange(i.y_size)[:, None] * i.x_stride + np.arange(i.x_size)
+        tiles = np.arange(i.dram_rows)[:, None] * i.x_stride + np.arange(i.x_size)
         size, first = self.config.tile_bytes(memory), i.dram_base * self.config.base_bytes(memory)
         return tiles, first + tiles[..., None] * size + np.arange(size)
 
@@ -109,10 +110,10 @@ class SymbolMachine:
         if i.memory_id not in set(Memory) or i.memory_id == Memory.OUT:
             raise NotProved(f"LOAD of memory {i.memory_id}, which is none")
         memory = Memory(i.memory_id)
-        rows, width = i.y_pad_0 + i.y_size + i.y_pad_1, i.x_pad_0 + i.x_size + i.x_pad_1
-        end = i.sram_base + rows * width * self.config.filled_tiles(memory)
-        if memory == Memory.WGT_4BIT and i.has_pads:
-            raise NotProved("LOAD of WGT_4BIT with pads, which it has not")
+        rows, width = i.y_pad_0 + i.dram_rows + i.y_pad_1, i.x_pad_0 + i.x_size + i.x_pad_1
+        end = i.sram_base + i.places(self.config.filled_tiles(memory))
+        if i.misfit():
+            raise NotProved(i.misfit())
         if end > self.config.depth(memory):
             raise NotProved(f"LOAD leaves {memory.name}: tile {end - 1}")
         _, place = self._tiles(i, memory)
@@ -159,6 +160,13 @@ class SymbolMachine:
         if memory == Memory.WGT_4BIT:
             raw = expanded(raw, self.config.block).view(np.uint8)
             self.wgt_symbols[at], self.wgt_varies[at] = raw, False
+        if memory == Memory.WGT_PLANES:
+            wanted = (at.stop - at.start) * rows_of_tile(self.config.block)
+            found = decoded_rows(raw, wanted)
+            if len(found) < wanted:
+                raise NotProved("LOAD of WGT_PLANES whose code has fewer tiles than it says")
+            raw = found.view(np.uint8).reshape(-1, *self.wgt.shape[1:])
+            self.wgt_symbols[at], self.wgt_varies[at] = raw, False
         if memory == Memory.UOP:
             self.uop[at] = decode_uops(raw, self.config)
         elif SCRATCHPAD_OF[memory] == Memory.WGT:
@@ -176,6 +184,8 @@ class SymbolMachine:
     def _store(self, i: Store, number: int) -> CellAccess:
         if i.is_noop:
             return CellAccess()
+        if i.is_whole:
+            raise Unsupported("STORE of whole accumulators, which are symbols of four bytes")
         if i.memory_id not in (Memory.OUT, Memory.INP):
             raise NotProved("STORE of another memory than OUT, and not to INP")
         end = i.sram_base + i.y_size * i.x_size

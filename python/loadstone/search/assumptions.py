@@ -273,9 +273,10 @@ def _loads_ahead(config: HwConfig) -> int:
 
 
 def _out_tile_bytes(config: HwConfig) -> int:
-    """Of OUT, a copy of what is stored: of whole accumulators where the store requantizes."""
-    requantizes = config.has(Capability.STORE_REQUANTIZE)
-    return config.tile_bytes(Memory.ACC if requantizes else Memory.OUT)
+    """Of OUT, a copy of what is stored: of whole accumulators where the store requantizes, or
+    stores them so."""
+    whole = config.has(Capability.STORE_REQUANTIZE) or config.has(Capability.STORE_ACC)
+    return config.tile_bytes(Memory.ACC if whole else Memory.OUT)
 
 
 def _queue_bytes(config: HwConfig) -> int:

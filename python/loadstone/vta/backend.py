@@ -71,11 +71,13 @@ class VtaBackend(Backend):
 
     def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:
         """A device of bfloat16 takes a float network as it is, batch normalizations folded; another
-        one gives sums of int32 as planes of bytes."""
+        one gives sums of int32 as planes of bytes, unless it stores them as they are."""
         if phase is not Phase.RELAX:
             return ()
         if self.config.is_float:
             return (fold_real,)
+        if self.config.has(Capability.STORE_ACC):
+            return ()
         return (partial(with_byte_planes, block=self.config.block),)
 
     def lower(self, segment: Segment) -> LoweredRegion:

@@ -375,5 +375,5 @@ def test_c_and_python_agree_on_stages_and_queues(root: Path, tmp_path: Path) -> 
             queue = (stage, other) if flag.startswith("push") else (other, stage)
             expected.append(queues.index(queue) if queue in queues else len(queues))
     expected += [Stage[pusher.upper()] for pusher, _ in queues]
-    expected += [0, 1, 2, 3, 3, 3, 1]
+    expected += [0, 1, 2, 3, 3, 3, 1, 1]
     assert [int(word) for word in out.split()] == expected

@@ -132,6 +132,12 @@ def test_a_device_of_bfloat16_is_known_by_its_fingerprint() -> None:
     assert load_config(FLOAT) == load_config("vtab-1x16x16")
 
 
+def test_whole_accumulators_are_stored_on_devices_of_integers() -> None:
+    floats = {**FLOAT, "capabilities": ["regions", "store_acc"]}
+    with pytest.raises(ConfigError, match="capability store_acc is of integers"):
+        load_config(floats)
+
+
 def test_stores_reach_inp_on_devices_of_integers_with_regions() -> None:
     second = load_config("vtaq2-1x16x16").to_json()
     capabilities = {*second["capabilities"], "store_inp"}
@@ -141,3 +147,20 @@ def test_stores_reach_inp_on_devices_of_integers_with_regions() -> None:
     floats = {**FLOAT, "capabilities": ["regions", "store_inp"]}
     with pytest.raises(ConfigError, match="capability store_inp is of integers"):
         load_config(floats)
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ({"log_width": 4}, "is of integers"),
+        ({"log_block": 3}, "needs blocks of 16 lanes or more, not 8"),
+        ({"bus_bits": 128}, "needs a bus of 64 bits, not 128"),
+        ({"bus_bits": 32}, "needs a bus of 64 bits, not 32"),
+    ],
+)
+def test_bit_planes_have_their_limits(bad: dict[str, int], why: str) -> None:
+    fine = NUMBERS._replace(bus_bits=64)
+    check_capabilities("mine", fine, Capability.WEIGHT_CODE)
+    check_capabilities("mine", fine._replace(log_block=5), Capability.WEIGHT_CODE)
+    with pytest.raises(ConfigError, match=f"device mine: capability weight_code {why}"):
+        check_capabilities("mine", fine._replace(**bad), Capability.WEIGHT_CODE)

@@ -61,6 +61,7 @@ def test_depths_and_tiles_of_the_default_vta() -> None:
         "OUT": (2048, 16),
         "ACC_8BIT": (2048, 16),
         "WGT_4BIT": (1024, 288),
+        "WGT_PLANES": (1024, 8),
     }
     assert c.peak_gops == 51.2
     assert not c.has(Capability.REGIONS)

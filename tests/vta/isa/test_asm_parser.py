@@ -66,7 +66,8 @@ def test_numbers_may_be_hexadecimal_and_factors_of_one_left_out() -> None:
         ),
         (
             "load mem[0] = dram[1 + x] for x<1",
-            "after 'load': expected one of uop, wgt, inp, acc, out, acc_8bit, wgt_4bit, found "
+            "after 'load': expected one of uop, wgt, inp, acc, out, acc_8bit, wgt_4bit, "
+            "wgt_planes, found "
             "'mem'",
         ),
         (

@@ -149,10 +149,6 @@ def test_a_field_beyond_its_limits_is_named() -> None:
             "3, ALU 4, CONFIG 5, DEPTHWISE 6",
         ),
         (
-            bytes([0x80, 3]) + bytes(14),
-            "instruction 0: LOAD.memory_id=7 is unknown; known are uop 0, wgt 1, ",
-        ),
-        (
             bytes([4]) + bytes(12) + bytes([0x60]) + bytes(2),
             "instruction 0: ALU.alu_op=6 is unknown; known are min 0, ",
         ),
@@ -207,6 +203,7 @@ def test_stages() -> None:
         Memory.WGT,
         Memory.INP,
         Memory.WGT_4BIT,
+        Memory.WGT_PLANES,
     ]
     assert {
         stage for m, stage in loads.items() if m in (Memory.UOP, Memory.ACC, Memory.ACC_8BIT)

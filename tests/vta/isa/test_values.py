@@ -47,11 +47,16 @@ def test_scratchpads_are_their_own_and_are_loaded_by_one_stage() -> None:
         Memory.OUT,
         Memory.ACC_8BIT,
     }
-    assert {m for m in Memory if SCRATCHPAD_OF[m] is Memory.WGT} == {Memory.WGT, Memory.WGT_4BIT}
+    assert {m for m in Memory if SCRATCHPAD_OF[m] is Memory.WGT} == {
+        Memory.WGT,
+        Memory.WGT_4BIT,
+        Memory.WGT_PLANES,
+    }
     assert {m for m in Memory if LOAD_STAGE[m] is Stage.LOAD} == {
         Memory.INP,
         Memory.WGT,
         Memory.WGT_4BIT,
+        Memory.WGT_PLANES,
     }
     assert Stage.STORE not in LOAD_STAGE.values()
 

@@ -24,7 +24,7 @@ from tests.simulated import EIGHT_WINDOWS, FOUR_WINDOWS, TINY_WINDOWS
 
 VTA = load_config("vta-pynq")
 #: With every capability that there is.
-TINY = replace(load_config("vtaq-tiny"), capabilities=~Capability(0))
+TINY = replace(load_config("vtaq-tiny"), capabilities=~Capability.WEIGHT_CODE)
 #: VTA with what its functional simulator has and its RTL lacks.
 FSIM = replace(VTA, name="vta-fsim", capabilities=Capability.ALU_MUL | Capability.LOAD_ACC8)
 
@@ -436,8 +436,8 @@ def test_regions_are_memories_of_their_own() -> None:
         ),
         (Load(memory_id=Memory.OUT, y_size=1, x_size=1), "LOAD of memory OUT: OUT is only stored"),
         (
-            Store(memory_id=Memory.ACC, y_size=1, x_size=1),
-            "STORE of memory ACC: only OUT is stored",
+            Store(memory_id=Memory.WGT, y_size=1, x_size=1),
+            "STORE of memory WGT: it has none",
         ),
         (
             Store(memory_id=Memory.INP, y_size=1, x_size=1, region=1),

@@ -4,12 +4,15 @@ on every device."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from loadstone import graph as g
 from loadstone.graph import reference
-from loadstone.vta.device.hw_config import load_config
+from loadstone.vta.device.hw_config import HwConfig, load_config
+from loadstone.vta.isa.spec import Capability
 from loadstone.vta.operators import lower_operator, unsupported_reason
 from loadstone.vta.passes.allocate.allocate import allocate
 from loadstone.vta.stream.operations import AluNest, GemmNest, TileStore
@@ -44,8 +47,20 @@ def conv(groups: int, planes: int = 3) -> g.PlaneConv2D:
     )
 
 
-def check(op: g.PlaneWeighted, device: str) -> None:
+def whole(op: g.PlaneWeighted) -> g.PlaneWeighted:
+    """The same, whose sums leave as int32."""
+    y = op.output
+    shape = (*y.shape[:-1], y.shape[-1] // op.planes)
+    return replace(op, outputs=(replace(y, shape=shape, dtype="int32"),), planes=1)
+
+
+def storing(device: str) -> HwConfig:
     config = load_config(device)
+    return replace(config, capabilities=config.capabilities | Capability.STORE_ACC)
+
+
+def check(op: g.PlaneWeighted, device: str | HwConfig) -> None:
+    config = load_config(device) if isinstance(device, str) else device
     assert unsupported_reason(op, config) is None
     inputs = random_inputs(op, 1)
     inputs[0][0] = 127
@@ -79,6 +94,24 @@ def test_rows_and_planes(rows: tuple[int, ...], depth: int, columns: int, planes
 @pytest.mark.parametrize("planes", [3, 4])
 def test_a_convolution(groups: int, planes: int) -> None:
     check(conv(groups, planes), "vta-pynq")
+
+
+@pytest.mark.parametrize("device", ["vta-pynq", *VTAQ, "vtaq2-1x16x16"])
+def test_whole_sums_of_a_dense_layer(device: str) -> None:
+    """Each tile is stored once, as int32; channels need not fill blocks."""
+    config = storing(device)
+    op = whole(dense((4, 3), 2 * config.block + 1, 2 * config.block + 3))
+    check(op, config)
+    stores = [o for o in lower_operator(op, config).operations if isinstance(o, TileStore)]
+    assert all(o.whole for o in stores)
+    tiles = sum(o.y_size * o.x_size for o in stores)
+    assert tiles == 4 // config.batch * 3 * 3
+
+
+@pytest.mark.parametrize("groups", [1, 2, 32])
+def test_whole_sums_of_a_convolution(groups: int) -> None:
+    check(whole(conv(groups)), storing("vta-pynq"))
+    check(whole(conv(groups)), "vtaq2-1x16x16")
 
 
 def test_a_plane_that_fills_no_whole_blocks_is_refused() -> None:

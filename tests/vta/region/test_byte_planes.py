@@ -102,6 +102,22 @@ def test_a_device_s_planes_join_to_the_sums(
     np.testing.assert_array_equal(got, x.astype(np.int32) @ weights.astype(np.int32))
 
 
+@pytest.mark.parametrize(("depth", "columns"), [(64, 32), (20, 7), (530, 16)])
+def test_a_device_that_stores_sums_makes_no_planes(depth: int, columns: int) -> None:
+    """They come back as int32: the host does nothing but unpack them."""
+    weights = random_weights(depth, columns)
+    weights[:, 0] = 127
+    compiled = compile(product(weights), "vtaq2-1x16x16")
+    assert [o.kind for o in compiled.partition.graph.operators] == ["plane_dense"]
+    names = [step.name.split()[0] for step in compiled.artifact.steps]
+    assert names == ["pack", "vta_0", "unpack"]
+    x = DRAW.integers(-128, 128, (1, 1, 5, depth)).astype(np.int8)
+    x[0, 0, 0], x[0, 0, 1] = 127, -128
+    (got,) = compiled.run(x)
+    assert got.dtype == np.int32
+    np.testing.assert_array_equal(got, x.astype(np.int32) @ weights.astype(np.int32))
+
+
 @pytest.mark.parametrize("also", [False, True], ids=["alone", "beside a reader of sums"])
 def test_rescaled_sums_are_read_as_planes(also: bool) -> None:
     """A call of rescale_rows reads the bytes; sums are joined where something else reads them."""

@@ -20,8 +20,9 @@ from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Load
 from loadstone.vta.isa.packed_weights import expanded, packed
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.region.pack_weights import packed_weights
+from loadstone.vta.isa.spec import SCRATCHPAD_OF, Memory
+from loadstone.vta.isa.weight_planes import decoded_rows
+from loadstone.vta.region.pack_weights import coded_weights, packed_weights
 from loadstone.vta.stream.operations import DramTile, TileLoad, VirtualTile
 from tests.onnx_builder import Graph, run
 
@@ -121,3 +122,50 @@ def test_a_dense_layer_of_such_weights_is_loaded_by_4_bits_and_is_exact(rows: in
         memory = Memory.WGT_4BIT if name == "vtaq2-1x16x16" else Memory.WGT
         assert {i.memory_id for i in loads if not i.is_noop} == {memory}
     assert loaded == {"vtaq-1x16x16": 64 * 96, "vtaq2-1x16x16": 64 * 96 * 9 // 16}
+
+
+def test_weights_are_coded_where_that_is_a_sixteenth_shorter() -> None:
+    """Four planes and a head's nibble are 17 of 32 words; seven are 29, and eight more than all."""
+    rng = np.random.default_rng(3)
+    for bits, words in ((3, 17), (4, 17), (6, 25), (7, 29)):
+        limit = 1 << bits - 1
+        tiles = rng.integers(-limit, limit, (6, 16, 16)).astype(np.int8)
+        tiles[:, :, 0] = -limit
+        found = coded_weights("w", tiles, [load()], CONFIG)
+        assert found is not None
+        assert found[1].tolist() == [words * tile for tile in range(7)]
+        assert np.array_equal(decoded_rows(found[0], 96).reshape(tiles.shape), tiles)
+    assert coded_weights("w", tiles, [load()], load_config("vtaq-1x16x16")) is None
+    tiles[:, :, 0] = -128
+    assert coded_weights("w", tiles, [load()], CONFIG) is None
+    tiles[:3, :, 0] = -1  # of 198 words 12 fewer than the tiles', and then one more
+    assert coded_weights("w", tiles, [load()], CONFIG) is None
+
+
+@pytest.mark.parametrize("bad", [load(y=2, stride=3), load(x_pad_0=2), load(y_pad_1=1)])
+def test_loads_of_rows_apart_leave_weights_uncoded(bad: TileLoad) -> None:
+    tiles = np.ones((12, 16, 16), np.int8)
+    fine = [load(), load(1, 3, 1), load(y=2, x=4, stride=4)]
+    assert coded_weights("w", tiles, fine, CONFIG) is not None
+    assert coded_weights("w", tiles, [*fine, bad], CONFIG) is None
+
+
+def test_a_dense_layer_of_small_weights_is_loaded_in_bit_planes_and_is_exact() -> None:
+    rng = np.random.default_rng(8)
+    weights = np.clip(np.rint(rng.laplace(0, 6, (96, 64))), -127, 127).astype(np.int8)
+    graph = Graph()
+    x = graph.input((3, 96), np.int8)
+    y = graph.node("MatMulInteger", x, graph.constant(weights))
+    model = graph.save([(y, np.int32)], [(3, 64)])
+    given = rng.integers(-128, 128, (3, 96)).astype(np.int8)
+    (wanted,) = run(model, [given])
+    compiled = compiler.compile(onnx.load_model_from_string(model), "vtaq2-1x16x16")
+    assert np.array_equal(compiled.run(given[None])[0][0], wanted)
+    loads = [
+        insn
+        for program in compiled.artifact.programs
+        for insn in decode_stream(program.instructions, CONFIG)
+        if isinstance(insn, Load) and SCRATCHPAD_OF[Memory(insn.memory_id)] is Memory.WGT
+    ]
+    assert {i.memory_id for i in loads if not i.is_noop} == {Memory.WGT_PLANES}
+    assert 0.5 < sum(8 * i.x_size for i in loads) / (64 * 96) < 0.9

@@ -18,15 +18,19 @@ from loadstone.vta.simulator.rtl import RtlDevice, RtlResult
 from tests.programs import BASE, Program, random_program
 from tests.repeat import more, times
 from tests.simulated import (
+    CODED,
     EIGHT_WINDOWS,
     FOUR_WINDOWS,
     GROUPED,
     ONLY_INP,
+    ONLY_WHOLE,
     TINY_AHEAD,
     TINY_INP,
     TINY_STORING,
+    TINY_WHOLE,
     TINY_WINDOWS,
     WORD_INP,
+    WORD_WHOLE,
     refer,
     simulate,
 )
@@ -44,6 +48,7 @@ OTHERS = (
     *(SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS),
     *(STORING, EIGHT_WINDOWS, FOUR_WINDOWS),
     *(WORD_INP, ONLY_INP),
+    *(WORD_WHOLE, ONLY_WHOLE),
 )
 
 
@@ -134,6 +139,14 @@ def test_weights_of_4_bits_are_the_simulators_in_bytes_and_cycles(config: HwConf
     assert sum(check(device, seed) for seed in range(times(20, 10_000))) > 3_000
 
 
+@pytest.mark.parametrize("config", CODED, ids=lambda config: config.name)
+def test_weights_in_bit_planes_are_the_simulators_in_bytes_and_cycles(config: HwConfig) -> None:
+    """One LOAD at a time behind another, and four; tiles of one group, and of four."""
+    device = RtlDevice(config)
+    latencies = (0, 64, 7)
+    assert sum(check(device, seed, latencies) for seed in range(times(20, 10_000))) > 3_000
+
+
 def test_windows_are_the_simulators_in_bytes_and_cycles(windows: RtlDevice) -> None:
     assert sum(check(windows, seed) for seed in range(times(60, 10_000))) > 10_000
 
@@ -141,6 +154,12 @@ def test_windows_are_the_simulators_in_bytes_and_cycles(windows: RtlDevice) -> N
 def test_loads_ahead_are_the_simulators_in_bytes_and_cycles(ahead: RtlDevice) -> None:
     latencies = (0, 64, 7, 200)
     assert sum(check(ahead, seed, latencies) for seed in range(times(60, 10_000))) > 10_000
+
+
+def test_stores_of_whole_accumulators_are_the_simulators_in_bytes_and_cycles() -> None:
+    """Beside narrow ones and those that requantize; LOADs of ACC read what they wrote."""
+    device = RtlDevice(TINY_WHOLE)
+    assert sum(check(device, seed) for seed in range(times(60, 10_000))) > 10_000
 
 
 AHEAD = """

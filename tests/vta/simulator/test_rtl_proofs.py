@@ -134,9 +134,11 @@ def test_the_bus_and_the_regions(
 
 
 def small_device() -> str:
-    """Parameters of vtaq-tiny whose bursts end every 64 bytes, and whose stores reach INP."""
+    """Parameters of vtaq-tiny whose bursts end every 64 bytes, and whose stores reach INP and take
+    whole accumulators."""
     tiny = load_config("vtaq-tiny")
-    config = replace(tiny, capabilities=tiny.capabilities | Capability.STORE_INP)
+    more = Capability.STORE_INP | Capability.STORE_ACC
+    config = replace(tiny, capabilities=tiny.capabilities | more)
     timing = dict(config.timing)
     for name, value in (("burst_boundary_bytes", 64), ("burst_max_beats", 8)):
         timing[name] = replace(timing[name], value=value)

@@ -105,7 +105,8 @@ class _Machine:
         into = (
             self._dram[store.dram.tensor] if store.inp is None else self._contents(store.inp.tile)
         )
-        into[rows.ravel()] = tiles.astype(np.int8)  # the low 8 bits
+        # all bits of a lane, or the low 8
+        into[rows.ravel()] = tiles.astype(np.int32 if store.whole else np.int8)
 
     def _requantized(self, tiles: Tiles, store: TileStore, by: StoreRequantization) -> Tiles:
         operands, made = self._contents(by.tile), tiles.copy()

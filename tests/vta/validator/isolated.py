@@ -15,6 +15,7 @@ from itertools import product
 
 from loadstone.vta.isa.codec import Alu, Config, Depthwise, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import LOAD_STAGE, AluOp, Memory, Stage
+from tests.vta.isa.planes_by_hand import rows_by_hand
 
 __all__ = ["Uop", "residues"]
 
@@ -38,12 +39,19 @@ def _tiles(uops: Sequence[Uop], insn: Gemm | Alu | Depthwise, which: int, name: 
     return {uops[u][which] + i * step_out + j * step_in for i, j, u in loops}
 
 
-def _written(insn: Insn, uops: Sequence[Uop]) -> Iterator[tuple[Memory, set[int]]]:
-    if isinstance(insn, Load) and insn.x_size:
+def _written(
+    insn: Insn, uops: Sequence[Uop], code: Callable[[Load], bytes]
+) -> Iterator[tuple[Memory, set[int]]]:
+    if isinstance(insn, Load) and insn.x_size and insn.memory_id == Memory.WGT_PLANES:
+        if len(rows_by_hand(code(insn), 16 * insn.y_size)) == 16 * insn.y_size:
+            yield Memory.WGT, set(range(insn.sram_base, insn.sram_base + insn.y_size))
+    elif isinstance(insn, Load) and insn.x_size:
         rows = insn.y_pad_0 + insn.y_size + insn.y_pad_1
         count = rows * (insn.x_pad_0 + insn.x_size + insn.x_pad_1)
         memory = Memory(insn.memory_id)
-        memory = Memory.ACC if memory is Memory.ACC_8BIT else memory
+        if memory is Memory.WGT_4BIT:  # groups of two tiles with blocks of 16
+            count *= 2
+        memory = {Memory.ACC_8BIT: Memory.ACC, Memory.WGT_4BIT: Memory.WGT}.get(memory, memory)
         yield memory, set(range(insn.sram_base, insn.sram_base + count))
     if isinstance(insn, Store) and insn.memory_id == Memory.INP:
         rows = (insn.dram_base + y * insn.x_stride for y in range(insn.y_size))
@@ -74,22 +82,28 @@ def _read(insn: Insn, uops: Sequence[Uop]) -> Iterator[tuple[Memory, set[int]]]:
             yield Memory.ACC, {tile + k for tile in source for k in range(more)}
     if isinstance(insn, Store) and insn.x_size:
         count = insn.y_size * insn.x_size
-        memory = Memory.ACC if insn.requantize else Memory.OUT
+        whole = insn.requantize or insn.memory_id == Memory.ACC
+        memory = Memory.ACC if whole else Memory.OUT
         yield memory, set(range(insn.sram_base, insn.sram_base + count))
         if insn.requantize:
             rows = insn.y_size if insn.operand_step else 1
             yield Memory.ACC, set(range(insn.operands, insn.operands + 3 * rows))
 
 
-def residues(program: Sequence[Insn], loaded: Callable[[Load], Sequence[Uop]]) -> list[int]:
-    """Numbers of instructions that break the rule. loaded: the micro-ops of a LOAD."""
+def residues(
+    program: Sequence[Insn],
+    loaded: Callable[[Load], Sequence[Uop]],
+    code: Callable[[Load], bytes] = lambda _: b"",
+) -> list[int]:
+    """Numbers of instructions that break the rule, with blocks of 16. loaded: the micro-ops of a
+    LOAD; code: of one of WGT_PLANES the constants that it reads, none where it reads others."""
     uops: list[Uop] = [(0, 0, 0)] * (1 << 13)
     done: list[tuple[Stage, list[tuple[Memory, set[int]]]]] = []
     wanted: list[list[tuple[Memory, set[int]]]] = []
     for insn in program:
         if isinstance(insn, Load) and insn.memory_id == Memory.UOP and insn.x_size:
             uops[insn.sram_base : insn.sram_base + insn.x_size] = loaded(insn)
-        done.append((_stage(insn), list(_written(insn, uops))))
+        done.append((_stage(insn), list(_written(insn, uops, code))))
         wanted.append(list(_read(insn, uops)))
     found = []
     for number, insn in enumerate(program):

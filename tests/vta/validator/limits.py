@@ -86,6 +86,9 @@ def _devices(rows: Rows) -> None:
     for step, block in ((-1, 2), (1, 5)):
         name = f"a device of weights4: block {block} the limit"
         rows.limit("V0", name, partial(possible, {"block": block, **groups}, "block", step), "s")
+    planes = {"capabilities": int(Capability.WEIGHT_CODE)}
+    name = "a device of weight_code: block at least 4"
+    rows.limit("V0", name, partial(possible, {"block": 4, **planes}, "block", -1), "s")
     both = int(Capability.REQUANTIZE | Capability.CONFIG)
     for name, bad in {
         "weights of another width": {"wgt": 4},
@@ -96,6 +99,7 @@ def _devices(rows: Rows) -> None:
         "requantization of floats": {"capabilities": both, "width": 4},
         "windows of floats": {"capabilities": windows, "width": 4},
         "groups of floats": {**groups, "width": 4},
+        "bit planes of floats": {**planes, "width": 4, "block": 4},
         "requantizing stores alone": {
             "capabilities": int(Capability.STORE_REQUANTIZE | Capability.CONFIG)
         },
@@ -114,7 +118,8 @@ def _values(rows: Rows) -> None:
     acc = load(Memory.ACC)
 
     def memory(more: int) -> Case:
-        return Case((poked(acc, "memory_id", (Memory.ACC, Memory.ACC_8BIT, 7)[more + 1]), Finish()))
+        named = (Memory.ACC, Memory.ACC_8BIT, Memory.WGT_PLANES)[more + 1]
+        return Case((poked(acc, "memory_id", named), Finish()))
 
     def operation(more: int) -> Case:
         return computed(poked(alu(), "alu_op", (AluOp.MUL, AluOp.RQ, 6)[more + 1]))
@@ -123,7 +128,7 @@ def _values(rows: Rows) -> None:
         config = Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_ROUNDING)
         return Case((poked(config, "register_id", ConfigRegister.RQ_ROUNDING + more), Finish()))
 
-    rows.limit("V1", "memory_id", memory, "sr")
+    rows.limit("V5", "memory_id: what the device has", memory, "sr")
     rows.limit("V1", "alu_op", operation, "sr")
     rows.limit("V1", "register_id", register, "sr")
     pad = Config(stage=Stage.COMPUTE)

@@ -21,10 +21,12 @@ from tests.vta.validator.one_instruction import (
     INPUT,
     INTEGERS,
     MICRO_OPS,
+    PLANES,
     RESULT,
     STORING,
     TILES,
     TO_INP,
+    WHOLE,
     Case,
     having,
     load,
@@ -37,6 +39,8 @@ from tests.vta.validator.one_instruction import (
 PADS = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
 #: What a STORE has in their place.
 _IDLE = dict.fromkeys(("region", "y_size", "x_size"), 0)
+#: Memories whose LOADs have rows of their own, below.
+_PACKED = (Memory.WGT_4BIT, Memory.WGT_PLANES)
 OPERANDS = ("operands", "operand_step", "requantize")
 
 
@@ -46,6 +50,7 @@ def moves(rows: Rows) -> None:
     _in_dram(rows)
     _in_scratchpads(rows)
     _groups(rows)
+    _planes(rows)
 
 
 def _shapes(rows: Rows) -> None:
@@ -76,6 +81,7 @@ def _shapes(rows: Rows) -> None:
             rows.switch("V5", f"{name} of LOAD {insn.memory_id.name}", moved(insn), padded)
     _requantized(rows)
     _to_inp(rows)
+    _whole(rows)
     lesser = without(Capability.LOAD_ACC8)
     for title, insn in {
         "ACC_8BIT": load(Memory.ACC_8BIT),
@@ -165,6 +171,52 @@ def _to_inp(rows: Rows) -> None:
     )
 
 
+def _whole(rows: Rows) -> None:
+    """STOREs of whole accumulators, whose tiles have four times the bytes: V3 to V8."""
+    made = store(memory_id=Memory.ACC)
+    fine = moved(made, config=WHOLE)
+    rows.switch("V3", "STORE of ACC without store_acc", fine, moved(made, config=STORING), "sr")
+    for other in (Memory.WGT, Memory.INP):
+        bad = moved(having(made, memory_id=other), config=WHOLE)
+        rows.switch("V3", f"STORE of {other.name} with store_acc", fine, bad, "sr")
+    idle = having(made, x_size=0, y_size=0, region=0)
+    nothing = moved(having(idle, memory_id=Memory.OUT), config=WHOLE)
+    rows.switch("V3", "a no-op that stores ACC", nothing, moved(idle, config=WHOLE))
+    plain = moved(store(requantize=1), config=WHOLE)
+    bad = moved(having(made, requantize=1), config=WHOLE)
+    rows.switch("V5", "requantized whole accumulators", plain, bad, "sr")
+    rows.limit("V5", "rows of ACC", lambda more: moved(having(made, y_size=1 - more), config=WHOLE))
+    for region in (MICRO_OPS, INPUT, ARENA + 1):
+        bad = moved(having(made, region=region), config=WHOLE)
+        rows.switch("V6", f"STORE of ACC to region {region}", fine, bad, "sr")
+    size, tiles = WHOLE.tile_bytes(Memory.ACC), TILES * WHOLE.align_bytes
+    tiles //= size
+
+    def limit(rule: str, name: str, value: int, **more: int) -> None:
+        def make(beyond: int) -> Case:
+            few = {"arena_bytes": 4 * size} if value == 4 else {}
+            return moved(having(made, **{name: value + beyond, **more}), config=WHOLE, **few)
+
+        rows.limit(rule, f"{name} of STORE ACC {more}", make, "sr")
+
+    limit("V7", "dram_base", tiles - 1)
+    limit("V7", "dram_base", tiles - 2, x_size=2)
+    limit("V7", "dram_base", tiles - 7, x_stride=3, y_size=3)
+    limit("V7", "x_size", 4)
+    limit("V7", "y_size", 4, x_stride=1)
+    limit("V7", "x_stride", tiles - 1, y_size=2)
+    rows.limit(
+        "V7",
+        "bytes of STORE ACC",
+        lambda more: moved(having(made, x_size=2), config=WHOLE, arena_bytes=2 * size - more),
+        "sr",
+    )
+    depth = WHOLE.depth(Memory.ACC)
+    limit("V8", "sram_base", depth - 1)
+    limit("V8", "x_size", 3, sram_base=depth - 3)
+    limit("V8", "y_size", 3, sram_base=depth - 6, x_size=2)
+
+
 def _no_rows(rows: Rows, insn: Load | Store) -> None:
     name = f"rows of a {insn.SPEC.name}"
     rows.limit("V5", name, lambda more: moved(having(insn, y_size=1 - more)))
@@ -175,7 +227,7 @@ def _in_dram(rows: Rows) -> None:
     rows.limit(
         "V6", "a region to load", lambda more: moved(load(Memory.INP, region=ARENA + more)), "sr"
     )
-    plain = [memory for memory in Memory if memory != Memory.WGT_4BIT]
+    plain = [memory for memory in Memory if memory not in _PACKED]
     for number, memory in product((ARENA + 1, 7), plain):
         insn = store() if memory == Memory.OUT else load(memory)
         bad = moved(having(insn, region=number))
@@ -234,7 +286,7 @@ def _in_a_region(rows: Rows, insn: Load | Store) -> None:
 def _in_scratchpads(rows: Rows) -> None:
     """V8."""
     for memory in Memory:
-        if memory != Memory.WGT_4BIT:
+        if memory not in _PACKED:
             _in_scratchpad(rows, memory)
 
 
@@ -270,6 +322,36 @@ def _groups(rows: Rows) -> None:
     limit("V8", "sram_base", depth - 6, x_size=3)
     limit("V8", "x_size", 3, sram_base=depth - 7)
     limit("V8", "y_size", 3, sram_base=depth - 7)
+
+
+def _planes(rows: Rows) -> None:
+    """LOADs of WGT_PLANES, with blocks of 16: V5 to V8."""
+    insn = load(Memory.WGT_PLANES)
+    fine = moved(insn, config=PLANES)
+    for title, of in {"a LOAD": insn, "a no-op": load(Memory.WGT_PLANES, **_IDLE)}.items():
+        lesser = moved(of, config=without(Capability.WEIGHT_CODE, PLANES))
+        rows.switch("V5", f"WGT_PLANES without weight_code, {title}", fine, lesser, "sr")
+        for name in (*PADS, "x_stride"):
+            rule = "V5" if of is insn else "V4"
+            padded = moved(having(of, **{name: 1}), config=PLANES)
+            rows.switch(rule, f"{name} of WGT_PLANES, {title}", fine, padded, "sr")
+    bad = moved(having(insn, region=ARENA + 1), config=PLANES)
+    rows.switch("V6", "WGT_PLANES of no region", fine, bad, "sr")
+
+    def limit(rule: str, name: str, value: int, **more: int) -> None:
+        def make(beyond: int) -> Case:
+            return moved(having(insn, **{name: value + beyond, **more}), config=PLANES)
+
+        rows.limit(rule, f"{name} of WGT_PLANES {more}", make, "sr")
+
+    # 2,048 bytes of a region are 256 words, however many tiles they are.
+    limit("V7", "dram_base", 255)
+    limit("V7", "dram_base", 250, x_size=6, y_size=2)
+    limit("V7", "x_size", 255, dram_base=1)
+    depth = PLANES.depth(Memory.WGT)
+    limit("V8", "sram_base", depth - 1)
+    limit("V8", "sram_base", depth - 5, y_size=5, x_size=200)
+    limit("V8", "y_size", 5, sram_base=depth - 5)
 
 
 def _in_scratchpad(rows: Rows, memory: Memory) -> None:

@@ -31,6 +31,8 @@ INTEGERS = dataclasses.replace(
 STORING = dataclasses.replace(
     INTEGERS, capabilities=INTEGERS.capabilities | Capability.STORE_REQUANTIZE
 )
+#: It can also store whole accumulators.
+WHOLE = dataclasses.replace(STORING, capabilities=STORING.capabilities | Capability.STORE_ACC)
 #: It can also store to INP.
 TO_INP = dataclasses.replace(STORING, capabilities=STORING.capabilities | Capability.STORE_INP)
 #: The same with windows, of which there are larger ones with larger blocks.
@@ -47,6 +49,10 @@ FOUR_LANES, EIGHT_LANES, WINDOWS = (
 )
 #: The largest of them, with weights of 4 bits: a group has 288 bytes, and fills two tiles of WGT.
 GROUPS = dataclasses.replace(WINDOWS, capabilities=INTEGERS.capabilities | Capability.WEIGHTS4)
+#: The same with bit planes.
+PLANES = dataclasses.replace(
+    WINDOWS, capabilities=INTEGERS.capabilities | Capability.WEIGHT_CODE, bus_bits=64
+)
 FLOATS = load_config("vtab-1x8x8")
 #: Regions in the order of the artifact: what the device may do there.
 MICRO_OPS, RESULT, INPUT, ARENA = range(4)

@@ -140,6 +140,10 @@ STORES: dict[str, tuple[Insn, Tiles]] = {
     "a word": (store(sram_base=32, x_size=32), {OUT: range(32, 64)}),
     "the last": (store(sram_base=LAST[ACC]), {OUT: [LAST[ACC]]}),
     "no tiles": (store(sram_base=9, x_size=0), {}),
+    "whole accumulators": (
+        store(memory_id=ACC, sram_base=30, y_size=2, x_size=3),
+        {ACC: range(30, 36)},
+    ),
     "requantized": (store(requantize=1, sram_base=4, operands=61), {ACC: [4, 61, 62, 63]}),
     "requantized, of one for all": (
         store(requantize=1, sram_base=4, y_size=2, operands=LAST[ACC] - 2),

@@ -7,6 +7,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import numpy as np
+
 from loadstone.artifact.format import Artifact, MemoryRegion, RegionKind
 from loadstone.backend.device import ProgramDevice, ProgramStep
 from loadstone.runtime.schedule import isolated
@@ -23,18 +25,20 @@ from loadstone.vta.isa.codec import (
     encode_uops,
 )
 from loadstone.vta.isa.spec import AluOp, Capability, Memory
+from loadstone.vta.isa.weight_planes import coded
 from tests.repeat import times
 from tests.vta.validator.isolated import Uop, residues
 
 _SECOND = load_config("vtaq2-1x16x16")
 CONFIG = replace(_SECOND, capabilities=_SECOND.capabilities | Capability.STORE_INP)
 RESIDUE = -27
+#: Words of bit planes behind the micro-ops, and where those of each tile begin.
+CODE, FIRST = coded(np.random.default_rng(0).integers(-60, 60, (140, 16, 16)).astype(np.int8))
+_UOP_BYTES = 64
 
 
 def _model(program: list[Insn], uops: list[Uop]) -> Artifact:
-    import numpy as np
-
-    data = encode_uops(np.array(uops, np.int64), CONFIG).tobytes()
+    data = encode_uops(np.array(uops, np.int64), CONFIG).tobytes() + CODE.tobytes()
     return Artifact(
         name="random",
         devices=(ProgramDevice.of(CONFIG),),
@@ -65,8 +69,19 @@ class _Writer:
         rng = self.rng
         base = rng.choice([0, 0, 0, rng.randrange(8)])
         y, x = rng.randrange(1, 4), rng.choice([most, most, rng.randrange(1, most)])
+        if memory is Memory.WGT_PLANES:
+            count = y * x
+            words = int(FIRST[count]) - rng.choice([0, 0, 0, 1])
+            base_word = _UOP_BYTES // 8
+            if rng.randrange(8) == 0:  # beyond the constants, or not in them
+                flags |= {"region": 1} if rng.randrange(2) else {"dram_base": 1 << 30}
+            fields = {"dram_base": base_word, "sram_base": base, "y_size": count, "x_size": words}
+            self.program.append(Load(memory_id=memory, **{**fields, **flags}))
+            return
         pads = {}
-        if memory is not Memory.WGT:
+        if memory is Memory.WGT_4BIT:
+            x = max(1, x // 2)
+        elif memory is not Memory.WGT:
             pads = {name: rng.randrange(2) for name in ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")}
         fields = {"sram_base": base, "y_size": y, "x_size": x, "x_stride": x, "region": 1}
         self.program.append(Load(memory_id=memory, **fields, **pads, **flags))
@@ -139,7 +154,8 @@ class _Writer:
             if stores:
                 self.store_to_inp()
             self.load(Memory.INP, 20 if stores else 70, push_next=early)
-            self.load(Memory.WGT, 45, push_next=1 - early)
+            weights = self.rng.choice([Memory.WGT, Memory.WGT_4BIT, Memory.WGT_PLANES])
+            self.load(weights, 45, push_next=1 - early)
             if whole:  # of ACC all that others reach
                 wide = {"y_size": 1, "x_size": 400, "x_stride": 400, "region": 1}
                 self.program.append(Load(memory_id=Memory.ACC, **wide))
@@ -165,7 +181,12 @@ def test_the_rule_is_the_same_tile_by_tile() -> None:
         def loaded(load: Load, uops: list[Uop] = writer.uops) -> list[Uop]:
             return uops[load.dram_base : load.dram_base + load.x_size]
 
-        found = residues(program, loaded)
+        def code(load: Load) -> bytes:
+            first = 8 * load.dram_base - _UOP_BYTES
+            held = CODE.tobytes()[first : first + 8 * load.x_size] if load.region == 0 else b""
+            return held if len(held) == 8 * load.x_size else b""
+
+        found = residues(program, loaded, code)
         # compute is examined before store
         stores = [n for n in found if isinstance(program[n], Store)]
         others = [n for n in found if n not in stores]

@@ -185,8 +185,9 @@ def _memory(
         memory, noop = c["memory_id"], c["x_size"] == 0
         wrong_noop = noop & store & (memory != Memory.UOP) & (memory != Memory.OUT)
         to_inp = ~noop & (memory == Memory.INP) & store & config.has(Capability.STORE_INP)
-        wrong = (memory == Memory.OUT) != store
-        yield from _where(index, wrong_noop | ((~noop | (not store)) & wrong & ~to_inp), "V3")
+        whole = ~noop & (memory == Memory.ACC) & store & config.has(Capability.STORE_ACC)
+        wrong = ((memory == Memory.OUT) != store) & ~to_inp & ~whole
+        yield from _where(index, wrong_noop | ((~noop | (not store)) & wrong), "V3")
         own = ("operands", "operand_step", "requantize") if store else _PADS
         others = np.zeros(index.size, bool)
         for name in ("sram_base", "dram_base", "region", "y_size", "x_stride", *own):
@@ -200,13 +201,15 @@ def _memory(
         uop = memory == Memory.UOP
         shape = (
             (c["y_size"] == 0)
-            | (pads & (uop | (memory == Memory.WGT) | (memory == Memory.WGT_4BIT)))
+            | (pads & (uop | (memory == Memory.WGT) | (memory >= Memory.WGT_4BIT)))
+            | ((memory == Memory.WGT_PLANES) & (c["x_stride"] != 0))
             | (uop & (c["y_size"] != 1))
         )
         lacks = np.full(index.size, not config.has(Capability.LOAD_ACC8)) & (
             memory == Memory.ACC_8BIT
         )
         lacks |= (memory == Memory.WGT_4BIT) & (not config.has(Capability.WEIGHTS4)) & (not store)
+        lacks |= (memory == 7) & (not config.has(Capability.WEIGHT_CODE)) & (not store)
         yield from _where(index, (~noop & shape) | lacks, "V5")
         yield from _extents(index, c, ~noop & ~to_inp, config, regions, store)
 
@@ -226,6 +229,7 @@ def _operands(index: Indices, c: Columns, config: HwConfig) -> Iterator[Violatio
     requantize = c["requantize"] != 0
     said = (c["operands"] != 0) | (c["operand_step"] != 0)
     lacks = requantize & (not config.has(Capability.STORE_REQUANTIZE))
+    lacks |= requantize & (c["memory_id"] == Memory.ACC)
     yield from _where(index, (said & ~requantize) | lacks, "V5")
     rows = np.where(c["operand_step"] != 0, c["y_size"], 1)
     beyond = c["operands"] + 3 * rows > config.depth(Memory.ACC)
@@ -244,14 +248,15 @@ def _extents(
     allowed = [r.device_writes if store else r.device_reads for r in regions] + [False]
     sizes = np.array([*(r.size_bytes for r in regions), 0], np.int64)
     yield from _where(index, real & ~np.array(allowed)[region], "V6")
-    in_group = c["memory_id"] == Memory.WGT_4BIT
-    bases = np.array([*(config.tile_bytes(m) for m in Memory if m < 6), 2 * config.block], np.int64)
+    in_group, planes = c["memory_id"] == Memory.WGT_4BIT, c["memory_id"] == Memory.WGT_PLANES
+    sizes_of = [*(config.tile_bytes(m) for m in Memory if m < 6), 2 * config.block, 8]
+    bases = np.array(sizes_of, np.int64)
     steps = ((c["y_size"] - 1) * c["x_stride"] + c["x_size"]) * np.where(in_group, 9, 1)
     end = (c["dram_base"] + steps) * bases[c["memory_id"]]
     yield from _where(index, real & (end > sizes[region]), "V7")
     depth = np.array([config.depth(m) for m in Memory], np.int64)[c["memory_id"]]
     area = (c["y_pad_0"] + c["y_size"] + c["y_pad_1"]) * (c["x_pad_0"] + c["x_size"] + c["x_pad_1"])
-    area = area * np.where(in_group, 32 // config.block, 1)
+    area = np.where(planes, c["y_size"], area * np.where(in_group, 32 // config.block, 1))
     yield from _where(index, real & (c["sram_base"] + area > depth), "V8")
     constant = np.array([*(r.kind == RegionKind.CONSTANTS for r in regions), False])
     yield from _where(index, real & (c["memory_id"] == Memory.UOP) & ~constant[region], "V9")

@@ -18,18 +18,20 @@ from loadstone.numerics import Int32Array
 __all__ = ["conv2d", "dense", "planes_of"]
 
 
-def planes_of(sums: Int32Array, planes: int) -> NDArray[np.int8]:
-    """(..., O) as (..., planes * O): the low byte of each, then the next one."""
+def planes_of(sums: Int32Array, planes: int) -> NDArray[np.int8] | Int32Array:
+    """(..., O) as (..., planes * O): the low byte of each, then the next one; one: themselves."""
+    if planes == 1:
+        return sums
     parts = [(sums >> 8 * plane).astype(np.uint8).view(np.int8) for plane in range(planes)]
     return np.concatenate(parts, axis=-1)
 
 
-def dense(o: PlaneDense, x: NDArray[np.int8]) -> NDArray[np.int8]:
+def dense(o: PlaneDense, x: NDArray[np.int8]) -> NDArray[np.int8] | Int32Array:
     """x (..., I). Returns (..., planes * O)."""
     return planes_of(matmul(x, o.weights.T), o.planes)
 
 
-def conv2d(o: PlaneConv2D, x: NDArray[np.int8]) -> NDArray[np.int8]:
+def conv2d(o: PlaneConv2D, x: NDArray[np.int8]) -> NDArray[np.int8] | Int32Array:
     """x (N, H, W, C). Returns (N, H', W', planes * O)."""
     sums = convolve(
         x,

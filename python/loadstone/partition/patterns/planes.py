@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums that leave a device as planes of bytes: their patterns, and the operators of graph/.
+"""Sums that leave a device whole, or as planes of bytes: their patterns, and the operators of
+graph/.
 
 In:   concat(astype(acc), astype(acc >> 8), astype(acc >> 16) ...) along the last axis, each int8,
-      where acc is an int32 matmul or conv2d of int8 by an int8 constant.
+      where acc is an int32 matmul or conv2d of int8 by an int8 constant; or acc itself.
 Out:  PLANE_PATTERNS, for back ends that write these forms themselves (vta/region/byte_planes.py).
       The host never takes them: what no device takes stays Relax.
 Next: partition/patterns/__init__.py names them beside the others.
@@ -41,6 +42,8 @@ __all__ = ["PLANE_PATTERNS"]
 def _planes(product: str, count: int) -> Callable[[], DFPattern]:
     def pattern() -> DFPattern:
         core = op(product)(anything(), const())
+        if count == 1:
+            return core
         shifted = [op("right_shift")(core, const()) for _ in range(1, count)]
         return op("concat")(dpl.is_tuple([op("astype")(part) for part in (core, *shifted)]))
 
@@ -48,7 +51,9 @@ def _planes(product: str, count: int) -> Callable[[], DFPattern]:
 
 
 def _product(reader: Reader, root: Call) -> Call:
-    """The product whose bytes these are."""
+    """The product whose bytes these are, or which it is."""
+    if not root.args or not hasattr(root.args[0], "fields"):
+        return _of_int8(root)
     parts = [reader.call(part) for part in root.args[0].fields]
     rank = len(shape(root) or ())
     if int(root.attrs.axis) % rank != rank - 1 or any(dtype(part) != "int8" for part in parts):
@@ -58,6 +63,10 @@ def _product(reader: Reader, root: Call) -> Call:
         shift = reader.call(part.args[0])
         if reader.call(shift.args[0]) is not product or scalar(shift.args[1]) != 8 * plane:
             raise Mismatch("its parts are no planes of bytes")
+    return _of_int8(product)
+
+
+def _of_int8(product: Call) -> Call:
     if [dtype(expr) for expr in (*product.args[:2], product)] != ["int8", "int8", "int32"]:
         raise Mismatch(f"it multiplies {dtype(product.args[0])} by {dtype(product.args[1])}")
     return product
@@ -70,8 +79,8 @@ def _fields(reader: Reader, root: Call, product: Call) -> Fields:
     return {
         "name": name,
         "inputs": (reader.tensor(product.args[0]),),
-        "outputs": (Tensor(name, extents, "int8"),),
-        "planes": len(root.args[0].fields),
+        "outputs": (Tensor(name, extents, "int32" if root is product else "int8"),),
+        "planes": 1 if root is product else len(root.args[0].fields),
     }
 
 
@@ -108,5 +117,5 @@ PLANE_PATTERNS: tuple[OperatorPattern, ...] = tuple(
         ("plane_conv2d", "nn.conv2d", _conv2d),
         ("plane_dense", "matmul", _dense),
     )
-    for count in (3, 4)
+    for count in (3, 4, 1)
 )

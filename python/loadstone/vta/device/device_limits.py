@@ -16,7 +16,7 @@ from loadstone.errors import ConfigError, shortened
 from loadstone.printable import PLAIN_NAME, is_plain_name, one_line
 from loadstone.vta.device.device_file import FLOAT_WIDTH
 from loadstone.vta.isa.spec import WINDOW_PITCH, Capability
-from loadstone.vta.isa.values import GROUP_WEIGHTS
+from loadstone.vta.isa.values import GROUP_WEIGHTS, PLANE_WEIGHTS, PLANE_WORD_BYTES
 
 __all__ = [
     "DeviceNumbers",
@@ -157,6 +157,11 @@ def check_profile(device: str, profile: str, log_width: int, capabilities: Capab
             f"device {device}: capability store_requantize needs capability requantize: what is "
             "not only stored is requantized by compute"
         )
+    if Capability.STORE_ACC in capabilities and log_width == FLOAT_WIDTH:
+        raise ConfigError(
+            f"device {device}: capability store_acc is of integers, and the device computes on "
+            "bfloat16: leave it out"
+        )
     if Capability.STORE_INP not in capabilities:
         return
     for why, fits in (
@@ -175,6 +180,7 @@ def check_capabilities(device: str, n: DeviceNumbers, capabilities: Capability) 
     """Refuses capabilities that a device of these numbers cannot have. Raises ConfigError."""
     _check_depthwise(device, n, capabilities)
     _check_weights4(device, n, capabilities)
+    _check_weight_code(device, n, capabilities)
 
 
 def _check_depthwise(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
@@ -219,6 +225,27 @@ def _check_weights4(device: str, n: DeviceNumbers, capabilities: Capability) -> 
     ):
         if not fits:
             raise ConfigError(f"device {device}: capability weights4 {what}: leave it out")
+
+
+def _check_weight_code(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
+    """Refuses the capability weight_code where a row of weights is none. Raises ConfigError."""
+    if Capability.WEIGHT_CODE not in capabilities:
+        return
+    for what, fits in (
+        ("is of integers, and the device computes on bfloat16", n.log_width < FLOAT_WIDTH),
+        (
+            f"needs blocks of {PLANE_WEIGHTS} lanes or more, not {1 << n.log_block}: a tile holds "
+            "whole groups",
+            1 << n.log_block >= PLANE_WEIGHTS,
+        ),
+        (
+            f"needs a bus of {8 * PLANE_WORD_BYTES} bits, not {n.bus_bits}: a word of the code "
+            "comes in a cycle",
+            n.bus_bits == 8 * PLANE_WORD_BYTES,
+        ),
+    ):
+        if not fits:
+            raise ConfigError(f"device {device}: capability weight_code {what}: leave it out")
 
 
 def check_registers(device: str, registers: str, pages: Collection[str]) -> None:

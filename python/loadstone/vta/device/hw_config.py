@@ -55,6 +55,7 @@ from loadstone.vta.device.timing_tables import builtin_timing, compact_timing, t
 from loadstone.vta.isa.packed_weights import group_bytes, group_tiles
 from loadstone.vta.isa.registers import ERRORS
 from loadstone.vta.isa.spec import UOP_BYTES, Capability, Memory
+from loadstone.vta.isa.values import PLANE_WORD_BYTES
 
 __all__ = [
     "TARGET_FIELDS",
@@ -133,8 +134,7 @@ class HwConfig:
 
     @property
     def tensor_type(self) -> str:
-        """The type of tensors whose elements the device computes on; of float32 it takes the
-        nearest bfloat16."""
+        """The type of tensors that it computes on; of float32 it takes the nearest bfloat16."""
         return "float32" if self.is_float else "int8"
 
     @property
@@ -186,12 +186,12 @@ class HwConfig:
         return {
             Memory.UOP: self.uop_depth,
             Memory.INP: 1 << self.li,
-            **dict.fromkeys((Memory.WGT, Memory.WGT_4BIT), 1 << self.lw),
+            **dict.fromkeys((Memory.WGT, Memory.WGT_4BIT, Memory.WGT_PLANES), 1 << self.lw),
             **dict.fromkeys((Memory.ACC, Memory.OUT, Memory.ACC_8BIT), 1 << self.la),
         }
 
     def tile_bytes(self, memory: Memory) -> int:
-        """Bytes of one tile of `memory` in DRAM, of WGT_4BIT of a group: what x_size counts."""
+        """Bytes in DRAM of what x_size counts: a tile, a group (WGT_4BIT), a word (WGT_PLANES)."""
         return self._tile_sizes[memory]
 
     @cached_property
@@ -203,6 +203,7 @@ class HwConfig:
             Memory.ACC: 4 * lanes,
             **dict.fromkeys((Memory.INP, Memory.OUT, Memory.ACC_8BIT), size * lanes),
             Memory.WGT_4BIT: group_bytes(self.block),
+            Memory.WGT_PLANES: PLANE_WORD_BYTES,
         }
 
     def base_bytes(self, memory: Memory) -> int:
@@ -210,7 +211,7 @@ class HwConfig:
         return 2 * self.block if memory == Memory.WGT_4BIT else self.tile_bytes(memory)
 
     def filled_tiles(self, memory: Memory) -> int:
-        """Tiles of its scratchpad that a tile of `memory` in DRAM fills: 1, or a group's."""
+        """Tiles of its scratchpad that one of x_size fills: 1, or a group's (`Load.places`)."""
         return group_tiles(self.block) if memory == Memory.WGT_4BIT else 1
 
     @property
@@ -336,8 +337,7 @@ def load_config(source: str | Path | Mapping[str, JsonValue]) -> HwConfig:
 
 
 def configuration(device: Device) -> HwConfig:
-    """What a device is made of, for tools that are VTA's own. Raises ConfigError for one of another
-    kind."""
+    """What a device is made of, for VTA's own tools. Raises ConfigError for one of another kind."""
     if not isinstance(device, HwConfig):
         raise ConfigError(
             f"device {device.name} is none of VTA and its kind (`loadstone devices` lists those)"

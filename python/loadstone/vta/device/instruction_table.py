@@ -124,8 +124,8 @@ def _load(form: InstructionForm, config: HwConfig) -> InstructionForm:
             chosen = f"(memory_id={int(memory)})"
             bytes_of_row = f"{chosen}*x_size*{config.tile_bytes(memory)}"
             fills = config.filled_tiles(memory)
-            rows = ((_HEIGHT, f"{_WIDTH}*{fills}"),)
-            extent = f"{chosen}*(x_size>0)*{_WIDTH}*{fills}"
+            width = "1" if memory is Memory.WGT_PLANES else f"{_WIDTH}*{fills}"
+            rows, extent = ((_HEIGHT, width),), f"{chosen}*(x_size>0)*{width}"
             scratchpad = SCRATCHPAD_OF[memory].name.lower()
             reaches.append(_dram(memory, config, bytes_of_row))
             reaches.append(Reach(scratchpad, "sram_base", rows, extent, writes=True))
@@ -135,6 +135,7 @@ def _load(form: InstructionForm, config: HwConfig) -> InstructionForm:
         *_noop(f"region+y_size+x_stride+sram_base+dram_base+{_PADS}"),
         f"(memory_id<{Memory.WGT + 1})*({_PADS})",
         f"(memory_id={int(Memory.WGT_4BIT)})*({_PADS})",
+        f"(memory_id={int(Memory.WGT_PLANES)})*({_PADS}+x_stride)",
         f"(memory_id={int(Memory.UOP)})*(y_size>1)",
     ]
     units = tuple(_unit(LOAD_STAGE[memory]) for memory in Memory)
@@ -142,13 +143,17 @@ def _load(form: InstructionForm, config: HwConfig) -> InstructionForm:
 
 
 def _store(form: InstructionForm, config: HwConfig) -> InstructionForm:
-    out, inp, to_inp = Memory.OUT, Memory.INP, config.has(Capability.STORE_INP)
+    out, inp, whole = Memory.OUT, Memory.INP, Memory.ACC
+    to_inp, to_whole = config.has(Capability.STORE_INP), config.has(Capability.STORE_ACC)
     acc = SCRATCHPAD_OF[out].name.lower()
-    of_row = f"(memory_id={int(out)})*x_size" if to_inp else "x_size"
+    of_row = f"(memory_id={int(out)})*x_size" if to_inp or to_whole else "x_size"
     reaches: tuple[Reach, ...] = (
         _dram(out, config, f"{of_row}*{config.tile_bytes(out)}", writes=True),
         Reach(acc, "sram_base", (("y_size", "x_size"),), "x_size"),
     )
+    if to_whole:
+        of_row = f"(memory_id={int(whole)})*x_size"
+        reaches += (_dram(whole, config, f"{of_row}*{config.tile_bytes(whole)}", writes=True),)
     if to_inp:
         of_row = f"(memory_id={int(inp)})*x_size"
         rows = (("y_size", "x_stride"),)
@@ -159,15 +164,11 @@ def _store(form: InstructionForm, config: HwConfig) -> InstructionForm:
         rows = (("y_size", f"operand_step*{REQUANTIZE_TILES}"),)
         reaches += (Reach(acc, "operands", rows, f"requantize*{REQUANTIZE_TILES}"),)
         never = [f"(requantize=0)*({operands})", f"(x_size=0)*({operands}+requantize)"]
-    if to_inp:
-        never += [
-            f"(memory_id>0)*(memory_id<{int(inp)})",
-            f"(memory_id>{int(inp)})*(memory_id<{int(out)})",
-            f"(memory_id={int(inp)})*region",
-            f"(memory_id={int(inp)})*(x_size=0)",
-        ]
-    else:
-        never.append(f"(memory_id>0)*(memory_id<{int(out)})")
+    stored = [*[inp] * to_inp, *[whole] * to_whole, out]
+    never += [f"(memory_id={int(m)})" for m in Memory if 0 < m < out and m not in stored]
+    never += [f"(memory_id={int(m)})*(x_size=0)" for m in stored[:-1]]
+    never += [f"(memory_id={int(inp)})*region"] * to_inp
+    never += [f"(memory_id={int(whole)})*requantize"] * to_whole
     never += [
         f"(memory_id>{int(out)})",
         "(memory_id=0)*(x_size>0)",

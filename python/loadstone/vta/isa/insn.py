@@ -122,11 +122,16 @@ class _Transfer(Insn):
         """Whether it moves nothing, and only its tokens count."""
         return self.x_size == 0
 
+    @property
+    def dram_rows(self) -> int:
+        """Rows of x_size in DRAM; of WGT_PLANES one, the code of y_size tiles."""
+        return min(1, self.y_size) if self.memory_id == Memory.WGT_PLANES else self.y_size
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Load(_Transfer):
-    """DRAM -> scratchpad, with padding; executed by the load stage for INP, WGT and WGT_4BIT, by
-    compute for the others."""
+    """DRAM -> scratchpad, with padding; executed by the load stage for INP, WGT, WGT_4BIT and
+    WGT_PLANES, by compute for the others."""
 
     SPEC = KINDS[Opcode.LOAD]
 
@@ -134,6 +139,23 @@ class Load(_Transfer):
     y_pad_1: int = 0
     x_pad_0: int = 0
     x_pad_1: int = 0
+
+    def misfit(self) -> str:
+        """What it says that its memory has not; "" where there is no such thing."""
+        packed = self.memory_id in (Memory.WGT_4BIT, Memory.WGT_PLANES)
+        if packed and self.has_pads:
+            return f"LOAD of memory {Memory(self.memory_id).name} has no pads: they must be 0"
+        if self.memory_id == Memory.WGT_PLANES and self.x_stride:
+            return "LOAD of memory WGT_PLANES has one row: x_stride must be 0"
+        return ""
+
+    def places(self, fills: int) -> int:
+        """Tiles of the scratchpad that it fills, pads included. fills: by one that x_size counts,
+        `HwConfig.filled_tiles`."""
+        if self.memory_id == Memory.WGT_PLANES:
+            return self.y_size
+        rows = self.y_pad_0 + self.y_size + self.y_pad_1
+        return rows * (self.x_pad_0 + self.x_size + self.x_pad_1) * fills
 
     @property
     def has_pads(self) -> bool:
@@ -144,7 +166,7 @@ class Load(_Transfer):
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Store(_Transfer):
     """Accumulator tiles, low 8 bits or requantized -> DRAM, or with memory_id INP that
-    scratchpad."""
+    scratchpad; with memory_id ACC whole -> DRAM."""
 
     SPEC = KINDS[Opcode.STORE]
 
@@ -157,11 +179,18 @@ class Store(_Transfer):
         """Whether it writes INP, and not DRAM."""
         return self.memory_id == Memory.INP and not self.is_noop
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it takes all bits of ACC's lanes, and not the low ones or what RQ makes."""
+        return self.memory_id == Memory.ACC and not self.is_noop
+
     def needs(self) -> Iterator[tuple[str, Capability]]:
-        """Those of its fields; and a place in INP needs store_inp."""
+        """Those of its fields; and a place in INP needs store_inp, whole lanes store_acc."""
         yield from super().needs()
         if self.to_inp:
             yield "STORE.memory_id=INP", Capability.STORE_INP
+        if self.is_whole:
+            yield "STORE.memory_id=ACC", Capability.STORE_ACC
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -25,11 +25,8 @@ their word upwards in the order of the table; a width may depend on the device:
     |op|p|p|p|p| wide uop_bgn ... iter_in rows columns o   | factors, row_stride           |  WINDOW
     +--+-+-+-+-+-------------------------------------------+-------------------------------+
 
-(WINDOW: DEPTHWISE.)
-
 To add a field or an instruction: one line here (a new value or opcode: in values.py), `loadstone
-isa` to regenerate, a meaning in meaning/reference.py and in hw_sim, and CONTRIBUTING.md's
-checklist.
+isa` to regenerate, meanings in meaning/reference.py and hw_sim, and CONTRIBUTING.md's checklist.
 """
 
 from __future__ import annotations
@@ -63,6 +60,7 @@ from loadstone.vta.isa.values import (
     initial_registers,
     window_rows,
 )
+from loadstone.vta.isa.weight_planes import PLANES
 
 __all__ = [
     "CONFIG_DEFAULTS",
@@ -208,10 +206,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "memory_id",
         _LOAD,
         "Copies a strided 2-D block of tiles from DRAM to a scratchpad, packed, with padding "
-        "around it. INP, WGT and WGT_4BIT are loaded by the load stage; UOP, ACC and ACC_8BIT by "
-        "compute. Pads are 0, or PAD_VALUE for INP and ACC_8BIT. With x_size = 0 nothing is "
+        "around it. UOP, ACC and ACC_8BIT are loaded by compute, the others by the load stage. "
+        "Pads are 0, or PAD_VALUE for INP and ACC_8BIT. With x_size = 0 nothing is "
         "written, not even pads, and only the tokens count; with y_size = 0 the pads are. "
-        + GROUPS,
+        + f"{GROUPS} {PLANES}",
         "s = sram_base\n"
         "for y in -y_pad_0 .. y_size+y_pad_1:\n"
         "  for x in -x_pad_0 .. x_size+x_pad_1:\n"
@@ -232,13 +230,15 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "a reset wrote there has a value, too. Without it, operands and operand_step are 0. "
         "memory_id says where the tiles go. OUT: to DRAM; so in a no-op (x_size = 0), which may "
         "also be all zero. INP, which needs `store_inp`: to the scratchpad INP, where dram_base "
-        "is a tile and x_stride the tiles from one row to the next; region is 0.",
+        "is a tile and x_stride the tiles from one row to the next; region is 0. "
+        "ACC, which needs `store_acc`: to DRAM as whole lanes, which a LOAD of ACC reads (also "
+        "what a LOAD or a reset wrote); requantize is 0.",
         "s = sram_base\n"
         "for y in 0 .. y_size:\n"
         "  p = operands + (operand_step ? 3*y : 0)\n"
         "  for x in 0 .. x_size:\n"
         "    to[dram_base + y*x_stride + x] = requantize ? rq(acc[s++], acc[p], acc[p+1], "
-        "acc[p+2]) : low8(acc[s++])",
+        "acc[p+2]) : memory_id == ACC ? acc[s++] : low8(acc[s++])",
     ),
     Instruction(
         "GEMM",

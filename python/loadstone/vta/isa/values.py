@@ -52,7 +52,8 @@ class Opcode(IntEnum):
 
 class Memory(IntEnum):
     """The scratchpads. ACC_8BIT is ACC seen through a load that sign-extends int8, WGT_4BIT is WGT
-    seen through one that expands weights of 4 bits (vta/isa/packed_weights.py)."""
+    seen through one that expands weights of 4 bits (vta/isa/packed_weights.py), WGT_PLANES through
+    one that expands bit planes (vta/isa/weight_planes.py)."""
 
     UOP = 0
     WGT = 1
@@ -61,6 +62,7 @@ class Memory(IntEnum):
     OUT = 4
     ACC_8BIT = 5
     WGT_4BIT = 6
+    WGT_PLANES = 7
 
 
 class AluOp(IntEnum):
@@ -99,6 +101,12 @@ def window_rows(block: int) -> int:
 #: Weights of 4 bits that share a multiplier and a minimum: of one output, side by side along K.
 GROUP_WEIGHTS = 32
 
+#: Weights that share a number of bit planes, side by side in a weight tile; the planes that they
+#: have at least; the bytes that a code of planes consists of.
+PLANE_WEIGHTS = 16
+LEAST_PLANES = 4
+PLANE_WORD_BYTES = 8
+
 
 #: The stage whose queue a LOAD of each memory goes to. OUT is never loaded: compute refuses it.
 LOAD_STAGE: Mapping[Memory, Stage] = {
@@ -109,6 +117,7 @@ LOAD_STAGE: Mapping[Memory, Stage] = {
     Memory.OUT: Stage.COMPUTE,
     Memory.ACC_8BIT: Stage.COMPUTE,
     Memory.WGT_4BIT: Stage.LOAD,
+    Memory.WGT_PLANES: Stage.LOAD,
 }
 
 #: The scratchpad that a memory_id means.
@@ -117,6 +126,7 @@ SCRATCHPAD_OF: Mapping[Memory, Memory] = {
     Memory.OUT: Memory.ACC,
     Memory.ACC_8BIT: Memory.ACC,
     Memory.WGT_4BIT: Memory.WGT,
+    Memory.WGT_PLANES: Memory.WGT,
 }
 
 
@@ -208,12 +218,18 @@ class Capability(IntFlag):
     DEPTHWISE = 1 << 6  # opcode DEPTHWISE
     STORE_REQUANTIZE = 1 << 7  # STORE.requantize, CONFIG of the store stage
     STORE_INP = 1 << 8  # STORE of memory INP
+    WEIGHT_CODE = 1 << 9  # LOAD of memory WGT_PLANES
     WEIGHTS4 = 1 << 10  # LOAD of memory WGT_4BIT
+    STORE_ACC = 1 << 11  # STORE of memory ACC
 
 
 #: Values of enumerated fields that need a capability.
 VALUE_NEEDS: Mapping[type[IntEnum], Mapping[int, Capability]] = {
-    Memory: {Memory.ACC_8BIT: Capability.LOAD_ACC8, Memory.WGT_4BIT: Capability.WEIGHTS4},
+    Memory: {
+        Memory.ACC_8BIT: Capability.LOAD_ACC8,
+        Memory.WGT_4BIT: Capability.WEIGHTS4,
+        Memory.WGT_PLANES: Capability.WEIGHT_CODE,
+    },
     AluOp: {AluOp.MUL: Capability.ALU_MUL, AluOp.RQ: Capability.REQUANTIZE},
     Stage: {Stage.STORE: Capability.STORE_REQUANTIZE},
 }

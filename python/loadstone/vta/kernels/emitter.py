@@ -53,15 +53,24 @@ class Emitter:
             first = self._inside(tile, offset, piece, place)
             self.operations.append(TileLoad(memory, tile, first, place, *piece.fields))
 
-    def store(self, src: TileOperand, dst: tuple[DramTile, int], pieces: Sequence[Piece]) -> None:
-        """Scratchpad -> DRAM, low 8 bits."""
+    def store(
+        self,
+        src: TileOperand,
+        dst: tuple[DramTile, int],
+        pieces: Sequence[Piece],
+        *,
+        whole: bool = False,
+    ) -> None:
+        """Scratchpad -> DRAM, low 8 bits, or whole lanes."""
         (tile, offset), (tensor, dram_tile) = src, dst
         for piece in pieces:
             assert piece.dram is not None
             place = DramTile(tensor.tensor, tensor.tile + dram_tile + piece.dram, tensor.role)
             first = self._inside(tile, offset, piece, place)
             y_size, x_size, x_stride = piece.fields
-            self.operations.append(TileStore(tile, first, place, y_size, x_size, x_stride))
+            self.operations.append(
+                TileStore(tile, first, place, y_size, x_size, x_stride, whole=whole)
+            )
 
     def _inside(self, tile: VirtualTile, offset: int, piece: Piece, place: DramTile) -> int:
         """The first tile of a piece that stays inside its tile and its tensor. offset: of the whole

@@ -304,11 +304,11 @@ def _load(call: NestCall, any_pad: bool, values: _Values) -> _Action:
 
 def _store(call: NestCall, values: _Values) -> _Action:
     (to, start), (source, first) = call.operands
-    offset, tile = first.at(values), start.at(values)
+    offset, tile, whole = first.at(values), start.at(values), to.dtype == "int32"
     pieces = store_pieces(tuple(_copied(a, a.strides[::-1], values) for a in call.axes))
 
     def act(run: _Run) -> None:
-        run.emitter.store((run.chip[source], offset), (run.dram[to], tile), pieces)
+        run.emitter.store((run.chip[source], offset), (run.dram[to], tile), pieces, whole=whole)
 
     return act
 

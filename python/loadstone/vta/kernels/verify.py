@@ -227,7 +227,7 @@ class _Comparison:
 
     # --- stores -----------------------------------------------------------------------------------
     def _stores(self, calls: Sequence[Call], stores: Sequence[TileStore]) -> None:
-        wanted: dict[int, tuple[VirtualTile, int]] = {}
+        wanted: dict[int, tuple[VirtualTile, int, bool]] = {}
         for call in calls:
             to, source = call.operands
             tile = self.lives.get(source.buffer)
@@ -236,14 +236,15 @@ class _Comparison:
             at, data, _ = _copied(call.loops, 1, 0)
             numbers = self._code(to.buffer.name, to.offset + data).tolist()
             wanted |= {
-                n: (tile, source.offset + t) for n, t in zip(numbers, at.tolist(), strict=True)
+                n: (tile, source.offset + t, to.buffer.dtype == "int32")
+                for n, t in zip(numbers, at.tolist(), strict=True)
             }
-        found: dict[int, tuple[VirtualTile, int]] = {}
+        found: dict[int, tuple[VirtualTile, int, bool]] = {}
         for store in stores:
             data = np.add.outer(np.arange(store.y_size) * store.x_stride, np.arange(store.x_size))
             numbers = self._code(store.dram.tensor, store.dram.tile + data).ravel().tolist()
             for place, number in enumerate(numbers, start=store.offset):
-                found[number] = (store.tile, place)
+                found[number] = (store.tile, place, store.whole)
         if wanted != found:
             raise LoweringError(
                 f"kernel: stores from {_said(calls[0])} on are not those of the nests"

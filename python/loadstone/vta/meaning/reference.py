@@ -37,6 +37,8 @@ from loadstone.vta.isa.spec import (
     Stage,
     initial_registers,
 )
+from loadstone.vta.isa.values import PLANE_WEIGHTS
+from loadstone.vta.isa.weight_planes import decoded_rows
 from loadstone.vta.meaning.lane_operations import FLOAT_OPERATIONS, OPERATIONS, bits_of, widened
 from loadstone.vta.meaning.step_runs import independent_runs
 from loadstone.vta.meaning.window_taps import window_taps
@@ -132,21 +134,19 @@ class Machine:
     # --- DRAM <-> scratchpads ---------------------------------------------------------------------
     def _load(self, insn: Load) -> None:
         """Rows -y_pad_0 .. y_size + y_pad_1 of x_pad_0 + x_size + x_pad_1 tiles, packed from
-        sram_base on; of WGT_4BIT groups, which have no pads."""
-        if insn.memory_id == Memory.WGT_4BIT and insn.has_pads:
-            raise SimulationError("LOAD of memory WGT_4BIT has no pads: they must be 0")
+        sram_base on; of WGT_4BIT groups, of WGT_PLANES one row of a code."""
+        if insn.misfit():
+            raise SimulationError(insn.misfit())
         if insn.is_noop:
             return
         if insn.memory_id == Memory.OUT:
             raise SimulationError("LOAD of memory OUT: OUT is only stored")
         memory = Memory(insn.memory_id)
-        rows, width = (
-            insn.y_pad_0 + insn.y_size + insn.y_pad_1,
-            insn.x_pad_0 + insn.x_size + insn.x_pad_1,
-        )
-        count = rows * width * self.config.filled_tiles(memory)
+        height = insn.y_pad_0 + insn.dram_rows + insn.y_pad_1
+        width = insn.x_pad_0 + insn.x_size + insn.x_pad_1
+        count = insn.places(self.config.filled_tiles(memory))
         self._check(memory, insn.sram_base + count - 1, "LOAD")
-        tiles = np.zeros((rows, width, self.config.tile_bytes(memory)), np.uint8)
+        tiles = np.zeros((height, width, self.config.tile_bytes(memory)), np.uint8)
         element = np.uint16 if self.config.is_float else np.uint8
         if memory in (Memory.INP, Memory.ACC_8BIT):
             tiles.view(element)[:] = self._pad(memory) & np.iinfo(element).max
@@ -155,18 +155,15 @@ class Machine:
         ]
         for row, dram in zip(inside, self._rows(insn), strict=True):
             row[:] = dram
-        self._fill(memory, insn.sram_base, tiles)
+        self._fill(memory, slice(insn.sram_base, insn.sram_base + count), tiles)
 
     def _pad(self, memory: Memory) -> int:
         """PAD_VALUE, whose low bits are what pads of activations consist of."""
         stage = Stage.LOAD if memory == Memory.INP else Stage.COMPUTE
         return self.registers[stage, ConfigRegister.PAD_VALUE]
 
-    def _fill(self, memory: Memory, first: int, tiles: NDArray[np.uint8]) -> None:
-        """Writes tiles as they stand in DRAM (uint8 [rows, width, bytes of a tile]) to a scratchpad
-        from tile `first` on."""
-        count = tiles.shape[0] * tiles.shape[1] * self.config.filled_tiles(memory)
-        where = slice(first, first + count)
+    def _fill(self, memory: Memory, where: slice, tiles: NDArray[np.uint8]) -> None:
+        """Writes what stands in DRAM (uint8 [rows, width, bytes of a tile]) to a scratchpad."""
         match memory:
             case Memory.UOP:
                 self.uop[where] = decode_uops(tiles, self.config)
@@ -176,6 +173,10 @@ class Machine:
                 self.wgt[where] = self._elements(tiles).reshape(-1, *self.wgt.shape[1:])
             case Memory.WGT_4BIT:
                 self.wgt[where] = expanded(tiles, self.config.block)
+            case Memory.WGT_PLANES:
+                wgt = self.wgt[where].reshape(-1, PLANE_WEIGHTS)  # of which the code may have fewer
+                made = decoded_rows(tiles.reshape(-1, tiles.shape[-1]), len(wgt))
+                wgt[: len(made)] = made
             case Memory.ACC:
                 self.acc[where] = tiles.view(self.acc.dtype).reshape(-1, *self.acc.shape[1:])
             case _:  # ACC_8BIT: sign-extended, or widened
@@ -189,13 +190,13 @@ class Machine:
     def _store(self, insn: Store) -> None:
         """y_size rows of x_size tiles: the low 8 bits of the lanes, without saturation (200 becomes
         -56); of float32 the nearest bfloat16. With requantize, the low 8 bits of what RQ makes of
-        them; ACC stays as it is. memory_id: OUT to DRAM, INP to INP."""
+        them; ACC stays as it is. memory_id: OUT to DRAM, INP to INP, ACC all 32 bits to DRAM."""
         if insn.is_noop:
             return
-        if insn.memory_id not in (Memory.OUT, Memory.INP):
-            raise SimulationError(
-                f"STORE of memory {Memory(insn.memory_id).name}: only OUT is stored"
-            )
+        if insn.memory_id not in (Memory.OUT, Memory.INP, Memory.ACC):
+            raise SimulationError(f"STORE of memory {Memory(insn.memory_id).name}: it has none")
+        if insn.is_whole and insn.requantize:
+            raise SimulationError("STORE of memory ACC does not requantize: requantize must be 0")
         if not insn.requantize and (insn.operands or insn.operand_step):
             raise SimulationError("STORE without requantize has no operands: they must be 0")
         last = insn.sram_base + insn.y_size * insn.x_size
@@ -203,10 +204,10 @@ class Machine:
         acc = self.acc[insn.sram_base : last]
         if insn.requantize:
             acc = self._requantized_rows(insn, acc)
-        elements = bits_of(acc).astype("<u2") if self.config.is_float else acc.astype(np.uint8)
-        tiles = elements.view(np.uint8).reshape(
-            insn.y_size, insn.x_size, self.config.tile_bytes(Memory.OUT)
-        )
+        whole = acc.astype("<i4") if insn.is_whole else acc.astype(np.uint8)
+        elements = bits_of(acc).astype("<u2") if self.config.is_float else whole
+        shape = insn.y_size, insn.x_size, self.config.tile_bytes(Memory(insn.memory_id))
+        tiles = elements.view(np.uint8).reshape(shape)
         rows = self._rows_of_inp(insn) if insn.to_inp else self._rows(insn)
         for tile, place in zip(tiles, rows, strict=True):
             place[:] = tile
@@ -241,7 +242,7 @@ class Machine:
         if isinstance(insn, Store) and not region.writable:
             raise SimulationError(f"STORE to region {insn.region}, which is read-only")
         rows = []
-        for y in range(insn.y_size):
+        for y in range(insn.dram_rows):
             begin = insn.dram_base * self.config.base_bytes(memory) + y * insn.x_stride * size
             begin -= region.base
             end = begin + insn.x_size * size

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and dense layers whose sums leave the device whole, as planes of bytes.
+"""Convolutions and dense layers whose sums leave the device whole: as int32, or planes of bytes.
 
 In:   graph.PlaneConv2D, graph.PlaneDense.
 Out:  a ConvSpec with planes and the weight tiles.
 Next: kernels.py. A STORE writes low bytes; a shift to the right by 8 brings the next ones there. No
-      multiplier and no proof is needed: every VTA does it, exactly, whatever the scales are.
+      multiplier and no proof is needed: every VTA does it, exactly, whatever the scales are. With
+      the capability store_acc one STORE writes all of them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = ["conv2d", "dense", "unsupported"]
 
 def unsupported(op: g.PlaneWeighted, config: HwConfig) -> Refusal | None:
     """Why the device cannot do this exactly; None if it can."""
-    if op.weights.shape[0] % config.block:
+    if op.weights.shape[0] % config.block and not op.is_whole:
         return Refusal(
             f"a plane of {op.weights.shape[0]} channels fills no whole blocks of {config.block}",
             f"channels in multiples of {config.block}",
@@ -84,9 +85,10 @@ def _weighted(
         in_blocks=blocks.in_blocks,
         out_blocks=blocks.out_blocks,
         planes=op.planes,
+        whole=op.is_whole,
     )
     lowered = emit(spec, names, {names["w"]: (Memory.WGT, tiles)}, op, config, request)
-    return _side_by_side(lowered, config)
+    return lowered if op.is_whole else _side_by_side(lowered, config)
 
 
 def _side_by_side(lowered: LoweredOperator, config: HwConfig) -> LoweredOperator:

@@ -23,6 +23,7 @@ from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.asm import text_of
 from loadstone.vta.isa.codec import encode_stream, encode_uops
 from loadstone.vta.isa.instruction_columns import InstructionColumns, PendingInstruction
+from loadstone.vta.isa.weight_planes import PackedConstants
 from loadstone.vta.schedule.choices import NO_REGION_CHOICE, RegionChoice
 from loadstone.vta.stream.operations import Operation, VirtualTile
 from loadstone.vta.stream.table import StreamColumns
@@ -64,8 +65,8 @@ class VtaProgram:
     tile_address: of each virtual tile, its first scratchpad tile (from allocate/ on).
     instructions, uops: (M, 3) indices of micro-ops, at UOP_TENSOR (from encode/ on).
     tokens: the most that each queue can hold (from synchronize/ on).
-    packed: constants of weights that stand in DRAM as groups of numbers of 4 bits; operations count
-        their tiles as those of others.
+    packed: constants of weights that stand in DRAM as groups of numbers of 4 bits, or as bit
+        planes; operations count their tiles as those of others.
     zero_tiles: of constants of weights, which of their tiles hold nothing but zeros.
     inside: DRAM tensors that nobody else reads, before the program or behind it.
     """
@@ -82,7 +83,7 @@ class VtaProgram:
     uops: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
     tokens: Mapping[str, int] = field(default_factory=dict)
     choice: RegionChoice = NO_REGION_CHOICE
-    packed: frozenset[str] = frozenset()
+    packed: PackedConstants = field(default_factory=dict)
     zero_tiles: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     inside: frozenset[str] = frozenset()
 

@@ -204,15 +204,18 @@ class CoresRegion(OffloadedRegion):
 
     def _tensor_places(self) -> dict[str, tuple[str, int, int]]:
         """As share_of takes them."""
-        tile_bytes = self.config.tile_bytes(Memory.INP)
-        tiles = {layout.name: layout.size_bytes // tile_bytes for layout, _, _ in super().layouts}
+        inp, acc = map(self.config.tile_bytes, (Memory.INP, Memory.ACC))
+        tile_bytes, tiles = {}, {}
+        for layout, _, _ in super().layouts:
+            tile_bytes[layout.name] = acc if layout.dtype == "int32" else inp
+            tiles[layout.name] = layout.size_bytes // tile_bytes[layout.name]
         found = {}
         for name in tiles:
             whole, offset = name, 0
             while whole in self.aliases:
                 whole, more = self.aliases[whole]
                 offset += more
-            found[name] = whole, offset // tile_bytes, tiles[whole]
+            found[name] = whole, offset // tile_bytes[whole], tiles[whole]
         return found
 
 

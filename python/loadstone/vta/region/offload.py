@@ -38,7 +38,7 @@ from loadstone.vta.passes.pipeline import PASSES, build_program
 from loadstone.vta.passes.program import UOP_TENSOR, LayerOperation, VtaProgram
 from loadstone.vta.region.addresses import blocked, find_aliases, is_done_by_addresses
 from loadstone.vta.region.fold_pixels import fold_columns, verify_columns
-from loadstone.vta.region.pack_weights import packed_weights
+from loadstone.vta.region.pack_weights import coded_weights, packed_weights
 from loadstone.vta.region.pieces import cut, verify_pieces
 from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.stream.operations import Operation, TileLoad
@@ -89,7 +89,7 @@ class OffloadedRegion(LoweredRegion):
         self.constants: dict[str, tuple[Array, int]] = {}
         self._lowered: dict[str, LoweredOperator | None] = {}  # None: addresses do it
         self.tokens: Mapping[str, int] = {}
-        self._packed: set[str] = set()  # constants, as numbers of 4 bits
+        self._packed: dict[str, NDArray[np.int64] | None] = {}  # constants
         self._layouts: dict[str, tuple[DeviceLayout, int, int]] = {}
         self._operations: list[LayerOperation] = []
         self._columns: list[StreamColumns] = []  # one behind the other those of all operations
@@ -185,7 +185,7 @@ class OffloadedRegion(LoweredRegion):
             self._operations,
             columns=joined(self._columns),
             choice=self.choice,
-            packed=frozenset(self._packed),
+            packed=self._packed,
             zero_tiles=_zero_tiles(
                 lowered.constants for lowered in self._lowered.values() if lowered is not None
             ),
@@ -235,17 +235,23 @@ class OffloadedRegion(LoweredRegion):
     def _keep(self, lowered: LoweredOperator, operations: Sequence[Operation]) -> None:
         """The constants of an operator."""
         for name, (memory, tiles) in lowered.constants.items():
-            packed = (
-                packed_weights(name, tiles, operations, self.config)
-                if memory is Memory.WGT
-                else None
-            )
-            if packed is not None:
-                self._packed.add(name)
-            self.constants[name] = (
-                np.ascontiguousarray(tiles if packed is None else packed),
-                self.config.base_bytes(Memory(memory) if packed is None else Memory.WGT_4BIT),
-            )
+            kind, held = Memory(memory), tiles
+            if kind is Memory.WGT:
+                packed = packed_weights(name, tiles, operations, self.config)
+                code = (
+                    None
+                    if packed is not None
+                    else coded_weights(name, tiles, operations, self.config)
+                )
+                if packed is not None:
+                    kind, held, self._packed[name] = Memory.WGT_4BIT, packed, None
+                elif code is not None:
+                    kind = Memory.WGT_PLANES
+                    held, self._packed[name] = code
+            align = self.config.base_bytes(kind)
+            if kind is Memory.WGT_PLANES:  # padding of INP may be loaded from it
+                align = max(align, self.config.tile_bytes(Memory.INP))
+            self.constants[name] = (np.ascontiguousarray(held), align)
 
     def _use(self, layout: DeviceLayout, position: int) -> None:
         first = self._layouts[layout.name][1] if layout.name in self._layouts else position
@@ -272,13 +278,12 @@ def _operations_text(name: str, lowered: LoweredOperator | None) -> str:
 
 def _blocked_layout(tensor: g.Tensor, config: HwConfig) -> DeviceLayout:
     n, c = tensor.shape[0], tensor.shape[-1] if len(tensor.shape) > 1 else 1
+    dtype = "int32" if tensor.dtype == "int32" else layout_type(config)
     height, width = (
         tensor.shape[1:3] if len(tensor.shape) == 4 else (1, blocked(tensor, config).pixels)
     )
     shape = (n, height, width, c)
-    return DeviceLayout(
-        tensor.name, tensor, shape, config.batch, config.block, dtype=layout_type(config)
-    )
+    return DeviceLayout(tensor.name, tensor, shape, config.batch, config.block, dtype=dtype)
 
 
 def _scratch_layout(

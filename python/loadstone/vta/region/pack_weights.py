@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that a device loads as numbers of 4 bits: which are such, and their bytes.
+"""Weights that a device loads in fewer bytes: which are such, and what they become.
 
-In:   an operator's weight tiles and operations; a device with the capability weights4.
-Out:  the bytes of groups that expand to just these tiles, or None.
-Next: offload.py puts them in the place of the tiles; passes/encode/ makes LOADs of WGT_4BIT.
+In:   an operator's weight tiles and operations; a device with weights4, or weight_code.
+Out:  the bytes of groups, or of bit planes, that expand to just these tiles, or None.
+Next: offload.py puts them in the place of the tiles; passes/encode/ makes LOADs of WGT_4BIT, or of
+      WGT_PLANES.
 
 Nobody says that weights have 4 bits: their numbers show it. Wherever they come from, a constant
 whose groups of 32 all have a multiplier, a minimum and 16 numbers is loaded so, and computes the
-same to the bit. What has no such form stays as it is.
+same to the bit. Others are coded as bit planes where that is shorter. What has no such form stays
+as it is.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ from loadstone.library.native import ffi, lib
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.packed_weights import expanded, group_bytes, group_tiles
 from loadstone.vta.isa.spec import Capability
+from loadstone.vta.isa.weight_planes import coded, decoded_rows, rows_of_tile
 from loadstone.vta.stream.operations import Operation, TileLoad
 
-__all__ = ["packed_weights"]
+__all__ = ["coded_weights", "packed_weights"]
 
 
 def packed_weights(
@@ -49,6 +52,32 @@ def packed_weights(
     if status != lib().LDS_WEIGHTS4_OK or not np.array_equal(expanded(made, config.block), whole):
         raise AssertionError(f"lds_weights4: status {status} for {name}")
     return made
+
+
+def coded_weights(
+    name: str, tiles: NDArray[np.int8], operations: Iterable[Operation], config: HwConfig
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]] | None:
+    """The words of bit planes, and where each tile's begin (`weight_planes.coded`); None where they
+    are not a sixteenth shorter than the tiles. Arguments as packed_weights has them."""
+    if not config.has(Capability.WEIGHT_CODE):
+        return None
+    if not all(_in_a_row(o) for o in operations if _loads(o, name)):
+        return None
+    whole = np.ascontiguousarray(tiles, np.int8)
+    words, first = coded(whole)
+    if 16 * words.nbytes > 15 * whole.nbytes:
+        return None
+    rows = decoded_rows(words, len(whole) * rows_of_tile(config.block))
+    if not np.array_equal(rows.reshape(whole.shape), whole):
+        raise AssertionError(f"bit planes of {name} are other weights")
+    return words, first
+
+
+def _in_a_row(operation: Operation) -> bool:
+    """Whether a load is of tiles that follow each other, without padding."""
+    assert type(operation) is TileLoad
+    pads = operation.y_pad_0 + operation.y_pad_1 + operation.x_pad_0 + operation.x_pad_1
+    return pads == 0 and (operation.y_size == 1 or operation.x_stride == operation.x_size)
 
 
 def _loads(operation: Operation, name: str) -> bool:

@@ -23,6 +23,7 @@ from loadstone.backend.interface import Pattern, Refusal, Taken, offered
 from loadstone.errors import LoweringError, UnsupportedError
 from loadstone.graph.batching import batched_operator
 from loadstone.vta.device.hw_config import HwConfig
+from loadstone.vta.isa.spec import Capability
 from loadstone.vta.operators import (
     REAL_TAKEN_PATTERNS,
     TAKEN_PATTERNS,
@@ -90,8 +91,9 @@ def _refuse(refusal: Refusal, _: g.Operator) -> Refusal:
 def _predicate(config: HwConfig, request: LayerRequest, operator: g.Operator) -> Taken | Refusal:
     """Taken when the operator can be lowered exactly and each of its tiles placed: what was
     lowered, for the device's batch; nothing where addresses alone do it."""
+    sums = isinstance(operator, g.PlaneWeighted) and config.has(Capability.STORE_ACC)
     for tensor in (*operator.inputs, *operator.outputs):
-        if tensor.dtype != config.tensor_type:
+        if tensor.dtype != config.tensor_type and not (sums and tensor.dtype == "int32"):
             return Refusal(
                 f"tensor {tensor.name} is {tensor.dtype}, and the device computes on "
                 f"{config.tensor_type}",

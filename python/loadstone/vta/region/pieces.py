@@ -21,8 +21,9 @@ low.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ from loadstone.backend.region import Address
 from loadstone.errors import VerificationError
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
+from loadstone.vta.isa.weight_planes import PackedConstants
 from loadstone.vta.passes.program import LayerOperation
 from loadstone.vta.stream.cost import cost_model
 from loadstone.vta.stream.operations import (
@@ -68,10 +70,10 @@ def cut(
     config: HwConfig,
     addresses: Mapping[str, Address],
     most_cycles: int,
-    packed: Set[str] = frozenset(),
+    packed: PackedConstants = MappingProxyType({}),
 ) -> list[list[LayerOperation]]:
     """Pieces whose estimates are at most `most_cycles`, as far as there are places to cut.
-    addresses: of the DRAM tensors. packed: constants of weights of 4 bits."""
+    addresses: of the DRAM tensors. packed: constants of weights that are no tiles there."""
     plain = [operation for _, operation in operations]
     cycles = cost_model(config).operations(plain, columns_of(plain), config, packed)
     lives = _lives(plain, addresses, config)
@@ -128,7 +130,7 @@ def _lives(
             found[id(operation.dst.tile)].is_there = False
     stores = np.array(
         [
-            (number, *_range(operation, Memory.OUT, addresses, config))
+            (number, *_range(operation, operation.memory, addresses, config))
             for number, operation in enumerate(operations)
             if type(operation) is TileStore
         ],

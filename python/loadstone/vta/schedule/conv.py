@@ -71,6 +71,7 @@ def nest(spec: ConvSpec) -> tile.WeightedNest:
         acc_copies=2 if any(isinstance(step, TieCorrection) for step in spec.tail) else 1,
         edges=edge_work(spec),
         planes=spec.planes,
+        whole=spec.whole,
     )
 
 

@@ -10,6 +10,7 @@ Next: conv.py tiles it.
     acc += e * b                                    where padding is left out, edge by edge
     acc = tail(acc, p, c, copy)
     out = low byte of acc                           of several planes each: acc = acc >> 8, the next
+                                                    or all of acc
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class ConvComputation:
         self.e = self._inputs("e", (max(1, spec.edge_inputs),), "table")
         self.b = self._weights("b", (*blocks, max(1, spec.edge_tiles)))
         stored = (spec.planes, *totals[1:5]) if spec.planes > 1 else totals[1:5]
-        self.out = self._inputs("out", (spec.samples, *stored))
+        out = (spec.samples, *stored)
+        self.out = NestTensor("out", out, self._lanes, "int32" if spec.whole else "int8")
         self.acc = self._sums("acc")
         self.copy = self._sums("copy")
 

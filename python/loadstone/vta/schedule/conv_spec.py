@@ -47,7 +47,8 @@ class ConvSpec:
     operands: what the requantization depends on. edges: where padding is read as 0, though it is
     not: what is added instead. planes: how many bytes of each accumulator are stored, lowest first;
     behind the tail, whose result they are. by_lane: of a depthwise convolution, each block of
-    channels has a single weight tile, for all taps, which DEPTHWISE takes in one step.
+    channels has a single weight tile, for all taps, which DEPTHWISE takes in one step. whole: each
+    accumulator is stored with all its bits.
     """
 
     samples: int
@@ -69,6 +70,7 @@ class ConvSpec:
     edges: tuple[Edge, ...] = ()
     planes: int = 1
     by_lane: bool = False
+    whole: bool = False
 
     @property
     def operand_rows(self) -> int:

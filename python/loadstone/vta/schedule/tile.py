@@ -89,5 +89,5 @@ def _candidates(
     cost: CostModel,
     axes: Sequence[Sequence[int] | NDArray[np.int64]] | None = None,
 ) -> Tilings:
-    kind = PlaneTilings if nest.planes > 1 else Tilings
+    kind = PlaneTilings if nest.planes > 1 or nest.whole else Tilings
     return kind(nest, config, cost, axes)

@@ -80,6 +80,7 @@ class WeightedNest:
     tail_steps: for every ALU instruction after the sum, whether its operand is a tile. requantizes:
         whether one of them is RQ. acc_copies: accumulators per output tile. edges: None where
         padding is multiplied, or there is none. planes: how often an accumulator is stored.
+    whole: with all its bits.
     lane_rows: rows of the window of a step, lane by lane; 0: a step is the product of one tap.
     """
 
@@ -103,6 +104,7 @@ class WeightedNest:
     edges: EdgeWork | None = None
     planes: int = 1
     lane_rows: int = 0
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -329,7 +331,8 @@ class Tilings:
     def _store(self) -> Cycles:
         n, s, o, *_ = self.sizes
         stores = self.turns_pixels * self.turns_channels * n * s * o
-        once = self._out_tiles() * self.cost.store_tile + stores * self.cost.store_overhead
+        tile = self.cost.whole_tile if self.nest.whole else self.cost.store_tile
+        once = self._out_tiles() * tile + stores * self.cost.store_overhead
         return np.asarray(self.nest.planes * once, np.int64)
 
     def _out_tiles(self) -> int:

@@ -58,6 +58,7 @@ _READERS = {
     Memory.ACC: "acc",
     Memory.ACC_8BIT: "acc",
     Memory.WGT_4BIT: "wgt",
+    Memory.WGT_PLANES: "wgt",
     Memory.OUT: "out",
 }
 _BYTES = ("fetch", "uop", "inp", "wgt", "acc", "out")
@@ -97,7 +98,7 @@ class _Sum:
         if isinstance(insn, Store) and insn.to_inp:
             return  # no byte of DRAM
         if isinstance(insn, Load | Store):
-            size = insn.x_size * insn.y_size * config.tile_bytes(Memory(insn.memory_id))
+            size = insn.x_size * insn.dram_rows * config.tile_bytes(Memory(insn.memory_id))
             self.bytes[_READERS[Memory(insn.memory_id)]] += size
         elif isinstance(insn, Gemm):
             self.macs += 0 if insn.reset else insn.steps * config.macs_per_cycle

@@ -118,7 +118,7 @@ def _made_before(entry: Profile, artifact: Artifact) -> set[str]:
 def _dram_places(insn: Load | Store, config: HwConfig) -> _Numbers:
     memory = Memory(insn.memory_id)
     tile, first = config.tile_bytes(memory), insn.dram_base * config.base_bytes(memory)
-    rows = first + np.arange(insn.y_size, dtype=np.int64) * insn.x_stride * tile
+    rows = first + np.arange(insn.dram_rows, dtype=np.int64) * insn.x_stride * tile
     tiles = (rows[:, None] + np.arange(insn.x_size) * tile).ravel()
     begin, last = tiles // _GRAIN_BYTES, (tiles + tile - 1) // _GRAIN_BYTES
     grains = begin[:, None] + np.arange(int((last - begin).max(initial=0)) + 1)
@@ -156,9 +156,7 @@ def scratchpad_occupation(entry: Profile, config: HwConfig, artifact: Artifact) 
 
 
 def _loaded_places(insn: Load, config: HwConfig) -> _Numbers:
-    width = insn.x_pad_0 + insn.x_size + insn.x_pad_1
-    count = width * (insn.y_pad_0 + insn.y_size + insn.y_pad_1)
-    count *= config.filled_tiles(Memory(insn.memory_id))
+    count = insn.places(config.filled_tiles(Memory(insn.memory_id)))
     return np.arange(insn.sram_base, insn.sram_base + count)
 
 

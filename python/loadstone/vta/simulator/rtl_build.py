@@ -105,7 +105,9 @@ def _compile(config: HwConfig, package: str, folder: Path, built: Path) -> None:
     _run(
         [
             *("verilator", "--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast"),
-            *("--Mdir", str(scratch), "--top-module", "lds_device", *_WARNINGS),
+            # Loops over the words of a memory: a tile of 32 x 32 has 128 of 8 bytes.
+            *("--unroll-count", "256", "--Mdir", str(scratch), "--top-module", "lds_device"),
+            *_WARNINGS,
             *map(str, [parameters, *sources()]),
         ]
     )

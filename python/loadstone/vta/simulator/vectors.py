@@ -262,16 +262,16 @@ def _stored(
 ) -> npt.NDArray[np.int64]:
     """[offset, length] of the bytes that STOREs write, merged."""
     columns = decode_stream(insns, config).columns[Opcode.STORE]
-    tile = config.tile_bytes(Memory.OUT)
     rows: list[tuple[int, int]] = []
     to_dram = columns["memory_id"] != Memory.INP
-    for base, region, x, y, stride in zip(
+    for memory, base, region, x, y, stride in zip(
         *(
             columns[k][to_dram].tolist()
-            for k in ("dram_base", "region", "x_size", "y_size", "x_stride")
+            for k in ("memory_id", "dram_base", "region", "x_size", "y_size", "x_stride")
         ),
         strict=True,
     ):
+        tile = config.tile_bytes(Memory(memory))
         start = (regions[region].base if regions else 0) + base * tile - dram_base
         rows += [
             (start + k * stride * tile, start + (k * stride + x) * tile) for k in range(y) if x

@@ -24,10 +24,11 @@ missing in a table is that of the measured VTA. Only speed depends on these esti
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -38,6 +39,7 @@ from loadstone.vta.device.hw_config import HwConfig, builtin_timing
 from loadstone.vta.isa.insn import Alu, Depthwise, Gemm, Store
 from loadstone.vta.isa.instruction_columns import InsnForm, PendingInstruction
 from loadstone.vta.isa.spec import INSN_BYTES, UOP_BYTES, AluOp, Capability, Memory
+from loadstone.vta.isa.weight_planes import PackedConstants
 from loadstone.vta.stream.operations import (
     AluNest,
     GemmNest,
@@ -127,6 +129,15 @@ class CostModel:
         """A STORE of so many tiles."""
         return self.store_overhead + tiles * self.store_tile
 
+    def whole_store(self, tiles: Count) -> Count:
+        """The same of whole accumulators."""
+        return self.store_overhead + tiles * self.whole_tile
+
+    @property
+    def whole_tile(self) -> int:
+        """One tile of them."""
+        return max(self.store_tile, self.acc_beats)
+
     def store_rows(self, rows: int) -> int:
         """What a STORE of several rows takes more than one of a single row: each is a burst."""
         return (rows - 1) * self.store_burst
@@ -153,22 +164,17 @@ class CostModel:
         operations: Sequence[Operation],
         columns: StreamColumns,
         config: HwConfig,
-        packed: Set[str] = frozenset(),
+        packed: PackedConstants = MappingProxyType({}),
     ) -> Cycles:
-        """(operations,): each, were it one instruction. columns: theirs. packed: constants that
-        stand in DRAM as groups of weights of 4 bits."""
+        """(operations,): each, were it one instruction. columns: theirs. packed: constants of
+        weights that do not stand in DRAM as tiles."""
         cycles, steps, tiles = np.zeros(len(operations), np.int64), columns.steps, columns.copied
-        tile_bytes = np.array([config.tile_bytes(memory) for memory in Memory])
-        group, filled = tile_bytes[Memory.WGT_4BIT], config.filled_tiles(Memory.WGT_4BIT)
         for kind, own in columns.kinds.items():
             if kind is TileLoad:
-                size = tiles[own] * tile_bytes[columns.copies[own, 5]]
-                in_groups = np.array([name in packed for name in columns.tensors], np.bool_)
-                fewer = in_groups[columns.copies[own, 0]]
-                size[fewer] = tiles[own[fewer]] * group // filled
-                cycles[own] = self.load(size)
+                cycles[own] = self.load(_loaded_bytes(columns, packed, config))
             elif kind is TileStore:
-                cycles[own] = self.store(tiles[own])
+                whole = columns.copies[own, 5] == Memory.ACC
+                cycles[own] = np.where(whole, self.whole_store(tiles[own]), self.store(tiles[own]))
                 for n in own[(columns.touched[own, 1:] != NO_TILE).any(axis=1)].tolist():
                     cycles[n] = self._stored(operations[n])
             elif kind is AluNest:
@@ -231,6 +237,8 @@ class CostModel:
             if insn.requantize:
                 moves = insn.operand_step > 0
                 store = self.requantized_store(insn.y_size, insn.x_size, moves=moves)
+            elif insn.memory_id == Memory.ACC:
+                store = self.whole_store(size // config.tile_bytes(Memory.ACC))
             else:
                 store = self.store(size // config.tile_bytes(Memory.OUT))
             return store + self.read_latency
@@ -312,3 +320,26 @@ def _nest_moves(nests: Sequence[Operation]) -> Cycles:
 @lru_cache(maxsize=1)
 def _measured() -> dict[str, TimingConstant]:
     return builtin_timing(_MEASURED)
+
+
+def _loaded_bytes(columns: StreamColumns, packed: PackedConstants, config: HwConfig) -> Cycles:
+    """(loads,): bytes that each reads, pads not counted."""
+    copies = columns.copies[columns.kinds[TileLoad]]
+    tile_bytes = np.array([config.tile_bytes(memory) for memory in Memory])
+    size: Cycles = copies[:, 2] * copies[:, 3] * tile_bytes[copies[:, 5]]
+    for number, name in enumerate(columns.tensors):
+        if name in packed:
+            loads = (copies[:, 0] == number) & (copies[:, 5] == Memory.WGT)
+            size[loads] = _packed_bytes(copies[loads], packed[name], config)
+    return size
+
+
+def _packed_bytes(copies: Cycles, first: Cycles | None, config: HwConfig) -> Cycles:
+    """(loads,): bytes of loads of a packed constant, as StreamColumns.copies has them. first: as
+    PackedConstants says it."""
+    tiles = copies[:, 2] * copies[:, 3]
+    if first is None:
+        group, filled = config.tile_bytes(Memory.WGT_4BIT), config.filled_tiles(Memory.WGT_4BIT)
+        return tiles * group // filled
+    begin = copies[:, 1]
+    return (first[begin + tiles] - first[begin]) * config.tile_bytes(Memory.WGT_PLANES)

@@ -148,7 +148,8 @@ class InpTiles:
 @dataclass(slots=True)
 class TileStore:
     """Packed ACC tiles -> DRAM: y_size rows of x_size tiles, x_stride apart in DRAM; the low 8 bits
-    of what they are, or of what requantization makes of them (passes/store_requantize/).
+    of what they are, or of what requantization makes of them (passes/store_requantize/); with
+    `whole` all 32 bits, in tiles of ACC.
 
     inp: where they go in the place of DRAM (passes/store_inp/); x_stride then counts there, and
         dram says what they are: where the first of them would stand.
@@ -162,6 +163,14 @@ class TileStore:
     x_stride: int
     requantization: StoreRequantization | None = None
     inp: InpTiles | None = None
+    whole: bool = False
+
+    @property
+    def memory(self) -> Memory:
+        """Whose tiles go, and where: OUT or ACC to DRAM, or those of INP."""
+        if self.whole:
+            return Memory.ACC
+        return Memory.OUT if self.inp is None else Memory.INP
 
 
 @final

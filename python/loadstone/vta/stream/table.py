@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.isa.residency import NO_CONTENT, Lives, TileColumns, lives_of
-from loadstone.vta.isa.spec import Memory
 from loadstone.vta.stream.operations import (
     AluNest,
     FillNest,
@@ -142,7 +141,7 @@ def columns_of(operations: Sequence[Operation]) -> StreamColumns:
     stored = [
         (
             *(tensor[o.dram.tensor], o.dram.tile, o.y_size, o.x_size, o.x_stride),
-            Memory.OUT if o.inp is None else Memory.INP,
+            o.memory,
         )
         for o in by_kind.of(TileStore)
     ]

@@ -99,6 +99,7 @@ class OperationPrinter:
                 f" requantized by {self._tile(by.tile)} [{by.offset}{rows}] to {by.zero_point} in "
                 f"{by.low}..{by.high} {by.rounding.name.lower()}"
             )
+        how = how or (" as int32" if o.whole else "")
         to = _rows(o)
         if o.inp is not None:
             place = f"{self._tile(o.inp.tile)} [{o.inp.offset}{_row_term(o)}]"

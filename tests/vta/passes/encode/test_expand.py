@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from loadstone.vta.passes.encode.expand import (
     Expander,
     accesses_of,
     in_groups,
+    in_planes,
     kind_of_copy,
     kind_of_nest,
 )
@@ -148,6 +150,32 @@ def test_a_load_of_weight_tiles_becomes_one_of_groups() -> None:
     assert part.form.scratch == (ScratchRange(Memory.WGT, 0, 12, True),)
     assert part.form.dram == (2, 0, 3, 2 * 288, 4 * 288, False)
     assert part.form.tile_bytes == 32
+
+
+def test_a_load_of_weight_tiles_becomes_those_of_bit_planes() -> None:
+    """One where its tiles follow each other, else one a row; and as many words as a field holds."""
+    config = load_config("vtaq2-1x16x16")
+    first = np.concatenate([[0], np.cumsum(np.arange(17, 33))])  # of 16 tiles
+    whole = TileLoad(Memory.WGT, WGT, 6, DramTile("w", 2), 3, 4, 4)
+    (made,) = in_planes(whole, first)
+    assert (made.memory, made.offset, made.dram) == (Memory.WGT_PLANES, 6, DramTile("w", 35))
+    assert (made.y_size, made.x_size, made.x_stride) == (12, first[14] - 35, 0)
+    (part,) = Expander(config).copy(made, 2)
+    assert part.form.scratch == (ScratchRange(Memory.WGT, 0, 12, True),)
+    assert part.form.dram == (2, 0, 1, 8 * made.x_size, 0, False)
+    assert part.form.tile_bytes == 8
+    apart = replace(whole, x_stride=5)
+    rows = [(m.offset, m.dram.tile, m.y_size, m.x_size) for m in in_planes(apart, first)]
+    assert rows == [
+        (6 + 4 * y, first[2 + 5 * y], 4, first[6 + 5 * y] - first[2 + 5 * y]) for y in range(3)
+    ]
+    long = np.arange(4001) * 33
+    parts = list(in_planes(TileLoad(Memory.WGT, WGT, 0, DramTile("w", 0), 1, 4000, 4000), long))
+    assert [(m.offset, m.y_size, m.x_size) for m in parts] == [
+        (0, 1985, 65505),
+        (1985, 1985, 65505),
+        (3970, 30, 990),
+    ]
 
 
 @pytest.mark.parametrize(("step", "count"), [(None, 0), (0, 3), (3, 12)])

@@ -42,6 +42,7 @@ from loadstone.vta.passes.encode.expand import (
     Expander,
     accesses_of,
     in_groups,
+    in_planes,
     kind_of_copy,
     kind_of_nest,
 )
@@ -168,10 +169,16 @@ class _Encoder:
         """One LOAD, or several."""
         if o.y_pad_0 or o.y_pad_1 or o.x_pad_0 or o.x_pad_1:
             self.set_register(LOAD_STAGE[o.memory], ConfigRegister.PAD_VALUE, o.pad_value)
-        if o.dram.tensor in self.packed:
+        if o.memory is not Memory.WGT or o.dram.tensor not in self.packed:
+            return self.copy(o, o.memory)
+        first = self.packed[o.dram.tensor]
+        if first is None:
             self.expander.need(Capability.WEIGHTS4, "LOAD of WGT_4BIT")
-            o = in_groups(o, self.config)
-        self.copy(o, o.memory)
+            return self.copy(in_groups(o, self.config), Memory.WGT_4BIT)
+        self.expander.need(Capability.WEIGHT_CODE, "LOAD of WGT_PLANES")
+        for part in in_planes(o, first):
+            self.copy(part, Memory.WGT_PLANES)
+        return None
 
     def store(self, o: TileStore) -> None:
         """One STORE, or several."""
@@ -180,8 +187,10 @@ class _Encoder:
             self.expander.need(Capability.STORE_REQUANTIZE, "STORE with requantize")
             self.set_requantization(Stage.STORE, by)
             others.append(self.address[by.tile] + by.offset)
+        if o.whole:
+            self.expander.need(Capability.STORE_ACC, "STORE of ACC")
         if o.inp is None:
-            return self.copy(o, Memory.OUT, *others)
+            return self.copy(o, o.memory, *others)
         self.expander.need(Capability.STORE_INP, "STORE to INP")
         to = self.address[o.inp.tile] + o.inp.offset
         return self.place(o, 0, to, *others, to)

@@ -40,10 +40,20 @@ from loadstone.vta.stream.operations import (
     TileStore,
 )
 
-__all__ = ["ExpandedPart", "Expander", "accesses_of", "in_groups", "kind_of_copy", "kind_of_nest"]
+__all__ = [
+    "ExpandedPart",
+    "Expander",
+    "accesses_of",
+    "in_groups",
+    "in_planes",
+    "kind_of_copy",
+    "kind_of_nest",
+]
 
 #: Accumulator tiles that RQ reads: bias, multiplier, shift.
 _RQ_TILES = 3
+#: What x_size holds.
+_MOST_WORDS = 0xFFFF
 #: What a LOAD has around its rows.
 _PADS = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
 #: A step of VTA's ALU sees what its instruction wrote so many steps before.
@@ -65,8 +75,8 @@ class ExpandedPart:
 def kind_of_copy(o: TileLoad | TileStore) -> tuple[int, ...]:
     """What the parts of a copy depend on."""
     if type(o) is TileStore:
-        by, memory = o.requantization, Memory.OUT if o.inp is None else Memory.INP
-        return (memory, o.y_size, o.x_size, o.x_stride, *(() if by is None else (by.step,)))
+        by = o.requantization
+        return (o.memory, o.y_size, o.x_size, o.x_stride, *(() if by is None else (by.step,)))
     assert type(o) is TileLoad
     pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1)
     return (o.memory, o.y_size, o.x_size, o.x_stride, *pads)
@@ -84,6 +94,31 @@ def in_groups(o: TileLoad, config: HwConfig) -> TileLoad:
         x_size=o.x_size // each,
         x_stride=o.x_stride // each,
     )
+
+
+def in_planes(o: TileLoad, first: NDArray[np.int64]) -> Iterator[TileLoad]:
+    """A load of weight tiles as loads of the bit planes that they are in, one for each row that
+    does not follow the one before, or whose words no field holds. first: the word where each tile's
+    code begins."""
+    width, height = o.x_size, o.y_size
+    if o.x_stride == width:
+        width, height = width * height, 1
+    for y in range(height):
+        done = 0
+        while done < width:
+            tile = o.dram.tile + y * o.x_stride + done
+            words = first[tile : tile + width - done + 1] - first[tile]
+            some = int(np.searchsorted(words, _MOST_WORDS, side="right")) - 1
+            yield replace(
+                o,
+                memory=Memory.WGT_PLANES,
+                offset=o.offset + y * width + done,
+                dram=replace(o.dram, tile=int(first[tile])),
+                y_size=some,
+                x_size=int(words[some]),
+                x_stride=0,
+            )
+            done += some
 
 
 def kind_of_nest(o: Nest) -> tuple[Hashable, ...]:
@@ -138,6 +173,9 @@ class Expander:
     def copy(self, o: TileLoad | TileStore, region: int) -> Iterator[ExpandedPart]:
         """One LOAD, or several; one STORE, or one for each row. Raises LoweringError for pads that
         no field holds."""
+        if isinstance(o, TileLoad) and o.memory is Memory.WGT_PLANES:
+            yield ExpandedPart(self._copy_form(o, region, 0))
+            return
         parts = (
             split_load(o, self._copy_limits)
             if isinstance(o, TileLoad)
@@ -161,7 +199,7 @@ class Expander:
             "x_stride": o.x_stride if o.y_size > 1 else o.x_size,
         }
         if isinstance(o, TileStore):
-            memory, tiles = Memory.OUT, o.y_size * o.x_size
+            memory, tiles = o.memory, o.y_size * o.x_size
             insn: Load | Store = Store(memory_id=memory, **sizes)
             if o.requantization is not None:
                 steps = int(o.requantization.step > 0)
@@ -171,15 +209,17 @@ class Expander:
             if o.inp is not None:
                 of_acc = ScratchRange(Memory.ACC, 0, tiles, False)
                 inp = ScratchRange(Memory.INP, 0, o.x_size, True, o.y_size, insn.x_stride)
-                return InsnForm(insn.changed(memory_id=Memory.INP), (of_acc, *scratch, inp))
+                return InsnForm(insn, (of_acc, *scratch, inp))
         else:
-            memory, width = o.memory, o.x_pad_0 + o.x_size + o.x_pad_1
-            tiles = (o.y_pad_0 + o.y_size + o.y_pad_1) * width * self.config.filled_tiles(memory)
+            memory = o.memory
             pads = {name: getattr(o, name) for name in _PADS}
             insn = Load(memory_id=memory, **sizes, **pads)
+            if memory is Memory.WGT_PLANES:
+                insn = insn.changed(x_stride=0)
+            tiles = insn.places(self.config.filled_tiles(memory))
         is_load, size = isinstance(o, TileLoad), self.config.tile_bytes(memory)
         row, stride = o.x_size * size, insn.x_stride * size
-        rows = DramRows(region, 0, o.y_size, row, stride, not is_load)
+        rows = DramRows(region, 0, insn.dram_rows, row, stride, not is_load)
         scratch.insert(0, ScratchRange(SCRATCHPAD_OF[memory], 0, tiles, is_load))
         return InsnForm(insn, tuple(scratch), rows, self.config.base_bytes(memory))
 

@@ -41,7 +41,7 @@ class DramCells:
 
     def of(self, o: TileLoad | TileStore) -> tuple[int, Int64Array]:
         """The region, and (cells,) the tiles, row by row; of larger ones all that they touch."""
-        memory = o.memory if isinstance(o, TileLoad) else Memory.OUT
+        memory = o.memory if isinstance(o, TileLoad) or o.whole else Memory.OUT
         place, size = self._program.places[o.dram.tensor], self._program.config.tile_bytes(memory)
         first = place.offset_bytes + o.dram.tile * size
         rows = np.arange(o.y_size)[:, None] * o.x_stride * size

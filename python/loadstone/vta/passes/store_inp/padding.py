@@ -44,7 +44,10 @@ def filler(program: VtaProgram) -> Filler:
         and program.places[o.dram.tensor].offset_bytes % config.tile_bytes(Memory.INP) == 0
     ]
     tiles, tensor = max(found, default=(0, ""))
-    return tensor, tiles * config.tile_bytes(Memory.WGT) // config.tile_bytes(Memory.INP)
+    size = tiles * config.tile_bytes(Memory.WGT)
+    if tensor in program.packed:  # in groups 9/16 of it, in bit planes 17/32 or more
+        size //= 2
+    return tensor, size // config.tile_bytes(Memory.INP)
 
 
 def can_fill(o: TileLoad, source: Filler) -> bool:
