@@ -23,14 +23,14 @@ enum { KIND_HELLO = 0, KIND_READ = 1, KIND_WRITE = 2, KIND_IRQ = 3, KIND_POST = 
 
 typedef struct welcome {
   lds_packet head;
-  uint32_t page_bytes, zero;
+  uint32_t page_bytes, shares;
   uint64_t memory_bus, memory_bytes;
 } welcome;
 
 struct lds_hal_simd {
   lds_hal hal;
-  int channel; /* -1: the server is gone */
-  uint32_t sequence, level;
+  int channel;                      /* -1: the server is gone */
+  uint32_t sequence, level, shares; /* shares: other devices have the memory, too, and nothing orders requests of two sockets */
   lds_pool pool;
   lds_pool_block blocks[BLOCKS];
   char message[256];
@@ -82,7 +82,7 @@ static uint32_t read32(void *ctx, uint32_t offset) { return call(ctx, KIND_READ,
 static void write32(void *ctx, uint32_t offset, uint32_t value) {
   lds_hal_simd *simd = ctx;
   const lds_packet p = {KIND_POST, 0, offset, value};
-  if (simd->level != 0) {
+  if (simd->level != 0 || simd->shares != 0) {
     (void)call(simd, KIND_WRITE, offset, value);
   } else if (simd->channel >= 0 && !lds_packets_send(simd->channel, &p, sizeof p, -1, 0)) {
     hang_up(simd);
@@ -146,6 +146,7 @@ static int open_memory(lds_hal_simd *simd, const welcome *answer, int memory) {
   simd->pool.blocks = simd->blocks;
   simd->pool.capacity = BLOCKS;
   simd->level = answer->head.second & 1u;
+  simd->shares = answer->shares;
   return LDS_HAL_OK;
 }
 

@@ -56,6 +56,16 @@ def test_next_client_finds_the_device_as_it_was_left(tmp_path: Path) -> None:
             assert client.read32(STATUS) == DONE
 
 
+def test_who_shares_the_memory_is_told_so(tmp_path: Path) -> None:
+    """And sends no request without an answer: nothing orders those of two sockets."""
+    with process(tmp_path, "--device", "vtaq-1x16x16 -count=2 -bus=shared") as (_, path):
+        for place in (path, Path(f"{path}.vtaq-1x16x16.1")):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as raw:
+                raw.connect(str(place))
+                raw.send(struct.pack("<4I", 0, 5, PROTOCOL_VERSION, 0))
+                assert struct.unpack("<4I2I2Q", raw.recv(100))[4:6] == (4096, 1)
+
+
 def test_answers_repeat_the_sequence_and_carry_the_level(tmp_path: Path) -> None:
     """The packets themselves, without Client."""
     with (

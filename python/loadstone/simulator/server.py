@@ -191,7 +191,11 @@ class Server:
         memory, client.level = self._memory, self._device.irq_level()
         head = (HELLO, client.greeting, PROTOCOL_VERSION, client.level)
         text = _WELCOME.pack(
-            *head, self._device.page_bytes, 0, memory.bus_address, memory.size_bytes
+            *head,
+            self._device.page_bytes,
+            int(not self._alone),
+            memory.bus_address,
+            memory.size_bytes,
         )
         client.greeting = None
         socket.send_fds(client.connection, [text], [memory.fd])

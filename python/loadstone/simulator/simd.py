@@ -15,7 +15,8 @@ integers are little-endian u32.
 
     kind 0 HELLO   first; offset = the client's protocol version. The answer's value is the
                    server's, and it has 24 bytes more:
-                   u32 bytes of the register page, u32 0, u64 bus address and u64 bytes of the
+                   u32 bytes of the register page, u32 1 where other devices share the memory,
+                   else 0, u64 bus address and u64 bytes of the
                    memory. The memory file's descriptor comes with it (SCM_RIGHTS), for clients that
                    have no other way to the memory. It is sealed against shrinking, and a client
                    that maps it looks (F_GET_SEALS); that of a FILE is not, and is for who trusts
@@ -27,7 +28,9 @@ integers are little-endian u32.
                             are 0.
     kind 4 POST    one register, as kind 2, and without an answer: for a client to which the line is
                    low, so that no write of its can mean to lower it. It goes on at once, which
-                   makes of the writes that start a program one way instead of forty.
+                   makes of the writes that start a program one way instead of forty. Not where
+                   other devices share the memory: nothing orders the requests of two sockets, and
+                   what is started before a look at another device has to start before it.
 
 A client counts `sequence` up with each request that is answered, and the answer repeats it. It
 waits for the answer before the next request; packets of kind 3 that come first are older. So a

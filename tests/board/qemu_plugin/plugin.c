@@ -83,7 +83,7 @@ typedef struct {
 } packet;
 typedef struct {
   packet head;
-  uint32_t page_bytes, zero;
+  uint32_t page_bytes, shares;
   uint64_t memory_base, memory_bytes;
 } welcome;
 
@@ -94,7 +94,7 @@ static int channel = -1, line_level;
 static int unasked = -1; /* readable when the channel is, and no request is on its way */
 static uint32_t sequence;
 static qemu_irq irq;
-static bool probing;
+static bool probing, shares;
 
 static void die(const char *what, const char *detail) {
   fprintf(stderr, "lds_board: %s%s\n", what, detail);
@@ -179,7 +179,7 @@ static uint64_t page_read(void *opaque, uint64_t offset, unsigned size) {
 static void page_write(void *opaque, uint64_t offset, uint64_t value, unsigned size) {
   (void)opaque;
   (void)size;
-  if (line_level != 0) { /* a write that may lower the line is waited for */
+  if (line_level != 0 || shares) { /* nothing orders requests of two sockets; a write that may lower the line is waited for */
     call(KIND_WRITE, (uint32_t)offset, (uint32_t)value);
   } else {
     const packet p = {KIND_POST, 0, (uint32_t)offset, (uint32_t)value};
@@ -215,6 +215,7 @@ static uint64_t connect_simulator(void) {
   answer_within(ANSWER_TIMEOUT_S);
   if (answer.head.first != PROTOCOL_VERSION) die("another version of the protocol is spoken at ", socket_path);
   if (answer.page_bytes == 0 || answer.page_bytes % PAGE_BYTES) die("a register page of an odd size is offered at ", socket_path);
+  shares = answer.shares != 0;
   return answer.page_bytes;
 }
 
