@@ -121,6 +121,32 @@ def test_capabilities_take_the_area_that_synthesis_counts() -> None:
     )
     ahead = more(with_timing("loads_in_flight", 4))
     assert ahead == pytest.approx({"queues": 2339 * 3.19 / 1e6, "registers": 3 * 502 * 4.52 / 1e6})
+    stored = more(with_capability(Capability.STORE_INP))
+    second = (32 << 10) + 2048 // 2  # bytes of INP, and four bits a tile
+    assert stored == pytest.approx(
+        {"scratchpads": second * 5.54 / 1e6, "queues": 1092 * 3.19 / 1e6}
+    )
+    planes = more(with_capability(Capability.WEIGHT_CODE))
+    assert planes == pytest.approx(
+        {"queues": (785 + 264) * 3.19 / 1e6, "registers": (250 + 131) * 4.52 / 1e6}
+    )
+    packed = more(with_capability(Capability.WEIGHTS4))
+    assert packed == pytest.approx(
+        {"queues": (1702 * 3.19 + 8 * 419) / 1e6, "registers": 391 * 4.52 / 1e6}
+    )
+
+
+def test_each_product_reads_both_memories_of_inp() -> None:
+    """What a LOAD writes goes to one of them only."""
+    steps, a = Counts(gemm_steps=1_000_000), replace(Assumptions(), logic_at_limit=0.0)
+    second = with_capability(Capability.STORE_INP)
+    more = (
+        energy_uj(steps, second, a, 0)["scratchpads"]
+        - energy_uj(steps, changed(), a, 0)["scratchpads"]
+    )
+    assert more == pytest.approx(16 * 2.5)
+    loaded = Counts(read_inp=1_000_000)
+    assert energy_uj(loaded, second, a, 0) == energy_uj(loaded, changed(), a, 0)
 
 
 def test_a_store_that_requantizes_takes_energy_for_it() -> None:
@@ -139,7 +165,15 @@ def test_whole_accumulators_widen_out() -> None:
     lanes = changed().depth(Memory.ACC) * changed().batch * changed().block
     assert more == pytest.approx(3 * lanes * a.sram_um2_per_byte / 1e6)
     wide = replace(both, capabilities=both.capabilities | acc)
-    assert area_mm2(wide, a) == area_mm2(both, a)
+    assert area_mm2(wide, a)["scratchpads"] == area_mm2(both, a)["scratchpads"]
+
+
+def test_whole_accumulators_choose_words() -> None:
+    """In each of 16 lanes as in each of `vtaq-1x8x8`'s 8."""
+    a, acc = replace(Assumptions(), logic_at_limit=0.0), Capability.STORE_ACC
+    plain, whole = area_mm2(changed(), a), area_mm2(with_capability(acc), a)
+    assert whole["queues"] - plain["queues"] == pytest.approx(2 * 457 * 3.19 / 1e6)
+    assert whole["registers"] - plain["registers"] == pytest.approx(2 * 48 * 4.52 / 1e6)
 
 
 def test_queues_take_area() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from loadstone.errors import ConfigError
+from loadstone.search.assumptions import area_mm2
 from loadstone.search.space import read_space
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.spec import Capability
@@ -78,6 +79,18 @@ def test_each_capability_is_a_choice_of_its_own(tmp_path: Path) -> None:
         assert (cycles["store_rq_cycles"], cycles["depthwise_overhead_cycles"]) == (14, 8)
         assert cycles["loads_in_flight"] == said["timing.loads_in_flight"]
         assert cycles["rq_overhead_cycles"] == first.timing["rq_overhead_cycles"].value
+
+
+@pytest.mark.parametrize("name", ["store_inp", "weight_code", "weights4", "store_acc"])
+def test_what_moves_data_is_a_choice(tmp_path: Path, name: str) -> None:
+    """With it a device is larger, be it of the first generation or of the second."""
+    text = f"base: [vtaq-1x16x16, vtaq2-1x16x16]\ndevice:\n  capability.{name}: [false, true]\n"
+    space, capability = read_space(written(tmp_path, text)), Capability[name.upper()]
+    devices = [load_config(space.device(space.at(number))) for number in range(space.points)]
+    assert [device.has(capability) for device in devices] == [False, True] * 2
+    areas = [sum(area_mm2(device, space.assumptions).values()) for device in devices]
+    assert areas[0] < areas[1]
+    assert areas[2] < areas[3]
 
 
 def test_a_base_is_a_file_beside_the_space(tmp_path: Path) -> None:

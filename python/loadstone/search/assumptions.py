@@ -31,6 +31,14 @@ import numpy as np
 
 from loadstone.errors import ConfigError
 from loadstone.files import JsonValue
+from loadstone.search.capability_area import (
+    moving_bits,
+    moving_tables,
+    second_inp_bytes,
+    unpacking_multipliers,
+    window_bits,
+    window_tables,
+)
 from loadstone.search.technology import NODES, area_factor, delay_factor, energy_factor
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import INSN_BYTES, Capability, Memory, Stage
@@ -58,11 +66,6 @@ _LEVELS = {4: 73, 8: 73, 16: 81, 32: 79}
 #: Flip-flops, by nextpnr: `vtaq-tiny` has 12,694 (16 multipliers, 4 lanes), `vtaq-1x8x8` 19,131 (64
 #: and 8), a lane of RQ 912. What is left is a number for the device, and one for each multiplier.
 _LANE_BITS, MAC_BITS, CONTROL_BITS = 912, 58, 8118
-#: What yosys counts more in `vtaq-1x8x8` with a capability (docs/hardware.md), LUT4 and flip-flops:
-#: windows for each of its 64 multipliers, each of three further LOADs in flight for itself. A cell
-#: of a carry chain counts as two tables.
-_WINDOW_TABLES, _WINDOW_BITS = (1266 + 2 * 228) / 64, 698 / 64
-_AHEAD_TABLES, _AHEAD_BITS = (1625 + 2 * 357) / 3, 502
 #: Levels of a device of which nothing is known.
 MOST_LEVELS = 81
 #: A plain lane has a register of 32 bits on each side.
@@ -154,7 +157,7 @@ SOURCES: Mapping[str, str] = {
     "flipflop_um2": "DFF_X1 of the NanGate 45 nm Open Cell Library; their number: synthesis for an "
     "ECP5 (docs/hardware.md), and 32 for each bit of the bus",
     "lut4_um2": "assumed: four NAND2_X1 of the NanGate library (0.798) for a table of four inputs; "
-    "their number, for windows and LOADs ahead: synthesis for an ECP5 (docs/hardware.md)",
+    "their number, for each capability: synthesis for an ECP5 (docs/hardware.md)",
     "flipflop_fj": "assumed: what a flip-flop and its part of the clock tree take in a cycle",
     "gate_ps": "assumed: a level of logic with its wires; the levels are yosys's of a sum of "
     "products, 73 to 81 by the block, twice as many for bfloat16",
@@ -253,23 +256,17 @@ def _logic_factor(config: HwConfig, a: Assumptions) -> float:
 
 
 def _flipflops(config: HwConfig) -> int:
-    """Bits of registers: control, lanes, multipliers, buffers of the bus, LOADs in flight."""
+    """Bits of registers: control, lanes, multipliers, buffers of the bus, LOADs and STOREs."""
     lane = _LANE_BITS if _has_multipliers(config) else _PLAIN_LANE_BITS
-    mac = MAC_BITS + (_WINDOW_BITS if config.has(Capability.DEPTHWISE) else 0)
+    mac = MAC_BITS + window_bits(config)
     own = CONTROL_BITS + round(mac * config.macs_per_cycle) + lane * _lanes(config)
-    return own + _BEATS * config.bus_bits + _AHEAD_BITS * _loads_ahead(config)
+    return own + _BEATS * config.bus_bits + round(moving_bits(config))
 
 
 def _lanes(config: HwConfig) -> int:
     """Of compute, and as many of the store stage where it requantizes."""
     sets = 2 if config.has(Capability.STORE_REQUANTIZE) else 1
     return sets * config.batch * config.block
-
-
-def _loads_ahead(config: HwConfig) -> int:
-    """LOADs that may be on their way beside the oldest."""
-    known = config.timing.get("loads_in_flight")
-    return 0 if known is None else max(1, known.value) - 1
 
 
 def _out_tile_bytes(config: HwConfig) -> int:
@@ -295,15 +292,16 @@ def _acc_copies(config: HwConfig) -> int:
 def energy_uj(n: Counts, config: HwConfig, a: Assumptions, cycles: int) -> dict[str, float]:
     """Microjoules of what was counted, by part: multipliers, alu, scratchpads, dram, clock.
 
-    A step of GEMM reads a tile of INP and of WGT, reads and writes one of ACC, and reads a
-    micro-op; a step of the ALU reads two tiles of ACC and writes one. What is loaded or stored
-    passes through its scratchpad once more. Where a store may requantize, all it stores is taken as
-    requantized on the way.
+    A step of GEMM reads a tile of INP, of both memories where stores have a second one, and a tile
+    of WGT, reads and writes one of ACC, and reads a micro-op; a step of the ALU reads two tiles of
+    ACC and writes one. What is loaded or stored passes through its scratchpad once more. Where a
+    store may requantize, all it stores is taken as requantized on the way.
     """
     tile = {memory: config.tile_bytes(memory) for memory in _PADS}
     moved = {
         Memory.UOP: (n.gemm_steps + n.alu_steps) * tile[Memory.UOP] + n.read_uop,
-        Memory.INP: n.gemm_steps * tile[Memory.INP] + n.read_inp,
+        Memory.INP: (2 if second_inp_bytes(config) else 1) * n.gemm_steps * tile[Memory.INP]
+        + n.read_inp,
         Memory.WGT: n.gemm_steps * tile[Memory.WGT] + n.read_wgt,
         Memory.ACC: (2 * n.gemm_steps + 3 * n.alu_steps) * tile[Memory.ACC] + n.read_acc,
         Memory.OUT: 2 * n.write * _out_tile_bytes(config) // tile[Memory.OUT],
@@ -333,14 +331,15 @@ def area_mm2(config: HwConfig, a: Assumptions) -> dict[str, float]:
     lane = a.rq_lane_um2 if _has_multipliers(config) else a.alu_lane_um2
     pads = sum(_pad_bytes(config, memory) for memory in _PADS)
     pads += (_acc_copies(config) - 1) * _pad_bytes(config, Memory.ACC)
+    pads += second_inp_bytes(config)
     pads += (_out_tile_bytes(config) - config.tile_bytes(Memory.OUT)) * config.depth(Memory.OUT)
-    mac += _WINDOW_TABLES * a.lut4_um2 if config.has(Capability.DEPTHWISE) else 0.0
-    ahead = _AHEAD_TABLES * a.lut4_um2 * _loads_ahead(config)
+    mac += window_tables(config) * a.lut4_um2
+    moving = moving_tables(config) * a.lut4_um2 + unpacking_multipliers(config) * a.int8_mac_um2
     logic = _logic_factor(config, a)
     return {
         "multipliers": config.macs_per_cycle * mac * logic / 1e6,
         "alu": _lanes(config) * lane * logic / 1e6,
         "scratchpads": pads * a.sram_um2_per_byte / 1e6,
         "registers": _flipflops(config) * a.flipflop_um2 * logic / 1e6,
-        "queues": (_queue_bytes(config) * a.sram_um2_per_byte + ahead * logic) / 1e6,
+        "queues": (_queue_bytes(config) * a.sram_um2_per_byte + moving * logic) / 1e6,
     }
