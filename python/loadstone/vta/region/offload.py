@@ -45,7 +45,7 @@ from loadstone.vta.region.fold_pixels import fold_columns, verify_columns
 from loadstone.vta.region.pack_weights import packed_weights
 from loadstone.vta.region.pieces import cut, verify_pieces
 from loadstone.vta.region.request import RegionRequest
-from loadstone.vta.region.turns import cycles_of, in_turns
+from loadstone.vta.region.turns import alone, cycles_of, in_turns
 from loadstone.vta.schedule.choices import NO_LAYER_CHOICE
 from loadstone.vta.stream.operations import Operation, TileLoad
 from loadstone.vta.stream.table import StreamColumns, columns_of, joined
@@ -244,15 +244,9 @@ class OffloadedRegion(LoweredRegion):
         whole = {name: each for name, each in lowered.items() if each is not None}
         if any(request.choice != NO_LAYER_CHOICE for request in requests) or len(whole) < 3:
             return
-        alone = replace(
-            self._whole({}),
-            operations=[each for each in self._operations if each[0] in whole],
-            columns=None,
-            inside=frozenset(chain.tensors[1:-1]),
-            chains=(),
-        )
         sizes = {name: self._layouts[name][0].size_bytes for name in chain.tensors}
-        bands = in_turns(chain, whole, requests[0], alone, sizes)
+        own = alone(chain, self._whole({}))
+        bands = in_turns(chain, whole, requests[0], own, sizes)
         if bands is not None:
             self._chains.append(chain.layers)
             self._turns[chain.layers[0]] = bands

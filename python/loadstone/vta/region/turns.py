@@ -29,7 +29,7 @@ from loadstone.vta.region.bands import banded, heights
 from loadstone.vta.region.chains import LayerChain, is_worth_trying
 from loadstone.vta.stream.operations import TileLoad, TileStore
 
-__all__ = ["cycles_of", "in_turns"]
+__all__ = ["alone", "cycles_of", "in_turns"]
 
 #: What turns may leave of a chain's cycles. Where they gain less, neighbours take it away: with
 #: bands in most of its layers MobileNetV2 has no room in INP.
@@ -57,6 +57,17 @@ def in_turns(
             if cycles is not None and (least is None or cycles < least):
                 least, best = cycles, bands
     return best
+
+
+def alone(chain: LayerChain, program: VtaProgram) -> VtaProgram:
+    """Of a program without turns in this chain, the chain."""
+    return replace(
+        program,
+        operations=[each for each in program.operations if each[0] in chain.layers],
+        columns=None,
+        inside=frozenset(chain.tensors[1:-1]),
+        chains=(),
+    )
 
 
 def cycles_of(program: VtaProgram, sizes: Mapping[str, int]) -> int | None:
